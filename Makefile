@@ -1,0 +1,128 @@
+# glebe's front door. It holds no build knowledge: CMake builds the libraries, cargo the `glebe` command, tools/setup
+# installs what they need. Type `make` for the list; a target's one-line description stands behind its `##`.
+#
+#   build/            libglebe.so libglebe.a ... and the `glebe` command
+#   build/cmake*      one CMake tree per configuration (plain, asan, tsan, i686, aarch64)
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+PYTHON ?= $(shell tools/setup which python)
+CARGO  ?= $(shell tools/setup which cargo)
+
+build := $(CURDIR)/build
+say    = @printf '\n== %s\n' "$(1)"
+# An older Rust may come first on PATH: whatever calls cargo or rustc gets the chosen one.
+rust   = PATH="$(dir $(CARGO)):$$PATH"
+cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) cargo
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+
+# ---- build ------------------------------------------------------------------------------------------------------
+
+.PHONY: demo setup lib cli
+demo: ## install what is missing, build, and compare allocators on three real programs (minutes)
+	@demo/run
+
+setup: ## install what building and testing need (Debian, Ubuntu); says what and why first
+	@tools/setup build test
+
+lib: | $(build) ## build the libraries into build/
+	@tools/setup build
+	$(call say,libraries)
+	@cmake -S . -B $(build)/cmake -DGLEBE_OUTPUT_DIR=$(build) >$(build)/cmake.log || { cat $(build)/cmake.log; exit 1; }
+	@cmake --build $(build)/cmake --parallel $(JOBS)
+
+cli: lib ## build the `glebe` command into build/
+	$(call say,the glebe command)
+	@$(cargo) build --release -p glebe-cli
+	@cmake -E copy_if_different target/release/glebe $(build)/glebe
+
+# ---- test -------------------------------------------------------------------------------------------------------
+# `make test` runs the tiers in order, cheapest first, and stops at the first that fails. Each can be run alone.
+# Foreign processors are for PCs; on an Arm machine test-unit is the Arm test.
+
+foreign-x86_64 := test-i686 test-aarch64
+tiers := test-lint test-unit test-asan test-tsan $(foreign-$(shell uname -m)) test-cli test-e2e
+
+.PHONY: test $(tiers) test-macos test-long test-setup
+test: test-setup ## every quick tier: lint, unit, sanitizers, other processors, command, end to end (minutes)
+	@set -e; for tier in $(tiers); do $(MAKE) $$tier; done
+	@printf '\nall tiers passed: %s\n' "$(tiers)"
+
+test-setup:
+	@tools/setup build test
+
+test-lint: ## headers compile alone, warnings, layers, names, scripts, workflows; and the lint's own test
+	$(call say,lint)
+	@tools/lint --self-test
+	@tools/lint
+
+# One suite in one configuration: $(1) names the tree, $(2) is what CMake shall know.
+define suite
+	$(call say,C tests: $(1))
+	@cmake -S . -B $(build)/cmake-$(1) -DGLEBE_BUILD_TESTS=ON $(2) >$(build)/cmake-$(1).log || { cat $(build)/cmake-$(1).log; exit 1; }
+	@cmake --build $(build)/cmake-$(1) --parallel $(JOBS) $(3)
+	@ctest --test-dir $(build)/cmake-$(1) --no-tests=error --output-on-failure --parallel $(JOBS)
+endef
+
+test-unit: | $(build) ## C unit and model tests
+	$(call suite,test,)
+
+test-asan: | $(build) ## the same under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(call suite,asan,-DGLEBE_SANITIZE=address$(comma)undefined,--target glebe-tests)
+
+test-tsan: | $(build) ## the same under ThreadSanitizer
+	$(call suite,tsan,-DGLEBE_SANITIZE=thread,--target glebe-tests)
+
+test-i686: | $(build) ## the same with pointers of 32 bits
+	@tools/foreign i386
+	$(call suite,i686,-DCMAKE_TOOLCHAIN_FILE=cmake/i686.cmake)
+
+test-aarch64: | $(build) ## the same for 64-bit Arm, under qemu
+	@tools/foreign arm64
+	$(call suite,aarch64,-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake)
+
+test-cli: lib ## the `glebe` command: format, clippy, tests
+	$(call say,the glebe command)
+	@$(cargo) fmt --all --check
+	@$(cargo) clippy --workspace --all-targets -- -D warnings
+	@$(cargo) test --workspace
+
+test-e2e: cli ## misuse, contract and package tests, with the built libraries
+	$(call say,end to end)
+	@tools/lint --symbols
+	@$(PYTHON) -m pytest -q test/abuse test/contract test/package
+
+test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
+	$(call say,macOS objects)
+	@tools/check-macos
+
+test-long: test test-macos ## test, then macOS objects, stress with printed seeds, and fuzzing (an hour or more)
+	$(call say,stress and fuzzing)
+	@test/stress/run
+	@test/fuzz/run
+
+# ---- measure, check, clean --------------------------------------------------------------------------------------
+
+.PHONY: bench bench-full lint clean
+bench: cli ## compare with the peers, quick selection (prints a table)
+	@$(rust) bench/setup
+	@$(rust) bench/run --quick
+
+bench-full: cli ## compare with the peers on everything
+	@$(rust) bench/setup
+	@$(rust) bench/run
+
+lint: test-setup test-lint ## test-lint after setting up its tools
+
+clean: ## remove build/ and target/
+	@rm -rf $(build) target
+
+$(build):
+	@mkdir -p $@
+
+comma := ,

@@ -1,0 +1,129 @@
+#!/bin/sh
+# Builds the peers: every allocator we compare with, each as one library that
+# can be preloaded, in $OUT (default bench/build/peers).
+#
+#   registry crates --cargo vendor--> build/vendor/NAME-VERSION/ --cmake, make, cc--> NAME.so
+#   Debian packages ------------------------------------------- copied ------------> NAME.so
+#
+# Every peer is built the way its own build files build a release: snmalloc with
+# its CMake file, jemalloc with its configure script, mimalloc and rpmalloc with
+# the flags that theirs would write. Nothing is tuned for or against anyone.
+#
+# A peer that cannot be built is reported and the others go on; the exit status
+# is then 1. NAME.version holds what the driver prints. A library newer than
+# this script and the lock file is left alone, so the second run takes no time.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+build=${BENCH_BUILD:-$here/../build}
+mkdir -p "$build"
+build=$(cd "$build" && pwd)
+out=$build/peers
+vendor=$build/vendor
+work=$build/peer-objects
+log=$build/peers.log
+jobs=${JOBS:-2}
+mkdir -p "$out" "$work"
+: > "$log"
+failed=0
+
+say() { printf '%s\n' "peers: $*"; }
+
+# fresh NAME: is NAME.so there, and newer than all it is made from?
+fresh() {
+    [ -s "$out/$1.so" ] && [ -s "$out/$1.version" ] &&
+        [ "$out/$1.so" -nt "$here/build.sh" ] && [ "$out/$1.so" -nt "$here/Cargo.lock" ]
+}
+
+# source CRATE: the directory of its one vendored version.
+source_of() { for d in "$vendor/$1"-[0-9]*; do printf '%s' "$d"; done; }
+
+# peer NAME FUNCTION: build one peer, unless it is fresh. FUNCTION leaves
+# $work/NAME.so and prints the version on its standard output, nothing else.
+peer() {
+    if fresh "$1"; then
+        say "$1: up to date ($(cat "$out/$1.version"))"
+        return
+    fi
+    say "$1: building"
+    if version=$($2 2>>"$log") && [ -s "$work/$1.so" ] && verify "$1"; then
+        cp "$work/$1.so" "$out/$1.so.new" && mv "$out/$1.so.new" "$out/$1.so"
+        printf '%s\n' "$version" > "$out/$1.version"
+        say "$1: $version"
+    else
+        failed=1
+        say "$1: FAILED, see $log"
+    fi
+}
+
+# The positive control: in a process with the library preloaded, malloc and its
+# family must come from it.
+verify() {
+    LD_PRELOAD="$work/$1.so" "$build/bin/whose" "$work/$1.so" >>"$log" 2>&1 && return
+    say "$1: was built, but a program with it preloaded does not call it"
+    return 1
+}
+
+# The crate leaves out what mimalloc's CMake files need to run, so these are the
+# flags that its CMakeLists.txt would set for a release with overriding on.
+mimalloc() {    # LINE (v2 or v3)
+    src=$(source_of libmimalloc-sys)/c_src/mimalloc/$1
+    cc -std=gnu11 -O3 -w -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec \
+        -fno-builtin-malloc -DNDEBUG -DMI_BUILD_RELEASE -DMI_CMAKE_BUILD_TYPE=release \
+        -DMI_MALLOC_OVERRIDE=1 -DMI_SHARED_LIB -DMI_SHARED_LIB_EXPORT \
+        -I"$src/include" -I"$src/src" -o "$work/mimalloc-$1.so" "$src/src/static.c" -pthread >&2 || return
+    n=$(sed -n 's/^#define MI_MALLOC_VERSION *\([0-9]*\).*/\1/p' "$src/include/mimalloc.h")
+    echo "mimalloc $((n / 10000)).$((n / 100 % 100)).$((n % 100))"
+}
+mimalloc_v2() { mimalloc v2; }
+mimalloc_v3() { mimalloc v3; }
+
+# The crate keeps jemalloc's configure script beside the tree, not in it.
+jemalloc() {
+    src=$(source_of tikv-jemalloc-sys)
+    version=${src##*sys-}
+    version=${version#*+}
+    rm -rf "$work/jemalloc" && cp -r "$src/jemalloc" "$work/jemalloc" &&
+        cp "$src/configure/configure" "$work/jemalloc/" && cd "$work/jemalloc" || return
+    { sh ./configure --with-version="$version" --disable-doc --disable-static &&
+        make -j "$jobs" build_lib_shared; } >&2 || return
+    cp -L lib/libjemalloc.so.2 "$work/jemalloc.so" && echo "jemalloc ${version%%-*}"
+}
+
+snmalloc() {
+    src=$(source_of snmalloc-sys)
+    cmake -S "$src/upstream" -B "$work/snmalloc" -DCMAKE_BUILD_TYPE=Release \
+        -DSNMALLOC_BUILD_TESTING=OFF >&2 &&
+        cmake --build "$work/snmalloc" -j "$jobs" --target snmallocshim >&2 &&
+        cp -L "$work/snmalloc/libsnmallocshim.so" "$work/snmalloc.so" &&
+        echo "snmalloc ${src##*sys-}"
+}
+
+rpmalloc() {
+    src=$(source_of rpmalloc-sys)/rpmalloc
+    # shellcheck disable=SC2086
+    cc -std=gnu11 -O3 -funroll-loops -fomit-frame-pointer -w -D_GNU_SOURCE=1 -DRPMALLOC_COMPILE=1 \
+        -DBUILD_RELEASE=1 -DNDEBUG -DENABLE_PRELOAD=1 -DENABLE_OVERRIDE=1 -fPIC -shared \
+        -o "$work/rpmalloc.so" "$src/rpmalloc/rpmalloc.c" -pthread >&2 || return
+    echo "rpmalloc $(grep -m1 -E '^[0-9]+\.[0-9]+\.[0-9]+' "$src/CHANGELOG")"
+}
+
+tcmalloc() {
+    lib=$(dpkg -L libtcmalloc-minimal4 | grep -m1 'libtcmalloc_minimal\.so\.4$') &&
+        cp -L "$lib" "$work/tcmalloc.so" &&
+        echo "gperftools $(dpkg-query -W -f '${Version}' libtcmalloc-minimal4)"
+}
+
+if [ ! -d "$vendor" ] || [ "$here/Cargo.lock" -nt "$vendor/.done" ]; then
+    say "fetching the sources"
+    cargo vendor --quiet --locked --versioned-dirs --manifest-path "$here/Cargo.toml" \
+        "$vendor" >/dev/null 2>>"$log" || { say "cargo vendor FAILED, see $log"; exit 1; }
+    touch "$vendor/.done"
+fi
+make -s -C "$here/.." BENCH_BUILD="$build" whose || exit 1
+peer mimalloc-v3 mimalloc_v3
+peer mimalloc-v2 mimalloc_v2
+peer rpmalloc rpmalloc
+peer tcmalloc tcmalloc
+peer snmalloc snmalloc
+peer jemalloc jemalloc
+exit $failed

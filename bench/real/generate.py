@@ -1,0 +1,130 @@
+"""Writes the inputs of the real programs into a directory.
+
+    generate.py DIRECTORY
+
+Everything is computed from fixed seeds, so the inputs are the same on every
+machine, byte for byte. Nothing here is measured.
+"""
+import random
+import sys
+from pathlib import Path
+
+
+def sqlite(r):
+    """Tables with indexes: bulk insert, joins, updates, deletes, sorting."""
+    yield "PRAGMA journal_mode=OFF; PRAGMA temp_store=MEMORY; BEGIN;"
+    yield "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, grp INT, price REAL);"
+    yield "CREATE TABLE sale(id INTEGER PRIMARY KEY, item INT, day INT, count INT, note TEXT);"
+    yield "CREATE INDEX item_name ON item(name); CREATE INDEX sale_item ON sale(item, day);"
+    for i in range(4000):
+        yield f"INSERT INTO item VALUES({i},'item {r.randrange(10**9)}',{i % 97},{r.randrange(10000) / 100});"
+    for i in range(40000):
+        note = "x" * r.randrange(120)
+        yield f"INSERT INTO sale VALUES({i},{r.randrange(4000)},{r.randrange(365)},{r.randrange(20)},'{note}');"
+    yield "COMMIT;"
+    for k in range(6):
+        yield (f"SELECT grp, count(*), sum(price * count) FROM item JOIN sale ON sale.item = item.id "
+               f"WHERE day % 7 = {k} GROUP BY grp ORDER BY 3 DESC LIMIT 5;")
+        yield "SELECT substr(note, 1, 9) || name AS s, sum(count) FROM item JOIN sale ON sale.item = item.id GROUP BY s ORDER BY s LIMIT 3;"
+        yield f"UPDATE sale SET note = note || note || 'changed' WHERE item % 11 = {k};"
+        yield f"DELETE FROM sale WHERE day % 29 = {k};"
+        yield "SELECT group_concat(name, '|') FROM (SELECT name FROM item ORDER BY price, name) LIMIT 1;"
+    yield "SELECT count(*), sum(length(note)) FROM sale;"
+
+
+def large_c(r, functions=45):
+    """A C file of many middling functions, as a generated parser has them."""
+    yield "typedef struct node { struct node *next; int kind; long value; char name[32]; } node;"
+    yield "extern int report(const char *format, ...);"
+    for i in range(functions):
+        yield f"static long step_{i}(node *n, long a, long b, int mode) {{"
+        yield "  long sum = 0, i, j; long table[16] = {0};"
+        yield "  switch (mode) {"
+        for c in range(6):
+            k = r.randrange(1, 1000)
+            yield (f"  case {c * 3 + i % 3}: for (i = 0; i < a; i++) {{ table[i & 15] += n->value * {k} + (b >> {k % 13}); "
+                   f"if (table[i & 15] > {k * 100}) {{ sum += table[(i + {k}) & 15]; n = n->next ? n->next : n; }} }} break;")
+        yield "  default: for (i = 0; i < a; i++) for (j = i; j < b; j++) sum ^= (i * j) + table[(i ^ j) & 15]; }"
+        if i:
+            yield f"  if (sum & {1 << (i % 20)}) sum += step_{r.randrange(i)}(n, b, a, mode + 1);"
+        yield f'  if (sum == {i}) report("%ld in {i}: %s", sum, n->name);'
+        yield "  return sum; }"
+    yield "long run(node *n, int mode) { long sum = 0;"
+    for i in range(functions):
+        yield f"  sum += step_{i}(n, sum, {i}, mode);"
+    yield "  return sum; }"
+
+
+def heavy_cc(r, types=3):
+    """A C++ file that instantiates much of the standard library."""
+    for header in ("algorithm", "functional", "map", "memory", "numeric", "regex", "set", "sstream", "string",
+                   "tuple", "unordered_map", "variant", "vector"):
+        yield f"#include <{header}>"
+    for i in range(types):
+        fields = " ".join(f"int f{k} = {r.randrange(100)};" for k in range(4))
+        yield f"struct T{i} {{ {fields} std::string name; bool operator<(const T{i} &o) const {{ return f{i % 4} < o.f{i % 4}; }} }};"
+        yield (f"int use{i}(std::istream &in) {{ std::map<std::string, std::vector<T{i}>> m; std::set<T{i}> s; "
+               f"std::unordered_map<int, std::shared_ptr<T{i}>> u; std::variant<int, T{i}, std::string> v; T{i} t; "
+               f"while (in >> t.f0 >> t.name) {{ m[t.name].push_back(t); s.insert(t); u[t.f0] = std::make_shared<T{i}>(t); v = t; }} "
+               f"std::vector<T{i}> all; for (auto &[k, w] : m) all.insert(all.end(), w.begin(), w.end()); "
+               f"std::sort(all.begin(), all.end(), [](auto &a, auto &b) {{ return std::tie(a.name, a.f1) < std::tie(b.name, b.f1); }}); "
+               f"std::function<int(const T{i} &)> f = [&](const T{i} &x) {{ return x.f{i % 4} + (int)s.size(); }}; "
+               f"std::ostringstream o; for (auto &x : all) o << f(x) << x.name; "
+               f"return std::accumulate(all.begin(), all.end(), 0, [&](int n, auto &x) {{ return n + f(x); }}) + (int)o.str().size() + (int)v.index(); }}")
+
+
+def smt2(r, machines=11, jobs=11):
+    """Job-shop scheduling with linear arithmetic: z3 searches and backtracks."""
+    yield "(set-logic QF_IDL)"
+    length = [[r.randrange(1, 30) for _ in range(machines)] for _ in range(jobs)]
+    order = [r.sample(range(machines), machines) for _ in range(jobs)]
+    for j in range(jobs):
+        for m in range(machines):
+            yield f"(declare-fun s_{j}_{m} () Int) (assert (>= s_{j}_{m} 0))"
+    for j in range(jobs):
+        for a, b in zip(order[j], order[j][1:]):
+            yield f"(assert (>= (- s_{j}_{b} s_{j}_{a}) {length[j][a]}))"
+    for m in range(machines):
+        for a in range(jobs):
+            for b in range(a):
+                yield (f"(assert (or (>= (- s_{a}_{m} s_{b}_{m}) {length[b][m]}) "
+                       f"(>= (- s_{b}_{m} s_{a}_{m}) {length[a][m]})))")
+    least = max(max(sum(row) for row in length), max(sum(row[m] for row in length) for m in range(machines)))
+    for percent in (125, 112):
+        bound = least * percent // 100
+        yield "(push)"
+        for j in range(jobs):
+            last = order[j][-1]
+            yield f"(assert (<= s_{j}_{last} {bound - length[j][last]}))"
+        yield "(check-sat)"
+        yield "(pop)"
+
+
+def postscript(r, pages=10):
+    """Pages of text, curves, shadings and clipped patterns."""
+    yield "%!PS-Adobe-3.0"
+    for page in range(pages):
+        for _ in range(60):
+            words = " ".join("".join(r.choices("etaoinshrdlu", k=r.randrange(2, 9))) for _ in range(9))
+            face = r.choice(["Times-Roman", "Helvetica", "Courier", "Times-Italic"])
+            yield f"/{face} findfont {r.randrange(7, 19)} scalefont setfont {r.randrange(30, 200)} {r.randrange(30, 760)} moveto ({words}) show"
+        for _ in range(250):
+            c = " ".join(str(r.randrange(0, 780)) for _ in range(8))
+            yield f"{r.random():.3f} {r.random():.3f} {r.random():.3f} setrgbcolor newpath {c.rsplit(' ', 6)[0]} moveto {' '.join(c.split()[2:])} curveto stroke"
+        for _ in range(12):
+            x, y = r.randrange(500), r.randrange(700)
+            yield (f"gsave {x} {y} 90 90 rectclip << /ShadingType 3 /ColorSpace /DeviceRGB /Coords [{x + 40} {y + 40} 5 {x + 40} {y + 40} 60] "
+                   f"/Function << /FunctionType 2 /Domain [0 1] /C0 [{r.random():.2f} 0 1] /C1 [1 {r.random():.2f} 0] /N 1 >> >> shfill grestore")
+        yield "showpage"
+
+
+INPUTS = {"sqlite.sql": sqlite, "large.c": large_c, "heavy.cc": heavy_cc, "schedule.smt2": smt2, "pages.ps": postscript}
+
+
+def main(directory):
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, lines in INPUTS.items():
+        (directory / name).write_text("".join(line + "\n" for line in lines(random.Random(name))))
+
+
+main(Path(sys.argv[1]))

@@ -1,0 +1,123 @@
+//! The cases: what is run. All of them are in cases.toml.
+
+use crate::peers::{bench_dir, build_dir};
+use anyhow::{bail, Context, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Cases of the first three groups count in the means. `Memory` cases measure
+/// one figure each, and their time means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    Micro,
+    Threads,
+    Real,
+    Memory,
+}
+
+impl Group {
+    pub const COUNTED: [Group; 3] = [Group::Micro, Group::Threads, Group::Real];
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(match self {
+            Group::Micro => "micro",
+            Group::Threads => "threads",
+            Group::Real => "real",
+            Group::Memory => "memory",
+        })
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub name: String,
+    pub group: Group,
+    pub about: String,
+    /// Program and arguments; see `expand` for what {words} stand for.
+    run: Vec<String>,
+    /// {n} in a quick and in a full run.
+    quick: u64,
+    full: u64,
+    #[serde(default)]
+    client: Option<Vec<String>>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    /// Set for the allocator of that name only.
+    #[serde(default)]
+    environment_for: BTreeMap<String, BTreeMap<String, String>>,
+    /// Run in the first round only.
+    #[serde(default)]
+    pub once: bool,
+    /// Must every allocator make the program print the same?
+    #[serde(default = "yes")]
+    pub same_output: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+struct Cases {
+    case: Vec<Case>,
+}
+
+pub fn load() -> Result<Vec<Case>> {
+    let path = bench_dir().join("cases.toml");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let cases: Cases = toml::from_str(&text).with_context(|| path.display().to_string())?;
+    Ok(cases.case)
+}
+
+/// The cases whose name or group contains one of the words; all if no words.
+pub fn select(words: &[String]) -> Result<Vec<Case>> {
+    let mut cases = load()?;
+    for word in words {
+        if !cases.iter().any(|c| c.matches(word)) {
+            bail!("no case matches {word}; see `bench cases`");
+        }
+    }
+    if !words.is_empty() {
+        cases.retain(|c| words.iter().any(|w| c.matches(w)));
+    }
+    Ok(cases)
+}
+
+impl Case {
+    fn matches(&self, word: &str) -> bool {
+        self.name.contains(word) || self.group.to_string() == word
+    }
+
+    pub fn command(&self, quick: bool) -> Vec<String> {
+        self.run.iter().map(|word| self.expand(word, quick)).collect()
+    }
+
+    pub fn client(&self, quick: bool) -> Option<Vec<String>> {
+        let client = self.client.as_ref()?;
+        Some(client.iter().map(|word| self.expand(word, quick)).collect())
+    }
+
+    pub fn environment(&self, allocator: &str) -> Vec<(String, String)> {
+        let own = self.environment_for.get(allocator);
+        let all = self.environment.iter().chain(own.into_iter().flatten());
+        all.map(|(name, value)| (name.clone(), self.expand(value, false))).collect()
+    }
+
+    /// {bin}: compiled programs. {data}: generated inputs. {real}: scripts of
+    /// the real programs. {tmp}: a place for scratch. {n}: the size of the work.
+    fn expand(&self, word: &str, quick: bool) -> String {
+        let n = if quick { self.quick } else { self.full };
+        let build = build_dir();
+        let at = |name: &str| build.join(name).to_string_lossy().into_owned();
+        word.replace("{bin}", &at("bin"))
+            .replace("{data}", &at("data"))
+            .replace("{tmp}", &at("scratch"))
+            .replace("{real}", &bench_dir().join("real").to_string_lossy())
+            .replace("{n}", &n.to_string())
+    }
+}

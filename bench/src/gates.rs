@@ -1,0 +1,65 @@
+//! The targets: what glebe promises, figure by figure.
+//!
+//! Each gate is a figure of the results and a limit. One that cannot be
+//! evaluated, because a case failed or was not run, fails: silence is no pass.
+//! That a gate can fail is shown by judging another allocator with the same
+//! ones: `--gate --subject glibc`.
+
+use crate::cases::Group;
+use crate::results::{Quantity, Results};
+
+/// The allocators that the gates compare with.
+pub const REFERENCES: [&str; 4] = ["mimalloc-v3", "mimalloc-v2", "rpmalloc", "glibc"];
+
+pub struct Gate {
+    pub what: String,
+    pub value: Option<f64>,
+    pub limit: f64,
+}
+
+impl Gate {
+    pub fn passed(&self) -> bool {
+        self.value.is_some_and(|v| v <= self.limit)
+    }
+}
+
+/// All gates for `subject`, in the order of the promises.
+pub fn evaluate(results: &Results, subject: &str) -> Vec<Gate> {
+    let mut gates = Vec::new();
+    let mut add = |what: String, value: Option<f64>, limit: f64| gates.push(Gate { what, value, limit });
+
+    let mean = |quantity| results.mean(None, subject, "mimalloc-v3", quantity).map(|(mean, _)| mean);
+    // A mean over fewer cases than there are would be another figure.
+    let complete = results.group(None).all(|c| {
+        let has = |name| c.value(name, Quantity::Cpu).is_some();
+        has(subject) && has("mimalloc-v3")
+    });
+    let mean = |quantity| if complete { mean(quantity) } else { None };
+    add("CPU time, all cases, of mimalloc v3".into(), mean(Quantity::Cpu), 1.00);
+    add("peak RSS, all cases, of mimalloc v3".into(), mean(Quantity::PeakRss), 0.60);
+
+    for case in results.group(Some(Group::Real)) {
+        let ratio = |other, quantity| case.ratio(subject, other, quantity);
+        let cpu = worst(ratio("mimalloc-v2", Quantity::Cpu), ratio("mimalloc-v3", Quantity::Cpu));
+        add(format!("{}: CPU time, of the better mimalloc", case.name), cpu, 1.05);
+        add(format!("{}: peak RSS, of glibc", case.name), ratio("glibc", Quantity::PeakRss), 1.10);
+    }
+
+    let ratio = |case: &str, other, quantity| results.case(case)?.ratio(subject, other, quantity);
+    add("hello: peak RSS, of glibc".into(), ratio("hello", "glibc", Quantity::PeakRss), 1.15);
+    add("grow-block: CPU time, of glibc".into(), ratio("grow-block", "glibc", Quantity::Cpu), 1.00);
+    for other in ["rpmalloc", "mimalloc-v2"] {
+        let value = ratio("threads-300", other, Quantity::Cpu);
+        add(format!("threads-300: CPU time, of {other}"), value, 1.00);
+    }
+    for case in ["idle-silent", "idle-calls"] {
+        let value = results.case(case).and_then(|c| c.runs.get(subject)?.metric("idle_ratio"));
+        add(format!("{case}: resident over live pages"), value, 1.15);
+    }
+    gates
+}
+
+/// The ratio to the better of two: the larger ratio, and none if either lacks.
+fn worst(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    Some(a?.max(b?))
+}

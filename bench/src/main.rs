@@ -1,0 +1,81 @@
+//! The bench driver: which allocator costs what.
+//!
+//! ```text
+//!   cases.toml ---- cases.rs ----+
+//!                                +--> run.rs --> results.rs --> report.rs  tables, Markdown
+//!   build/peers --- peers.rs ----+       |       (JSON)     --> plot.rs    SVG
+//!                                        |                  --> gates.rs   pass or fail
+//!                                  measure.rs (one process)
+//!   micro/count.c --------------- instructions.rs: counts, not time
+//! ```
+//!
+//! Everything past `results.rs` is a function of the results file, so a table,
+//! a plot or a verdict can be had again from an old run with `show`.
+
+mod cases;
+mod gates;
+mod instructions;
+mod measure;
+mod peers;
+mod plot;
+mod report;
+mod results;
+mod run;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "bench", about = "Compares glebe with other allocators", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the cases under the allocators and compare time and memory
+    Run(run::RunArgs),
+    /// Count the instructions of malloc and free
+    Instructions(instructions::InstructionArgs),
+    /// Print tables, plot and verdicts of an earlier run again
+    Show(ShowArgs),
+    /// List the cases
+    Cases,
+}
+
+#[derive(clap::Args)]
+struct ShowArgs {
+    /// The results file of that run
+    results: PathBuf,
+    #[command(flatten)]
+    output: report::OutputArgs,
+}
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Carries out the command; false means that a gate failed or a case broke.
+fn dispatch(cli: Cli) -> Result<bool> {
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Instructions(args) => instructions::run(&args),
+        Command::Show(args) => report::show(&results::Results::load(&args.results)?, &args.output),
+        Command::Cases => {
+            for case in cases::load()? {
+                println!("{:<8} {:<18} {}", case.group.to_string(), case.name, case.about);
+            }
+            Ok(true)
+        }
+    }
+}

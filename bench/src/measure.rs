@@ -1,0 +1,150 @@
+//! One process: start it, wait for it, and say what it cost.
+//!
+//! The work is done by the helper in measure.c, whose head comment says why
+//! there must be one.
+
+use crate::peers::build_dir;
+use anyhow::{bail, Context, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// What one run of one program cost.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sample {
+    /// User and system time of the process and the children it waited for.
+    pub cpu_s: f64,
+    pub system_s: f64,
+    pub wall_s: f64,
+    pub peak_rss_kb: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    /// What the program printed on lines `metric NAME VALUE`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
+    /// A fingerprint of all else that it printed.
+    #[serde(skip)]
+    pub output: u64,
+}
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    pub command: Vec<String>,
+    /// The library to preload; None preloads nothing.
+    pub preload: Option<PathBuf>,
+    pub environment: Vec<(String, String)>,
+    /// A program that talks to this one while it runs, and ends it. Not
+    /// measured, nothing is preloaded into it.
+    pub client: Option<Vec<String>>,
+}
+
+/// Runs the job. An error says how it failed: by signal, status or client.
+pub fn run(job: &Job) -> Result<Sample> {
+    let scratch = build_dir().join("scratch");
+    fs::create_dir_all(&scratch)?;
+    let stdout_path = scratch.join("stdout");
+    let stderr_path = scratch.join("stderr");
+    let report_path = scratch.join("report");
+
+    // The shell opens descriptor 9 and is replaced by the helper, which sets the
+    // environment for the program alone.
+    let mut command = Command::new("sh");
+    command.arg("-c").arg("exec \"$0\" 9 \"$@\" 9>\"$MEASURE_REPORT\"");
+    command.arg(build_dir().join("bin/measure"));
+    for (name, value) in &job.environment {
+        command.arg(format!("{name}={value}"));
+    }
+    if let Some(library) = &job.preload {
+        command.arg(format!("LD_PRELOAD={}", library.display()));
+    }
+    command.args(&job.command);
+    command.env("MEASURE_REPORT", &report_path).env_remove("LD_PRELOAD");
+    command.stdin(Stdio::null());
+    command.stdout(fs::File::create(&stdout_path)?).stderr(fs::File::create(&stderr_path)?);
+    let mut child = command.spawn().context("cannot start the measuring helper")?;
+
+    if let Some(client) = &job.client {
+        let status = Command::new(&client[0])
+            .args(&client[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status()
+            .with_context(|| format!("cannot start the client {}", client[0]))?;
+        if !status.success() {
+            let _ = child.wait();
+            bail!("the client failed: {status}\n{}", tail(&stderr_path));
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("the measuring helper failed: {status}\n{}", tail(&stderr_path));
+    }
+    let mut sample = parse(&fs::read_to_string(&report_path)?)
+        .with_context(|| tail(&stderr_path).to_string())?;
+    read_output(&fs::read(&stdout_path)?, &mut sample);
+    Ok(sample)
+}
+
+/// Reads the helper's line; see measure.c.
+fn parse(line: &str) -> Result<Sample> {
+    let n: Vec<i64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    let &[user_us, system_us, wall_ns, peak_rss_kb, minor, major, exit, signal] = n.as_slice()
+    else {
+        bail!("the measuring helper said: {line:?}");
+    };
+    if signal != 0 {
+        bail!("killed by signal {signal}");
+    }
+    if exit != 0 {
+        bail!("ended with status {exit}");
+    }
+    Ok(Sample {
+        cpu_s: (user_us + system_us) as f64 / 1e6,
+        system_s: system_us as f64 / 1e6,
+        wall_s: wall_ns as f64 / 1e9,
+        peak_rss_kb: peak_rss_kb as u64,
+        minor_faults: minor as u64,
+        major_faults: major as u64,
+        ..Sample::default()
+    })
+}
+
+fn read_output(bytes: &[u8], sample: &mut Sample) {
+    let mut hasher = DefaultHasher::new();
+    for line in String::from_utf8_lossy(bytes).lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next(), words.next().and_then(|v| v.parse().ok())) {
+            (Some("metric"), Some(name), Some(value)) => {
+                sample.metrics.insert(name.to_string(), value);
+            }
+            _ => line.hash(&mut hasher),
+        }
+    }
+    sample.output = hasher.finish();
+}
+
+fn tail(path: &std::path::Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(5)..].join("\n")
+}
+
+/// What measuring adds to every peak resident size, in KB: that of a program
+/// with nothing in it. Also checks that a hello world stands out from it.
+pub fn floor_kb() -> Result<u64> {
+    let peak = |program: &str| -> Result<u64> {
+        let path = build_dir().join("bin").join(program);
+        let job = Job { command: vec![path.to_string_lossy().into()], ..Job::default() };
+        Ok(run(&job)?.peak_rss_kb)
+    };
+    let (floor, hello) = (peak("tiny")?, peak("hello")?);
+    if floor * 4 > hello * 3 {
+        bail!("peak memory cannot be measured: {floor} KB for nothing, {hello} KB for hello world");
+    }
+    Ok(floor)
+}

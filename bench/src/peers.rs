@@ -1,0 +1,117 @@
+//! The allocators: where their libraries are, and the proof that they are used.
+
+use anyhow::{bail, Context, Result};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// In the order in which tables show them. `glibc` is what a program gets when
+/// nothing is preloaded; the others are libraries.
+pub const NAMES: [&str; 8] = [
+    "glebe", "mimalloc-v3", "mimalloc-v2", "snmalloc", "rpmalloc", "tcmalloc", "jemalloc", "glibc",
+];
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Allocator {
+    pub name: String,
+    pub version: String,
+    /// What is put into LD_PRELOAD.
+    pub library: PathBuf,
+}
+
+/// The bench directory: where cases.toml and build/ are.
+pub fn bench_dir() -> PathBuf {
+    std::env::var_os("BENCH_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}
+
+pub fn build_dir() -> PathBuf {
+    std::env::var_os("BENCH_BUILD").map_or_else(|| bench_dir().join("build"), PathBuf::from)
+}
+
+/// The allocators of the given names (all if there are none), each verified.
+///
+/// One that was asked for and cannot be used is an error. One that is merely
+/// among all is left out, but said loudly to be missing.
+pub fn find(names: &[String], glebe: Option<&Path>) -> Result<Vec<Allocator>> {
+    let mut found = Vec::new();
+    for name in names {
+        if !NAMES.contains(&name.as_str()) {
+            bail!("no allocator is called {name}; there are: {}", NAMES.join(", "));
+        }
+    }
+    for name in NAMES {
+        let asked_for = names.iter().any(|n| n == name);
+        if !names.is_empty() && !asked_for {
+            continue;
+        }
+        match locate(name, glebe).and_then(|a| verify(&a).map(|()| a)) {
+            Ok(allocator) => found.push(allocator),
+            Err(error) if asked_for => return Err(error),
+            Err(error) => eprintln!("bench: WITHOUT {name}: {error:#}"),
+        }
+    }
+    Ok(found)
+}
+
+fn locate(name: &str, glebe: Option<&Path>) -> Result<Allocator> {
+    let (library, version) = match name {
+        "glebe" => {
+            let default = bench_dir().join("../build/libglebe.so");
+            let path = glebe.map_or(default, Path::to_path_buf);
+            (path, glebe_version())
+        }
+        // Preloading the C library itself changes nothing for most programs.
+        // One that is linked with another allocator (Debian's redis-server,
+        // with jemalloc) gets the C library's malloc that way.
+        "glibc" => (PathBuf::from("libc.so.6"), glibc_version()?),
+        _ => {
+            let peers = build_dir().join("peers");
+            let version = std::fs::read_to_string(peers.join(format!("{name}.version")))
+                .with_context(|| format!("{name} is not built; run bench/setup"))?;
+            (peers.join(format!("{name}.so")), version.trim().to_string())
+        }
+    };
+    let library = if library.components().count() > 1 {
+        library.canonicalize().with_context(|| format!("no {}", library.display()))?
+    } else {
+        library
+    };
+    Ok(Allocator { name: name.to_string(), version, library })
+}
+
+/// The positive control: a program with this preloaded must get malloc and its
+/// family from there, or we would measure something else.
+fn verify(allocator: &Allocator) -> Result<()> {
+    let whose = build_dir().join("bin/whose");
+    let output = Command::new(&whose)
+        .arg(&allocator.library)
+        .env("LD_PRELOAD", &allocator.library)
+        .output()
+        .with_context(|| format!("cannot run {}; run bench/setup", whose.display()))?;
+    if !output.status.success() {
+        bail!(
+            "{} does not take over malloc when preloaded:\n{}{}",
+            allocator.library.display(),
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(())
+}
+
+fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.lines().next().unwrap_or("").trim().to_string())
+}
+
+fn glibc_version() -> Result<String> {
+    first_line("getconf", &["GNU_LIBC_VERSION"]).context("getconf GNU_LIBC_VERSION failed")
+}
+
+fn glebe_version() -> String {
+    let root = bench_dir().join("..");
+    let root = root.to_string_lossy();
+    let git = first_line("git", &["-C", &root, "describe", "--always", "--dirty"]);
+    git.map_or("glebe".to_string(), |commit| format!("glebe {commit}"))
+}

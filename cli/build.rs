@@ -1,0 +1,95 @@
+//! Puts the three builds of the C library inside the command, so that one file works anywhere.
+//!
+//! Where the shared objects come from, first answer wins:
+//!
+//!   1. `GLEBE_LIBRARY_DIR` names a directory that holds `libglebe.so`, `libglebe-secure.so` and
+//!      `libglebe-audit.so` (the Makefile points it at `build/`): they are taken as they are.
+//!   2. `native/` inside this package, or else the repository around it: `src/glebe.c` and
+//!      `override/*.c` are compiled here, once for each build.
+//!
+//! The result is `embedded.rs` in `OUT_DIR`: one row for each build, with its bytes and their
+//! SHA-256, which becomes part of the file's name at run time (see `src/library.rs`).
+
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// Name on the command line, name of the file, what the C compiler is told.
+const BUILDS: [(&str, &str, &[&str]); 3] = [
+    ("glebe", "libglebe.so", &[]),
+    ("glebe-secure", "libglebe-secure.so", &["-DGB_SECURE=1"]),
+    ("glebe-audit", "libglebe-audit.so", &["-DGB_AUDIT=1"]),
+];
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=GLEBE_LIBRARY_DIR");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let given = env::var_os("GLEBE_LIBRARY_DIR").filter(|dir| !dir.is_empty());
+
+    let mut rows = String::new();
+    for (name, file, flags) in BUILDS {
+        let library = match &given {
+            Some(dir) => {
+                let path = Path::new(dir).join(file);
+                println!("cargo:rerun-if-changed={}", path.display());
+                path
+            }
+            None => compile(&sources(), &out.join(file), flags),
+        };
+        let library = fs::canonicalize(&library)
+            .unwrap_or_else(|e| panic!("{} (GLEBE_LIBRARY_DIR?): {e}", library.display()));
+        let bytes =
+            fs::read(&library).unwrap_or_else(|e| panic!("cannot read {}: {e}", library.display()));
+        let mut hash = String::new();
+        for byte in Sha256::digest(&bytes) {
+            write!(hash, "{byte:02x}").expect("writing to a string");
+        }
+        writeln!(
+            rows,
+            "    Embedded {{ name: {name:?}, sha256: {hash:?}, bytes: include_bytes!({library:?}) }},"
+        )
+        .expect("writing to a string");
+    }
+    let text = format!("pub static EMBEDDED: [Embedded; {}] = [\n{rows}];\n", BUILDS.len());
+    fs::write(out.join("embedded.rs"), text).expect("OUT_DIR is writable");
+}
+
+/// The directory that holds `src/glebe.c`.
+fn sources() -> PathBuf {
+    let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let places = [package.join("native"), package.join("..")];
+    let found = places.iter().find(|dir| dir.join("src/glebe.c").is_file());
+    found.cloned().unwrap_or_else(|| {
+        panic!(
+            "the C library is neither in {} nor in {}; set GLEBE_LIBRARY_DIR to a directory that \
+             holds libglebe.so, libglebe-secure.so and libglebe-audit.so",
+            places[0].display(),
+            places[1].display()
+        )
+    })
+}
+
+/// One shared object from the unity file and the override.
+fn compile(root: &Path, output: &Path, flags: &[&str]) -> PathBuf {
+    for dir in ["src", "include", "override"] {
+        println!("cargo:rerun-if-changed={}", root.join(dir).display());
+    }
+    let mut files = vec![root.join("src/glebe.c")];
+    if let Ok(dir) = fs::read_dir(root.join("override")) {
+        let paths = dir.filter_map(|entry| entry.ok().map(|e| e.path()));
+        files.extend(paths.filter(|path| path.extension().is_some_and(|ext| ext == "c")));
+    }
+    files[1..].sort();
+
+    let compiler = cc::Build::new().opt_level(2).debug(false).pic(true).get_compiler();
+    let mut command = compiler.to_command();
+    command.args(["-std=c11", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-pthread"]);
+    command.args(["-Wl,-z,relro,-z,now,-z,noseparate-code", "-Wl,--hash-style=gnu"]);
+    command.args(flags).arg("-I").arg(root.join("include")).arg("-I").arg(root);
+    command.arg("-o").arg(output).args(&files);
+    let status = command.status().unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
+    assert!(status.success(), "{command:?} failed: {status}");
+    output.to_path_buf()
+}

@@ -1,0 +1,243 @@
+//! The command line: every option, its unit and its default, said once and printed by `--help`.
+
+use crate::size;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const EXIT_STATUS: &str = "\
+Exit status: the program's own. Of glebe itself: 125 if it failed or refused, 126 if the program \
+cannot be executed, 127 if there is no such program, 2 for a wrong command line.";
+
+/// Put the glebe allocator into any program, and compare allocators on it.
+#[derive(Parser)]
+#[command(name = "glebe", version, about, after_help = EXIT_STATUS, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    Run(RunOptions),
+    Compare(CompareOptions),
+    Stats(StatsOptions),
+}
+
+/// Run a program with glebe as its malloc.
+///
+/// The library is part of this command. It is written to your cache directory and preloaded, so
+/// children of the program get it too. A program that cannot take it is refused with the reason:
+/// static, setuid, another architecture, or a malloc of its own.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  glebe run -- python3 script.py
+  glebe run --stats -- sqlite3 data.db 'select count(*) from t'
+  glebe run --limit 512M --background -- ./server --port 8080
+  glebe run --secure --on-error=abort -- ./suspect
+
+Exit status: the program's own, and death by signal is passed on. Of glebe itself: 125 if it failed
+or refused, 126 if the program cannot be executed, 127 if there is no such program.")]
+pub struct RunOptions {
+    /// Say at exit that glebe was active, and what it did; check that it was really loaded
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print statistics to stderr at exit (json: one line)
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "text")]
+    pub stats: Option<StatsFormat>,
+    /// Give freed memory back from a thread of its own, also while the program idles
+    #[arg(long)]
+    pub background: bool,
+    /// Let malloc fail beyond this size (bytes, or with K, M, G; powers of 1024)
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub limit: Option<u64>,
+    /// Milliseconds before freed memory goes back to the system
+    #[arg(long, value_name = "MS")]
+    pub purge_ms: Option<u64>,
+    /// What to do about a misuse such as a wild or double free
+    #[arg(long, value_name = "WHAT")]
+    pub on_error: Option<OnError>,
+    /// Use the hardened build: finds double frees, randomises, guards; a little slower
+    #[arg(long, conflicts_with = "audit")]
+    pub secure: bool,
+    /// Use the checking build: verifies the whole heap as it goes; much slower
+    #[arg(long)]
+    pub audit: bool,
+    /// Start the program although it defines its own malloc or has a sanitizer inside
+    #[arg(long)]
+    pub force: bool,
+    /// No remarks about the program (errors and refusals stay)
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    pub program: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatsFormat {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnError {
+    /// Print what was wrong, and abort
+    Abort,
+    /// Count it, and go on
+    Count,
+}
+
+/// Compare allocators on your own program.
+///
+/// Runs the program under the system's malloc, under glebe and under every peer that is found on
+/// this machine (mimalloc, jemalloc, tcmalloc, snmalloc, rpmalloc), in rounds: each round runs each
+/// allocator once, in shuffled order. One run of each beforehand warms caches and is not counted.
+///
+/// The table has medians, ± the median absolute deviation, and ratios to the system's malloc. A
+/// difference is called one only if it is beyond the noise: the 99 % interval of the paired
+/// differences over the rounds (Wilcoxon signed-rank) leaves out zero. That takes 8 runs or more.
+///
+/// CPU time and page faults are those of the program and the children it waited for; peak RSS is
+/// that of the largest single process; RSS over time is sampled and summed over the process tree.
+/// Output of the program is kept back and compared between allocators.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  glebe compare -- python3 script.py
+  glebe compare --with mimalloc,jemalloc --runs 20 -- ./server --selftest
+  glebe compare --with v3=/opt/mimalloc3/libmimalloc.so --svg picture.svg -- ./build.sh
+  glebe compare --only glebe,glebe-secure --json -- ./program > runs.jsonl
+
+JSON: one object a line, one line a run: allocator, run, cpu_s, cpu_user_s, cpu_sys_s, wall_s,
+peak_rss_bytes, mean_rss_bytes (null if too short to sample), faults, major_faults, exit, signal.
+
+Exit status: 0, or the program's own if it failed under any allocator (128 + n for signal n). Of
+glebe itself: 125 if it failed or refused, 126, 127 as a shell.")]
+pub struct CompareOptions {
+    /// The peers: names (mimalloc, glebe-secure), paths, NAME=PATH, or `found` for all on this
+    /// machine; system and glebe always take part [default: found]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub with: Vec<String>,
+    /// These and no others, spelled as for --with; the first is what ratios refer to
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "with")]
+    pub only: Vec<String>,
+    /// Rounds, that is counted runs of each allocator
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub runs: u32,
+    /// Seed of the shuffled order, to repeat one [default: from the clock, and printed]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// What the program reads as its standard input [default: /dev/null]
+    #[arg(long, value_name = "FILE")]
+    pub stdin: Option<PathBuf>,
+    /// Let the program's output through rather than compare it
+    #[arg(long)]
+    pub show_output: bool,
+    /// Do not sample RSS over time
+    #[arg(long)]
+    pub no_samples: bool,
+    /// Milliseconds between two samples of RSS
+    #[arg(long, value_name = "MS", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub sample_ms: u64,
+    /// Print one JSON object a run instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// With --json: add the samples, as [[seconds, bytes], ...]
+    #[arg(long, requires = "json", conflicts_with = "no_samples")]
+    pub samples_json: bool,
+    /// Draw RSS over time, CPU time and peak RSS into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Start the program although it defines its own malloc or has a sanitizer inside
+    #[arg(long)]
+    pub force: bool,
+    /// No progress
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    pub program: Vec<OsString>,
+}
+
+/// Show glebe's statistics: of a running process, or of a program at its exit.
+///
+/// A running process is only read (process_vm_readv), never stopped; the same rights as for a
+/// debugger are needed.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  glebe stats 4711
+  glebe stats --json 4711
+  glebe stats -- ./program input")]
+pub struct StatsOptions {
+    /// JSON: one object with the statistics' names as keys
+    #[arg(long)]
+    pub json: bool,
+    /// Process that runs with glebe inside
+    #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program")]
+    pub pid: Option<i32>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn run(words: &[&str]) -> RunOptions {
+        match Cli::try_parse_from([&["glebe", "run"], words].concat()).unwrap().command {
+            Command::Run(options) => options,
+            _ => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn clap_finds_no_fault() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_end_where_the_program_begins() {
+        let options = run(&["--limit", "2G", "--stats", "--", "ls", "-l", "--stats=json"]);
+        assert_eq!(options.limit, Some(2 << 30));
+        assert!(options.stats == Some(StatsFormat::Text));
+        assert_eq!(options.program, ["ls", "-l", "--stats=json"]);
+        let options = run(&["--stats=json", "--on-error=count", "ls", "--", "-v"]);
+        assert!(options.stats == Some(StatsFormat::Json) && !options.verbose);
+        assert!(options.on_error == Some(OnError::Count));
+        assert_eq!(options.program, ["ls", "--", "-v"]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for words in [
+            &["glebe", "run"][..],
+            &["glebe", "run", "--secure", "--audit", "ls"],
+            &["glebe", "run", "--limit", "lots", "ls"],
+            &["glebe", "compare", "--runs", "0", "ls"],
+            &["glebe", "compare", "--samples-json", "ls"],
+            &["glebe", "compare", "--with", "a", "--only", "b", "ls"],
+            &["glebe", "stats"],
+            &["glebe", "stats", "12", "--", "ls"],
+        ] {
+            assert!(Cli::try_parse_from(words).is_err(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `glebe compare`: allocators on one's own program, interleaved, with honest statistics.
+//!
+//! ```text
+//!   peers ──▶ contenders ──▶ warm-up: one run each, proves that each library gets in
+//!                               │
+//!   round 1..N: each contender once, shuffled ──▶ measure (+ sampler) ──▶ Run
+//!                               │
+//!                 table, verdicts (noise), picture, JSON lines
+//! ```
+
+mod measure;
+mod noise;
+mod peers;
+mod picture;
+mod progress;
+mod sampler;
+mod table;
+
+use crate::args::CompareOptions;
+use crate::launch::Ending;
+use crate::library::EMBEDDED;
+use crate::program::Program;
+use crate::run::check;
+use crate::witness::Proof;
+use anyhow::{bail, Result};
+use measure::{Run, Setting};
+use noise::Random;
+use peers::Contender;
+use progress::Progress;
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use table::Row;
+
+/// Compares, prints, and ends as the program did.
+pub fn compare(options: &CompareOptions) -> Result<Ending> {
+    let program = Program::find(&options.program)?;
+    let contenders = peers::choose(&options.with, &options.only)?;
+    let mut notes = check(&program, &EMBEDDED[0], options.force)?;
+    let title = program.display();
+    let sampled = !options.no_samples;
+    let setting = Setting {
+        program,
+        stdin: options.stdin.clone(),
+        show_output: options.show_output,
+        sample_every: sampled.then(|| Duration::from_millis(options.sample_ms)),
+    };
+    if let Some(path) = &options.svg {
+        // Better now than after an hour of runs.
+        if let Err(e) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
+            bail!("{}: {e}", path.display());
+        }
+    }
+    let seed = options.seed.unwrap_or_else(clock_seed);
+    if !options.quiet {
+        let names: Vec<&str> = contenders.iter().map(|c| c.name.as_str()).collect();
+        eprintln!("glebe: {title}");
+        eprintln!("glebe: {}; {} rounds, seed {seed}", names.join(", "), options.runs);
+    }
+
+    let rows = run_rounds(options, &setting, &contenders, seed, &mut notes)?;
+    notes.extend(remarks(&rows));
+    if options.json {
+        let failures = rows.iter().filter_map(|row| Some((&row.name, row.failure()?)));
+        notes.extend(failures.map(|(name, failure)| format!("{name}: {failure}")));
+    } else {
+        print_table(&rows, sampled);
+    }
+    for note in &notes {
+        eprintln!("glebe: note: {note}");
+    }
+    if let Some(path) = &options.svg {
+        picture::draw(path, &title, &rows)?;
+    }
+    let failed = rows.iter().flat_map(|row| &row.runs).find(|run| run.exit != 0);
+    Ok(Ending::Exit(failed.map_or(0, |run| run.exit)))
+}
+
+/// Warm-up and all rounds. With `--json`, each run is printed as it ends.
+fn run_rounds(
+    options: &CompareOptions,
+    setting: &Setting,
+    contenders: &[Contender],
+    seed: u64,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Row>> {
+    let progress = Progress::new(options, contenders.len());
+    for contender in contenders {
+        progress.step(&format!("warm-up: {}", contender.name));
+        let run = setting.run(contender, 0)?;
+        progress.done();
+        if run.proof == Some(Proof::Absent) {
+            notes.push(format!(
+                "{} was never loaded: its row shows another malloc (is the library whole? does the \
+                 program drop LD_PRELOAD?)",
+                contender.name
+            ));
+        }
+        if run.exit != 0 {
+            progress.say(&format!("{}: the warm-up ended with exit {}", contender.name, run.exit));
+        }
+    }
+    progress.line("warm-up done");
+
+    let mut random = Random(seed);
+    let mut order: Vec<usize> = (0..contenders.len()).collect();
+    let row = |c: &Contender| Row { name: c.name.clone(), runs: Vec::new() };
+    let mut rows: Vec<Row> = contenders.iter().map(row).collect();
+    for round in 1..=options.runs {
+        random.shuffle(&mut order);
+        for index in &order {
+            progress.step(&format!("round {round}: {}", contenders[*index].name));
+            let run = setting.run(&contenders[*index], round)?;
+            progress.done();
+            if options.json {
+                print_json(&run, options.samples_json)?;
+            }
+            rows[*index].runs.push(run);
+        }
+        progress.line(&format!("round {round} of {}", options.runs));
+    }
+    progress.finish();
+    Ok(rows)
+}
+
+fn print_json(run: &Run, samples: bool) -> Result<()> {
+    let mut run = run.clone();
+    run.samples = run.samples.filter(|_| samples);
+    let mut line = serde_json::to_string(&run)?;
+    line.push('\n');
+    Ok(io::stdout().lock().write_all(line.as_bytes())?)
+}
+
+fn print_table(rows: &[Row], sampled: bool) {
+    let width = io::stdout().is_terminal().then(terminal_width).flatten();
+    println!("{}", table::table(rows, width));
+    let base = rows.first().map_or("", |row| &row.name);
+    let mean = if sampled { "; mean RSS is over time, from samples" } else { "" };
+    println!("median ±median absolute deviation, ratio to {base}{mean}");
+    for line in table::verdicts(rows) {
+        println!("{line}");
+    }
+}
+
+/// What should be known about these figures, besides the figures.
+fn remarks(rows: &[Row]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (which, stream) in ["standard output", "standard error"].iter().enumerate() {
+        notes.extend(output_remark(rows, stream, which));
+    }
+    if rows.iter().flat_map(|row| &row.runs).any(|run| run.peak_is_guess) {
+        notes.push(
+            "the program is about as small as this command, so its peak RSS is only a guess".into(),
+        );
+    }
+    notes
+}
+
+/// Compares outputs: within the first allocator first, since a program may differ from itself.
+fn output_remark(rows: &[Row], stream: &str, which: usize) -> Option<String> {
+    let outputs = |row: &Row| -> Vec<_> {
+        row.runs.iter().filter_map(|run| Some(run.output?[which])).collect()
+    };
+    let (base, others) = rows.split_first()?;
+    let of_base = outputs(base);
+    let first = of_base.first().copied()?;
+    if of_base.iter().any(|output| *output != first) {
+        return Some(format!("{stream} differs from run to run by itself, so it was not compared"));
+    }
+    let different = others.iter().filter(|row| outputs(row).iter().any(|o| *o != first));
+    let names: Vec<&str> = different.map(|row| row.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!("{stream} under {} differs from that under {}", names.join(", "), base.name)
+    })
+}
+
+fn clock_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Short enough to be typed again.
+    now.as_nanos() as u64 % 1_000_000_000
+}
+
+fn terminal_width() -> Option<u16> {
+    // SAFETY: TIOCGWINSZ writes to the struct that it is given.
+    unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        let answer = libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size);
+        (answer == 0 && size.ws_col > 0).then_some(size.ws_col)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::measure::Output;
+    use super::table::tests::row;
+    use super::*;
+
+    fn with_output(name: &str, sums: &[u64]) -> Row {
+        let mut row = row(name, &vec![1.0; sums.len()]);
+        for (run, checksum) in row.runs.iter_mut().zip(sums) {
+            run.output = Some([Output { bytes: 3, checksum: *checksum }; 2]);
+        }
+        row
+    }
+
+    #[test]
+    fn outputs_are_compared_only_if_they_are_steady() {
+        let remark = |rows: &[Row]| output_remark(rows, "standard output", 0);
+        let system = || with_output("system", &[7, 7]);
+        assert_eq!(remark(&[system(), with_output("glebe", &[7, 7])]), None);
+        let other = remark(&[system(), with_output("glebe", &[7, 8])]).unwrap();
+        assert!(other.contains("under glebe differs from that under system"), "{other}");
+        let unsteady = remark(&[with_output("system", &[1, 2]), with_output("glebe", &[3, 4])]);
+        assert!(unsteady.unwrap().contains("by itself"));
+        assert_eq!(remark(&[row("system", &[1.0]), row("glebe", &[1.0])]), None, "not kept");
+    }
+}

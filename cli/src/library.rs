@@ -1,0 +1,286 @@
+//! The embedded library, and the one file on disk that a preload needs.
+//!
+//! `LD_PRELOAD` must survive `exec` and reach children, so it needs a path. The bytes go into a
+//! cache directory of this user, under a name that carries their SHA-256:
+//!
+//! ```text
+//!   $XDG_CACHE_HOME/glebe   or  ~/.cache/glebe   or  /tmp/glebe-UID      mode 0700, ours
+//!        libglebe-3f9a….so    written under another name, then renamed     mode 0500, ours
+//! ```
+//!
+//! A preloaded file is code that runs in every process below, so nothing is trusted:
+//!
+//! 1. The directory is a real directory, belongs to us, and nobody else may enter it.
+//! 2. No directory above it lets a stranger rename it (owned by us or root, and not writable by
+//!    group or others unless sticky).
+//! 3. The file that is already there is used only if it is ours and byte for byte the embedded one.
+//! 4. The file system allows execution, and the path has no colon or space: the dynamic loader
+//!    would split it there.
+//!
+//! A place that fails any of these is passed over for the next.
+
+use anyhow::{anyhow, Result};
+use std::ffi::{CString, OsString};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// One build of the library, as the build script wrote it down.
+pub struct Embedded {
+    /// `glebe`, `glebe-secure` or `glebe-audit`; also its name in `compare`.
+    pub name: &'static str,
+    pub sha256: &'static str,
+    pub bytes: &'static [u8],
+}
+
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+impl Embedded {
+    /// The build of that name, if there is one.
+    pub fn named(name: &str) -> Option<&'static Embedded> {
+        EMBEDDED.iter().find(|library| library.name == name)
+    }
+
+    /// The name of its file in the cache.
+    fn file_name(&self) -> String {
+        format!("lib{}-{}.so", self.name, &self.sha256[..16])
+    }
+
+    /// Makes sure that the library is on disk, exactly as embedded, and returns its path.
+    pub fn place(&self) -> Result<PathBuf> {
+        let mut reasons = Vec::new();
+        for directory in candidates() {
+            match self.place_in(&directory) {
+                Ok(path) => return Ok(path),
+                Err(reason) => reasons.push(format!("{}: {reason}", directory.display())),
+            }
+        }
+        Err(anyhow!(
+            "there is no private place for the library; set XDG_CACHE_HOME to a directory of yours \
+             (tried {})",
+            reasons.join("; ")
+        ))
+    }
+
+    fn place_in(&self, directory: &Path) -> Result<PathBuf> {
+        if directory.as_os_str().as_bytes().iter().any(|b| b": \t\n".contains(b)) {
+            return Err(anyhow!("the dynamic loader splits a preload path at colons and spaces"));
+        }
+        if let Some(above) = directory.parent() {
+            fs::create_dir_all(above)?;
+        }
+        match DirBuilder::new().mode(0o700).create(directory) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e.into()),
+            _ => {}
+        }
+        check_private(directory)?;
+        let path = directory.join(self.file_name());
+        if !self.is_intact(&path) {
+            self.write(directory, &path)?;
+            if !self.is_intact(&path) {
+                return Err(anyhow!("what was written does not read back"));
+            }
+        }
+        Ok(path)
+    }
+
+    /// Ours, not writable by others, and the very bytes.
+    fn is_intact(&self, path: &Path) -> bool {
+        let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let Ok(mut file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else {
+            return false;
+        };
+        let Ok(meta) = file.metadata() else { return false };
+        if !meta.is_file()
+            || meta.uid() != effective_uid()
+            || meta.mode() & 0o022 != 0
+            || meta.len() != self.bytes.len() as u64
+        {
+            return false;
+        }
+        same_bytes(&mut file, self.bytes)
+    }
+
+    /// Writes under a name of this process, then renames: nobody ever maps half a library.
+    fn write(&self, directory: &Path, path: &Path) -> Result<()> {
+        let draft = directory.join(format!(".{}.{}", self.file_name(), std::process::id()));
+        let _ = fs::remove_file(&draft);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o500)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(&draft)?;
+        let written = file.write_all(self.bytes).and_then(|()| fs::rename(&draft, path));
+        if written.is_err() {
+            let _ = fs::remove_file(&draft);
+        }
+        Ok(written?)
+    }
+}
+
+/// Compares in small pieces, so that checking the library does not make the command bigger.
+fn same_bytes(file: &mut File, expected: &[u8]) -> bool {
+    let mut buffer = [0u8; 16 << 10];
+    let mut rest = expected;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return rest.is_empty(),
+            Ok(n) if n <= rest.len() && buffer[..n] == rest[..n] => rest = &rest[n..],
+            _ => return false,
+        }
+    }
+}
+
+/// Where the library may go, best place first.
+fn candidates() -> Vec<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let mut places = Vec::new();
+    places.extend(absolute("XDG_CACHE_HOME").map(|dir| dir.join("glebe")));
+    places.extend(absolute("HOME").map(|dir| dir.join(".cache/glebe")));
+    places.push(PathBuf::from(format!("/tmp/glebe-{}", effective_uid())));
+    places
+}
+
+/// Rules 1, 2 and the execution half of 4.
+fn check_private(directory: &Path) -> Result<()> {
+    let meta = fs::symlink_metadata(directory)?;
+    if !meta.is_dir() {
+        return Err(anyhow!("not a directory"));
+    }
+    if meta.uid() != effective_uid() {
+        return Err(anyhow!("belongs to user {}", meta.uid()));
+    }
+    if meta.mode() & 0o077 != 0 {
+        return Err(anyhow!("others may enter it (mode {:03o}, wanted 700)", meta.mode() & 0o777));
+    }
+    for above in fs::canonicalize(directory)?.ancestors().skip(1) {
+        let meta = fs::symlink_metadata(above)?;
+        let stranger = meta.uid() != effective_uid() && meta.uid() != 0;
+        let open_to_all = meta.mode() & 0o022 != 0 && meta.mode() & libc::S_ISVTX == 0;
+        if stranger || open_to_all {
+            return Err(anyhow!("others can move it, since they may write to {}", above.display()));
+        }
+    }
+    if mount_flags(directory) & libc::ST_NOEXEC != 0 {
+        return Err(anyhow!("its file system is mounted noexec"));
+    }
+    Ok(())
+}
+
+/// The flags of the file system that a path is on; 0 if they cannot be read.
+pub fn mount_flags(path: &Path) -> u64 {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return 0 };
+    // SAFETY: `path` ends in NUL and statvfs only writes to the struct it is given.
+    unsafe {
+        let mut info: libc::statvfs = std::mem::zeroed();
+        match libc::statvfs(path.as_ptr(), &mut info) {
+            0 => info.f_flag as u64,
+            _ => 0,
+        }
+    }
+}
+
+fn effective_uid() -> u32 {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// The value of `LD_PRELOAD` that adds `library` after what is already there.
+pub fn preload_with(existing: Option<OsString>, library: &Path) -> OsString {
+    let mut value = existing.unwrap_or_default();
+    if !value.is_empty() {
+        value.push(":");
+    }
+    value.push(library);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const SAMPLE: Embedded = Embedded {
+        name: "sample",
+        sha256: "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
+        bytes: b"not a library, but bytes are bytes",
+    };
+
+    #[test]
+    fn a_private_place_is_made_and_used_again() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("cache/glebe");
+        let path = SAMPLE.place_in(&dir).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), SAMPLE.bytes);
+        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
+        let first = fs::metadata(&path).unwrap().ino();
+        assert_eq!(SAMPLE.place_in(&dir).unwrap(), path);
+        assert_eq!(fs::metadata(&path).unwrap().ino(), first);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "no draft is left behind");
+    }
+
+    #[test]
+    fn a_file_that_was_changed_is_written_again() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("glebe");
+        let path = SAMPLE.place_in(&dir).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, vec![b'x'; SAMPLE.bytes.len()]).unwrap();
+        SAMPLE.place_in(&dir).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), SAMPLE.bytes);
+    }
+
+    #[test]
+    fn a_symbolic_link_is_never_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("glebe");
+        let path = SAMPLE.place_in(&dir).unwrap();
+        let elsewhere = home.path().join("elsewhere");
+        fs::rename(&path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        SAMPLE.place_in(&dir).unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+
+    #[test]
+    fn an_open_directory_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("glebe");
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(SAMPLE.place_in(&dir).unwrap_err().to_string().contains("others may enter"));
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(&dir, &link).unwrap();
+        assert!(SAMPLE.place_in(&link).unwrap_err().to_string().contains("not a directory"));
+    }
+
+    #[test]
+    fn a_directory_that_others_can_move_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let open = home.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        let refusal = SAMPLE.place_in(&open.join("glebe")).unwrap_err().to_string();
+        assert!(refusal.contains("others can move it"), "{refusal}");
+    }
+
+    #[test]
+    fn a_path_that_the_loader_would_split_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["with space", "with:colon"] {
+            assert!(SAMPLE.place_in(&home.path().join(name)).is_err());
+        }
+    }
+
+    #[test]
+    fn an_existing_preload_stays_in_front() {
+        let ours = Path::new("/c/libglebe.so");
+        assert_eq!(preload_with(None, ours), "/c/libglebe.so");
+        assert_eq!(preload_with(Some("".into()), ours), "/c/libglebe.so");
+        assert_eq!(preload_with(Some("/a.so".into()), ours), "/a.so:/c/libglebe.so");
+    }
+}

@@ -1,0 +1,39 @@
+//! How the command ends when it ends by itself.
+//!
+//! The exit status belongs to the program that is being run, so the command keeps to the few codes
+//! that shells and `env`, `nice` and `timeout` keep for themselves:
+//!
+//!   125  glebe itself failed, or refused because the program cannot take it
+//!   126  the program was found but cannot be executed
+//!   127  the program was not found
+//!
+//! (and 2 for a command line that makes no sense, which clap prints). Everything else is passed on.
+
+use std::fmt;
+
+/// glebe itself failed, or refused.
+pub const OWN_FAILURE: i32 = 125;
+/// The program exists but cannot be executed.
+pub const NOT_EXECUTABLE: i32 = 126;
+/// There is no such program.
+pub const NOT_FOUND: i32 = 127;
+
+/// An error that knows its exit code. Any other error ends with [`OWN_FAILURE`].
+#[derive(Debug)]
+pub struct Stop {
+    pub code: i32,
+    pub message: String,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Stop {}
+
+/// The code that an error asks for.
+pub fn code_of(error: &anyhow::Error) -> i32 {
+    error.downcast_ref::<Stop>().map_or(OWN_FAILURE, |stop| stop.code)
+}

@@ -1,0 +1,235 @@
+//! The command from outside, as a shell sees it. Nothing here is timed, and nothing depends on what
+//! the embedded library does beyond being one that can be preloaded.
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use predicates::str::contains;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The command with a cache of its own.
+fn glebe(home: &TempDir) -> Command {
+    let mut command = Command::cargo_bin("glebe").unwrap();
+    command.env("XDG_CACHE_HOME", home.path()).env_remove("LD_PRELOAD");
+    command
+}
+
+fn home() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn cc(dir: &Path, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+    let input = dir.join(format!("{name}.c"));
+    fs::write(&input, source).unwrap();
+    let output = dir.join(name);
+    let run =
+        std::process::Command::new("cc").args(flags).arg("-o").arg(&output).arg(&input).output();
+    run.ok()?.status.success().then_some(output)
+}
+
+const TRIVIAL: &str = "int main(void) { return 0; }";
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let home = home();
+    for command in ["run", "compare", "stats"] {
+        glebe(&home).args([command, "--help"]).assert().success().stdout(contains("Examples:"));
+    }
+    glebe(&home).arg("--help").assert().success().stdout(contains("125"));
+    glebe(&home).arg("--version").assert().success().stdout(contains("glebe 0."));
+    glebe(&home).args(["run"]).assert().code(2);
+}
+
+#[test]
+fn exit_codes_and_output_pass_through() {
+    let home = home();
+    let script = "cat; echo err >&2; exit 42";
+    let assert = glebe(&home).args(["run", "--", "sh", "-c", script]).write_stdin("in").assert();
+    assert.code(42).stdout("in").stderr(contains("err"));
+    glebe(&home).args(["run", "true"]).assert().success();
+}
+
+#[test]
+fn a_death_by_signal_is_passed_on() {
+    use std::os::unix::process::ExitStatusExt;
+    let home = home();
+    for options in [&["run"][..], &["run", "--verbose"]] {
+        let output =
+            glebe(&home).args(options).args(["--", "sh", "-c", "kill -TERM $$"]).output().unwrap();
+        assert_eq!(output.status.signal(), Some(15), "{options:?}");
+    }
+}
+
+#[test]
+fn programs_that_are_not_there_end_as_in_a_shell() {
+    let home = home();
+    let lost = glebe(&home).args(["run", "--", "no-such-program"]).assert().code(127);
+    lost.stderr(contains("command not found"));
+    glebe(&home)
+        .args(["run", "--", "/etc/passwd"])
+        .assert()
+        .code(126)
+        .stderr(contains("permission"));
+    glebe(&home).args(["run", "--", "/etc"]).assert().code(126).stderr(contains("is a directory"));
+    glebe(&home).args(["compare", "--", "no-such-program"]).assert().code(127);
+}
+
+#[test]
+fn the_library_is_preloaded_from_a_private_place() {
+    let home = home();
+    let print = ["run", "--", "sh", "-c", "printf %s \"$LD_PRELOAD\""];
+    let output = glebe(&home).args(print).output().unwrap();
+    let path = PathBuf::from(String::from_utf8(output.stdout).unwrap());
+    assert_eq!(path.parent().unwrap(), home.path().join("glebe"));
+    assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(path.file_name().unwrap().to_string_lossy().starts_with("libglebe-"));
+
+    // It is in memory, and children get it too.
+    let maps = ["run", "--", "sh", "-c", "cat /proc/self/maps; true"];
+    glebe(&home).args(maps).assert().success().stdout(contains(path.to_str().unwrap()));
+
+    // What was preloaded before stays in front.
+    let both = glebe(&home).args(print).env("LD_PRELOAD", "libdl.so.2").output().unwrap();
+    let both = String::from_utf8(both.stdout).unwrap();
+    assert_eq!(both, format!("libdl.so.2:{}", path.display()));
+
+    // Other builds are other files.
+    let output = glebe(&home).args(["run", "--secure"]).args(&print[1..]).output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("libglebe-secure-"));
+}
+
+#[test]
+fn options_reach_the_library() {
+    let home = home();
+    let script = "echo $GLEBE_LIMIT $GLEBE_PURGE_MS $GLEBE_BACKGROUND $GLEBE_ON_ERROR";
+    let options = ["--limit", "512M", "--purge-ms", "250", "--background", "--on-error", "count"];
+    let assert = glebe(&home).arg("run").args(options).args(["--", "sh", "-c", script]).assert();
+    assert.success().stdout("536870912 250 1 count\n");
+    let none =
+        glebe(&home).args(["run", "--", "sh", "-c", "env | grep -c GLEBE_ || true"]).assert();
+    none.stdout("0\n");
+}
+
+#[test]
+fn verbose_tells_whether_it_got_in() {
+    let home = home();
+    let assert = glebe(&home).args(["run", "-v", "--", "sleep", "0.2"]).assert().success();
+    assert.stderr(contains("sleep ran with glebe in its memory"));
+}
+
+#[test]
+fn static_programs_are_refused_clearly() {
+    let home = home();
+    let Some(program) = cc(home.path(), "static", TRIVIAL, &["-static"]) else { return };
+    for command in ["run", "compare"] {
+        let assert = glebe(&home).arg(command).arg("--").arg(&program).assert().code(125);
+        assert.stderr(contains("statically linked").and(contains("Instead, "))).stdout("");
+    }
+}
+
+#[test]
+fn a_malloc_in_the_program_is_refused_unless_forced() {
+    let home = home();
+    let source = "#include <stddef.h>\nchar room[1 << 20]; size_t used;\n\
+        void *malloc(size_t n) { void *p = room + used; used += n + 15 & -16ul; return p; }\n\
+        void free(void *p) { (void)p; }\nint main(void) { return 5; }";
+    let Some(program) = cc(home.path(), "own", source, &["-rdynamic"]) else { return };
+    let refused = glebe(&home).arg("run").arg(&program).assert().code(125);
+    refused.stderr(contains("defines malloc itself").and(contains("--force")));
+    glebe(&home).args(["run", "--force"]).arg(&program).assert().code(5).stderr(contains("note:"));
+}
+
+#[test]
+fn compare_prints_one_json_object_a_run() {
+    let home = home();
+    let words = ["compare", "--json", "--runs", "3", "--seed", "1", "--only", "system,glebe"];
+    let output = glebe(&home).args(words).args(["--", "/bin/true"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let runs: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(runs.len(), 6);
+    for run in &runs {
+        for key in ["cpu_s", "wall_s"] {
+            assert!(run[key].is_f64(), "{run}");
+        }
+        for key in ["run", "peak_rss_bytes", "faults", "exit"] {
+            assert!(run[key].is_u64(), "{run}");
+        }
+        assert!(run["samples"].is_null());
+    }
+    for name in ["system", "glebe"] {
+        let rounds: Vec<_> = runs.iter().filter(|run| run["allocator"] == name).collect();
+        let numbers: Vec<_> = rounds.iter().map(|run| run["run"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, [1, 2, 3], "{name}");
+    }
+}
+
+#[test]
+fn compare_prints_a_table_and_draws() {
+    let home = home();
+    let picture = home.path().join("picture.svg");
+    let assert = glebe(&home)
+        .args(["compare", "--runs", "2", "--only", "system,glebe", "--svg"])
+        .arg(&picture)
+        .args(["--", "sh", "-c", "sleep 0.05"])
+        .assert()
+        .success();
+    assert
+        .stdout(contains("peak RSS MiB").and(contains("1.00x")).and(contains("too few")))
+        .stderr(contains("seed").and(contains("round 2 of 2")).and(contains("never loaded").not()));
+    assert!(fs::read_to_string(picture).unwrap().contains("resident memory over time"));
+}
+
+#[test]
+fn compare_ends_with_the_code_of_a_failing_program() {
+    let home = home();
+    let words = ["compare", "--runs", "1", "--only", "system,glebe", "--", "sh", "-c"];
+    let assert = glebe(&home).args(words).arg("exit 9").assert().code(9);
+    assert.stdout(contains("exit 9 in 1 of 1"));
+    let assert = glebe(&home).args(words).arg("test -z \"$LD_PRELOAD\"").assert().code(1);
+    assert.stdout(contains("exit 1 in 1 of 1"));
+}
+
+#[test]
+fn compare_notices_different_output_and_a_library_that_is_not_loaded() {
+    let home = home();
+    let words = ["compare", "--runs", "2", "--only", "system,glebe", "--", "sh", "-c"];
+    let assert = glebe(&home).args(words).arg("echo $LD_PRELOAD").assert().success();
+    assert.stderr(contains("standard output under glebe differs"));
+    let assert = glebe(&home).args(words).arg("echo the same").assert().success();
+    assert.stderr(contains("differs").not());
+
+    // Positive control: a library whose own needs are not met is refused by the loader.
+    let Some(_) = cc(home.path(), "libgone.so", "int gone;", &["-shared", "-fPIC"]) else { return };
+    let source = "extern int gone; int *use(void) { return &gone; }";
+    let library = format!("-L{}", home.path().display());
+    let flags = ["-shared", "-fPIC", &library, "-Wl,--no-as-needed", "-l:libgone.so"];
+    let peer = cc(home.path(), "libbroken.so", source, &flags).unwrap();
+    fs::remove_file(home.path().join("libgone.so")).unwrap();
+    let only = format!("system,broken={}", peer.display());
+    let assert = glebe(&home).args(["compare", "--runs", "1", "--only", &only, "true"]).assert();
+    assert.stderr(contains("broken"));
+}
+
+#[test]
+fn unknown_allocators_are_explained() {
+    let home = home();
+    let assert = glebe(&home).args(["compare", "--with", "nomalloc", "--", "true"]).assert();
+    assert.code(125).stderr(contains("nomalloc").and(contains("NAME=PATH")));
+}
+
+#[test]
+fn stats_explain_processes_that_cannot_be_read() {
+    let home = home();
+    let own = std::process::id().to_string();
+    glebe(&home)
+        .args(["stats", &own])
+        .assert()
+        .code(125)
+        .stderr(contains("does not run with glebe"));
+    glebe(&home).args(["stats", "2147483647"]).assert().code(125).stderr(contains("no process"));
+    glebe(&home).args(["stats", "--", "sh", "-c", "exit 6"]).assert().code(6);
+}

@@ -1,0 +1,53 @@
+# glebe_library(NAME SHARED|STATIC SOURCES ... [DEFINITIONS ...])
+#
+# One library of the family. All of them are compiled alike; only sources and constants differ.
+#
+# The link options of the shared ones keep a small process small. A preloaded library costs every process its
+# resident pages, and each segment costs at least one:
+#   noseparate-code   code and read-only data share pages; otherwise each begins on a page of its own
+#   relro, now        resolved at load time, so that no lazy binding calls us before we are ready
+#   hash-style=gnu    one symbol hash table instead of two
+# The driver is told to link C alone: libstdc++ must not come along although operator new is defined here.
+
+include(CheckLinkerFlag)
+
+set(glebe_link_options "")
+if(NOT APPLE AND NOT WIN32)
+  foreach(flag -Wl,-O1 -Wl,-z,relro -Wl,-z,now -Wl,-z,noseparate-code -Wl,--hash-style=gnu -Wl,--build-id
+               -Wl,-z,defs -Wl,--as-needed)
+    string(MAKE_C_IDENTIFIER "glebe_has${flag}" has)
+    check_linker_flag(C ${flag} ${has})
+    if(${has})
+      list(APPEND glebe_link_options ${flag})
+    endif()
+  endforeach()
+endif()
+
+set(glebe_warnings -Wall -Wextra -Wpedantic)
+if(MSVC)
+  set(glebe_warnings /W4)
+elseif(GLEBE_WERROR)
+  list(APPEND glebe_warnings -Werror)
+endif()
+
+function(glebe_library name kind)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEFINITIONS" ${ARGN})
+  add_library(${name} ${kind} ${arg_SOURCES})
+  target_include_directories(${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
+  target_compile_options(${name} PRIVATE ${glebe_warnings})
+  target_link_libraries(${name} PRIVATE Threads::Threads)
+  set_target_properties(${name} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON
+    ARCHIVE_OUTPUT_DIRECTORY ${GLEBE_OUTPUT_DIR}
+    LIBRARY_OUTPUT_DIRECTORY ${GLEBE_OUTPUT_DIR}
+    RUNTIME_OUTPUT_DIRECTORY ${GLEBE_OUTPUT_DIR})
+  if(kind STREQUAL "SHARED")
+    target_link_options(${name} PRIVATE ${glebe_link_options})
+    set_target_properties(${name} PROPERTIES
+      VERSION ${PROJECT_VERSION}
+      SOVERSION ${PROJECT_VERSION_MAJOR})
+  endif()
+endfunction()

@@ -1,0 +1,176 @@
+/* glebe: a general-purpose malloc with first-class heaps.       MIT OR Apache-2.0
+ *
+ * Sizes and limits are bytes, times are milliseconds, addresses are pointers. Functions that allocate return NULL and set
+ * errno (ENOMEM; EINVAL where an alignment is wrong) when they cannot serve; functions that return int return 0 or an errno
+ * value, unless they say otherwise. Memory is aligned to 16 bytes at least. No function here throws, and every function may be
+ * called from any thread unless its comment names an owner. Only `glebe_usable_size` and `glebe_version` may be called from
+ * a signal handler: see docs/contracts.md.
+ */
+#ifndef GLEBE_H
+#define GLEBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GLEBE_VERSION_MAJOR 0
+#define GLEBE_VERSION_MINOR 1
+#define GLEBE_VERSION_PATCH 0
+#define GLEBE_VERSION (GLEBE_VERSION_MAJOR * 10000 + GLEBE_VERSION_MINOR * 100 + GLEBE_VERSION_PATCH)
+
+#if defined(__GNUC__)
+#define GLEBE_API __attribute__((visibility("default")))
+#define GLEBE_ALLOC(...) __attribute__((malloc, warn_unused_result, alloc_size(__VA_ARGS__)))
+#else
+#define GLEBE_API
+#define GLEBE_ALLOC(...)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the library that is linked, as GLEBE_VERSION counts it (100 is 0.1.0). */
+GLEBE_API int glebe_version(void);
+
+/* ---- The malloc family -------------------------------------------------------------------------------------------------
+ * Each is the twin of the C or POSIX function of that name, on the calling thread's heap. Blocks may be freed by any thread.
+ * With the override linked or preloaded, `malloc` IS `glebe_malloc`, and blocks of the two mix freely. */
+
+/* At least `bytes` bytes, not cleared. `bytes` 0 gives a unique pointer that must be freed. */
+GLEBE_API void *glebe_malloc(size_t bytes) GLEBE_ALLOC(1);
+/* `count * bytes` bytes, all zero; NULL and ENOMEM where the product overflows. Fresh memory is not cleared a second time. */
+GLEBE_API void *glebe_calloc(size_t count, size_t bytes) GLEBE_ALLOC(1, 2);
+/* Resizes `block` (NULL allocates), in place where it can. On failure `block` stays as it was. `bytes` 0 frees the block and
+ * returns NULL, as glibc does. */
+GLEBE_API void *glebe_realloc(void *block, size_t bytes);
+/* glebe_realloc of `count * bytes`; NULL and ENOMEM where the product overflows, and `block` stays. */
+GLEBE_API void *glebe_reallocarray(void *block, size_t count, size_t bytes);
+/* Frees `block`; NULL does nothing. errno is kept. */
+GLEBE_API void glebe_free(void *block);
+/* C23: as glebe_free. `bytes` is the size that was asked for. A size that the block cannot hold is reported. */
+GLEBE_API void glebe_free_sized(void *block, size_t bytes);
+/* C23: as glebe_free_sized, of a block from glebe_aligned_alloc(alignment, bytes). */
+GLEBE_API void glebe_free_aligned_sized(void *block, size_t alignment, size_t bytes);
+/* `alignment` must be a power of two, else NULL and EINVAL. `bytes` need not be a multiple of it. */
+GLEBE_API void *glebe_aligned_alloc(size_t alignment, size_t bytes) GLEBE_ALLOC(2);
+/* 0, EINVAL (alignment no power of two or no multiple of sizeof(void *)) or ENOMEM. *out is set on success only. */
+GLEBE_API int glebe_posix_memalign(void **out, size_t alignment, size_t bytes);
+/* As glebe_aligned_alloc; an alignment that is no power of two is rounded up to one, as glibc does. */
+GLEBE_API void *glebe_memalign(size_t alignment, size_t bytes) GLEBE_ALLOC(2);
+/* Aligned to an OS page; glebe_pvalloc rounds the size up to whole pages too. */
+GLEBE_API void *glebe_valloc(size_t bytes) GLEBE_ALLOC(1);
+GLEBE_API void *glebe_pvalloc(size_t bytes) GLEBE_ALLOC(1);
+/* Bytes that may be used at `block`: at least what was asked for. 0 for NULL. */
+GLEBE_API size_t glebe_usable_size(const void *block);
+/* A copy of a string in a block of its own; glebe_strndup copies `bytes` bytes at most and ends them with a NUL. */
+GLEBE_API char *glebe_strdup(const char *string);
+GLEBE_API char *glebe_strndup(const char *string, size_t bytes);
+
+/* ---- Heaps -------------------------------------------------------------------------------------------------------------
+ * A heap owns its memory: it can be limited, measured, and destroyed at once with all blocks in it. One thread at a time may
+ * allocate in a heap or call the functions below on it; which thread may change, if the caller orders the calls. `free` and
+ * glebe_free may free its blocks from any thread at any time.
+ * Wherever `heap` may be NULL, NULL means the calling thread's own heap. */
+typedef struct glebe_heap glebe_heap;
+
+/* A new heap, or NULL and ENOMEM. `limit_bytes` 0 is no limit; else the pages and blocks that the heap holds stay within it
+ * (counted in slices of 16 KiB), and allocation beyond it gives NULL and ENOMEM. */
+GLEBE_API glebe_heap *glebe_heap_create(size_t limit_bytes);
+/* Frees every block of the heap and the heap. All frees of its blocks by other threads must have returned. NULL does nothing. */
+GLEBE_API void glebe_heap_destroy(glebe_heap *heap);
+/* Changes the limit; EBUSY where the heap holds more already (it stays as it was). */
+GLEBE_API int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes);
+/* Bytes of address space that the heap holds in pages, large and huge blocks: what its limit counts. */
+GLEBE_API size_t glebe_heap_bytes(const glebe_heap *heap);
+
+GLEBE_API void *glebe_heap_malloc(glebe_heap *heap, size_t bytes) GLEBE_ALLOC(2);
+GLEBE_API void *glebe_heap_calloc(glebe_heap *heap, size_t count, size_t bytes) GLEBE_ALLOC(2, 3);
+GLEBE_API void *glebe_heap_aligned_alloc(glebe_heap *heap, size_t alignment, size_t bytes) GLEBE_ALLOC(3);
+/* `block` must be of this heap. As glebe_realloc. */
+GLEBE_API void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes);
+/* `old_bytes` is the size that was last asked for: no look-up while the size class stays. `bytes` must not be 0. */
+GLEBE_API void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes);
+/* `block` must be of this heap. */
+GLEBE_API void glebe_heap_free(glebe_heap *heap, void *block);
+/* `bytes` is the size that was last asked for: the cheapest free there is. `block` must be of this heap. */
+GLEBE_API void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes);
+
+/* ---- Giving memory back ------------------------------------------------------------------------------------------------ */
+
+/* Returns to the OS what the calling thread's heap, orphaned heaps (those of threads that ended) and the free runs hold,
+ * without waiting for the purge delay. `heap` may be NULL. Returns the bytes that were given back. */
+GLEBE_API size_t glebe_collect(glebe_heap *heap);
+
+/* ---- Options -----------------------------------------------------------------------------------------------------------
+ * Each is also read from the environment when the library starts, as GLEBE_ and the name in capitals:
+ *   verbose      0 | 1          say at exit that glebe was active, and what it did
+ *   stats        0 | 1 | json   print the statistics at exit, on stderr
+ *   background   0 | 1          a thread that gives memory back while the process idles
+ *   limit        bytes          no more memory than this for the whole process (suffixes K, M, G); 0 is none
+ *   purge_ms     milliseconds   how long memory stays free before it is given back (default 500)
+ *   on_error     abort | count  what follows the line on stderr about misuse
+ * Returns 0, ENOENT for an unknown name, EINVAL for a value that does not parse (the option stays as it was). */
+GLEBE_API int glebe_option(const char *name, const char *value);
+
+/* ---- Statistics --------------------------------------------------------------------------------------------------------
+ * One list, read by glebe_stats_read, printed as text or JSON, and laid out in `glebe_live` for readers outside the process.
+ * X(name, unit, meaning) */
+#define GLEBE_STATS(X)                                                                                                         \
+    X(committed_bytes, "bytes", "memory that may be touched: chunks and huge blocks")                                         \
+    X(used_bytes, "bytes", "held by pages, large and huge blocks")                                                            \
+    X(peak_used_bytes, "bytes", "the most that used_bytes has been")                                                          \
+    X(small_bytes, "bytes", "pages of blocks up to 2 KiB")                                                                    \
+    X(medium_bytes, "bytes", "pages of blocks over 2 KiB up to 64 KiB")                                                       \
+    X(large_bytes, "bytes", "blocks over 64 KiB up to 1 MiB")                                                                 \
+    X(huge_bytes, "bytes", "blocks over 1 MiB")                                                                               \
+    X(huge_cached_bytes, "bytes", "freed blocks over 1 MiB that were not given back yet")                                     \
+    X(table_bytes, "bytes", "slice table, chunk table and heaps")                                                             \
+    X(huge_page_bytes, "bytes", "chunks for which huge pages were advised")                                                   \
+    X(purged_bytes, "bytes", "given back to the OS since the start")                                                          \
+    X(purges, "count", "calls that gave memory back")                                                                         \
+    X(pages_taken, "count", "pages taken from chunks since the start")                                                        \
+    X(pages_returned, "count", "pages returned to chunks since the start")                                                    \
+    X(heaps, "count", "heaps in use, of threads and of the program")                                                          \
+    X(orphans, "count", "heaps of threads that ended, waiting for a new thread")                                              \
+    X(heaps_adopted, "count", "times that a new thread took an orphaned heap")                                                \
+    X(pages_adopted, "count", "pages taken from orphaned heaps")                                                              \
+    X(errors, "count", "misuse that was reported")                                                                            \
+    X(out_of_memory, "count", "requests that could not be served")
+
+typedef struct glebe_stats {
+#define GLEBE_FIELD(name, unit, meaning) uint64_t name;
+    GLEBE_STATS(GLEBE_FIELD)
+#undef GLEBE_FIELD
+} glebe_stats;
+
+/* The whole process's statistics as of now. */
+GLEBE_API void glebe_stats_read(glebe_stats *out);
+/* Writes them into `buffer` (NUL-terminated, cut at `bytes`) as a table or as one line of JSON, and returns the length of the
+ * whole, as snprintf does. */
+GLEBE_API size_t glebe_stats_text(char *buffer, size_t bytes);
+GLEBE_API size_t glebe_stats_json(char *buffer, size_t bytes);
+
+/* What a reader outside the process finds (symbol `glebe_live`); the names stand in `glebe_live_names`, each ended by a NUL,
+ * the list by an empty one. */
+#define GLEBE_LIVE_MAGIC UINT64_C(0x676c6562654c4956)
+struct glebe_live {
+    uint64_t magic, version, size_bytes, count;
+    glebe_stats stats;
+};
+GLEBE_API extern struct glebe_live glebe_live;
+GLEBE_API extern const char glebe_live_names[];
+
+/* ---- Checking ---------------------------------------------------------------------------------------------------------- */
+
+/* Called once for each broken invariant (docs/invariants.md numbers them) with the address that it was found at. */
+typedef void glebe_check_report(void *context, int invariant, const void *address, const char *what);
+/* Walks everything that the heap (NULL: every heap and the arena) owns and returns the number of broken invariants: 0 is
+ * well. Level 1 checks the tables, 2 every free list too. Allocates nothing. All threads that use what is walked must be at
+ * rest. `report` may be NULL. */
+GLEBE_API int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,146 @@
+/* The malloc family under the C library's names: the one place that gives them to a program. It is compiled beside src/glebe.c
+ * into the library that is preloaded and into the archive that is linked in. The fast paths are inlined here, so that malloc is
+ * one call through the PLT and no more.
+ *
+ * What each does stands with its twin in include/glebe.h. Here stand only what the C library has and glebe has not: mallopt,
+ * mallinfo and their kin, answered from the statistics. */
+#include <errno.h>
+
+#include "../src/alloc.h"
+
+#include <stdio.h>
+
+#define EXPORT __attribute__((visibility("default"), used))
+
+EXPORT void *malloc(size_t bytes)
+{
+    return gb_alloc(gb_self, bytes);
+}
+
+EXPORT void free(void *block)
+{
+    gb_free("free", gb_self, block);
+}
+
+EXPORT void cfree(void *block)
+{
+    gb_free("cfree", gb_self, block);
+}
+
+EXPORT void *calloc(size_t count, size_t bytes)
+{
+    return gb_calloc(gb_self, count, bytes);
+}
+
+EXPORT void *realloc(void *block, size_t bytes)
+{
+    return glebe_realloc(block, bytes);
+}
+
+EXPORT void *reallocarray(void *block, size_t count, size_t bytes)
+{
+    return glebe_reallocarray(block, count, bytes);
+}
+
+EXPORT void free_sized(void *block, size_t bytes)
+{
+    glebe_free_sized(block, bytes);
+}
+
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes)
+{
+    glebe_free_aligned_sized(block, alignment, bytes);
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    return glebe_aligned_alloc(alignment, bytes);
+}
+
+EXPORT int posix_memalign(void **out, size_t alignment, size_t bytes)
+{
+    return glebe_posix_memalign(out, alignment, bytes);
+}
+
+EXPORT void *memalign(size_t alignment, size_t bytes)
+{
+    return glebe_memalign(alignment, bytes);
+}
+
+EXPORT void *valloc(size_t bytes)
+{
+    return glebe_valloc(bytes);
+}
+
+EXPORT void *pvalloc(size_t bytes)
+{
+    return glebe_pvalloc(bytes);
+}
+
+EXPORT size_t malloc_usable_size(void *block)
+{
+    return glebe_usable_size(block);
+}
+
+/* ---- what glibc adds ---- */
+
+/* 1 where memory was given back, as glibc's does. `pad` is about the top of a heap that grows by brk; there is none here. */
+EXPORT int malloc_trim(size_t pad)
+{
+    (void)pad;
+    return glebe_collect(NULL) != 0;
+}
+
+/* glibc's parameters describe glibc's arenas. They are accepted, so that programs which tune go on, and have no effect. */
+EXPORT int mallopt(int parameter, int value)
+{
+    (void)parameter;
+    (void)value;
+    return 1;
+}
+
+/* The layouts that <malloc.h> gives; not taken from there, since musl has none. */
+struct override_mallinfo {
+    int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+struct override_mallinfo2 {
+    size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+
+EXPORT struct override_mallinfo2 mallinfo2(void)
+{
+    glebe_stats s;
+    glebe_stats_read(&s);
+    size_t in_chunks = (size_t)(s.small_bytes + s.medium_bytes + s.large_bytes);
+    size_t chunks = (size_t)gb_the.chunks << GB_CHUNK_LOG2;
+    return (struct override_mallinfo2){.arena = chunks, .hblks = gb_the.slots_used, .hblkhd = (size_t)s.huge_bytes,
+        .uordblks = in_chunks, .fordblks = chunks - in_chunks};
+}
+
+EXPORT struct override_mallinfo mallinfo(void)
+{
+    struct override_mallinfo2 m = mallinfo2();
+    return (struct override_mallinfo){.arena = (int)m.arena, .hblks = (int)m.hblks, .hblkhd = (int)m.hblkhd,
+        .uordblks = (int)m.uordblks, .fordblks = (int)m.fordblks};
+}
+
+EXPORT void malloc_stats(void)
+{
+    char text[4096];
+    size_t length = glebe_stats_text(text, sizeof text);
+    gb_port_print(text, length < sizeof text ? length : sizeof text - 1);
+}
+
+#define INFO_FIELD(name, unit, meaning) "  <" #name " unit=\"" unit "\">%llu</" #name ">\n"
+#define INFO_VALUE(name, unit, meaning) , (unsigned long long)s.name
+
+EXPORT int malloc_info(int options, FILE *stream)
+{
+    if (options != 0)
+        return EINVAL;
+    glebe_stats s;
+    glebe_stats_read(&s);
+    int n = fprintf(stream, "<malloc version=\"glebe-%d\">\n" GLEBE_STATS(INFO_FIELD) "</malloc>\n",
+        GLEBE_VERSION GLEBE_STATS(INFO_VALUE));
+    return n < 0 ? -1 : 0;
+}

@@ -1,0 +1,83 @@
+/* What the fast paths fall back to, and the functions that are built on them: aligned blocks, realloc, sizes of blocks. */
+#include <errno.h>
+
+#include "alloc.h"
+
+void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty)
+{
+    if (GB_UNLIKELY(heap->number == 0)) {
+        heap = gb_thread_start();
+        if (!heap)
+            return gb_out_of_memory();
+    }
+    if (bytes > GB_LARGE_MAX)
+        return gb_huge_alloc(heap, bytes, 1, dirty);
+    bool zero = false;
+    void *block = bytes <= GB_MEDIUM_MAX ? gb_medium_alloc(heap, gb_class_of_medium(bytes), &zero)
+                                         : gb_large_alloc(heap, bytes, 1, &zero);
+    if (dirty)
+        *dirty = zero ? 0 : bytes;
+    return block;
+}
+
+/* Blocks of a class lie on multiples of the power of two in its size, because pages start on slices. */
+void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
+{
+    if (alignment <= 16)
+        return gb_alloc(heap, bytes);
+    if (heap->number == 0 && !(heap = gb_thread_start()))
+        return gb_out_of_memory();
+    uint32_t cls = alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
+    if (cls < GB_CLASSES)
+        return gb_class_is_small(cls) ? gb_alloc_small(heap, cls) : gb_medium_alloc(heap, cls, NULL);
+    bool zero;
+    if (bytes <= GB_LARGE_MAX && alignment <= GB_LARGE_MAX)
+        return gb_large_alloc(heap, bytes ? bytes : 1, alignment, &zero);
+    return gb_huge_alloc(heap, bytes ? bytes : 1, alignment, NULL);
+}
+
+size_t gb_block_bytes(const char *call, const void *block)
+{
+    gb_page *entry = gb_page_entry(block);
+    if (!entry) {
+        gb_slot *slot = gb_huge_find(block);
+        if (slot)
+            return slot->bytes;
+        gb_report_address(call, block);
+        return 0;
+    }
+    gb_page *page = gb_page_head(entry);
+    size_t offset = (uintptr_t)block - gb_page_start(page);
+    if (page->kind == GB_LARGE && offset == 0)
+        return (size_t)page->slices << GB_SLICE_LOG2;
+    if ((page->kind == GB_SMALL || page->kind == GB_MEDIUM) && gb_block_in_use(page, block))
+        return gb_classes[page->cls].bytes;
+    gb_report_address(call, block);
+    return 0;
+}
+
+/* Shrinking to no less than half stays in place, so that a block does not move back and forth with its size. */
+void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
+{
+    size_t before = gb_block_bytes(call, block);
+    if (before == 0) {
+        errno = EINVAL;
+        return NULL;
+    }
+    gb_page *entry = gb_page_entry(block);
+    if (!entry) {
+        void *moved = gb_huge_resize(gb_huge_find(block), bytes);
+        if (moved)
+            return moved;
+    } else if (entry->kind == GB_LARGE) {
+        if (gb_large_resize(entry, bytes))
+            return block;
+    } else if (bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
+        return block;
+    void *fresh = gb_alloc(self, bytes);
+    if (!fresh)
+        return bytes <= before ? block : NULL;
+    memcpy(fresh, block, bytes < before ? bytes : before);
+    gb_free(call, self, block);
+    return fresh;
+}

@@ -1,0 +1,76 @@
+/* The fast paths, for inlining into the functions that programs call.
+ *
+ *     malloc   size -> class -> front[class] -> pop                                        15 instructions
+ *     free     address -> slice's entry; its owner is this thread's heap? -> push on the page, count down      19
+ *
+ * One compare (owner) sends everything unusual to gb_free_cold: blocks of other threads, of medium, large and huge size, of
+ * other allocators, NULL. What looks like a wasted bound check is what keeps a wild pointer from reading outside the table. */
+#ifndef GB_ALLOC_H
+#define GB_ALLOC_H
+
+#include "core.h"
+
+/* A block that leaves the front. */
+GB_INLINE void *gb_hand_out(glebe_heap *heap, uint32_t cls, gb_block *block)
+{
+    gb_block *next = gb_link_get(block);
+    if (GB_SECURE) {
+        gb_secure_out(block, next);
+    }
+    heap->front[cls] = next;
+    if (GB_AUDIT)
+        gb_audit_born(block);
+    return block;
+}
+
+GB_INLINE void *gb_alloc_small(glebe_heap *heap, uint32_t cls)
+{
+    gb_block *block = heap->front[cls];
+    return GB_LIKELY(block) ? gb_hand_out(heap, cls, block) : gb_small_refill(heap, cls);
+}
+
+GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
+{
+    if (GB_LIKELY(bytes <= GB_SMALL_MAX))
+        return gb_alloc_small(heap, gb_class_of_small(bytes));
+    return gb_alloc_slow(heap, bytes, NULL);
+}
+
+/* Small blocks are cleared, larger ones only as far as they may hold something other than zero. */
+GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
+{
+    size_t total, dirty = 0;
+    if (GB_UNLIKELY(__builtin_mul_overflow(count, bytes, &total)))
+        return gb_out_of_memory();
+    void *block;
+    if (GB_LIKELY(total <= GB_SMALL_MAX)) {
+        block = gb_alloc_small(heap, gb_class_of_small(total));
+        dirty = total;
+    } else
+        block = gb_alloc_slow(heap, total, &dirty);
+    return GB_LIKELY(block) ? memset(block, 0, dirty < total ? dirty : total) : NULL;
+}
+
+/* `self` is a heap that the caller owns. */
+GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
+{
+    size_t slice = ((uintptr_t)block - gb_the.base) >> GB_SLICE_LOG2;
+    if (GB_UNLIKELY(slice >= gb_load_relaxed(&gb_the.slices))) {
+        gb_free_cold(call, self, block);
+        return;
+    }
+    gb_page *page = gb_the.table + slice;
+    if (GB_UNLIKELY(gb_load_relaxed(&page->owner) != (uintptr_t)self)) {
+        gb_free_cold(call, self, block);
+        return;
+    }
+    page = gb_page_head(page);
+    if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
+        return;
+    gb_link_set(block, page->free);
+    page->free = block;
+    if (GB_UNLIKELY(--page->left == 0))
+        gb_page_event(page);
+}
+
+#endif

@@ -1,0 +1,373 @@
+/* The arena: reserves the region, commits it chunk by chunk, and hands out runs of slices.
+ *
+ *     chunk:  |FFFF....FF......|   128 slices; F free        bins[b] -> chunks whose longest free run has about 2^(b/2) slices
+ *
+ * A run is taken from the chunk with the shortest free run that fits, and there from the shortest hole that fits: full chunks
+ * fill up, empty ones stay empty and can be given back. What was never touched, or was purged, is known to be zero: `dirty`
+ * says what is not.
+ *
+ * Where address space is plenty the region is reserved whole. Where it is limited (RLIMIT_AS, 32 bits) only its place is
+ * chosen: a commit then takes address space too, and a chunk whose place somebody else took is passed over.
+ *
+ * Everything here is under gb_the.lock, which the functions take themselves unless core.h says "locked". */
+#include "core.h"
+
+gb_region gb_the;
+
+/* ---- bits of a chunk ---- */
+
+static void bits_set(uint64_t *bits, uint32_t from, uint32_t count, bool value)
+{
+    for (uint32_t i = from; i < from + count;) {
+        uint32_t word = i / 64, bit = i % 64, n = from + count - i;
+        if (n > 64 - bit)
+            n = 64 - bit;
+        uint64_t mask = (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << bit;
+        bits[word] = value ? bits[word] | mask : bits[word] & ~mask;
+        i += n;
+    }
+}
+
+/* The first slice from `from` on whose bit is `value`; GB_CHUNK_SLICES if none. */
+static uint32_t bits_find(const uint64_t *bits, uint32_t from, bool value)
+{
+    for (uint32_t word = from / 64; word < GB_CHUNK_WORDS; word++, from = word * 64) {
+        uint64_t w = (value ? bits[word] : ~bits[word]) >> (from % 64);
+        if (w)
+            return from + gb_ctz64(w);
+    }
+    return GB_CHUNK_SLICES;
+}
+
+static bool bits_any(const uint64_t *bits, uint32_t from, uint32_t count)
+{
+    return bits_find(bits, from, true) < from + count;
+}
+
+/* ---- bins ---- */
+
+static uint32_t bin_of(uint32_t longest)
+{
+    if (longest < 2)
+        return longest;
+    unsigned log2 = gb_log2(longest);
+    return 2 * log2 + (longest >> (log2 - 1) & 1);
+}
+
+static void bin_remove(gb_chunk *chunk)
+{
+    if (chunk->bin == 0)
+        return;
+    if (chunk->prev)
+        gb_chunk_at(chunk->prev - 1)->next = chunk->next;
+    else if ((gb_the.bins[chunk->bin] = chunk->next) == 0)
+        gb_the.bins_filled &= ~((uint32_t)1 << chunk->bin);
+    if (chunk->next)
+        gb_chunk_at(chunk->next - 1)->prev = chunk->prev;
+}
+
+static void bin_insert(gb_chunk *chunk, uint32_t bin)
+{
+    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table) + 1;
+    chunk->bin = (uint8_t)bin;
+    if (bin == 0)
+        return;
+    chunk->prev = 0;
+    chunk->next = gb_the.bins[bin];
+    if (chunk->next)
+        gb_chunk_at(chunk->next - 1)->prev = number;
+    gb_the.bins[bin] = number;
+    gb_the.bins_filled |= (uint32_t)1 << bin;
+}
+
+/* After the free bits changed: the longest free run, and the bin that goes with it. */
+static void chunk_rebin(gb_chunk *chunk)
+{
+    uint32_t longest = 0;
+    for (uint32_t at = bits_find(chunk->free, 0, true); at < GB_CHUNK_SLICES;) {
+        uint32_t end = bits_find(chunk->free, at, false);
+        if (end - at > longest)
+            longest = end - at;
+        at = end < GB_CHUNK_SLICES ? bits_find(chunk->free, end, true) : end;
+    }
+    chunk->longest = (uint8_t)longest;
+    uint32_t bin = bin_of(longest);
+    if (bin != chunk->bin) {
+        bin_remove(chunk);
+        bin_insert(chunk, bin);
+    }
+}
+
+/* The start of the shortest free run of the chunk that holds `slices` at `alignment`; GB_CHUNK_SLICES if none does. */
+static uint32_t chunk_find(const gb_chunk *chunk, uint32_t slices, uint32_t alignment)
+{
+    uint32_t best = GB_CHUNK_SLICES, best_length = GB_CHUNK_SLICES + 1;
+    for (uint32_t at = bits_find(chunk->free, 0, true); at < GB_CHUNK_SLICES;) {
+        uint32_t end = bits_find(chunk->free, at, false);
+        uint32_t start = (at + alignment - 1) & ~(alignment - 1);
+        if (start + slices <= end && end - at < best_length) {
+            best = start;
+            best_length = end - at;
+        }
+        at = end < GB_CHUNK_SLICES ? bits_find(chunk->free, end, true) : end;
+    }
+    return best;
+}
+
+/* ---- limits and statistics ---- */
+
+uint64_t *gb_statistic(enum gb_kind kind)
+{
+    glebe_stats *s = &glebe_live.stats;
+    return kind == GB_SMALL ? &s->small_bytes : kind == GB_MEDIUM ? &s->medium_bytes : &s->large_bytes;
+}
+
+bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic)
+{
+    glebe_stats *s = &glebe_live.stats;
+    size_t held = gb_load_relaxed(&heap->bytes);
+    if ((heap->limit_bytes && (held > heap->limit_bytes || bytes > heap->limit_bytes - held))
+        || (gb_the.options.limit && s->used_bytes + bytes > gb_the.options.limit))
+        return false;
+    gb_store_relaxed(&heap->bytes, held + bytes);
+    *statistic += bytes;
+    s->used_bytes += bytes;
+    if (s->used_bytes > s->peak_used_bytes)
+        s->peak_used_bytes = s->used_bytes;
+    return true;
+}
+
+void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic)
+{
+    gb_store_relaxed(&heap->bytes, gb_load_relaxed(&heap->bytes) - bytes);
+    *statistic -= bytes;
+    glebe_live.stats.used_bytes -= bytes;
+}
+
+/* ---- the region ---- */
+
+bool gb_meta_commit(const void *start, size_t *committed, size_t need)
+{
+    if (need <= *committed)
+        return true;
+    size_t more = gb_round_up(need - *committed, gb_round_up((size_t)64 << 10, gb_the.page_bytes));
+    if (gb_port_commit((uintptr_t)start + *committed, more, gb_the.reserved) != GB_COMMITTED)
+        return false;
+    *committed += more;
+    return true;
+}
+
+/* Lays the region out for `chunks_bytes` of chunks and as much of slots, at a place that is reserved or proposed. */
+static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve)
+{
+    size_t page = gb_the.page_bytes, gap = gb_round_up((size_t)64 << 10, page);
+    size_t heaps_max = chunks_bytes >> 19, slots_max = slots_bytes >> GB_GRANULE_LOG2;
+    heaps_max = heaps_max > (1 << 20) ? 1 << 20 : heaps_max;
+    size_t table = gap, chunk_table = table + (chunks_bytes >> GB_SLICE_LOG2) * sizeof(gb_page) + gap;
+    size_t heaps = chunk_table + gb_round_up((chunks_bytes >> GB_CHUNK_LOG2) * sizeof(gb_chunk), gap) + gap;
+    size_t slot_table = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
+    size_t chunks = gb_round_up(slot_table + gb_round_up(slots_max * sizeof(gb_slot), gap) + gap, GB_GRANULE_BYTES);
+    size_t slots = chunks + chunks_bytes;
+
+    uintptr_t at = reserve ? gb_port_reserve(slots + slots_bytes) : gb_port_propose(slots + slots_bytes);
+    if (at == 0)
+        return false;
+    gb_the.reserved = reserve;
+    gb_the.table = (gb_page *)(at + table);
+    gb_the.chunk_table = (gb_chunk *)(at + chunk_table);
+    gb_the.heaps = (glebe_heap *)(at + heaps);
+    gb_the.slots = (gb_slot *)(at + slot_table);
+    gb_the.base = at + chunks;
+    gb_the.slots_base = at + slots;
+    gb_the.slots_end = at + slots + slots_bytes;
+    gb_store_relaxed(&gb_the.slots_low, gb_the.slots_end);
+    gb_the.chunks_max = (uint32_t)(chunks_bytes >> GB_CHUNK_LOG2);
+    gb_the.heaps_max = (uint32_t)heaps_max;
+    return true;
+}
+
+bool gb_region_start(void)
+{
+    if (gb_the.ready)
+        return true;
+    gb_the.page_bytes = gb_port_page_bytes();
+    if (GB_SECURE)
+        gb_the.key = (uintptr_t)gb_port_random();
+    if (gb_the.options.purge_ms == 0)
+        gb_the.options.purge_ms = GB_PURGE_MS;
+    size_t address_bytes = gb_port_address_bytes();
+    bool placed = false;
+    if (sizeof(size_t) == 8 && address_bytes == SIZE_MAX)
+        for (unsigned log2 = 42; !placed && log2 >= 31; log2 -= log2 > 36 ? 3 : 1) /* 4 TiB of chunks, 512 GiB, ... 2 GiB */
+            placed = region_place((size_t)1 << log2, (size_t)1 << log2, true);
+    if (!placed && sizeof(size_t) == 8) {
+        unsigned log2 = address_bytes == SIZE_MAX ? 35 : gb_log2_ceil(address_bytes);
+        log2 = log2 < 28 ? 28 : log2 > 35 ? 35 : log2;
+        placed = region_place((size_t)1 << log2, (size_t)1 << log2, false);
+    }
+    if (!placed && sizeof(size_t) == 4)
+        placed = region_place((size_t)1 << 30, (size_t)3 << 28, false);
+    gb_the.ready = placed;
+    return placed;
+}
+
+static void run_enter(gb_page *page, uint32_t from, uint32_t slices, enum gb_kind kind, uintptr_t owner)
+{
+    for (uint32_t i = from; i < slices; i++) {
+        gb_store_relaxed(&page[i].owner, owner);
+        page[i].back_bytes = i * (uint32_t)sizeof(gb_page);
+        page[i].kind = (uint8_t)kind;
+    }
+}
+
+/* Commits the next chunk whose place is still to be had; NULL where there is no memory for it. */
+static gb_chunk *chunk_grow(void)
+{
+    enum { TRIES = 256 };
+    for (int i = 0; i < TRIES && gb_the.chunks < gb_the.chunks_max; i++) {
+        uint32_t number = gb_the.chunks;
+        size_t entries = (size_t)(number + 1) * GB_CHUNK_SLICES;
+        if (!gb_meta_commit(gb_the.table, &gb_the.table_committed, entries * sizeof(gb_page))
+            || !gb_meta_commit(gb_the.chunk_table, &gb_the.chunk_table_committed, (number + 1) * sizeof(gb_chunk)))
+            return NULL;
+        uintptr_t at = gb_slice_start(number * GB_CHUNK_SLICES);
+        enum gb_commit got = gb_port_commit(at, GB_CHUNK_BYTES, gb_the.reserved);
+        if (got == GB_NO_MEMORY)
+            return NULL;
+        gb_the.chunks++;
+        gb_store(&gb_the.slices, entries);
+        gb_chunk *chunk = gb_chunk_at(number);
+        if (got == GB_TAKEN) {
+            run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
+            continue;
+        }
+        glebe_live.stats.committed_bytes += GB_CHUNK_BYTES;
+        bits_set(chunk->free, 0, GB_CHUNK_SLICES, true);
+        chunk->free_slices = GB_CHUNK_SLICES;
+        if (number == 0 || GB_SECURE) { /* slice 0 is the null of links; in the secure build each chunk's first is a guard */
+            bits_set(chunk->free, 0, 1, false);
+            chunk->free_slices--;
+            gb_page_at(number * GB_CHUNK_SLICES)->kind = GB_RESERVED;
+            if (GB_SECURE)
+                gb_port_protect(at, GB_SLICE_BYTES);
+        }
+        chunk_rebin(chunk);
+        return chunk;
+    }
+    return NULL;
+}
+
+/* ---- runs ---- */
+
+/* The best chunk and place for a run: bins in order, the first few chunks of each. */
+static gb_chunk *run_find(uint32_t slices, uint32_t alignment, uint32_t *start)
+{
+    enum { LOOKS = 8 };
+    uint32_t bins = gb_the.bins_filled & ~(((uint32_t)1 << bin_of(slices)) - 1);
+    for (; bins; bins &= bins - 1) {
+        uint32_t number = gb_the.bins[gb_ctz32(bins)];
+        for (int i = 0; number && i < LOOKS; i++) {
+            gb_chunk *chunk = gb_chunk_at(number - 1);
+            if (chunk->longest >= slices && (*start = chunk_find(chunk, slices, alignment)) < GB_CHUNK_SLICES)
+                return chunk;
+            number = chunk->next;
+        }
+    }
+    gb_chunk *chunk = chunk_grow();
+    if (chunk)
+        *start = chunk_find(chunk, slices, alignment);
+    return chunk && *start < GB_CHUNK_SLICES ? chunk : NULL;
+}
+
+static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zero)
+{
+    *zero = !bits_any(chunk->dirty, start, slices);
+    bits_set(chunk->free, start, slices, false);
+    bits_set(chunk->dirty, start, slices, true);
+    bits_set(chunk->idle, start, slices, false);
+    chunk->free_slices = (uint8_t)(chunk->free_slices - slices);
+    chunk_rebin(chunk);
+}
+
+/* The entries are written under the lock, so that the purger never sees half a page. */
+gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero)
+{
+    size_t bytes = (size_t)slices << GB_SLICE_LOG2;
+    uint32_t start = 0;
+    gb_page *page = NULL;
+    gb_lock_take(&gb_the.lock);
+    if (gb_account(heap, bytes, gb_statistic(kind))) {
+        gb_chunk *chunk = run_find(slices, alignment, &start);
+        if (chunk) {
+            page = gb_page_at((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + start);
+            run_mark(chunk, start, slices, zero);
+            memset(page, 0, sizeof *page);
+            run_enter(page, 0, slices, kind, kind == GB_SMALL ? (uintptr_t)heap : 0);
+            page->heap = heap->number;
+            page->slices = (uint16_t)slices;
+            if (kind == GB_LARGE) {
+                page->state = GB_SINGLE;
+                gb_list_push_last(&heap->large, page);
+            }
+            glebe_live.stats.pages_taken++;
+        } else
+            gb_unaccount(heap, bytes, gb_statistic(kind));
+    }
+    gb_lock_drop(&gb_the.lock);
+    return page;
+}
+
+/* Locked. The entries are wiped first: whoever takes the slices next must find them free. */
+static void run_free(gb_page *page, uint32_t from, uint32_t slices)
+{
+    uint32_t first = gb_page_number(page) + from;
+    for (uint32_t i = from; i < slices; i++) {
+        gb_store_relaxed(&page[i].owner, 0);
+        page[i].back_bytes = 0;
+        page[i].kind = GB_FREE;
+    }
+    gb_chunk *chunk = gb_chunk_of(first);
+    bits_set(chunk->free, first % GB_CHUNK_SLICES, slices - from, true);
+    chunk->free_slices = (uint8_t)(chunk->free_slices + slices - from);
+    chunk_rebin(chunk);
+    gb_purge_queue(chunk);
+}
+
+void gb_run_give(gb_page *page)
+{
+    glebe_heap *heap = gb_heap_at(page->heap);
+    uint32_t slices = page->slices;
+    gb_lock_take(&gb_the.lock);
+    gb_unaccount(heap, (size_t)slices << GB_SLICE_LOG2, gb_statistic((enum gb_kind)page->kind));
+    if (page->kind == GB_LARGE)
+        gb_list_remove(&heap->large, page);
+    run_free(page, 0, slices);
+    glebe_live.stats.pages_returned++;
+    gb_lock_drop(&gb_the.lock);
+}
+
+bool gb_run_resize(gb_page *page, uint32_t slices)
+{
+    uint32_t before = page->slices, first = gb_page_number(page) % GB_CHUNK_SLICES;
+    gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
+    glebe_heap *heap = gb_heap_at(page->heap);
+    uint64_t *statistic = gb_statistic((enum gb_kind)page->kind);
+    bool ok = true, zero;
+    gb_lock_take(&gb_the.lock);
+    if (slices < before) {
+        gb_unaccount(heap, (size_t)(before - slices) << GB_SLICE_LOG2, statistic);
+        run_free(page, slices, before);
+    } else if (slices > before) {
+        uint32_t more = slices - before;
+        ok = first + slices <= GB_CHUNK_SLICES && bits_find(chunk->free, first + before, false) >= first + slices
+            && gb_account(heap, (size_t)more << GB_SLICE_LOG2, statistic);
+        if (ok) {
+            run_mark(chunk, first + before, more, &zero);
+            run_enter(page, before, slices, (enum gb_kind)page->kind, page->owner);
+        }
+    }
+    if (ok)
+        page->slices = (uint16_t)slices;
+    gb_lock_drop(&gb_the.lock);
+    return ok;
+}

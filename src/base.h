@@ -1,0 +1,51 @@
+/* The words that the rest is written in: attributes, bit counting, rounding, and atomics with their order in the name.
+ * The atomics are macros, not functions, so that test/interleave can put its own scheduler under the very same sources.
+ * Internal headers push hidden visibility around what they declare: nothing but the public API leaves a shared library, and
+ * every internal access is direct. */
+#ifndef GB_BASE_H
+#define GB_BASE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define GB_LIKELY(x) __builtin_expect(!!(x), 1)
+#define GB_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define GB_NOINLINE __attribute__((noinline))
+#define GB_COLD __attribute__((noinline, cold))
+#define GB_INLINE static inline __attribute__((always_inline))
+#define GB_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+
+GB_INLINE unsigned gb_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
+GB_INLINE unsigned gb_ctz32(uint32_t x) { return (unsigned)__builtin_ctz(x); }
+GB_INLINE unsigned gb_log2(uint64_t x) { return 63u - (unsigned)__builtin_clzll(x); } /* floor; x > 0 */
+GB_INLINE unsigned gb_log2_ceil(uint64_t x) { return x <= 1 ? 0 : gb_log2(x - 1) + 1; }
+GB_INLINE unsigned gb_popcount32(uint32_t x) { return (unsigned)__builtin_popcount(x); }
+GB_INLINE unsigned gb_popcount64(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
+
+/* `to` is a power of two. Rounding up wraps to 0 past the end of memory: callers bound `x` first. */
+GB_INLINE size_t gb_round_up(size_t x, size_t to) { return (x + to - 1) & ~(to - 1); }
+GB_INLINE size_t gb_round_down(size_t x, size_t to) { return x & ~(to - 1); }
+GB_INLINE bool gb_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
+
+#ifndef GB_ATOMIC_HOOK
+#define gb_load(p) atomic_load_explicit(p, memory_order_acquire)
+#define gb_load_relaxed(p) atomic_load_explicit(p, memory_order_relaxed)
+#define gb_store(p, v) atomic_store_explicit(p, v, memory_order_release)
+#define gb_store_relaxed(p, v) atomic_store_explicit(p, v, memory_order_relaxed)
+#define gb_swap(p, v) atomic_exchange_explicit(p, v, memory_order_acq_rel)
+#define gb_or(p, v) atomic_fetch_or_explicit(p, v, memory_order_acq_rel)
+#define gb_and(p, v) atomic_fetch_and_explicit(p, v, memory_order_acq_rel)
+#define gb_add(p, v) atomic_fetch_add_explicit(p, v, memory_order_relaxed)
+#define gb_sub(p, v) atomic_fetch_sub_explicit(p, v, memory_order_relaxed)
+/* Weak: may fail for no reason; on failure *expected holds what was found. */
+#define gb_cas(p, expected, v) \
+    atomic_compare_exchange_weak_explicit(p, expected, v, memory_order_acq_rel, memory_order_acquire)
+#else
+#include GB_ATOMIC_HOOK
+#endif
+
+#endif

@@ -1,0 +1,251 @@
+/* glebe_check: walks everything and names each broken invariant by its number in docs/invariants.md. It allocates nothing and
+ * changes nothing. What it walks must be at rest; the region's lock is held meanwhile, so the purger is. */
+#include "core.h"
+
+typedef struct gb_check {
+    glebe_check_report *report;
+    void *context;
+    int level, broken;
+} gb_check;
+
+static void check_fail(gb_check *check, int invariant, const void *address, const char *what)
+{
+    check->broken++;
+    if (check->report)
+        check->report(check->context, invariant, address, what);
+}
+
+#define CHECK(condition, invariant, address, what) \
+    do \
+        if (!(condition)) \
+            check_fail(check, invariant, (const void *)(address), what); \
+    while (0)
+
+/* ---- chunks ---- */
+
+static bool bit_at(const uint64_t *bits, uint32_t i)
+{
+    return bits[i / 64] >> i % 64 & 1;
+}
+
+static void check_zero(gb_check *check, uint32_t slice)
+{
+    const uint64_t *words = (const uint64_t *)gb_slice_start(slice);
+    for (size_t i = 0; i < GB_SLICE_BYTES / 8; i++)
+        if (words[i] != 0) {
+            check_fail(check, 6, words + i, "memory that is said to be zero is not");
+            return;
+        }
+}
+
+static void check_chunk(gb_check *check, uint32_t number)
+{
+    gb_chunk *chunk = gb_chunk_at(number);
+    uint32_t free = 0, run = 0, longest = 0, first = number * GB_CHUNK_SLICES;
+    for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
+        gb_page *page = gb_page_at(first + i);
+        bool is_free = bit_at(chunk->free, i);
+        CHECK(page->back_bytes == 0, 1, page, "a slice inside a run follows no head");
+        if (page->kind == GB_FREE || page->kind == GB_RESERVED) {
+            CHECK(is_free == (page->kind == GB_FREE), 1, gb_slice_start(first + i), "chunk and entry differ on whether a slice is free");
+            CHECK(gb_load_relaxed(&page->owner) == 0, 1, page, "a free slice has an owner");
+            run = is_free ? run + 1 : 0;
+            longest = run > longest ? run : longest;
+            free += is_free;
+            if (is_free && check->level >= 2 && !bit_at(chunk->dirty, i))
+                check_zero(check, first + i);
+            i++;
+            continue;
+        }
+        run = 0;
+        CHECK(page->slices > 0 && i + page->slices <= GB_CHUNK_SLICES, 1, page, "a run is longer than its chunk");
+        if (page->slices == 0 || i + page->slices > GB_CHUNK_SLICES)
+            return;
+        glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+        CHECK(gb_load_relaxed(&page->heap) > 0 && gb_load_relaxed(&page->heap) <= gb_the.heaps_made && heap->kind != GB_HEAP_UNUSED, 9, page, "a run belongs to a heap that is not");
+        for (uint32_t k = 0; k < page->slices; k++) {
+            CHECK(!bit_at(chunk->free, i + k), 1, gb_slice_start(first + i + k), "a slice in use is marked free");
+            CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
+            CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
+            CHECK(gb_load_relaxed(&page[k].owner) == (page->kind == GB_SMALL ? (uintptr_t)heap : 0), 1, page + k, "the owner is wrong");
+        }
+        i += page->slices;
+    }
+    CHECK(free == chunk->free_slices, 1, chunk, "the count of free slices is wrong");
+    CHECK(longest == chunk->longest, 1, chunk, "the longest free run is wrong");
+}
+
+/* ---- pages ---- */
+
+static bool check_block(gb_check *check, const gb_page *page, const gb_block *block, const char *what)
+{
+    size_t offset = (uintptr_t)block - gb_page_start(page);
+    uint32_t index = gb_class_index(page->cls, offset);
+    bool ok = offset < (size_t)page->slices << GB_SLICE_LOG2 && index < page->bump
+        && (size_t)index * gb_classes[page->cls].bytes == offset;
+    CHECK(ok, 3, block, what);
+    return ok;
+}
+
+/* The length of a chain, or 0 and a report if a node is not a block of the page or comes twice. */
+static uint32_t check_chain(gb_check *check, const gb_page *page, const gb_block *block, uint64_t *seen)
+{
+    uint32_t length = 0;
+    for (; block; block = gb_link_get(block), length++) {
+        if (!check_block(check, page, block, "a link leads to what is no block of the page"))
+            return 0;
+        uint32_t index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page));
+        if (bit_at(seen, index)) {
+            check_fail(check, 3, block, "a free block stands in two places");
+            return 0;
+        }
+        seen[index / 64] |= (uint64_t)1 << index % 64;
+    }
+    return length;
+}
+
+static void check_small(gb_check *check, const gb_page *page)
+{
+    CHECK(page->bump <= page->cap && page->cap == ((size_t)page->slices << GB_SLICE_LOG2) / gb_classes[page->cls].bytes, 2, page, "the page's count of blocks is wrong");
+    CHECK(page->left >= 0, 2, page, "the count of blocks out is negative");
+    CHECK((page->punched & ~page->holes) == 0, 2, page, "a unit was given back that is no hole");
+    if (check->level < 2)
+        return;
+    uint64_t seen[GB_BIG_PAGE_SLICES * ((1 << GB_SLICE_LOG2) / 16) / 64] = {0};
+    uint64_t xfree = gb_load(&page->xfree);
+    uint32_t local = check_chain(check, page, page->free, seen), remote = 0, holes = page->holes ? gb_hole_blocks(page, page->holes) : 0;
+    if (GB_XFREE_FIRST(xfree))
+        remote = check_chain(check, page, (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), seen);
+    CHECK(remote == GB_XFREE_COUNT(xfree), 5, page, "the count of blocks freed by others is wrong");
+    CHECK(!GB_XFREE_FIRST(xfree) || (xfree & GB_XFREE_QUEUED), 5, page, "blocks freed by others wait in a page that is not queued");
+    uint32_t out = gb_page_out(page);
+    CHECK(local + holes + out == page->bump, 2, page, "free, in holes and out do not add up to the blocks carved");
+    CHECK(remote <= out, 2, page, "more blocks are on their way home than are out");
+}
+
+static void check_medium(gb_check *check, const gb_page *page)
+{
+    uint32_t all = page->cap == 32 ? ~(uint32_t)0 : ((uint32_t)1 << page->cap) - 1, bits = gb_load(&page->bits);
+    uint32_t notified = gb_load(&page->notify) & ~GB_NOTIFY_QUEUED;
+    CHECK((bits & ~all) == 0, 2, page, "a bit past the last block is set");
+    CHECK((int32_t)(page->cap - gb_popcount32(bits) + notified) == page->left, 2, page, "bits and count of blocks out differ");
+    CHECK((bits & ~gb_load(&page->dirty) & gb_load(&page->idle)) == 0, 6, page, "a block is idle and zero at once");
+    if (check->level < 2)
+        return;
+    for (uint32_t i = 0, clean = bits & ~gb_load(&page->dirty); i < page->cap; i++)
+        if (clean >> i & 1) {
+            const char *block = (const char *)gb_page_start(page) + (size_t)i * gb_classes[page->cls].bytes;
+            for (size_t k = 0; k < gb_classes[page->cls].bytes; k++)
+                if (block[k] != 0) {
+                    check_fail(check, 6, block + k, "a block that is said to be zero is not");
+                    break;
+                }
+        }
+}
+
+/* ---- heaps ---- */
+
+/* The pages on a list, which must have this state; their bytes. */
+static size_t check_list(gb_check *check, const glebe_heap *heap, const gb_list *list, enum gb_state state, uint32_t cls)
+{
+    size_t bytes = 0;
+    uint32_t before = 0, bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
+    for (uint32_t number = list->first; number; number = gb_page_at(number)->next) {
+        gb_page *page = gb_page_at(number);
+        CHECK(bound-- > 0, 4, page, "a list of pages has no end");
+        CHECK(page->prev == before, 4, page, "a list's links back and forth differ");
+        CHECK(page->state == state, 4, page, "a page is on a list that is not its state's");
+        CHECK(cls == GB_CLASSES || page->cls == cls, 4, page, "a page is on another class's list");
+        CHECK(gb_load_relaxed(&page->heap) == heap->number, 4, page, "a page is on another heap's list");
+        if (bound == 0)
+            break;
+        if (page->kind == GB_SMALL)
+            check_small(check, page);
+        else if (page->kind == GB_MEDIUM)
+            check_medium(check, page);
+        bytes += (size_t)page->slices << GB_SLICE_LOG2;
+        before = number;
+    }
+    CHECK(list->last == before, 4, heap, "a list's last page is not its last");
+    return bytes;
+}
+
+static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
+{
+    uint32_t bound = heap->kind == GB_HEAP_OWNED ? 1u << 20 : 4096;
+    for (const gb_block *block = heap->front[cls]; block; block = gb_link_get(block)) {
+        const gb_page *entry = gb_page_entry(block);
+        if (!entry || bound-- == 0) {
+            check_fail(check, 3, block, "a front leads out of the heap, or has no end");
+            return;
+        }
+        const gb_page *page = gb_page_head((gb_page *)(uintptr_t)entry);
+        CHECK(page->kind == GB_SMALL && page->cls >= cls && gb_load_relaxed(&page->heap) == heap->number, 3, block, "a front holds a block that is not its class's");
+        check_block(check, page, block, "a front holds what is no block");
+    }
+}
+
+static void check_heap(gb_check *check, const glebe_heap *heap)
+{
+    size_t bytes = 0, avail = 0, spare;
+    for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
+        if (heap->current[cls]) {
+            const gb_page *page = gb_page_at(heap->current[cls]);
+            CHECK(page->state == GB_CURRENT && page->cls == cls, 4, page, "the current page is not");
+            if (page->kind == GB_SMALL)
+                check_small(check, page);
+            else
+                check_medium(check, page);
+            bytes += (size_t)page->slices << GB_SLICE_LOG2;
+        }
+        size_t listed = check_list(check, heap, &heap->avail[cls], GB_AVAIL, cls);
+        bytes += listed;
+        if (gb_class_is_small(cls)) {
+            avail += listed;
+            if (check->level >= 2)
+                check_front(check, heap, cls);
+        }
+    }
+    bytes += check_list(check, heap, &heap->full, GB_FULL, GB_CLASSES);
+    bytes += spare = check_list(check, heap, &heap->spare, GB_SPARE, GB_CLASSES);
+    bytes += check_list(check, heap, &heap->large, GB_SINGLE, GB_CLASSES);
+    for (uint32_t number = heap->huge; number; number = gb_the.slots[number].next) {
+        CHECK(gb_the.slots[number].state == GB_SLOT_USED && gb_the.slots[number].heap == heap->number, 4, gb_huge_start(gb_the.slots + number), "a huge block is on another heap's list");
+        bytes += gb_the.slots[number].bytes;
+    }
+    CHECK(bytes == gb_load_relaxed(&heap->bytes), 7, heap, "the heap's bytes are not those of its pages and blocks");
+    CHECK(avail == heap->avail_bytes, 7, heap, "the bytes of available pages are wrong");
+    CHECK(spare == heap->spare_bytes, 7, heap, "the bytes of spare pages are wrong");
+    uint32_t bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
+    for (uint32_t number = gb_load_relaxed(&heap->inbox); number && bound-- > 0; number = gb_page_at(number)->inbox_next) {
+        const gb_page *page = gb_page_at(number);
+        CHECK(page->kind == GB_SMALL ? (gb_load(&page->xfree) & GB_XFREE_QUEUED) != 0 : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0, 5, page, "a page in an inbox is not marked as queued");
+        CHECK(gb_load_relaxed(&page->heap) == heap->number, 5, page, "a page is in another heap's inbox");
+    }
+    CHECK(bound != UINT32_MAX, 5, heap, "an inbox has no end");
+}
+
+int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context)
+{
+    gb_check state = {report, context, level, 0}, *check = &state;
+    if (!gb_the.ready)
+        return 0;
+    gb_lock_take(&gb_the.lock);
+    if (heap)
+        check_heap(check, heap);
+    else {
+        const glebe_stats *s = &glebe_live.stats;
+        size_t held = 0;
+        for (uint32_t number = 0; number < gb_the.chunks; number++)
+            check_chunk(check, number);
+        for (uint32_t number = 1; number <= gb_the.heaps_made; number++)
+            if (gb_heap_at(number)->kind != GB_HEAP_UNUSED) {
+                held += gb_load_relaxed(&gb_heap_at(number)->bytes);
+                if (gb_heap_at(number)->kind != GB_HEAP_DEAD)
+                    check_heap(check, gb_heap_at(number));
+            }
+        CHECK(held == s->used_bytes && held == s->small_bytes + s->medium_bytes + s->large_bytes + s->huge_bytes, 7, &glebe_live, "the statistics do not add up");
+    }
+    gb_lock_drop(&gb_the.lock);
+    return state.broken;
+}

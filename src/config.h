@@ -1,0 +1,39 @@
+/* Options of a build, each a constant, so that every branch compiles in every build and `if` takes the place of `#if`.
+ * A build is chosen with -DGB_SECURE=1 or -DGB_AUDIT=1; nothing else needs to be set. */
+#ifndef GB_CONFIG_H
+#define GB_CONFIG_H
+
+#ifndef GB_SECURE
+#define GB_SECURE 0 /* keyed links, freed stamps, random carving, quarantine, guard slices: finds double and interior frees */
+#endif
+#ifndef GB_AUDIT
+#define GB_AUDIT 0 /* a shadow bit for every block, and the heap checked as it works: finds the allocator's own mistakes */
+#endif
+
+#define GB_SLICE_LOG2 14 /* the unit of pages and large blocks; docs/decisions/0001 has what 4, 16 and 64 KiB cost */
+#define GB_CHUNK_LOG2 21 /* what is committed at once, and what a huge page covers */
+#define GB_GRANULE_LOG2 22 /* the least slot of a huge block */
+#define GB_UNIT_LOG2 12 /* what a hole in a page is counted in; an OS page may be larger, never smaller */
+
+#define GB_SLICE_BYTES ((size_t)1 << GB_SLICE_LOG2)
+#define GB_CHUNK_BYTES ((size_t)1 << GB_CHUNK_LOG2)
+#define GB_GRANULE_BYTES ((size_t)1 << GB_GRANULE_LOG2)
+#define GB_UNIT_BYTES ((size_t)1 << GB_UNIT_LOG2)
+#define GB_CHUNK_SLICES ((uint32_t)1 << (GB_CHUNK_LOG2 - GB_SLICE_LOG2))
+
+#define GB_SMALL_MAX ((size_t)2048) /* free blocks linked through themselves; the fast path */
+#define GB_MEDIUM_MAX ((size_t)64 << 10) /* free blocks are bits in the page's entry */
+#define GB_LARGE_MAX ((size_t)1 << 20) /* a run of slices of its own; beyond it a slot with room to grow */
+
+#define GB_BIG_PAGE_SLICES 4 /* pages of a small class that is in demand */
+#define GB_BIG_PAGE_AFTER 16 /* ... which is one that has this many slices already */
+
+#define GB_REMOTE_SLOTS 8 /* pages of other heaps whose freed blocks a heap collects before it sends them home */
+#define GB_REMOTE_BLOCKS 32 /* a slot is sent home at this many blocks */
+
+#define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
+#define GB_PURGE_MS 500 /* default of the option purge_ms */
+
+#define GB_MAX_BYTES ((size_t)PTRDIFF_MAX) /* larger requests fail, as the standard library's do */
+
+#endif

@@ -1,0 +1,157 @@
+/* What the modules offer each other, in the order of their layers: each calls those above it, and the few that call down are
+ * marked. "Owner" is the one thread that may use the heap now; "locked" means under the region's lock. */
+#ifndef GB_CORE_H
+#define GB_CORE_H
+
+#include "page_map.h"
+#include "port.h"
+#include "types.h"
+
+#pragma GCC visibility push(hidden)
+
+/* ---- lock: a futex mutex; never held across anything that may allocate ---- */
+void gb_lock_take(gb_lock *lock);
+bool gb_lock_try(gb_lock *lock);
+void gb_lock_drop(gb_lock *lock);
+
+/* ---- report: misuse and exhaustion ----
+ * One line on stderr with the call, the address and what is known of it; then abort, or go on if the option says so. */
+GB_COLD void gb_report(const char *call, const void *address, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* What is wrong with `address` as an argument of `call`, as far as it can be known. */
+GB_COLD void gb_report_address(const char *call, const void *address);
+/* ENOMEM and NULL, counted. */
+GB_COLD void *gb_out_of_memory(void);
+char *gb_decimal(uint64_t value, char *out24);
+/* A small printf (%s %zu %u %p), that neither allocates nor locks. Returns the length of the whole. */
+size_t gb_format(char *out, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- arena: the region, its chunks, runs of slices ---- */
+bool gb_region_start(void); /* once; false: no address space */
+/* A run of `slices` slices in one chunk, at a multiple of `alignment` slices, with its entries written: its head, or NULL if
+ * there is no memory or a limit stands against it. *zero: it is known to read as zero. */
+gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero);
+void gb_run_give(gb_page *page);
+/* Moves the end of a large run in place; false if the slices behind it are not free. */
+bool gb_run_resize(gb_page *page, uint32_t slices);
+/* Locked: commits metadata from `start` up to `need` bytes. */
+bool gb_meta_commit(const void *start, size_t *committed, size_t need);
+/* Locked: counts `bytes` against the heap's and the process's limit; false, and nothing counted, where it would pass one. */
+bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic);
+void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic);
+uint64_t *gb_statistic(enum gb_kind kind);
+
+/* ---- purge: what gives memory back ---- */
+/* Locked: memory of this chunk was freed. */
+void gb_purge_queue(gb_chunk *chunk);
+/* As above, for callers without the lock: cheap if it is queued already. */
+void gb_purge_note(const gb_page *page);
+/* Purges what is due at `now`; `all`: everything, due or not. Returns the bytes given back. */
+size_t gb_purge_due(uint32_t now, bool all);
+/* Milliseconds until something is due; UINT32_MAX if nothing waits. */
+uint32_t gb_purge_wait(uint32_t now);
+/* Claims one hole of a small page for use: its unit, or -1. */
+int gb_hole_take(gb_page *page);
+/* Adds holes to a small page. Its links must not lie in them. */
+void gb_hole_give(gb_page *page, uint32_t units);
+
+/* ---- page: small pages ---- */
+/* The slow half of malloc: front[cls] is empty. Owner. */
+void *gb_small_refill(glebe_heap *heap, uint32_t cls);
+/* page->left reached 0. Owner. */
+GB_NOINLINE void gb_page_event(gb_page *page);
+/* `count` blocks were put on page->free by other means than free(). Owner. */
+void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count);
+/* Blocks out of the page. Owner, or at rest. */
+uint32_t gb_page_out(const gb_page *page);
+/* Sends the fronts home. Owner. */
+void gb_fronts_flush(glebe_heap *heap);
+/* Finds holes in AVAIL pages and gives spare pages back. Owner. */
+void gb_heap_trim(glebe_heap *heap);
+/* Blocks of the class that touch a unit in `units` (a bit mask), among those carved. */
+uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
+
+/* ---- medium: pages whose free blocks are bits ---- */
+void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero);
+/* `self` is a heap that the caller owns: its own thread's, or the program's that it was handed. */
+void gb_medium_free(const char *call, glebe_heap *self, gb_page *page, void *block);
+/* `count` blocks came home from other threads. Owner. */
+void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count);
+void gb_medium_trim(glebe_heap *heap);
+
+/* ---- large and huge: blocks of their own ---- */
+void *gb_large_alloc(glebe_heap *heap, size_t bytes, size_t alignment, bool *zero);
+bool gb_large_resize(gb_page *page, size_t bytes);
+/* *dirty, if asked for: bytes from the start that may not be zero. */
+void *gb_huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty);
+void gb_huge_free(gb_slot *slot);
+/* Grows or shrinks in place, or moves without copying; the block's address, or NULL and nothing changed. */
+void *gb_huge_resize(gb_slot *slot, size_t bytes);
+/* The slot that starts at `address`, in use; NULL if there is none. */
+gb_slot *gb_huge_find(const void *address);
+/* The entry of the 4 MiB that `address` is in; NULL where no slot was handed out. */
+gb_slot *gb_huge_entry(const void *address);
+uintptr_t gb_huge_start(const gb_slot *slot);
+/* Locked. */
+size_t gb_huge_purge(uint32_t now, bool all);
+uint32_t gb_huge_wait(uint32_t now);
+
+/* ---- remote: frees across threads ---- */
+/* `from` is the caller's own heap, which collects before it sends. */
+void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block);
+void gb_remote_flush(glebe_heap *from);
+/* Splices a chain on a page of another heap and tells its owner. */
+void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count);
+void gb_remote_notify(gb_page *medium);
+/* Takes in what others freed of one page, and clears its queued bit. Owner. */
+void gb_page_accept(glebe_heap *heap, gb_page *page);
+/* The same for all pages in the inbox; true if there was one. Owner. */
+bool gb_inbox_drain(glebe_heap *heap);
+/* Tries to make a page of a heap at rest ours: false if its frees are under way. Under the orphans' lock. */
+bool gb_page_steal(glebe_heap *thief, gb_page *page);
+
+/* ---- thread: which heap is whose ---- */
+extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */
+extern glebe_heap gb_heap_none; /* empty for ever: sends the first malloc of a thread to the slow path */
+/* This thread's heap, made or adopted at the first call; NULL if there is no memory for one. */
+GB_COLD glebe_heap *gb_thread_start(void);
+glebe_heap *gb_heap_new(enum gb_heap_kind kind);
+void gb_heap_retire(glebe_heap *heap); /* its number may be used again */
+/* Takes pages of this class that orphans have to give. Owner. */
+bool gb_orphans_rob(glebe_heap *heap, uint32_t cls);
+size_t gb_orphans_trim(void);
+/* A slow event of this heap: now and then looks at the clock and purges. Owner. */
+void gb_tick(glebe_heap *heap);
+GB_NOINLINE void gb_tick_due(glebe_heap *heap);
+void gb_background_start(void);
+void gb_background_nudge(void);
+
+/* ---- alloc, free: the fast paths are in alloc.h; this is what they fall back to ---- */
+/* Over 2 KiB. *zero, if asked for: it is known to read as zero, but for `dirty` bytes at its start. */
+void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty);
+void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
+/* What free() does where the block's slice is not a small page of `self`. */
+GB_NOINLINE void gb_free_cold(const char *call, glebe_heap *self, void *block);
+/* Bytes usable at a block; 0 where the address is not the start of one, which is reported under the name `call`. */
+size_t gb_block_bytes(const char *call, const void *block);
+void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes);
+
+/* Gives back what can be given back, so that a request may be tried again; false if nothing changed. Owner. */
+bool gb_make_room(glebe_heap *heap);
+
+/* ---- options, statistics ---- */
+void gb_options_read(void);
+void gb_say_at_exit(void);
+
+/* ---- secure and audit builds: what they check of a small block ---- */
+/* false, and reported, where this block of a small page cannot be freed; else it is marked as free. */
+bool gb_free_allowed(const char *call, const gb_page *page, void *block);
+/* A block leaves the front: its link must lead into its own page. Clears the link and the stamp. */
+void gb_secure_out(gb_block *block, const gb_block *next);
+/* Is this block in use, as far as the build can tell? */
+bool gb_block_in_use(const gb_page *page, const void *block);
+void gb_audit_born(const void *block);
+bool gb_audit_died(const void *block);
+
+#pragma GCC visibility pop
+
+#endif

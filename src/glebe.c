@@ -1,0 +1,39 @@
+/* glebe in one translation unit: the only file that includes .c files, and the only one to compile. No flags are needed.
+ * The order is that of the layers in core.h. The host is picked here and nowhere else. */
+#if defined(GB_PORT_FAKE)
+#include "port/fake.c"
+#elif defined(__linux__)
+#include "port/linux.c"
+#elif defined(__APPLE__)
+#include "port/macos.c"
+#else
+#error "glebe has no port for this host: see docs/porting.md"
+#endif
+
+#include "size_class.c"
+
+#include "lock.c"
+#include "report.c"
+
+#include "arena.c"
+#include "purge.c"
+
+#include "page.c"
+#include "medium.c"
+#include "large.c"
+#include "huge.c"
+
+#include "remote.c"
+#include "thread.c"
+
+#include "alloc.c"
+#include "free.c"
+#include "secure.c"
+
+#include "heap.c"
+#include "api.c"
+
+#include "options.c"
+#include "stats.c"
+#include "check.c"
+#include "start.c"

@@ -1,0 +1,320 @@
+/* Huge blocks: over 1 MiB, each at the start of a slot of address space that is twice the next power of two, so that it can
+ * grow where it stands. Address space is free on 64 bits; memory is committed as far as the block needs it.
+ *
+ *     slot: |#### committed ####| room to grow, no memory      |     sizes are powers of two from 4 MiB, aligned to themselves
+ *           |== block ==|
+ *
+ * Beyond its slot a block moves to a larger one by moving its page tables, not its bytes. A freed slot keeps its memory for
+ * purge_ms, so that the next block of that size finds it there; what is kept is bounded. The slot table has an entry for each
+ * 4 MiB; the entry of a slot's first piece describes it. All of it is under the region's lock. */
+#include "core.h"
+
+enum { HUGE_SLOTS_MAX = 24000 }; /* each may cost two mappings, of which Linux allows 65530 by default */
+
+/* Slots are numbered in pieces of 4 MiB from the region's end, the way they are handed out; 0 is none. */
+static uint32_t slot_number(const gb_slot *slot)
+{
+    return (uint32_t)(slot - gb_the.slots);
+}
+
+static gb_slot *slot_at(uint32_t number)
+{
+    return gb_the.slots + number;
+}
+
+uintptr_t gb_huge_start(const gb_slot *slot)
+{
+    return gb_the.slots_end - ((uintptr_t)slot_number(slot) << GB_GRANULE_LOG2);
+}
+
+gb_slot *gb_huge_entry(const void *address)
+{
+    uintptr_t at = (uintptr_t)address;
+    if (at < gb_load_relaxed(&gb_the.slots_low) || at >= gb_the.slots_end)
+        return NULL;
+    return slot_at((uint32_t)((gb_the.slots_end - gb_round_down(at, GB_GRANULE_BYTES)) >> GB_GRANULE_LOG2));
+}
+
+gb_slot *gb_huge_find(const void *address)
+{
+    gb_slot *slot = gb_huge_entry(address);
+    return slot && slot->state == GB_SLOT_USED && gb_huge_start(slot) == (uintptr_t)address ? slot : NULL;
+}
+
+/* ---- lists: the free slots of a size, last freed first; the blocks of a heap ---- */
+
+static void slot_push(uint32_t *first, gb_slot *slot)
+{
+    slot->prev = 0;
+    slot->next = *first;
+    if (*first)
+        slot_at(*first)->prev = slot_number(slot);
+    *first = slot_number(slot);
+}
+
+static void slot_remove(uint32_t *first, gb_slot *slot)
+{
+    if (slot->prev)
+        slot_at(slot->prev)->next = slot->next;
+    else
+        *first = slot->next;
+    if (slot->next)
+        slot_at(slot->next)->prev = slot->prev;
+}
+
+/* ---- slots ---- */
+
+static unsigned slot_log2(size_t bytes, size_t alignment)
+{
+    unsigned room = sizeof(size_t) == 8 && gb_the.slots_used < HUGE_SLOTS_MAX ? 1 : 0;
+    unsigned log2 = gb_log2_ceil(bytes) + room;
+    if (log2 < GB_GRANULE_LOG2)
+        log2 = GB_GRANULE_LOG2;
+    if (((size_t)1 << log2) < alignment)
+        log2 = gb_log2(alignment);
+    return log2;
+}
+
+/* A new slot from the low end of what was handed out. */
+static gb_slot *slot_new(unsigned log2)
+{
+    size_t bytes = (size_t)1 << log2;
+    uintptr_t low = gb_load_relaxed(&gb_the.slots_low);
+    if (low - gb_the.slots_base < bytes)
+        return NULL;
+    uintptr_t at = (low - bytes) & ~(uintptr_t)(bytes - 1);
+    if (at < gb_the.slots_base)
+        return NULL;
+    gb_slot *slot = slot_at((uint32_t)((gb_the.slots_end - at) >> GB_GRANULE_LOG2));
+    if (!gb_meta_commit(gb_the.slots, &gb_the.slots_committed, (slot_number(slot) + 1) * sizeof *slot))
+        return NULL;
+    gb_store_relaxed(&gb_the.slots_low, at);
+    slot->log2 = (uint8_t)log2;
+    slot->state = GB_SLOT_FREE;
+    return slot;
+}
+
+/* The memory that free slots hold; whether there is any is what a tick looks at, without the lock. */
+static void cache_count(int64_t bytes)
+{
+    glebe_live.stats.huge_cached_bytes += (uint64_t)bytes;
+    gb_store_relaxed(&gb_the.slots_cache, glebe_live.stats.huge_cached_bytes != 0);
+}
+
+static gb_slot *slot_take(unsigned log2)
+{
+    if (log2 >= GB_SLOT_LOG2S)
+        return NULL;
+    uint32_t first = gb_the.slots_free[log2];
+    if (!first)
+        return slot_new(log2);
+    gb_slot *slot = slot_at(first);
+    slot_remove(&gb_the.slots_free[log2], slot);
+    cache_count(-(int64_t)slot->dirty);
+    return slot;
+}
+
+static void slot_give(gb_slot *slot)
+{
+    slot->state = GB_SLOT_FREE;
+    slot->freed_ms = gb_port_now_ms();
+    cache_count((int64_t)slot->dirty);
+    slot_push(&gb_the.slots_free[slot->log2], slot);
+}
+
+static bool slot_commit(gb_slot *slot, size_t bytes)
+{
+    if (bytes <= slot->committed)
+        return true;
+    size_t more = bytes - slot->committed, room = ((size_t)1 << slot->log2) - bytes, ahead = bytes / 8;
+    ahead = gb_round_down(ahead < room ? ahead : room, gb_the.page_bytes);
+    uintptr_t at = gb_huge_start(slot) + slot->committed;
+    if (!gb_the.reserved || gb_port_commit(at, more + ahead, true) != GB_COMMITTED) {
+        ahead = 0; /* where memory is counted, exactly what is needed */
+        if (gb_port_commit(at, more, gb_the.reserved) != GB_COMMITTED)
+            return false;
+    }
+    slot->committed += more + ahead;
+    glebe_live.stats.committed_bytes += more + ahead;
+    return true;
+}
+
+/* Gives the memory behind `keep` bytes back. */
+static size_t slot_purge(gb_slot *slot, size_t keep)
+{
+    keep = gb_round_up(keep, gb_the.page_bytes);
+    if (slot->dirty <= keep)
+        return 0;
+    size_t given = slot->dirty - keep;
+    if (gb_the.reserved) {
+        if (!gb_port_purge(gb_huge_start(slot) + keep, slot->committed - keep))
+            return 0;
+    } else {
+        gb_port_decommit(gb_huge_start(slot) + keep, slot->committed - keep, false);
+        glebe_live.stats.committed_bytes -= slot->committed - keep;
+        slot->committed = keep;
+    }
+    slot->dirty = keep;
+    glebe_live.stats.purges++;
+    glebe_live.stats.purged_bytes += given;
+    return given;
+}
+
+/* From here on freed memory is not kept: a quarter of what is in use, and 16 MiB. */
+static size_t cache_most(void)
+{
+    return ((size_t)16 << 20) + (size_t)glebe_live.stats.huge_bytes / 4;
+}
+
+static uint32_t huge_expired(const gb_slot *slot, uint32_t now)
+{
+    return now - slot->freed_ms >= gb_the.options.purge_ms;
+}
+
+size_t gb_huge_purge(uint32_t now, bool all)
+{
+    size_t given = 0;
+    if (glebe_live.stats.huge_cached_bytes == 0)
+        return 0;
+    for (unsigned log2 = GB_GRANULE_LOG2; log2 < GB_SLOT_LOG2S; log2++)
+        for (uint32_t link = gb_the.slots_free[log2]; link; link = slot_at(link)->next) {
+            gb_slot *slot = slot_at(link);
+            if (slot->dirty == 0 || (!all && !huge_expired(slot, now)))
+                continue;
+            size_t before = slot->dirty;
+            given += slot_purge(slot, 0);
+            cache_count((int64_t)slot->dirty - (int64_t)before);
+        }
+    return given;
+}
+
+uint32_t gb_huge_wait(uint32_t now)
+{
+    uint32_t wait = UINT32_MAX;
+    if (glebe_live.stats.huge_cached_bytes == 0)
+        return wait;
+    for (unsigned log2 = GB_GRANULE_LOG2; log2 < GB_SLOT_LOG2S; log2++)
+        for (uint32_t link = gb_the.slots_free[log2]; link; link = slot_at(link)->next) {
+            if (slot_at(link)->dirty == 0)
+                continue;
+            uint32_t waited = now - slot_at(link)->freed_ms;
+            uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
+            wait = due < wait ? due : wait;
+        }
+    return wait;
+}
+
+/* ---- blocks ---- */
+
+static void *huge_try(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty)
+{
+    gb_slot *slot = NULL;
+    gb_lock_take(&gb_the.lock);
+    if (gb_account(heap, bytes, &glebe_live.stats.huge_bytes)) {
+        slot = slot_take(slot_log2(bytes, alignment));
+        if (slot && !slot_commit(slot, bytes)) {
+            slot_give(slot);
+            slot = NULL;
+        }
+        if (!slot)
+            gb_unaccount(heap, bytes, &glebe_live.stats.huge_bytes);
+    }
+    if (slot) {
+        slot_purge(slot, bytes);
+        slot->bytes = bytes;
+        *dirty = slot->dirty;
+        slot->dirty = bytes;
+        slot->state = GB_SLOT_USED;
+        slot->heap = heap->number;
+        slot_push(&heap->huge, slot);
+        gb_the.slots_used++;
+    }
+    gb_lock_drop(&gb_the.lock);
+    return slot ? (void *)gb_huge_start(slot) : NULL;
+}
+
+void *gb_huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty)
+{
+    size_t ignored;
+    dirty = dirty ? dirty : &ignored;
+    if (bytes > GB_MAX_BYTES || alignment > (size_t)1 << (GB_SLOT_LOG2S < sizeof(size_t) * 8 ? GB_SLOT_LOG2S - 1 : 30))
+        return gb_out_of_memory();
+    bytes = gb_round_up(bytes, gb_the.page_bytes);
+    gb_tick(heap);
+    void *block = huge_try(heap, bytes, alignment, dirty);
+    if (!block && gb_make_room(heap))
+        block = huge_try(heap, bytes, alignment, dirty);
+    return block ? block : gb_out_of_memory();
+}
+
+void gb_huge_free(gb_slot *slot)
+{
+    gb_lock_take(&gb_the.lock);
+    glebe_heap *heap = gb_heap_at(slot->heap);
+    gb_unaccount(heap, slot->bytes, &glebe_live.stats.huge_bytes);
+    slot_remove(&heap->huge, slot);
+    gb_the.slots_used--;
+    bool first = glebe_live.stats.huge_cached_bytes == 0;
+    if (glebe_live.stats.huge_cached_bytes + slot->dirty > cache_most())
+        slot_purge(slot, 0);
+    slot_give(slot);
+    if (first && slot->dirty)
+        gb_background_nudge();
+    gb_lock_drop(&gb_the.lock);
+}
+
+/* Moves a block to the larger slot `to` by its page tables; the lock is held. */
+static bool huge_move(glebe_heap *heap, gb_slot *from, gb_slot *to, size_t bytes)
+{
+    if (to->dirty)
+        slot_purge(to, 0);
+    if (to->dirty || !slot_commit(to, bytes))
+        return false;
+    size_t moved = from->bytes;
+    if (!gb_port_move(gb_huge_start(from), gb_huge_start(to), moved))
+        return false;
+    slot_remove(&heap->huge, from);
+    from->dirty = 0;
+    slot_purge(from, 0);
+    to->bytes = to->dirty = bytes;
+    to->state = GB_SLOT_USED;
+    to->heap = from->heap;
+    slot_push(&heap->huge, to);
+    return true;
+}
+
+void *gb_huge_resize(gb_slot *slot, size_t bytes)
+{
+    void *block = NULL;
+    if (bytes <= GB_LARGE_MAX || bytes > GB_MAX_BYTES)
+        return NULL;
+    bytes = gb_round_up(bytes, gb_the.page_bytes);
+    gb_lock_take(&gb_the.lock);
+    glebe_heap *heap = gb_heap_at(slot->heap);
+    uint64_t *statistic = &glebe_live.stats.huge_bytes;
+    size_t before = slot->bytes;
+    if (bytes <= before) {
+        gb_unaccount(heap, before - bytes, statistic);
+        slot->bytes = bytes;
+        slot_purge(slot, bytes);
+        block = (void *)gb_huge_start(slot);
+    } else if (gb_account(heap, bytes - before, statistic)) {
+        if (bytes >> slot->log2 == 0 || bytes == (size_t)1 << slot->log2) {
+            if (slot_commit(slot, bytes)) {
+                slot->bytes = slot->dirty = bytes;
+                block = (void *)gb_huge_start(slot);
+            }
+        } else if (gb_the.reserved) {
+            gb_slot *to = slot_take(slot_log2(bytes, 1));
+            if (to && huge_move(heap, slot, to, bytes)) {
+                block = (void *)gb_huge_start(to);
+                slot_give(slot);
+            } else if (to)
+                slot_give(to);
+        }
+        if (!block)
+            gb_unaccount(heap, bytes - before, statistic);
+    }
+    gb_lock_drop(&gb_the.lock);
+    return block;
+}

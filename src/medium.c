@@ -1,0 +1,145 @@
+/* Medium pages: 8 to 32 blocks of 2 to 64 KiB. Which are free is a word of bits in the page's entry, so a free block holds no
+ * link and its memory can be given back at any time, by any thread, without its owner's help:
+ *
+ *     bits    1 free              taken by the owner, and by the purger while it gives memory back; set by whoever frees
+ *     dirty   1 in use since it was last known to be zero       calloc clears only what it must
+ *     idle    1 free since the purger last came by
+ *
+ * The page's owner alone allocates and keeps the count `left` of blocks out; other threads' frees are counted in `notify` and
+ * reach the owner through its inbox (remote.c). The current page and the list of AVAIL ones work as in page.c. */
+#include "core.h"
+
+static uint32_t medium_all(const gb_page *page)
+{
+    return page->cap == 32 ? ~(uint32_t)0 : ((uint32_t)1 << page->cap) - 1;
+}
+
+static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
+{
+    bool zero;
+    gb_page *page = gb_run_take(heap, GB_MEDIUM, gb_classes[cls].slices, 1, &zero);
+    if (!page)
+        return NULL;
+    page->cls = (uint8_t)cls;
+    page->cap = page->bump = (uint16_t)(((size_t)page->slices << GB_SLICE_LOG2) / gb_classes[cls].bytes);
+    gb_store_relaxed(&page->dirty, zero ? 0 : medium_all(page));
+    gb_store(&page->bits, medium_all(page)); /* last: from here on the purger may look */
+    return page;
+}
+
+static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
+{
+    if (gb_load_relaxed(&heap->inbox))
+        gb_inbox_drain(heap);
+    if (!heap->avail[cls].first && gb_load_relaxed(&gb_the.orphans))
+        gb_orphans_rob(heap, cls);
+    uint32_t number = heap->avail[cls].first;
+    if (!number)
+        return medium_fresh(heap, cls);
+    gb_list_remove(&heap->avail[cls], gb_page_at(number));
+    return gb_page_at(number);
+}
+
+/* Claims the lowest free block: pages fill from the front, and their ends stay untouched. -1 if there is none. */
+static int medium_claim(gb_page *page)
+{
+    uint32_t bits = gb_load_relaxed(&page->bits);
+    while (bits) {
+        uint32_t bit = bits & (0u - bits), before = gb_and(&page->bits, ~bit);
+        if (GB_LIKELY(before & bit))
+            return (int)gb_ctz32(bit);
+        bits = before & ~bit;
+    }
+    return -1;
+}
+
+void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero)
+{
+    gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+    int index = page ? medium_claim(page) : -1;
+    for (int tries = 0; GB_UNLIKELY(index < 0);) {
+        gb_tick(heap);
+        page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+        if (page && page->left == 0) { /* all free, but none to be had: the purger is at it */
+            gb_lock_take(&gb_the.lock);
+            gb_lock_drop(&gb_the.lock);
+            index = medium_claim(page);
+            continue;
+        }
+        if (page) {
+            page->state = GB_FULL;
+            gb_list_push_last(&heap->full, page);
+            heap->current[cls] = 0;
+        }
+        page = medium_next(heap, cls);
+        if (!page) {
+            if (tries++ > 0 || !gb_make_room(heap))
+                return gb_out_of_memory();
+            continue;
+        }
+        page->state = GB_CURRENT;
+        heap->current[cls] = gb_page_number(page);
+        index = medium_claim(page);
+    }
+    uint32_t bit = (uint32_t)1 << index;
+    page->left++;
+    bool clean = (gb_load_relaxed(&page->dirty) & bit) == 0;
+    if (clean)
+        gb_or(&page->dirty, bit);
+    if (gb_load_relaxed(&page->idle) & bit)
+        gb_and(&page->idle, ~bit);
+    if (zero)
+        *zero = clean;
+    return (void *)(gb_page_start(page) + (size_t)index * gb_classes[cls].bytes);
+}
+
+void gb_medium_free(const char *call, glebe_heap *self, gb_page *page, void *block)
+{
+    size_t offset = (uintptr_t)block - gb_page_start(page), size = gb_classes[page->cls].bytes;
+    uint32_t index = gb_class_index(page->cls, offset), bit = (uint32_t)1 << (index & 31);
+    if (GB_UNLIKELY(index >= page->cap || index * size != offset || (gb_load_relaxed(&page->bits) & bit))) {
+        gb_report_address(call, block);
+        return;
+    }
+    gb_or(&page->bits, bit);
+    glebe_heap *heap = gb_heap_at(page->heap);
+    gb_purge_note(page);
+    if (GB_LIKELY(heap == self))
+        gb_medium_returned(heap, page, 1);
+    else
+        gb_remote_notify(page);
+}
+
+void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
+{
+    uint32_t wake = page->cap / 4u;
+    page->left -= (int32_t)count;
+    if (page->state == GB_FULL && page->left <= page->cap - (int32_t)wake) {
+        gb_list_remove(&heap->full, page);
+        page->state = GB_AVAIL;
+        gb_list_push_last(&heap->avail[page->cls], page);
+    }
+    if (page->left == 0 && page->state == GB_AVAIL && heap->avail[page->cls].first != heap->avail[page->cls].last) {
+        gb_list_remove(&heap->avail[page->cls], page); /* one empty page of a class may stay */
+        gb_run_give(page);
+    }
+}
+
+void gb_medium_trim(glebe_heap *heap)
+{
+    for (uint32_t cls = GB_SMALL_CLASSES; cls < GB_CLASSES; cls++) {
+        uint32_t number = heap->current[cls];
+        if (number && gb_page_at(number)->left == 0) {
+            heap->current[cls] = 0;
+            gb_run_give(gb_page_at(number));
+        }
+        for (number = heap->avail[cls].first; number;) {
+            gb_page *page = gb_page_at(number);
+            number = page->next;
+            if (page->left == 0) {
+                gb_list_remove(&heap->avail[cls], page);
+                gb_run_give(page);
+            }
+        }
+    }
+}

@@ -1,0 +1,432 @@
+/* Small pages: blocks of one class, free ones linked through themselves.
+ *
+ *     FRESH --> CURRENT --> FULL --[left 0: wake]--> AVAIL --> CURRENT
+ *                  ^                                   |
+ *                  |                               [left 0: empty]
+ *                  +------------ SPARE <---------------+--> back to the arena
+ *
+ * malloc pops heap->front and sees no page. When the front is empty the current page fills it: with the list of blocks that were
+ * freed to it since, with newly carved blocks, or from a hole. When it has nothing left it becomes FULL and the page that has
+ * waited longest takes its place. free() pushes on the page's own list and counts `left` down: only at zero does it look up.
+ *
+ * Holes. A page most of whose blocks are free may hold whole OS pages (units) without a block in use. Their blocks are taken off
+ * the free list, so nothing links through that memory any more and any thread may give it back while the owner sleeps. A block
+ * is in a hole if it touches a unit whose bit is set; taking a unit back links the blocks that touch no other such unit. */
+#include "alloc.h"
+
+/* ---- how many ---- */
+
+/* Blocks that must come home before a full page is looked at again. */
+static uint32_t page_wake(const gb_page *page)
+{
+    uint32_t half = page->cap / 2u, eighth = page->cap / 8u;
+    uint32_t wake = eighth < 8 ? 8 : eighth;
+    wake = wake > half ? half : wake;
+    return wake ? wake : 1;
+}
+
+/* An AVAIL page with this many blocks out is searched for holes. */
+static uint32_t page_trim_mark(const gb_page *page)
+{
+    return page->cap / 8u;
+}
+
+uint32_t gb_page_out(const gb_page *page)
+{
+    uint32_t left = (uint32_t)page->left;
+    switch (page->state) {
+    case GB_CURRENT: return left;
+    case GB_FULL: return page->cap - page_wake(page) + left;
+    case GB_AVAIL: return page->flags & GB_TRIM ? left + page_trim_mark(page) : left;
+    default: return 0;
+    }
+}
+
+/* First and last unit that block `index` touches. */
+static void block_units(const gb_page *page, uint32_t index, unsigned *first, unsigned *last)
+{
+    size_t bytes = gb_classes[page->cls].bytes;
+    *first = (unsigned)(index * bytes >> GB_UNIT_LOG2);
+    *last = (unsigned)(((index + 1) * bytes - 1) >> GB_UNIT_LOG2);
+}
+
+static uint32_t block_unit_mask(const gb_page *page, uint32_t index)
+{
+    unsigned first, last;
+    block_units(page, index, &first, &last);
+    return (uint32_t)1 << first | (uint32_t)1 << last; /* a small block touches two units at most */
+}
+
+/* Blocks from the first to one past the last that touch `unit`. */
+static void unit_blocks(const gb_page *page, unsigned unit, uint32_t *from, uint32_t *to)
+{
+    size_t start = (size_t)unit << GB_UNIT_LOG2;
+    *from = gb_class_index(page->cls, start);
+    *to = gb_class_index(page->cls, start + GB_UNIT_BYTES - 1) + 1;
+    if (*to > page->bump)
+        *to = page->bump;
+}
+
+uint32_t gb_hole_blocks(const gb_page *page, uint32_t units)
+{
+    uint32_t count = 0, done = 0; /* blocks below `done` are counted */
+    for (; units; units &= units - 1) {
+        uint32_t from, to;
+        unit_blocks(page, gb_ctz32(units), &from, &to);
+        from = from < done ? done : from;
+        if (to > from) {
+            count += to - from;
+            done = to;
+        }
+    }
+    return count;
+}
+
+static gb_block *block_at(const gb_page *page, uint32_t index)
+{
+    return (gb_block *)(gb_page_start(page) + (size_t)index * gb_classes[page->cls].bytes);
+}
+
+/* ---- filling the front ---- */
+
+/* Links the blocks [from, to) in order and puts them in front. */
+static gb_block *carve(gb_page *page, uint32_t from, uint32_t to)
+{
+    uint32_t bytes = gb_classes[page->cls].bytes;
+    gb_block *first = block_at(page, from), *block = first;
+    for (uint32_t i = from + 1; i < to; i++) {
+        gb_block *next = (gb_block *)((uintptr_t)block + bytes);
+        gb_link_set(block, next);
+        block = next;
+    }
+    gb_link_set(block, NULL);
+    return first;
+}
+
+/* The secure build hands blocks out in an order that cannot be guessed: an inside-out shuffle of the same chain. */
+static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to)
+{
+    uint16_t order[GB_UNIT_BYTES / 16 + 1];
+    uint64_t chance = gb_port_random() | 1;
+    uint32_t n = to - from;
+    for (uint32_t i = 0; i < n; i++) {
+        chance = chance * 6364136223846793005u + 1442695040888963407u;
+        uint32_t j = (uint32_t)((chance >> 33) % (i + 1));
+        order[i] = order[j];
+        order[j] = (uint16_t)(from + i);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        gb_link_set(block_at(page, order[i]), i + 1 < n ? block_at(page, order[i + 1]) : NULL);
+    return block_at(page, order[0]);
+}
+
+/* The blocks of one hole. NULL if none touches that unit alone: then its neighbours hold them. */
+static gb_block *hole_carve(gb_page *page)
+{
+    unsigned unit = (unsigned)gb_hole_take(page);
+    uint32_t from, to, count = 0;
+    gb_block *chain = NULL;
+    unit_blocks(page, unit, &from, &to);
+    for (uint32_t i = to; i-- > from;)
+        if ((block_unit_mask(page, i) & page->holes) == 0) {
+            gb_block *block = block_at(page, i);
+            gb_link_set(block, chain);
+            chain = block;
+            count++;
+        }
+    page->left += (int32_t)count;
+    return chain;
+}
+
+/* A chain of blocks for the front, counted as out; NULL if the page has none. */
+static gb_block *page_supply(gb_page *page)
+{
+    gb_block *chain = page->free;
+    if (chain) {
+        page->free = NULL;
+        page->left = (int32_t)(page->bump - (page->holes ? gb_hole_blocks(page, page->holes) : 0));
+        return chain;
+    }
+    if (page->bump < page->cap) {
+        uint32_t from = page->bump, count = (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes);
+        if (count > (uint32_t)(page->cap - from))
+            count = page->cap - from;
+        page->bump = (uint16_t)(from + count);
+        page->left += (int32_t)count;
+        return GB_SECURE ? carve_shuffled(page, from, from + count) : carve(page, from, from + count);
+    }
+    while (page->holes) {
+        chain = hole_carve(page);
+        if (chain)
+            return chain;
+    }
+    return NULL;
+}
+
+/* ---- lists ---- */
+
+static size_t page_bytes(const gb_page *page)
+{
+    return (size_t)page->slices << GB_SLICE_LOG2;
+}
+
+static void avail_add(glebe_heap *heap, gb_page *page)
+{
+    page->state = GB_AVAIL;
+    heap->avail_bytes += page_bytes(page);
+    gb_list_push_last(&heap->avail[page->cls], page);
+}
+
+static void avail_remove(glebe_heap *heap, gb_page *page)
+{
+    heap->avail_bytes -= page_bytes(page);
+    gb_list_remove(&heap->avail[page->cls], page);
+}
+
+static void page_give(glebe_heap *heap, gb_page *page)
+{
+    heap->class_slices[page->cls] -= page->slices;
+    heap->small_bytes -= page_bytes(page);
+    gb_run_give(page);
+}
+
+/* A page without a block out is kept for the next need of any class, within bounds. In the secure build spares wait in a
+ * queue, the last to come being the last to go. */
+static void page_retire(glebe_heap *heap, gb_page *page)
+{
+    size_t most = ((size_t)512 << 10) + heap->small_bytes / 16;
+    if (heap->spare_bytes + page_bytes(page) > most) {
+        page_give(heap, page);
+        return;
+    }
+    page->state = GB_SPARE;
+    page->left = 0;
+    heap->spare_bytes += page_bytes(page);
+    gb_list_push_last(&heap->spare, page);
+}
+
+static void spare_remove(glebe_heap *heap, gb_page *page)
+{
+    heap->spare_bytes -= page_bytes(page);
+    gb_list_remove(&heap->spare, page);
+}
+
+static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
+{
+    page->free = NULL;
+    gb_store_relaxed(&page->xfree, 0);
+    page->left = 0;
+    page->cap = (uint16_t)(page_bytes(page) / gb_classes[cls].bytes);
+    page->bump = 0;
+    page->holes = page->punched = 0;
+    page->cls = (uint8_t)cls;
+    page->flags = 0;
+    heap->class_slices[cls] += page->slices;
+}
+
+/* A spare page: of this class with its free list as it stands, else the oldest, formatted anew. */
+static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
+{
+    enum { LOOKS = 16 };
+    uint32_t number = heap->spare.first;
+    for (int i = 0; number && i < LOOKS; i++, number = gb_page_at(number)->next)
+        if (gb_page_at(number)->cls == cls) {
+            spare_remove(heap, gb_page_at(number));
+            return gb_page_at(number);
+        }
+    number = heap->spare.first;
+    if (!number || (GB_SECURE && heap->spare_bytes < (size_t)256 << 10))
+        return NULL;
+    gb_page *page = gb_page_at(number);
+    spare_remove(heap, page);
+    heap->class_slices[page->cls] -= page->slices;
+    if (page->holes) /* forget the holes under the lock: the purger may be at them */
+        while (page->holes)
+            gb_hole_take(page);
+    page_format(heap, page, cls);
+    return page;
+}
+
+static gb_page *page_fresh(glebe_heap *heap, uint32_t cls)
+{
+    bool zero;
+    uint32_t slices = heap->class_slices[cls] >= GB_BIG_PAGE_AFTER ? GB_BIG_PAGE_SLICES : 1;
+    gb_page *page = gb_run_take(heap, GB_SMALL, slices, 1, &zero);
+    if (!page && slices > 1)
+        page = gb_run_take(heap, GB_SMALL, 1, 1, &zero);
+    if (page) {
+        heap->small_bytes += page_bytes(page);
+        page_format(heap, page, cls);
+    }
+    return page;
+}
+
+/* The next page to fill the front from, off every list. */
+static gb_page *page_next(glebe_heap *heap, uint32_t cls)
+{
+    if (gb_load_relaxed(&heap->inbox))
+        gb_inbox_drain(heap);
+    if (!heap->avail[cls].first && !heap->spare.first && gb_load_relaxed(&gb_the.orphans))
+        gb_orphans_rob(heap, cls);
+    uint32_t number = heap->avail[cls].first;
+    if (number) {
+        gb_page *page = gb_page_at(number);
+        page->left = (int32_t)gb_page_out(page);
+        page->flags = 0;
+        avail_remove(heap, page);
+        return page;
+    }
+    gb_page *page = spare_take(heap, cls);
+    return page ? page : page_fresh(heap, cls);
+}
+
+void *gb_small_refill(glebe_heap *heap, uint32_t cls)
+{
+    if (GB_UNLIKELY(heap->number == 0)) {
+        heap = gb_thread_start();
+        return heap ? gb_alloc_small(heap, cls) : gb_out_of_memory();
+    }
+    gb_tick(heap);
+    gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+    for (int tries = 0;;) {
+        gb_block *chain = page ? page_supply(page) : NULL;
+        if (chain) {
+            return gb_hand_out(heap, cls, chain);
+        }
+        if (page) {
+            page->state = GB_FULL;
+            page->left = (int32_t)page_wake(page);
+            gb_list_push_last(&heap->full, page);
+            heap->current[cls] = 0;
+        }
+        page = page_next(heap, cls);
+        if (!page) {
+            if (tries++ > 0 || !gb_make_room(heap))
+                return gb_out_of_memory();
+            continue;
+        }
+        page->state = GB_CURRENT;
+        heap->current[cls] = gb_page_number(page);
+    }
+}
+
+/* ---- blocks coming home ---- */
+
+static void page_trim(gb_page *page);
+
+/* false: no further event can come from this page. */
+static bool page_event(glebe_heap *heap, gb_page *page)
+{
+    switch (page->state) {
+    case GB_FULL: {
+        uint32_t out = page->cap - page_wake(page), mark = page_trim_mark(page);
+        gb_list_remove(&heap->full, page);
+        if (out == 0) {
+            page_retire(heap, page);
+            return false;
+        }
+        page->flags = out > mark && mark > 0 ? GB_TRIM : 0;
+        page->left = (int32_t)(page->flags ? out - mark : out);
+        avail_add(heap, page);
+        return true;
+    }
+    case GB_AVAIL:
+        if (page->flags & GB_TRIM) {
+            page->flags = 0;
+            page->left = (int32_t)page_trim_mark(page);
+            if (heap->avail_bytes > ((size_t)1 << 20) && heap->avail_bytes > heap->small_bytes / 2)
+                page_trim(page);
+            return true;
+        }
+        avail_remove(heap, page);
+        page_retire(heap, page);
+        return false;
+    default: /* the current page: all that it handed out is home again, and it stays current */
+        return false;
+    }
+}
+
+void gb_page_event(gb_page *page)
+{
+    page_event((glebe_heap *)gb_load_relaxed(&page->owner), page);
+}
+
+void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count)
+{
+    while (count >= (uint32_t)page->left) {
+        count -= (uint32_t)page->left;
+        page->left = 0;
+        if (!page_event(heap, page))
+            return;
+    }
+    page->left -= (int32_t)count;
+}
+
+void gb_fronts_flush(glebe_heap *heap)
+{
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        while (heap->front[cls]) {
+            gb_block *block = heap->front[cls];
+            heap->front[cls] = gb_link_get(block);
+            gb_page *page = gb_page_head(gb_page_entry(block));
+            gb_link_set(block, page->free);
+            page->free = block;
+            gb_page_returned(heap, page, 1);
+        }
+}
+
+/* ---- holes ---- */
+
+enum { PAGE_BLOCKS_MAX = GB_BIG_PAGE_SLICES * (1 << GB_SLICE_LOG2) / 16 };
+
+static void page_trim(gb_page *page)
+{
+    if (gb_the.page_bytes > GB_UNIT_BYTES)
+        return;
+    uint64_t is_free[PAGE_BLOCKS_MAX / 64];
+    memset(is_free, 0, (page->bump + 63u) / 64 * 8);
+    uintptr_t start = gb_page_start(page);
+    for (gb_block *b = page->free; b; b = gb_link_get(b)) {
+        uint32_t i = gb_class_index(page->cls, (uintptr_t)b - start);
+        is_free[i / 64] |= (uint64_t)1 << i % 64;
+    }
+    uint32_t units = page_bytes(page) >> GB_UNIT_LOG2 >= 32 ? 0 : ((uint32_t)1 << (page_bytes(page) >> GB_UNIT_LOG2)) - 1;
+    uint32_t holes = page->holes, busy = 0;
+    for (uint32_t i = 0; i < page->bump; i++)
+        if ((is_free[i / 64] >> i % 64 & 1) == 0) {
+            uint32_t mask = block_unit_mask(page, i);
+            if ((mask & holes) == 0) /* else it is free: it is in a hole already */
+                busy |= mask;
+        }
+    uint32_t found = units & ~busy & ~holes;
+    if (page->bump < page->cap || found == 0)
+        return;
+    gb_block *chain = NULL;
+    for (uint32_t i = page->bump; i-- > 0;)
+        if (is_free[i / 64] >> i % 64 & 1 && (block_unit_mask(page, i) & found) == 0) {
+            gb_block *block = block_at(page, i);
+            gb_link_set(block, chain);
+            chain = block;
+        }
+    page->free = chain;
+    gb_hole_give(page, found);
+}
+
+void gb_heap_trim(glebe_heap *heap)
+{
+    gb_fronts_flush(heap);
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
+        uint32_t number = heap->current[cls];
+        if (number && gb_page_at(number)->left == 0) {
+            heap->current[cls] = 0;
+            page_give(heap, gb_page_at(number));
+        }
+        for (number = heap->avail[cls].first; number; number = gb_page_at(number)->next)
+            page_trim(gb_page_at(number));
+    }
+    while (heap->spare.first) {
+        gb_page *page = gb_page_at(heap->spare.first);
+        spare_remove(heap, page);
+        page_give(heap, page);
+    }
+}

@@ -1,0 +1,72 @@
+/* From an address to what it belongs to, by arithmetic: the one question that free, realloc, usable_size and the checker all
+ * ask. Slice number i = (address - base) / 16 KiB; its entry is table[i]; the run's head is back_bytes before it. */
+#ifndef GB_PAGE_MAP_H
+#define GB_PAGE_MAP_H
+
+#include "types.h"
+
+/* The entry of the slice that `address` is in; NULL if it is in no committed chunk. Never reads outside the table. */
+GB_INLINE gb_page *gb_page_entry(const void *address)
+{
+    size_t i = ((uintptr_t)address - gb_the.base) >> GB_SLICE_LOG2;
+    return i < gb_load_relaxed(&gb_the.slices) ? gb_the.table + i : NULL;
+}
+
+GB_INLINE gb_page *gb_page_head(gb_page *entry) { return (gb_page *)((uintptr_t)entry - entry->back_bytes); }
+
+GB_INLINE gb_page *gb_page_at(uint32_t slice) { return gb_the.table + slice; }
+GB_INLINE uint32_t gb_page_number(const gb_page *page) { return (uint32_t)(page - gb_the.table); }
+
+GB_INLINE uintptr_t gb_slice_start(uint32_t slice) { return gb_the.base + ((uintptr_t)slice << GB_SLICE_LOG2); }
+GB_INLINE uintptr_t gb_page_start(const gb_page *page) { return gb_slice_start(gb_page_number(page)); }
+
+GB_INLINE gb_chunk *gb_chunk_at(uint32_t chunk) { return gb_the.chunk_table + chunk; }
+GB_INLINE gb_chunk *gb_chunk_of(uint32_t slice) { return gb_chunk_at(slice / GB_CHUNK_SLICES); }
+
+GB_INLINE glebe_heap *gb_heap_at(uint32_t number)
+{
+    return (glebe_heap *)((uintptr_t)gb_the.heaps + number * GB_HEAP_STRIDE);
+}
+
+/* Lists of pages. A page is on one list at most; who may touch which list stands in types.h. */
+GB_INLINE void gb_list_push_last(gb_list *list, gb_page *page)
+{
+    uint32_t number = gb_page_number(page);
+    page->next = 0;
+    page->prev = list->last;
+    if (list->last)
+        gb_page_at(list->last)->next = number;
+    else
+        list->first = number;
+    list->last = number;
+}
+
+GB_INLINE void gb_list_remove(gb_list *list, gb_page *page)
+{
+    if (page->prev)
+        gb_page_at(page->prev)->next = page->next;
+    else
+        list->first = page->next;
+    if (page->next)
+        gb_page_at(page->next)->prev = page->prev;
+    else
+        list->last = page->prev;
+}
+
+/* Links of free blocks. In the secure build a link is keyed with its own address, and what it leads to must lie in the same
+ * page: a link that was written over is found before it is followed. */
+GB_INLINE void gb_link_set(gb_block *block, gb_block *next)
+{
+    if (GB_SECURE)
+        next = (gb_block *)((uintptr_t)next ^ gb_the.key ^ (uintptr_t)block);
+    block->next = next;
+}
+
+GB_INLINE gb_block *gb_link_get(const gb_block *block)
+{
+    if (GB_SECURE)
+        return (gb_block *)((uintptr_t)block->next ^ gb_the.key ^ (uintptr_t)block);
+    return block->next;
+}
+
+#endif

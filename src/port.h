@@ -1,0 +1,68 @@
+/* The contract with the host: everything that the core wants of an operating system. One file of src/port/ implements it;
+ * src/glebe.c picks which. Nothing else in src/ knows an OS.
+ *
+ * All addresses and sizes are multiples of gb_port_page_bytes(). No function allocates from glebe or changes errno.
+ * The core calls them with its locks held or not, as it likes, so they must not call back into it, except where said. */
+#ifndef GB_PORT_H
+#define GB_PORT_H
+
+#include "base.h"
+
+#pragma GCC visibility push(hidden)
+
+/* ---- memory ---- */
+size_t gb_port_page_bytes(void);
+/* The largest piece of address space worth asking for: what limits there are, or SIZE_MAX. */
+size_t gb_port_address_bytes(void);
+/* Address space without memory, aligned to a chunk; 0 if there is none of that size. */
+uintptr_t gb_port_reserve(size_t bytes);
+/* An address near which `bytes` of address space are likely free, without taking them: for hosts that limit address space.
+ * Commits there take the address space too and may find it taken. */
+uintptr_t gb_port_propose(size_t bytes);
+enum gb_commit { GB_COMMITTED, GB_NO_MEMORY, GB_TAKEN };
+/* Makes memory usable; zero where it was not committed before. Nothing is resident yet. */
+enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved);
+/* Gives memory and the right to it back; the address space stays ours if it was reserved. */
+void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved);
+/* Gives memory back; it stays committed and reads as zero. false: the host would not, and nothing changed. */
+bool gb_port_purge(uintptr_t at, size_t bytes);
+/* Moves the contents of committed pages to committed, untouched ones without copying; `from` reads as zero then. */
+bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes);
+/* Makes memory that will be used at once resident in one call. A hint. */
+void gb_port_populate(uintptr_t at, size_t bytes);
+/* Whether huge pages may serve this range. A hint. */
+void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted);
+/* Forbids all access, for guards. */
+void gb_port_protect(uintptr_t at, size_t bytes);
+/* Memory limit of the group of processes that we run in, and what it uses; false if there is none. */
+bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes);
+
+/* ---- time, chance, words ---- */
+uint32_t gb_port_now_ms(void); /* monotonic, coarse, wraps */
+uint64_t gb_port_random(void);
+const char *gb_port_environment(const char *name); /* NULL where unset, or not trusted (setuid) */
+char *const *gb_port_environment_all(void); /* NULL-terminated, or NULL */
+void gb_port_print(const char *text, size_t bytes); /* to stderr */
+_Noreturn void gb_port_abort(void);
+
+/* ---- threads ---- */
+/* Sleeps while *word == expected, at most `ms` (UINT32_MAX: for ever). May return early. */
+void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms);
+void gb_port_wake(_Atomic uint32_t *word);
+void gb_port_yield(void);
+/* gb_thread_exit() is called when this thread ends. May allocate from glebe. */
+void gb_port_thread_arm(void);
+/* Starts `run` on a thread of its own that takes no signals. May allocate from glebe. */
+bool gb_port_thread_start(void (*run)(void));
+/* Once, after the C library is up: fork handlers and whatever else wants libc. May allocate from glebe. */
+void gb_port_start(void);
+
+/* What the port calls in the core. */
+void gb_thread_exit(void);
+void gb_fork_prepare(void);
+void gb_fork_parent(void);
+void gb_fork_child(void);
+
+#pragma GCC visibility pop
+
+#endif

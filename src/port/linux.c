@@ -1,0 +1,325 @@
+/* The host contract (../port.h) on Linux, for glibc and musl, static and dynamic.
+ *
+ * Address space comes from mmap(PROT_NONE) and is committed by mprotect. Where it is limited (RLIMIT_AS, 32 bits) nothing is
+ * reserved: a commit maps its own piece with MAP_FIXED_NOREPLACE and finds out whether the address was taken.
+ * madvise(MADV_DONTNEED) purges; it fails on locked memory, and the caller is told. Every function keeps errno. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../port.h"
+
+/* Newer than some libc headers. */
+enum { LINUX_MADV_POPULATE_WRITE = 23, LINUX_MAP_FIXED_NOREPLACE = 0x100000, LINUX_MREMAP_DONTUNMAP = 4 };
+
+size_t gb_port_page_bytes(void)
+{
+    return (size_t)getauxval(AT_PAGESZ);
+}
+
+size_t gb_port_address_bytes(void)
+{
+    struct rlimit limit;
+    int saved = errno;
+    size_t bytes = SIZE_MAX;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < SIZE_MAX)
+        bytes = (size_t)limit.rlim_cur;
+    errno = saved;
+    return bytes;
+}
+
+static void *linux_map(uintptr_t at, size_t bytes, int protection, int flags)
+{
+    int saved = errno;
+    void *p = mmap((void *)at, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+    errno = saved;
+    return p;
+}
+
+uintptr_t gb_port_reserve(size_t bytes)
+{
+    size_t slack = (size_t)1 << 22;
+    void *p = linux_map(0, bytes + slack, PROT_NONE, 0);
+    if (p == MAP_FAILED)
+        return 0;
+    uintptr_t start = ((uintptr_t)p + slack - 1) & ~(uintptr_t)(slack - 1);
+    int saved = errno;
+    if (start > (uintptr_t)p)
+        munmap(p, start - (uintptr_t)p);
+    munmap((void *)(start + bytes), (uintptr_t)p + slack - start);
+    errno = saved;
+    return start;
+}
+
+/* 64 bits: far below where mmap hands out from the top. 32 bits: between a program's own segments and mmap's top. */
+uintptr_t gb_port_propose(size_t bytes)
+{
+    (void)bytes;
+    return sizeof(void *) == 8 ? (uintptr_t)(0x1000ull << 32) : (uintptr_t)0x60000000;
+}
+
+enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
+{
+    if (reserved) {
+        int saved = errno;
+        bool ok = mprotect((void *)at, bytes, PROT_READ | PROT_WRITE) == 0;
+        errno = saved;
+        return ok ? GB_COMMITTED : GB_NO_MEMORY;
+    }
+    int saved = errno;
+    void *p = mmap((void *)at, bytes, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | LINUX_MAP_FIXED_NOREPLACE, -1, 0);
+    int error = errno;
+    errno = saved;
+    if (p == MAP_FAILED)
+        return error == EEXIST ? GB_TAKEN : GB_NO_MEMORY;
+    if (p != (void *)at) { /* a kernel before 4.17 took the address for a hint */
+        munmap(p, bytes);
+        return GB_TAKEN;
+    }
+    return GB_COMMITTED;
+}
+
+void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
+{
+    if (reserved) {
+        linux_map(at, bytes, PROT_NONE, MAP_FIXED);
+        return;
+    }
+    int saved = errno;
+    munmap((void *)at, bytes);
+    errno = saved;
+}
+
+static bool linux_advise(uintptr_t at, size_t bytes, int advice)
+{
+    int saved = errno;
+    bool ok = madvise((void *)at, bytes, advice) == 0;
+    errno = saved;
+    return ok;
+}
+
+bool gb_port_purge(uintptr_t at, size_t bytes)
+{
+    return linux_advise(at, bytes, MADV_DONTNEED);
+}
+
+bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
+{
+    int saved = errno;
+    void *p = mremap((void *)from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | LINUX_MREMAP_DONTUNMAP, (void *)to);
+    errno = saved;
+    return p == (void *)to;
+}
+
+void gb_port_populate(uintptr_t at, size_t bytes)
+{
+    linux_advise(at, bytes, LINUX_MADV_POPULATE_WRITE);
+}
+
+void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
+{
+    linux_advise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+void gb_port_protect(uintptr_t at, size_t bytes)
+{
+    int saved = errno;
+    mprotect((void *)at, bytes, PROT_NONE);
+    errno = saved;
+}
+
+/* The number in a file that holds one; false where there is no file, or it says "max" or another word. */
+static bool linux_number(const char *path, uint64_t *value)
+{
+    int saved = errno;
+    char text[32];
+    ssize_t got = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        got = read(fd, text, sizeof text - 1);
+        close(fd);
+    }
+    errno = saved;
+    if (got <= 0 || text[0] < '0' || text[0] > '9')
+        return false;
+    *value = 0;
+    for (ssize_t i = 0; i < got && text[i] >= '0' && text[i] <= '9'; i++)
+        *value = *value * 10 + (uint64_t)(text[i] - '0');
+    return true;
+}
+
+/* In a container the group's own directory is mounted at the root of the tree, which is where limits matter most. */
+bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)
+{
+    if (linux_number("/sys/fs/cgroup/memory.max", limit_bytes))
+        return linux_number("/sys/fs/cgroup/memory.current", used_bytes);
+    if (linux_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", limit_bytes) && *limit_bytes < (uint64_t)1 << 60)
+        return linux_number("/sys/fs/cgroup/memory/memory.usage_in_bytes", used_bytes);
+    return false;
+}
+
+uint32_t gb_port_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint32_t)((uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000);
+}
+
+uint64_t gb_port_random(void)
+{
+    int saved = errno;
+    uint64_t value = 0;
+    if (syscall(SYS_getrandom, &value, sizeof value, 1) != (long)sizeof value) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        value = (uint64_t)t.tv_nsec * 0x9e3779b97f4a7c15u ^ (uintptr_t)&value;
+    }
+    errno = saved;
+    return value;
+}
+
+const char *gb_port_environment(const char *name)
+{
+    return getauxval(AT_SECURE) ? NULL : getenv(name);
+}
+
+char *const *gb_port_environment_all(void)
+{
+    extern char **environ;
+    return getauxval(AT_SECURE) ? NULL : environ;
+}
+
+void gb_port_print(const char *text, size_t bytes)
+{
+    int saved = errno;
+    while (bytes > 0) {
+        ssize_t written = write(STDERR_FILENO, text, bytes);
+        if (written <= 0)
+            break;
+        text += written;
+        bytes -= (size_t)written;
+    }
+    errno = saved;
+}
+
+_Noreturn void gb_port_abort(void)
+{
+    abort();
+}
+
+static long linux_futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+#ifdef SYS_futex
+    return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, timeout, NULL, 0);
+#else /* 32-bit hosts whose only call takes 64-bit times */
+    struct { long long seconds, nanoseconds; } wide = {timeout ? timeout->tv_sec : 0, timeout ? timeout->tv_nsec : 0};
+    return syscall(SYS_futex_time64, word, operation | FUTEX_PRIVATE_FLAG, value, timeout ? &wide : NULL, NULL, 0);
+#endif
+}
+
+void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
+{
+    int saved = errno;
+    struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    linux_futex(word, FUTEX_WAIT, expected, ms == UINT32_MAX ? NULL : &t);
+    errno = saved;
+}
+
+void gb_port_wake(_Atomic uint32_t *word)
+{
+    int saved = errno;
+    linux_futex(word, FUTEX_WAKE, INT_MAX, NULL);
+    errno = saved;
+}
+
+void gb_port_yield(void)
+{
+    sched_yield();
+}
+
+static pthread_key_t linux_key;
+static pthread_once_t linux_key_once = PTHREAD_ONCE_INIT;
+static bool linux_key_ready;
+
+static void linux_key_end(void *value)
+{
+    (void)value;
+    gb_thread_exit();
+}
+
+static void linux_key_make(void)
+{
+    linux_key_ready = pthread_key_create(&linux_key, linux_key_end) == 0;
+}
+
+void gb_port_thread_arm(void)
+{
+    pthread_once(&linux_key_once, linux_key_make);
+    if (linux_key_ready)
+        pthread_setspecific(linux_key, &linux_key);
+}
+
+static void *linux_thread_run(void *run)
+{
+    prctl(PR_SET_NAME, "glebe");
+    (*(void (**)(void))run)();
+    return NULL;
+}
+
+bool gb_port_thread_start(void (*run)(void))
+{
+    static void (*held)(void); /* the same function every time */
+    held = run;
+    int saved = errno;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    bool ok = false;
+    if (pthread_attr_init(&attributes) == 0) {
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        pthread_attr_setstacksize(&attributes, (size_t)256 << 10);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        ok = pthread_create(&thread, &attributes, linux_thread_run, &held) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attributes);
+    }
+    errno = saved;
+    return ok;
+}
+
+/* A library that is unloaded while threads still carry our key, or fork our handlers, would leave them nowhere to go: the
+ * object that holds this code asks to stay for good. Static programs have no such object, and may have no dlopen. */
+static void linux_stay_loaded(void)
+{
+    extern int dladdr(const void *, Dl_info *) __attribute__((weak));
+    extern void *dlopen(const char *, int) __attribute__((weak));
+    Dl_info info;
+    if (dladdr && dlopen && dladdr((void *)&linux_key, &info) && info.dli_fname)
+        dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+void gb_port_start(void)
+{
+    int saved = errno;
+    pthread_atfork(gb_fork_prepare, gb_fork_parent, gb_fork_child);
+    linux_stay_loaded();
+    errno = saved;
+}

@@ -1,0 +1,232 @@
+/* Giving memory back. A chunk in which memory was freed stands in a queue; when it has stood there for purge_ms it is looked at
+ * once, under the region's lock:
+ *
+ *     free runs that are dirty      given back, known to be zero from then on
+ *     holes of small pages          given back (page.c says what a hole is)
+ *     free blocks of medium pages   claimed bit by bit, so that their owner cannot take them meanwhile, given back, returned
+ *
+ * A chunk that nobody freed memory in for purge_ms is purged whole. In a busy one only memory that was free when the purger
+ * last came by, and since, is given back; the rest is marked idle and the chunk queues again. So what a program uses again and
+ * again stays, and what it left goes. Who comes by: any thread at its ticks, glebe_collect, or the background thread. */
+#include "core.h"
+
+void gb_purge_queue(gb_chunk *chunk)
+{
+    gb_store_relaxed(&chunk->touched_ms, gb_load_relaxed(&gb_the.now_ms));
+    if (gb_load_relaxed(&chunk->queued))
+        return;
+    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table) + 1;
+    gb_store_relaxed(&chunk->queued, 1);
+    chunk->purge_next = 0;
+    chunk->purge_ms = gb_port_now_ms();
+    if (gb_the.queue.last)
+        gb_chunk_at(gb_the.queue.last - 1)->purge_next = number;
+    else {
+        gb_the.queue.first = number;
+        gb_background_nudge();
+    }
+    gb_the.queue.last = number;
+    gb_store_relaxed(&gb_the.queue_chunks, gb_load_relaxed(&gb_the.queue_chunks) + 1);
+}
+
+void gb_purge_note(const gb_page *page)
+{
+    gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
+    uint32_t now = gb_load_relaxed(&gb_the.now_ms);
+    if (gb_load_relaxed(&chunk->touched_ms) != now)
+        gb_store_relaxed(&chunk->touched_ms, now);
+    if (gb_load_relaxed(&chunk->queued))
+        return;
+    gb_lock_take(&gb_the.lock);
+    gb_purge_queue(chunk);
+    gb_lock_drop(&gb_the.lock);
+}
+
+static size_t purge_range(uintptr_t at, size_t bytes)
+{
+    if (bytes == 0 || !gb_port_purge(at, bytes))
+        return 0;
+    glebe_live.stats.purges++;
+    glebe_live.stats.purged_bytes += bytes;
+    return bytes;
+}
+
+/* Free slices that may be purged now, whole OS pages at a time where these are larger than a slice. */
+static uint64_t purge_wanted(const gb_chunk *chunk, uint32_t word, bool only_idle)
+{
+    uint64_t free = chunk->free[word], want = free & chunk->dirty[word];
+    if (only_idle)
+        want &= chunk->idle[word];
+    uint32_t group = (uint32_t)(gb_the.page_bytes >> GB_SLICE_LOG2);
+    if (group < 2)
+        return want;
+    uint64_t wide = 0, mask = group >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << group) - 1;
+    for (uint32_t i = 0; i < 64; i += group)
+        if ((free >> i & mask) == mask && (want >> i & mask) != 0)
+            wide |= mask << i;
+    return wide;
+}
+
+static size_t purge_runs(gb_chunk *chunk, bool only_idle)
+{
+    uintptr_t start = gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES);
+    size_t given = 0;
+    if (chunk->free_slices == GB_CHUNK_SLICES && !only_idle && (chunk->dirty[0] | chunk->dirty[1])) {
+        given = purge_range(start, GB_CHUNK_BYTES);
+        if (given)
+            memset(chunk->dirty, 0, sizeof chunk->dirty);
+        return given;
+    }
+    for (uint32_t word = 0; word < GB_CHUNK_WORDS; word++)
+        for (uint64_t want = purge_wanted(chunk, word, only_idle); want;) {
+            unsigned from = gb_ctz64(want);
+            uint64_t tail = ~(want >> from);
+            unsigned slices = tail ? gb_ctz64(tail) : 64 - from;
+            uint64_t run = (slices == 64 ? ~(uint64_t)0 : ((uint64_t)1 << slices) - 1) << from;
+            size_t got = purge_range(start + ((uintptr_t)(word * 64 + from) << GB_SLICE_LOG2), (size_t)slices << GB_SLICE_LOG2);
+            if (got)
+                chunk->dirty[word] &= ~run;
+            given += got;
+            want &= ~run;
+        }
+    return given;
+}
+
+static size_t purge_holes(gb_page *page)
+{
+    size_t given = 0;
+    for (uint32_t want = (uint32_t)(page->holes & ~page->punched); want;) {
+        unsigned from = gb_ctz32(want), units = gb_ctz32(~(want >> from));
+        uint32_t run = (((uint32_t)1 << units) - 1) << from;
+        given += purge_range(gb_page_start(page) + ((uintptr_t)from << GB_UNIT_LOG2), (size_t)units << GB_UNIT_LOG2);
+        page->punched = (uint16_t)(page->punched | run);
+        want &= ~run;
+    }
+    return given;
+}
+
+/* Purges the blocks `run` (adjacent, claimed). OS pages that they share with others stay and are cleared by hand: a purged
+ * block is zero to its last byte. */
+static size_t purge_blocks(gb_page *page, uint32_t run)
+{
+    size_t size = gb_classes[page->cls].bytes;
+    uintptr_t start = gb_page_start(page) + gb_ctz32(run) * size, end = start + gb_popcount32(run) * size;
+    uintptr_t from = gb_round_up(start, gb_the.page_bytes), to = gb_round_down(end, gb_the.page_bytes);
+    if (from >= to || purge_range(from, to - from) == 0)
+        return 0;
+    memset((void *)start, 0, from - start);
+    memset((void *)to, 0, end - to);
+    gb_and(&page->dirty, ~run);
+    return to - from;
+}
+
+static size_t purge_medium(gb_page *page, bool only_idle)
+{
+    uint32_t dirty = gb_load_relaxed(&page->dirty), idle = gb_load_relaxed(&page->idle);
+    if ((gb_load_relaxed(&page->bits) & dirty) == 0)
+        return 0;
+    uint32_t claimed = gb_swap(&page->bits, 0);
+    uint32_t want = claimed & (only_idle ? idle | ~dirty : ~(uint32_t)0);
+    size_t given = 0;
+    while (want) {
+        unsigned from = gb_ctz32(want);
+        uint32_t tail = ~(want >> from);
+        unsigned blocks = tail ? gb_ctz32(tail) : 32 - from;
+        uint32_t run = (blocks == 32 ? ~(uint32_t)0 : ((uint32_t)1 << blocks) - 1) << from;
+        if (run & dirty)
+            given += purge_blocks(page, run);
+        want &= ~run;
+    }
+    gb_or(&page->idle, claimed & gb_load_relaxed(&page->dirty));
+    gb_or(&page->bits, claimed);
+    return given;
+}
+
+static size_t purge_chunk(gb_chunk *chunk, bool only_idle)
+{
+    size_t given = purge_runs(chunk, only_idle);
+    for (uint32_t word = 0; word < GB_CHUNK_WORDS; word++)
+        chunk->idle[word] = chunk->free[word] & chunk->dirty[word];
+    uint32_t first = (uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES;
+    for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
+        gb_page *page = gb_page_at(first + i);
+        if (page->kind == GB_SMALL)
+            given += purge_holes(page);
+        else if (page->kind == GB_MEDIUM)
+            given += purge_medium(page, only_idle);
+        i += page->kind == GB_FREE || page->kind == GB_RESERVED ? 1 : page->slices;
+    }
+    return given;
+}
+
+/* The chunk that has waited longest, if its time has come; the lock is held. */
+static gb_chunk *queue_pop(uint32_t now, bool all)
+{
+    if (!gb_the.queue.first)
+        return NULL;
+    gb_chunk *chunk = gb_chunk_at(gb_the.queue.first - 1);
+    if (!all && now - chunk->purge_ms < gb_the.options.purge_ms)
+        return NULL;
+    gb_the.queue.first = chunk->purge_next;
+    if (!gb_the.queue.first)
+        gb_the.queue.last = 0;
+    gb_store_relaxed(&gb_the.queue_chunks, gb_load_relaxed(&gb_the.queue_chunks) - 1);
+    gb_store_relaxed(&chunk->queued, 0);
+    return chunk;
+}
+
+size_t gb_purge_due(uint32_t now, bool all)
+{
+    size_t given = 0;
+    gb_lock_take(&gb_the.lock);
+    uint32_t queued = gb_load_relaxed(&gb_the.queue_chunks), most = all ? queued : 16 + queued / 4; /* bounds the pause of one tick */
+    given += gb_huge_purge(now, all);
+    for (uint32_t i = 0; i < most; i++) {
+        gb_chunk *chunk = queue_pop(now, all);
+        if (!chunk)
+            break;
+        bool busy = !all && now - gb_load_relaxed(&chunk->touched_ms) < gb_the.options.purge_ms;
+        given += purge_chunk(chunk, busy);
+        if (busy) {
+            uint32_t touched = gb_load_relaxed(&chunk->touched_ms);
+            gb_purge_queue(chunk);
+            gb_store_relaxed(&chunk->touched_ms, touched);
+        }
+        gb_lock_drop(&gb_the.lock);
+        gb_lock_take(&gb_the.lock);
+    }
+    gb_lock_drop(&gb_the.lock);
+    return given;
+}
+
+uint32_t gb_purge_wait(uint32_t now)
+{
+    gb_lock_take(&gb_the.lock);
+    uint32_t wait = gb_huge_wait(now);
+    if (gb_the.queue.first) {
+        uint32_t waited = now - gb_chunk_at(gb_the.queue.first - 1)->purge_ms;
+        uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
+        wait = due < wait ? due : wait;
+    }
+    gb_lock_drop(&gb_the.lock);
+    return wait;
+}
+
+int gb_hole_take(gb_page *page)
+{
+    gb_lock_take(&gb_the.lock);
+    uint32_t resident = (uint32_t)(page->holes & ~page->punched);
+    unsigned unit = gb_ctz32(resident ? resident : page->holes);
+    page->holes = (uint16_t)(page->holes & ~(1u << unit));
+    page->punched = (uint16_t)(page->punched & ~(1u << unit));
+    gb_lock_drop(&gb_the.lock);
+    return (int)unit;
+}
+
+void gb_hole_give(gb_page *page, uint32_t units)
+{
+    gb_lock_take(&gb_the.lock);
+    page->holes = (uint16_t)(page->holes | units);
+    gb_purge_queue(gb_chunk_of(gb_page_number(page)));
+    gb_lock_drop(&gb_the.lock);
+}

@@ -1,0 +1,144 @@
+/* Frees across threads. A thread that frees a block of another heap's page chains it up with others of that page in one of 8
+ * slots; the chain goes home at 32 blocks, at 64 KiB, when another page wants the slot, at a tick, and when the thread ends.
+ *
+ *     freeing thread                        page                      owner
+ *     slot: a -> b -> c   --- one CAS --->  xfree = c b a, 3, QUEUED
+ *                                             |
+ *     if QUEUED was clear: push the page on   +--> heap->inbox  --->  swap the inbox for 0; for each page, swap xfree for 0
+ *
+ * 1. Whoever sets QUEUED pushes the page, and nobody else: a page is in one inbox at most.
+ * 2. Only whoever took the page out of the inbox clears QUEUED, by the same exchange that takes the chain. inbox_next is read
+ *    before that: afterwards the page may be pushed again.
+ * 3. page->heap changes only in gb_page_steal, which holds QUEUED while it does. So after the CAS that set QUEUED the heap that
+ *    is read is the right one, and a page that is queued is not stolen.
+ * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back.
+ *
+ * Medium pages have their bits; only the count of what came home takes this way (`notify` in place of xfree).
+ * test/interleave runs this file under every interleaving of small cases. */
+#include "core.h"
+
+static void inbox_push(gb_page *page)
+{
+    glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+    uint32_t number = gb_page_number(page), first = gb_load_relaxed(&heap->inbox);
+    do
+        page->inbox_next = first;
+    while (!gb_cas(&heap->inbox, &first, number));
+}
+
+void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count)
+{
+    uintptr_t start = gb_page_start(page);
+    uint64_t before = gb_load_relaxed(&page->xfree), after;
+    do {
+        uint32_t head = GB_XFREE_FIRST(before);
+        gb_link_set(last, head ? (gb_block *)(start + head - 1) : NULL);
+        after = GB_XFREE_QUEUED | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT
+            | (uint32_t)((uintptr_t)first - start + 1);
+    } while (!gb_cas(&page->xfree, &before, after));
+    if ((before & GB_XFREE_QUEUED) == 0)
+        inbox_push(page);
+}
+
+void gb_remote_notify(gb_page *page)
+{
+    uint32_t before = gb_load_relaxed(&page->notify);
+    while (!gb_cas(&page->notify, &before, (before + 1) | GB_NOTIFY_QUEUED))
+        continue;
+    if ((before & GB_NOTIFY_QUEUED) == 0)
+        inbox_push(page);
+}
+
+/* Puts a chain of `count` blocks, taken from xfree, on the page's own list. Owner. */
+static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
+{
+    if (GB_XFREE_COUNT(taken) == 0)
+        return;
+    gb_block *first = (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(taken) - 1);
+    if (page->free) {
+        gb_block *last = first;
+        for (gb_block *next = gb_link_get(last); next; next = gb_link_get(last))
+            last = next;
+        gb_link_set(last, page->free);
+    }
+    page->free = first;
+    gb_page_returned(heap, page, GB_XFREE_COUNT(taken));
+}
+
+void gb_page_accept(glebe_heap *heap, gb_page *page)
+{
+    if (page->kind == GB_SMALL)
+        chain_accept(heap, page, gb_swap(&page->xfree, 0));
+    else {
+        uint32_t count = gb_swap(&page->notify, 0) & ~GB_NOTIFY_QUEUED;
+        if (count)
+            gb_medium_returned(heap, page, count);
+    }
+}
+
+bool gb_inbox_drain(glebe_heap *heap)
+{
+    uint32_t number = gb_swap(&heap->inbox, 0);
+    bool any = number != 0;
+    while (number) {
+        gb_page *page = gb_page_at(number);
+        number = page->inbox_next;
+        gb_page_accept(heap, page);
+    }
+    return any;
+}
+
+/* The slice table's entries of a stolen page are rewritten while other threads may free its blocks: they read an owner that is
+ * not theirs before and after, so they come here, find QUEUED set, and leave the chain for the thief. */
+bool gb_page_steal(glebe_heap *thief, gb_page *page)
+{
+    uint64_t idle = 0;
+    uint32_t quiet = 0;
+    bool small = page->kind == GB_SMALL;
+    if (small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : !gb_cas(&page->notify, &quiet, GB_NOTIFY_QUEUED))
+        return false;
+    gb_store_relaxed(&page->heap, thief->number);
+    if (small)
+        for (uint32_t i = 0; i < page->slices; i++)
+            gb_store_relaxed(&page[i].owner, (uintptr_t)thief);
+    return true;
+}
+
+/* ---- the slots ---- */
+
+static void slot_flush(gb_remote *slot)
+{
+    if (slot->page)
+        gb_remote_send(gb_page_at(slot->page), slot->first, slot->last, slot->count);
+    slot->page = 0;
+}
+
+void gb_remote_flush(glebe_heap *from)
+{
+    for (uint32_t i = 0; i < GB_REMOTE_SLOTS; i++)
+        slot_flush(&from->remote[i]);
+}
+
+/* Pages of the program's own heaps bypass the slots: such a heap may be destroyed as soon as its blocks' frees returned. A
+ * thread without a heap has no slots. */
+void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
+{
+    uint32_t number = gb_page_number(page);
+    if (from->number == 0 || gb_heap_at(gb_load_relaxed(&page->heap))->kind == GB_HEAP_OWNED) {
+        gb_remote_send(page, block, block, 1);
+        return;
+    }
+    gb_remote *slot = &from->remote[number % GB_REMOTE_SLOTS];
+    if (slot->page != number) {
+        slot_flush(slot);
+        slot->page = number;
+        slot->first = slot->last = block;
+        slot->count = 1;
+        gb_link_set(block, NULL);
+        return;
+    }
+    gb_link_set(block, slot->first);
+    slot->first = block;
+    if (++slot->count >= GB_REMOTE_BLOCKS)
+        slot_flush(slot);
+}

@@ -1,0 +1,268 @@
+/* Which heap is whose. Each thread has a heap from its first malloc on; when the thread ends the heap is parked as an orphan,
+ * whole, and the next new thread adopts it in O(1): the heap's address is the owner token in its pages, so nothing in them
+ * changes. A heap that is short of pages takes some from orphans before it grows.
+ *
+ *     THREAD --(thread ends)--> ORPHAN --(thread begins)--> THREAD            OWNED: glebe_heap_create, never parked
+ *        |
+ *        +--(fork, in the child, if the thread is another)--> DEAD: may have stopped between two stores; never touched again
+ *
+ * Orphans are a stack under orphans_lock, which is taken before the region's lock. The background thread, if it is wanted,
+ * sleeps until something is due to be given back, and without limit when nothing is. */
+#include "core.h"
+
+glebe_heap gb_heap_none;
+GB_TLS glebe_heap *gb_self = &gb_heap_none;
+
+/* ---- heaps ---- */
+
+glebe_heap *gb_heap_new(enum gb_heap_kind kind)
+{
+    glebe_heap *heap = NULL;
+    gb_lock_take(&gb_the.lock);
+    if (gb_region_start()) {
+        uint32_t number = gb_the.heaps_unused;
+        if (number)
+            gb_the.heaps_unused = gb_heap_at(number)->next;
+        else if (gb_the.heaps_made + 1 < gb_the.heaps_max
+            && gb_meta_commit(gb_the.heaps, &gb_the.heaps_committed, (gb_the.heaps_made + 2) * GB_HEAP_STRIDE))
+            number = ++gb_the.heaps_made;
+        if (number) {
+            heap = gb_heap_at(number);
+            memset(heap, 0, sizeof *heap);
+            heap->number = number;
+            heap->kind = kind;
+            heap->tick = GB_TICK_EVENTS;
+            glebe_live.stats.heaps++;
+        }
+    }
+    gb_lock_drop(&gb_the.lock);
+    return heap;
+}
+
+void gb_heap_retire(glebe_heap *heap)
+{
+    gb_lock_take(&gb_the.lock);
+    heap->kind = GB_HEAP_UNUSED;
+    heap->next = gb_the.heaps_unused;
+    gb_the.heaps_unused = heap->number;
+    glebe_live.stats.heaps--;
+    gb_lock_drop(&gb_the.lock);
+}
+
+/* ---- threads ---- */
+
+static glebe_heap *orphan_adopt(void)
+{
+    if (!gb_load_relaxed(&gb_the.orphans))
+        return NULL;
+    gb_lock_take(&gb_the.orphans_lock);
+    uint32_t number = gb_load_relaxed(&gb_the.orphans);
+    glebe_heap *heap = number ? gb_heap_at(number) : NULL;
+    if (heap) {
+        gb_store_relaxed(&gb_the.orphans, heap->next);
+        heap->kind = GB_HEAP_THREAD;
+        glebe_live.stats.orphans--;
+        glebe_live.stats.heaps_adopted++;
+    }
+    gb_lock_drop(&gb_the.orphans_lock);
+    return heap;
+}
+
+glebe_heap *gb_thread_start(void)
+{
+    if (gb_self != &gb_heap_none)
+        return gb_self;
+    glebe_heap *heap = orphan_adopt();
+    if (!heap)
+        heap = gb_heap_new(GB_HEAP_THREAD);
+    if (!heap)
+        return NULL;
+    gb_self = heap;
+    gb_port_thread_arm(); /* may call malloc, which finds gb_self set */
+    return heap;
+}
+
+void gb_thread_exit(void)
+{
+    glebe_heap *heap = gb_self;
+    if (heap == &gb_heap_none)
+        return;
+    gb_remote_flush(heap);
+    gb_inbox_drain(heap);
+    gb_self = &gb_heap_none;
+    gb_lock_take(&gb_the.orphans_lock);
+    heap->kind = GB_HEAP_ORPHAN;
+    heap->next = gb_load_relaxed(&gb_the.orphans);
+    gb_store_relaxed(&gb_the.orphans, heap->number);
+    glebe_live.stats.orphans++;
+    gb_lock_drop(&gb_the.orphans_lock);
+}
+
+/* ---- orphans ---- */
+
+/* Moves one page, which the orphan has taken off its list, to the thief's list of available ones. */
+static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
+{
+    size_t bytes = (size_t)page->slices << GB_SLICE_LOG2;
+    gb_list_remove(&from->avail[page->cls], page);
+    if (!gb_page_steal(thief, page)) {
+        gb_list_push_last(&from->avail[page->cls], page);
+        return false;
+    }
+    gb_lock_take(&gb_the.lock);
+    gb_store_relaxed(&from->bytes, gb_load_relaxed(&from->bytes) - bytes);
+    gb_store_relaxed(&thief->bytes, gb_load_relaxed(&thief->bytes) + bytes);
+    glebe_live.stats.pages_adopted++;
+    gb_lock_drop(&gb_the.lock);
+    if (page->kind == GB_SMALL) {
+        from->avail_bytes -= bytes;
+        from->small_bytes -= bytes;
+        from->class_slices[page->cls] -= page->slices;
+        thief->avail_bytes += bytes;
+        thief->small_bytes += bytes;
+        thief->class_slices[page->cls] += page->slices;
+    }
+    gb_list_push_last(&thief->avail[page->cls], page);
+    gb_page_accept(thief, page); /* clears QUEUED, and takes what came meanwhile */
+    return true;
+}
+
+bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
+{
+    enum { ORPHANS = 4, PAGES = 4 };
+    if (thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.orphans_lock))
+        return false;
+    int pages = 0;
+    uint32_t number = gb_load_relaxed(&gb_the.orphans);
+    for (int i = 0; number && i < ORPHANS && pages < PAGES; i++, number = gb_heap_at(number)->next) {
+        glebe_heap *orphan = gb_heap_at(number);
+        if (gb_load_relaxed(&orphan->inbox))
+            gb_inbox_drain(orphan);
+        while (orphan->avail[cls].first && pages < PAGES && page_adopt(orphan, thief, gb_page_at(orphan->avail[cls].first)))
+            pages++;
+    }
+    gb_lock_drop(&gb_the.orphans_lock);
+    return pages > 0;
+}
+
+/* Nobody works in an orphan, so all that it holds in fronts and spares goes back. */
+size_t gb_orphans_trim(void)
+{
+    uint64_t before = glebe_live.stats.used_bytes;
+    gb_lock_take(&gb_the.orphans_lock);
+    for (uint32_t number = gb_load_relaxed(&gb_the.orphans); number; number = gb_heap_at(number)->next) {
+        gb_inbox_drain(gb_heap_at(number));
+        gb_heap_trim(gb_heap_at(number));
+        gb_medium_trim(gb_heap_at(number));
+    }
+    gb_lock_drop(&gb_the.orphans_lock);
+    uint64_t after = glebe_live.stats.used_bytes;
+    return before > after ? (size_t)(before - after) : 0;
+}
+
+/* ---- ticks ---- */
+
+static void pressure_look(uint32_t now)
+{
+    enum { EVERY_MS = 200, PRESSURE_SLICES = 64 << (20 - GB_SLICE_LOG2) };
+    uint64_t limit, used;
+    if ((int32_t)(now - gb_load_relaxed(&gb_the.pressure_ms)) < EVERY_MS || gb_load_relaxed(&gb_the.slices) < PRESSURE_SLICES)
+        return;
+    gb_store_relaxed(&gb_the.pressure_ms, now);
+    if (!gb_port_pressure(&limit, &used))
+        gb_store_relaxed(&gb_the.pressure_ms, now + (1u << 30)); /* no limit stands: look again in twelve days */
+    else if (used > limit / 20 * 17)
+        gb_purge_due(now, true);
+}
+
+/* Fewer slow events pass until the next look where memory waits to be given back, so that a process that has gone quiet and
+ * stirs now and then still does it. */
+void gb_tick_due(glebe_heap *heap)
+{
+    uint32_t now = gb_port_now_ms();
+    gb_store_relaxed(&gb_the.now_ms, now);
+    heap->tick = GB_TICK_EVENTS;
+    if (now == heap->tick_ms)
+        return;
+    heap->tick_ms = now;
+    gb_remote_flush(heap);
+    if ((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_cache)) && gb_purge_due(now, false) > 0)
+        heap->tick = 1;
+    pressure_look(now);
+}
+
+void gb_tick(glebe_heap *heap)
+{
+    if (GB_UNLIKELY(--heap->tick <= 0))
+        gb_tick_due(heap);
+}
+
+/* ---- the background thread ---- */
+
+enum { BACKGROUND_OFF, BACKGROUND_RUNS, BACKGROUND_SLEEPS };
+
+static void background_run(void)
+{
+    for (;;) {
+        uint32_t now = gb_port_now_ms();
+        gb_store_relaxed(&gb_the.now_ms, now);
+        gb_purge_due(now, false);
+        uint32_t wait = gb_purge_wait(gb_port_now_ms());
+        if (wait == UINT32_MAX) {
+            if (gb_orphans_trim() != 0)
+                continue;
+            gb_store(&gb_the.background_state, BACKGROUND_SLEEPS);
+            if (gb_purge_wait(gb_port_now_ms()) == UINT32_MAX) /* nothing came between */
+                gb_port_wait(&gb_the.background_state, BACKGROUND_SLEEPS, UINT32_MAX);
+            gb_store(&gb_the.background_state, BACKGROUND_RUNS);
+        } else {
+            static _Atomic uint32_t never;
+            gb_port_wait(&never, 0, wait < 10 ? 10 : wait);
+        }
+    }
+}
+
+void gb_background_start(void)
+{
+    uint32_t off = BACKGROUND_OFF;
+    if (!atomic_compare_exchange_strong(&gb_the.background_state, &off, BACKGROUND_RUNS))
+        return;
+    if (!gb_port_thread_start(background_run))
+        gb_store(&gb_the.background_state, BACKGROUND_OFF);
+}
+
+/* Something waits to be given back where nothing did. Locked. */
+void gb_background_nudge(void)
+{
+    if (gb_load_relaxed(&gb_the.background_state) == BACKGROUND_SLEEPS) {
+        gb_store(&gb_the.background_state, BACKGROUND_RUNS);
+        gb_port_wake(&gb_the.background_state);
+    }
+}
+
+/* ---- fork ---- */
+
+void gb_fork_prepare(void)
+{
+    gb_lock_take(&gb_the.orphans_lock);
+    gb_lock_take(&gb_the.lock);
+}
+
+void gb_fork_parent(void)
+{
+    gb_lock_drop(&gb_the.lock);
+    gb_lock_drop(&gb_the.orphans_lock);
+}
+
+void gb_fork_child(void)
+{
+    for (uint32_t number = 1; number <= gb_the.heaps_made; number++) {
+        glebe_heap *heap = gb_heap_at(number);
+        if (heap->kind == GB_HEAP_THREAD && heap != gb_self)
+            heap->kind = GB_HEAP_DEAD;
+    }
+    gb_store(&gb_the.background_state, BACKGROUND_OFF);
+    gb_fork_parent();
+    if (gb_the.options.background)
+        gb_background_start();
+}

@@ -1,0 +1,211 @@
+/* Every structure of the core, on one page.
+ *
+ *     low addresses                                                                              high addresses
+ *     +-------------+-------------+-------+--- chunks ----------------------+ - - - - - - +--- slots ------------+
+ *     | slice table | chunk table | heaps | 2 MiB | 2 MiB | ... grows up -->              | <-- grow down        |
+ *     | 64 B/slice  | 80 B/chunk  | slots'| 128 slices of 16 KiB each     |               | each a power of two, |
+ *     |             |             | table |                               |               | with room to grow    |
+ *     +-------------+-------------+-------+---------------------------------+ - - - - - - +----------------------+
+ *
+ * Address space is reserved once and committed in pieces. A slice is free, or part of a run: a page of small or medium blocks,
+ * or one large block. Entry i of the slice table describes slice i; the entry of a run's first slice (its head) describes the
+ * run, the others say how far back the head is. Links between entries are slice numbers, 0 is none: slice 0 is never given out.
+ *
+ *     a small page (one or four slices):            who writes what
+ *     | block | block | ... | carved so far | not |  owner only: free, left, bump, state, lists
+ *     ^ free -> block -> block -> NULL               any thread: xfree (one compare-and-swap splices a chain)
+ *
+ * Accounting of a page, `out` being its blocks that are not free in it (in use, in the heap's front, on their way home):
+ *     small   CURRENT, AVAIL   left = out               FULL   left = blocks to come back until the page is looked at again
+ *             AVAIL and GB_TRIM left = out - trim mark
+ *     medium  always           left = out
+ */
+#ifndef GB_TYPES_H
+#define GB_TYPES_H
+
+#include "../include/glebe.h"
+#include "base.h"
+#include "config.h"
+#include "size_class.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef struct gb_block {
+    struct gb_block *next; /* keyed in the secure build: use gb_link_get and gb_link_set */
+} gb_block;
+
+/* What a run of slices is. The same numbers on purpose in each slice of a run. */
+enum gb_kind { GB_FREE, GB_SMALL, GB_MEDIUM, GB_LARGE, GB_RESERVED /* a guard, or address space that somebody else took */ };
+
+enum gb_state {
+    GB_CURRENT, /* heap->current[class] */
+    GB_FULL, /* nothing to give; on heap->full */
+    GB_AVAIL, /* has free blocks; on heap->avail[class] */
+    GB_SPARE, /* has no block out, and is kept; on heap->spare */
+    GB_SINGLE, /* a large block; on heap->large */
+};
+
+enum gb_flag { GB_TRIM = 1 /* `left` counts down to the trim mark, not to empty */ };
+
+/* xfree of a small page: offset + 1 of the chain's first block (0: none), its length, and whether the page is in an inbox. */
+#define GB_XFREE_COUNT_SHIFT 32
+#define GB_XFREE_QUEUED ((uint64_t)1 << 63)
+#define GB_XFREE_FIRST(x) ((uint32_t)(x))
+#define GB_XFREE_COUNT(x) ((uint32_t)((x) >> GB_XFREE_COUNT_SHIFT) & 0x7fffffffu)
+/* notify of a medium page: blocks that other threads freed since the owner last looked, and the same bit. */
+#define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
+
+typedef struct gb_page {
+    alignas(64) _Atomic uintptr_t owner; /* the heap's address; in every slice of a small page, 0 elsewhere: one compare finds the fast free */
+    union {
+        struct {
+            gb_block *free; /* the owner's own frees */
+            _Atomic uint64_t xfree; /* everybody else's */
+        };
+        struct {
+            _Atomic uint32_t bits; /* 1: free. Any thread sets, the owner and the purger clear */
+            _Atomic uint32_t dirty; /* 1: was in use since it was last known to be zero */
+            _Atomic uint32_t idle; /* 1: was free when the purger last came by, and since */
+            _Atomic uint32_t notify;
+        };
+    };
+    int32_t left; /* see the table above */
+    uint32_t back_bytes; /* of table, from this entry to its head's; 0 in the head */
+    _Atomic uint32_t heap; /* its number; valid in the head */
+    uint32_t next, prev; /* the one list that the page is on */
+    uint32_t inbox_next;
+    uint16_t cap; /* blocks that fit */
+    uint16_t bump; /* blocks carved so far (small) */
+    uint16_t holes; /* units that hold no block in use and no link: bits, under the region's lock (small) */
+    uint16_t punched; /* holes whose memory was given back */
+    uint16_t slices;
+    uint8_t cls;
+    uint8_t kind;
+    uint8_t state;
+    uint8_t flags;
+} gb_page;
+
+_Static_assert(sizeof(gb_page) == 64, "free() finds entries by a shift");
+
+typedef struct gb_list {
+    uint32_t first, last;
+} gb_list;
+
+/* A chain of freed blocks of one page of another heap, on its way home. */
+typedef struct gb_remote {
+    uint32_t page;
+    uint32_t count;
+    gb_block *first, *last;
+} gb_remote;
+
+enum gb_heap_kind { GB_HEAP_UNUSED, GB_HEAP_THREAD, GB_HEAP_ORPHAN, GB_HEAP_OWNED /* the program's */, GB_HEAP_DEAD /* of a thread that fork left behind */ };
+
+struct glebe_heap {
+    gb_block *front[GB_SMALL_CLASSES]; /* malloc pops here and looks at nothing else */
+    uint32_t current[GB_CLASSES];
+    gb_list avail[GB_CLASSES]; /* longest waiting first: it has had the most time to gather free blocks */
+    uint32_t class_slices[GB_SMALL_CLASSES]; /* demand: decides the size of the next page */
+    gb_list full, spare, large;
+    size_t spare_bytes;
+    size_t small_bytes; /* all small pages */
+    size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
+    size_t limit_bytes;
+    _Atomic size_t bytes; /* pages, large and huge blocks; atomic for readers only */
+    int32_t tick; /* slow events until the clock is looked at */
+    int32_t credit; /* sized frees until the fronts are sent home */
+    uint32_t tick_ms; /* when the clock was last looked at */
+    uint32_t number;
+    uint32_t kind;
+    uint32_t next; /* in the list of orphans or of unused heaps */
+    uint32_t huge; /* first slot */
+    _Atomic uint32_t inbox; /* pages that others freed blocks of */
+    gb_remote remote[GB_REMOTE_SLOTS];
+};
+
+/* 2 MiB of slices. Bits are slices; all of it under the region's lock, but `touched_ms` and `queued`, which are hints. */
+#define GB_CHUNK_WORDS (GB_CHUNK_SLICES / 64)
+typedef struct gb_chunk {
+    uint64_t free[GB_CHUNK_WORDS];
+    uint64_t dirty[GB_CHUNK_WORDS]; /* may hold something other than zero */
+    uint64_t idle[GB_CHUNK_WORDS]; /* free and dirty when the purger last came by, and since */
+    uint32_t next, prev; /* in the bin of its longest free run; chunk numbers + 1 */
+    uint32_t purge_next; /* in the purge queue */
+    uint32_t purge_ms; /* when it was queued */
+    _Atomic uint32_t touched_ms; /* when memory in it was last freed */
+    _Atomic uint8_t queued;
+    uint8_t free_slices;
+    uint8_t longest;
+    uint8_t bin;
+    uint8_t huge_pages; /* advised */
+} gb_chunk;
+
+/* A huge block: one slot of 2^log2 bytes, committed from its start as far as it was needed. */
+enum gb_slot_state { GB_SLOT_NEVER, GB_SLOT_USED, GB_SLOT_FREE };
+typedef struct gb_slot {
+    size_t bytes; /* usable, in OS pages */
+    size_t committed;
+    size_t dirty; /* bytes from the start that may hold something other than zero */
+    uint32_t heap;
+    uint32_t next, prev; /* slot numbers; the heap's blocks, or the free ones of that size */
+    uint32_t freed_ms;
+    uint8_t log2;
+    uint8_t state;
+} gb_slot;
+
+#define GB_HEAP_STRIDE ((size_t)2048)
+_Static_assert(sizeof(struct glebe_heap) <= GB_HEAP_STRIDE, "heaps are found by arithmetic");
+
+#define GB_BINS 16
+#define GB_SLOT_LOG2S 48
+
+typedef struct gb_lock {
+    _Atomic uint32_t word; /* 0 free, 1 held, 2 held and waited for */
+} gb_lock;
+
+typedef struct gb_options {
+    uint32_t verbose, stats, background, on_error; /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
+    uint32_t purge_ms;
+    size_t limit;
+} gb_options;
+
+/* The one region. The first line is constant but for `slices`, and all that free() reads of it. */
+typedef struct gb_region {
+    alignas(64) uintptr_t base; /* address of slice 0 */
+    _Atomic size_t slices; /* whose entries are committed: an index below it may be looked up */
+    gb_page *table;
+    uintptr_t slots_base, slots_end; /* of huge blocks; slots are handed out from the end down */
+    gb_slot *slots;
+    glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
+    gb_chunk *chunk_table;
+    uintptr_t key; /* of the links, in the secure build */
+
+    alignas(64) gb_lock lock; /* guards all that follows, and every chunk and slot */
+    bool ready;
+    bool reserved; /* the region's address space is ours; else each commit takes its own */
+    uint32_t chunks, chunks_max;
+    uint32_t heaps_made, heaps_max;
+    uint32_t heaps_unused; /* list */
+    size_t table_committed, chunk_table_committed, heaps_committed, slots_committed; /* bytes, from each start */
+    uint32_t bins[GB_BINS]; /* chunk numbers + 1 */
+    uint32_t bins_filled; /* bits */
+    gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
+    _Atomic uint32_t queue_chunks;
+    _Atomic uintptr_t slots_low; /* slots were handed out down to here */
+    _Atomic uint32_t slots_cache; /* some free slot holds memory */
+    uint32_t slots_free[GB_SLOT_LOG2S]; /* slot numbers; last freed first */
+    uint32_t slots_used;
+    size_t page_bytes; /* of the OS */
+    _Atomic uint32_t now_ms; /* as last seen */
+    _Atomic uint32_t pressure_ms; /* when memory pressure was last looked at */
+
+    gb_lock orphans_lock; /* taken before `lock` */
+    _Atomic uint32_t orphans; /* list */
+    gb_options options;
+    _Atomic uint32_t background_state;
+} gb_region;
+
+extern gb_region gb_the; /* the region; the default heap is its heap 1 */
+
+#pragma GCC visibility pop
+
+#endif

@@ -3,6 +3,18 @@
 
 #include "alloc.h"
 
+void *gb_alloc_big(glebe_heap *heap, size_t bytes)
+{
+    if (GB_LIKELY(bytes <= GB_MEDIUM_MAX)) {
+        void **warm = &heap->warm[gb_class_of_medium(bytes) - GB_SMALL_CLASSES], *block = *warm;
+        if (GB_LIKELY(block != NULL)) {
+            *warm = NULL;
+            return block;
+        }
+    }
+    return gb_alloc_slow(heap, bytes, NULL);
+}
+
 void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty)
 {
     if (GB_UNLIKELY(heap->number == 0)) {

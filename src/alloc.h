@@ -3,15 +3,15 @@
  *     malloc   size -> class -> front[class] -> pop                                        15 instructions
  *     free     address -> slice's entry; its owner is this thread's heap? -> push on the page, count down      19
  *
- * One compare (owner) sends everything unusual to gb_free_cold: blocks of other threads, of medium, large and huge size, of
- * other allocators, NULL. What looks like a wasted bound check is what keeps a wild pointer from reading outside the table. */
+ * Two compares (bound and owner) send everything unusual to free.c: blocks of other threads, of medium, large and huge size,
+ * of other allocators, NULL. What looks like a wasted bound check is what keeps a wild pointer from reading outside the table. */
 #ifndef GB_ALLOC_H
 #define GB_ALLOC_H
 
 #include "core.h"
 
 /* A block that leaves the front. */
-GB_INLINE void *gb_hand_out(glebe_heap *heap, uint32_t cls, gb_block *block)
+GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
 {
     gb_block *next = gb_link_get(block);
     if (GB_SECURE) {
@@ -23,7 +23,7 @@ GB_INLINE void *gb_hand_out(glebe_heap *heap, uint32_t cls, gb_block *block)
     return block;
 }
 
-GB_INLINE void *gb_alloc_small(glebe_heap *heap, uint32_t cls)
+GB_INLINE void *gb_alloc_small(glebe_heap *heap, size_t cls)
 {
     gb_block *block = heap->front[cls];
     return GB_LIKELY(block) ? gb_hand_out(heap, cls, block) : gb_small_refill(heap, cls);
@@ -33,7 +33,7 @@ GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
 {
     if (GB_LIKELY(bytes <= GB_SMALL_MAX))
         return gb_alloc_small(heap, gb_class_of_small(bytes));
-    return gb_alloc_slow(heap, bytes, NULL);
+    return gb_alloc_big(heap, bytes);
 }
 
 /* Small blocks are cleared, larger ones only as far as they may hold something other than zero. */
@@ -55,13 +55,13 @@ GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
 GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
 {
     size_t slice = ((uintptr_t)block - gb_the.base) >> GB_SLICE_LOG2;
-    if (GB_UNLIKELY(slice >= gb_load_relaxed(&gb_the.slices))) {
-        gb_free_cold(call, self, block);
+    if (GB_UNLIKELY(slice >= gb_peek(gb_the.slices))) {
+        gb_free_elsewhere(call, block);
         return;
     }
     gb_page *page = gb_the.table + slice;
-    if (GB_UNLIKELY(gb_load_relaxed(&page->owner) != (uintptr_t)self)) {
-        gb_free_cold(call, self, block);
+    if (GB_UNLIKELY(gb_peek(page->owner) != (uintptr_t)self)) {
+        gb_free_unowned(self, page, block, call);
         return;
     }
     page = gb_page_head(page);

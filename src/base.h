@@ -26,10 +26,39 @@ GB_INLINE unsigned gb_log2_ceil(uint64_t x) { return x <= 1 ? 0 : gb_log2(x - 1)
 GB_INLINE unsigned gb_popcount32(uint32_t x) { return (unsigned)__builtin_popcount(x); }
 GB_INLINE unsigned gb_popcount64(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
 
+/* The product's low half, and its high half in *high. */
+GB_INLINE uint64_t gb_mul_wide(uint64_t a, uint64_t b, uint64_t *high)
+{
+#ifdef __SIZEOF_INT128__
+    __extension__ unsigned __int128 product = (unsigned __int128)a * b;
+    *high = (uint64_t)(product >> 64);
+    return (uint64_t)product;
+#else /* a < 2^32, which is all that 32-bit hosts ask for */
+    uint64_t low = a * (uint32_t)b, middle = a * (b >> 32) + (low >> 32);
+    *high = middle >> 32;
+    return middle << 32 | (uint32_t)low;
+#endif
+}
+
 /* `to` is a power of two. Rounding up wraps to 0 past the end of memory: callers bound `x` first. */
 GB_INLINE size_t gb_round_up(size_t x, size_t to) { return (x + to - 1) & ~(to - 1); }
 GB_INLINE size_t gb_round_down(size_t x, size_t to) { return x & ~(to - 1); }
 GB_INLINE bool gb_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
+
+/* A relaxed load on a fast path, of a field that has a plain twin `_peek` in a union: compilers fold a plain load into the
+ * compare, an atomic one they do not. The race sanitizer sees the atomic one. */
+#if defined(__SANITIZE_THREAD__)
+#define GB_PEEK_ATOMIC 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define GB_PEEK_ATOMIC 1
+#endif
+#endif
+#ifdef GB_PEEK_ATOMIC
+#define gb_peek(field) gb_load_relaxed(&field)
+#else
+#define gb_peek(field) (field##_peek)
+#endif
 
 #ifndef GB_ATOMIC_HOOK
 #define gb_load(p) atomic_load_explicit(p, memory_order_acquire)

@@ -56,7 +56,7 @@ void gb_hole_give(gb_page *page, uint32_t units);
 
 /* ---- page: small pages ---- */
 /* The slow half of malloc: front[cls] is empty. Owner. */
-void *gb_small_refill(glebe_heap *heap, uint32_t cls);
+void *gb_small_refill(glebe_heap *heap, size_t cls);
 /* page->left reached 0. Owner. */
 GB_NOINLINE void gb_page_event(gb_page *page);
 /* `count` blocks were put on page->free by other means than free(). Owner. */
@@ -72,10 +72,12 @@ uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
 
 /* ---- medium: pages whose free blocks are bits ---- */
 void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero);
-/* `self` is a heap that the caller owns: its own thread's, or the program's that it was handed. */
-void gb_medium_free(const char *call, glebe_heap *self, gb_page *page, void *block);
+/* The block goes home, or is reported. `self` is a heap that the caller owns. */
+void gb_medium_return(glebe_heap *self, gb_page *page, void *block, const char *call);
 /* `count` blocks came home from other threads. Owner. */
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count);
+/* Sends the warm blocks home. Owner. */
+void gb_medium_cool(glebe_heap *heap);
 void gb_medium_trim(glebe_heap *heap);
 
 /* ---- large and huge: blocks of their own ---- */
@@ -126,11 +128,14 @@ void gb_background_start(void);
 void gb_background_nudge(void);
 
 /* ---- alloc, free: the fast paths are in alloc.h; this is what they fall back to ---- */
-/* Over 2 KiB. *zero, if asked for: it is known to read as zero, but for `dirty` bytes at its start. */
+/* Over 2 KiB. */
+void *gb_alloc_big(glebe_heap *heap, size_t bytes);
+/* The same. *dirty, if asked for: bytes from the start that may not be zero. */
 void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty);
 void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
-/* What free() does where the block's slice is not a small page of `self`. */
-GB_NOINLINE void gb_free_cold(const char *call, glebe_heap *self, void *block);
+/* What free() does with an address in no chunk, and with one in a slice that is not `self`'s. */
+GB_NOINLINE void gb_free_elsewhere(const char *call, void *block);
+GB_NOINLINE void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call);
 /* Bytes usable at a block; 0 where the address is not the start of one, which is reported under the name `call`. */
 size_t gb_block_bytes(const char *call, const void *block);
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes);

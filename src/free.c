@@ -1,40 +1,44 @@
 /* What free() does with everything but a block of a small page of the calling thread. */
 #include "alloc.h"
 
-void gb_free_cold(const char *call, glebe_heap *self, void *block)
+void gb_free_elsewhere(const char *call, void *block)
 {
-    if (!block)
-        return;
-    gb_page *entry = gb_page_entry(block);
-    if (!entry) {
-        gb_slot *slot = gb_huge_find(block);
-        if (slot)
-            gb_huge_free(slot);
-        else
-            gb_report_address(call, block);
-        return;
-    }
-    gb_page *page = gb_page_head(entry);
+    gb_slot *slot = gb_huge_find(block);
+    if (slot)
+        gb_huge_free(slot);
+    else if (block)
+        gb_report_address(call, block);
+}
+
+static GB_NOINLINE void free_other(const char *call, gb_page *page, void *block)
+{
     size_t offset = (uintptr_t)block - gb_page_start(page);
-    switch (page->kind) {
-    case GB_SMALL: {
-        uint32_t index = gb_class_index(page->cls, offset);
-        if (index >= page->cap || (size_t)index * gb_classes[page->cls].bytes != offset)
+    uint32_t index;
+    if (page->kind == GB_SMALL) {
+        if (!gb_class_exact(page->cls, offset, &index) || index >= page->cap)
             gb_report_address(call, block);
         else if (!(GB_SECURE || GB_AUDIT) || gb_free_allowed(call, page, block))
             gb_remote_free(gb_self, page, block);
-        return;
-    }
-    case GB_MEDIUM:
-        gb_medium_free(call, self, page, block);
-        return;
-    case GB_LARGE:
-        if (offset == 0)
-            gb_run_give(page);
-        else
-            gb_report_address(call, block);
-        return;
-    default:
+    } else if (page->kind == GB_LARGE && offset == 0)
+        gb_run_give(page);
+    else
         gb_report_address(call, block);
+}
+
+void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call)
+{
+    gb_page *page = gb_page_head(entry);
+    if (GB_UNLIKELY(page->kind != GB_MEDIUM)) {
+        free_other(call, page, block);
+        return;
     }
+    /* The medium block that the owner freed last stays at hand, if none is: most of that size are buffers that come and go. */
+    uint32_t index, cls = page->cls;
+    void **warm = &self->warm[cls - GB_SMALL_CLASSES];
+    if (GB_LIKELY(!*warm && gb_load_relaxed(&page->heap) == self->number
+            && gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index) && index < page->cap
+            && (gb_load_relaxed(&page->bits) >> index & 1) == 0))
+        *warm = block;
+    else
+        gb_medium_return(self, page, block, call);
 }

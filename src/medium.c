@@ -43,43 +43,48 @@ static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
 /* Claims the lowest free block: pages fill from the front, and their ends stay untouched. -1 if there is none. */
 static int medium_claim(gb_page *page)
 {
-    uint32_t bits = gb_load_relaxed(&page->bits);
-    while (bits) {
-        uint32_t bit = bits & (0u - bits), before = gb_and(&page->bits, ~bit);
-        if (GB_LIKELY(before & bit))
-            return (int)gb_ctz32(bit);
-        bits = before & ~bit;
+    for (uint32_t bits; (bits = gb_load_relaxed(&page->bits)) != 0;) {
+        unsigned index = gb_ctz32(bits);
+        if (GB_LIKELY(gb_and(&page->bits, ~((uint32_t)1 << index)) & (uint32_t)1 << index))
+            return (int)index;
     }
     return -1;
 }
 
+/* The next page to claim from, when the current one has nothing; false if there is no memory. */
+static bool medium_refill(glebe_heap *heap, uint32_t cls)
+{
+    gb_tick(heap);
+    gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+    if (page && page->left == 0) { /* all free, but none to be had: the purger is at it */
+        gb_lock_take(&gb_the.lock);
+        gb_lock_drop(&gb_the.lock);
+        return true;
+    }
+    if (page) {
+        page->state = GB_FULL;
+        gb_list_push_last(&heap->full, page);
+        heap->current[cls] = 0;
+    }
+    page = medium_next(heap, cls);
+    if (!page)
+        return false;
+    page->state = GB_CURRENT;
+    heap->current[cls] = gb_page_number(page);
+    return true;
+}
+
 void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero)
 {
-    gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
-    int index = page ? medium_claim(page) : -1;
-    for (int tries = 0; GB_UNLIKELY(index < 0);) {
-        gb_tick(heap);
-        page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
-        if (page && page->left == 0) { /* all free, but none to be had: the purger is at it */
-            gb_lock_take(&gb_the.lock);
-            gb_lock_drop(&gb_the.lock);
+    int index = -1;
+    gb_page *page = NULL;
+    for (int tries = 0; index < 0;) {
+        if (heap->current[cls]) {
+            page = gb_page_at(heap->current[cls]);
             index = medium_claim(page);
-            continue;
         }
-        if (page) {
-            page->state = GB_FULL;
-            gb_list_push_last(&heap->full, page);
-            heap->current[cls] = 0;
-        }
-        page = medium_next(heap, cls);
-        if (!page) {
-            if (tries++ > 0 || !gb_make_room(heap))
-                return gb_out_of_memory();
-            continue;
-        }
-        page->state = GB_CURRENT;
-        heap->current[cls] = gb_page_number(page);
-        index = medium_claim(page);
+        if (GB_UNLIKELY(index < 0) && !medium_refill(heap, cls) && (tries++ > 0 || !gb_make_room(heap)))
+            return gb_out_of_memory();
     }
     uint32_t bit = (uint32_t)1 << index;
     page->left++;
@@ -93,21 +98,31 @@ void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero)
     return (void *)(gb_page_start(page) + (size_t)index * gb_classes[cls].bytes);
 }
 
-void gb_medium_free(const char *call, glebe_heap *self, gb_page *page, void *block)
+void gb_medium_return(glebe_heap *self, gb_page *page, void *block, const char *call)
 {
-    size_t offset = (uintptr_t)block - gb_page_start(page), size = gb_classes[page->cls].bytes;
-    uint32_t index = gb_class_index(page->cls, offset), bit = (uint32_t)1 << (index & 31);
-    if (GB_UNLIKELY(index >= page->cap || index * size != offset || (gb_load_relaxed(&page->bits) & bit))) {
+    uint32_t index, cls = page->cls;
+    glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+    if (!gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->cap
+        || (gb_load_relaxed(&page->bits) >> index & 1) || (heap == self && heap->warm[cls - GB_SMALL_CLASSES] == block)) {
         gb_report_address(call, block);
         return;
     }
-    gb_or(&page->bits, bit);
-    glebe_heap *heap = gb_heap_at(page->heap);
+    gb_or(&page->bits, (uint32_t)1 << index);
     gb_purge_note(page);
     if (GB_LIKELY(heap == self))
         gb_medium_returned(heap, page, 1);
     else
         gb_remote_notify(page);
+}
+
+void gb_medium_cool(glebe_heap *heap)
+{
+    for (uint32_t i = 0; i < GB_CLASSES - GB_SMALL_CLASSES; i++)
+        if (heap->warm[i]) {
+            void *block = heap->warm[i];
+            heap->warm[i] = NULL;
+            gb_medium_return(heap, gb_page_head(gb_page_entry(block)), block, "free");
+        }
 }
 
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
@@ -127,6 +142,7 @@ void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
 
 void gb_medium_trim(glebe_heap *heap)
 {
+    gb_medium_cool(heap);
     for (uint32_t cls = GB_SMALL_CLASSES; cls < GB_CLASSES; cls++) {
         uint32_t number = heap->current[cls];
         if (number && gb_page_at(number)->left == 0) {

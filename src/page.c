@@ -89,8 +89,8 @@ static gb_block *block_at(const gb_page *page, uint32_t index)
 
 /* ---- filling the front ---- */
 
-/* Links the blocks [from, to) in order and puts them in front. */
-static gb_block *carve(gb_page *page, uint32_t from, uint32_t to)
+/* Links the blocks [from, to) in order, and the last of them to `chain`. */
+static gb_block *carve(gb_page *page, uint32_t from, uint32_t to, gb_block *chain)
 {
     uint32_t bytes = gb_classes[page->cls].bytes;
     gb_block *first = block_at(page, from), *block = first;
@@ -99,12 +99,12 @@ static gb_block *carve(gb_page *page, uint32_t from, uint32_t to)
         gb_link_set(block, next);
         block = next;
     }
-    gb_link_set(block, NULL);
+    gb_link_set(block, chain);
     return first;
 }
 
 /* The secure build hands blocks out in an order that cannot be guessed: an inside-out shuffle of the same chain. */
-static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to)
+static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_block *chain)
 {
     uint16_t order[GB_UNIT_BYTES / 16 + 1];
     uint64_t chance = gb_port_random() | 1;
@@ -116,7 +116,7 @@ static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to)
         order[j] = (uint16_t)(from + i);
     }
     for (uint32_t i = 0; i < n; i++)
-        gb_link_set(block_at(page, order[i]), i + 1 < n ? block_at(page, order[i + 1]) : NULL);
+        gb_link_set(block_at(page, order[i]), i + 1 < n ? block_at(page, order[i + 1]) : chain);
     return block_at(page, order[0]);
 }
 
@@ -138,23 +138,30 @@ static gb_block *hole_carve(gb_page *page)
     return chain;
 }
 
-/* A chain of blocks for the front, counted as out; NULL if the page has none. */
+/* Carves `count` blocks, or what is left, and puts them before `chain`. */
+static gb_block *page_carve(gb_page *page, uint32_t count, gb_block *chain)
+{
+    uint32_t from = page->bump, to = from + count < page->cap ? from + count : page->cap;
+    page->bump = (uint16_t)to;
+    page->left += (int32_t)(to - from);
+    return GB_SECURE ? carve_shuffled(page, from, to, chain) : carve(page, from, to, chain);
+}
+
+enum { FEW = 8 };
+
+/* A chain of blocks for the front, counted as out; NULL if the page has none. A short list is made longer by carving: a program
+ * that uses few blocks again and again would come here each time they were used up. */
 static gb_block *page_supply(gb_page *page)
 {
     gb_block *chain = page->free;
     if (chain) {
+        uint32_t holes = page->holes ? gb_hole_blocks(page, page->holes) : 0, count = page->bump - holes - (uint32_t)page->left;
         page->free = NULL;
-        page->left = (int32_t)(page->bump - (page->holes ? gb_hole_blocks(page, page->holes) : 0));
-        return chain;
+        page->left = (int32_t)(page->bump - holes);
+        return count < FEW && page->bump < page->cap ? page_carve(page, FEW - count, chain) : chain;
     }
-    if (page->bump < page->cap) {
-        uint32_t from = page->bump, count = (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes);
-        if (count > (uint32_t)(page->cap - from))
-            count = page->cap - from;
-        page->bump = (uint16_t)(from + count);
-        page->left += (int32_t)count;
-        return GB_SECURE ? carve_shuffled(page, from, from + count) : carve(page, from, from + count);
-    }
+    if (page->bump < page->cap)
+        return page_carve(page, (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes), NULL);
     while (page->holes) {
         chain = hole_carve(page);
         if (chain)
@@ -280,7 +287,7 @@ static gb_page *page_next(glebe_heap *heap, uint32_t cls)
     return page ? page : page_fresh(heap, cls);
 }
 
-void *gb_small_refill(glebe_heap *heap, uint32_t cls)
+static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
 {
     if (GB_UNLIKELY(heap->number == 0)) {
         heap = gb_thread_start();
@@ -290,9 +297,8 @@ void *gb_small_refill(glebe_heap *heap, uint32_t cls)
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
     for (int tries = 0;;) {
         gb_block *chain = page ? page_supply(page) : NULL;
-        if (chain) {
+        if (chain)
             return gb_hand_out(heap, cls, chain);
-        }
         if (page) {
             page->state = GB_FULL;
             page->left = (int32_t)page_wake(page);
@@ -310,9 +316,27 @@ void *gb_small_refill(glebe_heap *heap, uint32_t cls)
     }
 }
 
+/* Most refills find what was freed to the current page since the last one. */
+void *gb_small_refill(glebe_heap *heap, size_t cls)
+{
+    gb_page *page = gb_page_at(heap->current[cls]);
+    if (GB_LIKELY(heap->current[cls] != 0 && --heap->tick > 0)) {
+        gb_block *chain = page->free;
+        int32_t all = page->bump;
+        if (GB_LIKELY(chain && page->holes == 0 && all - page->left >= FEW)) {
+            page->free = NULL;
+            page->left = all;
+            return gb_hand_out(heap, cls, chain);
+        }
+    }
+    return small_refill_slow(heap, (uint32_t)cls);
+}
+
 /* ---- blocks coming home ---- */
 
 static void page_trim(gb_page *page);
+
+enum { TRIM_FROM = 1 << 20 }; /* bytes of available pages from which it pays to look for holes */
 
 /* false: no further event can come from this page. */
 static bool page_event(glebe_heap *heap, gb_page *page)
@@ -325,7 +349,7 @@ static bool page_event(glebe_heap *heap, gb_page *page)
             page_retire(heap, page);
             return false;
         }
-        page->flags = out > mark && mark > 0 ? GB_TRIM : 0;
+        page->flags = heap->avail_bytes > TRIM_FROM && out > mark && mark > 0 ? GB_TRIM : 0;
         page->left = (int32_t)(page->flags ? out - mark : out);
         avail_add(heap, page);
         return true;
@@ -334,7 +358,7 @@ static bool page_event(glebe_heap *heap, gb_page *page)
         if (page->flags & GB_TRIM) {
             page->flags = 0;
             page->left = (int32_t)page_trim_mark(page);
-            if (heap->avail_bytes > ((size_t)1 << 20) && heap->avail_bytes > heap->small_bytes / 2)
+            if (heap->avail_bytes > heap->small_bytes / 2)
                 page_trim(page);
             return true;
         }

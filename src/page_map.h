@@ -9,7 +9,7 @@
 GB_INLINE gb_page *gb_page_entry(const void *address)
 {
     size_t i = ((uintptr_t)address - gb_the.base) >> GB_SLICE_LOG2;
-    return i < gb_load_relaxed(&gb_the.slices) ? gb_the.table + i : NULL;
+    return i < gb_peek(gb_the.slices) ? gb_the.table + i : NULL;
 }
 
 GB_INLINE gb_page *gb_page_head(gb_page *entry) { return (gb_page *)((uintptr_t)entry - entry->back_bytes); }
@@ -18,7 +18,11 @@ GB_INLINE gb_page *gb_page_at(uint32_t slice) { return gb_the.table + slice; }
 GB_INLINE uint32_t gb_page_number(const gb_page *page) { return (uint32_t)(page - gb_the.table); }
 
 GB_INLINE uintptr_t gb_slice_start(uint32_t slice) { return gb_the.base + ((uintptr_t)slice << GB_SLICE_LOG2); }
-GB_INLINE uintptr_t gb_page_start(const gb_page *page) { return gb_slice_start(gb_page_number(page)); }
+/* gb_slice_start(gb_page_number(page)), with the two shifts made one */
+GB_INLINE uintptr_t gb_page_start(const gb_page *page)
+{
+    return gb_the.base + (((uintptr_t)page - (uintptr_t)gb_the.table) << (GB_SLICE_LOG2 - 6));
+}
 
 GB_INLINE gb_chunk *gb_chunk_at(uint32_t chunk) { return gb_the.chunk_table + chunk; }
 GB_INLINE gb_chunk *gb_chunk_of(uint32_t slice) { return gb_chunk_at(slice / GB_CHUNK_SLICES); }

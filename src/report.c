@@ -86,15 +86,24 @@ void gb_report(const char *call, const void *address, const char *format, ...)
         gb_port_abort();
 }
 
+/* A call that gives a block back: of the others (realloc, malloc_usable_size) nobody would say "double free". */
+static const char *report_double(const char *call)
+{
+    for (const char *s = call; *s; s++)
+        if (strncmp(s, "free", 4) == 0 || strncmp(s, "delete", 6) == 0)
+            return "double free: ";
+    return "";
+}
+
 void gb_report_address(const char *call, const void *address)
 {
     uintptr_t at = (uintptr_t)address;
     gb_slot *slot = gb_huge_entry(address);
     if (slot) {
         if (slot->state == GB_SLOT_FREE && gb_huge_start(slot) == at)
-            gb_report(call, address, "double free: the block of over 1 MiB here was freed already");
+            gb_report(call, address, "%sthe block of over 1 MiB here is free already", report_double(call));
         else
-            gb_report(call, address, "not the start of a block: address is among blocks of over 1 MiB");
+            gb_report(call, address, "address is inside a block of over 1 MiB, or between two");
         return;
     }
     gb_page *entry = gb_page_entry(address);
@@ -121,7 +130,7 @@ void gb_report_address(const char *call, const void *address)
         gb_report(call, address, "address is %zu bytes inside a block of %u bytes that starts at %p", inside, bytes,
             (void *)(at - inside));
     else
-        gb_report(call, address, "double free: the block of %u bytes here was freed already", bytes);
+        gb_report(call, address, "%sthe block of %u bytes here is free already", report_double(call), bytes);
 }
 
 void *gb_out_of_memory(void)

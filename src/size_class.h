@@ -19,20 +19,18 @@ typedef struct gb_class {
     uint32_t magic; /* ceil(2^31 / odd part of bytes) */
     uint8_t shift; /* log2 of the power of two in bytes */
     uint8_t slices; /* of a class's first pages */
+    uint64_t exact; /* ceil(2^64 / bytes) */
 } gb_class;
 
 extern const gb_class gb_classes[GB_CLASSES];
-extern const uint8_t gb_class_lookup[GB_SMALL_MAX / 16 + 1];
+extern const uint8_t gb_class_small[GB_SMALL_MAX / 16 + 1];
+extern const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1];
 
 /* bytes <= GB_SMALL_MAX; 0 counts as 1 */
-GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_lookup[(bytes + 15) >> 4]; }
+GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[(bytes + 15) >> 4]; }
 
-/* 128 < bytes <= GB_MEDIUM_MAX: the class by arithmetic: 8 + 8 * (log2 - 7) + the next three bits */
-GB_INLINE uint32_t gb_class_of_medium(size_t bytes)
-{
-    unsigned log2 = gb_log2(bytes - 1);
-    return 8 * (log2 - 6) + (uint32_t)((bytes - 1) >> (log2 - 3) & 7);
-}
+/* GB_SMALL_MAX < bytes <= GB_MEDIUM_MAX */
+GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return gb_class_medium[(bytes + 255) >> 8]; }
 
 GB_INLINE uint32_t gb_class_of(size_t bytes)
 {
@@ -58,6 +56,14 @@ GB_INLINE uint32_t gb_class_index(uint32_t cls, size_t offset)
 {
     const gb_class *c = &gb_classes[cls];
     return (uint32_t)((uint64_t)(offset >> c->shift) * c->magic >> 31);
+}
+
+/* Does a block of class `cls` start at `offset` of its page? Then *index is which. */
+GB_INLINE bool gb_class_exact(uint32_t cls, size_t offset, uint32_t *index)
+{
+    uint64_t high, low = gb_mul_wide(offset, gb_classes[cls].exact, &high);
+    *index = (uint32_t)high;
+    return low < gb_classes[cls].exact;
 }
 
 #pragma GCC visibility pop

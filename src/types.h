@@ -56,7 +56,10 @@ enum gb_flag { GB_TRIM = 1 /* `left` counts down to the trim mark, not to empty 
 #define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
 
 typedef struct gb_page {
-    alignas(64) _Atomic uintptr_t owner; /* the heap's address; in every slice of a small page, 0 elsewhere: one compare finds the fast free */
+    alignas(64) union {
+        _Atomic uintptr_t owner; /* the heap's address; in every slice of a small page, 0 elsewhere: the fast free's one compare */
+        uintptr_t owner_peek; /* for gb_peek */
+    };
     union {
         struct {
             gb_block *free; /* the owner's own frees */
@@ -102,6 +105,7 @@ enum gb_heap_kind { GB_HEAP_UNUSED, GB_HEAP_THREAD, GB_HEAP_ORPHAN, GB_HEAP_OWNE
 
 struct glebe_heap {
     gb_block *front[GB_SMALL_CLASSES]; /* malloc pops here and looks at nothing else */
+    void *warm[GB_CLASSES - GB_SMALL_CLASSES]; /* of each medium class, the block that was freed last; it counts as out */
     uint32_t current[GB_CLASSES];
     gb_list avail[GB_CLASSES]; /* longest waiting first: it has had the most time to gather free blocks */
     uint32_t class_slices[GB_SMALL_CLASSES]; /* demand: decides the size of the next page */
@@ -171,7 +175,10 @@ typedef struct gb_options {
 /* The one region. The first line is constant but for `slices`, and all that free() reads of it. */
 typedef struct gb_region {
     alignas(64) uintptr_t base; /* address of slice 0 */
-    _Atomic size_t slices; /* whose entries are committed: an index below it may be looked up */
+    union {
+        _Atomic size_t slices; /* whose entries are committed: an index below it may be looked up */
+        size_t slices_peek;
+    };
     gb_page *table;
     uintptr_t slots_base, slots_end; /* of huge blocks; slots are handed out from the end down */
     gb_slot *slots;

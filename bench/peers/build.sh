@@ -12,6 +12,7 @@
 # A peer that cannot be built is reported and the others go on; the exit status
 # is then 1. NAME.version holds what the driver prints. A library newer than
 # this script and the lock file is left alone, so the second run takes no time.
+# shellcheck disable=SC3013,SC2317  # every sh in use knows -nt; `peer` calls by name
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BENCH_BUILD:-$here/../build}

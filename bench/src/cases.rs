@@ -94,7 +94,10 @@ impl Case {
     }
 
     pub fn command(&self, quick: bool) -> Vec<String> {
-        self.run.iter().map(|word| self.expand(word, quick)).collect()
+        self.run
+            .iter()
+            .map(|word| self.expand(word, quick))
+            .collect()
     }
 
     pub fn client(&self, quick: bool) -> Option<Vec<String>> {
@@ -105,7 +108,8 @@ impl Case {
     pub fn environment(&self, allocator: &str) -> Vec<(String, String)> {
         let own = self.environment_for.get(allocator);
         let all = self.environment.iter().chain(own.into_iter().flatten());
-        all.map(|(name, value)| (name.clone(), self.expand(value, false))).collect()
+        all.map(|(name, value)| (name.clone(), self.expand(value, false)))
+            .collect()
     }
 
     /// {bin}: compiled programs. {data}: generated inputs. {real}: scripts of

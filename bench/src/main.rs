@@ -28,7 +28,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "bench", about = "Compares glebe with other allocators", version)]
+#[command(
+    name = "bench",
+    about = "Compares glebe with other allocators",
+    version
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -73,7 +77,12 @@ fn dispatch(cli: Cli) -> Result<bool> {
         Command::Show(args) => report::show(&results::Results::load(&args.results)?, &args.output),
         Command::Cases => {
             for case in cases::load()? {
-                println!("{:<8} {:<18} {}", case.group.to_string(), case.name, case.about);
+                println!(
+                    "{:<8} {:<18} {}",
+                    case.group.to_string(),
+                    case.name,
+                    case.about
+                );
             }
             Ok(true)
         }

@@ -17,6 +17,9 @@
  * it waited for. The assignments (LD_PRELOAD=... above all) are made in the
  * child only, right before the exec, as `env` would do; but `env` itself is as
  * large as a hello world.
+ *
+ * A program that hangs is ended by SIGALRM after TIME_LIMIT_S seconds: the
+ * alarm survives the exec, and almost no program handles it.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -27,6 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 #include <fcntl.h>
+
+enum { TIME_LIMIT_S = 180 };
 
 static long long now_ns(void)
 {
@@ -51,6 +56,7 @@ int main(int argc, char **argv)
 		char **program = argv + 2;
 		while (*program && strchr(*program, '=') && **program != '/')
 			putenv(*program++);
+		alarm(TIME_LIMIT_S);
 		if (*program)
 			execvp(*program, program);
 		_exit(127);

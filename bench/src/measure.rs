@@ -53,7 +53,9 @@ pub fn run(job: &Job) -> Result<Sample> {
     // The shell opens descriptor 9 and is replaced by the helper, which sets the
     // environment for the program alone.
     let mut command = Command::new("sh");
-    command.arg("-c").arg("exec \"$0\" 9 \"$@\" 9>\"$MEASURE_REPORT\"");
+    command
+        .arg("-c")
+        .arg("exec \"$0\" 9 \"$@\" 9>\"$MEASURE_REPORT\"");
     command.arg(build_dir().join("bin/measure"));
     for (name, value) in &job.environment {
         command.arg(format!("{name}={value}"));
@@ -62,10 +64,16 @@ pub fn run(job: &Job) -> Result<Sample> {
         command.arg(format!("LD_PRELOAD={}", library.display()));
     }
     command.args(&job.command);
-    command.env("MEASURE_REPORT", &report_path).env_remove("LD_PRELOAD");
+    command
+        .env("MEASURE_REPORT", &report_path)
+        .env_remove("LD_PRELOAD");
     command.stdin(Stdio::null());
-    command.stdout(fs::File::create(&stdout_path)?).stderr(fs::File::create(&stderr_path)?);
-    let mut child = command.spawn().context("cannot start the measuring helper")?;
+    command
+        .stdout(fs::File::create(&stdout_path)?)
+        .stderr(fs::File::create(&stderr_path)?);
+    let mut child = command
+        .spawn()
+        .context("cannot start the measuring helper")?;
 
     if let Some(client) = &job.client {
         let status = Command::new(&client[0])
@@ -81,7 +89,10 @@ pub fn run(job: &Job) -> Result<Sample> {
     }
     let status = child.wait()?;
     if !status.success() {
-        bail!("the measuring helper failed: {status}\n{}", tail(&stderr_path));
+        bail!(
+            "the measuring helper failed: {status}\n{}",
+            tail(&stderr_path)
+        );
     }
     let mut sample = parse(&fs::read_to_string(&report_path)?)
         .with_context(|| tail(&stderr_path).to_string())?;
@@ -91,13 +102,23 @@ pub fn run(job: &Job) -> Result<Sample> {
 
 /// Reads the helper's line; see measure.c.
 fn parse(line: &str) -> Result<Sample> {
-    let n: Vec<i64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    let n: Vec<i64> = line
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
     let &[user_us, system_us, wall_ns, peak_rss_kb, minor, major, exit, signal] = n.as_slice()
     else {
         bail!("the measuring helper said: {line:?}");
     };
     if signal != 0 {
-        bail!("killed by signal {signal}");
+        bail!(
+            "{}",
+            if signal == 14 {
+                "hung".into()
+            } else {
+                format!("killed by signal {signal}")
+            }
+        );
     }
     if exit != 0 {
         bail!("ended with status {exit}");
@@ -117,7 +138,11 @@ fn read_output(bytes: &[u8], sample: &mut Sample) {
     let mut hasher = DefaultHasher::new();
     for line in String::from_utf8_lossy(bytes).lines() {
         let mut words = line.split_whitespace();
-        match (words.next(), words.next(), words.next().and_then(|v| v.parse().ok())) {
+        match (
+            words.next(),
+            words.next(),
+            words.next().and_then(|v| v.parse().ok()),
+        ) {
             (Some("metric"), Some(name), Some(value)) => {
                 sample.metrics.insert(name.to_string(), value);
             }
@@ -139,7 +164,10 @@ fn tail(path: &std::path::Path) -> String {
 pub fn floor_kb() -> Result<u64> {
     let peak = |program: &str| -> Result<u64> {
         let path = build_dir().join("bin").join(program);
-        let job = Job { command: vec![path.to_string_lossy().into()], ..Job::default() };
+        let job = Job {
+            command: vec![path.to_string_lossy().into()],
+            ..Job::default()
+        };
         Ok(run(&job)?.peak_rss_kb)
     };
     let (floor, hello) = (peak("tiny")?, peak("hello")?);
@@ -147,4 +175,40 @@ pub fn floor_kb() -> Result<u64> {
         bail!("peak memory cannot be measured: {floor} KB for nothing, {hello} KB for hello world");
     }
     Ok(floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_helpers_line_is_read() {
+        let sample = parse("1500000 250000 2000000000 4096 10 1 0 0\n").unwrap();
+        assert_eq!(
+            (sample.cpu_s, sample.system_s, sample.wall_s),
+            (1.75, 0.25, 2.0)
+        );
+        assert_eq!(
+            (sample.peak_rss_kb, sample.minor_faults, sample.major_faults),
+            (4096, 10, 1)
+        );
+    }
+
+    #[test]
+    fn a_crash_a_status_and_nonsense_are_errors() {
+        for line in ["1 1 1 1 1 1 0 11", "1 1 1 1 1 1 3 0", "1 2 3", ""] {
+            assert!(parse(line).is_err(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn metrics_are_not_part_of_the_output() {
+        let (mut a, mut b) = (Sample::default(), Sample::default());
+        read_output(b"hello\nmetric idle_ratio 1.25\n", &mut a);
+        read_output(b"hello\n", &mut b);
+        assert_eq!(a.output, b.output);
+        assert_eq!(a.metrics["idle_ratio"], 1.25);
+        read_output(b"other\n", &mut b);
+        assert_ne!(a.output, b.output);
+    }
 }

@@ -8,7 +8,14 @@ use std::process::Command;
 /// In the order in which tables show them. `glibc` is what a program gets when
 /// nothing is preloaded; the others are libraries.
 pub const NAMES: [&str; 8] = [
-    "glebe", "mimalloc-v3", "mimalloc-v2", "snmalloc", "rpmalloc", "tcmalloc", "jemalloc", "glibc",
+    "glebe",
+    "mimalloc-v3",
+    "mimalloc-v2",
+    "snmalloc",
+    "rpmalloc",
+    "tcmalloc",
+    "jemalloc",
+    "glibc",
 ];
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,7 +43,10 @@ pub fn find(names: &[String], glebe: Option<&Path>) -> Result<Vec<Allocator>> {
     let mut found = Vec::new();
     for name in names {
         if !NAMES.contains(&name.as_str()) {
-            bail!("no allocator is called {name}; there are: {}", NAMES.join(", "));
+            bail!(
+                "no allocator is called {name}; there are: {}",
+                NAMES.join(", ")
+            );
         }
     }
     for name in NAMES {
@@ -58,7 +68,7 @@ fn locate(name: &str, glebe: Option<&Path>) -> Result<Allocator> {
         "glebe" => {
             let default = bench_dir().join("../build/libglebe.so");
             let path = glebe.map_or(default, Path::to_path_buf);
-            (path, glebe_version())
+            (path, glebe_version(glebe))
         }
         // Preloading the C library itself changes nothing for most programs.
         // One that is linked with another allocator (Debian's redis-server,
@@ -72,11 +82,17 @@ fn locate(name: &str, glebe: Option<&Path>) -> Result<Allocator> {
         }
     };
     let library = if library.components().count() > 1 {
-        library.canonicalize().with_context(|| format!("no {}", library.display()))?
+        library
+            .canonicalize()
+            .with_context(|| format!("no {}", library.display()))?
     } else {
         library
     };
-    Ok(Allocator { name: name.to_string(), version, library })
+    Ok(Allocator {
+        name: name.to_string(),
+        version,
+        library,
+    })
 }
 
 /// The positive control: a program with this preloaded must get malloc and its
@@ -102,14 +118,21 @@ fn verify(allocator: &Allocator) -> Result<()> {
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| text.lines().next().unwrap_or("").trim().to_string())
+    output
+        .status
+        .success()
+        .then(|| text.lines().next().unwrap_or("").trim().to_string())
 }
 
 fn glibc_version() -> Result<String> {
     first_line("getconf", &["GNU_LIBC_VERSION"]).context("getconf GNU_LIBC_VERSION failed")
 }
 
-fn glebe_version() -> String {
+/// The commit of this tree; a library from elsewhere is known by its path only.
+fn glebe_version(elsewhere: Option<&Path>) -> String {
+    if let Some(path) = elsewhere {
+        return format!("glebe from {}", path.display());
+    }
     let root = bench_dir().join("..");
     let root = root.to_string_lossy();
     let git = first_line("git", &["-C", &root, "describe", "--always", "--dirty"]);

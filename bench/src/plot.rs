@@ -44,8 +44,16 @@ pub fn draw(results: &Results, baseline: &str, path: &Path) -> Result<()> {
         .allocators
         .iter()
         .filter_map(|a| {
-            let mean = |q| results.mean(None, &a.name, baseline, q).map(|(mean, _)| mean);
-            Some(Point { name: a.name.clone(), cpu: mean(Quantity::Cpu)?, rss: mean(Quantity::PeakRss)? })
+            let mean = |q| {
+                results
+                    .mean(None, &a.name, baseline, q)
+                    .map(|(mean, _)| mean)
+            };
+            Some(Point {
+                name: a.name.clone(),
+                cpu: mean(Quantity::Cpu)?,
+                rss: mean(Quantity::PeakRss)?,
+            })
         })
         .collect();
     if points.is_empty() {
@@ -97,13 +105,23 @@ fn draw_means(area: &Area, points: &[Point], baseline: &str) -> Result<()> {
         .bold_line_style(FAINT)
         .axis_style(INK)
         .draw()?;
+    // The names go over the dots, each to the side that has room.
     for p in points {
         let radius = if p.name == "glebe" { 8 } else { 6 };
-        chart.draw_series([Circle::new((p.cpu, p.rss), radius, colour(&p.name).filled())])?;
-        // The label goes to the side that has room.
+        chart.draw_series([Circle::new(
+            (p.cpu, p.rss),
+            radius,
+            colour(&p.name).filled(),
+        )])?;
+    }
+    let right_edge = chart.plotting_area().get_pixel_range().0.end;
+    for p in points {
         let (x, _) = chart.backend_coord(&(p.cpu, p.rss));
-        let right_edge = chart.plotting_area().get_pixel_range().0.end;
-        let (anchor, shift) = if x + 90 > right_edge { (HPos::Right, -11) } else { (HPos::Left, 11) };
+        let (anchor, shift) = if x + 90 > right_edge {
+            (HPos::Right, -11)
+        } else {
+            (HPos::Left, 11)
+        };
         let colour = colour(&p.name);
         let style = text(13).color(&colour).pos(Pos::new(anchor, VPos::Center));
         let label = EmptyElement::at((p.cpu, p.rss)) + Text::new(p.name.clone(), (shift, 0), style);
@@ -113,7 +131,10 @@ fn draw_means(area: &Area, points: &[Point], baseline: &str) -> Result<()> {
 }
 
 fn draw_cases(area: &Area, results: &Results, baseline: &str) -> Result<()> {
-    let cases: Vec<_> = Group::COUNTED.iter().flat_map(|g| results.group(Some(*g))).collect();
+    let cases: Vec<_> = Group::COUNTED
+        .iter()
+        .flat_map(|g| results.group(Some(*g)))
+        .collect();
     // The axis is log2 of the ratio. A dot beyond its ends sits at the end: one
     // outlier must not flatten the rest.
     let (least, most) = (-2.0, 2.0);

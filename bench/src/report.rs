@@ -44,8 +44,16 @@ pub fn show(results: &Results, args: &OutputArgs) -> Result<bool> {
         plot::draw(results, &args.baseline, path)?;
         println!("plot: {}", path.display());
     }
-    let broken = results.cases.iter().any(|c| c.runs.get(&args.subject).is_some_and(|r| r.failure.is_some()));
-    Ok(if args.gate { judge(results, &args.subject) } else { true } && !broken)
+    let broken = results.cases.iter().any(|c| {
+        c.runs
+            .get(&args.subject)
+            .is_some_and(|r| r.failure.is_some())
+    });
+    Ok(if args.gate {
+        judge(results, &args.subject)
+    } else {
+        true
+    } && !broken)
 }
 
 pub fn heading(results: &Results) -> String {
@@ -53,17 +61,37 @@ pub fn heading(results: &Results) -> String {
     let mut text = format!(
         "{} run, {} rounds, seed {}, {}.\n{}, {} cores, {} MB, {}, Linux {}, huge pages: {}.\n",
         if results.quick { "Quick" } else { "Full" },
-        results.rounds, results.seed, results.when, m.cpu, m.cores, m.memory_mb, m.os, m.kernel, m.huge_pages,
+        results.rounds,
+        results.seed,
+        results.when,
+        m.cpu,
+        m.cores,
+        m.memory_mb,
+        m.os,
+        m.kernel,
+        m.huge_pages,
     );
-    let versions: Vec<&str> = results.allocators.iter().map(|a| a.version.as_str()).collect();
-    let _ = writeln!(text, "{}. Measuring itself adds at most {} KB.", versions.join(", "), results.floor_kb);
+    let versions: Vec<&str> = results
+        .allocators
+        .iter()
+        .map(|a| a.version.as_str())
+        .collect();
+    let _ = writeln!(
+        text,
+        "{}. Measuring itself adds at most {} KB.",
+        versions.join(", "),
+        results.floor_kb
+    );
     text
 }
 
 fn tables(results: &Results, baseline: &str, absolute: bool) -> String {
     let mut text = String::new();
     for (title, quantity) in [("CPU time", Quantity::Cpu), ("Peak RSS", Quantity::PeakRss)] {
-        let _ = writeln!(text, "{title} as a multiple of {baseline}'s; lower is better.\n");
+        let _ = writeln!(
+            text,
+            "{title} as a multiple of {baseline}'s; lower is better.\n"
+        );
         let _ = writeln!(text, "{}\n", ratio_table(results, baseline, quantity));
     }
     let memory = memory_table(results);
@@ -79,6 +107,13 @@ fn tables(results: &Results, baseline: &str, absolute: bool) -> String {
         ] {
             let _ = writeln!(text, "{title}.\n\n{}\n", absolute_table(results, quantity));
         }
+    }
+    if let Some(noise) = results.noise() {
+        let percent = 100.0 * noise;
+        let _ = writeln!(
+            text,
+            "Rounds of the same case differ by {percent:.0} % in CPU time (median).\n"
+        );
     }
     text + &failures(results)
 }
@@ -113,14 +148,19 @@ fn ratio_table(results: &Results, baseline: &str, quantity: Quantity) -> Table {
     for group in means.filter(|g| results.group(*g).next().is_some()) {
         let cases = results.group(group).count();
         let name = group.map_or("all".to_string(), |g| g.to_string());
-        add_row(&mut table, results, &format!("MEAN {name} ({cases})"), |a| {
-            match results.mean(group, a, baseline, quantity) {
-                // A mean of fewer cases says so: it is not comparable as it stands.
-                Some((mean, n)) if n < cases => format!("{mean:.3} of {n}"),
-                Some((mean, _)) => format!("{mean:.3}"),
-                None => "-".into(),
-            }
-        });
+        add_row(
+            &mut table,
+            results,
+            &format!("MEAN {name} ({cases})"),
+            |a| {
+                match results.mean(group, a, baseline, quantity) {
+                    // A mean of fewer cases says so: it is not comparable as it stands.
+                    Some((mean, n)) if n < cases => format!("{mean:.3} of {n}"),
+                    Some((mean, _)) => format!("{mean:.3}"),
+                    None => "-".into(),
+                }
+            },
+        );
     }
     table
 }
@@ -141,7 +181,11 @@ fn memory_table(results: &Results) -> Option<Table> {
 }
 
 fn absolute_table(results: &Results, quantity: Quantity) -> Table {
-    let decimals = if matches!(quantity, Quantity::Cpu | Quantity::Wall) { 3 } else { 0 };
+    let decimals = if matches!(quantity, Quantity::Cpu | Quantity::Wall) {
+        3
+    } else {
+        0
+    };
     let mut table = new_table(results, "case");
     for case in &results.cases {
         add_row(&mut table, results, &case.name, |a| {
@@ -151,10 +195,21 @@ fn absolute_table(results: &Results, quantity: Quantity) -> Table {
     table
 }
 
-fn number_or_failure(case: &CaseResult, allocator: &str, value: Option<f64>, decimals: usize) -> String {
+fn number_or_failure(
+    case: &CaseResult,
+    allocator: &str,
+    value: Option<f64>,
+    decimals: usize,
+) -> String {
     match value {
         Some(v) => format!("{v:.decimals$}"),
-        None if case.runs.get(allocator).is_some_and(|r| r.failure.is_some()) => "FAILED".into(),
+        None if case
+            .runs
+            .get(allocator)
+            .is_some_and(|r| r.failure.is_some()) =>
+        {
+            "FAILED".into()
+        }
         None => "-".into(),
     }
 }
@@ -164,7 +219,11 @@ fn failures(results: &Results) -> String {
     for case in &results.cases {
         for (allocator, runs) in &case.runs {
             if let Some(failure) = &runs.failure {
-                let _ = writeln!(text, "FAILED, in no mean: {} under {allocator}: {failure}", case.name);
+                let _ = writeln!(
+                    text,
+                    "FAILED, in no mean: {} under {allocator}: {failure}",
+                    case.name
+                );
             }
         }
     }
@@ -176,8 +235,13 @@ fn judge(results: &Results, subject: &str) -> bool {
     let gates = gates::evaluate(results, subject);
     for gate in &gates {
         let word = if gate.passed() { "pass" } else { "FAIL" };
-        let value = gate.value.map_or("not measured".to_string(), |v| format!("{v:.3}"));
-        println!("{word}  {subject}: {}: {value}, limit {:.2}", gate.what, gate.limit);
+        let value = gate
+            .value
+            .map_or("not measured".to_string(), |v| format!("{v:.3}"));
+        println!(
+            "{word}  {subject}: {}: {value}, limit {:.2}",
+            gate.what, gate.limit
+        );
     }
     let failed = gates.iter().filter(|g| !g.passed()).count();
     println!("{} of {} gates passed", gates.len() - failed, gates.len());

@@ -81,7 +81,11 @@ impl Runs {
         if self.failure.is_some() {
             return None;
         }
-        let mut all: Vec<f64> = self.samples.iter().filter_map(|s| s.metrics.get(name).copied()).collect();
+        let mut all: Vec<f64> = self
+            .samples
+            .iter()
+            .filter_map(|s| s.metrics.get(name).copied())
+            .collect();
         all.sort_by(f64::total_cmp);
         all.get(all.len() / 2).copied()
     }
@@ -133,7 +137,13 @@ impl Results {
 
     /// The geometric mean of an allocator's ratios to the baseline, over the
     /// cases in which both ran, and how many those are.
-    pub fn mean(&self, group: Option<Group>, allocator: &str, baseline: &str, quantity: Quantity) -> Option<(f64, usize)> {
+    pub fn mean(
+        &self,
+        group: Option<Group>,
+        allocator: &str,
+        baseline: &str,
+        quantity: Quantity,
+    ) -> Option<(f64, usize)> {
         let logs: Vec<f64> = self
             .group(group)
             .filter_map(|c| c.ratio(allocator, baseline, quantity))
@@ -143,6 +153,26 @@ impl Results {
         if logs.is_empty() {
             return None;
         }
-        Some(((logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
+        Some((
+            (logs.iter().sum::<f64>() / logs.len() as f64).exp(),
+            logs.len(),
+        ))
+    }
+
+    /// How far apart the rounds of one case lie in CPU time: the median over
+    /// all cases and allocators of greatest over least, less one.
+    pub fn noise(&self) -> Option<f64> {
+        let spread = |runs: &Runs| {
+            let cpu = || runs.samples.iter().map(|s| s.cpu_s);
+            (cpu().count() > 1)
+                .then(|| cpu().fold(0.0, f64::max) / cpu().fold(f64::MAX, f64::min) - 1.0)
+        };
+        let counted = self.group(None).flat_map(|c| c.runs.values());
+        let mut all: Vec<f64> = counted
+            .filter_map(spread)
+            .filter(|s| s.is_finite())
+            .collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
     }
 }

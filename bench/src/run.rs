@@ -65,7 +65,10 @@ pub fn run(args: &RunArgs) -> Result<bool> {
     println!("{}", report::heading(&results));
     run_rounds(&cases, &mut results);
 
-    let path = args.json.clone().unwrap_or_else(|| build_dir().join("results.json"));
+    let path = args
+        .json
+        .clone()
+        .unwrap_or_else(|| build_dir().join("results.json"));
     results.save(&path)?;
     println!("results: {}", path.display());
     report::show(&results, &args.output)
@@ -88,12 +91,20 @@ fn run_rounds(cases: &[Case], results: &mut Results) {
     bar.set_style(style.expect("the template is well-formed"));
 
     for round in 0..results.rounds {
-        let mut order: Vec<(usize, usize)> =
-            (0..cases.len()).flat_map(|c| (0..allocators.len()).map(move |a| (c, a))).collect();
+        let mut order: Vec<(usize, usize)> = (0..cases.len())
+            .flat_map(|c| (0..allocators.len()).map(move |a| (c, a)))
+            .collect();
         random.shuffle(&mut order);
         for (c, a) in order {
             bar.set_message(format!("{} {}", cases[c].name, allocators[a].name));
-            run_one(&cases[c], &allocators[a], &mut results.cases[c], results.quick, round, &bar);
+            run_one(
+                &cases[c],
+                &allocators[a],
+                &mut results.cases[c],
+                results.quick,
+                round,
+                &bar,
+            );
             bar.inc(1);
         }
     }
@@ -103,7 +114,14 @@ fn run_rounds(cases: &[Case], results: &mut Results) {
 
 /// Runs one case once. A failure is said at once, is kept, and ends this case
 /// for this allocator: a program that broke once has no honest mean.
-fn run_one(case: &Case, allocator: &Allocator, result: &mut CaseResult, quick: bool, round: usize, bar: &ProgressBar) {
+fn run_one(
+    case: &Case,
+    allocator: &Allocator,
+    result: &mut CaseResult,
+    quick: bool,
+    round: usize,
+    bar: &ProgressBar,
+) {
     let runs = result.runs.entry(allocator.name.clone()).or_default();
     if runs.failure.is_some() || (case.once && round > 0) {
         return;
@@ -118,7 +136,10 @@ fn run_one(case: &Case, allocator: &Allocator, result: &mut CaseResult, quick: b
         Ok(sample) => runs.samples.push(sample),
         Err(error) => {
             let failure = format!("round {}: {error:#}", round + 1);
-            bar.println(format!("FAILED  {} under {}: {failure}", case.name, allocator.name));
+            bar.println(format!(
+                "FAILED  {} under {}: {failure}",
+                case.name, allocator.name
+            ));
             runs.failure = Some(failure);
         }
     }
@@ -135,10 +156,15 @@ fn check_outputs(cases: &[Case], results: &mut Results) {
         for sample in result.runs.values().flat_map(|r| &r.samples) {
             *votes.entry(sample.output).or_default() += 1;
         }
-        let Some((&usual, _)) = votes.iter().max_by_key(|(_, n)| **n) else { continue };
+        let Some((&usual, _)) = votes.iter().max_by_key(|(_, n)| **n) else {
+            continue;
+        };
         for (allocator, runs) in &mut result.runs {
             if runs.failure.is_none() && runs.samples.iter().any(|s| s.output != usual) {
-                println!("FAILED  {} under {allocator}: its output differs", case.name);
+                println!(
+                    "FAILED  {} under {allocator}: its output differs",
+                    case.name
+                );
                 runs.failure = Some("its output differs from that of the others".to_string());
             }
         }
@@ -148,11 +174,22 @@ fn check_outputs(cases: &[Case], results: &mut Results) {
 fn machine() -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str, separator: char| -> String {
-        let line = text.lines().find(|l| l.starts_with(name)).unwrap_or_default();
-        line.split_once(separator).map_or("unknown", |(_, v)| v).trim().trim_matches('"').to_string()
+        let line = text
+            .lines()
+            .find(|l| l.starts_with(name))
+            .unwrap_or_default();
+        line.split_once(separator)
+            .map_or("unknown", |(_, v)| v)
+            .trim()
+            .trim_matches('"')
+            .to_string()
     };
     let memory = field(&read("/proc/meminfo"), "MemTotal", ':');
-    let kb: u64 = memory.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let kb: u64 = memory
+        .split_whitespace()
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0);
     let thp = read("/sys/kernel/mm/transparent_hugepage/enabled");
     Machine {
         cpu: field(&read("/proc/cpuinfo"), "model name", ':'),
@@ -165,6 +202,11 @@ fn machine() -> Machine {
 }
 
 fn now() -> String {
-    let output = std::process::Command::new("date").arg("-u").arg("+%Y-%m-%d %H:%M UTC").output();
-    output.map_or(String::new(), |o| String::from_utf8_lossy(&o.stdout).trim().to_string())
+    let output = std::process::Command::new("date")
+        .arg("-u")
+        .arg("+%Y-%m-%d %H:%M UTC")
+        .output();
+    output.map_or(String::new(), |o| {
+        String::from_utf8_lossy(&o.stdout).trim().to_string()
+    })
 }

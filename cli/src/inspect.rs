@@ -212,14 +212,15 @@ pub fn judge(name: &str, program: &Facts, library: &Facts) -> Verdict {
 fn refuse(name: &str, program: &Facts, library: &Facts) -> Option<(String, bool)> {
     if program.loader.is_none() && !program.is_loader {
         let instead = if program.go {
-            "Go's runtime does not use malloc, so there is nothing for glebe to do here"
+            "There is nothing to do instead: Go's runtime gets its memory straight from the kernel \
+             and does not use malloc."
         } else {
-            "link it dynamically, or link glebe into it (libglebe.a in front of the C library)"
+            "Instead, link it dynamically, or link glebe into it (libglebe-override.a)."
         };
         return Some((
             format!(
                 "{name} is statically linked: no dynamic loader runs, so nothing can be preloaded \
-                 into it. Instead, {instead}."
+                 into it. {instead}"
             ),
             false,
         ));

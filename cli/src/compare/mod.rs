@@ -134,7 +134,7 @@ fn print_table(rows: &[Row], sampled: bool) {
     let width = io::stdout().is_terminal().then(terminal_width).flatten();
     println!("{}", table::table(rows, width));
     let base = rows.first().map_or("", |row| &row.name);
-    let mean = if sampled { "; mean RSS is over time, from samples" } else { "" };
+    let mean = if sampled { "; mean RSS is over time, of all its processes together" } else { "" };
     println!("median ±median absolute deviation, ratio to {base}{mean}");
     for line in table::verdicts(rows) {
         println!("{line}");

@@ -5,9 +5,10 @@
 //!   +------ CPU time: bars, whiskers ------+------ peak RSS: likewise ------+
 //! ```
 //!
-//! Lines are the median over all runs of an allocator, moment by moment. Bars are medians, and the
+//! Lines are the median over all runs of an allocator, each run stretched to the median time. Bars are medians, and the
 //! whiskers span from the lowest run to the highest.
 
+use super::noise::median;
 use super::table::{Measure, Row};
 use crate::size::mib;
 use anyhow::{anyhow, Result};
@@ -86,19 +87,18 @@ fn colours(rows: &[Row]) -> Vec<RGBColor> {
     rows.iter().map(colour).collect()
 }
 
-/// The median over the runs at each of many moments, until half of the runs have ended.
+/// The median over the runs at each of many moments. Runs differ a little in length, so a moment is
+/// a share of each run's own time, drawn at that share of the median time.
 fn curve(row: &Row) -> Vec<(f64, f64)> {
-    const MOMENTS: usize = 240;
-    let sampled =
-        |run: &super::measure::Run| run.samples.as_ref().is_some_and(|s| s.max_bytes() > 0);
-    let runs: Vec<_> = row.runs.iter().filter(|run| sampled(run)).collect();
-    let lengths: Vec<f64> = runs.iter().map(|run| run.wall_s).collect();
-    let Some(length) = super::noise::median(&lengths) else { return Vec::new() };
+    const MOMENTS: usize = 300;
+    let sampled = row.runs.iter().filter_map(|run| Some((run.wall_s, run.samples.as_ref()?)));
+    let sampled: Vec<_> = sampled.filter(|(_, samples)| samples.max_bytes() > 0).collect();
+    let lengths: Vec<f64> = sampled.iter().map(|(wall_s, _)| *wall_s).collect();
+    let Some(length) = median(&lengths) else { return Vec::new() };
     let moment = |i: usize| {
-        let at = length * i as f64 / MOMENTS as f64;
-        let alive = runs.iter().filter(|run| at <= run.wall_s);
-        let values = alive.filter_map(|run| Some(mib(run.samples.as_ref()?.at(at))));
-        super::noise::median(&values.collect::<Vec<_>>()).map(|value| (at, value))
+        let share = i as f64 / MOMENTS as f64;
+        let values = sampled.iter().map(|(wall_s, samples)| mib(samples.at(share * wall_s)));
+        median(&values.collect::<Vec<_>>()).map(|value| (share * length, value))
     };
     (0..=MOMENTS).filter_map(moment).collect()
 }

@@ -189,7 +189,8 @@ fn sentence(row: &Row, base: &Row, measure: Measure) -> String {
     let Some(found) = row.against(base, measure) else {
         return format!("{noun} too small to measure");
     };
-    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    // Rounded here, since "-0.0 %" is no number to show.
+    let percent = |ratio: f64| ((ratio - 1.0) * 1000.0).round() / 10.0 + 0.0;
     let Some((low, high)) = found.interval else {
         return format!("{noun}: too few measurable runs to tell");
     };

@@ -1,0 +1,358 @@
+/* The host contract (../port.h) without an OS behind it, for unit tests, model tests and fuzzing (-DGB_PORT_FAKE).
+ *
+ *     gb_fake_start
+ *     | committed | not | committed | protected | ...  one piece of address space, a state for each 4 KiB of it
+ *
+ * Everything is deterministic: the clock stands until a test moves it, chance is a seeded generator, the environment is what a
+ * test puts there, what is printed is kept for it, and a call that the test planned to fail does. Nothing sleeps: a wait that
+ * nobody could end is reported as a deadlock.
+ *
+ * The backing alone comes from the OS, by mmap. What the core did not commit is really without access, so that touching it
+ * crashes the test at the very line; where the OS's pages are larger than ours only the records stand. Address space is plenty
+ * on 64 bits (the least that arena.c asks for: 2 GiB of chunks, as much of slots) and costs nothing; what memory there is, a
+ * test says by `memory_bytes`.
+ *
+ * 1. Only what is in the piece and not committed is committed; only what is committed is purged, moved or given back.
+ * 2. Fresh memory reads as zero, and so does purged and moved-away memory. The target of a move must not have been written to.
+ * 3. committed_bytes is what is committed and was not given back.
+ * A breach of these is the core's fault: it is printed and aborts, for a fuzzer to find. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../port.h"
+
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+
+enum { FAKE_PAGE_LOG2 = 12, FAKE_PRINTED_BYTES = 8192 };
+#define FAKE_PAGE_BYTES ((size_t)1 << FAKE_PAGE_LOG2)
+#define FAKE_ALIGNMENT ((size_t)1 << 22)
+/* 2 GiB of chunks, as much of slots, and their tables; 32 bits propose 1.75 GiB */
+#define FAKE_BYTES ((size_t)(sizeof(void *) == 8 ? 0x110000000ull : 0x72000000ull))
+
+/* The calls that may fail, or find something unusual. */
+enum gb_fake_call {
+    GB_FAKE_RESERVE,
+    GB_FAKE_PROPOSE,
+    GB_FAKE_COMMIT,
+    GB_FAKE_PURGE,
+    GB_FAKE_MOVE,
+    GB_FAKE_THREAD_START,
+    GB_FAKE_CALLS,
+};
+
+enum gb_fake_state { FAKE_NONE, FAKE_COMMITTED, FAKE_PROTECTED };
+
+/* All that a test may set or look at. Zero is a sane start, but for what gb_fake_reset sets. */
+typedef struct gb_fake {
+    uint32_t now_ms;
+    uint64_t chance; /* the generator's state: a seed */
+    size_t page_bytes; /* as the OS's: 4 KiB, or a multiple */
+    size_t address_bytes; /* SIZE_MAX: plenty; else the core commits without reserving */
+    size_t memory_bytes; /* commits beyond it fail */
+    uint64_t pressure_limit, pressure_used; /* of the group of processes; limit 0: none */
+    char *const *environment; /* NULL-terminated "NAME=value", or NULL */
+
+    /* the plan: calls of the kinds in `fail_calls` (bits) are counted together, and from the fail_at-th (1 is the first;
+     * 0 is none) `fail_count` of them fail */
+    uint32_t fail_calls;
+    uint64_t fail_at, fail_count, fail_seen;
+    uintptr_t taken_from, taken_to; /* what somebody else has mapped: commits there, unreserved, find it taken */
+
+    uint64_t calls[GB_FAKE_CALLS]; /* of each kind, failed or not */
+    uint64_t failed; /* by the plan */
+    size_t committed_bytes;
+    uint64_t purged_bytes, moved_bytes, populated_bytes, protected_bytes, huge_bytes;
+    uint32_t armed; /* calls of gb_port_thread_arm */
+    uint32_t yields, waits, wakes;
+    void (*thread)(void); /* what gb_port_thread_start was to run */
+    void (*on_wait)(_Atomic uint32_t *word, uint32_t expected, uint32_t ms); /* in place of sleeping */
+    jmp_buf *on_abort; /* where gb_port_abort goes; NULL: it aborts */
+
+    char printed[FAKE_PRINTED_BYTES];
+    size_t printed_bytes;
+} gb_fake;
+
+static gb_fake fake;
+static uintptr_t fake_start;
+static bool fake_guarded; /* the OS's pages are no larger than ours: it keeps the core from what is not committed */
+static uint8_t fake_states[FAKE_BYTES >> FAKE_PAGE_LOG2];
+
+#define FAKE_REQUIRE(condition, what) \
+    do \
+        if (!(condition)) { \
+            fprintf(stderr, "fake port: %s (%s:%d)\n", what, __FILE__, __LINE__); \
+            abort(); \
+        } \
+    while (0)
+
+static void fake_access(uintptr_t at, size_t bytes, int protection)
+{
+    if (fake_guarded && bytes)
+        FAKE_REQUIRE(mprotect((void *)at, bytes, protection) == 0, "mprotect failed");
+}
+
+/* Everything as at the start of a process; the seed is the only thing that differs between two runs. */
+static void gb_fake_reset(uint64_t seed)
+{
+    if (!fake_start) {
+        fake_guarded = sysconf(_SC_PAGESIZE) <= (long)FAKE_PAGE_BYTES;
+        void *p = mmap(NULL, FAKE_BYTES + FAKE_ALIGNMENT, fake_guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
+        FAKE_REQUIRE(p != MAP_FAILED, "no address space");
+        fake_start = ((uintptr_t)p + FAKE_ALIGNMENT - 1) & ~(uintptr_t)(FAKE_ALIGNMENT - 1);
+    } else {
+        void *p = mmap((void *)fake_start, FAKE_BYTES, fake_guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANON | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        FAKE_REQUIRE(p == (void *)fake_start, "mmap failed");
+    }
+    memset(fake_states, FAKE_NONE, sizeof fake_states);
+    memset(&fake, 0, sizeof fake);
+    fake.now_ms = 1000;
+    fake.chance = seed;
+    fake.page_bytes = FAKE_PAGE_BYTES;
+    fake.address_bytes = SIZE_MAX;
+    fake.memory_bytes = SIZE_MAX;
+}
+
+/* Plans: `count` calls fail, from the `at`-th call of the kinds in `calls` from now. */
+__attribute__((unused)) static void gb_fake_fail(uint32_t calls, uint64_t at, uint64_t count)
+{
+    fake.fail_calls = calls;
+    fake.fail_at = at;
+    fake.fail_count = count;
+    fake.fail_seen = 0;
+    fake.failed = 0;
+}
+
+static bool fake_fails(enum gb_fake_call call)
+{
+    fake.calls[call]++;
+    if ((fake.fail_calls >> call & 1) == 0)
+        return false;
+    fake.fail_seen++;
+    bool fails = fake.fail_at && fake.fail_seen >= fake.fail_at && fake.fail_seen - fake.fail_at < fake.fail_count;
+    fake.failed += fails;
+    return fails;
+}
+
+static uint8_t *fake_state(uintptr_t at)
+{
+    return fake_states + ((at - fake_start) >> FAKE_PAGE_LOG2);
+}
+
+static bool fake_inside(uintptr_t at, size_t bytes)
+{
+    return at >= fake_start && at - fake_start <= FAKE_BYTES && bytes <= FAKE_BYTES - (at - fake_start);
+}
+
+/* Is every byte of this range in `state`? Also what tests ask. */
+static bool gb_fake_is(uintptr_t at, size_t bytes, enum gb_fake_state state)
+{
+    if (!fake_inside(at, bytes))
+        return false;
+    for (uintptr_t p = at; p < at + bytes; p += FAKE_PAGE_BYTES)
+        if (*fake_state(p) != state)
+            return false;
+    return true;
+}
+
+static void fake_enter(uintptr_t at, size_t bytes, enum gb_fake_state state)
+{
+    for (uintptr_t p = at; p < at + bytes; p += FAKE_PAGE_BYTES)
+        *fake_state(p) = (uint8_t)state;
+}
+
+static void fake_whole(uintptr_t at, size_t bytes)
+{
+    FAKE_REQUIRE(at % fake.page_bytes == 0 && bytes % fake.page_bytes == 0 && bytes > 0, "not whole pages");
+}
+
+/* ---- memory ---- */
+
+size_t gb_port_page_bytes(void)
+{
+    if (!fake_start)
+        gb_fake_reset(1);
+    return fake.page_bytes;
+}
+
+size_t gb_port_address_bytes(void) { return fake.address_bytes; }
+
+uintptr_t gb_port_reserve(size_t bytes) { return fake_fails(GB_FAKE_RESERVE) || bytes > FAKE_BYTES ? 0 : fake_start; }
+
+/* More may be asked for than there is: commits in what is missing fail. */
+uintptr_t gb_port_propose(size_t bytes)
+{
+    (void)bytes;
+    return fake_fails(GB_FAKE_PROPOSE) ? 0 : fake_start;
+}
+
+enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
+{
+    fake_whole(at, bytes);
+    if (fake_fails(GB_FAKE_COMMIT) || !fake_inside(at, bytes) || bytes > fake.memory_bytes
+        || fake.committed_bytes > fake.memory_bytes - bytes)
+        return GB_NO_MEMORY;
+    if (!reserved && at < fake.taken_to && at + bytes > fake.taken_from)
+        return GB_TAKEN;
+    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_NONE), "commit of what is committed");
+    fake_enter(at, bytes, FAKE_COMMITTED);
+    fake_access(at, bytes, PROT_READ | PROT_WRITE);
+    fake.committed_bytes += bytes;
+    return GB_COMMITTED;
+}
+
+/* The backing of large ranges is given back, lest a test that frees much is slow. */
+static void fake_clear(uintptr_t at, size_t bytes)
+{
+    if (!fake_guarded || bytes < (size_t)1 << 20 || madvise((void *)at, bytes, MADV_DONTNEED) != 0 || *(char *)at != 0)
+        memset((void *)at, 0, bytes);
+}
+
+void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
+{
+    (void)reserved;
+    fake_whole(at, bytes);
+    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "decommit of what is not committed");
+    fake_clear(at, bytes);
+    fake_enter(at, bytes, FAKE_NONE);
+    fake_access(at, bytes, PROT_NONE);
+    fake.committed_bytes -= bytes;
+}
+
+bool gb_port_purge(uintptr_t at, size_t bytes)
+{
+    fake_whole(at, bytes);
+    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "purge of what is not committed");
+    if (fake_fails(GB_FAKE_PURGE))
+        return false;
+    fake_clear(at, bytes);
+    fake.purged_bytes += bytes;
+    return true;
+}
+
+bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
+{
+    fake_whole(from, bytes);
+    fake_whole(to, bytes);
+    FAKE_REQUIRE(gb_fake_is(from, bytes, FAKE_COMMITTED) && gb_fake_is(to, bytes, FAKE_COMMITTED), "move of what is not committed");
+    FAKE_REQUIRE(from + bytes <= to || to + bytes <= from, "move onto itself");
+    for (uintptr_t p = to; p < to + bytes; p += FAKE_PAGE_BYTES)
+        FAKE_REQUIRE(*(uint64_t *)p == 0, "move to what was written to");
+    if (fake_fails(GB_FAKE_MOVE))
+        return false;
+    memcpy((void *)to, (void *)from, bytes);
+    fake_clear(from, bytes);
+    fake.moved_bytes += bytes;
+    return true;
+}
+
+void gb_port_populate(uintptr_t at, size_t bytes)
+{
+    fake_whole(at, bytes);
+    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "populate of what is not committed");
+    fake.populated_bytes += bytes;
+}
+
+void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
+{
+    fake_whole(at, bytes);
+    fake.huge_bytes += wanted ? bytes : 0;
+}
+
+void gb_port_protect(uintptr_t at, size_t bytes)
+{
+    fake_whole(at, bytes);
+    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "protect of what is not committed");
+    fake_enter(at, bytes, FAKE_PROTECTED);
+    fake_access(at, bytes, PROT_NONE);
+    fake.protected_bytes += bytes;
+}
+
+bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)
+{
+    *limit_bytes = fake.pressure_limit;
+    *used_bytes = fake.pressure_used;
+    return fake.pressure_limit != 0;
+}
+
+/* ---- time, chance, words ---- */
+
+uint32_t gb_port_now_ms(void) { return fake.now_ms; }
+
+uint64_t gb_port_random(void)
+{
+    uint64_t z = fake.chance += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+const char *gb_port_environment(const char *name)
+{
+    size_t length = strlen(name);
+    for (char *const *entry = fake.environment; entry && *entry; entry++)
+        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+            return *entry + length + 1;
+    return NULL;
+}
+
+char *const *gb_port_environment_all(void) { return fake.environment; }
+
+void gb_port_print(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes && fake.printed_bytes + 1 < sizeof fake.printed; i++)
+        fake.printed[fake.printed_bytes++] = text[i];
+    fake.printed[fake.printed_bytes] = 0;
+}
+
+_Noreturn void gb_port_abort(void)
+{
+    if (fake.on_abort)
+        longjmp(*fake.on_abort, 1);
+    fputs(fake.printed, stderr);
+    abort();
+}
+
+/* ---- threads ---- */
+
+void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
+{
+    fake.waits++;
+    if (atomic_load(word) != expected)
+        return;
+    if (fake.on_wait)
+        fake.on_wait(word, expected, ms);
+    else {
+        FAKE_REQUIRE(ms != UINT32_MAX, "a wait that nobody ends: deadlock");
+        fake.now_ms += ms;
+    }
+}
+
+void gb_port_wake(_Atomic uint32_t *word)
+{
+    (void)word;
+    fake.wakes++;
+}
+
+void gb_port_yield(void) { fake.yields++; }
+
+void gb_port_thread_arm(void) { fake.armed++; }
+
+bool gb_port_thread_start(void (*run)(void))
+{
+    if (fake_fails(GB_FAKE_THREAD_START))
+        return false;
+    fake.thread = run;
+    return true;
+}
+
+void gb_port_start(void) {}

@@ -1,0 +1,12 @@
+/* A huge block freed twice.
+ *
+ * all: glebe: free(ADDRESS): double free: the block of over 1 MiB here is free already */
+#include "abuse.h"
+
+int main(void)
+{
+    void *block = wrong(malloc(HUGE_));
+    free(block);
+    free(block);
+    return abuse_end();
+}

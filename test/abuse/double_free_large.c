@@ -1,0 +1,12 @@
+/* A large block freed twice.
+ *
+ * all: glebe: free(ADDRESS): address is in free memory: freed already, or never given out */
+#include "abuse.h"
+
+int main(void)
+{
+    void *block = wrong(malloc(LARGE));
+    free(block);
+    free(block);
+    return abuse_end();
+}

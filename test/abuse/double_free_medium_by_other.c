@@ -1,0 +1,13 @@
+/* A medium block freed by another thread, then by its own.
+ *
+ * all: glebe: free(ADDRESS): double free: the block of 6144 bytes here is free already */
+#include "abuse.h"
+
+int main(void)
+{
+    void *block = wrong(malloc(MEDIUM)), *other = malloc(MEDIUM);
+    on_thread(free_it, block);
+    free(block);
+    free(other);
+    return abuse_end();
+}

@@ -1,0 +1,14 @@
+/* Freed in the order a, b, a, so that the list of free blocks would hold a twice and malloc give it out twice.
+ *
+ * default: undetected
+ * secure, audit: glebe: free(ADDRESS): double free: the block of 64 bytes here is free already */
+#include "abuse.h"
+
+int main(void)
+{
+    void *a = wrong(malloc(SMALL)), *b = malloc(SMALL);
+    free(a);
+    free(b);
+    free(a);
+    return abuse_end();
+}

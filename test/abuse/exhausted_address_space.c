@@ -1,0 +1,5 @@
+/* Memory that ends, because the process may have no more address space.
+ *
+ * address: 200M
+ * all: served */
+#include "exhausted.h"

@@ -1,0 +1,14 @@
+/* Addresses inside a huge block: in its first piece, and in a later one.
+ *
+ * all: glebe: free(ADDRESS): address is inside a block of over 1 MiB, or between two
+ * lines: 2 */
+#include "abuse.h"
+
+int main(void)
+{
+    char *block = malloc(9 << 20);
+    free(wrong(block + 4096));
+    free(wrong(block + (8 << 20)));
+    free(block);
+    return abuse_end();
+}

@@ -1,0 +1,13 @@
+/* An address one byte into a small block.
+ *
+ * default: undetected
+ * secure, audit: glebe: free(ADDRESS): address is 1 bytes inside a block of 64 bytes that starts at START */
+#include "abuse.h"
+
+int main(void)
+{
+    void *block = malloc(SMALL);
+    free(inside(block, 1));
+    free(block);
+    return abuse_end();
+}

@@ -1,0 +1,26 @@
+/* A block written past its end, into the link of the free block behind it.
+ *
+ * default, audit: undetected
+ * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour overflowed */
+#include "abuse.h"
+
+int main(void)
+{
+    enum { BLOCKS = 256 };
+    char *blocks[BLOCKS], *behind = NULL;
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = malloc(SMALL);
+    char *block = blocks[BLOCKS / 2];
+    for (int i = 0; i < BLOCKS; i++)
+        if (blocks[i] == block + SMALL)
+            behind = blocks[i];
+    if (!behind)
+        return 2;
+    free(wrong(behind));
+    __asm__("" : "+r"(block));
+    memset(block, 'A', SMALL + 8);
+    for (int i = 0; i < BLOCKS; i++)
+        if (!malloc(SMALL))
+            return 2;
+    return abuse_end();
+}

@@ -1,0 +1,13 @@
+/* realloc of a huge block that is free.
+ *
+ * all: glebe: realloc(ADDRESS): the block of over 1 MiB here is free already */
+#include "abuse.h"
+
+int main(void)
+{
+    void *block = wrong(malloc(HUGE_));
+    free(block);
+    if (realloc(block, 2 * HUGE_) || errno != EINVAL)
+        return 2;
+    return abuse_end();
+}

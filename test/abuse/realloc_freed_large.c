@@ -1,0 +1,13 @@
+/* realloc of a large block that is free.
+ *
+ * all: glebe: realloc(ADDRESS): address is in free memory: freed already, or never given out */
+#include "abuse.h"
+
+int main(void)
+{
+    void *block = wrong(malloc(LARGE));
+    free(block);
+    if (realloc(block, 2 * LARGE) || errno != EINVAL)
+        return 2;
+    return abuse_end();
+}

@@ -1,0 +1,14 @@
+/* realloc(p, 0) is a free, and a double one is reported as such.
+ *
+ * all: glebe: realloc(ADDRESS): the block of 6144 bytes here is free already */
+#include "abuse.h"
+
+int main(void)
+{
+    void *block = wrong(malloc(MEDIUM)), *other = malloc(MEDIUM);
+    free(block);
+    if (realloc(block, 0))
+        return 2;
+    free(other);
+    return abuse_end();
+}

@@ -1,0 +1,13 @@
+/* The start of a small block that stands ready in its page, but that malloc never gave out.
+ *
+ * default: undetected
+ * secure, audit: glebe: free(ADDRESS): double free: the block of 1792 bytes here is free already */
+#include "abuse.h"
+
+int main(void)
+{
+    uintptr_t block = (uintptr_t)malloc(1792), page = block & ~(uintptr_t)16383;
+    uintptr_t index = (block - page) / 1792; /* two blocks are made ready at a time */
+    free(wrong((void *)(page + (index ^ 1) * 1792)));
+    return abuse_end();
+}

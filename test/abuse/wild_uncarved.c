@@ -1,0 +1,12 @@
+/* An address in a page of small blocks, where no block was given out yet.
+ *
+ * default: undetected
+ * secure, audit: glebe: free(ADDRESS): address is in a page of blocks of 1280 bytes, where no block was given out */
+#include "abuse.h"
+
+int main(void)
+{
+    uintptr_t block = (uintptr_t)malloc(1280);
+    free(wrong((void *)((block & ~(uintptr_t)16383) + 11 * 1280)));
+    return abuse_end();
+}

@@ -1,0 +1,21 @@
+/* The link of a free block overwritten with an address of the program's choice (the poisoning of a free list): the
+ * default build would give that address out.
+ *
+ * default, audit: undetected
+ * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour overflowed */
+#include "abuse.h"
+
+int main(void)
+{
+    static uintptr_t target[8];
+    uintptr_t *blocks[300];
+    for (int i = 0; i < 300; i++)
+        blocks[i] = malloc(SMALL);
+    free(wrong(blocks[7]));
+    __asm__("" : "+r"(blocks[7]));
+    blocks[7][0] = (uintptr_t)target;
+    for (int i = 0; i < 300; i++)
+        if ((uintptr_t *)malloc(SMALL) == target)
+            abuse_say("the target was given out\n");
+    return abuse_end();
+}

@@ -1,0 +1,16 @@
+/* A medium block written to after it was freed: no link stands in it, so the heap stays sound; nothing is noticed.
+ *
+ * all: served */
+#include "abuse.h"
+
+int main(void)
+{
+    char *a = malloc(MEDIUM), *b = malloc(MEDIUM);
+    free(a);
+    __asm__("" : "+r"(a));
+    memset(a, 'A', MEDIUM);
+    free(b);
+    if (glebe_check(NULL, 2, abuse_broken, NULL) != 0)
+        return 2;
+    return abuse_end();
+}

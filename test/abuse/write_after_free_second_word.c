@@ -1,0 +1,19 @@
+/* The second word of a free block overwritten.
+ *
+ * default, audit: undetected
+ * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour overflowed */
+#include "abuse.h"
+
+int main(void)
+{
+    uintptr_t *blocks[300];
+    for (int i = 0; i < 300; i++)
+        blocks[i] = malloc(SMALL);
+    free(wrong(blocks[7]));
+    __asm__("" : "+r"(blocks[7]));
+    blocks[7][1] = 0x4141414141414141;
+    for (int i = 0; i < 300; i++)
+        if (!malloc(SMALL))
+            return 2;
+    return abuse_end();
+}

@@ -1,0 +1,82 @@
+"""What the end-to-end tests share: where the built libraries are, how a program is compiled, how it is run.
+
+    build/                 libglebe.so, libglebe-secure.so, libglebe-audit.so, libglebe.a, libglebe-override.a
+    build/test-abuse/ ...  the programs, compiled once and again when a source or a header changed
+
+GLEBE_LIBRARY_DIR names another place for the libraries. No test leaves anything outside build/ and its own temporary folder.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LIBRARIES = pathlib.Path(os.environ.get("GLEBE_LIBRARY_DIR") or ROOT / "build").resolve()
+BUILD = ROOT / "build"
+BUILDS = {"default": "libglebe.so", "secure": "libglebe-secure.so", "audit": "libglebe-audit.so"}
+
+
+class Toolbox:
+    """Compiles and runs programs. `result.text` is stderr, `result.out` stdout."""
+
+    root = ROOT
+    libraries = LIBRARIES
+    builds = BUILDS
+
+    def library(self, name="default"):
+        return LIBRARIES / BUILDS.get(name, name)
+
+    def need(self, *tools):
+        """Skip, and say what is missing, where a tool is not here."""
+        for tool in tools:
+            if not shutil.which(tool):
+                pytest.skip(f"{tool} is not here: tools/setup test")
+
+    def compile(self, sources, *flags, to, compiler="gcc", libs=()):
+        """The path of the program made of `sources`; compiled only if something that it depends on is newer."""
+        sources = [pathlib.Path(s) for s in ([sources] if isinstance(sources, (str, pathlib.Path)) else sources)]
+        suffix = ".so" if "-shared" in flags else ""
+        out = BUILD / f"test-{to}" / (sources[0].stem + suffix)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        command = [compiler, "-g", "-Wall", "-Wextra", f"-I{ROOT / 'include'}", *flags, *map(str, sources), *map(str, libs)]
+        stamp = out.with_name(out.name + ".command")
+        parts = [*sources, *(s for folder in {s.parent for s in sources} for s in folder.glob("*.h")), ROOT / "include/glebe.h",
+                 *(pathlib.Path(lib) for lib in libs if not str(lib).startswith("-"))]
+        fresh = (out.exists() and stamp.exists() and stamp.read_text() == " ".join(command)
+                 and out.stat().st_mtime > max(p.stat().st_mtime for p in parts))
+        if not fresh:
+            scratch = out.with_name(f"{out.name}.{os.getpid()}")
+            done = subprocess.run([*command, "-o", str(scratch)], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+            scratch.rename(out)
+            stamp.write_text(" ".join(command))
+        return out
+
+    def run(self, *command, preload="default", timeout=120, limits=None, env=None, **options):
+        """Run a program with a library preloaded (None: none), under `options` of GLEBE_... by their lower-case names.
+        `limits` is called in the child before the program starts."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("GLEBE_") and k != "LD_PRELOAD"}
+        environment.update({f"GLEBE_{k.upper()}": str(v) for k, v in options.items()})
+        if preload:
+            environment["LD_PRELOAD"] = str(self.library(preload))
+        environment.update(env or {})
+        done = subprocess.run([str(c) for c in command], env=environment, capture_output=True, timeout=timeout, text=True,
+                              errors="replace", stdin=subprocess.DEVNULL, preexec_fn=limits, check=False)
+        done.text, done.out = done.stderr, done.stdout
+        return done
+
+    def check(self, *command, **options):
+        """Run, and require success."""
+        done = self.run(*command, **options)
+        assert done.returncode == 0, f"{command}: {done.returncode}\n{done.out}\n{done.text}"
+        return done
+
+
+@pytest.fixture(scope="session")
+def box():
+    missing = [name for name in [*BUILDS.values(), "libglebe.a", "libglebe-override.a"] if not (LIBRARIES / name).exists()]
+    assert not missing, f"{LIBRARIES} lacks {missing}: run `make lib`"
+    return Toolbox()

@@ -1,0 +1,81 @@
+/* Every interleaving of a few threads that run the real source. See engine.c for how.
+ *
+ *     cases_*.c      what to run: a setup, two to four thread bodies, what must hold at the end
+ *     engine.c       which thread runs next, and which orders have been seen
+ *     races.c        which plain accesses are ordered by the atomics between them
+ *     hooks.c        what the compiler calls for each access: __tsan_read8, __tsan_atomic64_exchange, ...
+ *     host.c         port, locks, snapshot of the heap; names of addresses
+ *     subject        a script: the source to run, as it stands or with bugs planted
+ */
+#ifndef IL_ENGINE_H
+#define IL_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { IL_THREADS = 4, IL_STEPS = 2000 };
+
+/* What a step does to its object. Two steps on one object are dependent unless both are reads. */
+enum il_op { IL_READ, IL_WRITE, IL_UPDATE, IL_TAKE, IL_TRY, IL_DROP, IL_WAIT, IL_RESUME, IL_WAKE };
+
+/* Memory order of a step, as far as it matters: does it take in what others released, does it release. */
+enum il_order { IL_RELAXED = 0, IL_ACQUIRE = 1, IL_RELEASE = 2, IL_BOTH = 3 };
+
+typedef struct il_case {
+    const char *name, *title;
+    void (*setup)(void); /* once, without scheduling; the state it leaves is where each execution starts */
+    void (*threads[IL_THREADS])(void);
+    void (*step)(void); /* may be NULL; after every step */
+    void (*final)(void); /* after all threads have ended */
+    int failures; /* weak compare-and-swaps that fail for no reason, at most, in one execution */
+    bool is_long; /* for `make test-long` only */
+} il_case;
+
+typedef struct il_result {
+    uint64_t executions, pruned, steps; /* pruned: left as soon as they were known to repeat another */
+    uint32_t longest;
+    bool complete; /* every order was seen; else the limit stopped it, or a failure did */
+    char failure[512]; /* empty: none */
+} il_result;
+
+/* Runs a case in all orders, or until one fails. `trace`: print the failing schedule. */
+il_result il_explore(const il_case *c, int failures, uint64_t limit, bool trace);
+
+/* ---- for hooks.c and host.c ---- */
+extern bool il_active; /* a thread of a case runs; else accesses are nobody's business */
+uint32_t il_thread(void);
+/* The calling thread is about to do this: returns when it is its turn. */
+void il_before(const volatile void *object, enum il_op op);
+/* It has done it; `op` is what it turned out to be (a failed compare-and-swap is a read). */
+void il_after(const volatile void *object, enum il_op op, enum il_order order, const void *pc);
+/* One of `n` outcomes of the step that runs, each of which will be tried. 0 if it may not choose any more. */
+int il_choose(int n);
+/* Blocks the thread until il_unblock, for gb_port_wait. Between il_before and il_after of an IL_WAIT. */
+void il_block(const volatile void *object);
+void il_unblock(const volatile void *object);
+/* Is some thread's IL_TAKE of this object to wait? Asked by the scheduler. */
+bool host_lock_held(const volatile void *object);
+
+_Noreturn void il_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define IL_CHECK(condition, ...) \
+    do \
+        if (!(condition)) \
+            il_fail(__VA_ARGS__); \
+    while (0)
+
+/* ---- races.c ---- */
+void races_reset(void);
+void races_access(uint32_t thread, uintptr_t address, size_t bytes, bool write, bool atomic, const void *pc);
+void races_sync(uint32_t thread, uintptr_t object, enum il_op op, enum il_order order);
+
+/* ---- host.c ---- */
+void host_start(void); /* before the first setup of a case */
+void host_save(void);
+void host_restore(void);
+void host_leave(uint32_t thread); /* thread-local variables go out and in */
+void host_enter(uint32_t thread);
+void host_name(char *out, size_t bytes, const volatile void *address);
+bool host_is_private(uintptr_t address); /* no races here: thread-local */
+
+#endif

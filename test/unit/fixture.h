@@ -1,0 +1,155 @@
+/* What the tests on the fake port share: the whole library in this translation unit, so that its statics are within reach, and
+ * a process that is born anew for each test.
+ *
+ *     fixture_start(seed)       no region, no heap, no statistics; an empty fake host; errors are counted, not fatal
+ *     fixture_thread(k)         from here on we are thread k (0..15): each has a heap of its own from its first malloc on
+ *     fixture_thread_end(k)     thread k ends, and its heap is an orphan
+ *     fixture_check()           glebe_check at level 2 finds nothing; else what it found is printed, and the test fails
+ *     fixture_balance()         what the host counts as committed is what the statistics say
+ *     fixture_release()         collects in every thread; then nothing is used, and the sums are right
+ *
+ * Asserts are cmocka's in unit tests. A fuzz target or a model, which has another way to fail, defines FIXTURE_FAIL first. */
+#ifndef GLEBE_TEST_FIXTURE_H
+#define GLEBE_TEST_FIXTURE_H
+
+#define GB_PORT_FAKE 1
+#include "../../src/glebe.c"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifndef FIXTURE_FAIL
+#include <cmocka.h>
+#define FIXTURE_FAIL() fail()
+#endif
+
+enum { FIXTURE_THREADS = 16 };
+static glebe_heap *fixture_selves[FIXTURE_THREADS];
+static int fixture_now;
+
+__attribute__((unused)) static void fixture_start(uint64_t seed)
+{
+    gb_fake_reset(seed);
+    memset(&gb_the, 0, sizeof gb_the);
+    memset(&gb_heap_none, 0, sizeof gb_heap_none);
+    memset(&glebe_live.stats, 0, sizeof glebe_live.stats);
+    gb_self = &gb_heap_none;
+    for (int i = 0; i < FIXTURE_THREADS; i++)
+        fixture_selves[i] = &gb_heap_none;
+    fixture_now = 0;
+    gb_the.options.on_error = 1;
+}
+
+__attribute__((unused)) static int fixture_setup(void **state)
+{
+    (void)state;
+    fixture_start(1);
+    return 0;
+}
+
+__attribute__((unused)) static void fixture_thread(int k)
+{
+    fixture_selves[fixture_now] = gb_self;
+    fixture_now = k;
+    gb_self = fixture_selves[k];
+}
+
+__attribute__((unused)) static void fixture_thread_end(int k)
+{
+    int before = fixture_now;
+    fixture_thread(k);
+    gb_thread_exit();
+    fixture_thread(before);
+}
+
+static void fixture_print(void *context, int invariant, const void *address, const char *what)
+{
+    (void)context;
+    fprintf(stderr, "invariant %d at %p: %s\n", invariant, address, what);
+}
+
+__attribute__((unused)) static void fixture_check(void)
+{
+    if (glebe_check(NULL, 2, fixture_print, NULL) != 0)
+        FIXTURE_FAIL();
+}
+
+__attribute__((unused)) static void fixture_balance(void)
+{
+    glebe_stats s;
+    glebe_stats_read(&s);
+    if (fake.committed_bytes != s.committed_bytes + s.table_bytes) {
+        fprintf(stderr, "the host committed %zu bytes, the statistics say %llu and %llu\n", fake.committed_bytes,
+            (unsigned long long)s.committed_bytes, (unsigned long long)s.table_bytes);
+        FIXTURE_FAIL();
+    }
+}
+
+/* Frees travel from thread to thread: a second round brings home what the first one sent. */
+__attribute__((unused)) static void fixture_collect(void)
+{
+    int before = fixture_now;
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < FIXTURE_THREADS; i++) {
+            fixture_thread(i);
+            if (i == 0 || gb_self != &gb_heap_none)
+                glebe_collect(NULL);
+        }
+    fixture_thread(before);
+}
+
+__attribute__((unused)) static void fixture_release(void)
+{
+    glebe_stats s;
+    fixture_collect();
+    fixture_check();
+    fixture_balance();
+    glebe_stats_read(&s);
+    if (s.used_bytes != 0) {
+        fprintf(stderr, "%llu bytes are used by nobody\n", (unsigned long long)s.used_bytes);
+        FIXTURE_FAIL();
+    }
+}
+
+/* What was printed since the last call must be exactly this. */
+__attribute__((unused)) static void fixture_printed(const char *text)
+{
+    if (strcmp(fake.printed, text) != 0) {
+        fprintf(stderr, "printed: %sexpected: %s", fake.printed, text);
+        FIXTURE_FAIL();
+    }
+    fake.printed_bytes = 0;
+    fake.printed[0] = 0;
+}
+
+/* A pattern that depends on the block, so that no block can pass for another. */
+__attribute__((unused)) static void fixture_fill(void *block, size_t bytes, uint64_t tag)
+{
+    unsigned char *p = block;
+    for (size_t i = 0; i < bytes; i++)
+        p[i] = (unsigned char)(tag * 31 + i * 7 + (i >> 8) + 1);
+}
+
+__attribute__((unused)) static bool fixture_filled(const void *block, size_t bytes, uint64_t tag)
+{
+    const unsigned char *p = block;
+    for (size_t i = 0; i < bytes; i++)
+        if (p[i] != (unsigned char)(tag * 31 + i * 7 + (i >> 8) + 1))
+            return false;
+    return true;
+}
+
+__attribute__((unused)) static bool fixture_zero(const void *block, size_t bytes)
+{
+    const unsigned char *p = block;
+    for (size_t i = 0; i < bytes; i++)
+        if (p[i])
+            return false;
+    return true;
+}
+
+#define FIXTURE_TEST(f) cmocka_unit_test_setup(f, fixture_setup)
+
+#endif

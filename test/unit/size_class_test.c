@@ -1,0 +1,85 @@
+/* Size classes, by brute force: what the generator promises is counted out for every size, every alignment and every offset of
+ * every page that can exist. */
+#include "fixture.h"
+
+static void test_smallest_fitting_class(void **state)
+{
+    (void)state;
+    uint32_t best = 0;
+    for (size_t bytes = 0; bytes <= GB_MEDIUM_MAX; bytes++) {
+        while (gb_classes[best].bytes < bytes)
+            best++;
+        assert_int_equal(gb_class_of(bytes), best);
+        if (bytes <= GB_SMALL_MAX)
+            assert_int_equal(gb_class_of_small(bytes), best);
+        if (bytes > GB_SMALL_MAX)
+            assert_int_equal(gb_class_of_medium(bytes), best);
+    }
+    assert_int_equal(best, GB_CLASSES - 1);
+}
+
+static void test_table_is_in_order(void **state)
+{
+    (void)state;
+    for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
+        size_t bytes = gb_classes[cls].bytes;
+        assert_true(cls == 0 || gb_classes[cls - 1].bytes < bytes);
+        assert_int_equal(bytes % 16, 0);
+        assert_int_equal(gb_ctz64(bytes), gb_classes[cls].shift);
+        assert_int_equal(gb_class_is_small(cls), bytes <= GB_SMALL_MAX);
+        size_t page = (size_t)gb_classes[cls].slices << GB_SLICE_LOG2;
+        size_t cap = page / bytes;
+        assert_in_range(cap, gb_class_is_small(cls) ? 8 : 7, gb_class_is_small(cls) ? 1024 : 32);
+        assert_in_range(page - cap * bytes, 0, page / 8); /* what a page cannot use */
+    }
+}
+
+/* Of pages of every slice count in use: a larger page has the offsets of a smaller one. */
+static void test_index_of_every_offset(void **state)
+{
+    (void)state;
+    for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
+        size_t bytes = gb_classes[cls].bytes;
+        uint32_t most = gb_classes[cls].slices > GB_BIG_PAGE_SLICES ? gb_classes[cls].slices : GB_BIG_PAGE_SLICES;
+        size_t page = (size_t)most << GB_SLICE_LOG2, index = 0, end = bytes;
+        for (size_t offset = 0; offset < page; offset++) {
+            if (offset == end) {
+                index++;
+                end += bytes;
+            }
+            if (gb_class_index(cls, offset) != index)
+                fail_msg("class %u of %zu bytes: offset %zu gives block %u, not %zu", cls, bytes, offset,
+                    gb_class_index(cls, offset), index);
+        }
+    }
+}
+
+static void test_aligned_classes(void **state)
+{
+    (void)state;
+    for (size_t alignment = 16; alignment <= GB_SLICE_BYTES; alignment *= 2)
+        for (size_t bytes = 0; bytes <= GB_MEDIUM_MAX + 16; bytes++) {
+            uint32_t best = 0; /* the smallest class that is a multiple of the alignment and large enough */
+            uint32_t got = gb_class_of_aligned(bytes, alignment);
+            if (got < GB_CLASSES) {
+                assert_true(gb_classes[got].bytes >= bytes);
+                assert_int_equal(gb_classes[got].bytes % alignment, 0);
+            }
+            if (bytes % 61 != 0 && got < GB_CLASSES) /* the smallest one: for some sizes of each */
+                continue;
+            while (best < GB_CLASSES && (gb_classes[best].bytes < bytes || gb_classes[best].bytes % alignment != 0))
+                best++;
+            assert_int_equal(got, best);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_smallest_fitting_class),
+        FIXTURE_TEST(test_table_is_in_order),
+        FIXTURE_TEST(test_index_of_every_offset),
+        FIXTURE_TEST(test_aligned_classes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

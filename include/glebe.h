@@ -79,7 +79,8 @@ typedef struct glebe_heap glebe_heap;
 GLEBE_API glebe_heap *glebe_heap_create(size_t limit_bytes);
 /* Frees every block of the heap and the heap. All frees of its blocks by other threads must have returned. NULL does nothing. */
 GLEBE_API void glebe_heap_destroy(glebe_heap *heap);
-/* Changes the limit; EBUSY where the heap holds more already (it stays as it was). */
+/* Changes the limit; EBUSY where the heap holds more already (it stays as it was), ENOMEM where a thread's own heap is not there
+ * yet and cannot be made. */
 GLEBE_API int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes);
 /* Bytes of address space that the heap holds in pages, large and huge blocks: what its limit counts. */
 GLEBE_API size_t glebe_heap_bytes(const glebe_heap *heap);

@@ -14,9 +14,8 @@
 GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
 {
     gb_block *next = gb_link_get(block);
-    if (GB_SECURE) {
-        gb_secure_out(block, next);
-    }
+    if (GB_SECURE)
+        next = gb_secure_out(block, next);
     heap->front[cls] = next;
     if (GB_AUDIT)
         gb_audit_born(block);

@@ -39,9 +39,14 @@ static uint32_t bits_find(const uint64_t *bits, uint32_t from, bool value)
     return GB_CHUNK_SLICES;
 }
 
-static bool bits_any(const uint64_t *bits, uint32_t from, uint32_t count)
+static uint32_t bits_count(const uint64_t *bits, uint32_t from, uint32_t count)
 {
-    return bits_find(bits, from, true) < from + count;
+    uint64_t range[GB_CHUNK_WORDS] = {0};
+    uint32_t n = 0;
+    bits_set(range, from, count, true);
+    for (uint32_t word = 0; word < GB_CHUNK_WORDS; word++)
+        n += gb_popcount64(bits[word] & range[word]);
+    return n;
 }
 
 /* ---- bins ---- */
@@ -132,9 +137,14 @@ bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic)
     gb_store_relaxed(&heap->bytes, held + bytes);
     *statistic += bytes;
     s->used_bytes += bytes;
+    return true;
+}
+
+void gb_account_kept(void)
+{
+    glebe_stats *s = &glebe_live.stats;
     if (s->used_bytes > s->peak_used_bytes)
         s->peak_used_bytes = s->used_bytes;
-    return true;
 }
 
 void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic)
@@ -200,9 +210,9 @@ bool gb_region_start(void)
     if (sizeof(size_t) == 8 && address_bytes == SIZE_MAX)
         for (unsigned log2 = 42; !placed && log2 >= 31; log2 -= log2 > 36 ? 3 : 1) /* 4 TiB of chunks, 512 GiB, ... 2 GiB */
             placed = region_place((size_t)1 << log2, (size_t)1 << log2, true);
-    if (!placed && sizeof(size_t) == 8) {
-        unsigned log2 = address_bytes == SIZE_MAX ? 35 : gb_log2_ceil(address_bytes);
-        log2 = log2 < 28 ? 28 : log2 > 35 ? 35 : log2;
+    if (!placed && sizeof(size_t) == 8) { /* a place costs nothing, so slots may have their room even under small limits */
+        unsigned log2 = address_bytes == SIZE_MAX ? GB_PLACE_LOG2 : gb_log2_ceil(address_bytes) + 2;
+        log2 = GB_AUDIT || log2 < GB_PLACE_LOG2 ? GB_PLACE_LOG2 : log2 > 42 ? 42 : log2;
         placed = region_place((size_t)1 << log2, (size_t)1 << log2, false);
     }
     if (!placed && sizeof(size_t) == 4)
@@ -281,12 +291,32 @@ static gb_chunk *run_find(uint32_t slices, uint32_t alignment, uint32_t *start)
 
 static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zero)
 {
-    *zero = !bits_any(chunk->dirty, start, slices);
+    uint32_t dirty = bits_count(chunk->dirty, start, slices);
+    *zero = dirty == 0;
+    gb_the.dirty_slices -= dirty;
     bits_set(chunk->free, start, slices, false);
     bits_set(chunk->dirty, start, slices, true);
     bits_set(chunk->idle, start, slices, false);
     chunk->free_slices = (uint8_t)(chunk->free_slices - slices);
     chunk_rebin(chunk);
+}
+
+static size_t idle_bytes(void)
+{
+    return (gb_the.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
+}
+
+/* Untouched memory was taken. Where that takes the process to a new peak while a good part of what it freed still lies about,
+ * the oldest of that goes back first: what is kept for reuse does not add to the peak. */
+void gb_peak_passed(void)
+{
+    size_t used = (size_t)glebe_live.stats.used_bytes, idle = idle_bytes(), kept = used / 32 + ((size_t)128 << 10);
+    if (used + idle <= gb_the.peak_bytes)
+        return;
+    if (idle > kept)
+        gb_purge_oldest(idle - kept);
+    if (used + idle_bytes() > gb_the.peak_bytes)
+        gb_the.peak_bytes = used + idle_bytes();
 }
 
 /* The entries are written under the lock, so that the purger never sees half a page. */
@@ -301,6 +331,8 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
         if (chunk) {
             page = gb_page_at((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + start);
             run_mark(chunk, start, slices, zero);
+            if (*zero)
+                gb_peak_passed();
             memset(page, 0, sizeof *page);
             run_enter(page, 0, slices, kind, kind == GB_SMALL ? (uintptr_t)heap : 0);
             page->heap = heap->number;
@@ -310,6 +342,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
                 gb_list_push_last(&heap->large, page);
             }
             glebe_live.stats.pages_taken++;
+            gb_account_kept();
         } else
             gb_unaccount(heap, bytes, gb_statistic(kind));
     }
@@ -321,6 +354,8 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
 static void run_free(gb_page *page, uint32_t from, uint32_t slices)
 {
     uint32_t first = gb_page_number(page) + from;
+    if (GB_AUDIT)
+        gb_audit_wipe(gb_slice_start(first), (size_t)(slices - from) << GB_SLICE_LOG2);
     for (uint32_t i = from; i < slices; i++) {
         gb_store_relaxed(&page[i].owner, 0);
         page[i].back_bytes = 0;
@@ -328,6 +363,7 @@ static void run_free(gb_page *page, uint32_t from, uint32_t slices)
     }
     gb_chunk *chunk = gb_chunk_of(first);
     bits_set(chunk->free, first % GB_CHUNK_SLICES, slices - from, true);
+    gb_the.dirty_slices += slices - from;
     chunk->free_slices = (uint8_t)(chunk->free_slices + slices - from);
     chunk_rebin(chunk);
     gb_purge_queue(chunk);
@@ -364,6 +400,7 @@ bool gb_run_resize(gb_page *page, uint32_t slices)
         if (ok) {
             run_mark(chunk, first + before, more, &zero);
             run_enter(page, before, slices, (enum gb_kind)page->kind, page->owner);
+            gb_account_kept();
         }
     }
     if (ok)

@@ -38,20 +38,22 @@ static void check_zero(gb_check *check, uint32_t slice)
         }
 }
 
-static void check_chunk(gb_check *check, uint32_t number)
+/* Returns its free dirty slices. */
+static uint32_t check_chunk(gb_check *check, uint32_t number)
 {
     gb_chunk *chunk = gb_chunk_at(number);
-    uint32_t free = 0, run = 0, longest = 0, first = number * GB_CHUNK_SLICES;
+    uint32_t free = 0, dirty = 0, run = 0, longest = 0, first = number * GB_CHUNK_SLICES;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
         gb_page *page = gb_page_at(first + i);
         bool is_free = bit_at(chunk->free, i);
-        CHECK(page->back_bytes == 0, 1, page, "a slice inside a run follows no head");
+        CHECK(page->back_bytes == 0 || page->kind == GB_RESERVED, 1, page, "a slice inside a run follows no head");
         if (page->kind == GB_FREE || page->kind == GB_RESERVED) {
             CHECK(is_free == (page->kind == GB_FREE), 1, gb_slice_start(first + i), "chunk and entry differ on whether a slice is free");
             CHECK(gb_load_relaxed(&page->owner) == 0, 1, page, "a free slice has an owner");
             run = is_free ? run + 1 : 0;
             longest = run > longest ? run : longest;
             free += is_free;
+            dirty += is_free && bit_at(chunk->dirty, i);
             if (is_free && check->level >= 2 && !bit_at(chunk->dirty, i))
                 check_zero(check, first + i);
             i++;
@@ -60,7 +62,7 @@ static void check_chunk(gb_check *check, uint32_t number)
         run = 0;
         CHECK(page->slices > 0 && i + page->slices <= GB_CHUNK_SLICES, 1, page, "a run is longer than its chunk");
         if (page->slices == 0 || i + page->slices > GB_CHUNK_SLICES)
-            return;
+            return dirty;
         glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
         CHECK(gb_load_relaxed(&page->heap) > 0 && gb_load_relaxed(&page->heap) <= gb_the.heaps_made && heap->kind != GB_HEAP_UNUSED, 9, page, "a run belongs to a heap that is not");
         for (uint32_t k = 0; k < page->slices; k++) {
@@ -73,6 +75,7 @@ static void check_chunk(gb_check *check, uint32_t number)
     }
     CHECK(free == chunk->free_slices, 1, chunk, "the count of free slices is wrong");
     CHECK(longest == chunk->longest, 1, chunk, "the longest free run is wrong");
+    return dirty;
 }
 
 /* ---- pages ---- */
@@ -235,9 +238,10 @@ int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *c
         check_heap(check, heap);
     else {
         const glebe_stats *s = &glebe_live.stats;
-        size_t held = 0;
+        size_t held = 0, dirty = 0;
         for (uint32_t number = 0; number < gb_the.chunks; number++)
-            check_chunk(check, number);
+            dirty += check_chunk(check, number);
+        CHECK(dirty == gb_the.dirty_slices, 7, &gb_the, "the count of dirty free slices is wrong");
         for (uint32_t number = 1; number <= gb_the.heaps_made; number++)
             if (gb_heap_at(number)->kind != GB_HEAP_UNUSED) {
                 held += gb_load_relaxed(&gb_heap_at(number)->bytes);

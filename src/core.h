@@ -38,7 +38,11 @@ bool gb_meta_commit(const void *start, size_t *committed, size_t need);
 /* Locked: counts `bytes` against the heap's and the process's limit; false, and nothing counted, where it would pass one. */
 bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic);
 void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic);
+/* Locked: what was counted was served; the peak is of that alone. */
+void gb_account_kept(void);
 uint64_t *gb_statistic(enum gb_kind kind);
+/* Locked: memory that was not resident is about to be touched. */
+void gb_peak_passed(void);
 
 /* ---- purge: what gives memory back ---- */
 /* Locked: memory of this chunk was freed. */
@@ -47,6 +51,9 @@ void gb_purge_queue(gb_chunk *chunk);
 void gb_purge_note(const gb_page *page);
 /* Purges what is due at `now`; `all`: everything, due or not. Returns the bytes given back. */
 size_t gb_purge_due(uint32_t now, bool all);
+/* Locked: purges free runs and free slots, those that have waited longest first, until `bytes` are given back or nothing is
+ * left. Returns what was. */
+size_t gb_purge_oldest(size_t bytes);
 /* Milliseconds until something is due; UINT32_MAX if nothing waits. */
 uint32_t gb_purge_wait(uint32_t now);
 /* Claims one hole of a small page for use: its unit, or -1. */
@@ -150,11 +157,17 @@ void gb_say_at_exit(void);
 /* ---- secure and audit builds: what they check of a small block ---- */
 /* false, and reported, where this block of a small page cannot be freed; else it is marked as free. */
 bool gb_free_allowed(const char *call, const gb_page *page, void *block);
-/* A block leaves the front: its link must lead into its own page. Clears the link and the stamp. */
-void gb_secure_out(gb_block *block, const gb_block *next);
+/* Marks a block as free. */
+void gb_secure_stamp(gb_block *block);
+/* A block leaves the front: it must carry its stamp, and its link must lead into its own page. Clears both; returns the link,
+ * or NULL where it leads astray. */
+gb_block *gb_secure_out(gb_block *block, gb_block *next);
 /* Is this block in use, as far as the build can tell? */
 bool gb_block_in_use(const gb_page *page, const void *block);
 void gb_audit_born(const void *block);
+bool gb_audit_alive(const void *block);
+/* Memory was freed with whatever blocks were in it. */
+void gb_audit_wipe(uintptr_t start, size_t bytes);
 bool gb_audit_died(const void *block);
 
 #pragma GCC visibility pop

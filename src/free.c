@@ -35,7 +35,7 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
     /* The medium block that the owner freed last stays at hand, if none is: most of that size are buffers that come and go. */
     uint32_t index, cls = page->cls;
     void **warm = &self->warm[cls - GB_SMALL_CLASSES];
-    if (GB_LIKELY(!*warm && gb_load_relaxed(&page->heap) == self->number
+    if (GB_LIKELY(!(GB_SECURE || GB_AUDIT) && !*warm && gb_load_relaxed(&page->heap) == self->number
             && gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index) && index < page->cap
             && (gb_load_relaxed(&page->bits) >> index & 1) == 0))
         *warm = block;

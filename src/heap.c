@@ -55,6 +55,8 @@ void glebe_heap_destroy(glebe_heap *heap)
 int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes)
 {
     heap = heap_or_self(heap);
+    if (heap->number == 0 && !(heap = gb_thread_start()))
+        return ENOMEM;
     if (limit_bytes && gb_load_relaxed(&heap->bytes) > limit_bytes)
         return EBUSY;
     gb_lock_take(&gb_the.lock);
@@ -96,7 +98,11 @@ void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes)
         gb_free("glebe_heap_realloc", heap, block);
         return NULL;
     }
-    return gb_realloc("glebe_heap_realloc", heap, block, bytes);
+    void *resized = gb_realloc("glebe_heap_realloc", heap, block, bytes);
+    /* Where memory ended a block may be left larger than it need be; one that glebe_heap_free_sized would mistake may not. */
+    const gb_page *entry = gb_page_entry(block);
+    bool mistaken = resized == block && bytes <= GB_SMALL_MAX && (!entry || entry->kind != GB_SMALL);
+    return GB_UNLIKELY(mistaken) ? NULL : resized;
 }
 
 void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes)

@@ -206,6 +206,20 @@ uint32_t gb_huge_wait(uint32_t now)
 
 /* ---- blocks ---- */
 
+/* Beyond all slots, which keeps what follows free of overflow. */
+static bool huge_enormous(size_t bytes)
+{
+    return bytes > GB_MAX_BYTES || (sizeof bytes == 8 && bytes > (size_t)1 << (GB_SLOT_LOG2S < sizeof bytes * 8 ? GB_SLOT_LOG2S - 2 : 0));
+}
+
+/* The block will be written to up to its end. What lies behind may be dirty already, where a purge was refused. */
+static void slot_size(gb_slot *slot, size_t bytes)
+{
+    slot->bytes = bytes;
+    if (slot->dirty < bytes)
+        slot->dirty = bytes;
+}
+
 static void *huge_try(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty)
 {
     gb_slot *slot = NULL;
@@ -221,13 +235,13 @@ static void *huge_try(glebe_heap *heap, size_t bytes, size_t alignment, size_t *
     }
     if (slot) {
         slot_purge(slot, bytes);
-        slot->bytes = bytes;
         *dirty = slot->dirty;
-        slot->dirty = bytes;
+        slot_size(slot, bytes);
         slot->state = GB_SLOT_USED;
         slot->heap = heap->number;
         slot_push(&heap->huge, slot);
         gb_the.slots_used++;
+        gb_account_kept();
     }
     gb_lock_drop(&gb_the.lock);
     return slot ? (void *)gb_huge_start(slot) : NULL;
@@ -237,7 +251,7 @@ void *gb_huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, size_t *di
 {
     size_t ignored;
     dirty = dirty ? dirty : &ignored;
-    if (bytes > GB_MAX_BYTES || alignment > (size_t)1 << (GB_SLOT_LOG2S < sizeof(size_t) * 8 ? GB_SLOT_LOG2S - 1 : 30))
+    if (huge_enormous(bytes) || alignment > (size_t)1 << (GB_SLOT_LOG2S < sizeof(size_t) * 8 ? GB_SLOT_LOG2S - 1 : 30))
         return gb_out_of_memory();
     bytes = gb_round_up(bytes, gb_the.page_bytes);
     gb_tick(heap);
@@ -274,9 +288,10 @@ static bool huge_move(glebe_heap *heap, gb_slot *from, gb_slot *to, size_t bytes
     if (!gb_port_move(gb_huge_start(from), gb_huge_start(to), moved))
         return false;
     slot_remove(&heap->huge, from);
-    from->dirty = 0;
+    if (from->dirty <= moved) /* else a purge was refused before, and what lies behind the block stays dirty */
+        from->dirty = 0;
     slot_purge(from, 0);
-    to->bytes = to->dirty = bytes;
+    slot_size(to, bytes);
     to->state = GB_SLOT_USED;
     to->heap = from->heap;
     slot_push(&heap->huge, to);
@@ -286,7 +301,7 @@ static bool huge_move(glebe_heap *heap, gb_slot *from, gb_slot *to, size_t bytes
 void *gb_huge_resize(gb_slot *slot, size_t bytes)
 {
     void *block = NULL;
-    if (bytes <= GB_LARGE_MAX || bytes > GB_MAX_BYTES)
+    if (bytes <= GB_LARGE_MAX || huge_enormous(bytes))
         return NULL;
     bytes = gb_round_up(bytes, gb_the.page_bytes);
     gb_lock_take(&gb_the.lock);
@@ -301,7 +316,7 @@ void *gb_huge_resize(gb_slot *slot, size_t bytes)
     } else if (gb_account(heap, bytes - before, statistic)) {
         if (bytes >> slot->log2 == 0 || bytes == (size_t)1 << slot->log2) {
             if (slot_commit(slot, bytes)) {
-                slot->bytes = slot->dirty = bytes;
+                slot_size(slot, bytes);
                 block = (void *)gb_huge_start(slot);
             }
         } else if (gb_the.reserved) {
@@ -312,7 +327,9 @@ void *gb_huge_resize(gb_slot *slot, size_t bytes)
             } else if (to)
                 slot_give(to);
         }
-        if (!block)
+        if (block)
+            gb_account_kept();
+        else
             gb_unaccount(heap, bytes - before, statistic);
     }
     gb_lock_drop(&gb_the.lock);

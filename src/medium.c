@@ -134,10 +134,13 @@ void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
         page->state = GB_AVAIL;
         gb_list_push_last(&heap->avail[page->cls], page);
     }
-    if (page->left == 0 && page->state == GB_AVAIL && heap->avail[page->cls].first != heap->avail[page->cls].last) {
-        gb_list_remove(&heap->avail[page->cls], page); /* one empty page of a class may stay */
-        gb_run_give(page);
-    }
+    if (page->left > 0 || (gb_classes[page->cls].bytes <= GB_SLICE_BYTES && page->state == GB_CURRENT))
+        return;
+    if (page->state == GB_CURRENT)
+        heap->current[page->cls] = 0;
+    else
+        gb_list_remove(&heap->avail[page->cls], page);
+    gb_run_give(page); /* empty: its memory may serve another class */
 }
 
 void gb_medium_trim(glebe_heap *heap)
@@ -148,14 +151,6 @@ void gb_medium_trim(glebe_heap *heap)
         if (number && gb_page_at(number)->left == 0) {
             heap->current[cls] = 0;
             gb_run_give(gb_page_at(number));
-        }
-        for (number = heap->avail[cls].first; number;) {
-            gb_page *page = gb_page_at(number);
-            number = page->next;
-            if (page->left == 0) {
-                gb_list_remove(&heap->avail[cls], page);
-                gb_run_give(page);
-            }
         }
     }
 }

@@ -115,8 +115,10 @@ static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_bl
         order[i] = order[j];
         order[j] = (uint16_t)(from + i);
     }
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         gb_link_set(block_at(page, order[i]), i + 1 < n ? block_at(page, order[i + 1]) : chain);
+        gb_secure_stamp(block_at(page, order[i]));
+    }
     return block_at(page, order[0]);
 }
 
@@ -131,6 +133,8 @@ static gb_block *hole_carve(gb_page *page)
         if ((block_unit_mask(page, i) & page->holes) == 0) {
             gb_block *block = block_at(page, i);
             gb_link_set(block, chain);
+            if (GB_SECURE)
+                gb_secure_stamp(block);
             chain = block;
             count++;
         }

@@ -73,8 +73,10 @@ static size_t purge_runs(gb_chunk *chunk, bool only_idle)
     size_t given = 0;
     if (chunk->free_slices == GB_CHUNK_SLICES && !only_idle && (chunk->dirty[0] | chunk->dirty[1])) {
         given = purge_range(start, GB_CHUNK_BYTES);
-        if (given)
+        if (given) {
+            gb_the.dirty_slices -= gb_popcount64(chunk->dirty[0]) + gb_popcount64(chunk->dirty[1]);
             memset(chunk->dirty, 0, sizeof chunk->dirty);
+        }
         return given;
     }
     for (uint32_t word = 0; word < GB_CHUNK_WORDS; word++)
@@ -84,8 +86,10 @@ static size_t purge_runs(gb_chunk *chunk, bool only_idle)
             unsigned slices = tail ? gb_ctz64(tail) : 64 - from;
             uint64_t run = (slices == 64 ? ~(uint64_t)0 : ((uint64_t)1 << slices) - 1) << from;
             size_t got = purge_range(start + ((uintptr_t)(word * 64 + from) << GB_SLICE_LOG2), (size_t)slices << GB_SLICE_LOG2);
-            if (got)
+            if (got) {
+                gb_the.dirty_slices -= gb_popcount64(chunk->dirty[word] & run);
                 chunk->dirty[word] &= ~run;
+            }
             given += got;
             want &= ~run;
         }
@@ -117,6 +121,7 @@ static size_t purge_blocks(gb_page *page, uint32_t run)
     memset((void *)start, 0, from - start);
     memset((void *)to, 0, end - to);
     gb_and(&page->dirty, ~run);
+    gb_and(&page->idle, ~run);
     return to - from;
 }
 
@@ -197,6 +202,14 @@ size_t gb_purge_due(uint32_t now, bool all)
     }
     gb_lock_drop(&gb_the.lock);
     return given;
+}
+
+size_t gb_purge_oldest(size_t bytes)
+{
+    size_t given = 0;
+    for (uint32_t number = gb_the.queue.first; number && given < bytes; number = gb_chunk_at(number - 1)->purge_next)
+        given += purge_chunk(gb_chunk_at(number - 1), false);
+    return given < bytes ? given + gb_huge_purge(0, true) : given;
 }
 
 uint32_t gb_purge_wait(uint32_t now)

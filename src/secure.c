@@ -1,7 +1,7 @@
 /* What the secure and the audit build know of small blocks that the default build does not.
  *
- *     secure   the second word of a free block holds its own address, keyed: a block freed twice carries the stamp already.
- *              A program could write that very word into a block in use by chance once in 2^64.
+ *     secure   the second word of a free block holds its own address, keyed: a block freed twice carries the stamp already, and
+ *              one that lost it was written to. A program could write that very word into a block in use by chance once in 2^64.
  *     audit    one bit for each 16 bytes of the chunks says whether a block starts there and is in use.
  *
  * Both check that an address is the start of a block that was given out. */
@@ -12,13 +12,20 @@ static uintptr_t secure_stamp(const void *block)
     return (uintptr_t)block ^ ~gb_the.key;
 }
 
-void gb_secure_out(gb_block *block, const gb_block *next)
+void gb_secure_stamp(gb_block *block)
+{
+    ((uintptr_t *)block)[1] = secure_stamp(block);
+}
+
+gb_block *gb_secure_out(gb_block *block, gb_block *next)
 {
     const gb_page *page = gb_page_head(gb_page_entry(block));
-    if (next && (uintptr_t)next - gb_page_start(page) >= (size_t)page->slices << GB_SLICE_LOG2)
-        gb_report("malloc", block, "free block of %u bytes was written to: its link leads out of its page",
+    bool astray = next && (uintptr_t)next - gb_page_start(page) >= (size_t)page->slices << GB_SLICE_LOG2;
+    if (astray || ((uintptr_t *)block)[1] != secure_stamp(block))
+        gb_report("malloc", block, "free block of %u bytes was written to after it was freed, or its neighbour overflowed",
             gb_classes[page->cls].bytes);
     ((uintptr_t *)block)[0] = ((uintptr_t *)block)[1] = 0;
+    return astray ? NULL : next;
 }
 
 bool gb_block_in_use(const gb_page *page, const void *block)
@@ -27,13 +34,14 @@ bool gb_block_in_use(const gb_page *page, const void *block)
     uint32_t index = gb_class_index(page->cls, offset);
     if (index >= page->cap || (size_t)index * gb_classes[page->cls].bytes != offset)
         return false;
-    if (page->kind == GB_MEDIUM)
-        return (gb_load_relaxed(&page->bits) >> index & 1) == 0;
+    if (page->kind == GB_MEDIUM) /* a warm block of this thread's is free, though its bit does not say so */
+        return (gb_load_relaxed(&page->bits) >> index & 1) == 0
+            && (gb_load_relaxed(&page->heap) != gb_self->number || gb_self->warm[page->cls - GB_SMALL_CLASSES] != block);
     if (index >= page->bump)
         return false;
-    if (GB_SECURE && ((const uintptr_t *)block)[1] == secure_stamp(block))
+    if (GB_AUDIT && !gb_audit_alive(block))
         return false;
-    return true;
+    return !GB_SECURE || ((const uintptr_t *)block)[1] != secure_stamp(block);
 }
 
 bool gb_free_allowed(const char *call, const gb_page *page, void *block)
@@ -43,29 +51,30 @@ bool gb_free_allowed(const char *call, const gb_page *page, void *block)
         return false;
     }
     if (GB_SECURE)
-        ((uintptr_t *)block)[1] = secure_stamp(block);
+        gb_secure_stamp(block);
     return true;
 }
 
 /* ---- the audit build's shadow ---- */
 
+static uint64_t *audit_shadow;
+
 static uint64_t *audit_word(const void *block, uint64_t *bit)
 {
-    static uint64_t *shadow;
-    if (!shadow) {
+    if (!audit_shadow) {
         size_t bytes = (size_t)gb_the.chunks_max << (GB_CHUNK_LOG2 - 7);
         gb_lock_take(&gb_the.lock);
-        if (!shadow) {
+        if (!audit_shadow) {
             uintptr_t at = gb_port_reserve(bytes);
             if (at == 0 || gb_port_commit(at, bytes, true) != GB_COMMITTED)
                 gb_port_abort();
-            shadow = (uint64_t *)at;
+            audit_shadow = (uint64_t *)at;
         }
         gb_lock_drop(&gb_the.lock);
     }
     size_t i = ((uintptr_t)block - gb_the.base) >> 4;
     *bit = (uint64_t)1 << i % 64;
-    return shadow + i / 64;
+    return audit_shadow + i / 64;
 }
 
 void gb_audit_born(const void *block)
@@ -73,6 +82,18 @@ void gb_audit_born(const void *block)
     uint64_t bit, *word = audit_word(block, &bit);
     if (__atomic_fetch_or(word, bit, __ATOMIC_RELAXED) & bit)
         gb_report("malloc", block, "this block is in use already: glebe's own tables are damaged");
+}
+
+void gb_audit_wipe(uintptr_t start, size_t bytes)
+{
+    if (audit_shadow)
+        memset((char *)audit_shadow + ((start - gb_the.base) >> 7), 0, bytes >> 7);
+}
+
+bool gb_audit_alive(const void *block)
+{
+    uint64_t bit, *word = audit_word(block, &bit);
+    return __atomic_load_n(word, __ATOMIC_RELAXED) & bit;
 }
 
 bool gb_audit_died(const void *block)

@@ -89,6 +89,8 @@ void gb_thread_exit(void)
         return;
     gb_remote_flush(heap);
     gb_inbox_drain(heap);
+    gb_fronts_flush(heap); /* sized frees put blocks of any page there, and pages may be taken from an orphan */
+    heap->limit_bytes = 0; /* it was this thread's */
     gb_self = &gb_heap_none;
     gb_lock_take(&gb_the.orphans_lock);
     heap->kind = GB_HEAP_ORPHAN;

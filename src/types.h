@@ -193,6 +193,8 @@ typedef struct gb_region {
     uint32_t heaps_made, heaps_max;
     uint32_t heaps_unused; /* list */
     size_t table_committed, chunk_table_committed, heaps_committed, slots_committed; /* bytes, from each start */
+    size_t dirty_slices; /* free, but not given back */
+    size_t peak_bytes; /* the most that was in use, or free and not given back */
     uint32_t bins[GB_BINS]; /* chunk numbers + 1 */
     uint32_t bins_filled; /* bits */
     gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */

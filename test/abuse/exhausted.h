@@ -30,7 +30,7 @@ static int exhaust(size_t size, void **blocks, size_t most)
 
 int main(void)
 {
-    static const size_t sizes[] = {64, 1000, MEDIUM, 40000, LARGE, 1000000, HUGE_, (size_t)25 << 20, 64, HUGE_, 64};
+    static const size_t sizes[] = {(size_t)25 << 20, HUGE_, 1000000, 64, 1000, MEDIUM, 40000, LARGE, 64};
     enum { MOST = 4 << 20 };
     static void *blocks[MOST];
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -6,15 +6,18 @@
 
 int main(void)
 {
-    char *a = malloc(24), *b = malloc(24), *c = malloc(24);
-    __asm__("" : "+r"(a));
-    size_t before = malloc_usable_size(b);
-    memset(a, 0, malloc_usable_size(a) + 1);
-    if (malloc_usable_size(b) != before)
-        return 2;
-    free(b);
-    free(a);
-    free(c);
+    enum { BLOCKS = 1000 };
+    char *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) /* many, so that no neighbour is free */
+        blocks[i] = malloc(24);
+    char *block = blocks[BLOCKS / 2];
+    size_t bytes = malloc_usable_size(block);
+    memset(block, 0, bytes + 1);
+    for (int i = 0; i < BLOCKS; i++)
+        if (malloc_usable_size(blocks[i]) != bytes)
+            return 2;
+    for (int i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
     if (glebe_check(NULL, 2, abuse_broken, NULL) != 0)
         return 2;
     return abuse_end();

@@ -16,10 +16,13 @@ int main(void)
             behind = blocks[i];
     if (!behind)
         return 2;
-    free(wrong(behind));
+    wrong(behind);
+    for (int i = 0; i < BLOCKS; i++) /* a page is used again when a good part of it is free */
+        if (blocks[i] != block)
+            free(blocks[i]);
     __asm__("" : "+r"(block));
     memset(block, 'A', SMALL + 8);
-    for (int i = 0; i < BLOCKS; i++)
+    for (int i = 0; i < 4 * BLOCKS; i++)
         if (!malloc(SMALL))
             return 2;
     return abuse_end();

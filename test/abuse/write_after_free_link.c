@@ -11,10 +11,11 @@ int main(void)
     uintptr_t *blocks[300];
     for (int i = 0; i < 300; i++)
         blocks[i] = malloc(SMALL);
-    free(wrong(blocks[7]));
+    for (int i = 0; i < 300; i++) /* a page is used again when a good part of it is free */
+        free(i == 7 ? wrong(blocks[7]) : blocks[i]);
     __asm__("" : "+r"(blocks[7]));
     blocks[7][0] = (uintptr_t)target;
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 1000; i++)
         if ((uintptr_t *)malloc(SMALL) == target)
             abuse_say("the target was given out\n");
     return abuse_end();

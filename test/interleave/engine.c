@@ -28,7 +28,6 @@
 #define _GNU_SOURCE
 #include "engine.h"
 
-#include <elf.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -73,7 +72,7 @@ static int failures_left, failures_most;
 static uint32_t current = MAIN;
 static jmp_buf contexts[IL_THREADS + 1], verdict;
 static char *stacks;
-static bool tracing;
+static bool begun; /* all threads stand before their first step */
 static char failure[512];
 
 enum { GOES_ON, PRUNED, FAILED };
@@ -114,7 +113,10 @@ static void thread_body(void)
 {
     the_case->threads[current]();
     ended |= (uint8_t)(1u << current);
-    hand_over();
+    if (begun)
+        hand_over();
+    else
+        switch_to(MAIN);
     abort();
 }
 
@@ -248,10 +250,7 @@ static void node_begin(node *n, const node *parent)
 /* What a thread announced is kept in the newest node; the next one inherits it. */
 static void hand_over(void)
 {
-    uint8_t all = 0;
-    for (uint32_t t = 0; t < IL_THREADS; t++)
-        all |= the_case->threads[t] ? (uint8_t)(1u << t) : 0;
-    if (ended == all) {
+    if ((ended | (blocked & the_case->daemons)) == (1u << IL_THREADS) - 1) {
         switch_to(MAIN);
         return;
     }
@@ -262,8 +261,6 @@ static void hand_over(void)
         node_begin(n, step ? n - 1 : NULL);
     switch_to(n->thread);
 }
-
-static bool begun; /* all threads stand before their first step */
 
 void il_before(const volatile void *address, enum il_op op)
 {
@@ -304,7 +301,7 @@ void il_after(const volatile void *address, enum il_op op, enum il_order order, 
         memcpy(o->wrote, clocks[me], sizeof o->wrote);
     join(o->seen, clocks[me]);
     races_sync(me, (uintptr_t)address, op, order);
-    if (step + 1 >= fixed && !tracing)
+    if (step + 1 >= fixed)
         reverse_all(step, clock);
     step++;
     memcpy(nodes[step].next, n->next, sizeof n->next);
@@ -336,15 +333,13 @@ static void execution_run(void)
     failures_left = failures_most;
     memset(clocks, 0, sizeof clocks);
     races_reset();
+    hooks_reset();
     host_restore();
     for (uint32_t t = 0; t < IL_THREADS; t++)
         if (the_case->threads[t])
             thread_begin(t);
         else
-            ended |= (uint8_t)(1u << t), nodes[0].next[t] = (pending){NULL, IL_READ};
-    for (uint32_t t = 0; t < IL_THREADS; t++)
-        if (!the_case->threads[t])
-            ended &= (uint8_t)~(1u << t);
+            ended |= (uint8_t)(1u << t);
     begun = true;
     hand_over();
     if (the_case->final)
@@ -399,30 +394,14 @@ static void prepare(void)
     sigaction(SIGFPE, &action, NULL);
 }
 
-/* Source lines of the steps, where addr2line is at hand. */
 static void print_trace(uint32_t steps)
 {
-    extern const char __executable_start[];
-    const Elf64_Ehdr *header = (const void *)__executable_start;
-    uintptr_t base = header->e_type == ET_DYN ? (uintptr_t)__executable_start : 0;
-    static char command[IL_STEPS * 20 + 100], path[256];
-    if (!realpath("/proc/self/exe", path))
-        return;
-    int length = snprintf(command, sizeof command, "addr2line -s -e '%s'", path);
-    for (uint32_t i = 0; i < steps; i++)
-        length += snprintf(command + length, sizeof command - (size_t)length, " %lx", (unsigned long)((uintptr_t)nodes[i].pc - base - 1));
-    FILE *lines = popen(command, "r");
     for (uint32_t i = 0; i < steps; i++) {
-        char name[64], line[128] = "?";
-        if (!lines || !fgets(line, sizeof line, lines))
-            line[0] = 0;
-        line[strcspn(line, " \n")] = 0;
+        char name[64];
         host_name(name, sizeof name, nodes[i].object);
-        printf("      %3u  %*s%c  %-8s %-24s %s%s\n", i, 4 * nodes[i].thread, "", 'A' + nodes[i].thread, op_names[nodes[i].op], name,
-            line, nodes[i].choice ? "  (fails for no reason)" : "");
+        printf("      %3u  %*s%c  %-8s %-26s %s%s\n", i, 4 * nodes[i].thread, "", 'A' + nodes[i].thread, op_names[nodes[i].op], name,
+            host_line(nodes[i].pc, 0), nodes[i].choice ? "  (fails for no reason)" : "");
     }
-    if (lines)
-        pclose(lines);
 }
 
 il_result il_explore(const il_case *c, int failures, uint64_t limit, bool trace)

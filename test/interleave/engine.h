@@ -30,6 +30,7 @@ typedef struct il_case {
     void (*final)(void); /* after all threads have ended */
     int failures; /* weak compare-and-swaps that fail for no reason, at most, in one execution */
     bool is_long; /* for `make test-long` only */
+    uint8_t daemons; /* set of threads that need not end: all is well if they sleep when the others have ended */
 } il_case;
 
 typedef struct il_result {
@@ -75,6 +76,9 @@ void host_save(void);
 void host_restore(void);
 void host_leave(uint32_t thread); /* thread-local variables go out and in */
 void host_enter(uint32_t thread);
+void hooks_reset(void); /* hooks.c: before each execution */
+/* Source line of a place in the code; `slot`: which of two buffers. */
+const char *host_line(const void *pc, int slot);
 void host_name(char *out, size_t bytes, const volatile void *address);
 bool host_is_private(uintptr_t address); /* no races here: thread-local */
 

@@ -23,7 +23,7 @@ typedef struct model_block {
     uint64_t tag;
     int heap; /* of heaps[], or -1: a thread's */
     uint32_t life; /* of the thread that made it */
-    bool aligned; /* C's sized frees do not take those, nor do ours */
+    bool unsized; /* aligned ones: C's sized frees do not take those, nor do ours */
 } model_block;
 
 static model_block blocks[BLOCKS];
@@ -179,11 +179,11 @@ static void block_free(int i)
     bool own = b.heap >= 0 || b.life == lives[fixture_now];
     glebe_heap *heap = b.heap >= 0 ? heaps[b.heap].heap : NULL;
     block_forget(i);
-    if (way == 0 && own && !b.aligned)
+    if (way == 0 && own && !b.unsized)
         glebe_heap_free_sized(heap, b.at, b.bytes);
     else if (way == 1 && own)
         glebe_heap_free(heap, b.at);
-    else if (way == 2 && !b.aligned)
+    else if (way == 2 && !b.unsized)
         glebe_free_sized(b.at, b.bytes);
     else
         glebe_free(b.at);
@@ -213,7 +213,7 @@ static void step_resize(void)
     void *p;
     if (b->heap >= 0) {
         glebe_heap *heap = heaps[b->heap].heap;
-        p = one_in(2) && bytes && !b->aligned ? glebe_heap_realloc_sized(heap, b->at, before, bytes) : glebe_heap_realloc(heap, b->at, bytes);
+        p = one_in(2) && bytes && !b->unsized ? glebe_heap_realloc_sized(heap, b->at, before, bytes) : glebe_heap_realloc(heap, b->at, bytes);
     } else
         p = glebe_realloc(b->at, bytes);
     if (bytes == 0) {
@@ -229,12 +229,13 @@ static void step_resize(void)
     model_block moved = *b;
     moved.at = p;
     pattern_read(&moved, before, bytes < before ? bytes : before);
+    bool stayed = p == (void *)b->at;
     block_forget(i);
-    bool stayed = p == (void *)moved.at && moved.life != lives[fixture_now];
     uint32_t life = moved.life;
-    bool aligned = moved.aligned;
+    /* realloc may leave a block larger than it need be where memory ended: no sized free is for that one */
+    bool unsized = moved.unsized || (bytes <= GB_SMALL_MAX && glebe_usable_size(p) > GB_SMALL_MAX);
     block_enter(p, bytes, 1, moved.heap, false);
-    blocks[block_count - 1].aligned = aligned; /* it may be the same block still */
+    blocks[block_count - 1].unsized = unsized; /* it may be the same block still */
     if (stayed)
         blocks[block_count - 1].life = life;
 }
@@ -328,7 +329,7 @@ static void model_host(void)
     if (seed % 8 == 5)
         fake.memory_bytes = (size_t)12 << 20;
     if (seed % 8 == 6) {
-        fake.address_bytes = (size_t)1 << 28;
+        fake.address_bytes = (size_t)1 << 27;
         fake.taken_from = fake_start + ((size_t)16 << 20);
         fake.taken_to = fake.taken_from + ((size_t)6 << 20);
     }

@@ -13,6 +13,7 @@
 #define GLEBE_TEST_FIXTURE_H
 
 #define GB_PORT_FAKE 1
+#define GB_PLACE_LOG2 28 /* the fake host has little address space */
 #include "../../src/glebe.c"
 
 #include <setjmp.h>
@@ -66,13 +67,15 @@ __attribute__((unused)) static void fixture_thread_end(int k)
 
 static void fixture_print(void *context, int invariant, const void *address, const char *what)
 {
-    (void)context;
-    fprintf(stderr, "invariant %d at %p: %s\n", invariant, address, what);
+    int *printed = context;
+    if (++*printed <= 8)
+        fprintf(stderr, "invariant %d at %p: %s\n", invariant, address, what);
 }
 
 __attribute__((unused)) static void fixture_check(void)
 {
-    if (glebe_check(NULL, 2, fixture_print, NULL) != 0)
+    int printed = 0;
+    if (glebe_check(NULL, 2, fixture_print, &printed) != 0)
         FIXTURE_FAIL();
 }
 

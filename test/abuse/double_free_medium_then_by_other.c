@@ -1,0 +1,14 @@
+/* A medium block freed by its own thread, then by another.
+ *
+ * default: undetected
+ * secure, audit: glebe: free(ADDRESS): double free: the block of 6144 bytes here is free already */
+#include "abuse.h"
+
+int main(void)
+{
+    void *block = wrong(malloc(MEDIUM)), *other = malloc(MEDIUM);
+    free(block);
+    on_thread(free_it, block);
+    free(other);
+    return abuse_end();
+}

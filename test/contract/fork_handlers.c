@@ -1,0 +1,56 @@
+/* Fork handlers of others may allocate, whether they were registered before or after glebe's: blocks of every size, in all three
+ * handlers. The library fork_handlers_early.c registers its own in a constructor; this program once more in main. */
+#include "contract.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+
+static void *blocks[3][5];
+
+static void fill(int which)
+{
+    static const size_t sizes[] = {40, 3000, 30000, 300000, 3000000};
+    for (int i = 0; i < 5; i++) {
+        free(blocks[which][i]);
+        blocks[which][i] = malloc(sizes[i]);
+        CHECK(blocks[which][i]);
+        memset(blocks[which][i], 1, sizes[i]);
+    }
+}
+
+static void prepare(void)
+{
+    for (int i = 0; i < 200; i++)
+        fill(0);
+}
+
+static void parent(void)
+{
+    fill(1);
+}
+
+static void child(void)
+{
+    fill(2);
+}
+
+#ifdef EARLY
+__attribute__((constructor)) static void start(void)
+{
+    CHECK(pthread_atfork(prepare, parent, child) == 0);
+}
+#else
+int main(void)
+{
+    CHECK(pthread_atfork(prepare, parent, child) == 0);
+    for (int round = 0; round < 20; round++) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0)
+            _exit(0);
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    }
+    return 0;
+}
+#endif

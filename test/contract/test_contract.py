@@ -1,0 +1,373 @@
+"""The promises of docs/contracts.md, each by a program that lives on it, with each build preloaded.
+
+Where a test could pass because it tests nothing, a control beside it shows that it can fail: the same program where the promise
+is not kept. Deadlines are generous: they bound a hang, they do not measure."""
+
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+import xml.etree.ElementTree
+
+import pytest
+
+FOLDER = pathlib.Path(__file__).parent
+BUILDS = ("default", "secure", "audit")
+every_build = pytest.mark.parametrize("build", BUILDS)
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="session")
+def program(box):
+    """name -> the compiled program, which links with libglebe.so where it calls glebe_*."""
+    def make(name, *flags, compiler=None, to="contract", glebe=False, libs=()):
+        source = next(FOLDER / (name + suffix) for suffix in (".c", ".cpp") if (FOLDER / (name + suffix)).exists())
+        compiler = compiler or ("g++" if source.suffix == ".cpp" else "gcc")
+        link = [f"-L{box.libraries}", "-lglebe", f"-Wl,-rpath,{box.libraries}"] if glebe else []
+        language = ["-std=c++17"] if source.suffix == ".cpp" else ["-fno-builtin"]
+        return box.compile(source, "-O1", "-pthread", *language, *flags, to=to, compiler=compiler, libs=[*libs, *link, "-ldl"])
+    return make
+
+
+def limit(which, soft):
+    return lambda: resource.setrlimit(which, (soft, soft))
+
+
+# ---- the family ---------------------------------------------------------------------------------------------------
+
+@every_build
+def test_family(box, program, build):
+    """malloc and its kin: alignment, errno, size 0, zeroed memory, bytes kept by realloc, glibc's extras."""
+    done = box.check(program("family"), preload=build)
+    info = xml.etree.ElementTree.fromstring(done.out)
+    assert info.tag == "malloc" and info.get("version").startswith("glebe-")
+    assert {"used_bytes", "purges", "errors"} <= {child.tag for child in info}
+    assert info.find("errors").text == "0" and info.find("used_bytes").get("unit") == "bytes"
+    assert "used_bytes: " in done.text, "malloc_stats prints the statistics"
+
+
+@every_build
+@pytest.mark.parametrize("library", ["libstdc++", "libc++"])
+def test_new_and_delete(box, program, build, library):
+    """Every form of operator new and delete, new_handler and bad_alloc, with both C++ libraries."""
+    if library == "libc++":
+        compiler = next((c for c in ("clang++-19", "clang++") if shutil.which(c) and has_libcxx(c)), None)
+        if not compiler:
+            pytest.skip("no clang++ with libc++ here: tools/setup test")
+        path = program("new_delete", "-stdlib=libc++", compiler=compiler, to="contract-libc++")
+    else:
+        path = program("new_delete", "-Wno-mismatched-new-delete", "-Wno-alloc-size-larger-than")
+    box.check(path, preload=build)
+
+
+def has_libcxx(compiler):
+    test = subprocess.run([compiler, "-stdlib=libc++", "-x", "c++", "-", "-o", os.devnull], input="#include <vector>\nint main() {}\n",
+                          text=True, capture_output=True, check=False)
+    return test.returncode == 0
+
+
+def test_new_handler_helps(box, program):
+    """A new_handler that frees something gets the request served."""
+    path = program("handler_helps")
+    box.check(path, limit="64M")
+    assert box.run(path).returncode == 1, "control: without a limit the handler is not called"
+
+
+@every_build
+def test_before_main_and_after_exit(box, program, build):
+    """Blocks are had in constructors, static objects, atexit, thread_local destructors and destructor functions."""
+    done = box.check(program("early_late"), preload=build)
+    assert done.out.split("\n")[:-1] == ["first", "object", "thread_local's end", "main", "thread_local's end", "atexit",
+                                         "object's end", "last"]
+
+
+# ---- threads ------------------------------------------------------------------------------------------------------
+
+@every_build
+def test_threads_that_exit(box, program, build):
+    """Memory of threads that ended is used again, though others freed it."""
+    box.check(program("threads_exit"), preload=build, timeout=300)
+
+
+@every_build
+def test_key_destructors(box, program, build):
+    """Destructors of thread-specific data allocate and free in all rounds; heaps are not lost."""
+    box.check(program("key_rounds", glebe=True), preload=build)
+
+
+@every_build
+def test_signal_handler(box, program, build):
+    """glebe_usable_size and glebe_version may be called from a signal handler."""
+    box.check(program("signals", glebe=True), preload=build)
+
+
+# ---- fork ---------------------------------------------------------------------------------------------------------
+
+@every_build
+def test_fork_in_a_threaded_process(box, program, build):
+    """The child can allocate, free what it inherited, start threads and fork, while other threads of the parent allocate."""
+    box.check(program("fork_threads"), 200, preload=build, timeout=300)
+
+
+def test_fork_control(box, program):
+    """The same without fork handlers hangs: the test above could fail."""
+    shim = program("no_fork_handlers", "-shared", "-fPIC")
+    done = box.run(program("fork_threads"), 2000, preload=None, env={"LD_PRELOAD": f"{shim} {box.library()}"}, timeout=300)
+    assert done.returncode == 42 and "the child hung" in done.text
+
+
+@every_build
+def test_fork_handlers_may_allocate(box, program, build):
+    """Other libraries' fork handlers may allocate, in whatever order they were registered."""
+    early = program("fork_handlers_early", "-shared", "-fPIC")
+    path = program("fork_handlers", "-Wl,--no-as-needed", libs=[early, f"-Wl,-rpath,{early.parent}"])
+    box.check(path, preload=build, timeout=60)
+    assert box.check(path, preload=None), "control: with the C library's malloc"
+
+
+# ---- loading and unloading ----------------------------------------------------------------------------------------
+
+def test_unload_of_a_plugin_linked_with_the_library(box, program):
+    """dlopen and dlclose in a loop of a plugin that links libglebe.so, with threads that end after it is gone."""
+    plugin = program("plugin", "-shared", "-fPIC", glebe=True, to="contract-shared")
+    box.check(program("unload"), plugin, preload=None)
+
+
+def test_unload_of_a_plugin_that_contains_the_archive(box, program):
+    """The same with libglebe.a inside the plugin."""
+    plugin = program("plugin", "-shared", "-fPIC", "-Wl,-z,defs", to="contract-archive", libs=[box.library("libglebe.a")])
+    box.check(program("unload"), plugin, preload=None)
+
+
+# ---- limits -------------------------------------------------------------------------------------------------------
+
+@every_build
+@pytest.mark.parametrize("mib, percent, kib", [
+    (64, 40, 1), (64, 40, 40), (64, 40, 500), (64, 55, 36 * 1024),  # one block of more than half of the limit
+    (200, 70, 1), (200, 70, 10), (200, 70, 100), (200, 70, 1500), (200, 70, 5000), (200, 60, 120 * 1024),
+    (1024, 80, 300), (1024, 55, 600 * 1024), (1024, 80, 100 * 1024)])
+def test_address_space_limit(box, program, build, mib, percent, kib):
+    """Under RLIMIT_AS the program starts, allocates up to near the limit, gets NULL beyond, and the same again."""
+    if build == "audit" and kib < 100:
+        percent -= 15  # its shadow takes address space too
+    box.check(program("address_limit"), percent, kib, preload=build, limits=limit(resource.RLIMIT_AS, mib * MIB))
+
+
+def test_address_space_limit_is_not_passed(box, program):
+    """The control of the limits' own working: more than the limit is never had."""
+    done = box.run(program("address_limit"), 101, 100, limits=limit(resource.RLIMIT_AS, 200 * MIB))
+    assert done.returncode == 1 and "n * bytes >= wanted does not hold" in done.text
+
+
+@pytest.mark.parametrize("kib", [1, 40, 300, 5000, 60000])
+def test_strict_commit(box, program, kib):
+    """As under overcommit_memory=2: what is not in use is not made writable, NULL comes at the end, and again and again."""
+    shim = program("commit_limit", "-shared", "-fPIC")
+    # The shim never learns that memory was given back, so only the first round may count on the whole of it.
+    done = box.check(program("takes_all"), kib, preload=None, env={"LD_PRELOAD": f"{shim} {box.library()}", "COMMIT_LIMIT": str(300 * MIB)})
+    assert 180 <= int(done.out.split()[0]) <= 300
+
+
+@every_build
+def test_overcommit_2(box, program, build):
+    """The real thing, which changes a setting of the whole machine for a second: only on request."""
+    if os.environ.get("GLEBE_TEST_OVERCOMMIT") != "1":
+        pytest.skip("changes vm.overcommit_memory of the whole machine for a second: set GLEBE_TEST_OVERCOMMIT=1 to run it as root")
+    if os.geteuid() != 0:
+        pytest.skip("only root can set vm.overcommit_memory")
+    memory, kbytes, ratio = (pathlib.Path("/proc/sys/vm") / name for name in ("overcommit_memory", "overcommit_kbytes", "overcommit_ratio"))
+    before = [f.read_text() for f in (memory, kbytes, ratio)]
+    committed = int(re.search(r"Committed_AS:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1])
+    path = program("takes_all")
+    try:
+        kbytes.write_text(str(committed + 600 * 1024))  # so low that the limit is met
+        memory.write_text("2")
+        done = box.run(path, 300, preload=build, timeout=30)
+    finally:
+        memory.write_text(before[0])
+        (kbytes if before[1].strip() != "0" else ratio).write_text(before[1] if before[1].strip() != "0" else before[2])
+    assert done.returncode == 0, done.text
+    taken = [int(n) for n in done.out.split()]
+    assert len(taken) == 3 and all(200 <= n <= 650 for n in taken), taken
+
+
+@every_build
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_locked_memory(box, program, build, when):
+    """mlockall: memory cannot be given back, and calloc's is zero all the same."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if os.geteuid() != 0 and soft < 1 << 30:
+        pytest.skip("RLIMIT_MEMLOCK is too low here, and only root may pass it")
+    box.check(program("locked"), when, preload=build)
+
+
+# ---- other worlds -------------------------------------------------------------------------------------------------
+
+def test_valgrind(box, program):
+    """A preloaded program runs under memcheck, told that malloc is ours, and memcheck still finds its own errors."""
+    box.need("valgrind")
+    command = ["valgrind", "--quiet", "--error-exitcode=9", "--soname-synonyms=somalloc=nouserintercepts", "env",
+               f"LD_PRELOAD={box.library()}"]
+    done = box.run("valgrind", "--trace-children=yes", *command[1:], program("workout"), preload=None, timeout=600)
+    assert "page size" in done.out and done.returncode in (0, 9), done.text
+    assert "Fatal" not in done.text and "Process terminating" not in done.text
+
+
+def static_program(box, to, compiler, *flags):
+    """workout.c with glebe's sources compiled and linked statically by another compiler."""
+    sources = [FOLDER / "workout.c", box.root / "src/glebe.c", *sorted((box.root / "override").glob("*.c"))]
+    return box.compile(sources, "-O2", "-pthread", "-fno-builtin", f"-I{box.root}", *flags, to=to, compiler=compiler)
+
+
+def test_static_glibc(box, program):
+    """A static program with libglebe-override.a."""
+    path = program("workout", "-static", to="contract-static", libs=[box.library("libglebe-override.a")])
+    check_active(box, path)
+
+
+def check_active(box, *command, **options):
+    done = box.check(*command, preload=None, verbose=1, **options)
+    assert "page size" in done.out
+    assert re.search(r"glebe \S+ was active: at most [1-9]", done.text), f"not active: {done.text}"
+    return done
+
+
+def test_static_musl(box):
+    """musl, static: compiled from source, as its users would."""
+    box.need("musl-gcc")
+    check_active(box, static_program(box, "contract-musl", "musl-gcc", "-static"))
+
+
+def test_dynamic_musl(box):
+    """musl, dynamic: the program's own definitions come before the C library's."""
+    box.need("musl-gcc")
+    check_active(box, static_program(box, "contract-musl-dynamic", "musl-gcc"))
+
+
+def test_preloaded_musl(box):
+    """musl, with a library preloaded."""
+    box.need("musl-gcc")
+    sources = [box.root / "src/glebe.c", *sorted((box.root / "override").glob("*.c"))]
+    library = box.compile(sources, "-O2", "-shared", "-fPIC", f"-I{box.root}", to="contract-musl", compiler="musl-gcc")
+    path = box.compile(FOLDER / "workout.c", "-O1", "-pthread", "-fno-builtin", to="contract-musl-plain", compiler="musl-gcc")
+    check_active(box, path, env={"LD_PRELOAD": str(library)})
+
+
+def aarch64(box):
+    box.need("aarch64-linux-gnu-gcc", "qemu-aarch64")
+    return static_program(box, "contract-aarch64", "aarch64-linux-gnu-gcc", "-static")
+
+
+def test_aarch64(box):
+    """64-bit Arm, under an emulator."""
+    check_active(box, "qemu-aarch64", aarch64(box), timeout=600)
+
+
+def test_pages_of_64_kib(box):
+    """OS pages larger than a slice. Emulators of today no longer change the page size (qemu-user since 9.0 may, older cannot):
+    then the unit tests with the fake port are all there is."""
+    path = aarch64(box)
+    done = box.run("qemu-aarch64", "-p", "65536", path, preload=None, timeout=600)
+    if "page size 65536" not in done.out:
+        pytest.skip(f"this qemu does not change the page size: {(done.out + done.text).strip()[:60]!r}")
+    assert done.returncode == 0
+
+
+# ---- options ------------------------------------------------------------------------------------------------------
+
+NAMES = ["committed_bytes", "used_bytes", "peak_used_bytes", "errors", "out_of_memory", "heaps", "purged_bytes"]
+
+
+def test_option_verbose(box):
+    done = box.check("true", verbose=1)
+    assert re.fullmatch(r"glebe \d+\.\d+\.\d+ was active: at most \d+ KiB in use, \d+ pages, \d+ KiB given back, 0 errors\n", done.text)
+    assert box.check("true", verbose=0).text == ""
+
+
+def test_option_stats(box):
+    done = box.check("true", stats="json")
+    stats = json.loads(done.text)
+    assert set(NAMES) <= set(stats) and all(isinstance(v, int) for v in stats.values()) and stats["used_bytes"] > 0
+    text = box.check("true", stats=1).text
+    for name in stats:
+        assert re.search(rf"^{name}: \d+", text, re.M), name
+
+
+@pytest.mark.parametrize("name, value", [
+    ("VERBOSE", "yes"), ("STATS", "xml"), ("BACKGROUND", "2"), ("LIMIT", "12X"), ("LIMIT", "-1"), ("LIMIT", ""),
+    ("LIMIT", "99999999999999999999"), ("PURGE_MS", "1s"), ("ON_ERROR", "ignore")])
+def test_option_malformed(box, name, value):
+    """A value that does not parse is named, and changes nothing."""
+    done = box.check("true", env={f"GLEBE_{name}": value})
+    assert done.text == f"glebe: malformed GLEBE_{name}={value} is ignored\n"
+
+
+def test_option_unknown(box):
+    """So is a variable that is none of ours; the tools' own are left alone."""
+    assert box.check("true", env={"GLEBE_LIMITS": "1G"}).text == "glebe: unknown GLEBE_LIMITS=1G is ignored\n"
+    assert box.check("true", env={"GLEBE_TOOL_X": "1", "GLEBE_LIBRARY_DIR": "/"}).text == ""
+
+
+def test_option_limit(box, program):
+    """No more than GLEBE_LIMIT for the whole process; suffixes K, M, G."""
+    for value in ("64M", "65536K", str(64 * MIB)):
+        done = box.check(program("takes_all"), 300, limit=value)
+        assert all(55 <= int(n) <= 64 for n in done.out.split()), done.out
+    assert int(box.check(program("takes_all"), 300, limit="1G").out.split()[0]) in range(900, 1025)
+
+
+def test_option_background(box, program):
+    """Memory goes back while the process idles, with no call of malloc; the thread lives on in fork's child."""
+    path = program("idle")
+    box.check(path, 30, background=1)
+    box.check(path, 30, "fork", background=1)
+    assert box.run(path, 3).returncode == 7, "control: without the thread nothing goes back"
+
+
+def test_option_purge_ms(box, program):
+    """A long purge_ms keeps memory, a short one gives it back soon."""
+    path = program("idle")
+    box.check(path, 30, background=1, purge_ms=10)
+    assert box.run(path, 3, background=1, purge_ms=600000).returncode == 7
+
+
+def test_options_in_set_user_id_programs(box, tmp_path):
+    """The environment of a program that gained rights by its file's mode is not read. (The loader itself ignores LD_PRELOAD
+    there, so the program is a static one.)"""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file that is run as somebody else")
+    path = box.compile(FOLDER / "workout.c", "-O1", "-pthread", "-fno-builtin", "-static", to="contract-static",
+                       libs=[box.library("libglebe-override.a"), "-ldl"])
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents:
+        if parent.name.startswith("pytest"):
+            parent.chmod(0o755)
+    copy = tmp_path / "program"
+    shutil.copy(path, copy)
+    os.chown(copy, 1, 1)
+    copy.chmod(0o755)
+
+    def as_nobody():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    assert "was active" in box.check(copy, preload=None, limits=as_nobody, verbose=1).text, "control: an ordinary file"
+    copy.chmod(0o4755)
+    mounts = os.statvfs(tmp_path).f_flag & os.ST_NOSUID
+    if mounts:
+        pytest.skip("the temporary folder is mounted nosuid")
+    assert box.check(copy, preload=None, limits=as_nobody, verbose=1).text == ""
+
+
+# ---- the documents ------------------------------------------------------------------------------------------------
+
+def test_every_contract_names_its_test(box):
+    """docs/contracts.md names a test for each promise, and each of these tests is named there."""
+    text = (box.root / "docs/contracts.md").read_text()
+    named = set(re.findall(r"`(test_\w+)`", text))
+    here = {name for path in sorted(FOLDER.glob("test_*.py")) for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)}
+    assert named <= here, f"no such test: {named - here}"
+    assert here - named <= {"test_every_contract_names_its_test"}, f"not in docs/contracts.md: {here - named}"

@@ -1,0 +1,249 @@
+/* The words of cases.h, and what must hold of every heap. */
+#include "cases.h"
+
+/* ---- setup ---- */
+
+static uint32_t setup_thread = IL_THREADS;
+
+void as(uint32_t t)
+{
+    the_world.self[setup_thread] = gb_self;
+    setup_thread = t;
+    gb_self = the_world.self[t];
+}
+
+void as_with_heap(uint32_t t)
+{
+    as(t);
+    IL_CHECK(gb_self == &gb_heap_none, "thread %c has a heap already", 'A' + t);
+    gb_self = gb_heap_new(GB_HEAP_THREAD);
+    gb_self->tick = 1000; /* no clock unless the case asks for it */
+}
+
+void as_end(void) { as(IL_THREADS); }
+
+gb_page *page_of(const void *block) { return gb_page_head(gb_page_entry(block)); }
+
+static uint64_t *far_end(void *block, uint32_t bytes) { return (uint64_t *)((char *)block + bytes - 8); }
+
+static void hold(uint32_t t, void *block, size_t bytes)
+{
+    uint32_t i = the_world.count[t]++;
+    IL_CHECK(block, "no memory");
+    IL_CHECK(i < HELD, "cases.c: too many blocks");
+    uint64_t mark = 0x5eed000000000000u + ((uint64_t)t << 32) + ++the_world.marks;
+    host_touch(block, 8, true);
+    host_touch(far_end(block, (uint32_t)bytes), 8, true);
+    *(uint64_t *)block = *far_end(block, (uint32_t)bytes) = mark;
+    the_world.held[t][i] = block;
+    the_world.bytes[t][i] = (uint32_t)bytes;
+    the_world.mark[t][i] = mark;
+}
+
+static void mark_whole(uint32_t t, uint32_t i)
+{
+    void *block = the_world.held[t][i];
+    uint32_t bytes = the_world.bytes[t][i];
+    IL_CHECK(*(uint64_t *)block == the_world.mark[t][i] && *far_end(block, bytes) == the_world.mark[t][i],
+        "somebody wrote to block %u of %c, which is in use", i, 'A' + t);
+}
+
+void take_for(uint32_t to, size_t bytes, uint32_t count)
+{
+    while (count-- > 0)
+        hold(to, glebe_malloc(bytes), bytes);
+}
+
+/* ---- threads ---- */
+
+void take(size_t bytes) { hold(il_thread(), glebe_malloc(bytes), bytes); }
+
+void take_zero(size_t bytes)
+{
+    char *block = glebe_calloc(1, bytes);
+    for (size_t i = 0; block && i < bytes; i += 8)
+        IL_CHECK(*(uint64_t *)(block + i) == 0, "calloc's block is not zero at %zu", i);
+    hold(il_thread(), block, bytes);
+}
+
+void give(uint32_t i)
+{
+    uint32_t t = il_thread();
+    void *block = the_world.held[t][i];
+    IL_CHECK(block, "cases.c: given already");
+    mark_whole(t, i);
+    host_touch(block, 8, true);
+    host_touch(far_end(block, the_world.bytes[t][i]), 8, true);
+    the_world.held[t][i] = NULL;
+    glebe_free(block);
+}
+
+void give_all(void)
+{
+    for (uint32_t i = 0; i < the_world.count[il_thread()]; i++)
+        if (the_world.held[il_thread()][i])
+            give(i);
+}
+
+/* ---- what must hold ---- */
+
+enum { PAGES = GB_CHUNK_SLICES };
+
+/* Pages are marked as they are met in inboxes. */
+static uint32_t met_pages[PAGES], met_round;
+
+static bool is_queued(const gb_page *page)
+{
+    return page->kind == GB_SMALL ? (gb_load(&page->xfree) & GB_XFREE_QUEUED) != 0 : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0;
+}
+
+static void walk_inboxes(void)
+{
+    met_round++;
+    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+        for (uint32_t number = gb_load(&gb_heap_at(h)->inbox); number; number = gb_page_at(number)->inbox_next) {
+            IL_CHECK(number < PAGES, "inbox of heap %u leads to slice %u", h, number);
+            const gb_page *page = gb_page_at(number);
+            IL_CHECK(met_pages[number] != met_round, "page %u is in inboxes twice", number);
+            met_pages[number] = met_round;
+            IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM, "page %u was given back while it is in heap %u's inbox", number, h);
+            IL_CHECK(is_queued(page), "page %u is in an inbox, and not marked as queued", number);
+        }
+}
+
+static void walk_chain(const gb_page *page)
+{
+    uint64_t xfree = gb_load(&page->xfree);
+    uint32_t count = GB_XFREE_COUNT(xfree), seen = 0;
+    uintptr_t start = gb_page_start(page), block = GB_XFREE_FIRST(xfree) ? start + GB_XFREE_FIRST(xfree) - 1 : 0;
+    for (; block && seen <= count; seen++) {
+        IL_CHECK(block - start < (size_t)page->slices << GB_SLICE_LOG2, "the chain of page %u leads out of it", gb_page_number(page));
+        block = (uintptr_t)gb_link_get((gb_block *)block);
+    }
+    IL_CHECK(seen == count, "the chain of page %u is longer or shorter than its count of %u", gb_page_number(page), count);
+}
+
+void check_step(void)
+{
+    if (!gb_the.ready)
+        return;
+    walk_inboxes();
+    for (uint32_t i = 0; i < PAGES; i++) {
+        const gb_page *page = gb_page_at(i);
+        if (page->kind == GB_SMALL && page->back_bytes == 0)
+            walk_chain(page);
+    }
+}
+
+/* Where each small block is: a letter of `where`, found once. */
+static char place_of[PAGES][GB_SLICE_BYTES / 16];
+
+static void place(const void *block, char where)
+{
+    const gb_page *page = page_of(block);
+    uint32_t number = gb_page_number(page), index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page));
+    IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM, "a block (%c) of page %u, which is none", where, number);
+    char *at = &place_of[number][index];
+    IL_CHECK(*at == 0, "block %u of page %u is in two places: %c and %c (f free, w front or warm, x sent, s in a slot, A-D in use)", index,
+        number, *at, where);
+    *at = where;
+}
+
+static void place_chain(const gb_block *block, char where)
+{
+    for (; block; block = gb_link_get(block))
+        place(block, where);
+}
+
+static void place_heap(const glebe_heap *heap)
+{
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        place_chain(heap->front[cls], 'w');
+    for (uint32_t i = 0; i < GB_CLASSES - GB_SMALL_CLASSES; i++)
+        if (heap->warm[i])
+            place(heap->warm[i], 'w');
+    for (uint32_t i = 0; i < GB_REMOTE_SLOTS; i++)
+        if (heap->remote[i].page)
+            place_chain(heap->remote[i].first, 's');
+}
+
+static void place_page(const gb_page *page)
+{
+    uint64_t xfree = gb_load(&page->xfree);
+    if (page->kind == GB_MEDIUM) {
+        for (uint32_t i = 0, bits = gb_load(&page->bits); i < page->cap; i++)
+            if (bits >> i & 1)
+                place((void *)(gb_page_start(page) + (size_t)i * gb_classes[page->cls].bytes), 'f');
+        return;
+    }
+    place_chain(page->free, 'f');
+    if (GB_XFREE_FIRST(xfree))
+        place_chain((gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), 'x');
+    for (uint32_t i = 0; i < page->bump && page->holes; i++) { /* a block in a hole is free */
+        size_t bytes = gb_classes[page->cls].bytes, first = i * bytes >> GB_UNIT_LOG2, last = ((i + 1) * bytes - 1) >> GB_UNIT_LOG2;
+        if ((page->holes >> first | page->holes >> last) & 1)
+            place((void *)(gb_page_start(page) + i * bytes), 'f');
+    }
+}
+
+static void check_places(void)
+{
+    for (uint32_t i = 0; i < PAGES; i++)
+        if (gb_page_at(i)->kind != GB_FREE)
+            memset(place_of[i], 0, sizeof place_of[i]);
+    for (uint32_t t = 0; t < IL_THREADS; t++)
+        for (uint32_t i = 0; i < the_world.count[t]; i++)
+            if (the_world.held[t][i]) {
+                place(the_world.held[t][i], (char)('A' + t));
+                mark_whole(t, i);
+            }
+    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+        if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
+            place_heap(gb_heap_at(h));
+    for (uint32_t i = 0; i < PAGES; i++) {
+        const gb_page *page = gb_page_at(i);
+        if ((page->kind != GB_SMALL && page->kind != GB_MEDIUM) || page->back_bytes)
+            continue;
+        IL_CHECK(!is_queued(page) || met_pages[i] == met_round, "page %u is marked as queued, and in no inbox", i);
+        place_page(page);
+        for (uint32_t k = 0; k < page->bump; k++)
+            IL_CHECK(place_of[i][k], "block %u of page %u is lost", k, i);
+    }
+}
+
+static void complain(void *context, int invariant, const void *address, const char *what)
+{
+    char name[64];
+    host_name(name, sizeof name, address);
+    il_fail("glebe_check %s: invariant %d at %s: %s", (const char *)context, invariant, name, what);
+}
+
+static void check_heaps(const char *when)
+{
+    glebe_check(NULL, 1, complain, (void *)(uintptr_t)when);
+    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+        if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
+            glebe_check(gb_heap_at(h), 2, complain, (void *)(uintptr_t)when);
+    check_step();
+    check_places();
+}
+
+void check_final(void)
+{
+    IL_CHECK(!host_lock_held(&gb_the.lock) && !host_lock_held(&gb_the.orphans_lock), "a lock is held at the end");
+    if (!gb_the.ready)
+        return;
+    check_heaps("at the end");
+    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+        if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
+            gb_remote_flush(gb_heap_at(h));
+    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+        if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
+            gb_inbox_drain(gb_heap_at(h));
+    check_heaps("after all was drained");
+    for (uint32_t i = 0; i < PAGES; i++) {
+        const gb_page *page = gb_page_at(i);
+        if ((page->kind == GB_SMALL || page->kind == GB_MEDIUM) && page->back_bytes == 0)
+            IL_CHECK(!is_queued(page), "page %u is still marked as queued", i);
+    }
+}

@@ -1,0 +1,34 @@
+/* What cases are written in. Thread 0 is A, 1 is B, and so on; each frees the blocks that it holds, in order or by number. */
+#ifndef IL_CASES_H
+#define IL_CASES_H
+
+#include "host.h"
+
+/* Classes that keep pages small: 2 KiB blocks are eight to a page of one slice, 4 KiB ones eight to a page of two. */
+enum { SMALL = 2048, MEDIUM = 4096, PAGE_BLOCKS = 8 };
+
+extern const il_case cases_remote[], cases_medium[], cases_orphan[], cases_lock[];
+
+/* In a setup: what follows is done by thread t, on a heap of its own (`with_heap`) or without any. */
+void as(uint32_t t);
+void as_with_heap(uint32_t t);
+/* `count` blocks for thread `to`, marked; they lie in order of address on a fresh page. */
+void take_for(uint32_t to, size_t bytes, uint32_t count);
+/* Frees those of the calling thread. */
+void as_end(void);
+
+/* In a thread. */
+void take(size_t bytes);
+void take_zero(size_t bytes); /* calloc: and it is zero */
+void give(uint32_t i); /* frees block number i of this thread, whose marks must be whole */
+void give_all(void);
+
+/* A page that a block is in. */
+gb_page *page_of(const void *block);
+
+/* For `step`: inboxes and chains are sound, whoever is at it. For `final`: every block is in one place, glebe_check is content,
+ * and once every owner has drained its inbox nothing is left on its way. */
+void check_step(void);
+void check_final(void);
+
+#endif

@@ -1,0 +1,126 @@
+/* Medium pages: bits that a remote thread sets, and that the owner and the purger both clear; the count of what came home; the
+ * page's release. Blocks of 4 KiB, eight to a page. */
+#include "cases.h"
+
+static void free_now(uint32_t t, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        glebe_free(the_world.held[t][i]);
+        the_world.held[t][i] = NULL;
+    }
+    gb_medium_cool(gb_self);
+}
+
+/* A's current page: five blocks in use by A, one by B, one by C, one free that was in use. */
+static void one_page(void)
+{
+    as_with_heap(0);
+    take_for(1, MEDIUM, 1);
+    take_for(2, MEDIUM, 1);
+    take_for(0, MEDIUM, 6);
+    free_now(0, 0, 1);
+    as_end();
+}
+
+/* The same, and the chunk is in no queue: whoever frees queues it. */
+static void one_page_at_rest(void)
+{
+    one_page();
+    gb_purge_due(0, true);
+}
+
+static void a_works(void)
+{
+    take(MEDIUM);
+    give(1); /* stays warm */
+    give(2);
+    take(MEDIUM);
+    take(MEDIUM);
+}
+
+static void a_takes_two(void) { take(MEDIUM), take(MEDIUM); }
+static void a_takes_zero(void) { take_zero(MEDIUM), take_zero(MEDIUM); }
+static void give_all_of_it(void) { give_all(); }
+static void purge_all(void) { gb_purge_due(the_world.now_ms, true); }
+static void purge_all_twice(void) { purge_all(), purge_all(); }
+static void purge_idle(void) { gb_purge_due(the_world.now_ms, false); }
+
+/* All of A's current page is free and dirty: the purger may hold all of it when A comes. */
+static void all_free(void)
+{
+    as_with_heap(0);
+    take_for(0, MEDIUM, PAGE_BLOCKS);
+    free_now(0, 0, PAGE_BLOCKS);
+    as_end();
+}
+
+/* Marked idle once, and the time has come again while the chunk is busy. */
+static void idle_once(void)
+{
+    one_page();
+    the_world.now_ms = 600;
+    gb_the.now_ms = 600;
+    as(0);
+    free_now(0, 1, 2);
+    as_end();
+    gb_purge_due(600, false);
+    the_world.now_ms = 1200;
+}
+
+/* Two available pages, of which B and C hold the last blocks; another is current. */
+static void last_blocks(void)
+{
+    as_with_heap(0);
+    take_for(1, MEDIUM, 1);
+    take_for(0, MEDIUM, 7);
+    take_for(2, MEDIUM, 1);
+    take_for(0, MEDIUM, 7);
+    take_for(0, MEDIUM, 1);
+    free_now(0, 0, 14);
+    as_end();
+}
+
+static void a_drains_twice(void)
+{
+    gb_inbox_drain(gb_self);
+    gb_inbox_drain(gb_self);
+}
+
+static void a_drains_and_trims(void)
+{
+    gb_inbox_drain(gb_self);
+    gb_medium_trim(gb_self);
+}
+
+/* A full page, of which B and C hold half: it wakes. */
+static void full_page(void)
+{
+    as_with_heap(0);
+    take_for(1, MEDIUM, 2);
+    take_for(2, MEDIUM, 2);
+    take_for(0, MEDIUM, 4);
+    as_end();
+}
+
+/* B's and C's frees are counted; and the count is right whatever the owner does meanwhile. */
+static void a_drains_works(void)
+{
+    gb_inbox_drain(gb_self);
+    take(MEDIUM);
+    give(0);
+    give(1);
+    gb_inbox_drain(gb_self);
+}
+
+const il_case cases_medium[] = {
+    {"notify", "two threads free two medium blocks each, the owner counts", full_page, {a_drains_works, give_all_of_it, give_all_of_it}, check_step, check_final, 0, 0, 0},
+    {"medium", "owner, a remote free and the purger on one page", one_page, {a_works, give_all_of_it, purge_all}, check_step, check_final, 0, 0, 0},
+    {"medium-rest", "the same, and the remote free queues the chunk", one_page_at_rest, {a_takes_two, give_all_of_it, purge_all}, check_step, check_final, 0, 0, 0},
+    {"medium-four", "owner, two remote frees and the purger", one_page, {a_takes_two, give_all_of_it, give_all_of_it, purge_all}, check_step, check_final, 0, 0, 0},
+    {"zero", "calloc against the purger and a remote free", one_page, {a_takes_zero, give_all_of_it, purge_all}, check_step, check_final, 0, 0, 0},
+    {"idle", "the purger takes only what was idle", idle_once, {a_works, give_all_of_it, purge_idle}, check_step, check_final, 0, 0, 0},
+    {"all-claimed", "the purger holds a whole page when its owner comes", all_free, {a_takes_two, purge_all_twice}, check_step, check_final, 0, 0, 0},
+    {"release", "two pages become empty and one is given back", last_blocks, {a_drains_twice, give_all_of_it, give_all_of_it, purge_all}, check_step, check_final, 0, 0, 0},
+    {"release-all", "the same, and the owner trims", last_blocks, {a_drains_and_trims, give_all_of_it, give_all_of_it, purge_all}, check_step, check_final, 0, 1, 0},
+    {0},
+};

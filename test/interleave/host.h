@@ -1,0 +1,32 @@
+/* What cases and host.c share: threads with their heaps and the blocks that they hold, all of it part of the snapshot. */
+#ifndef IL_HOST_H
+#define IL_HOST_H
+
+#include "../../src/core.h"
+#include "engine.h"
+
+enum { HELD = 24 };
+
+typedef struct world {
+    glebe_heap *self[IL_THREADS + 1]; /* gb_self of each thread; the last is the setup's */
+    void *held[IL_THREADS][HELD]; /* blocks in use, by who will free them */
+    uint32_t bytes[IL_THREADS][HELD];
+    uint64_t mark[IL_THREADS][HELD]; /* what stands at both ends of each */
+    uint32_t count[IL_THREADS];
+    uint64_t marks;
+    uint32_t now_ms;
+    uint32_t turn; /* the real lock's test: how often it was held, and by whom */
+    uint32_t inside;
+} world;
+
+extern world the_world;
+
+/* A plain access by the subject's rules: checked for races. */
+void host_touch(const volatile void *address, size_t bytes, bool write);
+/* A step of the program's own, for handing things from thread to thread. */
+uint64_t host_acquire(_Atomic uint64_t *object);
+void host_release(_Atomic uint64_t *object, uint64_t value);
+/* What gb_port_thread_start was asked to run. */
+void host_started(void);
+
+#endif

@@ -1,0 +1,247 @@
+/* The arena: runs of slices, where they are taken and that they join again, what is known to be zero, and what happens where
+ * memory, address space or a limit ends. */
+#include "fixture.h"
+
+static glebe_heap *self(void)
+{
+    glebe_heap *heap = gb_thread_start();
+    assert_non_null(heap);
+    return heap;
+}
+
+static gb_page *take(uint32_t slices, uint32_t alignment)
+{
+    bool zero;
+    gb_page *page = gb_run_take(self(), GB_LARGE, slices, alignment, &zero);
+    assert_non_null(page);
+    assert_int_equal(page->slices, slices);
+    assert_int_equal(gb_page_number(page) % GB_CHUNK_SLICES % alignment, 0);
+    fixture_check();
+    return page;
+}
+
+static void test_first_slice_is_never_given(void **state)
+{
+    (void)state;
+    assert_int_equal(gb_page_number(take(1, 1)), 1);
+    assert_null(gb_page_entry((void *)(gb_the.base - 1)));
+    assert_int_equal(gb_page_at(0)->kind, GB_RESERVED);
+    gb_page *whole = take(GB_CHUNK_SLICES, 1); /* no chunk but a later one has so many */
+    assert_int_equal(gb_page_number(whole) % GB_CHUNK_SLICES, 0);
+}
+
+static void test_entries_of_a_run(void **state)
+{
+    (void)state;
+    gb_page *page = take(5, 1);
+    for (uint32_t i = 0; i < 5; i++) {
+        const unsigned char *inside = (unsigned char *)gb_page_start(page) + i * GB_SLICE_BYTES + 77;
+        assert_ptr_equal(gb_page_entry(inside), page + i);
+        assert_ptr_equal(gb_page_head(gb_page_entry(inside)), page);
+    }
+    assert_true(gb_fake_is(gb_page_start(page), 5 * GB_SLICE_BYTES, FAKE_COMMITTED));
+    gb_run_give(page);
+    assert_int_equal(page[3].back_bytes, 0);
+    assert_int_equal(page[3].kind, GB_FREE);
+    fixture_release();
+}
+
+static void test_best_fit_and_joining(void **state)
+{
+    (void)state;
+    gb_page *a = take(10, 1), *b = take(3, 1), *c = take(20, 1), *d = take(4, 1);
+    gb_run_give(a);
+    gb_run_give(c);
+    assert_ptr_equal(take(9, 1), a); /* 10 fits better than 20 or the rest */
+    assert_ptr_equal(take(18, 1), c);
+    gb_run_give(b);
+    fixture_check();
+    gb_run_give(a);
+    gb_run_give(c); /* a, b and c are one free run now: 33 slices */
+    assert_ptr_equal(take(33, 1), a);
+    (void)d;
+}
+
+static void test_alignment(void **state)
+{
+    (void)state;
+    for (uint32_t alignment = 1; alignment <= 64; alignment *= 2)
+        for (uint32_t slices = 1; slices <= 64; slices += 9) {
+            gb_page *page = take(slices, alignment);
+            assert_int_equal(gb_page_start(page) % (alignment * GB_SLICE_BYTES), 0);
+        }
+}
+
+static void test_resize(void **state)
+{
+    (void)state;
+    gb_page *page = take(4, 1), *next = take(4, 1);
+    assert_false(gb_run_resize(page, 5));
+    gb_run_give(next);
+    assert_true(gb_run_resize(page, 8));
+    assert_int_equal(page[7].back_bytes, 7 * sizeof(gb_page));
+    fixture_check();
+    assert_true(gb_run_resize(page, 2));
+    fixture_check();
+    assert_int_equal(gb_load(&self()->bytes), 2 * GB_SLICE_BYTES);
+    assert_ptr_equal(take(1, 1), page + 2);
+    assert_false(gb_run_resize(page, 3));
+    gb_page *end = take(GB_CHUNK_SLICES, 1);
+    gb_run_give(end);
+    end = take(100, 1);
+    assert_false(gb_run_resize(end, 200)); /* past the chunk's end */
+    assert_true(gb_run_resize(end, GB_CHUNK_SLICES - gb_page_number(end) % GB_CHUNK_SLICES));
+    fixture_check();
+}
+
+static void test_zero_is_known(void **state)
+{
+    (void)state;
+    bool zero = false;
+    gb_page *page = gb_run_take(self(), GB_LARGE, 4, 1, &zero);
+    assert_true(zero);
+    memset((void *)gb_page_start(page), 1, 4 * GB_SLICE_BYTES);
+    gb_run_give(page);
+    gb_page *again = gb_run_take(self(), GB_LARGE, 5, 1, &zero);
+    assert_ptr_equal(again, page);
+    assert_false(zero);
+    gb_run_give(again);
+    assert_true(glebe_collect(NULL) > 0);
+    fixture_check();
+    again = gb_run_take(self(), GB_LARGE, 5, 1, &zero);
+    assert_ptr_equal(again, page);
+    assert_true(zero);
+    assert_true(fixture_zero((void *)gb_page_start(again), 5 * GB_SLICE_BYTES));
+}
+
+static void test_bins(void **state)
+{
+    (void)state;
+    uint32_t before = 0;
+    for (uint32_t longest = 0; longest <= GB_CHUNK_SLICES; longest++) {
+        uint32_t bin = bin_of(longest);
+        assert_true(bin < GB_BINS && bin >= before);
+        before = bin;
+    }
+    assert_true(bin_of(1) != bin_of(0));
+    gb_page *pages[4]; /* chunks whose longest free runs are in different bins: the shortest that fits is used */
+    for (uint32_t i = 0; i < 4; i++)
+        pages[i] = take(GB_CHUNK_SLICES - 1 - i * 16, 1);
+    for (uint32_t i = 1; i < 4; i++) {
+        gb_page *page = take(i * 16 - 3, 1);
+        assert_ptr_equal(gb_chunk_of(gb_page_number(page)), gb_chunk_of(gb_page_number(pages[i])));
+    }
+}
+
+static void test_commit_fails(void **state)
+{
+    (void)state;
+    for (uint64_t at = 1; at < 12; at++) {
+        fixture_start(at);
+        gb_fake_fail(1u << GB_FAKE_COMMIT | 1u << GB_FAKE_RESERVE | 1u << GB_FAKE_PROPOSE, at, UINT64_MAX);
+        uint64_t calls = 0;
+        for (int i = 0; i < 4; i++) {
+            errno = 0;
+            void *p = glebe_malloc(900000);
+            if (!p) {
+                assert_int_equal(errno, ENOMEM);
+                calls++;
+            }
+            fixture_check();
+            fixture_balance();
+        }
+        assert_int_equal(glebe_live.stats.out_of_memory, calls);
+        gb_fake_fail(0, 0, 0);
+        assert_non_null(glebe_malloc(900000)); /* and it goes on when there is memory again */
+        fixture_check();
+        fixture_balance();
+    }
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    assert_int_equal(glebe_option("limit", "1M"), 0);
+    void *p = glebe_malloc(500000), *q = glebe_malloc(500000);
+    assert_non_null(p);
+    assert_non_null(q);
+    errno = 0;
+    assert_null(glebe_malloc(100000));
+    assert_int_equal(errno, ENOMEM);
+    assert_null(glebe_malloc(2000000));
+    assert_true(glebe_live.stats.peak_used_bytes <= 1u << 20);
+    glebe_free(p);
+    assert_non_null(glebe_malloc(100000));
+    assert_int_equal(glebe_option("limit", "0"), 0);
+    assert_non_null(glebe_malloc(2000000));
+    fixture_check();
+}
+
+/* What could not be served was never in use. */
+static void test_peak_is_what_was_used(void **state)
+{
+    (void)state;
+    void *p = glebe_malloc(100000);
+    uint64_t used = glebe_live.stats.used_bytes;
+    fake.memory_bytes = fake.committed_bytes + 100000;
+    assert_null(glebe_malloc((size_t)64 << 20));
+    assert_int_equal(glebe_live.stats.used_bytes, used);
+    assert_int_equal(glebe_live.stats.peak_used_bytes, used);
+    void *q = glebe_realloc(p, (size_t)64 << 20);
+    assert_null(q);
+    assert_int_equal(glebe_live.stats.peak_used_bytes, used);
+}
+
+static void test_taken_chunks_are_passed_over(void **state)
+{
+    (void)state;
+    fake.address_bytes = (size_t)64 << 20;
+    void *p = glebe_malloc(1000);
+    assert_false(gb_the.reserved);
+    fake.taken_from = gb_the.base + GB_CHUNK_BYTES + 12345;
+    fake.taken_to = fake.taken_from + GB_CHUNK_BYTES;
+    for (int i = 0; i < 6; i++) {
+        void *q = glebe_malloc(1000000);
+        assert_non_null(q);
+        assert_true((uintptr_t)q >= fake.taken_to || (uintptr_t)q + 1000000 <= fake.taken_from);
+        memset(q, 1, 1000000);
+        fixture_check();
+    }
+    glebe_free((void *)(fake.taken_from + 100)); /* foreign, though it is among our slices */
+    assert_int_equal(glebe_live.stats.errors, 1);
+    glebe_free(p);
+    fixture_balance();
+}
+
+static void test_address_space_ends(void **state)
+{
+    (void)state;
+    if (sizeof(void *) != 8)
+        return;
+    fake.address_bytes = (size_t)64 << 20; /* a place four times as large is chosen */
+    int count = 0;
+    while (glebe_malloc(1000000) && count < 1000)
+        count++;
+    assert_in_range(count, 100, 400);
+    fixture_check();
+    fixture_balance();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_first_slice_is_never_given),
+        FIXTURE_TEST(test_entries_of_a_run),
+        FIXTURE_TEST(test_best_fit_and_joining),
+        FIXTURE_TEST(test_alignment),
+        FIXTURE_TEST(test_resize),
+        FIXTURE_TEST(test_zero_is_known),
+        FIXTURE_TEST(test_bins),
+        FIXTURE_TEST(test_commit_fails),
+        FIXTURE_TEST(test_limits),
+        FIXTURE_TEST(test_peak_is_what_was_used),
+        FIXTURE_TEST(test_taken_chunks_are_passed_over),
+        FIXTURE_TEST(test_address_space_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

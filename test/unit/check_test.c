@@ -1,0 +1,314 @@
+/* Positive controls of glebe_check: each kind of damage is planted in a heap that is well, and the check must name the very
+ * invariant that it breaks (src/check.c numbers them), and nothing once the damage is undone. */
+#include "fixture.h"
+
+typedef struct found {
+    int count;
+    uint32_t invariants; /* bits */
+} found;
+
+static void find(void *context, int invariant, const void *address, const char *what)
+{
+    (void)address;
+    assert_non_null(what);
+    found *f = context;
+    f->count++;
+    f->invariants |= 1u << invariant;
+}
+
+/* A small heap in which every state occurs. */
+static struct {
+    void *small[1500], *sized[39], *medium[40], *large, *huge;
+    glebe_heap *heap;
+} world;
+
+static int world_setup(void **state)
+{
+    fixture_setup(state);
+    for (int i = 0; i < 1500; i++)
+        world.small[i] = glebe_malloc(100);
+    for (int i = 0; i < 1500; i += 3) {
+        glebe_free(world.small[i]);
+        world.small[i] = NULL;
+    }
+    for (int i = 0; i < 39; i++)
+        world.sized[i] = glebe_malloc(1000);
+    for (int i = 0; i < 40; i++)
+        world.medium[i] = glebe_malloc(5000);
+    for (int i = 0; i < 40; i += 2)
+        glebe_free(world.medium[i]);
+    world.large = glebe_malloc(200000);
+    world.huge = glebe_malloc(3000000);
+    world.heap = glebe_heap_create(0);
+    for (int i = 0; i < 20; i++)
+        assert_non_null(glebe_heap_malloc(world.heap, 64));
+    fixture_thread(1); /* frees of another thread, which wait in an inbox */
+    assert_non_null(glebe_malloc(1));
+    for (int i = 1; i < 300; i += 3)
+        glebe_free(world.small[i]);
+    gb_remote_flush(gb_self);
+    fixture_thread(0);
+    fixture_check();
+    return 0;
+}
+
+/* Damaged: the check names `invariant`, alone where `alone`. */
+static void expect(int invariant)
+{
+    found f = {0, 0};
+    int broken = glebe_check(NULL, 2, find, &f);
+    assert_int_equal(broken, f.count);
+    if ((f.invariants >> invariant & 1) == 0)
+        fail_msg("invariant %d is broken, and the check found %x", invariant, f.invariants);
+    assert_int_equal(glebe_check(NULL, 2, NULL, NULL), broken);
+}
+
+/* The damage is undone. */
+static void well(void)
+{
+    fixture_check();
+}
+
+static gb_page *page_of(const void *block)
+{
+    return gb_page_head(gb_page_entry(block));
+}
+
+#define DAMAGE(invariant, lvalue, value) \
+    do { \
+        __typeof__(lvalue) before = lvalue; \
+        lvalue = (__typeof__(before))(value); \
+        assert_true(memcmp(&lvalue, &before, sizeof before) != 0); \
+        expect(invariant); \
+        lvalue = before; \
+        well(); \
+    } while (0)
+
+static void test_1_slices(void **state)
+{
+    (void)state;
+    gb_page *large = page_of(world.large), *small = page_of(world.small[1]);
+    gb_chunk *chunk = gb_chunk_of(gb_page_number(large));
+    DAMAGE(1, large[1].back_bytes, 0);
+    DAMAGE(1, large[2].back_bytes, 64);
+    DAMAGE(1, large[1].kind, GB_MEDIUM);
+    DAMAGE(1, large->slices, 200);
+    DAMAGE(1, large->slices, 0);
+    DAMAGE(1, large->slices, large->slices - 1);
+    DAMAGE(1, chunk->free_slices, chunk->free_slices + 1);
+    DAMAGE(1, chunk->longest, chunk->longest - 1);
+    uint32_t bit = gb_page_number(large) % GB_CHUNK_SLICES;
+    DAMAGE(1, chunk->free[bit / 64], chunk->free[bit / 64] | (uint64_t)1 << bit % 64);
+    uintptr_t owner = gb_load(&small->owner);
+    gb_store(&small->owner, 0);
+    expect(1);
+    gb_store(&small->owner, owner);
+    well();
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
+        last = chunk->free[i / 64] >> i % 64 & 1 ? i : last;
+    gb_page *free = gb_page_at(gb_page_number(large) - bit + last);
+    gb_store(&free->owner, owner);
+    expect(1);
+    gb_store(&free->owner, 0);
+    well();
+}
+
+static void test_2_counts(void **state)
+{
+    (void)state;
+    gb_page *small = page_of(world.small[1498]), *medium = page_of(world.medium[1]);
+    DAMAGE(2, small->left, small->left + 1);
+    DAMAGE(2, small->left, -1);
+    DAMAGE(2, small->cap, small->cap - 1);
+    DAMAGE(2, small->bump, small->cap + 1);
+    DAMAGE(2, small->punched, 1);
+    DAMAGE(2, medium->left, medium->left + 1);
+    uint32_t bits = gb_load(&medium->bits);
+    gb_store(&medium->bits, bits & (bits - 1)); /* a free block is lost */
+    expect(2);
+    gb_store(&medium->bits, bits | (uint32_t)1 << medium->cap);
+    expect(2);
+    gb_store(&medium->bits, bits);
+    well();
+}
+
+static gb_page *page_with_free_blocks(void)
+{
+    for (int i = 1; i < 1500; i++)
+        if (world.small[i] && page_of(world.small[i])->free && gb_link_get(page_of(world.small[i])->free))
+            return page_of(world.small[i]);
+    fail();
+    return NULL;
+}
+
+static void test_3_links(void **state)
+{
+    (void)state;
+    gb_page *page = page_with_free_blocks();
+    gb_block *first = page->free, *second = gb_link_get(first);
+    page->free = (gb_block *)((uintptr_t)first + 16); /* the middle of a block */
+    expect(3);
+    page->free = (gb_block *)world.sized[0]; /* another page */
+    expect(3);
+    page->free = first;
+    well();
+    gb_link_set(first, first); /* a circle */
+    expect(3);
+    gb_link_set(first, (gb_block *)world.large);
+    expect(3);
+    gb_link_set(first, second);
+    well();
+    uint32_t cls = gb_class_of(1000);
+    gb_block *front = gb_self->front[cls];
+    assert_non_null(front);
+    gb_self->front[cls] = (gb_block *)((uintptr_t)front + 16);
+    expect(3);
+    gb_self->front[cls] = world.large;
+    expect(3);
+    gb_self->front[cls] = (gb_block *)&world;
+    expect(3);
+    gb_self->front[cls] = front;
+    well();
+}
+
+static void test_4_lists(void **state)
+{
+    (void)state;
+    gb_page *small = page_of(world.small[1]), *large = page_of(world.large);
+    assert_int_equal(small->state, GB_AVAIL);
+    gb_list *avail = &gb_self->avail[small->cls];
+    DAMAGE(4, small->state, GB_FULL);
+    DAMAGE(4, large->state, GB_SPARE);
+    DAMAGE(4, avail->last, 0);
+    assert_true(avail->first != avail->last);
+    gb_page *second = gb_page_at(gb_page_at(avail->first)->next);
+    DAMAGE(4, second->prev, gb_page_number(large));
+    uint32_t cls = small->cls;
+    gb_list list = gb_self->avail[cls];
+    gb_self->avail[cls + 1] = list; /* on another class's list */
+    gb_self->avail[cls] = (gb_list){0, 0};
+    expect(4);
+    gb_self->avail[cls] = list;
+    gb_self->avail[cls + 1] = (gb_list){0, 0};
+    well();
+    DAMAGE(4, gb_self->current[0], gb_page_number(small));
+    gb_slot *slot = gb_huge_find(world.huge);
+    DAMAGE(4, slot->heap, 2);
+    uint32_t number = gb_load(&small->heap);
+    gb_store(&small->heap, world.heap->number);
+    expect(4);
+    gb_store(&small->heap, number);
+    well();
+    DAMAGE(4, gb_page_at(avail->last)->next, avail->first); /* a list without end */
+}
+
+static void test_5_inbox(void **state)
+{
+    (void)state;
+    uint32_t number = gb_load(&gb_self->inbox);
+    assert_true(number != 0);
+    gb_page *page = gb_page_at(number);
+    uint64_t xfree = gb_load(&page->xfree);
+    gb_store(&page->xfree, xfree & ~GB_XFREE_QUEUED);
+    expect(5);
+    gb_store(&page->xfree, xfree + ((uint64_t)1 << GB_XFREE_COUNT_SHIFT));
+    expect(5);
+    gb_store(&page->xfree, xfree);
+    well();
+    gb_store(&gb_self->inbox, gb_page_number(page_of(world.sized[0])));
+    expect(5);
+    gb_store(&gb_self->inbox, number);
+    well();
+    DAMAGE(5, page->inbox_next, number); /* an inbox without end */
+    gb_store(&world.heap->inbox, number); /* another's inbox */
+    expect(5);
+    gb_store(&world.heap->inbox, 0);
+    well();
+}
+
+static void test_6_zero(void **state)
+{
+    (void)state;
+    gb_chunk *chunk = gb_chunk_at(0);
+    uint32_t clean = 0;
+    for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
+        if (chunk->free[i / 64] >> i % 64 & 1 && (chunk->dirty[i / 64] >> i % 64 & 1) == 0)
+            clean = i;
+    assert_true(clean != 0);
+    unsigned char *memory = (unsigned char *)gb_slice_start(clean);
+    DAMAGE(6, memory[GB_SLICE_BYTES - 1], 1);
+    assert_int_equal(glebe_check(NULL, 1, NULL, NULL), 0);
+    gb_page *medium = page_of(world.medium[39]);
+    uint32_t bits = gb_load(&medium->bits), dirty = gb_load(&medium->dirty), idle = gb_load(&medium->idle);
+    uint32_t fresh = bits & ~dirty;
+    assert_true(fresh != 0);
+    unsigned char *block = (unsigned char *)gb_page_start(medium) + gb_ctz32(fresh) * gb_classes[medium->cls].bytes;
+    DAMAGE(6, block[100], 1);
+    gb_store(&medium->idle, idle | fresh);
+    expect(6);
+    gb_store(&medium->idle, idle);
+    well();
+}
+
+static void test_7_sums(void **state)
+{
+    (void)state;
+    DAMAGE(7, glebe_live.stats.used_bytes, 1);
+    DAMAGE(7, glebe_live.stats.medium_bytes, 1);
+    DAMAGE(7, gb_self->avail_bytes, 1);
+    DAMAGE(7, gb_self->spare_bytes, 1);
+    size_t bytes = gb_load(&gb_self->bytes);
+    gb_store(&gb_self->bytes, bytes + GB_SLICE_BYTES);
+    expect(7);
+    gb_store(&gb_self->bytes, bytes);
+    well();
+}
+
+static void test_9_heaps(void **state)
+{
+    (void)state;
+    gb_page *large = page_of(world.large);
+    uint32_t number = gb_load(&large->heap);
+    gb_store(&large->heap, 0);
+    expect(9);
+    gb_store(&large->heap, gb_the.heaps_made + 1);
+    expect(9);
+    gb_store(&large->heap, number);
+    well();
+    DAMAGE(9, world.heap->kind, GB_HEAP_UNUSED);
+}
+
+static void test_one_heap_alone(void **state)
+{
+    (void)state;
+    DAMAGE(7, gb_self->spare_bytes, 1);
+    gb_self->spare_bytes++;
+    assert_int_equal(glebe_check(world.heap, 2, NULL, NULL), 0);
+    assert_int_equal(glebe_check(gb_self, 1, NULL, NULL), 1);
+    gb_self->spare_bytes--;
+    assert_int_equal(glebe_check(gb_self, 2, NULL, NULL), 0);
+}
+
+static void test_nothing_before_the_first_malloc(void **state)
+{
+    (void)state;
+    assert_int_equal(glebe_check(NULL, 2, NULL, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_1_slices, world_setup),
+        cmocka_unit_test_setup(test_2_counts, world_setup),
+        cmocka_unit_test_setup(test_3_links, world_setup),
+        cmocka_unit_test_setup(test_4_lists, world_setup),
+        cmocka_unit_test_setup(test_5_inbox, world_setup),
+        cmocka_unit_test_setup(test_6_zero, world_setup),
+        cmocka_unit_test_setup(test_7_sums, world_setup),
+        cmocka_unit_test_setup(test_9_heaps, world_setup),
+        cmocka_unit_test_setup(test_one_heap_alone, world_setup),
+        FIXTURE_TEST(test_nothing_before_the_first_malloc),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,234 @@
+/* Small pages: how a page goes from FULL to AVAIL to SPARE, what wakes it, holes, and that `out` is counted right all the way. */
+#include "fixture.h"
+
+enum { MANY = 6000 };
+static void *blocks[MANY];
+
+static gb_page *page_of(const void *block)
+{
+    return gb_page_head(gb_page_entry(block));
+}
+
+/* Blocks of one class until a page of `slices` slices is FULL; they are in blocks[0..n). */
+static int fill(size_t bytes, uint32_t pages)
+{
+    int n = 0;
+    uint32_t full = 0;
+    while (full < pages) {
+        assert_true(n < MANY);
+        blocks[n] = glebe_malloc(bytes);
+        assert_non_null(blocks[n]);
+        if (n > 0 && page_of(blocks[n]) != page_of(blocks[n - 1]))
+            full++;
+        n++;
+    }
+    return n;
+}
+
+static void test_first_malloc_makes_a_heap(void **state)
+{
+    (void)state;
+    assert_ptr_equal(gb_self, &gb_heap_none);
+    void *p = glebe_malloc(1);
+    assert_non_null(p);
+    assert_int_equal(gb_self->number, 1);
+    assert_int_equal(fake.armed, 1);
+    gb_page *page = page_of(p);
+    assert_int_equal(page->state, GB_CURRENT);
+    assert_int_equal(page->kind, GB_SMALL);
+    assert_ptr_equal((void *)gb_load(&page->owner), gb_self);
+    fixture_check();
+}
+
+static void test_every_class(void **state)
+{
+    (void)state;
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
+        size_t bytes = gb_classes[cls].bytes;
+        int n = fill(bytes, 2);
+        for (int i = 0; i < n; i++) {
+            assert_int_equal(page_of(blocks[i])->cls, cls);
+            assert_int_equal(glebe_usable_size(blocks[i]), bytes);
+            fixture_fill(blocks[i], bytes, (uint64_t)i);
+        }
+        fixture_check();
+        for (int i = 0; i < n; i++) {
+            assert_true(fixture_filled(blocks[i], bytes, (uint64_t)i));
+            glebe_free(blocks[i]);
+        }
+        fixture_check();
+    }
+    fixture_release();
+}
+
+/* FULL counts down to its wake mark, AVAIL to empty, and `out` is right at each step. */
+static void test_life_of_a_page(void **state)
+{
+    (void)state;
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
+        fixture_start(cls);
+        int n = fill(gb_classes[cls].bytes, 2);
+        gb_page *page = page_of(blocks[0]);
+        assert_int_equal(page->state, GB_FULL);
+        uint32_t out = page->cap, woke = 0;
+        assert_int_equal(gb_page_out(page), out);
+        for (int i = 0; i < n && out > 0; i++) {
+            if (page_of(blocks[i]) != page)
+                continue;
+            glebe_free(blocks[i]);
+            out--;
+            if (out > 0)
+                assert_int_equal(gb_page_out(page), out);
+            if (page->state == GB_AVAIL && !woke)
+                woke = page->cap - out;
+            fixture_check();
+        }
+        assert_int_equal(woke, page_wake(page));
+        assert_in_range(woke, 1, page->cap / 2);
+        assert_true(page->state == GB_SPARE || page->kind == GB_FREE);
+    }
+}
+
+static void test_spare_serves_another_class(void **state)
+{
+    (void)state;
+    int n = fill(64, 3);
+    gb_page *page = page_of(blocks[0]);
+    for (int i = 0; i < n; i++)
+        glebe_free(blocks[i]);
+    assert_int_equal(page->state, GB_SPARE);
+    assert_true(gb_self->spare_bytes > 0);
+    uint64_t taken = glebe_live.stats.pages_taken;
+    void *p = glebe_malloc(1000);
+    assert_int_equal(glebe_live.stats.pages_taken, taken);
+    assert_int_equal(page_of(p)->cls, gb_class_of(1000));
+    fixture_check();
+    glebe_free(p);
+    fixture_release();
+}
+
+static void test_larger_pages_when_in_demand(void **state)
+{
+    (void)state;
+    fill(2048, 20);
+    uint32_t slices = 0;
+    for (int i = 0; i < 200 && blocks[i]; i++)
+        slices = page_of(blocks[i])->slices > slices ? page_of(blocks[i])->slices : slices;
+    assert_int_equal(slices, GB_BIG_PAGE_SLICES);
+    fixture_check();
+}
+
+/* A page with few blocks left: whole units without one become holes, their memory goes back, and comes back into use. */
+static void test_holes(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {16, 48, 112, 208, 640, 1408, 2048};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        fixture_start(s);
+        int n = fill(sizes[s], 3);
+        gb_page *page = page_of(blocks[0]);
+        for (int i = 0; i < n; i++)
+            fixture_fill(blocks[i], sizes[s], (uint64_t)i);
+        int kept = -1;
+        for (int i = 0; i < n; i++)
+            if (page_of(blocks[i]) == page) {
+                if (kept < 0)
+                    kept = i; /* one block keeps the page */
+                else
+                    glebe_free(blocks[i]);
+                if (i != kept)
+                    blocks[i] = NULL;
+            }
+        assert_int_equal(page->state, GB_AVAIL);
+        uint64_t before = fake.purged_bytes;
+        glebe_collect(NULL);
+        assert_int_equal(gb_popcount32(page->holes), page->slices * 4 - 1 - (block_unit_mask(page, gb_class_index(page->cls, (uintptr_t)blocks[kept] - gb_page_start(page))) & 2 ? 1 : 0));
+        assert_int_equal(page->punched, page->holes);
+        assert_true(fake.purged_bytes - before >= gb_popcount32(page->holes) * GB_UNIT_BYTES);
+        fixture_check();
+        assert_true(fixture_filled(blocks[kept], sizes[s], (uint64_t)kept));
+        uint64_t taken = glebe_live.stats.pages_taken;
+        for (int i = 0; i < n; i++) /* the same blocks again, from the holes */
+            if (!blocks[i]) {
+                blocks[i] = glebe_malloc(sizes[s]);
+                fixture_fill(blocks[i], sizes[s], (uint64_t)i);
+                fixture_check();
+            }
+        assert_in_range(glebe_live.stats.pages_taken - taken, 0, 1);
+        for (int i = 0; i < n; i++)
+            assert_true(fixture_filled(blocks[i], sizes[s], (uint64_t)i));
+        for (int i = 0; i < n; i++)
+            glebe_free(blocks[i]);
+        fixture_release();
+    }
+}
+
+/* Brute force: for every class and every set of adjacent units, the blocks that touch them. */
+static void test_hole_blocks(void **state)
+{
+    (void)state;
+    assert_non_null(glebe_malloc(1));
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        for (uint16_t slices = 1; slices <= 4; slices += 3) {
+            gb_page page = *gb_page_at(1);
+            page.cls = (uint8_t)cls;
+            page.slices = slices;
+            page.cap = page.bump = (uint16_t)(((size_t)slices << GB_SLICE_LOG2) / gb_classes[cls].bytes);
+            for (uint32_t units = 1; units < 1u << slices * 4; units = units * 5 / 2 + 1) {
+                uint32_t count = 0;
+                for (uint32_t i = 0; i < page.bump; i++)
+                    count += (block_unit_mask(&page, i) & units) != 0;
+                assert_int_equal(gb_hole_blocks(&page, units), count);
+            }
+        }
+}
+
+static void test_flush_sends_fronts_home(void **state)
+{
+    (void)state;
+    for (size_t bytes = 1; bytes <= GB_SMALL_MAX; bytes += 37)
+        blocks[bytes] = glebe_malloc(bytes);
+    gb_fronts_flush(gb_self);
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        assert_null(gb_self->front[cls]);
+    fixture_check();
+    for (size_t bytes = 1; bytes <= GB_SMALL_MAX; bytes += 37)
+        glebe_free(blocks[bytes]);
+    fixture_release();
+}
+
+static void test_returned_in_one_go(void **state)
+{
+    (void)state;
+    int n = fill(256, 2);
+    gb_page *page = page_of(blocks[0]);
+    gb_block *chain = NULL; /* as remote.c does: all blocks of a page at once, across both events */
+    uint32_t count = 0;
+    for (int i = 0; i < n; i++)
+        if (page_of(blocks[i]) == page) {
+            gb_link_set(blocks[i], chain);
+            chain = blocks[i];
+            count++;
+        }
+    assert_int_equal(count, page->cap);
+    page->free = chain;
+    gb_page_returned(gb_self, page, count);
+    assert_int_equal(page->state, GB_SPARE);
+    fixture_check();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_first_malloc_makes_a_heap),
+        FIXTURE_TEST(test_every_class),
+        FIXTURE_TEST(test_life_of_a_page),
+        FIXTURE_TEST(test_spare_serves_another_class),
+        FIXTURE_TEST(test_larger_pages_when_in_demand),
+        FIXTURE_TEST(test_holes),
+        FIXTURE_TEST(test_hole_blocks),
+        FIXTURE_TEST(test_flush_sends_fronts_home),
+        FIXTURE_TEST(test_returned_in_one_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,353 @@
+/* Threads, simulated: frees that cross them, orphans, adoption, robbery, and what fork leaves behind. */
+#include "fixture.h"
+
+enum { MANY = 2000 };
+static void *blocks[MANY];
+
+static gb_page *page_of(const void *block)
+{
+    return gb_page_head(gb_page_entry(block));
+}
+
+static void allocate(size_t bytes, int count)
+{
+    for (int i = 0; i < count; i++) {
+        blocks[i] = glebe_malloc(bytes);
+        assert_non_null(blocks[i]);
+        fixture_fill(blocks[i], bytes < 64 ? bytes : 64, (uint64_t)i);
+    }
+}
+
+/* This thread gets its heap. */
+static void begin(void)
+{
+    void *p = glebe_malloc(1);
+    assert_non_null(p);
+    glebe_free(p);
+    assert_ptr_not_equal(gb_self, &gb_heap_none);
+}
+
+static void release(int from, int to)
+{
+    for (int i = from; i < to; i++)
+        glebe_free(blocks[i]);
+}
+
+static void test_remote_frees_collect_in_slots(void **state)
+{
+    (void)state;
+    allocate(64, 100);
+    gb_page *page = page_of(blocks[0]);
+    fixture_thread(1);
+    begin();
+    release(0, 5);
+    assert_int_equal(gb_load(&page->xfree), 0);
+    const gb_remote *slot = &gb_self->remote[gb_page_number(page) % GB_REMOTE_SLOTS];
+    assert_int_equal(slot->page, gb_page_number(page));
+    assert_int_equal(slot->count, 5);
+    fixture_check();
+    gb_remote_flush(gb_self);
+    assert_int_equal(GB_XFREE_COUNT(gb_load(&page->xfree)), 5);
+    assert_true(gb_load(&page->xfree) & GB_XFREE_QUEUED);
+    assert_int_equal(gb_load(&fixture_selves[0]->inbox), gb_page_number(page));
+    release(5, 5 + GB_REMOTE_BLOCKS); /* a full slot goes by itself, and does not queue the page again */
+    assert_int_equal(GB_XFREE_COUNT(gb_load(&page->xfree)), 5 + GB_REMOTE_BLOCKS);
+    fixture_check();
+    fixture_thread(0);
+    assert_true(gb_inbox_drain(gb_self));
+    assert_false(gb_inbox_drain(gb_self));
+    assert_int_equal(gb_load(&page->xfree), 0);
+    fixture_check();
+    release(5 + GB_REMOTE_BLOCKS, 100);
+    fixture_release();
+}
+
+static void test_slots_evict_each_other(void **state)
+{
+    (void)state;
+    allocate(1024, 400); /* 25 pages and more for 8 slots */
+    fixture_thread(1);
+    begin();
+    release(0, 400);
+    fixture_check();
+    fixture_thread(0);
+    fixture_release();
+}
+
+static void test_a_tick_sends_them_home(void **state)
+{
+    (void)state;
+    allocate(64, 3);
+    fixture_thread(1);
+    begin();
+    release(0, 3);
+    fake.now_ms++;
+    gb_tick_due(gb_self);
+    assert_int_equal(GB_XFREE_COUNT(gb_load(&page_of(blocks[0])->xfree)), 3);
+}
+
+static void test_a_thread_without_a_heap_frees(void **state)
+{
+    (void)state;
+    allocate(64, 3);
+    fixture_thread(1);
+    release(0, 3);
+    assert_ptr_equal(gb_self, &gb_heap_none); /* it got none by that */
+    assert_int_equal(GB_XFREE_COUNT(gb_load(&page_of(blocks[0])->xfree)), 3);
+    fixture_check();
+    fixture_thread(0);
+    fixture_release();
+}
+
+static void test_medium_frees_are_counted(void **state)
+{
+    (void)state;
+    allocate(5000, 40);
+    fixture_thread(1);
+    begin();
+    release(0, 40);
+    gb_page *page = page_of(blocks[0]);
+    assert_true(gb_load(&page->notify) & GB_NOTIFY_QUEUED);
+    fixture_check();
+    fixture_thread(0);
+    assert_true(gb_inbox_drain(gb_self));
+    fixture_check();
+    fixture_release();
+}
+
+/* A full page whose blocks all come home from elsewhere is of use again. */
+static void test_the_owner_finds_them(void **state)
+{
+    (void)state;
+    allocate(128, MANY);
+    uint64_t taken = glebe_live.stats.pages_taken;
+    for (int round = 0; round < 20; round++) {
+        fixture_thread(1);
+        begin();
+        release(0, MANY);
+        gb_remote_flush(gb_self);
+        fixture_thread(0);
+        allocate(128, MANY);
+        fixture_check();
+    }
+    assert_in_range(glebe_live.stats.pages_taken - taken, 0, 24);
+}
+
+static void test_orphan_is_adopted(void **state)
+{
+    (void)state;
+    fixture_thread(1);
+    allocate(100, 500);
+    glebe_heap *heap = gb_self;
+    assert_int_equal(glebe_heap_limit(NULL, (size_t)1 << 30), 0);
+    fixture_thread_end(1);
+    assert_int_equal(heap->kind, GB_HEAP_ORPHAN);
+    assert_int_equal(glebe_live.stats.orphans, 1);
+    fixture_check();
+    fixture_thread(2);
+    begin();
+    assert_ptr_equal(gb_self, heap);
+    assert_int_equal(heap->kind, GB_HEAP_THREAD);
+    assert_int_equal(heap->limit_bytes, 0); /* that was the other thread's */
+    assert_int_equal(glebe_live.stats.orphans, 0);
+    assert_int_equal(glebe_live.stats.heaps_adopted, 1);
+    for (int i = 0; i < 500; i++)
+        assert_true(fixture_filled(blocks[i], 64, (uint64_t)i));
+    release(0, 500);
+    fixture_check();
+    fixture_thread(0);
+    fixture_release();
+}
+
+/* The last malloc of a thread that ends again and again: no heap is lost. */
+static void test_heaps_do_not_pile_up(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        fixture_thread(1 + i % 5);
+        allocate(40, 20);
+        if (i % 3)
+            release(0, 20);
+        fixture_thread_end(1 + i % 5);
+    }
+    assert_in_range(gb_the.heaps_made, 1, 5);
+    fixture_check();
+}
+
+static void test_orphans_are_robbed(void **state)
+{
+    (void)state;
+    begin(); /* our heap is not an adopted one */
+    fixture_thread(1);
+    for (int i = 0; i < MANY; i++)
+        blocks[i] = glebe_malloc(200);
+    for (int i = 0; i < MANY; i += 2)
+        glebe_free(blocks[i]);
+    fixture_thread_end(1);
+    fixture_thread(0);
+    uint64_t taken = glebe_live.stats.pages_taken;
+    for (int i = 0; i < MANY; i += 2) {
+        blocks[i] = glebe_malloc(200);
+        assert_non_null(blocks[i]);
+    }
+    assert_true(glebe_live.stats.pages_adopted > 0);
+    assert_in_range(glebe_live.stats.pages_taken - taken, 0, 5);
+    fixture_check();
+    release(0, MANY);
+    fixture_release();
+}
+
+static void test_a_queued_page_is_not_stolen(void **state)
+{
+    (void)state;
+    begin();
+    fixture_thread(1);
+    allocate(200, 200);
+    glebe_heap *orphan = gb_self;
+    fixture_thread_end(1);
+    fixture_thread(2);
+    gb_page *page = page_of(blocks[0]);
+    fixture_thread(0);
+    release(0, 3);
+    gb_remote_flush(gb_self);
+    assert_true(gb_load(&page->xfree) & GB_XFREE_QUEUED);
+    assert_false(gb_page_steal(gb_self, page));
+    assert_int_equal(gb_load(&page->heap), orphan->number);
+    fixture_check();
+}
+
+static void test_frees_follow_a_stolen_page(void **state)
+{
+    (void)state;
+    begin();
+    fixture_thread(1);
+    allocate(200, 300);
+    release(0, 200);
+    fixture_thread_end(1);
+    fixture_thread(2); /* holds frees of the orphan's pages in its slots while they are stolen */
+    glebe_heap *second = gb_heap_new(GB_HEAP_THREAD);
+    gb_self = second;
+    release(200, 230);
+    fixture_thread(0);
+    void *stolen[400];
+    for (int i = 0; i < 400; i++)
+        stolen[i] = glebe_malloc(200);
+    fixture_check();
+    fixture_thread(2);
+    gb_remote_flush(gb_self);
+    fixture_check();
+    fixture_thread(0);
+    release(230, 300);
+    for (int i = 0; i < 400; i++)
+        glebe_free(stolen[i]);
+    fixture_release();
+}
+
+static void test_fork_leaves_dead_heaps(void **state)
+{
+    (void)state;
+    allocate(100, 50);
+    fixture_thread(1);
+    void *other = glebe_malloc(100);
+    glebe_heap *vanished = gb_self;
+    fixture_thread(2);
+    assert_non_null(glebe_malloc(100));
+    fixture_thread_end(2);
+    fixture_thread(0);
+    gb_fork_prepare();
+    assert_false(gb_lock_try(&gb_the.lock));
+    assert_false(gb_lock_try(&gb_the.orphans_lock));
+    gb_fork_child();
+    assert_int_equal(vanished->kind, GB_HEAP_DEAD);
+    assert_int_equal(gb_self->kind, GB_HEAP_THREAD);
+    assert_int_equal(glebe_live.stats.orphans, 1);
+    glebe_free(other); /* goes to an inbox that nobody reads */
+    gb_remote_flush(gb_self);
+    release(0, 50);
+    allocate(100, 50);
+    fixture_check();
+    fixture_thread(3);
+    begin();
+    assert_ptr_not_equal(gb_self, vanished);
+    fixture_thread(0);
+    gb_fork_prepare();
+    gb_fork_parent();
+    allocate(100, 50);
+    fixture_check();
+}
+
+static jmp_buf background_end;
+static int background_waits;
+
+static void background_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
+{
+    (void)word;
+    (void)expected;
+    assert_in_range(++background_waits, 1, 100);
+    if (ms == UINT32_MAX)
+        longjmp(background_end, 1); /* it sleeps until it is woken */
+    fake.now_ms += ms;
+}
+
+/* Freed memory goes back without any further malloc, and then the thread sleeps without limit. */
+static void test_background(void **state)
+{
+    (void)state;
+    assert_int_equal(glebe_option("background", "1"), 0);
+    assert_non_null(fake.thread);
+    fake.on_wait = background_wait;
+    for (int round = 0; round < 3; round++) {
+        background_waits = 0;
+        void *p = glebe_malloc(200000), *q = glebe_malloc(5000000);
+        memset(p, 1, 200000);
+        memset(q, 1, 5000000);
+        uint64_t before = fake.purged_bytes;
+        glebe_free(p);
+        glebe_free(q);
+        if (round > 0)
+            assert_int_equal(fake.wakes, round);
+        if (setjmp(background_end) == 0)
+            fake.thread();
+        assert_true(fake.purged_bytes - before >= 5200000);
+        assert_in_range(background_waits, 1, 4);
+        fixture_check();
+    }
+    fixture_start(1);
+    gb_fake_fail(1u << GB_FAKE_THREAD_START, 1, 1);
+    assert_int_equal(glebe_option("background", "1"), 0);
+    assert_null(fake.thread);
+    assert_int_equal(glebe_option("background", "1"), 0); /* tried again */
+    assert_non_null(fake.thread);
+}
+
+static void test_limit_before_the_first_malloc(void **state)
+{
+    (void)state;
+    assert_int_equal(glebe_heap_limit(NULL, 100000), 0);
+    assert_null(glebe_malloc(200000));
+    assert_non_null(glebe_malloc(100));
+    fixture_thread(1);
+    assert_non_null(glebe_malloc(200000)); /* another thread has none */
+    assert_int_equal(gb_heap_none.limit_bytes, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_remote_frees_collect_in_slots),
+        FIXTURE_TEST(test_slots_evict_each_other),
+        FIXTURE_TEST(test_a_tick_sends_them_home),
+        FIXTURE_TEST(test_a_thread_without_a_heap_frees),
+        FIXTURE_TEST(test_medium_frees_are_counted),
+        FIXTURE_TEST(test_the_owner_finds_them),
+        FIXTURE_TEST(test_orphan_is_adopted),
+        FIXTURE_TEST(test_heaps_do_not_pile_up),
+        FIXTURE_TEST(test_orphans_are_robbed),
+        FIXTURE_TEST(test_a_queued_page_is_not_stolen),
+        FIXTURE_TEST(test_frees_follow_a_stolen_page),
+        FIXTURE_TEST(test_fork_leaves_dead_heaps),
+        FIXTURE_TEST(test_background),
+        FIXTURE_TEST(test_limit_before_the_first_malloc),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

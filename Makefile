@@ -101,7 +101,9 @@ test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is ru
 	$(call say,macOS objects)
 	@tools/check-macos
 
-test-long: test test-macos ## test, then macOS objects, stress with printed seeds, and fuzzing (an hour or more)
+test-long: test test-macos ## test, then macOS objects, interleavings, stress with printed seeds, and fuzzing (hours)
+	$(call say,interleavings of larger cases)
+	@GLEBE_INTERLEAVE=long $(build)/cmake-test/test-interleave-protocols
 	$(call say,stress and fuzzing)
 	@test/stress/run
 	@test/fuzz/run

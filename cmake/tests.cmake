@@ -1,4 +1,5 @@
-# C tests: each *_test.c of test/unit, test/model, test/regress and test/interleave is one executable and one ctest.
+# C tests: each *_test.c of test/unit, test/model and test/regress is one executable and one ctest; test/interleave is built
+# by interleave.cmake.
 #
 #   cmake -S . -B DIR -DGLEBE_BUILD_TESTS=ON [-DGLEBE_SANITIZE=address,undefined] [-DCMAKE_TOOLCHAIN_FILE=...]
 #   cmake --build DIR --target glebe-tests && ctest --test-dir DIR --no-tests=error
@@ -8,13 +9,6 @@
 file(GLOB test_sources CONFIGURE_DEPENDS test/unit/*_test.c test/model/*_test.c test/regress/*_test.c)
 if(NOT test_sources)
   message(FATAL_ERROR "GLEBE_BUILD_TESTS is on, but test/unit, test/model and test/regress hold no *_test.c")
-endif()
-
-# These switch stacks under a scheduler of their own, which sanitizers cannot follow, and give the same answer on
-# every processor.
-if(NOT GLEBE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
-  file(GLOB interleave_sources CONFIGURE_DEPENDS test/interleave/*_test.c)
-  list(APPEND test_sources ${interleave_sources})
 endif()
 
 find_path(CMOCKA_INCLUDE_DIR cmocka.h)
@@ -43,3 +37,39 @@ foreach(source IN LISTS test_sources)
   set_tests_properties(${name} PROPERTIES TIMEOUT 300)
   add_dependencies(glebe-tests ${target})
 endforeach()
+
+# Stress: each program of test/stress on the real port with real threads, briefly and with a fixed seed. test/stress/run
+# has them run for as long as one likes, with seeds of their own.
+file(GLOB stress_sources CONFIGURE_DEPENDS test/stress/*.c)
+add_library(glebe-stressed STATIC EXCLUDE_FROM_ALL src/glebe.c)
+target_compile_options(glebe-stressed PRIVATE ${glebe_warnings} ${sanitize})
+set(stress_rounds_cross 3)
+set(stress_rounds_pipeline 2)
+set(stress_rounds_churn 20)
+set(stress_rounds_resize 4)
+set(stress_rounds_fork 8)
+set(stress_rounds_heaps 6)
+foreach(source IN LISTS stress_sources)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(test-stress-${name} ${source})
+  target_include_directories(test-stress-${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_compile_definitions(test-stress-${name} PRIVATE _GNU_SOURCE)
+  target_compile_options(test-stress-${name} PRIVATE ${glebe_warnings} ${sanitize} -UNDEBUG)
+  target_link_options(test-stress-${name} PRIVATE ${sanitize})
+  target_link_libraries(test-stress-${name} PRIVATE glebe-stressed Threads::Threads ${CMAKE_DL_LIBS})
+  if(NOT DEFINED stress_rounds_${name})
+    message(FATAL_ERROR "${source}: how many rounds shall its ctest run? Say so in cmake/tests.cmake")
+  endif()
+  set(command test-stress-${name})
+  if(CMAKE_CROSSCOMPILING_EMULATOR)
+    # qemu keeps an entry for each page of address space, even of what is only reserved: 8 TiB of it would take all the
+    # memory there is. Under a limit glebe reserves none, which so is tested too.
+    set(command sh -c "ulimit -v 6000000 && exec \"$@\"" sh ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test-stress-${name}>)
+  endif()
+  add_test(NAME stress/${name} COMMAND ${command} ${stress_rounds_${name}} 20261121)
+  # ThreadSanitizer would refuse threads in the child of a process with threads, which is what we promise.
+  set_tests_properties(stress/${name} PROPERTIES TIMEOUT 300 ENVIRONMENT "TSAN_OPTIONS=die_after_fork=0 halt_on_error=1")
+  add_dependencies(glebe-tests test-stress-${name})
+endforeach()
+
+include(cmake/interleave.cmake)

@@ -19,8 +19,9 @@ void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty)
 {
     if (GB_UNLIKELY(heap->number == 0)) {
         heap = gb_thread_start();
-        if (!heap)
-            return gb_out_of_memory();
+        void *block = heap ? gb_alloc_slow(heap, bytes, dirty) : gb_out_of_memory();
+        gb_thread_late();
+        return block;
     }
     if (bytes > GB_LARGE_MAX)
         return gb_huge_alloc(heap, bytes, 1, dirty);
@@ -37,8 +38,12 @@ void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
 {
     if (alignment <= 16)
         return gb_alloc(heap, bytes);
-    if (heap->number == 0 && !(heap = gb_thread_start()))
-        return gb_out_of_memory();
+    if (heap->number == 0) {
+        heap = gb_thread_start();
+        void *block = heap ? gb_alloc_aligned(heap, alignment, bytes) : gb_out_of_memory();
+        gb_thread_late();
+        return block;
+    }
     uint32_t cls = alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
     if (cls < GB_CLASSES)
         return gb_class_is_small(cls) ? gb_alloc_small(heap, cls) : gb_medium_alloc(heap, cls, NULL);

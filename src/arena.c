@@ -103,20 +103,34 @@ static void chunk_rebin(gb_chunk *chunk)
     }
 }
 
-/* The start of the shortest free run of the chunk that holds `slices` at `alignment`; GB_CHUNK_SLICES if none does. */
-static uint32_t chunk_find(const gb_chunk *chunk, uint32_t slices, uint32_t alignment)
+/* The start of the shortest run of set bits that holds `slices` at `alignment`; GB_CHUNK_SLICES if none does. */
+static uint32_t bits_fit(const uint64_t *bits, uint32_t slices, uint32_t alignment)
 {
     uint32_t best = GB_CHUNK_SLICES, best_length = GB_CHUNK_SLICES + 1;
-    for (uint32_t at = bits_find(chunk->free, 0, true); at < GB_CHUNK_SLICES;) {
-        uint32_t end = bits_find(chunk->free, at, false);
+    for (uint32_t at = bits_find(bits, 0, true); at < GB_CHUNK_SLICES;) {
+        uint32_t end = bits_find(bits, at, false);
         uint32_t start = (at + alignment - 1) & ~(alignment - 1);
         if (start + slices <= end && end - at < best_length) {
             best = start;
             best_length = end - at;
         }
-        at = end < GB_CHUNK_SLICES ? bits_find(chunk->free, end, true) : end;
+        at = end < GB_CHUNK_SLICES ? bits_find(bits, end, true) : end;
     }
     return best;
+}
+
+/* Where in the chunk a run fits; only over memory that is resident still, if `dirty`. */
+static uint32_t chunk_fit(const gb_chunk *chunk, uint32_t slices, uint32_t alignment, bool dirty)
+{
+    if (chunk->longest < slices)
+        return GB_CHUNK_SLICES;
+    if (!dirty)
+        return bits_fit(chunk->free, slices, alignment);
+    uint64_t bits[GB_CHUNK_WORDS];
+    uint32_t count = 0;
+    for (uint32_t word = 0; word < GB_CHUNK_WORDS; word++)
+        count += gb_popcount64(bits[word] = chunk->free[word] & chunk->dirty[word]);
+    return count < slices ? GB_CHUNK_SLICES : bits_fit(bits, slices, alignment);
 }
 
 /* ---- limits and statistics ---- */
@@ -261,6 +275,11 @@ static gb_chunk *chunk_grow(void)
             if (GB_SECURE)
                 gb_port_protect(at, GB_SLICE_BYTES);
         }
+        if (glebe_live.stats.used_bytes >= GB_HUGE_PAGES_FROM) {
+            gb_port_huge_pages(at, GB_CHUNK_BYTES, true);
+            chunk->huge_pages = 1;
+            glebe_live.stats.huge_page_bytes += GB_CHUNK_BYTES;
+        }
         chunk_rebin(chunk);
         return chunk;
     }
@@ -269,8 +288,8 @@ static gb_chunk *chunk_grow(void)
 
 /* ---- runs ---- */
 
-/* The best chunk and place for a run: bins in order, the first few chunks of each. */
-static gb_chunk *run_find(uint32_t slices, uint32_t alignment, uint32_t *start)
+/* The chunk and place for a run: bins in order, the first few chunks of each. */
+static gb_chunk *run_look(uint32_t slices, uint32_t alignment, bool dirty, uint32_t *start)
 {
     enum { LOOKS = 8 };
     uint32_t bins = gb_the.bins_filled & ~(((uint32_t)1 << bin_of(slices)) - 1);
@@ -278,14 +297,23 @@ static gb_chunk *run_find(uint32_t slices, uint32_t alignment, uint32_t *start)
         uint32_t number = gb_the.bins[gb_ctz32(bins)];
         for (int i = 0; number && i < LOOKS; i++) {
             gb_chunk *chunk = gb_chunk_at(number - 1);
-            if (chunk->longest >= slices && (*start = chunk_find(chunk, slices, alignment)) < GB_CHUNK_SLICES)
+            *start = chunk_fit(chunk, slices, alignment, dirty);
+            if (*start < GB_CHUNK_SLICES)
                 return chunk;
             number = chunk->next;
         }
     }
-    gb_chunk *chunk = chunk_grow();
-    if (chunk)
-        *start = chunk_find(chunk, slices, alignment);
+    return NULL;
+}
+
+/* Resident memory first, then any, then new. */
+static gb_chunk *run_find(uint32_t slices, uint32_t alignment, uint32_t *start)
+{
+    gb_chunk *chunk = gb_the.dirty_slices >= slices ? run_look(slices, alignment, true, start) : NULL;
+    if (!chunk)
+        chunk = run_look(slices, alignment, false, start);
+    if (!chunk && (chunk = chunk_grow()) != NULL)
+        *start = chunk_fit(chunk, slices, alignment, false);
     return chunk && *start < GB_CHUNK_SLICES ? chunk : NULL;
 }
 

@@ -1,5 +1,4 @@
 /* The words that the rest is written in: attributes, bit counting, rounding, and atomics with their order in the name.
- * The atomics are macros, not functions, so that test/interleave can put its own scheduler under the very same sources.
  * Internal headers push hidden visibility around what they declare: nothing but the public API leaves a shared library, and
  * every internal access is direct. */
 #ifndef GB_BASE_H
@@ -60,7 +59,6 @@ GB_INLINE bool gb_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
 #define gb_peek(field) (field##_peek)
 #endif
 
-#ifndef GB_ATOMIC_HOOK
 #define gb_load(p) atomic_load_explicit(p, memory_order_acquire)
 #define gb_load_relaxed(p) atomic_load_explicit(p, memory_order_relaxed)
 #define gb_store(p, v) atomic_store_explicit(p, v, memory_order_release)
@@ -73,8 +71,5 @@ GB_INLINE bool gb_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
 /* Weak: may fail for no reason; on failure *expected holds what was found. */
 #define gb_cas(p, expected, v) \
     atomic_compare_exchange_weak_explicit(p, expected, v, memory_order_acq_rel, memory_order_acquire)
-#else
-#include GB_ATOMIC_HOOK
-#endif
 
 #endif

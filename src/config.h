@@ -35,6 +35,8 @@
 #define GB_REMOTE_SLOTS 8 /* pages of other heaps whose freed blocks a heap collects before it sends them home */
 #define GB_REMOTE_BLOCKS 32 /* a slot is sent home at this many blocks */
 
+#define GB_HUGE_PAGES_FROM ((size_t)16 << 20) /* bytes in use from which new chunks ask for huge pages */
+
 #define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
 #define GB_PURGE_MS 500 /* default of the option purge_ms */
 

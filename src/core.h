@@ -13,6 +13,8 @@
 void gb_lock_take(gb_lock *lock);
 bool gb_lock_try(gb_lock *lock);
 void gb_lock_drop(gb_lock *lock);
+/* From here on (until `false`) this thread, which holds every lock, neither takes nor drops one. */
+void gb_lock_fork(bool begins);
 
 /* ---- report: misuse and exhaustion ----
  * One line on stderr with the call, the address and what is known of it; then abort, or go on if the option says so. */
@@ -123,6 +125,8 @@ extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */
 extern glebe_heap gb_heap_none; /* empty for ever: sends the first malloc of a thread to the slow path */
 /* This thread's heap, made or adopted at the first call; NULL if there is no memory for one. */
 GB_COLD glebe_heap *gb_thread_start(void);
+/* After what was served with it: parks it again at once if this thread has ended already. */
+void gb_thread_late(void);
 glebe_heap *gb_heap_new(enum gb_heap_kind kind);
 void gb_heap_retire(glebe_heap *heap); /* its number may be used again */
 /* Takes pages of this class that orphans have to give. Owner. */

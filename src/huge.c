@@ -134,6 +134,9 @@ static bool slot_commit(gb_slot *slot, size_t bytes)
         if (gb_port_commit(at, more, gb_the.reserved) != GB_COMMITTED)
             return false;
     }
+    uintptr_t from = gb_round_down(at, GB_CHUNK_BYTES), to = gb_round_down(at + more + ahead, GB_CHUNK_BYTES);
+    if (to > from && glebe_live.stats.used_bytes >= GB_HUGE_PAGES_FROM)
+        gb_port_huge_pages(from, to - from, true);
     slot->committed += more + ahead;
     glebe_live.stats.committed_bytes += more + ahead;
     return true;

@@ -25,19 +25,13 @@ static uint32_t page_wake(const gb_page *page)
     return wake ? wake : 1;
 }
 
-/* An AVAIL page with this many blocks out is searched for holes. */
-static uint32_t page_trim_mark(const gb_page *page)
-{
-    return page->cap / 8u;
-}
-
 uint32_t gb_page_out(const gb_page *page)
 {
     uint32_t left = (uint32_t)page->left;
     switch (page->state) {
     case GB_CURRENT: return left;
     case GB_FULL: return page->cap - page_wake(page) + left;
-    case GB_AVAIL: return page->flags & GB_TRIM ? left + page_trim_mark(page) : left;
+    case GB_AVAIL: return page->flags ? left + (uint32_t)(page->cap >> page->flags) : left;
     default: return 0;
     }
 }
@@ -146,7 +140,7 @@ static gb_block *hole_carve(gb_page *page)
 static gb_block *page_carve(gb_page *page, uint32_t count, gb_block *chain)
 {
     uint32_t from = page->bump, to = from + count < page->cap ? from + count : page->cap;
-    page->bump = (uint16_t)to;
+    __atomic_store_n(&page->bump, (uint16_t)to, __ATOMIC_RELAXED); /* realloc by another thread looks at it */
     page->left += (int32_t)(to - from);
     return GB_SECURE ? carve_shuffled(page, from, to, chain) : carve(page, from, to, chain);
 }
@@ -205,7 +199,7 @@ static void page_give(glebe_heap *heap, gb_page *page)
  * queue, the last to come being the last to go. */
 static void page_retire(glebe_heap *heap, gb_page *page)
 {
-    size_t most = ((size_t)512 << 10) + heap->small_bytes / 16;
+    size_t most = gb_the.options.background ? (size_t)128 << 10 : ((size_t)512 << 10) + heap->small_bytes / 16;
     if (heap->spare_bytes + page_bytes(page) > most) {
         page_give(heap, page);
         return;
@@ -229,8 +223,7 @@ static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
     page->left = 0;
     page->cap = (uint16_t)(page_bytes(page) / gb_classes[cls].bytes);
     page->bump = 0;
-    page->holes = page->punched = 0;
-    page->cls = (uint8_t)cls;
+    page->cls = (uint8_t)cls; /* holes: none, and the purger may be reading that */
     page->flags = 0;
     heap->class_slices[cls] += page->slices;
 }
@@ -295,7 +288,9 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
 {
     if (GB_UNLIKELY(heap->number == 0)) {
         heap = gb_thread_start();
-        return heap ? gb_alloc_small(heap, cls) : gb_out_of_memory();
+        void *block = heap ? gb_alloc_small(heap, cls) : gb_out_of_memory();
+        gb_thread_late();
+        return block;
     }
     gb_tick(heap);
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
@@ -323,8 +318,9 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
 /* Most refills find what was freed to the current page since the last one. */
 void *gb_small_refill(glebe_heap *heap, size_t cls)
 {
-    gb_page *page = gb_page_at(heap->current[cls]);
-    if (GB_LIKELY(heap->current[cls] != 0 && --heap->tick > 0)) {
+    uint32_t number = heap->current[cls];
+    if (GB_LIKELY(number != 0 && --heap->tick > 0)) {
+        gb_page *page = gb_page_at(number);
         gb_block *chain = page->free;
         int32_t all = page->bump;
         if (GB_LIKELY(chain && page->holes == 0 && all - page->left >= FEW)) {
@@ -340,32 +336,64 @@ void *gb_small_refill(glebe_heap *heap, size_t cls)
 
 static void page_trim(gb_page *page);
 
-enum { TRIM_FROM = 1 << 20 }; /* bytes of available pages from which it pays to look for holes */
+/* Looking for holes costs a walk over the page. Where nobody will come by later, because the program may go to sleep and leaves
+ * the rest to the background thread, it is done as the page empties: when an eighth of its blocks is out, a sixteenth, and so
+ * on. A program that frees all it has, block by block, would pay for that in vain: trims are counted in rounds, and those that
+ * were followed by the page's end with them; where these are the half, a number of trims is passed over, twice as many each
+ * time. Without the background thread, a tick after a quiet time does it for all pages at once. */
+static bool trim_pays(glebe_heap *heap)
+{
+    enum { ROUND = 32, PASS_MOST = 1 << 16 };
+    if (heap->avail_bytes <= heap->small_bytes / 2)
+        return false;
+    if (heap->trims_to_pass > 0) {
+        heap->trims_to_pass--;
+        return false;
+    }
+    if (++heap->trims < ROUND)
+        return true;
+    bool wasted = heap->trims_wasted * 2 > heap->trims;
+    uint32_t pass = heap->trims_passed == 0 ? ROUND * 8 : heap->trims_passed * 2;
+    heap->trims_passed = !wasted ? 0 : pass < PASS_MOST ? pass : PASS_MOST;
+    heap->trims_to_pass = heap->trims_passed;
+    heap->trims = heap->trims_wasted = 0;
+    return true;
+}
+
+/* Sets `left` to what is still to come home until the next trim mark below `out`, or until the page is empty. page->flags is
+ * the mark's shift of `cap`: 0 for none. */
+static void page_count_down(gb_page *page, uint32_t out, uint32_t shift)
+{
+    uint32_t mark = shift ? (uint32_t)page->cap >> shift : 0;
+    page->flags = (uint8_t)(mark > 0 && mark < out ? shift : 0);
+    page->left = (int32_t)(page->flags ? out - mark : out);
+}
+
+enum { TRIM_FROM = 1 << 20, TRIM_SHIFT = 3 }; /* bytes of available pages from which to look for holes; the first mark, 1/8 */
 
 /* false: no further event can come from this page. */
 static bool page_event(glebe_heap *heap, gb_page *page)
 {
     switch (page->state) {
     case GB_FULL: {
-        uint32_t out = page->cap - page_wake(page), mark = page_trim_mark(page);
+        uint32_t out = page->cap - page_wake(page);
         gb_list_remove(&heap->full, page);
         if (out == 0) {
             page_retire(heap, page);
             return false;
         }
-        page->flags = heap->avail_bytes > TRIM_FROM && out > mark && mark > 0 ? GB_TRIM : 0;
-        page->left = (int32_t)(page->flags ? out - mark : out);
+        page_count_down(page, out, gb_the.options.background && heap->avail_bytes > TRIM_FROM ? TRIM_SHIFT : 0);
         avail_add(heap, page);
         return true;
     }
     case GB_AVAIL:
-        if (page->flags & GB_TRIM) {
-            page->flags = 0;
-            page->left = (int32_t)page_trim_mark(page);
-            if (heap->avail_bytes > heap->small_bytes / 2)
+        if (page->flags) {
+            if (trim_pays(heap))
                 page_trim(page);
+            page_count_down(page, (uint32_t)page->cap >> page->flags, page->flags + 1u);
             return true;
         }
+        heap->trims_wasted += page->holes != 0;
         avail_remove(heap, page);
         page_retire(heap, page);
         return false;

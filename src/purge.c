@@ -150,6 +150,11 @@ static size_t purge_medium(gb_page *page, bool only_idle)
 static size_t purge_chunk(gb_chunk *chunk, bool only_idle)
 {
     size_t given = purge_runs(chunk, only_idle);
+    if (given && chunk->huge_pages && chunk->free_slices < GB_CHUNK_SLICES) { /* else the kernel fills the holes again */
+        gb_port_huge_pages(gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
+        chunk->huge_pages = 0;
+        glebe_live.stats.huge_page_bytes -= GB_CHUNK_BYTES;
+    }
     for (uint32_t word = 0; word < GB_CHUNK_WORDS; word++)
         chunk->idle[word] = chunk->free[word] & chunk->dirty[word];
     uint32_t first = (uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES;

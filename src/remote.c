@@ -124,7 +124,7 @@ void gb_remote_flush(glebe_heap *from)
 void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
 {
     uint32_t number = gb_page_number(page);
-    if (from->number == 0 || gb_heap_at(gb_load_relaxed(&page->heap))->kind == GB_HEAP_OWNED) {
+    if (from->number == 0 || gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind) == GB_HEAP_OWNED) {
         gb_remote_send(page, block, block, 1);
         return;
     }

@@ -37,7 +37,7 @@ bool gb_block_in_use(const gb_page *page, const void *block)
     if (page->kind == GB_MEDIUM) /* a warm block of this thread's is free, though its bit does not say so */
         return (gb_load_relaxed(&page->bits) >> index & 1) == 0
             && (gb_load_relaxed(&page->heap) != gb_self->number || gb_self->warm[page->cls - GB_SMALL_CLASSES] != block);
-    if (index >= page->bump)
+    if (index >= __atomic_load_n(&page->bump, __ATOMIC_RELAXED))
         return false;
     if (GB_AUDIT && !gb_audit_alive(block))
         return false;

@@ -51,6 +51,10 @@ void gb_heap_retire(glebe_heap *heap)
 
 /* ---- threads ---- */
 
+/* gb_thread_exit was called. Destructors of others may still allocate in this thread, in rounds of which the last may be over
+ * for us: from here on a heap is adopted for one block at a time, so that none is lost. */
+static GB_TLS bool thread_ended;
+
 static glebe_heap *orphan_adopt(void)
 {
     if (!gb_load_relaxed(&gb_the.orphans))
@@ -78,13 +82,21 @@ glebe_heap *gb_thread_start(void)
     if (!heap)
         return NULL;
     gb_self = heap;
-    gb_port_thread_arm(); /* may call malloc, which finds gb_self set */
+    if (!thread_ended)
+        gb_port_thread_arm(); /* may call malloc, which finds gb_self set */
     return heap;
+}
+
+void gb_thread_late(void)
+{
+    if (GB_UNLIKELY(thread_ended))
+        gb_thread_exit();
 }
 
 void gb_thread_exit(void)
 {
     glebe_heap *heap = gb_self;
+    thread_ended = true;
     if (heap == &gb_heap_none)
         return;
     gb_remote_flush(heap);
@@ -150,16 +162,19 @@ bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
 /* Nobody works in an orphan, so all that it holds in fronts and spares goes back. */
 size_t gb_orphans_trim(void)
 {
-    uint64_t before = glebe_live.stats.used_bytes;
+    size_t given = 0;
     gb_lock_take(&gb_the.orphans_lock);
     for (uint32_t number = gb_load_relaxed(&gb_the.orphans); number; number = gb_heap_at(number)->next) {
-        gb_inbox_drain(gb_heap_at(number));
-        gb_heap_trim(gb_heap_at(number));
-        gb_medium_trim(gb_heap_at(number));
+        glebe_heap *heap = gb_heap_at(number);
+        size_t before = gb_load_relaxed(&heap->bytes);
+        gb_inbox_drain(heap);
+        gb_heap_trim(heap);
+        gb_medium_trim(heap);
+        size_t after = gb_load_relaxed(&heap->bytes);
+        given += before > after ? before - after : 0;
     }
     gb_lock_drop(&gb_the.orphans_lock);
-    uint64_t after = glebe_live.stats.used_bytes;
-    return before > after ? (size_t)(before - after) : 0;
+    return given;
 }
 
 /* ---- ticks ---- */
@@ -181,13 +196,17 @@ static void pressure_look(uint32_t now)
  * stirs now and then still does it. */
 void gb_tick_due(glebe_heap *heap)
 {
+    enum { QUIET_BYTES = 1 << 20 };
     uint32_t now = gb_port_now_ms();
     gb_store_relaxed(&gb_the.now_ms, now);
     heap->tick = GB_TICK_EVENTS;
     if (now == heap->tick_ms)
         return;
+    bool quiet = now - heap->tick_ms >= gb_the.options.purge_ms;
     heap->tick_ms = now;
     gb_remote_flush(heap);
+    if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
+        glebe_collect(heap); /* this heap was left alone for so long that what is free in it may go */
     if ((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_cache)) && gb_purge_due(now, false) > 0)
         heap->tick = 1;
     pressure_look(now);
@@ -248,10 +267,12 @@ void gb_fork_prepare(void)
 {
     gb_lock_take(&gb_the.orphans_lock);
     gb_lock_take(&gb_the.lock);
+    gb_lock_fork(true);
 }
 
 void gb_fork_parent(void)
 {
+    gb_lock_fork(false);
     gb_lock_drop(&gb_the.lock);
     gb_lock_drop(&gb_the.orphans_lock);
 }

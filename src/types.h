@@ -17,7 +17,7 @@
  *
  * Accounting of a page, `out` being its blocks that are not free in it (in use, in the heap's front, on their way home):
  *     small   CURRENT, AVAIL   left = out               FULL   left = blocks to come back until the page is looked at again
- *             AVAIL and GB_TRIM left = out - trim mark
+ *             AVAIL, flags f   left = out - (cap >> f): a mark on the way to empty
  *     medium  always           left = out
  */
 #ifndef GB_TYPES_H
@@ -44,8 +44,6 @@ enum gb_state {
     GB_SPARE, /* has no block out, and is kept; on heap->spare */
     GB_SINGLE, /* a large block; on heap->large */
 };
-
-enum gb_flag { GB_TRIM = 1 /* `left` counts down to the trim mark, not to empty */ };
 
 /* xfree of a small page: offset + 1 of the chain's first block (0: none), its length, and whether the page is in an inbox. */
 #define GB_XFREE_COUNT_SHIFT 32
@@ -85,7 +83,7 @@ typedef struct gb_page {
     uint8_t cls;
     uint8_t kind;
     uint8_t state;
-    uint8_t flags;
+    uint8_t flags; /* AVAIL, small: `left` counts down to cap >> flags, 0: to empty */
 } gb_page;
 
 _Static_assert(sizeof(gb_page) == 64, "free() finds entries by a shift");
@@ -113,13 +111,14 @@ struct glebe_heap {
     size_t spare_bytes;
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
+    uint32_t trims, trims_wasted, trims_to_pass, trims_passed; /* see trim_pays in page.c */
     size_t limit_bytes;
     _Atomic size_t bytes; /* pages, large and huge blocks; atomic for readers only */
     int32_t tick; /* slow events until the clock is looked at */
     int32_t credit; /* sized frees until the fronts are sent home */
     uint32_t tick_ms; /* when the clock was last looked at */
     uint32_t number;
-    uint32_t kind;
+    _Atomic uint32_t kind; /* atomic for gb_remote_free of others */
     uint32_t next; /* in the list of orphans or of unused heaps */
     uint32_t huge; /* first slot */
     _Atomic uint32_t inbox; /* pages that others freed blocks of */
@@ -156,7 +155,7 @@ typedef struct gb_slot {
     uint8_t state;
 } gb_slot;
 
-#define GB_HEAP_STRIDE ((size_t)2048)
+#define GB_HEAP_STRIDE ((size_t)4096)
 _Static_assert(sizeof(struct glebe_heap) <= GB_HEAP_STRIDE, "heaps are found by arithmetic");
 
 #define GB_BINS 16

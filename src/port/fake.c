@@ -31,7 +31,7 @@
 #define MAP_NORESERVE 0
 #endif
 
-enum { FAKE_PAGE_LOG2 = 12, FAKE_PRINTED_BYTES = 8192 };
+enum { FAKE_PAGE_LOG2 = 12, FAKE_PIECE_LOG2 = 20, FAKE_PRINTED_BYTES = 8192 };
 #define FAKE_PAGE_BYTES ((size_t)1 << FAKE_PAGE_LOG2)
 #define FAKE_ALIGNMENT ((size_t)1 << 22)
 /* 2 GiB of chunks, as much of slots, and their tables; 32 bits propose 1.75 GiB */
@@ -69,7 +69,8 @@ typedef struct gb_fake {
     uint64_t calls[GB_FAKE_CALLS]; /* of each kind, failed or not */
     uint64_t failed; /* by the plan */
     size_t committed_bytes;
-    uint64_t purged_bytes, moved_bytes, populated_bytes, protected_bytes, huge_bytes;
+    uint64_t purged_bytes; /* given back, by a purge or a decommit */
+    uint64_t moved_bytes, populated_bytes, protected_bytes, huge_bytes;
     uint32_t armed; /* calls of gb_port_thread_arm */
     uint32_t yields, waits, wakes;
     void (*thread)(void); /* what gb_port_thread_start was to run */
@@ -84,6 +85,7 @@ static gb_fake fake;
 static uintptr_t fake_start;
 static bool fake_guarded; /* the OS's pages are no larger than ours: it keeps the core from what is not committed */
 static uint8_t fake_states[FAKE_BYTES >> FAKE_PAGE_LOG2];
+static bool fake_used[FAKE_BYTES >> FAKE_PIECE_LOG2]; /* pieces in which something was committed since the start */
 
 #define FAKE_REQUIRE(condition, what) \
     do \
@@ -99,6 +101,21 @@ static void fake_access(uintptr_t at, size_t bytes, int protection)
         FAKE_REQUIRE(mprotect((void *)at, bytes, protection) == 0, "mprotect failed");
 }
 
+/* Maps what was committed anew, in pieces. Only that: a fuzzer starts anew a thousand times a second. */
+static void fake_forget(void)
+{
+    for (size_t i = 0; i < FAKE_BYTES >> FAKE_PIECE_LOG2; i++) {
+        if (!fake_used[i])
+            continue;
+        void *at = (void *)(fake_start + (i << FAKE_PIECE_LOG2));
+        void *p = mmap(at, (size_t)1 << FAKE_PIECE_LOG2, fake_guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANON | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        FAKE_REQUIRE(p == at, "mmap failed");
+        memset(fake_states + (i << (FAKE_PIECE_LOG2 - FAKE_PAGE_LOG2)), FAKE_NONE, (size_t)1 << (FAKE_PIECE_LOG2 - FAKE_PAGE_LOG2));
+        fake_used[i] = false;
+    }
+}
+
 /* Everything as at the start of a process; the seed is the only thing that differs between two runs. */
 static void gb_fake_reset(uint64_t seed)
 {
@@ -108,12 +125,8 @@ static void gb_fake_reset(uint64_t seed)
             MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
         FAKE_REQUIRE(p != MAP_FAILED, "no address space");
         fake_start = ((uintptr_t)p + FAKE_ALIGNMENT - 1) & ~(uintptr_t)(FAKE_ALIGNMENT - 1);
-    } else {
-        void *p = mmap((void *)fake_start, FAKE_BYTES, fake_guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
-            MAP_PRIVATE | MAP_ANON | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        FAKE_REQUIRE(p == (void *)fake_start, "mmap failed");
-    }
-    memset(fake_states, FAKE_NONE, sizeof fake_states);
+    } else
+        fake_forget();
     memset(&fake, 0, sizeof fake);
     fake.now_ms = 1000;
     fake.chance = seed;
@@ -205,6 +218,8 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
         return GB_TAKEN;
     FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_NONE), "commit of what is committed");
     fake_enter(at, bytes, FAKE_COMMITTED);
+    for (uintptr_t p = at; p < at + bytes; p = (p | (((uintptr_t)1 << FAKE_PIECE_LOG2) - 1)) + 1)
+        fake_used[(p - fake_start) >> FAKE_PIECE_LOG2] = true;
     fake_access(at, bytes, PROT_READ | PROT_WRITE);
     fake.committed_bytes += bytes;
     return GB_COMMITTED;
@@ -226,6 +241,7 @@ void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
     fake_enter(at, bytes, FAKE_NONE);
     fake_access(at, bytes, PROT_NONE);
     fake.committed_bytes -= bytes;
+    fake.purged_bytes += bytes;
 }
 
 bool gb_port_purge(uintptr_t at, size_t bytes)

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,7 +24,8 @@
 
 #include "../port.h"
 
-/* Newer than some libc headers. */
+/* Newer than some libc headers, or not in them: musl brings none of the kernel's. */
+enum { LINUX_FUTEX_WAIT = 0, LINUX_FUTEX_WAKE = 1, LINUX_FUTEX_PRIVATE = 128 };
 enum { LINUX_MADV_POPULATE_WRITE = 23, LINUX_MAP_FIXED_NOREPLACE = 0x100000, LINUX_MREMAP_DONTUNMAP = 4 };
 
 size_t gb_port_page_bytes(void)
@@ -227,10 +227,10 @@ _Noreturn void gb_port_abort(void)
 static long linux_futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
 {
 #ifdef SYS_futex
-    return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, timeout, NULL, 0);
+    return syscall(SYS_futex, word, operation | LINUX_FUTEX_PRIVATE, value, timeout, NULL, 0);
 #else /* 32-bit hosts whose only call takes 64-bit times */
     struct { long long seconds, nanoseconds; } wide = {timeout ? timeout->tv_sec : 0, timeout ? timeout->tv_nsec : 0};
-    return syscall(SYS_futex_time64, word, operation | FUTEX_PRIVATE_FLAG, value, timeout ? &wide : NULL, NULL, 0);
+    return syscall(SYS_futex_time64, word, operation | LINUX_FUTEX_PRIVATE, value, timeout ? &wide : NULL, NULL, 0);
 #endif
 }
 
@@ -238,14 +238,14 @@ void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 {
     int saved = errno;
     struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    linux_futex(word, FUTEX_WAIT, expected, ms == UINT32_MAX ? NULL : &t);
+    linux_futex(word, LINUX_FUTEX_WAIT, expected, ms == UINT32_MAX ? NULL : &t);
     errno = saved;
 }
 
 void gb_port_wake(_Atomic uint32_t *word)
 {
     int saved = errno;
-    linux_futex(word, FUTEX_WAKE, INT_MAX, NULL);
+    linux_futex(word, LINUX_FUTEX_WAKE, INT_MAX, NULL);
     errno = saved;
 }
 

@@ -84,7 +84,7 @@ def cases():
             yield pytest.param(name, way, id=f"{name}-{way}")
 
 
-@pytest.mark.parametrize("name, way", cases())
+@pytest.mark.parametrize("name, way", list(cases()))
 def test_misuse(box, programs, name, way):
     rules = PROGRAMS[name]
     rule = rules["default" if way == "linked" else way]

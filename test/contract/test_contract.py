@@ -151,8 +151,10 @@ def test_unload_of_a_plugin_that_contains_the_archive(box, program):
     (1024, 80, 300), (1024, 55, 600 * 1024), (1024, 80, 100 * 1024)])
 def test_address_space_limit(box, program, build, mib, percent, kib):
     """Under RLIMIT_AS the program starts, allocates up to near the limit, gets NULL beyond, and the same again."""
-    if build == "audit" and kib < 100:
-        percent -= 15  # its shadow takes address space too
+    if build == "audit":
+        if mib > 200:
+            pytest.skip("the audit build, for its shadow's sake, has room for 1 GiB where address space is limited")
+        percent -= 15 if kib < 100 else 0  # the shadow takes address space too
     box.check(program("address_limit"), percent, kib, preload=build, limits=limit(resource.RLIMIT_AS, mib * MIB))
 
 
@@ -199,6 +201,8 @@ def test_overcommit_2(box, program, build):
 def test_locked_memory(box, program, build, when):
     """mlockall: memory cannot be given back, and calloc's is zero all the same."""
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if build == "audit":
+        pytest.skip("the audit build's shadow, 32 GiB of address space, would be locked into memory")
     if os.geteuid() != 0 and soft < 1 << 30:
         pytest.skip("RLIMIT_MEMLOCK is too low here, and only root may pass it")
     box.check(program("locked"), when, preload=build)
@@ -207,13 +211,12 @@ def test_locked_memory(box, program, build, when):
 # ---- other worlds -------------------------------------------------------------------------------------------------
 
 def test_valgrind(box, program):
-    """A preloaded program runs under memcheck, told that malloc is ours, and memcheck still finds its own errors."""
+    """A preloaded program runs under memcheck, told that malloc is ours: threads, fork and all, without a complaint. The library
+    is preloaded behind valgrind, or it would be loaded into valgrind itself."""
     box.need("valgrind")
-    command = ["valgrind", "--quiet", "--error-exitcode=9", "--soname-synonyms=somalloc=nouserintercepts", "env",
-               f"LD_PRELOAD={box.library()}"]
-    done = box.run("valgrind", "--trace-children=yes", *command[1:], program("workout"), preload=None, timeout=600)
-    assert "page size" in done.out and done.returncode in (0, 9), done.text
-    assert "Fatal" not in done.text and "Process terminating" not in done.text
+    done = box.check("valgrind", "--quiet", "--error-exitcode=9", "--trace-children=yes", "--soname-synonyms=somalloc=nouserintercepts",
+                     "env", f"LD_PRELOAD={box.library()}", "GLEBE_VERBOSE=1", program("workout"), preload=None, timeout=600)
+    assert "page size" in done.out and "was active" in done.text
 
 
 def static_program(box, to, compiler, *flags):
@@ -256,6 +259,10 @@ def test_preloaded_musl(box):
     check_active(box, path, env={"LD_PRELOAD": str(library)})
 
 
+# Older emulators keep a record of every page of address space that a program reserves, terabytes of it too: bound it.
+QEMU = ("qemu-aarch64", "-R", "0x400000000")
+
+
 def aarch64(box):
     box.need("aarch64-linux-gnu-gcc", "qemu-aarch64")
     return static_program(box, "contract-aarch64", "aarch64-linux-gnu-gcc", "-static")
@@ -263,17 +270,17 @@ def aarch64(box):
 
 def test_aarch64(box):
     """64-bit Arm, under an emulator."""
-    check_active(box, "qemu-aarch64", aarch64(box), timeout=600)
+    check_active(box, *QEMU, aarch64(box), timeout=600)
 
 
 def test_pages_of_64_kib(box):
-    """OS pages larger than a slice. Emulators of today no longer change the page size (qemu-user since 9.0 may, older cannot):
-    then the unit tests with the fake port are all there is."""
+    """OS pages larger than a slice: an emulator that lays its own page size over the host's refuses what is not aligned to it.
+    One that cannot leaves the unit tests with the fake port."""
     path = aarch64(box)
-    done = box.run("qemu-aarch64", "-p", "65536", path, preload=None, timeout=600)
+    done = box.run(*QEMU, "-p", "65536", path, preload=None, timeout=600)
     if "page size 65536" not in done.out:
         pytest.skip(f"this qemu does not change the page size: {(done.out + done.text).strip()[:60]!r}")
-    assert done.returncode == 0
+    assert done.returncode == 0, done.text
 
 
 # ---- options ------------------------------------------------------------------------------------------------------

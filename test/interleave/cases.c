@@ -7,15 +7,15 @@ static uint32_t setup_thread = IL_THREADS;
 
 void as(uint32_t t)
 {
-    the_world.self[setup_thread] = gb_self;
+    host_become(setup_thread, t);
     setup_thread = t;
-    gb_self = the_world.self[t];
 }
 
 void as_with_heap(uint32_t t)
 {
     as(t);
     IL_CHECK(gb_self == &gb_heap_none, "thread %c has a heap already", 'A' + t);
+    host_become_new(); /* one that ended may have stood in its place */
     gb_self = gb_heap_new(GB_HEAP_THREAD);
     gb_self->tick = 1000; /* no clock unless the case asks for it */
 }
@@ -31,7 +31,7 @@ static void hold(uint32_t t, void *block, size_t bytes)
     uint32_t i = the_world.count[t]++;
     IL_CHECK(block, "no memory");
     IL_CHECK(i < HELD, "cases.c: too many blocks");
-    uint64_t mark = 0x5eed000000000000u + ((uint64_t)t << 32) + ++the_world.marks;
+    uint64_t mark = 0x5eed000000000000u + ((uint64_t)t << 32) + i;
     host_touch(block, 8, true);
     host_touch(far_end(block, (uint32_t)bytes), 8, true);
     *(uint64_t *)block = *far_end(block, (uint32_t)bytes) = mark;
@@ -94,21 +94,25 @@ static uint32_t met_pages[PAGES], met_round;
 
 static bool is_queued(const gb_page *page)
 {
-    return page->kind == GB_SMALL ? (gb_load(&page->xfree) & GB_XFREE_QUEUED) != 0 : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0;
+    return page->kind == GB_SMALL ? (gb_load(&page->xfree) & GB_XFREE_QUEUED) != 0
+                                  : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0;
 }
 
 static void walk_inboxes(void)
 {
     met_round++;
-    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
-        for (uint32_t number = gb_load(&gb_heap_at(h)->inbox); number; number = gb_page_at(number)->inbox_next) {
+    for (uint32_t h = 1; h <= gb_the.heaps_made; h++) {
+        uint32_t number = gb_heap_at(h)->kind == GB_HEAP_UNUSED ? 0 : gb_load(&gb_heap_at(h)->inbox);
+        for (; number; number = gb_page_at(number)->inbox_next) {
             IL_CHECK(number < PAGES, "inbox of heap %u leads to slice %u", h, number);
             const gb_page *page = gb_page_at(number);
             IL_CHECK(met_pages[number] != met_round, "page %u is in inboxes twice", number);
             met_pages[number] = met_round;
-            IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM, "page %u was given back while it is in heap %u's inbox", number, h);
+            IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM,
+                "page %u was given back while it is in heap %u's inbox", number, h);
             IL_CHECK(is_queued(page), "page %u is in an inbox, and not marked as queued", number);
         }
+    }
 }
 
 static void walk_chain(const gb_page *page)
@@ -117,7 +121,8 @@ static void walk_chain(const gb_page *page)
     uint32_t count = GB_XFREE_COUNT(xfree), seen = 0;
     uintptr_t start = gb_page_start(page), block = GB_XFREE_FIRST(xfree) ? start + GB_XFREE_FIRST(xfree) - 1 : 0;
     for (; block && seen <= count; seen++) {
-        IL_CHECK(block - start < (size_t)page->slices << GB_SLICE_LOG2, "the chain of page %u leads out of it", gb_page_number(page));
+        IL_CHECK(block - start < (size_t)page->slices << GB_SLICE_LOG2,
+            "the chain of page %u leads out of it", gb_page_number(page));
         block = (uintptr_t)gb_link_get((gb_block *)block);
     }
     IL_CHECK(seen == count, "the chain of page %u is longer or shorter than its count of %u", gb_page_number(page), count);
@@ -144,8 +149,8 @@ static void place(const void *block, char where)
     uint32_t number = gb_page_number(page), index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page));
     IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM, "a block (%c) of page %u, which is none", where, number);
     char *at = &place_of[number][index];
-    IL_CHECK(*at == 0, "block %u of page %u is in two places: %c and %c (f free, w front or warm, x sent, s in a slot, A-D in use)", index,
-        number, *at, where);
+    IL_CHECK(*at == 0, "block %u of page %u is in two places: %c and %c (f free, w front or warm, x sent, s slot, A-D in use)",
+        index, number, *at, where);
     *at = where;
 }
 
@@ -180,7 +185,8 @@ static void place_page(const gb_page *page)
     if (GB_XFREE_FIRST(xfree))
         place_chain((gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), 'x');
     for (uint32_t i = 0; i < page->bump && page->holes; i++) { /* a block in a hole is free */
-        size_t bytes = gb_classes[page->cls].bytes, first = i * bytes >> GB_UNIT_LOG2, last = ((i + 1) * bytes - 1) >> GB_UNIT_LOG2;
+        size_t bytes = gb_classes[page->cls].bytes;
+        size_t first = i * bytes >> GB_UNIT_LOG2, last = ((i + 1) * bytes - 1) >> GB_UNIT_LOG2;
         if ((page->holes >> first | page->holes >> last) & 1)
             place((void *)(gb_page_start(page) + i * bytes), 'f');
     }
@@ -194,8 +200,9 @@ static void check_places(void)
     for (uint32_t t = 0; t < IL_THREADS; t++)
         for (uint32_t i = 0; i < the_world.count[t]; i++)
             if (the_world.held[t][i]) {
-                place(the_world.held[t][i], (char)('A' + t));
                 mark_whole(t, i);
+                if (page_of(the_world.held[t][i])->kind != GB_LARGE) /* that has its page to itself */
+                    place(the_world.held[t][i], (char)('A' + t));
             }
     for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
         if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)

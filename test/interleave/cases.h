@@ -9,6 +9,15 @@ enum { SMALL = 2048, MEDIUM = 4096, PAGE_BLOCKS = 8 };
 
 extern const il_case cases_remote[], cases_medium[], cases_orphan[], cases_lock[];
 
+/* A case: name, title, setup, spurious failures at most, threads. LONG: for `make test-long`. LOOSE: not checked after each
+ * step. */
+#define CASE_WITH(a_step, a_long, a_name, a_title, a_setup, a_failures, ...) \
+    {.name = a_name, .title = a_title, .setup = a_setup, .threads = {__VA_ARGS__}, .step = a_step, .final = check_final, \
+        .failures = a_failures, .is_long = a_long}
+#define CASE(...) CASE_WITH(check_step, false, __VA_ARGS__)
+#define LONG(...) CASE_WITH(check_step, true, __VA_ARGS__)
+#define LOOSE(...) CASE_WITH(NULL, false, __VA_ARGS__)
+
 /* In a setup: what follows is done by thread t, on a heap of its own (`with_heap`) or without any. */
 void as(uint32_t t);
 void as_with_heap(uint32_t t);

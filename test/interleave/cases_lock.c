@@ -67,9 +67,14 @@ static void nothing_waits(void)
         "memory waits to be given back, and the background thread sleeps for ever");
 }
 
+#define LOCK_CASE(a_name, a_title, a_long, ...) \
+    {.name = a_name, .title = a_title, .setup = nothing, .threads = {__VA_ARGS__}, .final = lock_is_free, .is_long = a_long}
+
 const il_case cases_lock[] = {
-    {"lock", "three threads take the lock", nothing, {takes, takes, takes}, NULL, lock_is_free, 0, 0, 0},
-    {"lock-try", "two take it twice, one tries", nothing, {takes_twice, takes_twice, tries}, NULL, lock_is_free, 0, 0, 0},
-    {"background", "memory is freed while the background thread falls asleep", background, {host_started, frees}, NULL, nothing_waits, 0, 0, 1},
+    LOCK_CASE("lock", "three threads take the lock", false, takes, takes, takes),
+    LOCK_CASE("lock-try", "two take the lock, one tries", false, takes, takes, tries),
+    LOCK_CASE("lock-more", "two take it twice, one tries", true, takes_twice, takes_twice, tries),
+    {.name = "background", .title = "memory is freed while the background thread falls asleep", .setup = background,
+        .threads = {host_started, frees}, .final = nothing_waits, .daemons = 1},
     {0},
 };

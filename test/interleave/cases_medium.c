@@ -38,6 +38,8 @@ static void a_works(void)
     take(MEDIUM);
 }
 
+static void a_takes(void) { take(MEDIUM); }
+static void give_0(void) { give(0); }
 static void a_takes_two(void) { take(MEDIUM), take(MEDIUM); }
 static void a_takes_zero(void) { take_zero(MEDIUM), take_zero(MEDIUM); }
 static void give_all_of_it(void) { give_all(); }
@@ -61,7 +63,7 @@ static void idle_once(void)
     the_world.now_ms = 600;
     gb_the.now_ms = 600;
     as(0);
-    free_now(0, 1, 2);
+    free_now(0, 5, 6);
     as_end();
     gb_purge_due(600, false);
     the_world.now_ms = 1200;
@@ -83,6 +85,14 @@ static void last_blocks(void)
 static void a_drains_twice(void)
 {
     gb_inbox_drain(gb_self);
+    gb_inbox_drain(gb_self);
+}
+
+/* What was given back is taken again, for another class: whoever still touched it would touch the new page. */
+static void a_drains_and_takes(void)
+{
+    gb_inbox_drain(gb_self);
+    take(MEDIUM - 512);
     gb_inbox_drain(gb_self);
 }
 
@@ -113,14 +123,31 @@ static void a_drains_works(void)
 }
 
 const il_case cases_medium[] = {
-    {"notify", "two threads free two medium blocks each, the owner counts", full_page, {a_drains_works, give_all_of_it, give_all_of_it}, check_step, check_final, 0, 0, 0},
-    {"medium", "owner, a remote free and the purger on one page", one_page, {a_works, give_all_of_it, purge_all}, check_step, check_final, 0, 0, 0},
-    {"medium-rest", "the same, and the remote free queues the chunk", one_page_at_rest, {a_takes_two, give_all_of_it, purge_all}, check_step, check_final, 0, 0, 0},
-    {"medium-four", "owner, two remote frees and the purger", one_page, {a_takes_two, give_all_of_it, give_all_of_it, purge_all}, check_step, check_final, 0, 0, 0},
-    {"zero", "calloc against the purger and a remote free", one_page, {a_takes_zero, give_all_of_it, purge_all}, check_step, check_final, 0, 0, 0},
-    {"idle", "the purger takes only what was idle", idle_once, {a_works, give_all_of_it, purge_idle}, check_step, check_final, 0, 0, 0},
-    {"all-claimed", "the purger holds a whole page when its owner comes", all_free, {a_takes_two, purge_all_twice}, check_step, check_final, 0, 0, 0},
-    {"release", "two pages become empty and one is given back", last_blocks, {a_drains_twice, give_all_of_it, give_all_of_it, purge_all}, check_step, check_final, 0, 0, 0},
-    {"release-all", "the same, and the owner trims", last_blocks, {a_drains_and_trims, give_all_of_it, give_all_of_it, purge_all}, check_step, check_final, 0, 1, 0},
+    CASE("notify", "two threads free medium blocks, the owner counts",
+        full_page, 0, a_drains_works, give_0, give_0),
+    LONG("notify-more", "the same, two blocks each",
+        full_page, 0, a_drains_works, give_all_of_it, give_all_of_it),
+    CASE("medium", "owner, a remote free and the purger on one page",
+        one_page, 0, a_works, give_all_of_it, purge_all),
+    CASE("medium-rest", "the same, and the remote free queues the chunk",
+        one_page_at_rest, 0, a_takes_two, give_all_of_it, purge_all),
+    CASE("medium-two", "owner and two remote frees",
+        one_page, 0, a_works, give_all_of_it, give_all_of_it),
+    LONG("medium-four", "owner, two remote frees and the purger",
+        one_page, 0, a_takes, give_all_of_it, give_all_of_it, purge_all),
+    LONG("medium-more", "the same, and the owner takes two",
+        one_page, 0, a_takes_two, give_all_of_it, give_all_of_it, purge_all),
+    CASE("zero", "calloc against the purger and a remote free",
+        one_page, 0, a_takes_zero, give_all_of_it, purge_all),
+    CASE("idle", "the purger takes only what was idle",
+        idle_once, 0, a_works, give_all_of_it, purge_idle),
+    CASE("all-claimed", "the purger holds a whole page when its owner comes",
+        all_free, 0, a_takes_two, purge_all_twice),
+    CASE("release", "two pages become empty, one is given back and used again",
+        last_blocks, 0, a_drains_and_takes, give_all_of_it, give_all_of_it),
+    LONG("release-two", "the same, and the purger comes by",
+        last_blocks, 0, a_drains_twice, give_all_of_it, give_all_of_it, purge_all),
+    LONG("release-all", "the same, and the owner trims",
+        last_blocks, 0, a_drains_and_trims, give_all_of_it, give_all_of_it, purge_all),
     {0},
 };

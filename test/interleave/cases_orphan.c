@@ -17,7 +17,7 @@ static void a_and_free_page(void)
 {
     a_and_page();
     as(0);
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 4; i++) { /* of nine: the first four of its own on that page */
         glebe_free(the_world.held[0][i]);
         the_world.held[0][i] = NULL;
     }
@@ -60,6 +60,17 @@ static void orphan_and_two_robbers(void)
     as_end();
 }
 
+static void orphan_and_due(void) /* A's next slow event looks at the clock, and memory waits to be given back */
+{
+    orphan_and_two_robbers();
+    as(0);
+    glebe_free(the_world.held[2][0]);
+    the_world.held[2][0] = NULL;
+    gb_self->tick = 1;
+    as_end();
+    the_world.now_ms = 2000;
+}
+
 static void orphan_of_medium(void)
 {
     as_with_heap(0);
@@ -78,7 +89,12 @@ static void orphan_of_medium(void)
 }
 
 static void exits(void) { gb_thread_exit(); }
-static void takes(void) { take(SMALL); }
+static void exits_and_takes(void)
+{
+    gb_thread_exit();
+    take(SMALL);
+    IL_CHECK(gb_self == &gb_heap_none, "a thread that has ended keeps a heap");
+}
 static void takes_and_drains(void)
 {
     take(SMALL);
@@ -118,6 +134,34 @@ static void a_and_page_and_b(void) /* B has a heap, so it collects in slots and 
     a_and_page();
 }
 
+/* Blocks of the available page and of the current one lie in the front of their class. */
+static void frees_sized_and_exits(void)
+{
+    for (uint32_t i = 0; i < 5; i++) {
+        void *block = the_world.held[0][i];
+        the_world.held[0][i] = NULL;
+        if (block)
+            glebe_heap_free_sized(NULL, block, SMALL);
+    }
+    gb_thread_exit();
+}
+
+enum { LARGE = 100 << 10 };
+
+static void large(void)
+{
+    as_with_heap(0);
+    take_for(1, LARGE, 2);
+    take_for(0, LARGE, 1);
+    as_end();
+}
+
+static void takes_and_gives_large(void)
+{
+    take(LARGE);
+    give(0);
+}
+
 /* ---- a heap of the program's, which may be destroyed as soon as it is known that all frees have returned ---- */
 
 static _Atomic uint64_t frees_done;
@@ -154,20 +198,49 @@ static void a_destroys(void)
 }
 
 const il_case cases_orphan[] = {
-    {"exit", "a thread ends while two free to its page", a_and_page, {exits, gives, gives}, check_step, check_final, 0, 0, 0},
-    {"exit-both", "owner and freer end", a_and_page_and_b, {exits, gives_and_exits, gives_one}, check_step, check_final, 0, 0, 0},
-    {"exit-adopt", "a thread ends, another begins, a third frees", a_and_free_page, {exits, gives, NULL, takes}, check_step, check_final, 0, 0, 0},
-    {"adopt-two", "two threads begin, one orphan waits, a third frees", orphan, {NULL, gives, takes, takes}, check_step, check_final, 0, 0, 0},
-    {"rob", "a page is robbed while two free to it", orphan, {takes_and_drains, gives, gives}, check_step, check_final, 0, 0, 0},
-    {"rob-fails", "the same with spurious failures", orphan, {takes_and_drains, gives_one}, check_step, check_final, 2, 0, 0},
-    {"rob-slot", "a page is robbed while a slot is flushed to it", orphan_and_slot, {takes_and_drains, flushes, gives}, check_step, check_final, 0, 0, 0},
-    {"rob-own-slot", "the robber's own slot holds a block of the page", orphan_and_own_slot, {takes_flushes_drains, gives}, check_step, check_final, 0, 0, 0},
-    {"rob-two", "two robbers and a free", orphan_and_two_robbers, {takes_and_drains, gives, takes_and_drains}, check_step, check_final, 0, 0, 0},
-    {"rob-adopt", "a robber, a thread that adopts, and a free", orphan, {takes_and_drains, gives, NULL, takes_and_exits}, check_step, check_final, 0, 0, 0},
-    {"rob-exit", "a thread ends, another robs it, a third frees", a_and_free_page, {exits, gives, NULL, takes}, check_step, check_final, 0, 0, 0},
-    {"rob-trim", "a robber, a free, and orphans trimmed", orphan, {takes_and_drains, gives, NULL, trims_orphans}, check_step, check_final, 0, 0, 0},
-    {"collect", "a robber, a free, and a third collects", orphan_and_two_robbers, {takes_and_drains, gives, collects}, check_step, check_final, 0, 0, 0},
-    {"rob-medium", "a medium page is robbed, freed to and purged", orphan_of_medium, {takes_medium_and_drains, gives, NULL, purges}, check_step, check_final, 0, 0, 0},
-    {"destroy", "a program's heap is destroyed after a remote free", own_heap, {a_destroys, b_frees_and_says_so}, check_step, check_final, 1, 0, 0},
+    CASE("exit", "a thread ends while two free to its page",
+        a_and_page, 0, exits, gives, gives),
+    CASE("exit-both", "owner and freer end",
+        a_and_page_and_b, 0, exits, gives_and_exits, gives_one),
+    CASE("exit-adopt", "a thread ends, another begins, a third frees",
+        a_and_free_page, 0, exits, gives, NULL, takes_and_drains),
+    CASE("adopt-two", "two threads begin, one orphan waits, a third frees",
+        orphan, 0, NULL, gives, takes_and_drains, takes_and_drains),
+    CASE("rob", "a page is robbed while two free to it",
+        orphan, 0, takes_and_drains, gives, gives_one),
+    LONG("rob-more", "the same, two blocks each",
+        orphan, 0, takes_and_drains, gives, gives),
+    CASE("rob-fails", "the same with spurious failures",
+        orphan, 2, takes_and_drains, gives_one),
+    CASE("rob-slot", "a page is robbed while a slot is flushed to it",
+        orphan_and_slot, 0, takes_and_drains, flushes, gives),
+    CASE("rob-own-slot", "the robber's own slot holds a block of the page",
+        orphan_and_own_slot, 0, takes_flushes_drains, gives),
+    CASE("rob-two", "two robbers and a free",
+        orphan_and_two_robbers, 0, takes_and_drains, gives, takes_and_drains),
+    CASE("rob-adopt", "a robber, a thread that adopts, and a free",
+        orphan, 0, takes_and_drains, gives, NULL, takes_and_exits),
+    CASE("rob-exit", "a thread ends, another robs it, a third frees",
+        a_and_free_page, 0, exits, gives, NULL, takes_and_drains),
+    CASE("rob-trim", "a robber, a free, and orphans trimmed",
+        orphan, 0, takes_and_drains, gives, NULL, trims_orphans),
+    CASE("collect", "a robber, a free, and a third collects",
+        orphan_and_two_robbers, 0, takes_and_drains, gives, collects),
+    CASE("rob-medium", "a medium page is robbed, freed to and purged",
+        orphan_of_medium, 0, takes_medium_and_drains, gives_one, NULL, purges),
+    CASE("rob-medium2", "a medium page is robbed while two free to it",
+        orphan_of_medium, 0, takes_medium_and_drains, gives_one, gives_one),
+    LONG("rob-medium3", "the first of these with two blocks",
+        orphan_of_medium, 0, takes_medium_and_drains, gives, NULL, purges),
+    CASE("late", "a thread allocates after its end; another begins; a third frees",
+        a_and_free_page, 0, exits_and_takes, gives, NULL, takes_and_drains),
+    CASE("sized", "sized frees lie in a front when their thread ends; another robs, a third trims",
+        a_and_free_page, 0, frees_sized_and_exits, gives_one, takes_and_drains, trims_orphans),
+    CASE("large", "large blocks freed by owner and others, and collected",
+        large, 0, takes_and_gives_large, gives, collects),
+    CASE("tick", "the owner's tick flushes, purges and robs",
+        orphan_and_due, 0, takes_flushes_drains, gives, takes_and_drains),
+    LOOSE("destroy", "a program's heap is destroyed after a remote free",
+        own_heap, 1, a_destroys, b_frees_and_says_so),
     {0},
 };

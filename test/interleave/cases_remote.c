@@ -11,6 +11,16 @@ static void one_page(void)
     as_end();
 }
 
+static void three_hold(void)
+{
+    as_with_heap(0);
+    take_for(1, SMALL, 2);
+    take_for(2, SMALL, 1);
+    take_for(3, SMALL, 1);
+    take_for(0, SMALL, 4);
+    as_end();
+}
+
 static void a_drains(void) { gb_inbox_drain(gb_self); }
 static void a_takes(void) { take(SMALL); }
 static void give_0(void) { give(0); }
@@ -124,15 +134,27 @@ static void a_drains_takes(void)
 }
 
 const il_case cases_remote[] = {
-    {"free-two", "two threads free blocks of a page, its owner drains", one_page, {a_drains, give_0, give_0}, check_step, check_final, 1, 0, 0},
-    {"free-again", "a thread frees to a page again while its owner drains it", one_page, {a_drains_twice, give_0_1, give_0}, check_step, check_final, 1, 0, 0},
-    {"free-take", "two threads free twice, the owner allocates and frees", one_page, {a_works, give_0_1, give_0_1}, check_step, check_final, 0, 0, 0},
-    {"inbox-two", "two pages of a heap go through its inbox", two_pages, {a_drains_twice, give_0_1, give_1_0}, check_step, check_final, 0, 0, 0},
-    {"inbox-take", "the same, and the owner allocates", two_pages, {a_takes, give_0_1, give_1_0}, check_step, check_final, 0, 0, 0},
-    {"last", "the last blocks of a page come home, the owner gives it back", last_blocks, {a_drains_and_trims, give_0, give_0}, check_step, check_final, 1, 0, 0},
-    {"slots", "two threads flush their slots to two pages", slots, {a_drains_takes, give_all_and_flush, give_all_and_flush}, check_step, check_final, 0, 0, 0},
-    {"crossing", "two heaps free each other's blocks and allocate", crossing, {a_crosses, b_crosses}, check_step, check_final, 1, 0, 0},
-    {"big-page", "a page of four slices", big_page, {a_drains_takes, give_0, give_0}, check_step, check_final, 1, 0, 0},
-    {"free-three", "three threads free to a page whose owner drains", one_page, {a_drains_twice, give_0_1, give_0, NULL}, check_step, check_final, 2, 1, 0},
+    CASE("free-two", "two threads free blocks of a page, its owner drains",
+        one_page, 1, a_drains, give_0, give_0),
+    CASE("free-again", "a thread frees to a page again while its owner drains it",
+        one_page, 1, a_drains_twice, give_0_1, give_0),
+    CASE("free-take", "two threads free twice, the owner allocates and frees",
+        one_page, 0, a_works, give_0_1, give_0_1),
+    CASE("inbox-two", "two pages of a heap go through its inbox",
+        two_pages, 0, a_drains_twice, give_0_1, give_1_0),
+    CASE("inbox-take", "the same, and the owner allocates",
+        two_pages, 0, a_takes, give_0_1, give_1_0),
+    CASE("last", "the last blocks of a page come home, the owner gives it back",
+        last_blocks, 1, a_drains_and_trims, give_0, give_0),
+    CASE("slots", "two threads flush their slots to two pages",
+        slots, 0, a_drains_takes, give_all_and_flush, give_all_and_flush),
+    CASE("crossing", "two heaps free each other's blocks and allocate",
+        crossing, 1, a_crosses, b_crosses),
+    CASE("big-page", "a page of four slices",
+        big_page, 1, a_drains_takes, give_0, give_0),
+    CASE("free-three", "three threads free to a page whose owner drains",
+        three_hold, 0, a_drains_twice, give_0, give_0, give_0),
+    LONG("free-more", "the same, and one frees twice",
+        three_hold, 0, a_drains_twice, give_0_1, give_0, give_0),
     {0},
 };

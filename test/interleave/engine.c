@@ -63,21 +63,22 @@ typedef struct object {
 static const il_case *the_case;
 static node nodes[IL_STEPS];
 static uint32_t fixed, step; /* nodes that repeat an earlier execution; nodes so far */
-static uint64_t execution;
+static uint64_t execution, exploration, states, digest;
 static object objects[OBJECTS];
 static uint32_t clocks[IL_THREADS][IL_THREADS];
 static uint8_t ended, blocked;
 static const volatile void *blocked_on[IL_THREADS];
 static int failures_left, failures_most;
 static uint32_t current = MAIN;
-static jmp_buf contexts[IL_THREADS + 1], verdict;
+static jmp_buf contexts[IL_THREADS + 1], starts[IL_THREADS], verdict;
 static char *stacks;
 static bool begun; /* all threads stand before their first step */
 static char failure[512];
 
 enum { GOES_ON, PRUNED, FAILED };
 
-bool il_active;
+bool il_active, il_reduce = true;
+uint64_t (*il_state)(void);
 uint32_t il_thread(void) { return current; }
 
 void il_fail(const char *format, ...)
@@ -109,8 +110,10 @@ static void __attribute__((noinline)) switch_to(uint32_t to)
 
 static void hand_over(void);
 
+/* The first frame of a coroutine never returns, so that later executions can come back to it. */
 static void thread_body(void)
 {
+    (void)_setjmp(starts[current]);
     the_case->threads[current]();
     ended |= (uint8_t)(1u << current);
     if (begun)
@@ -124,16 +127,21 @@ static void thread_body(void)
 static void __attribute__((noinline)) thread_begin(uint32_t thread)
 {
     static ucontext_t context;
+    static bool made[IL_THREADS];
+    current = thread;
+    host_enter(thread);
+    il_active = true;
+    if (_setjmp(contexts[MAIN]))
+        return;
+    if (made[thread])
+        _longjmp(starts[thread], 1);
+    made[thread] = true;
     getcontext(&context);
     context.uc_stack.ss_sp = stacks + (size_t)thread * STACK_BYTES;
     context.uc_stack.ss_size = STACK_BYTES;
     context.uc_link = NULL;
     makecontext(&context, thread_body, 0);
-    current = thread;
-    host_enter(thread);
-    il_active = true;
-    if (!_setjmp(contexts[MAIN]))
-        setcontext(&context);
+    setcontext(&context);
 }
 
 /* ---- dependence ---- */
@@ -225,7 +233,7 @@ static void node_begin(node *n, const node *parent)
     for (uint32_t t = 0; t < IL_THREADS; t++)
         if (can_step(t, &n->next[t]))
             n->enabled |= (uint8_t)(1u << t);
-    if (parent) {
+    if (parent && il_reduce) {
         uint8_t asleep = (uint8_t)((parent->sleep | parent->done) & ~(1u << parent->thread));
         for (uint32_t t = 0; t < IL_THREADS; t++)
             if (asleep >> t & 1 && !dependent(parent->next[t].object, parent->next[t].op, parent->object, parent->op))
@@ -242,7 +250,7 @@ static void node_begin(node *n, const node *parent)
         n->thread = parent->thread;
     else
         n->thread = (uint8_t)__builtin_ctz(able);
-    n->backtrack = (uint8_t)(1u << n->thread);
+    n->backtrack = il_reduce ? (uint8_t)(1u << n->thread) : n->enabled;
     n->choice = 0;
     n->choices = 1;
 }
@@ -324,6 +332,24 @@ void il_unblock(const volatile void *address)
 
 /* ---- executions ---- */
 
+/* A set of states seen, for il_state. */
+static bool state_is_new(uint64_t state)
+{
+    enum { STATES = 1 << 16 };
+    static struct {
+        uint64_t state, exploration;
+    } seen[STATES];
+    size_t i = (state * 0x9e3779b97f4a7c15u) >> 48;
+    for (uint32_t tries = 0; seen[i].exploration == exploration; i = (i + 1) % STATES) {
+        if (seen[i].state == state)
+            return false;
+        IL_CHECK(++tries < STATES, "engine.c: too many states");
+    }
+    seen[i].state = state;
+    seen[i].exploration = exploration;
+    return true;
+}
+
 static void execution_run(void)
 {
     execution++;
@@ -342,6 +368,11 @@ static void execution_run(void)
             ended |= (uint8_t)(1u << t);
     begun = true;
     hand_over();
+    uint64_t state = il_state ? il_state() : 0;
+    if (il_state && state_is_new(state)) {
+        states++;
+        digest += state;
+    }
     if (the_case->final)
         the_case->final();
 }
@@ -399,8 +430,8 @@ static void print_trace(uint32_t steps)
     for (uint32_t i = 0; i < steps; i++) {
         char name[64];
         host_name(name, sizeof name, nodes[i].object);
-        printf("      %3u  %*s%c  %-8s %-26s %s%s\n", i, 4 * nodes[i].thread, "", 'A' + nodes[i].thread, op_names[nodes[i].op], name,
-            host_line(nodes[i].pc, 0), nodes[i].choice ? "  (fails for no reason)" : "");
+        printf("      %3u  %*s%c  %-8s %-26s %s%s\n", i, 4 * nodes[i].thread, "", 'A' + nodes[i].thread,
+            op_names[nodes[i].op], name, host_line(nodes[i].pc, 0), nodes[i].choice ? "  (fails for no reason)" : "");
     }
 }
 
@@ -413,6 +444,8 @@ il_result il_explore(const il_case *c, int failures, uint64_t limit, bool trace)
     the_case = c;
     failures_most = failures;
     fixed = 0;
+    states = digest = 0;
+    exploration++;
     trace_it = trace;
     failure[0] = 0;
     execution++;
@@ -425,6 +458,7 @@ il_result il_explore(const il_case *c, int failures, uint64_t limit, bool trace)
     host_start();
     c->setup();
     host_save();
+    result.begun = true;
     do {
         int outcome = _setjmp(verdict);
         if (outcome == GOES_ON) {
@@ -448,5 +482,7 @@ il_result il_explore(const il_case *c, int failures, uint64_t limit, bool trace)
         more = advance(step);
     } while (more && result.executions + result.pruned < limit);
     result.complete = !more;
+    result.states = states;
+    result.digest = digest;
     return result;
 }

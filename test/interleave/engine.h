@@ -5,7 +5,11 @@
  *     races.c        which plain accesses are ordered by the atomics between them
  *     hooks.c        what the compiler calls for each access: __tsan_read8, __tsan_atomic64_exchange, ...
  *     host.c         port, locks, snapshot of the heap; names of addresses
- *     subject        a script: the source to run, as it stands or with bugs planted
+ *     subject        a script: the source to run, as it stands or with the bugs of planted.py
+ *
+ *     engine_test.c     toys with known answers, and every order against the reduced ones
+ *     protocols_test.c  every case on the source as it stands
+ *     planted_test.c    every planted bug is found
  */
 #ifndef IL_ENGINE_H
 #define IL_ENGINE_H
@@ -36,9 +40,15 @@ typedef struct il_case {
 typedef struct il_result {
     uint64_t executions, pruned, steps; /* pruned: left as soon as they were known to repeat another */
     uint32_t longest;
+    uint64_t states, digest; /* different states at the end, if il_state says what a state is; the sum of them */
+    bool begun; /* the setup went well */
     bool complete; /* every order was seen; else the limit stopped it, or a failure did */
     char failure[512]; /* empty: none */
 } il_result;
+
+/* For the engine's own test: run every order, also those that only swap independent steps; and what the state at the end is. */
+extern bool il_reduce;
+extern uint64_t (*il_state)(void);
 
 /* Runs a case in all orders, or until one fails. `trace`: print the failing schedule. */
 il_result il_explore(const il_case *c, int failures, uint64_t limit, bool trace);

@@ -74,7 +74,7 @@ static inline void end(const volatile void *p, size_t bytes, enum il_op op, int 
         return old; \
     }
 
-/* A weak one may fail for no reason, if the scheduler says so. */
+/* A weak one may fail for no reason, if the scheduler says so. gcc says which are weak; clang calls _val for all. */
 #define COMPARE(T, bits, name, weak) \
     int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T v, int order, int failed); \
     int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T v, int order, int failed) \

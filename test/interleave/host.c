@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "host.h"
 
-#include <elf.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +29,43 @@ static struct {
     char slices[ONE_CHUNK][GB_SLICE_BYTES];
 } saved;
 
+/* ---- thread-local variables: the whole block, whatever stands in it ---- */
+
+static char *locals, locals_new[LOCALS];
+static size_t locals_bytes;
+
+static int locals_find(struct dl_phdr_info *object, size_t bytes, void *unused)
+{
+    (void)bytes, (void)unused;
+    for (int i = 0; i < object->dlpi_phnum; i++)
+        if (object->dlpi_phdr[i].p_type == PT_TLS) {
+            locals = object->dlpi_tls_data;
+            locals_bytes = object->dlpi_phdr[i].p_memsz;
+        }
+    return 1; /* the first is the program itself */
+}
+
+static void locals_start(void)
+{
+    if (locals)
+        return;
+    dl_iterate_phdr(locals_find, NULL);
+    uintptr_t self = (uintptr_t)&gb_self - (uintptr_t)locals;
+    if (!locals || locals_bytes > LOCALS || self >= locals_bytes)
+        abort();
+    memcpy(locals_new, locals, locals_bytes);
+}
+
+void host_leave(uint32_t thread) { memcpy(the_world.locals[thread], locals, locals_bytes); }
+void host_enter(uint32_t thread) { memcpy(locals, the_world.locals[thread], locals_bytes); }
+void host_become_new(void) { memcpy(locals, locals_new, locals_bytes); }
+
+void host_become(uint32_t from, uint32_t to)
+{
+    host_leave(from);
+    host_enter(to);
+}
+
 /* ---- snapshot ---- */
 
 void host_start(void)
@@ -39,7 +76,8 @@ void host_start(void)
         region = gb_the;
         live = glebe_live;
         memory_bytes = (size_t)6 << 30;
-        memory = mmap((void *)(0x2000ull << 32), memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        memory = mmap((void *)(0x2000ull << 32), memory_bytes, PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED)
             abort();
     }
@@ -47,9 +85,10 @@ void host_start(void)
     gb_the = region;
     glebe_live = live;
     memset(&the_world, 0, sizeof the_world);
-    for (int i = 0; i <= IL_THREADS; i++)
-        the_world.self[i] = &gb_heap_none;
-    gb_self = &gb_heap_none;
+    locals_start();
+    host_become_new();
+    for (uint32_t i = 0; i <= IL_THREADS; i++)
+        host_leave(i);
     hooks_reset();
 }
 
@@ -60,7 +99,7 @@ static bool chunk_bit(const uint64_t *bits, uint32_t i)
 
 void host_save(void)
 {
-    gb_self = &gb_heap_none;
+    host_become_new();
     saved.region = gb_the;
     saved.live = glebe_live;
     saved.world = the_world;
@@ -94,8 +133,28 @@ void host_restore(void)
     memcpy(gb_the.heaps, saved.heaps, sizeof saved.heaps);
 }
 
-void host_leave(uint32_t thread) { the_world.self[thread] = gb_self; }
-void host_enter(uint32_t thread) { gb_self = the_world.self[thread]; }
+static uint64_t hashed(uint64_t hash, const void *p, size_t bytes)
+{
+    const uint64_t *words = p;
+    for (size_t i = 0; i < bytes / 8; i++)
+        hash = (hash ^ words[i]) * 0x100000001b3u;
+    return hash ^ hash >> 29;
+}
+
+uint64_t host_state(void)
+{
+    uint64_t hash = hashed(14695981039346656037u, &the_world.held, sizeof the_world - offsetof(world, held));
+    hash = hashed(hash, &gb_the, sizeof gb_the);
+    if (!gb_the.ready)
+        return hash;
+    hash = hashed(hash, gb_the.table, sizeof saved.table);
+    hash = hashed(hash, gb_the.chunk_table, sizeof saved.chunk);
+    hash = hashed(hash, gb_the.heaps, sizeof saved.heaps);
+    for (uint32_t i = 0; i < ONE_CHUNK; i++)
+        if (chunk_bit(gb_the.chunk_table[0].dirty, i))
+            hash = hashed(hash, (void *)gb_slice_start(i), GB_SLICE_BYTES);
+    return hash;
+}
 
 /* ---- locks ---- */
 
@@ -208,7 +267,11 @@ size_t gb_port_page_bytes(void) { return 4096; }
 size_t gb_port_address_bytes(void) { return SIZE_MAX; }
 uintptr_t gb_port_reserve(size_t bytes) { return bytes <= memory_bytes ? (uintptr_t)memory : 0; }
 uintptr_t gb_port_propose(size_t bytes) { return gb_port_reserve(bytes); }
-enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved) { return (void)at, (void)bytes, (void)reserved, GB_COMMITTED; }
+enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
+{
+    (void)at, (void)bytes, (void)reserved;
+    return GB_COMMITTED;
+}
 void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved) { (void)at, (void)bytes, (void)reserved; }
 
 /* The first word of each OS page stands for the page where races are looked for. */
@@ -253,27 +316,28 @@ _Noreturn void gb_port_abort(void) { il_fail("abort: %s", printed); }
 bool host_is_private(uintptr_t address)
 {
     uintptr_t here = (uintptr_t)&address; /* on the stack of the thread that asks */
-    return address - (uintptr_t)&gb_self < sizeof gb_self || address - (here - (256 << 10)) < (512 << 10);
+    return address - (uintptr_t)locals < locals_bytes || address - (here - (256 << 10)) < (512 << 10);
 }
 
 #define FIELD(type, field) {#field, offsetof(type, field), sizeof((type *)0)->field}
 static const struct field {
     const char *name;
     size_t offset, bytes;
-} page_fields[] = {FIELD(gb_page, owner), FIELD(gb_page, free), FIELD(gb_page, xfree), FIELD(gb_page, left), FIELD(gb_page, back_bytes),
-    FIELD(gb_page, heap), FIELD(gb_page, next), FIELD(gb_page, prev), FIELD(gb_page, inbox_next), FIELD(gb_page, cap), FIELD(gb_page, bump),
-    FIELD(gb_page, holes), FIELD(gb_page, punched), FIELD(gb_page, slices), FIELD(gb_page, cls), FIELD(gb_page, kind), FIELD(gb_page, state),
-    FIELD(gb_page, flags)},
+} page_fields[] = {FIELD(gb_page, owner), FIELD(gb_page, free), FIELD(gb_page, xfree), FIELD(gb_page, left),
+    FIELD(gb_page, back_bytes), FIELD(gb_page, heap), FIELD(gb_page, next), FIELD(gb_page, prev), FIELD(gb_page, inbox_next),
+    FIELD(gb_page, cap), FIELD(gb_page, bump), FIELD(gb_page, holes), FIELD(gb_page, punched), FIELD(gb_page, slices),
+    FIELD(gb_page, cls), FIELD(gb_page, kind), FIELD(gb_page, state), FIELD(gb_page, flags)},
   medium_fields[] = {FIELD(gb_page, bits), FIELD(gb_page, dirty), FIELD(gb_page, idle), FIELD(gb_page, notify)},
   heap_fields[] = {FIELD(glebe_heap, front), FIELD(glebe_heap, current), FIELD(glebe_heap, avail), FIELD(glebe_heap, full),
-      FIELD(glebe_heap, spare), FIELD(glebe_heap, bytes), FIELD(glebe_heap, tick), FIELD(glebe_heap, kind), FIELD(glebe_heap, next),
-      FIELD(glebe_heap, inbox), FIELD(glebe_heap, remote)},
-  region_fields[] = {FIELD(gb_region, slices), FIELD(gb_region, lock), FIELD(gb_region, orphans_lock), FIELD(gb_region, orphans),
-      FIELD(gb_region, now_ms), FIELD(gb_region, queue_chunks), FIELD(gb_region, slots_cache), FIELD(gb_region, heaps_unused),
-      FIELD(gb_region, queue)},
+      FIELD(glebe_heap, spare), FIELD(glebe_heap, bytes), FIELD(glebe_heap, tick), FIELD(glebe_heap, kind),
+      FIELD(glebe_heap, next), FIELD(glebe_heap, inbox), FIELD(glebe_heap, remote)},
+  region_fields[] = {FIELD(gb_region, slices), FIELD(gb_region, lock), FIELD(gb_region, orphans_lock),
+      FIELD(gb_region, orphans), FIELD(gb_region, now_ms), FIELD(gb_region, queue_chunks), FIELD(gb_region, slots_cache),
+      FIELD(gb_region, heaps_unused), FIELD(gb_region, queue), FIELD(gb_region, background_state)},
   chunk_fields[] = {FIELD(gb_chunk, touched_ms), FIELD(gb_chunk, queued), FIELD(gb_chunk, free), FIELD(gb_chunk, dirty)};
 
-static bool field_name(char *out, size_t bytes, const char *what, size_t number, size_t offset, const struct field *fields, size_t count)
+static bool field_name(char *out, size_t bytes, const char *what, size_t number, size_t offset, const struct field *fields,
+    size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (offset - fields[i].offset < fields[i].bytes) {

@@ -5,21 +5,25 @@
 #include "../../src/core.h"
 #include "engine.h"
 
-enum { HELD = 24 };
+enum { HELD = 24, LOCALS = 128 };
 
 typedef struct world {
-    glebe_heap *self[IL_THREADS + 1]; /* gb_self of each thread; the last is the setup's */
+    char locals[IL_THREADS + 1][LOCALS]; /* thread-local variables of each thread; the last is the setup's */
     void *held[IL_THREADS][HELD]; /* blocks in use, by who will free them */
     uint32_t bytes[IL_THREADS][HELD];
     uint64_t mark[IL_THREADS][HELD]; /* what stands at both ends of each */
     uint32_t count[IL_THREADS];
-    uint64_t marks;
+    uint64_t toy[8]; /* for the engine's own test */
     uint32_t now_ms;
     uint32_t turn; /* the real lock's test: how often it was held, and by whom */
     uint32_t inside;
 } world;
 
 extern world the_world;
+
+/* In a setup: thread-local variables as another thread left them, or as a new thread finds them. */
+void host_become(uint32_t from, uint32_t to);
+void host_become_new(void);
 
 /* A plain access by the subject's rules: checked for races. */
 void host_touch(const volatile void *address, size_t bytes, bool write);
@@ -28,5 +32,8 @@ uint64_t host_acquire(_Atomic uint64_t *object);
 void host_release(_Atomic uint64_t *object, uint64_t value);
 /* What gb_port_thread_start was asked to run. */
 void host_started(void);
+
+/* A number for the state of the heap and of what the threads hold, and nothing else. */
+uint64_t host_state(void);
 
 #endif

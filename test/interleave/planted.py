@@ -1,1 +1,112 @@
-BUGS = []
+"""Bugs to plant: the positive control. Each is a small slip in a protocol that some case must find.
+
+An edit is (file, old text, new text), and the old text must stand in the file exactly once: a source that has moved on makes
+`subject` fail, not the test silently weaker. By default old and new are statements. "expression": they are expressions. "always":
+the new text replaces the old whether or not the bug is on, and changes nothing by itself; for a variable that another edit uses.
+"""
+
+SEND = "GB_XFREE_QUEUED | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT"
+SEND_CAS = "gb_cas(&page->xfree, &before, after)"
+PUSH = "if ((before & GB_XFREE_QUEUED) == 0)\n        inbox_push(page);"
+TAKE = "gb_swap(&page->xfree, 0)"
+STEAL = "small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : !gb_cas(&page->notify, &quiet, GB_NOTIFY_QUEUED)"
+CLAIM = "gb_and(&page->bits, ~((uint32_t)1 << index)) & (uint32_t)1 << index"
+LOCK = "atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire, memory_order_relaxed)"
+SET = "gb_or(&page->bits, (uint32_t)1 << index);"
+
+
+def swap_in_two(word, value, bits):
+    return f"__extension__({{ uint{bits}_t found = gb_load(&{word}); gb_store(&{word}, {value}); found; }})"
+
+
+BUGS = [
+    # ---- remote free ----
+    dict(name="the splice is a load and a store", case="free-two", expression=True,
+         edits=[("remote.c", SEND_CAS, "(gb_store(&page->xfree, after), true)")]),
+    dict(name="the splice releases nothing", case="free-two", expression=True,
+         edits=[("remote.c", SEND_CAS, "atomic_compare_exchange_weak_explicit(&page->xfree, &before, after, "
+                 "memory_order_relaxed, memory_order_relaxed)")]),
+    dict(name="the splice forgets what was counted", case="free-two", expression=True,
+         edits=[("remote.c", SEND, "GB_XFREE_QUEUED | (uint64_t)count << GB_XFREE_COUNT_SHIFT")]),
+    dict(name="the chain is taken by a load and a store", case="free-again", expression=True,
+         edits=[("remote.c", TAKE, swap_in_two("page->xfree", "0", 64))]),
+    dict(name="the chain is taken and QUEUED stays", case="free-again", expression=True,
+         edits=[("remote.c", TAKE, "gb_swap(&page->xfree, GB_XFREE_QUEUED)")]),
+    dict(name="pages of the program's heaps use the slots", case="destroy", edits=[
+        ("remote.c", "if (from->number == 0 || ", "if (planted == {n} ? from->number == 0 : from->number == 0 || ", "always")]),
+    # ---- inbox ----
+    dict(name="every free pushes its page", case="free-two", edits=[("remote.c", PUSH, "inbox_push(page);")]),
+    dict(name="QUEUED is set after the push", case="free-two", edits=[
+        ("remote.c", SEND, SEND.replace("GB_XFREE_QUEUED |", "(before & GB_XFREE_QUEUED) |"), "expression"),
+        ("remote.c", PUSH, "if ((before & GB_XFREE_QUEUED) == 0) { inbox_push(page); gb_or(&page->xfree, GB_XFREE_QUEUED); }")]),
+    dict(name="the push is a load and a store", case="inbox-two", expression=True,
+         edits=[("remote.c", "gb_cas(&heap->inbox, &first, number)", "(gb_store(&heap->inbox, number), true)")]),
+    dict(name="inbox_next is read after the exchange", case="free-again",
+         edits=[("remote.c", "number = page->inbox_next;\n        gb_page_accept(heap, page);",
+                 "gb_page_accept(heap, page); number = page->inbox_next;")]),
+    dict(name="the inbox is emptied by a load and a store", case="inbox-two", expression=True,
+         edits=[("remote.c", "gb_swap(&heap->inbox, 0)", swap_in_two("heap->inbox", "0", 32))]),
+    # ---- orphans ----
+    dict(name="a page is stolen whether or not it is queued", case="rob", expression=True, edits=[("remote.c", STEAL, "false")]),
+    dict(name="a page is stolen after a look, without a claim", case="rob", expression=True,
+         edits=[("remote.c", STEAL, "gb_load(&page->xfree) != 0")]),
+    dict(name="a medium page is stolen without a claim", case="rob-medium", expression=True,
+         edits=[("remote.c", STEAL, "small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : gb_load(&page->notify) != 0")]),
+    dict(name="the claim is dropped before the page has its new heap", case="rob", edits=[
+        ("remote.c", "gb_store_relaxed(&page->heap, thief->number);", ";"),
+        ("thread.c", "gb_page_accept(thief, page);", "gb_page_accept(thief, page);"
+         " gb_store_relaxed(&page->heap, thief->number);")]),
+    dict(name="the claim is never dropped", case="rob", edits=[("thread.c", "gb_page_accept(thief, page);", ";")]),
+    dict(name="an orphan is chosen before the lock is held", case="adopt-two", edits=[
+        ("thread.c", "if (!gb_load_relaxed(&gb_the.orphans))\n        return NULL;",
+         "uint32_t early = gb_load_relaxed(&gb_the.orphans);\n    if (!early)\n        return NULL;", "always"),
+        ("thread.c", "glebe_heap *heap = number ? gb_heap_at(number) : NULL;",
+         "if (planted == {n})\n        number = early;\n    glebe_heap *heap = number ? gb_heap_at(number) : NULL;", "always")]),
+    dict(name="a heap is parked before it is drained", case="rob-exit", edits=[
+        ("thread.c", "gb_remote_flush(heap);\n    gb_inbox_drain(heap);\n    gb_fronts_flush(heap);", ";"),
+        ("thread.c", "glebe_live.stats.orphans++;\n    gb_lock_drop(&gb_the.orphans_lock);",
+         "glebe_live.stats.orphans++; gb_lock_drop(&gb_the.orphans_lock); gb_remote_flush(heap); gb_inbox_drain(heap);"
+         " gb_fronts_flush(heap);")]),
+    dict(name="orphans are robbed without their lock", case="rob-two", expression=True,
+         edits=[("thread.c", "!gb_lock_try(&gb_the.orphans_lock)", "(gb_lock_try(&gb_the.orphans_lock), false)")]),
+    # ---- what was once so ----
+    dict(name="a heap's kind is read by others and not atomic", case="exit-both", expression=True,
+         edits=[("remote.c", "gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind)",
+                 "*(uint32_t *)&gb_heap_at(gb_load_relaxed(&page->heap))->kind")]),
+    dict(name="a fresh page's holes are cleared while the purger looks", case="collect",
+         edits=[("page.c", "page->cls = (uint8_t)cls;", "page->cls = (uint8_t)cls; page->holes = page->punched = 0;")]),
+    dict(name="a statistic is read without the lock", case="rob-trim",
+         edits=[("thread.c", "given += before > after ? before - after : 0;",
+                 "given += glebe_live.stats.used_bytes && before > after ? before - after : 0;")]),
+    # ---- medium ----
+    dict(name="a block is claimed by a load and a store", case="medium", expression=True,
+         edits=[("medium.c", CLAIM, "__extension__({ uint32_t found = gb_load(&page->bits), bit = (uint32_t)1 << index;"
+                 " gb_store(&page->bits, found & ~bit); found & bit; })")]),
+    dict(name="a block is claimed that the purger holds", case="medium", expression=True,
+         edits=[("medium.c", CLAIM, "(gb_and(&page->bits, ~((uint32_t)1 << index)), true)")]),
+    dict(name="a block is freed by a load and a store", case="medium-two",
+         edits=[("medium.c", SET, "gb_store(&page->bits, gb_load(&page->bits) | (uint32_t)1 << index);")]),
+    dict(name="a block is counted before it is free", case="release", edits=[
+        ("medium.c", SET, "if (heap == self) gb_or(&page->bits, (uint32_t)1 << index);"),
+        ("medium.c", "gb_remote_notify(page);", "gb_remote_notify(page); gb_or(&page->bits, (uint32_t)1 << index);")]),
+    dict(name="the purger looks and does not claim", case="zero", expression=True,
+         edits=[("purge.c", "gb_swap(&page->bits, 0)", "gb_load(&page->bits)")]),
+    dict(name="the purger returns blocks by a store", case="medium",
+         edits=[("purge.c", "gb_or(&page->bits, claimed);", "gb_store(&page->bits, claimed);")]),
+    dict(name="the purger releases nothing", case="zero", edits=[
+        ("purge.c", "gb_and(&page->dirty, ~run);", "atomic_fetch_and_explicit(&page->dirty, ~run, memory_order_relaxed);"),
+        ("purge.c", "gb_and(&page->idle, ~run);", "atomic_fetch_and_explicit(&page->idle, ~run, memory_order_relaxed);"),
+        ("purge.c", "gb_or(&page->bits, claimed);", "atomic_fetch_or_explicit(&page->bits, claimed, memory_order_relaxed);")]),
+    dict(name="a notice is a load and a store", case="notify", expression=True,
+         edits=[("remote.c", "gb_cas(&page->notify, &before, (before + 1) | GB_NOTIFY_QUEUED)",
+                 "(gb_store(&page->notify, (before + 1) | GB_NOTIFY_QUEUED), true)")]),
+    dict(name="notices are taken by a load and a store", case="notify", expression=True,
+         edits=[("remote.c", "gb_swap(&page->notify, 0)", swap_in_two("page->notify", "0", 32))]),
+    # ---- lock, background ----
+    dict(name="the lock is dropped and nobody woken", case="lock", expression=True,
+         edits=[("lock.c", "gb_swap(&lock->word, 0) == 2", "(gb_store(&lock->word, 0), false)")]),
+    dict(name="the lock takes nothing in", case="lock", expression=True,
+         edits=[("lock.c", LOCK, LOCK.replace("acquire", "relaxed"))]),
+    dict(name="the background thread sleeps without a last look", case="background", expression=True,
+         edits=[("thread.c", "gb_purge_wait(gb_port_now_ms()) == UINT32_MAX", "true")]),
+]

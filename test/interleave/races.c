@@ -65,7 +65,8 @@ static void race(const record *old, const record *new, uintptr_t address)
 {
     char name[64];
     host_name(name, sizeof name, (const void *)address);
-    il_fail("race on %s: %s%s by %c at %s, and %s%s by %c at %s, with nothing between that orders them", name, old->atomic ? "atomic " : "",
+    il_fail("race on %s: %s%s by %c at %s, and %s%s by %c at %s, with nothing between that orders them", name,
+        old->atomic ? "atomic " : "",
         old->write ? "write" : "read", 'A' + old->thread, host_line(old->pc, 0), new->atomic ? "atomic " : "",
         new->write ? "write" : "read", 'A' + new->thread, host_line(new->pc, 1));
 }

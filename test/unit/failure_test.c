@@ -62,7 +62,7 @@ static void script_calloc(size_t bytes)
 
 static void script_realloc(int i, size_t bytes)
 {
-    if (i >= script_count)
+    if (i < 0 || i >= script_count)
         return;
     script_verify(i);
     errno = 0;

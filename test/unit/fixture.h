@@ -37,6 +37,7 @@ __attribute__((unused)) static void fixture_start(uint64_t seed)
     memset(&gb_heap_none, 0, sizeof gb_heap_none);
     memset(&glebe_live.stats, 0, sizeof glebe_live.stats);
     gb_self = &gb_heap_none;
+    thread_ended = false;
     for (int i = 0; i < FIXTURE_THREADS; i++)
         fixture_selves[i] = &gb_heap_none;
     fixture_now = 0;
@@ -62,6 +63,7 @@ __attribute__((unused)) static void fixture_thread_end(int k)
     int before = fixture_now;
     fixture_thread(k);
     gb_thread_exit();
+    thread_ended = false; /* the next thread of this number is another */
     fixture_thread(before);
 }
 

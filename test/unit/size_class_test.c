@@ -29,8 +29,8 @@ static void test_table_is_in_order(void **state)
         assert_int_equal(gb_class_is_small(cls), bytes <= GB_SMALL_MAX);
         size_t page = (size_t)gb_classes[cls].slices << GB_SLICE_LOG2;
         size_t cap = page / bytes;
-        assert_in_range(cap, gb_class_is_small(cls) ? 8 : 7, gb_class_is_small(cls) ? 1024 : 32);
-        assert_in_range(page - cap * bytes, 0, page / 8); /* what a page cannot use */
+        assert_in_range(cap, gb_class_is_small(cls) ? 8 : 4, gb_class_is_small(cls) ? 1024 : 32);
+        assert_in_range(page - cap * bytes, 0, page / 5); /* what a page cannot use */
     }
 }
 

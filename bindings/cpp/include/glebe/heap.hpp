@@ -1,0 +1,85 @@
+// glebe for C++17: a heap as an object.
+//
+//     glebe::heap heap;                        // or heap(64 << 20), a limit
+//     void *p = heap.allocate(100);            // std::bad_alloc where memory or the limit ends
+//     heap.deallocate(p, 100);                 // the cheapest free there is: the size is known
+//                                              // ... and the heap's end frees all that is left in it, at once
+//
+// One thread at a time may use a heap, as glebe.h says; `glebe_free` frees its blocks from any thread. Destroying a heap runs no
+// destructors: whatever lies in it must not be touched afterwards. Header only; link with glebe.
+#ifndef GLEBE_HEAP_HPP
+#define GLEBE_HEAP_HPP
+
+#include <glebe.h>
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace glebe {
+
+// What every block is aligned to without being asked.
+inline constexpr std::size_t natural_alignment = 16;
+
+class heap {
+public:
+    // `limit_bytes` 0 is no limit.
+    explicit heap(std::size_t limit_bytes = 0) : handle_(glebe_heap_create(limit_bytes))
+    {
+        if (!handle_)
+            throw std::bad_alloc();
+    }
+    heap(heap &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    heap &operator=(heap &&other) noexcept
+    {
+        heap(std::move(other)).swap(*this);
+        return *this;
+    }
+    heap(const heap &) = delete;
+    heap &operator=(const heap &) = delete;
+    ~heap() { glebe_heap_destroy(handle_); }
+
+    void swap(heap &other) noexcept { std::swap(handle_, other.handle_); }
+    friend void swap(heap &a, heap &b) noexcept { a.swap(b); }
+
+    // `alignment` must be a power of two.
+    [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = natural_alignment)
+    {
+        void *block = try_allocate(bytes, alignment);
+        if (!block)
+            throw std::bad_alloc();
+        return block;
+    }
+    [[nodiscard]] void *try_allocate(std::size_t bytes, std::size_t alignment = natural_alignment) noexcept
+    {
+        return alignment <= natural_alignment ? glebe_heap_malloc(handle_, bytes)
+                                              : glebe_heap_aligned_alloc(handle_, alignment, bytes);
+    }
+    // `bytes` and `alignment` as they were asked for. A block of wider alignment may be larger than its size tells.
+    void deallocate(void *block, std::size_t bytes, std::size_t alignment = natural_alignment) noexcept
+    {
+        if (alignment <= natural_alignment)
+            glebe_heap_free_sized(handle_, block, bytes);
+        else
+            glebe_heap_free(handle_, block);
+    }
+    void deallocate(void *block) noexcept { glebe_heap_free(handle_, block); }
+
+    // Frees all blocks at once and begins anew, with no limit unless one is given.
+    void reset(std::size_t limit_bytes = 0) { *this = heap(limit_bytes); }
+
+    // false where the heap holds more already.
+    bool limit(std::size_t limit_bytes) noexcept { return glebe_heap_limit(handle_, limit_bytes) == 0; }
+    // Address space that the heap holds in pages and blocks.
+    std::size_t bytes() const noexcept { return glebe_heap_bytes(handle_); }
+
+    // For the functions of glebe.h; null in a heap that was moved from.
+    glebe_heap *handle() const noexcept { return handle_; }
+
+private:
+    glebe_heap *handle_;
+};
+
+} // namespace glebe
+
+#endif

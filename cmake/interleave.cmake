@@ -1,0 +1,50 @@
+# test/interleave: three tests that run the source under a scheduler of their own, on 64-bit Linux.
+#
+#     src/*.c  --subject-->  subject.c           --gcc -fsanitize=thread-->  calls to hooks.c, which stands in for the
+#              --subject-->  planted.c + copies                              sanitizer's library: nothing is linked with it
+#
+# Sanitizers cannot follow the switches of stacks, and the answer is the same on every processor.
+
+if(GLEBE_SANITIZE OR CMAKE_CROSSCOMPILING OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux" OR NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+  return()
+endif()
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(interleave ${PROJECT_SOURCE_DIR}/test/interleave)
+set(interleave_made ${PROJECT_BINARY_DIR}/interleave)
+file(GLOB interleave_subject CONFIGURE_DEPENDS src/*.c)
+file(GLOB interleave_cases CONFIGURE_DEPENDS ${interleave}/cases*.c)
+
+foreach(kind subject planted)
+  set(option "")
+  if(kind STREQUAL planted)
+    set(option --planted)
+  endif()
+  add_custom_command(OUTPUT ${interleave_made}/${kind}.c
+    COMMAND ${Python3_EXECUTABLE} ${interleave}/subject ${interleave_made}/${kind}.c ${option}
+    DEPENDS ${interleave}/subject ${interleave}/planted.py ${interleave_subject})
+  add_library(interleave-${kind} OBJECT ${interleave_made}/${kind}.c)
+  target_include_directories(interleave-${kind} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_options(interleave-${kind} PRIVATE -fsanitize=thread -O1 -g -UNDEBUG)
+endforeach()
+target_compile_options(interleave-subject PRIVATE ${glebe_warnings})
+target_compile_options(interleave-planted PRIVATE -w)
+
+# check.c only looks, at rest: it is compiled as it is elsewhere, which makes it fast.
+add_library(interleave-engine OBJECT ${interleave}/engine.c ${interleave}/races.c ${interleave}/hooks.c ${interleave}/host.c
+                                     ${interleave_cases} ${PROJECT_SOURCE_DIR}/src/check.c)
+target_compile_options(interleave-engine PRIVATE ${glebe_warnings} -g -O2 -UNDEBUG)
+
+foreach(name engine protocols planted)
+  set(kind subject)
+  if(name STREQUAL planted)
+    set(kind planted)
+  endif()
+  set(target test-interleave-${name})
+  add_executable(${target} ${interleave}/${name}_test.c $<TARGET_OBJECTS:interleave-engine> $<TARGET_OBJECTS:interleave-${kind}>)
+  target_compile_options(${target} PRIVATE ${glebe_warnings} -g -UNDEBUG)
+  add_test(NAME interleave/${name} COMMAND ${target})
+  set_tests_properties(interleave/${name} PROPERTIES TIMEOUT 300)
+  add_dependencies(glebe-tests ${target})
+endforeach()
+set_source_files_properties(${interleave}/engine_test.c PROPERTIES COMPILE_OPTIONS -fsanitize=thread)

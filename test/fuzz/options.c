@@ -1,0 +1,64 @@
+/* Fuzzing the option parser: bytes are the environment and a call of glebe_option. Whatever comes in, the options stay within
+ * what they may be, and every line that is printed is whole.
+ *
+ * With -DFUZZ_PLANT the target forgets that a limit may have a suffix: test/fuzz/run requires that this is found. */
+#define FIXTURE_FAIL() abort()
+#include "../unit/fixture.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+#define REQUIRE(condition) \
+    do \
+        if (!(condition)) { \
+            fprintf(stderr, "%s\n", #condition); \
+            abort(); \
+        } \
+    while (0)
+
+static void well(void)
+{
+    const gb_options *o = &gb_the.options;
+    REQUIRE(o->verbose <= 1 && o->stats <= 2 && o->background <= 1 && o->on_error <= 1);
+    REQUIRE(o->purge_ms <= UINT32_MAX / 4 && o->limit <= GB_MAX_BYTES);
+}
+
+/* Entries are separated by NULs; one without a prefix gets ours, so that most of them mean something. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static char text[8][700];
+    char *environment[9] = {NULL};
+    int count = 0;
+    fixture_start(1);
+    for (size_t at = 0; at < bytes && count < 8; count++) {
+        size_t n = 0;
+        const char *prefix = data[at] == 'G' ? "" : "GLEBE_";
+        memcpy(text[count], prefix, strlen(prefix) + 1);
+        n = strlen(prefix);
+        for (; at < bytes && data[at] && n + 1 < sizeof text[0]; at++)
+            text[count][n++] = (char)data[at];
+        text[count][n] = 0;
+        environment[count] = text[count];
+        at += at < bytes && data[at] == 0;
+    }
+    fake.environment = environment;
+    gb_options_read();
+    well();
+    REQUIRE(fake.printed_bytes == 0 || fake.printed[fake.printed_bytes - 1] == '\n' || fake.printed_bytes >= 255);
+    for (int i = 0; i < count; i++) {
+        char *equals = strchr(text[i], '=');
+        if (!equals)
+            continue;
+        *equals = 0;
+        for (char *p = text[i]; *p; p++)
+            *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
+        gb_options before = gb_the.options;
+        int error = glebe_option(strncmp(text[i], "glebe_", 6) == 0 ? text[i] + 6 : text[i], equals + 1);
+        REQUIRE(error == 0 || error == EINVAL || error == ENOENT);
+        REQUIRE(error == 0 || memcmp(&before, &gb_the.options, sizeof before) == 0);
+        well();
+#ifdef FUZZ_PLANT
+        REQUIRE(error != 0 || strcmp(text[i] + 6, "limit") != 0 || strchr(equals + 1, 'K') == NULL);
+#endif
+    }
+    return 0;
+}

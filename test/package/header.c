@@ -1,0 +1,12 @@
+/* glebe.h alone, first and last, in each language: whatever it needs it brings. */
+#include <glebe.h>
+
+int header_is_enough(void);
+int header_is_enough(void)
+{
+    glebe_stats stats;
+    glebe_stats_read(&stats);
+    void *block = glebe_malloc(10);
+    glebe_free(block);
+    return glebe_version() != GLEBE_VERSION || glebe_live.magic != GLEBE_LIVE_MAGIC;
+}

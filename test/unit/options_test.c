@@ -1,0 +1,88 @@
+/* Options: every name with good and bad values, the environment, and what is said of a wrong one. */
+#include "fixture.h"
+
+static const struct {
+    const char *name, *value;
+    int error;
+    uint64_t means;
+} cases[] = {
+    {"verbose", "0", 0, 0}, {"verbose", "1", 0, 1}, {"verbose", "2", EINVAL, 1}, {"verbose", "", EINVAL, 1},
+    {"verbose", "yes", EINVAL, 1}, {"verbose", "01", 0, 1}, {"verbose", " 1", EINVAL, 1}, {"verbose", "-1", EINVAL, 1},
+    {"stats", "1", 0, 1}, {"stats", "json", 0, 2}, {"stats", "jso", EINVAL, 2}, {"stats", "2", EINVAL, 2}, {"stats", "0", 0, 0},
+    {"purge_ms", "250", 0, 250}, {"purge_ms", "0", 0, 1}, {"purge_ms", "1K", EINVAL, 1}, {"purge_ms", "5000000000", EINVAL, 1},
+    {"purge_ms", "1073741823", 0, 1073741823}, {"purge_ms", "1073741824", EINVAL, 1073741823},
+    {"limit", "0", 0, 0}, {"limit", "4096", 0, 4096}, {"limit", "3K", 0, 3 << 10}, {"limit", "3M", 0, 3 << 20},
+    {"limit", "1G", 0, 1 << 30}, {"limit", "K", EINVAL, 1 << 30}, {"limit", "1k", EINVAL, 1 << 30}, {"limit", "1KB", EINVAL, 1 << 30},
+    {"limit", "99999999999999999999", EINVAL, 1 << 30}, {"limit", "18446744073709551616", EINVAL, 1 << 30},
+    {"limit", "9999999999999G", EINVAL, 1 << 30}, {"limit", "1.5M", EINVAL, 1 << 30},
+    {"on_error", "count", 0, 1}, {"on_error", "abort", 0, 0}, {"on_error", "ignore", EINVAL, 0}, {"on_error", "", EINVAL, 0},
+    {"background", "0", 0, 0}, {"background", "x", EINVAL, 0},
+    {"", "1", ENOENT, 0}, {"Verbose", "1", ENOENT, 0}, {"purge", "1", ENOENT, 0},
+};
+
+static void test_table(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (glebe_option(cases[i].name, cases[i].value) != cases[i].error)
+            fail_msg("%s=%s", cases[i].name, cases[i].value);
+        for (int k = 0; k < OPTIONS; k++)
+            if (strcmp(options[k].name, cases[i].name) == 0) {
+                uint64_t is = options[k].kind == OPTION_BYTES ? *(size_t *)options[k].value : *(uint32_t *)options[k].value;
+                if (is != cases[i].means)
+                    fail_msg("%s=%s means %llu", cases[i].name, cases[i].value, (unsigned long long)is);
+            }
+    }
+    fixture_printed("");
+}
+
+static void test_environment(void **state)
+{
+    (void)state;
+    char *const environment[] = {"GLEBE_LIMIT=5M", "PATH=/bin", "GLEBE_STATS=json", "GLEBE_PURGE_MS=soon", "GLEBE_LIMITS=3",
+        "GLEBE_TOOL_X=1", "GLEBE_LIBRARY_DIR=/x", "GLEBE_", "GLEBEX=1", NULL};
+    fake.environment = environment;
+    gb_options_read();
+    assert_int_equal(gb_the.options.limit, 5 << 20);
+    assert_int_equal(gb_the.options.stats, 2);
+    assert_int_equal(gb_the.options.purge_ms, 0); /* as it was: the default comes with the region */
+    fixture_printed("glebe: malformed GLEBE_PURGE_MS=soon is ignored\n"
+                    "glebe: unknown GLEBE_LIMITS=3 is ignored\n"
+                    "glebe: unknown GLEBE_= is ignored\n");
+    assert_non_null(glebe_malloc(1));
+    assert_int_equal(gb_the.options.purge_ms, GB_PURGE_MS);
+}
+
+static void test_long_names_are_cut(void **state)
+{
+    (void)state;
+    char line[600];
+    memset(line, 'X', sizeof line);
+    memcpy(line, "GLEBE_", 6);
+    line[sizeof line - 1] = 0;
+    char *const environment[] = {line, NULL};
+    fake.environment = environment;
+    gb_options_read();
+    assert_in_range(fake.printed_bytes, 30, 256);
+    assert_int_equal(strncmp(fake.printed, "glebe: unknown GLEBE_XXX", 24), 0);
+}
+
+static void test_background_by_environment(void **state)
+{
+    (void)state;
+    char *const environment[] = {"GLEBE_BACKGROUND=1", NULL};
+    fake.environment = environment;
+    gb_options_read();
+    assert_non_null(fake.thread);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_table),
+        FIXTURE_TEST(test_environment),
+        FIXTURE_TEST(test_long_names_are_cut),
+        FIXTURE_TEST(test_background_by_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

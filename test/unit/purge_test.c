@@ -1,0 +1,171 @@
+/* Giving memory back: when, how much, and that purged memory is zero and is known to be. */
+#include "fixture.h"
+
+static void purge_now(void)
+{
+    gb_store(&gb_the.now_ms, fake.now_ms);
+    gb_purge_due(fake.now_ms, false);
+}
+
+static void test_after_the_delay(void **state)
+{
+    (void)state;
+    unsigned char *p = glebe_malloc(500000);
+    memset(p, 0xdd, 500000);
+    glebe_free(p);
+    assert_int_equal(gb_purge_wait(fake.now_ms), GB_PURGE_MS);
+    fake.now_ms += GB_PURGE_MS - 1;
+    purge_now();
+    assert_int_equal(fake.purged_bytes, 0);
+    assert_int_equal(gb_purge_wait(fake.now_ms), 1);
+    fake.now_ms += 1;
+    purge_now();
+    assert_in_range(fake.purged_bytes, 500000, 600000);
+    assert_int_equal(gb_purge_wait(fake.now_ms), UINT32_MAX);
+    assert_int_equal(glebe_live.stats.purged_bytes, fake.purged_bytes);
+    assert_int_equal(glebe_live.stats.purges, fake.calls[GB_FAKE_PURGE]);
+    assert_true(fixture_zero(glebe_calloc(1, 500000), 500000));
+    fixture_check();
+}
+
+static void test_the_option_sets_the_delay(void **state)
+{
+    (void)state;
+    assert_int_equal(glebe_option("purge_ms", "40"), 0);
+    void *p = glebe_malloc(500000);
+    glebe_free(p);
+    assert_int_equal(gb_purge_wait(fake.now_ms), 40);
+}
+
+static void test_the_clock_may_wrap(void **state)
+{
+    (void)state;
+    fake.now_ms = UINT32_MAX - 100;
+    gb_store(&gb_the.now_ms, fake.now_ms);
+    glebe_free(glebe_malloc(500000));
+    fake.now_ms += 200;
+    purge_now();
+    assert_int_equal(fake.purged_bytes, 0);
+    fake.now_ms += 400;
+    purge_now();
+    assert_true(fake.purged_bytes > 0);
+}
+
+/* A chunk in use keeps what it uses again and again, and gives back what it left. */
+static void test_busy_chunk(void **state)
+{
+    (void)state;
+    unsigned char *left = glebe_malloc(100000), *busy = glebe_malloc(200000);
+    memset(left, 1, 100000);
+    memset(busy, 1, 200000);
+    glebe_free(left);
+    for (int i = 0; i < 8; i++) {
+        fake.now_ms += GB_PURGE_MS / 2;
+        gb_store(&gb_the.now_ms, fake.now_ms);
+        glebe_free(busy);
+        purge_now();
+        busy = glebe_malloc(200000);
+        memset(busy, 1, 200000);
+        fixture_check();
+    }
+    assert_in_range(fake.purged_bytes, 100000, 140000);
+}
+
+static void test_a_refused_purge_is_tried_again(void **state)
+{
+    (void)state;
+    unsigned char *p = glebe_malloc(500000);
+    memset(p, 0xdd, 500000);
+    glebe_free(p);
+    gb_fake_fail(1u << GB_FAKE_PURGE, 1, 1000);
+    glebe_collect(NULL);
+    fixture_check();
+    p = glebe_calloc(1, 500000);
+    assert_true(fixture_zero(p, 500000));
+    glebe_free(p);
+    gb_fake_fail(0, 0, 0);
+    assert_true(glebe_collect(NULL) >= 500000);
+    fixture_check();
+}
+
+static void test_ticks_purge(void **state)
+{
+    (void)state;
+    void *p = glebe_malloc(500000);
+    memset(p, 1, 500000);
+    glebe_free(p);
+    fake.now_ms += 2 * GB_PURGE_MS;
+    for (int i = 0; i < 4000 && !fake.purged_bytes; i++)
+        assert_non_null(glebe_malloc(1000));
+    assert_true(fake.purged_bytes > 0);
+}
+
+static void test_memory_pressure(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 70; i++)
+        assert_non_null(glebe_malloc(1000000));
+    void *p = glebe_malloc(1000000);
+    memset(p, 1, 1000000);
+    glebe_free(p);
+    fake.pressure_limit = 1000;
+    fake.pressure_used = 840;
+    fake.now_ms += 300;
+    gb_tick_due(gb_self);
+    assert_int_equal(fake.purged_bytes, 0);
+    fake.pressure_used = 900; /* over 85 %: at once */
+    fake.now_ms += 300;
+    gb_tick_due(gb_self);
+    assert_true(fake.purged_bytes >= 1000000);
+}
+
+static void test_large_os_pages(void **state)
+{
+    (void)state;
+    fake.page_bytes = (size_t)64 << 10;
+    void *blocks[300];
+    for (int i = 0; i < 300; i++) {
+        blocks[i] = glebe_malloc((size_t)20000 + (size_t)i * 300);
+        memset(blocks[i], 1, (size_t)20000 + (size_t)i * 300);
+    }
+    for (int i = 0; i < 300; i++)
+        if (i % 7)
+            glebe_free(blocks[i]);
+    assert_true(glebe_collect(NULL) > 0); /* the fake aborts where a piece is not whole pages */
+    fixture_check();
+    fixture_balance();
+    for (int i = 0; i < 300; i += 7)
+        glebe_free(blocks[i]);
+    glebe_free(glebe_malloc(3000000));
+    fixture_release();
+}
+
+static void test_collect_returns_what_it_gave(void **state)
+{
+    (void)state;
+    assert_int_equal(glebe_collect(NULL), 0); /* before there is anything */
+    void *p = glebe_malloc(2000);
+    glebe_free(p);
+    uint64_t before = fake.purged_bytes;
+    size_t given = glebe_collect(NULL);
+    assert_int_equal(given, fake.purged_bytes - before);
+    assert_true(given >= GB_SLICE_BYTES);
+    assert_int_equal(glebe_collect(NULL), 0);
+    assert_int_equal(glebe_live.stats.used_bytes, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_after_the_delay),
+        FIXTURE_TEST(test_the_option_sets_the_delay),
+        FIXTURE_TEST(test_the_clock_may_wrap),
+        FIXTURE_TEST(test_busy_chunk),
+        FIXTURE_TEST(test_a_refused_purge_is_tried_again),
+        FIXTURE_TEST(test_ticks_purge),
+        FIXTURE_TEST(test_memory_pressure),
+        FIXTURE_TEST(test_large_os_pages),
+        FIXTURE_TEST(test_collect_returns_what_it_gave),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

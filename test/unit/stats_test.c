@@ -1,0 +1,145 @@
+/* Statistics: the one list in the struct, in the text, in the JSON and in glebe_live; cut output; and that the numbers are true. */
+#include "fixture.h"
+
+static const char *const names[] = {
+#define NAME(name, unit, meaning) #name,
+    GLEBE_STATS(NAME)};
+enum { NAMES = sizeof names / sizeof names[0] };
+
+static void test_live_has_every_name(void **state)
+{
+    (void)state;
+    const char *at = glebe_live_names;
+    for (int i = 0; i < NAMES; i++, at += strlen(at) + 1)
+        assert_string_equal(at, names[i]);
+    assert_string_equal(at, "");
+    assert_int_equal(glebe_live.magic, GLEBE_LIVE_MAGIC);
+    assert_int_equal(glebe_live.count, NAMES);
+    assert_int_equal(glebe_live.size_bytes, sizeof glebe_live);
+    assert_int_equal(sizeof(glebe_stats), NAMES * sizeof(uint64_t));
+}
+
+static const char *expect(const char *at, const char *text)
+{
+    if (strncmp(at, text, strlen(text)) != 0)
+        fail_msg("expected %s at %s", text, at);
+    return at + strlen(text);
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    char text[4096];
+    assert_non_null(glebe_malloc(100000));
+    size_t length = glebe_stats_json(text, sizeof text);
+    assert_int_equal(length, strlen(text));
+    glebe_stats s;
+    glebe_stats_read(&s);
+    uint64_t values[NAMES];
+    memcpy(values, &s, sizeof s);
+    const char *at = expect(text, "{");
+    for (int i = 0; i < NAMES; i++) {
+        char *end;
+        at = expect(at, i ? ", \"" : "\"");
+        at = expect(at, names[i]);
+        at = expect(at, "\": ");
+        assert_int_equal(strtoull(at, &end, 10), values[i]);
+        assert_true(end > at);
+        at = end;
+    }
+    assert_string_equal(at, "}");
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    char text[4096], line[100];
+    assert_non_null(glebe_malloc(100000));
+    size_t length = glebe_stats_text(text, sizeof text);
+    assert_int_equal(length, strlen(text));
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(line, sizeof line, "\n%s: ", names[i]);
+        assert_non_null(strstr(text, line));
+    }
+}
+
+static void test_cut_as_snprintf_does(void **state)
+{
+    (void)state;
+    char whole[4096], part[4096];
+    size_t length = glebe_stats_json(whole, sizeof whole);
+    assert_int_equal(glebe_stats_json(NULL, 0), length);
+    for (size_t bytes = 1; bytes <= length + 2; bytes += bytes < 40 ? 1 : 31) {
+        memset(part, 'x', sizeof part);
+        assert_int_equal(glebe_stats_json(part, bytes), length);
+        size_t kept = length < bytes - 1 ? length : bytes - 1;
+        assert_int_equal(strlen(part), kept);
+        assert_int_equal(strncmp(part, whole, kept), 0);
+        assert_int_equal(part[bytes], 'x');
+    }
+}
+
+static void test_numbers_are_true(void **state)
+{
+    (void)state;
+    glebe_stats s;
+    void *small = glebe_malloc(10), *medium = glebe_malloc(10000), *large = glebe_malloc(100000), *huge = glebe_malloc(2000000);
+    glebe_heap *heap = glebe_heap_create(0);
+    glebe_stats_read(&s);
+    assert_int_equal(s.small_bytes, GB_SLICE_BYTES);
+    assert_int_equal(s.medium_bytes, (size_t)gb_classes[gb_class_of(10000)].slices << GB_SLICE_LOG2);
+    assert_int_equal(s.large_bytes, gb_round_up(100000, GB_SLICE_BYTES));
+    assert_int_equal(s.huge_bytes, gb_round_up(2000000, fake.page_bytes));
+    assert_int_equal(s.used_bytes, s.small_bytes + s.medium_bytes + s.large_bytes + s.huge_bytes);
+    assert_int_equal(s.peak_used_bytes, s.used_bytes);
+    assert_int_equal(s.heaps, 2);
+    assert_int_equal(s.pages_taken, 3);
+    fixture_balance();
+    glebe_heap_destroy(heap);
+    glebe_free(small);
+    glebe_free(medium);
+    glebe_free(large);
+    glebe_free(huge);
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, gb_round_up(2000000, fake.page_bytes));
+    glebe_collect(NULL);
+    glebe_stats_read(&s);
+    assert_int_equal(s.used_bytes, 0);
+    assert_int_equal(s.huge_cached_bytes, 0);
+    assert_int_equal(s.heaps, 1);
+    assert_int_equal(s.pages_returned, 3);
+    assert_in_range(fake.purged_bytes - s.purged_bytes, 0, 2000000 / 8 + 4096); /* what was committed ahead was not touched */
+}
+
+static void test_what_is_said_at_exit(void **state)
+{
+    (void)state;
+    gb_say_at_exit();
+    fixture_printed("");
+    assert_non_null(glebe_malloc(10));
+    glebe_option("stats", "json");
+    gb_say_at_exit();
+    assert_int_equal(fake.printed[0], '{');
+    assert_string_equal(fake.printed + fake.printed_bytes - 2, "}\n");
+    fake.printed_bytes = 0;
+    glebe_option("stats", "1");
+    gb_say_at_exit();
+    assert_non_null(strstr(fake.printed, "\ncommitted_bytes: "));
+    fake.printed_bytes = 0;
+    glebe_option("stats", "0");
+    glebe_option("verbose", "1");
+    gb_say_at_exit();
+    fixture_printed("glebe 0.1.0 was active: at most 16 KiB in use, 1 pages, 0 KiB given back, 0 errors\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_live_has_every_name),
+        FIXTURE_TEST(test_json),
+        FIXTURE_TEST(test_text),
+        FIXTURE_TEST(test_cut_as_snprintf_does),
+        FIXTURE_TEST(test_numbers_are_true),
+        FIXTURE_TEST(test_what_is_said_at_exit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -6,6 +6,7 @@
 # resident pages, and each segment costs at least one:
 #   noseparate-code   code and read-only data share pages; otherwise each begins on a page of its own
 #   relro, now        resolved at load time, so that no lazy binding calls us before we are ready
+#   nodelete          dlclose leaves it: threads carry its key. Saves each process asking for that at run time
 #   hash-style=gnu    one symbol hash table instead of two
 # The driver is told to link C alone: libstdc++ must not come along although operator new is defined here.
 
@@ -13,7 +14,7 @@ include(CheckLinkerFlag)
 
 set(glebe_link_options "")
 if(NOT APPLE AND NOT WIN32)
-  foreach(flag -Wl,-O1 -Wl,-z,relro -Wl,-z,now -Wl,-z,noseparate-code -Wl,--hash-style=gnu -Wl,--build-id
+  foreach(flag -Wl,-O1 -Wl,-z,relro -Wl,-z,now -Wl,-z,noseparate-code -Wl,-z,nodelete -Wl,--hash-style=gnu -Wl,--build-id
                -Wl,-z,defs -Wl,--as-needed)
     string(MAKE_C_IDENTIFIER "glebe_has${flag}" has)
     check_linker_flag(C ${flag} ${has})
@@ -46,6 +47,9 @@ function(glebe_library name kind)
     RUNTIME_OUTPUT_DIRECTORY ${GLEBE_OUTPUT_DIR})
   if(kind STREQUAL "SHARED")
     target_link_options(${name} PRIVATE ${glebe_link_options})
+    if("-Wl,-z,nodelete" IN_LIST glebe_link_options)
+      target_compile_definitions(${name} PRIVATE GB_STAYS_LOADED=1)
+    endif()
     set_target_properties(${name} PROPERTIES
       VERSION ${PROJECT_VERSION}
       SOVERSION ${PROJECT_VERSION_MAJOR})

@@ -275,7 +275,7 @@ static gb_chunk *chunk_grow(void)
             if (GB_SECURE)
                 gb_port_protect(at, GB_SLICE_BYTES);
         }
-        if (glebe_live.stats.used_bytes >= GB_HUGE_PAGES_FROM) {
+        if ((size_t)number << GB_CHUNK_LOG2 >= GB_HUGE_PAGES_FROM) {
             gb_port_huge_pages(at, GB_CHUNK_BYTES, true);
             chunk->huge_pages = 1;
             glebe_live.stats.huge_page_bytes += GB_CHUNK_BYTES;

@@ -39,6 +39,23 @@ GB_INLINE uint64_t gb_mul_wide(uint64_t a, uint64_t b, uint64_t *high)
 #endif
 }
 
+/* A counter that runs on by itself, some 2^30 to 2^33 a second; 0 for ever where the processor has none that is free to read, or
+ * where time is the test's to set. Good for noticing that a long time has passed, for nothing else. */
+GB_INLINE uint64_t gb_cycles(void)
+{
+#if defined(GB_PORT_FAKE)
+    return 0;
+#elif defined(__x86_64__) || defined(__i386__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t count; /* 2^24 to 2^30 a second */
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
+    return count << 5;
+#else
+    return 0;
+#endif
+}
+
 /* `to` is a power of two. Rounding up wraps to 0 past the end of memory: callers bound `x` first. */
 GB_INLINE size_t gb_round_up(size_t x, size_t to) { return (x + to - 1) & ~(to - 1); }
 GB_INLINE size_t gb_round_down(size_t x, size_t to) { return x & ~(to - 1); }

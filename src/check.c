@@ -190,7 +190,7 @@ static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
 
 static void check_heap(gb_check *check, const glebe_heap *heap)
 {
-    size_t bytes = 0, avail = 0, spare;
+    size_t bytes = 0, avail = 0, spare = 0;
     for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
         if (heap->current[cls]) {
             const gb_page *page = gb_page_at(heap->current[cls]);
@@ -205,12 +205,14 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
         bytes += listed;
         if (gb_class_is_small(cls)) {
             avail += listed;
+            spare += check_list(check, heap, &heap->spare[cls], GB_SPARE, cls);
+            CHECK((heap->spare[cls].first != 0) == (heap->spare_classes >> cls & 1), 4, heap, "the bits of spare classes are wrong");
             if (check->level >= 2)
                 check_front(check, heap, cls);
         }
     }
     bytes += check_list(check, heap, &heap->full, GB_FULL, GB_CLASSES);
-    bytes += spare = check_list(check, heap, &heap->spare, GB_SPARE, GB_CLASSES);
+    bytes += spare;
     bytes += check_list(check, heap, &heap->large, GB_SINGLE, GB_CLASSES);
     for (uint32_t number = heap->huge; number; number = gb_the.slots[number].next) {
         CHECK(gb_the.slots[number].state == GB_SLOT_USED && gb_the.slots[number].heap == heap->number, 4, gb_huge_start(gb_the.slots + number), "a huge block is on another heap's list");

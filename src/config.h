@@ -30,14 +30,15 @@
 #define GB_LARGE_MAX ((size_t)1 << 20) /* a run of slices of its own; beyond it a slot with room to grow */
 
 #define GB_BIG_PAGE_SLICES 4 /* pages of a small class that is in demand */
-#define GB_BIG_PAGE_AFTER 16 /* ... which is one that has this many slices already */
+#define GB_BIG_PAGE_AFTER 8 /* ... which is one that has this many slices already */
 
 #define GB_REMOTE_SLOTS 8 /* pages of other heaps whose freed blocks a heap collects before it sends them home */
 #define GB_REMOTE_BLOCKS 32 /* a slot is sent home at this many blocks */
 
-#define GB_HUGE_PAGES_FROM ((size_t)16 << 20) /* bytes in use from which new chunks ask for huge pages */
+#define GB_HUGE_PAGES_FROM ((size_t)16 << 20) /* chunks from this size of heap on, and huge blocks that grow beside one, ask for huge pages */
 
 #define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
+#define GB_TICK_CYCLES ((uint64_t)1 << 28) /* or this time by gb_cycles: a tenth of a second */
 #define GB_PURGE_MS 500 /* default of the option purge_ms */
 
 #define GB_MAX_BYTES ((size_t)PTRDIFF_MAX) /* larger requests fail, as the standard library's do */

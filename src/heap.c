@@ -42,9 +42,10 @@ void glebe_heap_destroy(glebe_heap *heap)
         if (heap->current[cls])
             gb_run_give(gb_page_at(heap->current[cls]));
         list_give(&heap->avail[cls]);
+        if (gb_class_is_small(cls))
+            list_give(&heap->spare[cls]);
     }
     list_give(&heap->full);
-    list_give(&heap->spare);
     while (heap->large.first)
         gb_run_give(gb_page_at(heap->large.first));
     while (heap->huge)

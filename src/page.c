@@ -20,7 +20,7 @@
 static uint32_t page_wake(const gb_page *page)
 {
     uint32_t half = page->cap / 2u, eighth = page->cap / 8u;
-    uint32_t wake = eighth < 8 ? 8 : eighth;
+    uint32_t wake = eighth < 12 ? 12 : eighth;
     wake = wake > half ? half : wake;
     return wake ? wake : 1;
 }
@@ -195,8 +195,8 @@ static void page_give(glebe_heap *heap, gb_page *page)
     gb_run_give(page);
 }
 
-/* A page without a block out is kept for the next need of any class, within bounds. In the secure build spares wait in a
- * queue, the last to come being the last to go. */
+/* A page without a block out is kept for the next need of any class, within bounds. In the secure build some are
+ * always kept back, so that what was freed last is not handed out next. */
 static void page_retire(glebe_heap *heap, gb_page *page)
 {
     size_t most = gb_the.options.background ? (size_t)128 << 10 : ((size_t)512 << 10) + heap->small_bytes / 16;
@@ -207,13 +207,16 @@ static void page_retire(glebe_heap *heap, gb_page *page)
     page->state = GB_SPARE;
     page->left = 0;
     heap->spare_bytes += page_bytes(page);
-    gb_list_push_last(&heap->spare, page);
+    heap->spare_classes |= (uint64_t)1 << page->cls;
+    gb_list_push_last(&heap->spare[page->cls], page);
 }
 
 static void spare_remove(glebe_heap *heap, gb_page *page)
 {
     heap->spare_bytes -= page_bytes(page);
-    gb_list_remove(&heap->spare, page);
+    gb_list_remove(&heap->spare[page->cls], page);
+    if (!heap->spare[page->cls].first)
+        heap->spare_classes &= ~((uint64_t)1 << page->cls);
 }
 
 static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
@@ -228,20 +231,17 @@ static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
     heap->class_slices[cls] += page->slices;
 }
 
-/* A spare page: of this class with its free list as it stands, else the oldest, formatted anew. */
+/* A spare page: of this class with its free list as it stands, else of another, formatted anew. */
 static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
 {
-    enum { LOOKS = 16 };
-    uint32_t number = heap->spare.first;
-    for (int i = 0; number && i < LOOKS; i++, number = gb_page_at(number)->next)
-        if (gb_page_at(number)->cls == cls) {
-            spare_remove(heap, gb_page_at(number));
-            return gb_page_at(number);
-        }
-    number = heap->spare.first;
-    if (!number || (GB_SECURE && heap->spare_bytes < (size_t)256 << 10))
+    uint32_t number = heap->spare[cls].first;
+    if (number) {
+        spare_remove(heap, gb_page_at(number));
+        return gb_page_at(number);
+    }
+    if (!heap->spare_classes || (GB_SECURE && heap->spare_bytes < (size_t)256 << 10))
         return NULL;
-    gb_page *page = gb_page_at(number);
+    gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
     spare_remove(heap, page);
     heap->class_slices[page->cls] -= page->slices;
     if (page->holes) /* forget the holes under the lock: the purger may be at them */
@@ -270,7 +270,7 @@ static gb_page *page_next(glebe_heap *heap, uint32_t cls)
 {
     if (gb_load_relaxed(&heap->inbox))
         gb_inbox_drain(heap);
-    if (!heap->avail[cls].first && !heap->spare.first && gb_load_relaxed(&gb_the.orphans))
+    if (!heap->avail[cls].first && !heap->spare_classes && gb_load_relaxed(&gb_the.orphans))
         gb_orphans_rob(heap, cls);
     uint32_t number = heap->avail[cls].first;
     if (number) {
@@ -319,7 +319,7 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
 void *gb_small_refill(glebe_heap *heap, size_t cls)
 {
     uint32_t number = heap->current[cls];
-    if (GB_LIKELY(number != 0 && --heap->tick > 0)) {
+    if (GB_LIKELY(number != 0 && --heap->tick > 0 && gb_cycles() - heap->tick_cycles <= GB_TICK_CYCLES)) {
         gb_page *page = gb_page_at(number);
         gb_block *chain = page->free;
         int32_t all = page->bump;
@@ -394,6 +394,8 @@ static bool page_event(glebe_heap *heap, gb_page *page)
             return true;
         }
         heap->trims_wasted += page->holes != 0;
+        if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last)
+            return false; /* the class's only page with room: it stays where the next refill looks */
         avail_remove(heap, page);
         page_retire(heap, page);
         return false;
@@ -477,11 +479,18 @@ void gb_heap_trim(glebe_heap *heap)
             heap->current[cls] = 0;
             page_give(heap, gb_page_at(number));
         }
-        for (number = heap->avail[cls].first; number; number = gb_page_at(number)->next)
-            page_trim(gb_page_at(number));
+        for (number = heap->avail[cls].first; number;) {
+            gb_page *page = gb_page_at(number);
+            number = page->next;
+            if (page->left == 0) {
+                avail_remove(heap, page);
+                page_give(heap, page);
+            } else
+                page_trim(page);
+        }
     }
-    while (heap->spare.first) {
-        gb_page *page = gb_page_at(heap->spare.first);
+    while (heap->spare_classes) {
+        gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
         spare_remove(heap, page);
         page_give(heap, page);
     }

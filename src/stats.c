@@ -17,30 +17,35 @@ void glebe_stats_read(glebe_stats *out)
     gb_lock_drop(&gb_the.lock);
 }
 
-/* Appends to a buffer that may be too short, as snprintf would. */
-#define STAT_PUT(...) at += gb_format(buffer + (at < bytes ? at : bytes), at < bytes ? bytes - at : 0, __VA_ARGS__)
+/* The i-th statistic: the struct is all of one type, in the order of the names. */
+static uint64_t stats_value(const glebe_stats *stats, int i)
+{
+    return ((const uint64_t *)(const void *)stats)[i];
+}
+
+/* Each name with its value, between `open` and `close`; `before`, `between` and `after` stand around the two. Cut at `bytes`. */
+static size_t stats_print(char *buffer, size_t bytes, const char *open, const char *before, const char *between,
+    const char *after, const char *close)
+{
+    glebe_stats s;
+    char digits[24];
+    glebe_stats_read(&s);
+    size_t at = gb_format(buffer, bytes, "%s", open);
+    int i = 0;
+    for (const char *name = glebe_live_names; *name; name += strlen(name) + 1, i++)
+        at += gb_format(buffer + (at < bytes ? at : bytes), at < bytes ? bytes - at : 0, "%s%s%s%s%s", before, name, between,
+            gb_decimal(stats_value(&s, i), digits), name[strlen(name) + 1] ? after : close);
+    return at;
+}
 
 size_t glebe_stats_text(char *buffer, size_t bytes)
 {
-    glebe_stats s;
-    size_t at = 0;
-    glebe_stats_read(&s);
-#define STAT_LINE(name, unit, meaning) STAT_PUT("%s %s %s\n", #name ":", gb_decimal(s.name, (char[24]){0}), unit[0] == 'b' ? unit : "");
-    STAT_PUT("glebe %u.%u.%u statistics\n", GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH);
-    GLEBE_STATS(STAT_LINE)
-    return at;
+    return stats_print(buffer, bytes, "glebe statistics\n", "", ": ", "\n", "\n");
 }
 
 size_t glebe_stats_json(char *buffer, size_t bytes)
 {
-    glebe_stats s;
-    size_t at = 0;
-    glebe_stats_read(&s);
-#define STAT_FIELD(name, unit, meaning) STAT_PUT("%s\"%s\": %s", at > 1 ? ", " : "", #name, gb_decimal(s.name, (char[24]){0}));
-    STAT_PUT("{");
-    GLEBE_STATS(STAT_FIELD)
-    STAT_PUT("}");
-    return at;
+    return stats_print(buffer, bytes, "{", "\"", "\": ", ", ", "}");
 }
 
 static void stats_say(size_t (*make)(char *, size_t))

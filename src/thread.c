@@ -200,6 +200,7 @@ void gb_tick_due(glebe_heap *heap)
     uint32_t now = gb_port_now_ms();
     gb_store_relaxed(&gb_the.now_ms, now);
     heap->tick = GB_TICK_EVENTS;
+    heap->tick_cycles = gb_cycles();
     if (now == heap->tick_ms)
         return;
     bool quiet = now - heap->tick_ms >= gb_the.options.purge_ms;
@@ -214,7 +215,7 @@ void gb_tick_due(glebe_heap *heap)
 
 void gb_tick(glebe_heap *heap)
 {
-    if (GB_UNLIKELY(--heap->tick <= 0))
+    if (GB_UNLIKELY(--heap->tick <= 0 || gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES))
         gb_tick_due(heap);
 }
 

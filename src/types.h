@@ -41,7 +41,7 @@ enum gb_state {
     GB_CURRENT, /* heap->current[class] */
     GB_FULL, /* nothing to give; on heap->full */
     GB_AVAIL, /* has free blocks; on heap->avail[class] */
-    GB_SPARE, /* has no block out, and is kept; on heap->spare */
+    GB_SPARE, /* has no block out, and is kept; on heap->spare[class] */
     GB_SINGLE, /* a large block; on heap->large */
 };
 
@@ -107,7 +107,9 @@ struct glebe_heap {
     uint32_t current[GB_CLASSES];
     gb_list avail[GB_CLASSES]; /* longest waiting first: it has had the most time to gather free blocks */
     uint32_t class_slices[GB_SMALL_CLASSES]; /* demand: decides the size of the next page */
-    gb_list full, spare, large;
+    gb_list spare[GB_SMALL_CLASSES];
+    uint64_t spare_classes; /* bits: which of these lists have a page */
+    gb_list full, large;
     size_t spare_bytes;
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
@@ -117,6 +119,7 @@ struct glebe_heap {
     int32_t tick; /* slow events until the clock is looked at */
     int32_t credit; /* sized frees until the fronts are sent home */
     uint32_t tick_ms; /* when the clock was last looked at */
+    uint64_t tick_cycles; /* the same by gb_cycles */
     uint32_t number;
     _Atomic uint32_t kind; /* atomic for gb_remote_free of others */
     uint32_t next; /* in the list of orphans or of unused heaps */

@@ -307,6 +307,12 @@ bool gb_port_thread_start(void (*run)(void))
 
 /* A library that is unloaded while threads still carry our key, or fork our handlers, would leave them nowhere to go: the
  * object that holds this code asks to stay for good. Static programs have no such object, and may have no dlopen. */
+#ifdef GB_STAYS_LOADED /* libglebe.so is linked with -z nodelete, and saves every process the call */
+enum { LINUX_MAY_UNLOAD = 0 };
+#else
+enum { LINUX_MAY_UNLOAD = 1 };
+#endif
+
 static void linux_stay_loaded(void)
 {
     extern int dladdr(const void *, Dl_info *) __attribute__((weak));
@@ -320,6 +326,7 @@ void gb_port_start(void)
 {
     int saved = errno;
     pthread_atfork(gb_fork_prepare, gb_fork_parent, gb_fork_child);
-    linux_stay_loaded();
+    if (LINUX_MAY_UNLOAD)
+        linux_stay_loaded();
     errno = saved;
 }

@@ -6,11 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_THREAD__
-enum { CHILD_THREADS = 0 }; /* ThreadSanitizer itself cannot start a thread in such a child */
-#else
-enum { CHILD_THREADS = 1 };
-#endif
 enum { SLOTS = 64 };
 static atomic_bool over;
 
@@ -60,7 +55,8 @@ int main(int count, char **words)
                 stress_drop(&own[i]);
             fork_child_run(NULL);
             pthread_t thread;
-            for (int i = 0; i < CHILD_THREADS; i++) {
+            /* ThreadSanitizer and qemu, each by itself, cannot start a thread in the child of a process with threads. */
+            for (int i = 0; i < 1 && !getenv("STRESS_CHILD_WITHOUT_THREADS"); i++) {
                 REQUIRE(pthread_create(&thread, NULL, fork_child_run, NULL) == 0);
                 REQUIRE(pthread_join(thread, NULL) == 0);
             }

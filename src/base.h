@@ -43,7 +43,7 @@ GB_INLINE uint64_t gb_mul_wide(uint64_t a, uint64_t b, uint64_t *high)
  * where time is the test's to set. Good for noticing that a long time has passed, for nothing else. */
 GB_INLINE uint64_t gb_cycles(void)
 {
-#if defined(GB_PORT_FAKE)
+#if defined(GB_PORT_FAKE) /* and test/interleave */
     return 0;
 #elif defined(__x86_64__) || defined(__i386__)
     return __builtin_ia32_rdtsc();

@@ -14,7 +14,7 @@
 #define GB_PLACE_LOG2 (GB_AUDIT ? 30 : 36) /* least room for chunks where none is reserved; the audit build's shadow costs 1/128 of it */
 #endif
 
-#define GB_SLICE_LOG2 14 /* the unit of pages and large blocks; docs/decisions/0001 has what 4, 16 and 64 KiB cost */
+#define GB_SLICE_LOG2 14 /* the unit of pages and large blocks; docs/decisions/0001 says why */
 #define GB_CHUNK_LOG2 21 /* what is committed at once, and what a huge page covers */
 #define GB_GRANULE_LOG2 22 /* the least slot of a huge block */
 #define GB_UNIT_LOG2 12 /* what a hole in a page is counted in; an OS page may be larger, never smaller */

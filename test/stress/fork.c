@@ -55,7 +55,7 @@ int main(int count, char **words)
                 stress_drop(&own[i]);
             fork_child_run(NULL);
             pthread_t thread;
-            /* ThreadSanitizer and qemu, each by itself, cannot start a thread in the child of a process with threads. */
+            /* The sanitizers' own allocators and qemu cannot start a thread in the child of a process with threads. */
             for (int i = 0; i < 1 && !getenv("STRESS_CHILD_WITHOUT_THREADS"); i++) {
                 REQUIRE(pthread_create(&thread, NULL, fork_child_run, NULL) == 0);
                 REQUIRE(pthread_join(thread, NULL) == 0);

@@ -72,7 +72,8 @@ typedef struct gb_fake {
     uint64_t purged_bytes; /* given back, by a purge or a decommit */
     uint64_t moved_bytes, populated_bytes, protected_bytes, huge_bytes;
     uint32_t armed; /* calls of gb_port_thread_arm */
-    uint32_t yields, waits, wakes;
+    uint32_t yields;
+    _Atomic uint32_t waits, wakes; /* the lock's test has real threads */
     void (*thread)(void); /* what gb_port_thread_start was to run */
     void (*on_wait)(_Atomic uint32_t *word, uint32_t expected, uint32_t ms); /* in place of sleeping */
     jmp_buf *on_abort; /* where gb_port_abort goes; NULL: it aborts */

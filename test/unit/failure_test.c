@@ -153,8 +153,9 @@ static const uint32_t ALL = (1u << GB_FAKE_CALLS) - 1;
 
 static void sweep(uint32_t calls, uint64_t length, bool reserved, const char *what)
 {
-    uint64_t at = 1;
-    for (bool more = true; more; at++) {
+    const char *text = getenv("GLEBE_TEST_STRIDE"); /* slow builds try only each n-th call */
+    uint64_t at = 1, stride = text && atoi(text) > 0 ? (uint64_t)atoi(text) : 1;
+    for (bool more = true; more; at += stride) {
         fixture_start(at);
         if (!reserved)
             fake.address_bytes = (size_t)1 << 28;
@@ -165,7 +166,7 @@ static void sweep(uint32_t calls, uint64_t length, bool reserved, const char *wh
             assert_int_equal(script_refused, 0);
         script_end();
     }
-    printf("%s: %llu runs\n", what, (unsigned long long)at - 1);
+    printf("%s: %llu runs\n", what, (unsigned long long)((at - 1) / stride));
     assert_true(at > 3);
 }
 

@@ -2,9 +2,8 @@
  *
  *     chunk:  |FFFF....FF......|   128 slices; F free        bins[b] -> chunks whose longest free run has about 2^(b/2) slices
  *
- * A run is taken from the chunk with the shortest free run that fits, and there from the shortest hole that fits: full chunks
- * fill up, empty ones stay empty and can be given back. What was never touched, or was purged, is known to be zero: `dirty`
- * says what is not.
+ * A run is taken from the chunk with the shortest free run that fits, at the first place there: full chunks fill up, empty ones
+ * stay empty and can be given back. What was never touched, or was purged, is known to be zero: `dirty` says what is not.
  *
  * Where address space is plenty the region is reserved whole. Where it is limited (RLIMIT_AS, 32 bits) only its place is
  * chosen: a commit then takes address space too, and a chunk whose place somebody else took is passed over.
@@ -13,41 +12,6 @@
 #include "core.h"
 
 gb_region gb_the;
-
-/* ---- bits of a chunk ---- */
-
-static void bits_set(uint64_t *bits, uint32_t from, uint32_t count, bool value)
-{
-    for (uint32_t i = from; i < from + count;) {
-        uint32_t word = i / 64, bit = i % 64, n = from + count - i;
-        if (n > 64 - bit)
-            n = 64 - bit;
-        uint64_t mask = (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << bit;
-        bits[word] = value ? bits[word] | mask : bits[word] & ~mask;
-        i += n;
-    }
-}
-
-/* The first slice from `from` on whose bit is `value`; GB_CHUNK_SLICES if none. */
-static uint32_t bits_find(const uint64_t *bits, uint32_t from, bool value)
-{
-    for (uint32_t word = from / 64; word < GB_CHUNK_WORDS; word++, from = word * 64) {
-        uint64_t w = (value ? bits[word] : ~bits[word]) >> (from % 64);
-        if (w)
-            return from + gb_ctz64(w);
-    }
-    return GB_CHUNK_SLICES;
-}
-
-static uint32_t bits_count(const uint64_t *bits, uint32_t from, uint32_t count)
-{
-    uint64_t range[GB_CHUNK_WORDS] = {0};
-    uint32_t n = 0;
-    bits_set(range, from, count, true);
-    for (uint32_t word = 0; word < GB_CHUNK_WORDS; word++)
-        n += gb_popcount64(bits[word] & range[word]);
-    return n;
-}
 
 /* ---- bins ---- */
 
@@ -85,16 +49,9 @@ static void bin_insert(gb_chunk *chunk, uint32_t bin)
     gb_the.bins_filled |= (uint32_t)1 << bin;
 }
 
-/* After the free bits changed: the longest free run, and the bin that goes with it. */
-static void chunk_rebin(gb_chunk *chunk)
+/* The longest free run changed: the bin that goes with it. */
+static void chunk_rebin(gb_chunk *chunk, uint32_t longest)
 {
-    uint32_t longest = 0;
-    for (uint32_t at = bits_find(chunk->free, 0, true); at < GB_CHUNK_SLICES;) {
-        uint32_t end = bits_find(chunk->free, at, false);
-        if (end - at > longest)
-            longest = end - at;
-        at = end < GB_CHUNK_SLICES ? bits_find(chunk->free, end, true) : end;
-    }
     chunk->longest = (uint8_t)longest;
     uint32_t bin = bin_of(longest);
     if (bin != chunk->bin) {
@@ -103,34 +60,31 @@ static void chunk_rebin(gb_chunk *chunk)
     }
 }
 
-/* The start of the shortest run of set bits that holds `slices` at `alignment`; GB_CHUNK_SLICES if none does. */
-static uint32_t bits_fit(const uint64_t *bits, uint32_t slices, uint32_t alignment)
+/* `run` is free from now on. */
+static void chunk_add(gb_chunk *chunk, uint32_t start, uint32_t slices)
 {
-    uint32_t best = GB_CHUNK_SLICES, best_length = GB_CHUNK_SLICES + 1;
-    for (uint32_t at = bits_find(bits, 0, true); at < GB_CHUNK_SLICES;) {
-        uint32_t end = bits_find(bits, at, false);
-        uint32_t start = (at + alignment - 1) & ~(alignment - 1);
-        if (start + slices <= end && end - at < best_length) {
-            best = start;
-            best_length = end - at;
-        }
-        at = end < GB_CHUNK_SLICES ? bits_find(bits, end, true) : end;
-    }
-    return best;
+    chunk->free = gb_set_with(chunk->free, gb_set_range(start, slices));
+    chunk->free_slices = (uint8_t)(chunk->free_slices + slices);
+    uint32_t merged = gb_set_run_before(chunk->free, start) + gb_set_run(chunk->free, start);
+    if (merged > chunk->longest)
+        chunk_rebin(chunk, merged);
 }
 
-/* Where in the chunk a run fits; only over memory that is resident still, if `dirty`. */
-static uint32_t chunk_fit(const gb_chunk *chunk, uint32_t slices, uint32_t alignment, bool dirty)
+/* It is not. */
+static void chunk_remove(gb_chunk *chunk, uint32_t start, uint32_t slices)
 {
-    if (chunk->longest < slices)
-        return GB_CHUNK_SLICES;
-    if (!dirty)
-        return bits_fit(chunk->free, slices, alignment);
-    uint64_t bits[GB_CHUNK_WORDS];
-    uint32_t count = 0;
-    for (uint32_t word = 0; word < GB_CHUNK_WORDS; word++)
-        count += gb_popcount64(bits[word] = chunk->free[word] & chunk->dirty[word]);
-    return count < slices ? GB_CHUNK_SLICES : bits_fit(bits, slices, alignment);
+    uint32_t hole = gb_set_run_before(chunk->free, start) + gb_set_run(chunk->free, start);
+    chunk->free = gb_set_without(chunk->free, gb_set_range(start, slices));
+    chunk->free_slices = (uint8_t)(chunk->free_slices - slices);
+    if (hole == chunk->longest)
+        chunk_rebin(chunk, gb_set_longest(chunk->free));
+}
+
+/* The first place in `slices_free` where a run fits; GB_CHUNK_SLICES if there is none. */
+static uint32_t run_fit(gb_slice_set slices_free, uint32_t slices, uint32_t alignment)
+{
+    gb_slice_set starts = gb_set_runs(slices_free, slices);
+    return gb_set_first(alignment > 1 ? gb_set_aligned(starts, alignment) : starts);
 }
 
 /* ---- limits and statistics ---- */
@@ -235,10 +189,12 @@ bool gb_region_start(void)
     return placed;
 }
 
+/* Free slices have no owner, and only small pages get one. */
 static void run_enter(gb_page *page, uint32_t from, uint32_t slices, enum gb_kind kind, uintptr_t owner)
 {
     for (uint32_t i = from; i < slices; i++) {
-        gb_store_relaxed(&page[i].owner, owner);
+        if (owner)
+            gb_store_relaxed(&page[i].owner, owner);
         page[i].back_bytes = i * (uint32_t)sizeof(gb_page);
         page[i].kind = (uint8_t)kind;
     }
@@ -266,11 +222,8 @@ static gb_chunk *chunk_grow(void)
             continue;
         }
         glebe_live.stats.committed_bytes += GB_CHUNK_BYTES;
-        bits_set(chunk->free, 0, GB_CHUNK_SLICES, true);
-        chunk->free_slices = GB_CHUNK_SLICES;
-        if (number == 0 || GB_SECURE) { /* slice 0 is the null of links; in the secure build each chunk's first is a guard */
-            bits_set(chunk->free, 0, 1, false);
-            chunk->free_slices--;
+        uint32_t guards = number == 0 || GB_SECURE; /* slice 0 is the null of links; in the secure build each chunk's first is a guard */
+        if (guards) {
             gb_page_at(number * GB_CHUNK_SLICES)->kind = GB_RESERVED;
             if (GB_SECURE)
                 gb_port_protect(at, GB_SLICE_BYTES);
@@ -280,7 +233,7 @@ static gb_chunk *chunk_grow(void)
             chunk->huge_pages = 1;
             glebe_live.stats.huge_page_bytes += GB_CHUNK_BYTES;
         }
-        chunk_rebin(chunk);
+        chunk_add(chunk, guards, GB_CHUNK_SLICES - guards);
         return chunk;
     }
     return NULL;
@@ -288,45 +241,43 @@ static gb_chunk *chunk_grow(void)
 
 /* ---- runs ---- */
 
-/* The chunk and place for a run: bins in order, the first few chunks of each. */
-static gb_chunk *run_look(uint32_t slices, uint32_t alignment, bool dirty, uint32_t *start)
+/* The chunk and place for a run: bins in order. Memory that is resident is better than memory that is not; but after some looks
+ * the first place that was found will do. */
+static gb_chunk *run_look(uint32_t slices, uint32_t alignment, uint32_t *start)
 {
-    enum { LOOKS = 8 };
+    enum { LOOKS = 24 };
+    gb_chunk *found = NULL;
     uint32_t bins = gb_the.bins_filled & ~(((uint32_t)1 << bin_of(slices)) - 1);
-    for (; bins; bins &= bins - 1) {
-        uint32_t number = gb_the.bins[gb_ctz32(bins)];
-        for (int i = 0; number && i < LOOKS; i++) {
+    for (int looks = gb_the.dirty_slices >= slices ? LOOKS : 0; bins; bins &= bins - 1)
+        for (uint32_t number = gb_the.bins[gb_ctz32(bins)]; number; looks--) {
             gb_chunk *chunk = gb_chunk_at(number - 1);
-            *start = chunk_fit(chunk, slices, alignment, dirty);
-            if (*start < GB_CHUNK_SLICES)
-                return chunk;
             number = chunk->next;
+            if (chunk->longest < slices)
+                continue;
+            if (looks > 0) {
+                uint32_t at = run_fit(gb_set_both(chunk->free, chunk->dirty), slices, alignment);
+                if (at < GB_CHUNK_SLICES) {
+                    *start = at;
+                    return chunk;
+                }
+            }
+            if (!found && (*start = run_fit(chunk->free, slices, alignment)) < GB_CHUNK_SLICES)
+                found = chunk;
+            if (found && looks <= 1)
+                return found;
         }
-    }
-    return NULL;
-}
-
-/* Resident memory first, then any, then new. */
-static gb_chunk *run_find(uint32_t slices, uint32_t alignment, uint32_t *start)
-{
-    gb_chunk *chunk = gb_the.dirty_slices >= slices ? run_look(slices, alignment, true, start) : NULL;
-    if (!chunk)
-        chunk = run_look(slices, alignment, false, start);
-    if (!chunk && (chunk = chunk_grow()) != NULL)
-        *start = chunk_fit(chunk, slices, alignment, false);
-    return chunk && *start < GB_CHUNK_SLICES ? chunk : NULL;
+    return found;
 }
 
 static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zero)
 {
-    uint32_t dirty = bits_count(chunk->dirty, start, slices);
-    *zero = dirty == 0;
-    gb_the.dirty_slices -= dirty;
-    bits_set(chunk->free, start, slices, false);
-    bits_set(chunk->dirty, start, slices, true);
-    bits_set(chunk->idle, start, slices, false);
-    chunk->free_slices = (uint8_t)(chunk->free_slices - slices);
-    chunk_rebin(chunk);
+    gb_slice_set run = gb_set_range(start, slices), dirty = gb_set_both(chunk->dirty, run);
+    *zero = gb_set_empty(dirty);
+    if (!*zero)
+        gb_the.dirty_slices -= gb_set_count(dirty);
+    chunk->dirty = gb_set_with(chunk->dirty, run);
+    chunk->idle = gb_set_without(chunk->idle, run);
+    chunk_remove(chunk, start, slices);
 }
 
 static size_t idle_bytes(void)
@@ -355,7 +306,9 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
     gb_page *page = NULL;
     gb_lock_take(&gb_the.lock);
     if (gb_account(heap, bytes, gb_statistic(kind))) {
-        gb_chunk *chunk = run_find(slices, alignment, &start);
+        gb_chunk *chunk = run_look(slices, alignment, &start);
+        if (!chunk && (chunk = chunk_grow()) != NULL && (start = run_fit(chunk->free, slices, alignment)) >= GB_CHUNK_SLICES)
+            chunk = NULL;
         if (chunk) {
             page = gb_page_at((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + start);
             run_mark(chunk, start, slices, zero);
@@ -390,10 +343,8 @@ static void run_free(gb_page *page, uint32_t from, uint32_t slices)
         page[i].kind = GB_FREE;
     }
     gb_chunk *chunk = gb_chunk_of(first);
-    bits_set(chunk->free, first % GB_CHUNK_SLICES, slices - from, true);
+    chunk_add(chunk, first % GB_CHUNK_SLICES, slices - from);
     gb_the.dirty_slices += slices - from;
-    chunk->free_slices = (uint8_t)(chunk->free_slices + slices - from);
-    chunk_rebin(chunk);
     gb_purge_queue(chunk);
 }
 
@@ -423,7 +374,7 @@ bool gb_run_resize(gb_page *page, uint32_t slices)
         run_free(page, slices, before);
     } else if (slices > before) {
         uint32_t more = slices - before;
-        ok = first + slices <= GB_CHUNK_SLICES && bits_find(chunk->free, first + before, false) >= first + slices
+        ok = first + slices <= GB_CHUNK_SLICES && gb_set_run(chunk->free, first + before) >= more
             && gb_account(heap, (size_t)more << GB_SLICE_LOG2, statistic);
         if (ok) {
             run_mark(chunk, first + before, more, &zero);

@@ -45,7 +45,7 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
     uint32_t free = 0, dirty = 0, run = 0, longest = 0, first = number * GB_CHUNK_SLICES;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
         gb_page *page = gb_page_at(first + i);
-        bool is_free = bit_at(chunk->free, i);
+        bool is_free = gb_set_has(chunk->free, i);
         CHECK(page->back_bytes == 0 || page->kind == GB_RESERVED, 1, page, "a slice inside a run follows no head");
         if (page->kind == GB_FREE || page->kind == GB_RESERVED) {
             CHECK(is_free == (page->kind == GB_FREE), 1, gb_slice_start(first + i), "chunk and entry differ on whether a slice is free");
@@ -53,8 +53,8 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
             run = is_free ? run + 1 : 0;
             longest = run > longest ? run : longest;
             free += is_free;
-            dirty += is_free && bit_at(chunk->dirty, i);
-            if (is_free && check->level >= 2 && !bit_at(chunk->dirty, i))
+            dirty += is_free && gb_set_has(chunk->dirty, i);
+            if (is_free && check->level >= 2 && !gb_set_has(chunk->dirty, i))
                 check_zero(check, first + i);
             i++;
             continue;
@@ -66,7 +66,7 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
         glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
         CHECK(gb_load_relaxed(&page->heap) > 0 && gb_load_relaxed(&page->heap) <= gb_the.heaps_made && heap->kind != GB_HEAP_UNUSED, 9, page, "a run belongs to a heap that is not");
         for (uint32_t k = 0; k < page->slices; k++) {
-            CHECK(!bit_at(chunk->free, i + k), 1, gb_slice_start(first + i + k), "a slice in use is marked free");
+            CHECK(!gb_set_has(chunk->free, i + k), 1, gb_slice_start(first + i + k), "a slice in use is marked free");
             CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
             CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
             CHECK(gb_load_relaxed(&page[k].owner) == (page->kind == GB_SMALL ? (uintptr_t)heap : 0), 1, page + k, "the owner is wrong");

@@ -29,8 +29,8 @@
 #define GB_MEDIUM_MAX ((size_t)64 << 10) /* free blocks are bits in the page's entry */
 #define GB_LARGE_MAX ((size_t)1 << 20) /* a run of slices of its own; beyond it a slot with room to grow */
 
-#define GB_BIG_PAGE_SLICES 4 /* pages of a small class that is in demand */
-#define GB_BIG_PAGE_AFTER 8 /* ... which is one that has this many slices already */
+#define GB_BIG_PAGE_SLICES 4 /* pages of a small class that is in demand; of a medium one, see tools/size-classes */
+#define GB_DEMAND 2 /* a class is in demand once it holds slices for so many such pages */
 
 #define GB_REMOTE_SLOTS 8 /* pages of other heaps whose freed blocks a heap collects before it sends them home */
 #define GB_REMOTE_BLOCKS 32 /* a slot is sent home at this many blocks */

@@ -66,6 +66,8 @@ void gb_hole_give(gb_page *page, uint32_t units);
 /* ---- page: small pages ---- */
 /* The slow half of malloc: front[cls] is empty. Owner. */
 void *gb_small_refill(glebe_heap *heap, size_t cls);
+/* A run for a page of this class, large or small as the heap's demand is. */
+gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *zero);
 /* page->left reached 0. Owner. */
 GB_NOINLINE void gb_page_event(gb_page *page);
 /* `count` blocks were put on page->free by other means than free(). Owner. */

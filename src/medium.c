@@ -1,4 +1,4 @@
-/* Medium pages: 8 to 32 blocks of 2 to 64 KiB. Which are free is a word of bits in the page's entry, so a free block holds no
+/* Medium pages: up to 32 blocks of 2 to 64 KiB. Which are free is a word of bits in the page's entry, so a free block holds no
  * link and its memory can be given back at any time, by any thread, without its owner's help:
  *
  *     bits    1 free              taken by the owner, and by the purger while it gives memory back; set by whoever frees
@@ -17,14 +17,21 @@ static uint32_t medium_all(const gb_page *page)
 static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
 {
     bool zero;
-    gb_page *page = gb_run_take(heap, GB_MEDIUM, gb_classes[cls].slices, 1, &zero);
+    gb_page *page = gb_page_run(heap, GB_MEDIUM, cls, &zero);
     if (!page)
         return NULL;
+    heap->class_slices[cls] += page->slices;
     page->cls = (uint8_t)cls;
     page->cap = page->bump = (uint16_t)(((size_t)page->slices << GB_SLICE_LOG2) / gb_classes[cls].bytes);
     gb_store_relaxed(&page->dirty, zero ? 0 : medium_all(page));
     gb_store(&page->bits, medium_all(page)); /* last: from here on the purger may look */
     return page;
+}
+
+static void medium_give(glebe_heap *heap, gb_page *page)
+{
+    heap->class_slices[page->cls] -= page->slices;
+    gb_run_give(page);
 }
 
 static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
@@ -140,7 +147,7 @@ void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
         heap->current[page->cls] = 0;
     else
         gb_list_remove(&heap->avail[page->cls], page);
-    gb_run_give(page); /* empty: its memory may serve another class */
+    medium_give(heap, page); /* empty: its memory may serve another class */
 }
 
 void gb_medium_trim(glebe_heap *heap)
@@ -150,7 +157,7 @@ void gb_medium_trim(glebe_heap *heap)
         uint32_t number = heap->current[cls];
         if (number && gb_page_at(number)->left == 0) {
             heap->current[cls] = 0;
-            gb_run_give(gb_page_at(number));
+            medium_give(heap, gb_page_at(number));
         }
     }
 }

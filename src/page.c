@@ -251,13 +251,18 @@ static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
     return page;
 }
 
+gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *zero)
+{
+    const gb_class *c = &gb_classes[cls];
+    uint32_t slices = heap->class_slices[cls] >= GB_DEMAND * c->slices ? c->slices : c->first_slices;
+    gb_page *page = gb_run_take(heap, kind, slices, 1, zero);
+    return page || slices == c->first_slices ? page : gb_run_take(heap, kind, c->first_slices, 1, zero);
+}
+
 static gb_page *page_fresh(glebe_heap *heap, uint32_t cls)
 {
     bool zero;
-    uint32_t slices = heap->class_slices[cls] >= GB_BIG_PAGE_AFTER ? GB_BIG_PAGE_SLICES : 1;
-    gb_page *page = gb_run_take(heap, GB_SMALL, slices, 1, &zero);
-    if (!page && slices > 1)
-        page = gb_run_take(heap, GB_SMALL, 1, 1, &zero);
+    gb_page *page = gb_page_run(heap, GB_SMALL, cls, &zero);
     if (page) {
         heap->small_bytes += page_bytes(page);
         page_format(heap, page, cls);
@@ -315,11 +320,11 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
     }
 }
 
-/* Most refills find what was freed to the current page since the last one. */
+/* Most refills find what was freed to the current page since the last one. Every fourth asks for the time. */
 void *gb_small_refill(glebe_heap *heap, size_t cls)
 {
     uint32_t number = heap->current[cls];
-    if (GB_LIKELY(number != 0 && --heap->tick > 0 && gb_cycles() - heap->tick_cycles <= GB_TICK_CYCLES)) {
+    if (GB_LIKELY(number != 0 && --heap->tick > 0 && (heap->tick % 4 != 0 || gb_cycles() - heap->tick_cycles <= GB_TICK_CYCLES))) {
         gb_page *page = gb_page_at(number);
         gb_block *chain = page->free;
         int32_t all = page->bump;

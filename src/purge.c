@@ -52,47 +52,38 @@ static size_t purge_range(uintptr_t at, size_t bytes)
 }
 
 /* Free slices that may be purged now, whole OS pages at a time where these are larger than a slice. */
-static uint64_t purge_wanted(const gb_chunk *chunk, uint32_t word, bool only_idle)
+static gb_slice_set purge_wanted(const gb_chunk *chunk, bool only_idle)
 {
-    uint64_t free = chunk->free[word], want = free & chunk->dirty[word];
-    if (only_idle)
-        want &= chunk->idle[word];
+    gb_slice_set want = gb_set_both(chunk->free, only_idle ? chunk->idle : chunk->dirty), wide = {0, 0};
     uint32_t group = (uint32_t)(gb_the.page_bytes >> GB_SLICE_LOG2);
     if (group < 2)
         return want;
-    uint64_t wide = 0, mask = group >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << group) - 1;
-    for (uint32_t i = 0; i < 64; i += group)
-        if ((free >> i & mask) == mask && (want >> i & mask) != 0)
-            wide |= mask << i;
+    for (uint32_t i = 0; i < GB_CHUNK_SLICES; i += group) {
+        gb_slice_set page = gb_set_range(i, group);
+        if (!gb_set_empty(gb_set_both(want, page)) && gb_set_empty(gb_set_without(page, chunk->free)))
+            wide = gb_set_with(wide, page);
+    }
     return wide;
 }
 
 static size_t purge_runs(gb_chunk *chunk, bool only_idle)
 {
     uintptr_t start = gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES);
+    gb_slice_set want = purge_wanted(chunk, only_idle);
+    if (chunk->free_slices == GB_CHUNK_SLICES && !only_idle && !gb_set_empty(want))
+        want = chunk->free; /* in one call */
     size_t given = 0;
-    if (chunk->free_slices == GB_CHUNK_SLICES && !only_idle && (chunk->dirty[0] | chunk->dirty[1])) {
-        given = purge_range(start, GB_CHUNK_BYTES);
-        if (given) {
-            gb_the.dirty_slices -= gb_popcount64(chunk->dirty[0]) + gb_popcount64(chunk->dirty[1]);
-            memset(chunk->dirty, 0, sizeof chunk->dirty);
+    while (!gb_set_empty(want)) {
+        uint32_t from = gb_set_first(want), slices = gb_set_run(want, from);
+        gb_slice_set run = gb_set_range(from, slices);
+        size_t got = purge_range(start + ((uintptr_t)from << GB_SLICE_LOG2), (size_t)slices << GB_SLICE_LOG2);
+        if (got) {
+            gb_the.dirty_slices -= gb_set_count(gb_set_both(chunk->dirty, run));
+            chunk->dirty = gb_set_without(chunk->dirty, run);
         }
-        return given;
+        given += got;
+        want = gb_set_without(want, run);
     }
-    for (uint32_t word = 0; word < GB_CHUNK_WORDS; word++)
-        for (uint64_t want = purge_wanted(chunk, word, only_idle); want;) {
-            unsigned from = gb_ctz64(want);
-            uint64_t tail = ~(want >> from);
-            unsigned slices = tail ? gb_ctz64(tail) : 64 - from;
-            uint64_t run = (slices == 64 ? ~(uint64_t)0 : ((uint64_t)1 << slices) - 1) << from;
-            size_t got = purge_range(start + ((uintptr_t)(word * 64 + from) << GB_SLICE_LOG2), (size_t)slices << GB_SLICE_LOG2);
-            if (got) {
-                gb_the.dirty_slices -= gb_popcount64(chunk->dirty[word] & run);
-                chunk->dirty[word] &= ~run;
-            }
-            given += got;
-            want &= ~run;
-        }
     return given;
 }
 
@@ -147,16 +138,25 @@ static size_t purge_medium(gb_page *page, bool only_idle)
     return given;
 }
 
+/* The first touch of a huge page made all of it resident, and what was never handed out with it. */
+static void purge_never_used(gb_chunk *chunk)
+{
+    gb_slice_set never = gb_set_without(chunk->free, chunk->dirty);
+    gb_the.dirty_slices += gb_set_count(never);
+    chunk->dirty = gb_set_with(chunk->dirty, never);
+}
+
 static size_t purge_chunk(gb_chunk *chunk, bool only_idle)
 {
+    if (chunk->huge_pages)
+        purge_never_used(chunk);
     size_t given = purge_runs(chunk, only_idle);
     if (given && chunk->huge_pages && chunk->free_slices < GB_CHUNK_SLICES) { /* else the kernel fills the holes again */
         gb_port_huge_pages(gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
         chunk->huge_pages = 0;
         glebe_live.stats.huge_page_bytes -= GB_CHUNK_BYTES;
     }
-    for (uint32_t word = 0; word < GB_CHUNK_WORDS; word++)
-        chunk->idle[word] = chunk->free[word] & chunk->dirty[word];
+    chunk->idle = gb_set_both(chunk->free, chunk->dirty);
     uint32_t first = (uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
         gb_page *page = gb_page_at(first + i);

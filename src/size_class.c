@@ -1,7 +1,7 @@
 /* The generated table, made into objects. size_class.h has the picture. */
 #include "size_class.h"
 
-#define GB_CLASS_ROW(bytes, magic, shift, slices, exact) {bytes, magic, shift, slices, exact},
+#define GB_CLASS_ROW(bytes, magic, shift, first, slices, exact) {bytes, magic, shift, first, slices, exact},
 const gb_class gb_classes[GB_CLASSES] = {GB_CLASS_TABLE(GB_CLASS_ROW)};
 #undef GB_CLASS_ROW
 

@@ -18,7 +18,8 @@ typedef struct gb_class {
     uint32_t bytes;
     uint32_t magic; /* ceil(2^31 / odd part of bytes) */
     uint8_t shift; /* log2 of the power of two in bytes */
-    uint8_t slices; /* of a class's first pages */
+    uint8_t first_slices; /* of a class's first pages */
+    uint8_t slices; /* of its pages once it is in demand */
     uint64_t exact; /* ceil(2^64 / bytes) */
 } gb_class;
 

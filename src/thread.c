@@ -32,6 +32,7 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
             heap->number = number;
             heap->kind = kind;
             heap->tick = GB_TICK_EVENTS;
+            heap->tick_cycles = gb_cycles();
             glebe_live.stats.heaps++;
         }
     }
@@ -131,11 +132,11 @@ static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
     if (page->kind == GB_SMALL) {
         from->avail_bytes -= bytes;
         from->small_bytes -= bytes;
-        from->class_slices[page->cls] -= page->slices;
         thief->avail_bytes += bytes;
         thief->small_bytes += bytes;
-        thief->class_slices[page->cls] += page->slices;
     }
+    from->class_slices[page->cls] -= page->slices;
+    thief->class_slices[page->cls] += page->slices;
     gb_list_push_last(&thief->avail[page->cls], page);
     gb_page_accept(thief, page); /* clears QUEUED, and takes what came meanwhile */
     return true;
@@ -196,7 +197,7 @@ static void pressure_look(uint32_t now)
  * stirs now and then still does it. */
 void gb_tick_due(glebe_heap *heap)
 {
-    enum { QUIET_BYTES = 1 << 20 };
+    enum { QUIET_BYTES = 1 << 20, COOL_MS_LOG2 = 4 };
     uint32_t now = gb_port_now_ms();
     gb_store_relaxed(&gb_the.now_ms, now);
     heap->tick = GB_TICK_EVENTS;
@@ -204,6 +205,8 @@ void gb_tick_due(glebe_heap *heap)
     if (now == heap->tick_ms)
         return;
     bool quiet = now - heap->tick_ms >= gb_the.options.purge_ms;
+    if ((now ^ heap->tick_ms) >> COOL_MS_LOG2)
+        gb_medium_cool(heap); /* a warm block keeps its page; those that are of use are warm again soon */
     heap->tick_ms = now;
     gb_remote_flush(heap);
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)

@@ -27,6 +27,7 @@
 #include "base.h"
 #include "config.h"
 #include "size_class.h"
+#include "slice_set.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -106,7 +107,7 @@ struct glebe_heap {
     void *warm[GB_CLASSES - GB_SMALL_CLASSES]; /* of each medium class, the block that was freed last; it counts as out */
     uint32_t current[GB_CLASSES];
     gb_list avail[GB_CLASSES]; /* longest waiting first: it has had the most time to gather free blocks */
-    uint32_t class_slices[GB_SMALL_CLASSES]; /* demand: decides the size of the next page */
+    uint32_t class_slices[GB_CLASSES]; /* demand: decides the size of the next page */
     gb_list spare[GB_SMALL_CLASSES];
     uint64_t spare_classes; /* bits: which of these lists have a page */
     gb_list full, large;
@@ -128,12 +129,11 @@ struct glebe_heap {
     gb_remote remote[GB_REMOTE_SLOTS];
 };
 
-/* 2 MiB of slices. Bits are slices; all of it under the region's lock, but `touched_ms` and `queued`, which are hints. */
-#define GB_CHUNK_WORDS (GB_CHUNK_SLICES / 64)
+/* 2 MiB of slices. All of it under the region's lock, but `touched_ms` and `queued`, which are hints. */
 typedef struct gb_chunk {
-    uint64_t free[GB_CHUNK_WORDS];
-    uint64_t dirty[GB_CHUNK_WORDS]; /* may hold something other than zero */
-    uint64_t idle[GB_CHUNK_WORDS]; /* free and dirty when the purger last came by, and since */
+    gb_slice_set free;
+    gb_slice_set dirty; /* may hold something other than zero */
+    gb_slice_set idle; /* free and dirty when the purger last came by, and since */
     uint32_t next, prev; /* in the bin of its longest free run; chunk numbers + 1 */
     uint32_t purge_next; /* in the purge queue */
     uint32_t purge_ms; /* when it was queued */

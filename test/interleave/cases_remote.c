@@ -119,7 +119,7 @@ static void b_crosses(void)
 static void big_page(void)
 {
     as_with_heap(0);
-    gb_self->class_slices[gb_class_of_small(SMALL)] = GB_BIG_PAGE_AFTER;
+    gb_self->class_slices[gb_class_of_small(SMALL)] = GB_DEMAND * GB_BIG_PAGE_SLICES;
     take_for(1, SMALL, 1);
     take_for(0, SMALL, 10);
     take_for(2, SMALL, 1);

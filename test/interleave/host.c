@@ -92,11 +92,6 @@ void host_start(void)
     hooks_reset();
 }
 
-static bool chunk_bit(const uint64_t *bits, uint32_t i)
-{
-    return bits[i / 64] >> i % 64 & 1;
-}
-
 void host_save(void)
 {
     host_become_new();
@@ -111,16 +106,16 @@ void host_save(void)
     saved.chunk = gb_the.chunk_table[0];
     memcpy(saved.heaps, gb_the.heaps, sizeof saved.heaps);
     for (uint32_t i = 0; i < ONE_CHUNK; i++)
-        if (chunk_bit(saved.chunk.dirty, i))
+        if (gb_set_has(saved.chunk.dirty, i))
             memcpy(saved.slices[i], (void *)gb_slice_start(i), GB_SLICE_BYTES);
 }
 
 void host_restore(void)
 {
     for (uint32_t i = 0; i < ONE_CHUNK && saved.region.ready; i++) {
-        if (chunk_bit(saved.chunk.dirty, i))
+        if (gb_set_has(saved.chunk.dirty, i))
             memcpy((void *)gb_slice_start(i), saved.slices[i], GB_SLICE_BYTES);
-        else if (chunk_bit(gb_the.chunk_table[0].dirty, i))
+        else if (gb_set_has(gb_the.chunk_table[0].dirty, i))
             memset((void *)gb_slice_start(i), 0, GB_SLICE_BYTES);
     }
     gb_the = saved.region;
@@ -151,7 +146,7 @@ uint64_t host_state(void)
     hash = hashed(hash, gb_the.chunk_table, sizeof saved.chunk);
     hash = hashed(hash, gb_the.heaps, sizeof saved.heaps);
     for (uint32_t i = 0; i < ONE_CHUNK; i++)
-        if (chunk_bit(gb_the.chunk_table[0].dirty, i))
+        if (gb_set_has(gb_the.chunk_table[0].dirty, i))
             hash = hashed(hash, (void *)gb_slice_start(i), GB_SLICE_BYTES);
     return hash;
 }

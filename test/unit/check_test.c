@@ -98,7 +98,8 @@ static void test_1_slices(void **state)
     DAMAGE(1, chunk->free_slices, chunk->free_slices + 1);
     DAMAGE(1, chunk->longest, chunk->longest - 1);
     uint32_t bit = gb_page_number(large) % GB_CHUNK_SLICES;
-    DAMAGE(1, chunk->free[bit / 64], chunk->free[bit / 64] | (uint64_t)1 << bit % 64);
+    uint64_t *word = bit < 64 ? &chunk->free.low : &chunk->free.high;
+    DAMAGE(1, *word, *word | (uint64_t)1 << bit % 64);
     uintptr_t owner = gb_load(&small->owner);
     gb_store(&small->owner, 0);
     expect(1);
@@ -106,7 +107,7 @@ static void test_1_slices(void **state)
     well();
     uint32_t last = 0;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
-        last = chunk->free[i / 64] >> i % 64 & 1 ? i : last;
+        last = gb_set_has(chunk->free, i) ? i : last;
     gb_page *free = gb_page_at(gb_page_number(large) - bit + last);
     gb_store(&free->owner, owner);
     expect(1);
@@ -233,7 +234,7 @@ static void test_6_zero(void **state)
     gb_chunk *chunk = gb_chunk_at(0);
     uint32_t clean = 0;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
-        if (chunk->free[i / 64] >> i % 64 & 1 && (chunk->dirty[i / 64] >> i % 64 & 1) == 0)
+        if (gb_set_has(chunk->free, i) && !gb_set_has(chunk->dirty, i))
             clean = i;
     assert_true(clean != 0);
     unsigned char *memory = (unsigned char *)gb_slice_start(clean);

@@ -96,9 +96,9 @@ static void test_purge_gives_free_blocks_back(void **state)
 static void test_idle_blocks(void **state)
 {
     (void)state;
-    void *keep = glebe_malloc(20000), *left = glebe_malloc(20000), *busy = glebe_malloc(20000);
-    memset(left, 1, 20000);
-    memset(busy, 1, 20000);
+    void *keep = glebe_malloc(4096), *left = glebe_malloc(4096), *busy = glebe_malloc(4096);
+    memset(left, 1, 4096);
+    memset(busy, 1, 4096);
     gb_page *page = page_of(keep);
     assert_ptr_equal(page_of(busy), page);
     glebe_heap *heap = gb_self;
@@ -113,8 +113,8 @@ static void test_idle_blocks(void **state)
         gb_store(&gb_chunk_of(gb_page_number(page))->touched_ms, fake.now_ms);
         gb_purge_due(fake.now_ms, false);
         fixture_check();
-        busy = glebe_malloc(20000);
-        memset(busy, 1, 20000);
+        busy = glebe_malloc(4096);
+        memset(busy, 1, 4096);
     }
     fixture_check();
     (void)keep;

@@ -27,10 +27,14 @@ static void test_table_is_in_order(void **state)
         assert_int_equal(bytes % 16, 0);
         assert_int_equal(gb_ctz64(bytes), gb_classes[cls].shift);
         assert_int_equal(gb_class_is_small(cls), bytes <= GB_SMALL_MAX);
-        size_t page = (size_t)gb_classes[cls].slices << GB_SLICE_LOG2;
-        size_t cap = page / bytes;
-        assert_in_range(cap, gb_class_is_small(cls) ? 8 : 4, gb_class_is_small(cls) ? 1024 : 32);
-        assert_in_range(page - cap * bytes, 0, page / 5); /* what a page cannot use */
+        size_t first = (size_t)gb_classes[cls].first_slices << GB_SLICE_LOG2, page = (size_t)gb_classes[cls].slices << GB_SLICE_LOG2;
+        assert_true(first <= page);
+        assert_in_range(first / bytes, gb_class_is_small(cls) ? 8 : 1, gb_class_is_small(cls) ? 1024 : 32);
+        assert_in_range(first % bytes, 0, first / 5); /* what a page cannot use */
+        assert_in_range(page / bytes, gb_class_is_small(cls) ? 32 : 4, gb_class_is_small(cls) ? 4096 : 32);
+        assert_in_range(page % bytes, 0, page / 32);
+        if (gb_class_is_small(cls))
+            assert_int_equal(gb_classes[cls].slices, GB_BIG_PAGE_SLICES);
     }
 }
 
@@ -40,8 +44,7 @@ static void test_index_of_every_offset(void **state)
     (void)state;
     for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
         size_t bytes = gb_classes[cls].bytes;
-        uint32_t most = gb_classes[cls].slices > GB_BIG_PAGE_SLICES ? gb_classes[cls].slices : GB_BIG_PAGE_SLICES;
-        size_t page = (size_t)most << GB_SLICE_LOG2, index = 0, end = bytes;
+        size_t page = (size_t)gb_classes[cls].slices << GB_SLICE_LOG2, index = 0, end = bytes;
         for (size_t offset = 0; offset < page; offset++) {
             if (offset == end) {
                 index++;

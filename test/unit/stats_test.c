@@ -87,7 +87,7 @@ static void test_numbers_are_true(void **state)
     glebe_heap *heap = glebe_heap_create(0);
     glebe_stats_read(&s);
     assert_int_equal(s.small_bytes, GB_SLICE_BYTES);
-    assert_int_equal(s.medium_bytes, (size_t)gb_classes[gb_class_of(10000)].slices << GB_SLICE_LOG2);
+    assert_int_equal(s.medium_bytes, (size_t)gb_classes[gb_class_of(10000)].first_slices << GB_SLICE_LOG2);
     assert_int_equal(s.large_bytes, gb_round_up(100000, GB_SLICE_BYTES));
     assert_int_equal(s.huge_bytes, gb_round_up(2000000, fake.page_bytes));
     assert_int_equal(s.used_bytes, s.small_bytes + s.medium_bytes + s.large_bytes + s.huge_bytes);

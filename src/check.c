@@ -69,7 +69,7 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
             CHECK(!gb_set_has(chunk->free, i + k), 1, gb_slice_start(first + i + k), "a slice in use is marked free");
             CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
             CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
-            CHECK(gb_load_relaxed(&page[k].owner) == (page->kind == GB_SMALL ? (uintptr_t)heap : 0), 1, page + k, "the owner is wrong");
+            CHECK(gb_load_relaxed(&page[k].owner) == (page->kind == GB_SMALL && page->flags != GB_PARKED ? (uintptr_t)heap : 0), 1, page + k, "the owner is wrong");
         }
         i += page->slices;
     }
@@ -107,6 +107,29 @@ static uint32_t check_chain(gb_check *check, const gb_page *page, const gb_block
     return length;
 }
 
+/* The blocks on a parked page's lists that touch no hole; and each unit's count of blocks in use. */
+static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *seen)
+{
+    size_t bytes = gb_classes[page->cls].bytes;
+    uint32_t listed = 0, live[GB_PAGE_UNITS] = {0};
+    CHECK(page->slices == GB_BIG_PAGE_SLICES && page->bump == page->cap && !page->free, 2, page, "a parked page is not as it was parked");
+    for (uint32_t u = 0; u < GB_PAGE_UNITS; u++)
+        if (!(page->holes >> u & 1) && page[2].units[u])
+            check_chain(check, page, gb_block_at(page, page[2].units[u] - 1u), seen);
+    for (uint32_t i = 0; i < page->bump; i++) {
+        uint32_t from = (uint32_t)(i * bytes >> GB_UNIT_LOG2), to = (uint32_t)(((i + 1) * bytes - 1) >> GB_UNIT_LOG2);
+        bool in_hole = (page->holes >> from | page->holes >> to) & 1;
+        listed += !in_hole && bit_at(seen, i);
+        if (in_hole || bit_at(seen, i))
+            continue;
+        live[from]++;
+        live[to] += to != from;
+    }
+    for (uint32_t u = 0; u < GB_PAGE_UNITS; u++)
+        CHECK(live[u] == page[1].units[u] && (live[u] == 0) == (page->holes >> u & 1), 2, page, "a parked page's count of a unit's blocks is wrong");
+    return listed;
+}
+
 static void check_small(gb_check *check, const gb_page *page)
 {
     CHECK(page->bump <= page->cap && page->cap == ((size_t)page->slices << GB_SLICE_LOG2) / gb_classes[page->cls].bytes, 2, page, "the page's count of blocks is wrong");
@@ -117,6 +140,8 @@ static void check_small(gb_check *check, const gb_page *page)
     uint64_t seen[GB_BIG_PAGE_SLICES * ((1 << GB_SLICE_LOG2) / 16) / 64] = {0};
     uint64_t xfree = gb_load(&page->xfree);
     uint32_t local = check_chain(check, page, page->free, seen), remote = 0, holes = page->holes ? gb_hole_blocks(page, page->holes) : 0;
+    if (page->state == GB_AVAIL && page->flags == GB_PARKED)
+        local = check_parked(check, page, seen);
     if (GB_XFREE_FIRST(xfree))
         remote = check_chain(check, page, (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), seen);
     CHECK(remote == GB_XFREE_COUNT(xfree), 5, page, "the count of blocks freed by others is wrong");

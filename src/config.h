@@ -37,6 +37,10 @@
 
 #define GB_HUGE_PAGES_FROM ((size_t)16 << 20) /* chunks from this size of heap on, and huge blocks that grow beside one, ask for huge pages */
 
+#ifndef GB_TRIM_FROM
+#define GB_TRIM_FROM ((size_t)1 << 20) /* bytes of available pages from which emptying ones are searched for holes, with the background thread */
+#endif
+
 #define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
 #define GB_TICK_CYCLES ((uint64_t)1 << 28) /* or this time by gb_cycles: a tenth of a second */
 #define GB_PURGE_MS 500 /* default of the option purge_ms */

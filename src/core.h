@@ -63,6 +63,21 @@ int gb_hole_take(gb_page *page);
 /* Adds holes to a small page. Its links must not lie in them. */
 void gb_hole_give(gb_page *page, uint32_t units);
 
+/* ---- hole: memory of small pages that goes back although other blocks of the page are in use ---- */
+/* Blocks of the class that touch a unit in `units` (a bit mask), among those carved. */
+uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
+/* The blocks of one hole, linked, and counted as out. NULL if none touches that unit alone: then its neighbours hold them. */
+gb_block *gb_hole_carve(gb_page *page);
+/* Finds the page's holes by a walk. Owner. */
+void gb_page_trim(gb_page *page);
+/* The same, and again with each block that is freed from now on. The page is on an AVAIL list, all carved, of four slices. Owner. */
+void gb_page_park(gb_page *page);
+void gb_page_unpark(gb_page *page);
+/* A block of a parked page is free; false if it was before. The caller counts it. Owner. */
+bool gb_parked_put(gb_page *page, gb_block *block);
+/* The same for any small page. */
+void gb_page_put(gb_page *page, gb_block *block);
+
 /* ---- page: small pages ---- */
 /* The slow half of malloc: front[cls] is empty. Owner. */
 void *gb_small_refill(glebe_heap *heap, size_t cls);
@@ -78,9 +93,6 @@ uint32_t gb_page_out(const gb_page *page);
 void gb_fronts_flush(glebe_heap *heap);
 /* Finds holes in AVAIL pages and gives spare pages back. Owner. */
 void gb_heap_trim(glebe_heap *heap);
-/* Blocks of the class that touch a unit in `units` (a bit mask), among those carved. */
-uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
-
 /* ---- medium: pages whose free blocks are bits ---- */
 void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero);
 /* The block goes home, or is reported. `self` is a heap that the caller owns. */

@@ -10,15 +10,22 @@ void gb_free_elsewhere(const char *call, void *block)
         gb_report_address(call, block);
 }
 
-static GB_NOINLINE void free_other(const char *call, gb_page *page, void *block)
+/* A small page of our own comes here if it is parked. */
+static GB_NOINLINE void free_other(glebe_heap *self, const char *call, gb_page *page, void *block)
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
     uint32_t index;
     if (page->kind == GB_SMALL) {
         if (!gb_class_exact(page->cls, offset, &index) || index >= page->cap)
             gb_report_address(call, block);
-        else if (!(GB_SECURE || GB_AUDIT) || gb_free_allowed(call, page, block))
+        else if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
+            return;
+        else if (gb_load_relaxed(&page->heap) != self->number)
             gb_remote_free(gb_self, page, block);
+        else if (gb_parked_put(page, block))
+            gb_page_returned(self, page, 1);
+        else
+            gb_report_address(call, block);
     } else if (page->kind == GB_LARGE && offset == 0)
         gb_run_give(page);
     else
@@ -29,7 +36,7 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
 {
     gb_page *page = gb_page_head(entry);
     if (GB_UNLIKELY(page->kind != GB_MEDIUM)) {
-        free_other(call, page, block);
+        free_other(self, call, page, block);
         return;
     }
     /* The medium block that the owner freed last stays at hand, if none is: most of that size are buffers that come and go. */

@@ -18,6 +18,7 @@
 #include "arena.c"
 #include "purge.c"
 
+#include "hole.c"
 #include "page.c"
 #include "medium.c"
 #include "large.c"

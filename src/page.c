@@ -8,10 +8,7 @@
  * malloc pops heap->front and sees no page. When the front is empty the current page fills it: with the list of blocks that were
  * freed to it since, with newly carved blocks, or from a hole. When it has nothing left it becomes FULL and the page that has
  * waited longest takes its place. free() pushes on the page's own list and counts `left` down: only at zero does it look up.
- *
- * Holes. A page most of whose blocks are free may hold whole OS pages (units) without a block in use. Their blocks are taken off
- * the free list, so nothing links through that memory any more and any thread may give it back while the owner sleeps. A block
- * is in a hole if it touches a unit whose bit is set; taking a unit back links the blocks that touch no other such unit. */
+ */
 #include "alloc.h"
 
 /* ---- how many ---- */
@@ -31,54 +28,9 @@ uint32_t gb_page_out(const gb_page *page)
     switch (page->state) {
     case GB_CURRENT: return left;
     case GB_FULL: return page->cap - page_wake(page) + left;
-    case GB_AVAIL: return page->flags ? left + (uint32_t)(page->cap >> page->flags) : left;
+    case GB_AVAIL: return page->flags && page->flags != GB_PARKED ? left + (uint32_t)(page->cap >> page->flags) : left;
     default: return 0;
     }
-}
-
-/* First and last unit that block `index` touches. */
-static void block_units(const gb_page *page, uint32_t index, unsigned *first, unsigned *last)
-{
-    size_t bytes = gb_classes[page->cls].bytes;
-    *first = (unsigned)(index * bytes >> GB_UNIT_LOG2);
-    *last = (unsigned)(((index + 1) * bytes - 1) >> GB_UNIT_LOG2);
-}
-
-static uint32_t block_unit_mask(const gb_page *page, uint32_t index)
-{
-    unsigned first, last;
-    block_units(page, index, &first, &last);
-    return (uint32_t)1 << first | (uint32_t)1 << last; /* a small block touches two units at most */
-}
-
-/* Blocks from the first to one past the last that touch `unit`. */
-static void unit_blocks(const gb_page *page, unsigned unit, uint32_t *from, uint32_t *to)
-{
-    size_t start = (size_t)unit << GB_UNIT_LOG2;
-    *from = gb_class_index(page->cls, start);
-    *to = gb_class_index(page->cls, start + GB_UNIT_BYTES - 1) + 1;
-    if (*to > page->bump)
-        *to = page->bump;
-}
-
-uint32_t gb_hole_blocks(const gb_page *page, uint32_t units)
-{
-    uint32_t count = 0, done = 0; /* blocks below `done` are counted */
-    for (; units; units &= units - 1) {
-        uint32_t from, to;
-        unit_blocks(page, gb_ctz32(units), &from, &to);
-        from = from < done ? done : from;
-        if (to > from) {
-            count += to - from;
-            done = to;
-        }
-    }
-    return count;
-}
-
-static gb_block *block_at(const gb_page *page, uint32_t index)
-{
-    return (gb_block *)(gb_page_start(page) + (size_t)index * gb_classes[page->cls].bytes);
 }
 
 /* ---- filling the front ---- */
@@ -87,7 +39,7 @@ static gb_block *block_at(const gb_page *page, uint32_t index)
 static gb_block *carve(gb_page *page, uint32_t from, uint32_t to, gb_block *chain)
 {
     uint32_t bytes = gb_classes[page->cls].bytes;
-    gb_block *first = block_at(page, from), *block = first;
+    gb_block *first = gb_block_at(page, from), *block = first;
     for (uint32_t i = from + 1; i < to; i++) {
         gb_block *next = (gb_block *)((uintptr_t)block + bytes);
         gb_link_set(block, next);
@@ -110,30 +62,10 @@ static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_bl
         order[j] = (uint16_t)(from + i);
     }
     for (uint32_t i = 0; i < n; i++) {
-        gb_link_set(block_at(page, order[i]), i + 1 < n ? block_at(page, order[i + 1]) : chain);
-        gb_secure_stamp(block_at(page, order[i]));
+        gb_link_set(gb_block_at(page, order[i]), i + 1 < n ? gb_block_at(page, order[i + 1]) : chain);
+        gb_secure_stamp(gb_block_at(page, order[i]));
     }
-    return block_at(page, order[0]);
-}
-
-/* The blocks of one hole. NULL if none touches that unit alone: then its neighbours hold them. */
-static gb_block *hole_carve(gb_page *page)
-{
-    unsigned unit = (unsigned)gb_hole_take(page);
-    uint32_t from, to, count = 0;
-    gb_block *chain = NULL;
-    unit_blocks(page, unit, &from, &to);
-    for (uint32_t i = to; i-- > from;)
-        if ((block_unit_mask(page, i) & page->holes) == 0) {
-            gb_block *block = block_at(page, i);
-            gb_link_set(block, chain);
-            if (GB_SECURE)
-                gb_secure_stamp(block);
-            chain = block;
-            count++;
-        }
-    page->left += (int32_t)count;
-    return chain;
+    return gb_block_at(page, order[0]);
 }
 
 /* Carves `count` blocks, or what is left, and puts them before `chain`. */
@@ -161,7 +93,7 @@ static gb_block *page_supply(gb_page *page)
     if (page->bump < page->cap)
         return page_carve(page, (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes), NULL);
     while (page->holes) {
-        chain = hole_carve(page);
+        chain = gb_hole_carve(page);
         if (chain)
             return chain;
     }
@@ -170,28 +102,23 @@ static gb_block *page_supply(gb_page *page)
 
 /* ---- lists ---- */
 
-static size_t page_bytes(const gb_page *page)
-{
-    return (size_t)page->slices << GB_SLICE_LOG2;
-}
-
 static void avail_add(glebe_heap *heap, gb_page *page)
 {
     page->state = GB_AVAIL;
-    heap->avail_bytes += page_bytes(page);
+    heap->avail_bytes += gb_page_bytes(page);
     gb_list_push_last(&heap->avail[page->cls], page);
 }
 
 static void avail_remove(glebe_heap *heap, gb_page *page)
 {
-    heap->avail_bytes -= page_bytes(page);
+    heap->avail_bytes -= gb_page_bytes(page);
     gb_list_remove(&heap->avail[page->cls], page);
 }
 
 static void page_give(glebe_heap *heap, gb_page *page)
 {
     heap->class_slices[page->cls] -= page->slices;
-    heap->small_bytes -= page_bytes(page);
+    heap->small_bytes -= gb_page_bytes(page);
     gb_run_give(page);
 }
 
@@ -200,20 +127,20 @@ static void page_give(glebe_heap *heap, gb_page *page)
 static void page_retire(glebe_heap *heap, gb_page *page)
 {
     size_t most = gb_the.options.background ? (size_t)128 << 10 : ((size_t)512 << 10) + heap->small_bytes / 16;
-    if (heap->spare_bytes + page_bytes(page) > most) {
+    if (heap->spare_bytes + gb_page_bytes(page) > most) {
         page_give(heap, page);
         return;
     }
     page->state = GB_SPARE;
     page->left = 0;
-    heap->spare_bytes += page_bytes(page);
+    heap->spare_bytes += gb_page_bytes(page);
     heap->spare_classes |= (uint64_t)1 << page->cls;
     gb_list_push_last(&heap->spare[page->cls], page);
 }
 
 static void spare_remove(glebe_heap *heap, gb_page *page)
 {
-    heap->spare_bytes -= page_bytes(page);
+    heap->spare_bytes -= gb_page_bytes(page);
     gb_list_remove(&heap->spare[page->cls], page);
     if (!heap->spare[page->cls].first)
         heap->spare_classes &= ~((uint64_t)1 << page->cls);
@@ -224,7 +151,7 @@ static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
     page->free = NULL;
     gb_store_relaxed(&page->xfree, 0);
     page->left = 0;
-    page->cap = (uint16_t)(page_bytes(page) / gb_classes[cls].bytes);
+    page->cap = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
     page->bump = 0;
     page->cls = (uint8_t)cls; /* holes: none, and the purger may be reading that */
     page->flags = 0;
@@ -264,7 +191,7 @@ static gb_page *page_fresh(glebe_heap *heap, uint32_t cls)
     bool zero;
     gb_page *page = gb_page_run(heap, GB_SMALL, cls, &zero);
     if (page) {
-        heap->small_bytes += page_bytes(page);
+        heap->small_bytes += gb_page_bytes(page);
         page_format(heap, page, cls);
     }
     return page;
@@ -280,6 +207,8 @@ static gb_page *page_next(glebe_heap *heap, uint32_t cls)
     uint32_t number = heap->avail[cls].first;
     if (number) {
         gb_page *page = gb_page_at(number);
+        if (page->flags == GB_PARKED)
+            gb_page_unpark(page);
         page->left = (int32_t)gb_page_out(page);
         page->flags = 0;
         avail_remove(heap, page);
@@ -339,29 +268,21 @@ void *gb_small_refill(glebe_heap *heap, size_t cls)
 
 /* ---- blocks coming home ---- */
 
-static void page_trim(gb_page *page);
-
 /* Looking for holes costs a walk over the page. Where nobody will come by later, because the program may go to sleep and leaves
- * the rest to the background thread, it is done as the page empties: when an eighth of its blocks is out, a sixteenth, and so
- * on. A program that frees all it has, block by block, would pay for that in vain: trims are counted in rounds, and those that
- * were followed by the page's end with them; where these are the half, a number of trims is passed over, twice as many each
- * time. Without the background thread, a tick after a quiet time does it for all pages at once. */
+ * the rest to the background thread, it is done as the page empties: when an eighth of its blocks is out it is parked, or, where
+ * it is too small for that, walked, and again at a sixteenth, and so on. A program that fills and frees all it has, again and
+ * again, would pay for that in vain: within purge_ms the heap does it twice as often as it has pages, and no more. Without the
+ * background thread, a tick after a quiet time does it for all pages at once. */
 static bool trim_pays(glebe_heap *heap)
 {
-    enum { ROUND = 32, PASS_MOST = 1 << 16 };
-    if (heap->avail_bytes <= heap->small_bytes / 2)
-        return false;
-    if (heap->trims_to_pass > 0) {
-        heap->trims_to_pass--;
-        return false;
+    if (heap->trims_left == 0) {
+        uint32_t now = gb_load_relaxed(&gb_the.now_ms);
+        if (now - heap->trims_ms < gb_the.options.purge_ms)
+            return false;
+        heap->trims_ms = now;
+        heap->trims_left = (uint32_t)(heap->small_bytes / (2 * GB_SLICE_BYTES)) + 64;
     }
-    if (++heap->trims < ROUND)
-        return true;
-    bool wasted = heap->trims_wasted * 2 > heap->trims;
-    uint32_t pass = heap->trims_passed == 0 ? ROUND * 8 : heap->trims_passed * 2;
-    heap->trims_passed = !wasted ? 0 : pass < PASS_MOST ? pass : PASS_MOST;
-    heap->trims_to_pass = heap->trims_passed;
-    heap->trims = heap->trims_wasted = 0;
+    heap->trims_left--;
     return true;
 }
 
@@ -374,7 +295,7 @@ static void page_count_down(gb_page *page, uint32_t out, uint32_t shift)
     page->left = (int32_t)(page->flags ? out - mark : out);
 }
 
-enum { TRIM_FROM = 1 << 20, TRIM_SHIFT = 3 }; /* bytes of available pages from which to look for holes; the first mark, 1/8 */
+enum { TRIM_SHIFT = 3 }; /* the first mark: 1/8 */
 
 /* false: no further event can come from this page. */
 static bool page_event(glebe_heap *heap, gb_page *page)
@@ -387,18 +308,22 @@ static bool page_event(glebe_heap *heap, gb_page *page)
             page_retire(heap, page);
             return false;
         }
-        page_count_down(page, out, gb_the.options.background && heap->avail_bytes > TRIM_FROM ? TRIM_SHIFT : 0);
         avail_add(heap, page);
+        page_count_down(page, out, gb_the.options.background && heap->avail_bytes > GB_TRIM_FROM ? TRIM_SHIFT : 0);
         return true;
     }
     case GB_AVAIL:
-        if (page->flags) {
-            if (trim_pays(heap))
-                page_trim(page);
-            page_count_down(page, (uint32_t)page->cap >> page->flags, page->flags + 1u);
+        if (page->flags && page->flags != GB_PARKED) {
+            bool pays = trim_pays(heap), park = pays && page->slices == GB_BIG_PAGE_SLICES && gb_the.page_bytes <= GB_UNIT_BYTES;
+            page_count_down(page, (uint32_t)page->cap >> page->flags, park ? 0 : page->flags + 1u);
+            if (park)
+                gb_page_park(page);
+            else if (pays)
+                gb_page_trim(page);
             return true;
         }
-        heap->trims_wasted += page->holes != 0;
+        if (page->flags == GB_PARKED)
+            gb_page_unpark(page);
         if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last)
             return false; /* the class's only page with room: it stays where the next refill looks */
         avail_remove(heap, page);
@@ -432,47 +357,9 @@ void gb_fronts_flush(glebe_heap *heap)
             gb_block *block = heap->front[cls];
             heap->front[cls] = gb_link_get(block);
             gb_page *page = gb_page_head(gb_page_entry(block));
-            gb_link_set(block, page->free);
-            page->free = block;
+            gb_page_put(page, block);
             gb_page_returned(heap, page, 1);
         }
-}
-
-/* ---- holes ---- */
-
-enum { PAGE_BLOCKS_MAX = GB_BIG_PAGE_SLICES * (1 << GB_SLICE_LOG2) / 16 };
-
-static void page_trim(gb_page *page)
-{
-    if (gb_the.page_bytes > GB_UNIT_BYTES)
-        return;
-    uint64_t is_free[PAGE_BLOCKS_MAX / 64];
-    memset(is_free, 0, (page->bump + 63u) / 64 * 8);
-    uintptr_t start = gb_page_start(page);
-    for (gb_block *b = page->free; b; b = gb_link_get(b)) {
-        uint32_t i = gb_class_index(page->cls, (uintptr_t)b - start);
-        is_free[i / 64] |= (uint64_t)1 << i % 64;
-    }
-    uint32_t units = page_bytes(page) >> GB_UNIT_LOG2 >= 32 ? 0 : ((uint32_t)1 << (page_bytes(page) >> GB_UNIT_LOG2)) - 1;
-    uint32_t holes = page->holes, busy = 0;
-    for (uint32_t i = 0; i < page->bump; i++)
-        if ((is_free[i / 64] >> i % 64 & 1) == 0) {
-            uint32_t mask = block_unit_mask(page, i);
-            if ((mask & holes) == 0) /* else it is free: it is in a hole already */
-                busy |= mask;
-        }
-    uint32_t found = units & ~busy & ~holes;
-    if (page->bump < page->cap || found == 0)
-        return;
-    gb_block *chain = NULL;
-    for (uint32_t i = page->bump; i-- > 0;)
-        if (is_free[i / 64] >> i % 64 & 1 && (block_unit_mask(page, i) & found) == 0) {
-            gb_block *block = block_at(page, i);
-            gb_link_set(block, chain);
-            chain = block;
-        }
-    page->free = chain;
-    gb_hole_give(page, found);
 }
 
 void gb_heap_trim(glebe_heap *heap)
@@ -483,15 +370,16 @@ void gb_heap_trim(glebe_heap *heap)
         if (number && gb_page_at(number)->left == 0) {
             heap->current[cls] = 0;
             page_give(heap, gb_page_at(number));
-        }
+        } else if (number)
+            gb_page_trim(gb_page_at(number));
         for (number = heap->avail[cls].first; number;) {
             gb_page *page = gb_page_at(number);
             number = page->next;
             if (page->left == 0) {
                 avail_remove(heap, page);
                 page_give(heap, page);
-            } else
-                page_trim(page);
+            } else if (page->flags != GB_PARKED)
+                gb_page_trim(page);
         }
     }
     while (heap->spare_classes) {

@@ -24,12 +24,19 @@ GB_INLINE uintptr_t gb_page_start(const gb_page *page)
     return gb_the.base + (((uintptr_t)page - (uintptr_t)gb_the.table) << (GB_SLICE_LOG2 - 6));
 }
 
+GB_INLINE size_t gb_page_bytes(const gb_page *page) { return (size_t)page->slices << GB_SLICE_LOG2; }
+
 GB_INLINE gb_chunk *gb_chunk_at(uint32_t chunk) { return gb_the.chunk_table + chunk; }
 GB_INLINE gb_chunk *gb_chunk_of(uint32_t slice) { return gb_chunk_at(slice / GB_CHUNK_SLICES); }
 
 GB_INLINE glebe_heap *gb_heap_at(uint32_t number)
 {
     return (glebe_heap *)((uintptr_t)gb_the.heaps + number * GB_HEAP_STRIDE);
+}
+
+GB_INLINE gb_block *gb_block_at(const gb_page *page, uint32_t index)
+{
+    return (gb_block *)(gb_page_start(page) + (size_t)index * gb_classes[page->cls].bytes);
 }
 
 /* Lists of pages. A page is on one list at most; who may touch which list stands in types.h. */

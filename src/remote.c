@@ -55,13 +55,13 @@ static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
     if (GB_XFREE_COUNT(taken) == 0)
         return;
     gb_block *first = (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(taken) - 1);
-    if (page->free) {
-        gb_block *last = first;
-        for (gb_block *next = gb_link_get(last); next; next = gb_link_get(last))
-            last = next;
-        gb_link_set(last, page->free);
-    }
-    page->free = first;
+    if (page->free || page->flags == GB_PARKED)
+        for (gb_block *block = first, *next; block; block = next) {
+            next = gb_link_get(block);
+            gb_page_put(page, block);
+        }
+    else
+        page->free = first;
     gb_page_returned(heap, page, GB_XFREE_COUNT(taken));
 }
 

@@ -119,6 +119,8 @@ void gb_thread_exit(void)
 static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
 {
     size_t bytes = (size_t)page->slices << GB_SLICE_LOG2;
+    if (page->kind == GB_SMALL && page->flags == GB_PARKED)
+        gb_page_unpark(page);
     gb_list_remove(&from->avail[page->cls], page);
     if (!gb_page_steal(thief, page)) {
         gb_list_push_last(&from->avail[page->cls], page);

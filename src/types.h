@@ -54,37 +54,46 @@ enum gb_state {
 /* notify of a medium page: blocks that other threads freed since the owner last looked, and the same bit. */
 #define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
 
+#define GB_PARKED 255
+#define GB_PAGE_UNITS ((uint32_t)GB_BIG_PAGE_SLICES << (GB_SLICE_LOG2 - GB_UNIT_LOG2))
+
 typedef struct gb_page {
     alignas(64) union {
         _Atomic uintptr_t owner; /* the heap's address; in every slice of a small page, 0 elsewhere: the fast free's one compare */
         uintptr_t owner_peek; /* for gb_peek */
     };
+    uint32_t back_bytes; /* of table, from this entry to its head's; 0 in the head */
+    uint8_t kind;
+    /* the head's alone, from here on */
+    uint8_t cls;
+    uint8_t state;
+    uint8_t flags; /* AVAIL, small: `left` counts down to cap >> flags, 0: to empty; GB_PARKED: hole.c */
     union {
         struct {
-            gb_block *free; /* the owner's own frees */
-            _Atomic uint64_t xfree; /* everybody else's */
+            union {
+                struct {
+                    gb_block *free; /* the owner's own frees */
+                    _Atomic uint64_t xfree; /* everybody else's */
+                };
+                struct {
+                    _Atomic uint32_t bits; /* 1: free. Any thread sets, the owner and the purger clear */
+                    _Atomic uint32_t dirty; /* 1: was in use since it was last known to be zero */
+                    _Atomic uint32_t idle; /* 1: was free when the purger last came by, and since */
+                    _Atomic uint32_t notify;
+                };
+            };
+            int32_t left; /* see the table above */
+            _Atomic uint32_t heap; /* its number; valid in the head */
+            uint32_t next, prev; /* the one list that the page is on */
+            uint32_t inbox_next;
+            uint16_t cap; /* blocks that fit */
+            uint16_t bump; /* blocks carved so far (small) */
+            uint16_t holes; /* units that hold no block in use and no link: bits, under the region's lock (small) */
+            uint16_t punched; /* holes whose memory was given back */
+            uint16_t slices;
         };
-        struct {
-            _Atomic uint32_t bits; /* 1: free. Any thread sets, the owner and the purger clear */
-            _Atomic uint32_t dirty; /* 1: was in use since it was last known to be zero */
-            _Atomic uint32_t idle; /* 1: was free when the purger last came by, and since */
-            _Atomic uint32_t notify;
-        };
+        uint16_t units[GB_PAGE_UNITS]; /* in other entries than the head, while the page is parked: hole.c */
     };
-    int32_t left; /* see the table above */
-    uint32_t back_bytes; /* of table, from this entry to its head's; 0 in the head */
-    _Atomic uint32_t heap; /* its number; valid in the head */
-    uint32_t next, prev; /* the one list that the page is on */
-    uint32_t inbox_next;
-    uint16_t cap; /* blocks that fit */
-    uint16_t bump; /* blocks carved so far (small) */
-    uint16_t holes; /* units that hold no block in use and no link: bits, under the region's lock (small) */
-    uint16_t punched; /* holes whose memory was given back */
-    uint16_t slices;
-    uint8_t cls;
-    uint8_t kind;
-    uint8_t state;
-    uint8_t flags; /* AVAIL, small: `left` counts down to cap >> flags, 0: to empty */
 } gb_page;
 
 _Static_assert(sizeof(gb_page) == 64, "free() finds entries by a shift");
@@ -114,7 +123,7 @@ struct glebe_heap {
     size_t spare_bytes;
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
-    uint32_t trims, trims_wasted, trims_to_pass, trims_passed; /* see trim_pays in page.c */
+    uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see trim_pays in page.c */
     size_t limit_bytes;
     _Atomic size_t bytes; /* pages, large and huge blocks; atomic for readers only */
     int32_t tick; /* slow events until the clock is looked at */

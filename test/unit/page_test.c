@@ -170,6 +170,121 @@ static void test_holes(void **state)
 }
 
 /* Brute force: for every class and every set of adjacent units, the blocks that touch them. */
+/* With the background thread an emptying page is parked: what is freed from then on becomes holes without a walk. */
+static void test_parked(void **state)
+{
+    (void)state;
+    enum { BYTES = 240, N = 3000 };
+    static unsigned char *blocks[N];
+    gb_the.options.background = 1;
+    gb_store(&gb_the.now_ms, fake.now_ms += GB_PURGE_MS);
+    for (int i = 0; i < N; i++)
+        fixture_fill(blocks[i] = glebe_malloc(BYTES), BYTES, (uint64_t)i);
+    gb_page *page = gb_page_head(gb_page_entry(blocks[N / 2]));
+    assert_int_equal(page->slices, GB_BIG_PAGE_SLICES);
+    int first = N, last = 0;
+    for (int i = 0; i < N; i++)
+        if (gb_page_head(gb_page_entry(blocks[i])) == page) {
+            first = i < first ? i : first;
+            last = i;
+        }
+    assert_int_equal(last - first + 1, page->cap);
+    int parked_at = 0;
+    for (int i = first; i < last; i++) { /* all but the last, which goes at the end */
+        glebe_free(blocks[i]);
+        if (!parked_at && page->flags == GB_PARKED) {
+            parked_at = i;
+            assert_int_equal(gb_load(&page->owner), 0);
+            assert_int_equal(page->left, page->cap / 8);
+            assert_int_equal(gb_popcount32(page->holes), (i + 1 - first) * BYTES / 4096);
+        }
+        if (i % 16 == 0 || parked_at)
+            fixture_check();
+    }
+    assert_true(parked_at > 0);
+    assert_int_equal(gb_popcount32(page->holes), GB_PAGE_UNITS - 1);
+    size_t before = fake.purged_bytes;
+    gb_purge_due(fake.now_ms += GB_PURGE_MS, false);
+    assert_true(fake.purged_bytes - before >= (GB_PAGE_UNITS - 1) * GB_UNIT_BYTES);
+    assert_true(fixture_filled(blocks[last], BYTES, (uint64_t)last));
+
+    glebe_free(blocks[first]); /* twice: known, because its unit is a hole */
+    assert_int_equal(glebe_live.stats.errors, 1);
+    fake.printed_bytes = 0;
+    fixture_check();
+
+    for (int i = first; i < last; i++) { /* and back into use: from this page, which has waited longest */
+        fixture_fill(blocks[i] = glebe_malloc(BYTES), BYTES, (uint64_t)i);
+        fixture_check();
+    }
+    assert_int_equal(page->flags, 0);
+    for (int i = 0; i < N; i++)
+        assert_true(fixture_filled(blocks[i], BYTES, (uint64_t)i));
+
+    gb_store(&gb_the.now_ms, fake.now_ms += GB_PURGE_MS);
+    for (int i = 0; i < N; i++) /* every twentieth stays: others free it, from another thread and by its size */
+        if (i % 20 != 0)
+            glebe_free(blocks[i]);
+    fixture_check();
+    assert_int_equal(gb_page_head(gb_page_entry(blocks[N / 4 / 20 * 20]))->flags, GB_PARKED); /* `page` itself is the current one */
+    fixture_thread(1);
+    for (int i = 0; i < N; i += 40)
+        glebe_free(blocks[i]);
+    gb_remote_flush(gb_self);
+    fixture_thread(0);
+    fixture_check();
+    gb_inbox_drain(gb_self);
+    fixture_check();
+    for (int i = 20; i < N; i += 40) {
+        assert_true(fixture_filled(blocks[i], BYTES, (uint64_t)i));
+        glebe_heap_free_sized(NULL, blocks[i], BYTES);
+    }
+    gb_fronts_flush(gb_self);
+    fixture_check();
+    fixture_release();
+}
+
+/* A parked page of an orphan is robbed, and is the thief's like any other. */
+static void test_parked_orphan(void **state)
+{
+    (void)state;
+    enum { N = 3000 };
+    static void *blocks[N];
+    gb_the.options.background = 1;
+    gb_store(&gb_the.now_ms, fake.now_ms += GB_PURGE_MS);
+    fixture_thread(1);
+    for (int i = 0; i < N; i++)
+        blocks[i] = glebe_malloc(240);
+    for (int i = 0; i < N; i++)
+        if (i % 20 != 0)
+            glebe_free(blocks[i]);
+    gb_page *page = gb_page_head(gb_page_entry(blocks[N / 2]));
+    assert_int_equal(page->flags, GB_PARKED);
+    fixture_thread_end(1);
+    fixture_thread(0);
+    assert_non_null(glebe_malloc(16)); /* adopts the heap: so another thread ends, and thread 2 has one of its own */
+    fixture_thread(2);
+    void *own = glebe_malloc(16);
+    fixture_thread_end(0);
+    fixture_check();
+    fixture_thread(2);
+    for (int i = 0; i < N; i++) {
+        void *p = glebe_malloc(240);
+        assert_non_null(p);
+        if (gb_page_head(gb_page_entry(p)) == page) {
+            assert_ptr_equal((void *)gb_load(&page->owner), gb_self);
+            break;
+        }
+    }
+    assert_ptr_equal(gb_heap_at(gb_load(&page->heap)), gb_self);
+    fixture_check();
+    for (int i = 0; i < N; i += 20)
+        glebe_free(blocks[i]);
+    glebe_free(own);
+    fixture_collect();
+    fixture_check();
+}
+
 static void test_hole_blocks(void **state)
 {
     (void)state;
@@ -232,6 +347,8 @@ int main(void)
         FIXTURE_TEST(test_spare_serves_another_class),
         FIXTURE_TEST(test_larger_pages_when_in_demand),
         FIXTURE_TEST(test_holes),
+        FIXTURE_TEST(test_parked),
+        FIXTURE_TEST(test_parked_orphan),
         FIXTURE_TEST(test_hole_blocks),
         FIXTURE_TEST(test_flush_sends_fronts_home),
         FIXTURE_TEST(test_returned_in_one_go),

@@ -105,8 +105,8 @@ GLEBE_API size_t glebe_collect(glebe_heap *heap);
 
 /* ---- Options -----------------------------------------------------------------------------------------------------------
  * Each is also read from the environment when the library starts, as GLEBE_ and the name in capitals:
- *   verbose      0 | 1          say at exit that glebe was active, and what it did
- *   stats        0 | 1 | json   print the statistics at exit, on stderr
+ *   verbose      0 | 1          say at exit that glebe was active, and what it did, on stderr as it is when this is set
+ *   stats        0 | 1 | json   print the statistics at exit, there too
  *   background   0 | 1          a thread that gives memory back while the process idles
  *   limit        bytes          no more memory than this for the whole process (suffixes K, M, G); 0 is none
  *   purge_ms     milliseconds   how long memory stays free before it is given back (default 500)

@@ -73,6 +73,15 @@ static int option_set(const gb_option *option, const char *text)
     return 0;
 }
 
+/* What follows from options beyond their values. */
+static void options_follow(void)
+{
+    if (gb_the.options.verbose || gb_the.options.stats)
+        gb_port_keep_stderr();
+    if (gb_the.options.background)
+        gb_background_start();
+}
+
 int glebe_option(const char *name, const char *value)
 {
     for (int i = 0; i < OPTIONS; i++)
@@ -80,8 +89,7 @@ int glebe_option(const char *name, const char *value)
             gb_lock_take(&gb_the.lock);
             int error = option_set(&options[i], value);
             gb_lock_drop(&gb_the.lock);
-            if (gb_the.options.background)
-                gb_background_start();
+            options_follow();
             return error;
         }
     return ENOENT;
@@ -123,6 +131,5 @@ void gb_options_read(void)
             name[length] = 0;
             option_complain("unknown", name, equals ? equals + 1 : "");
         }
-    if (gb_the.options.background)
-        gb_background_start();
+    options_follow();
 }

@@ -43,6 +43,13 @@ uint64_t gb_port_random(void);
 const char *gb_port_environment(const char *name); /* NULL where unset, or not trusted (setuid) */
 char *const *gb_port_environment_all(void); /* NULL-terminated, or NULL */
 void gb_port_print(const char *text, size_t bytes); /* to stderr */
+/* stderr as it is now is where gb_port_say writes later, though the program close it before: called once somebody asked for
+ * words at exit, and never else. The program's own descriptors keep their numbers, and what it starts inherits nothing. */
+void gb_port_keep_stderr(void);
+/* To the stderr that was kept; nowhere, if no descriptor leads there any more. */
+void gb_port_say(const char *text, size_t bytes);
+const char *gb_port_program(void); /* its name without a path; "" if there is none */
+uint32_t gb_port_process(void); /* its number */
 _Noreturn void gb_port_abort(void);
 
 /* ---- threads ---- */

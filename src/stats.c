@@ -48,27 +48,48 @@ size_t glebe_stats_json(char *buffer, size_t bytes)
     return stats_print(buffer, bytes, "{", "\"", "\": ", ", ", "}");
 }
 
-static void stats_say(size_t (*make)(char *, size_t))
+/* ---- at exit: of many processes that share a stderr, each says who it is ---- */
+
+enum { STATS_NAME_BYTES = 64 };
+
+/* The program's name, fit to stand in a line and in JSON. */
+static void stats_program(char *out)
 {
-    char text[4096];
-    size_t n = make(text, sizeof text - 1);
-    n = n < sizeof text - 1 ? n : sizeof text - 2;
-    if (n && text[n - 1] != '\n')
-        text[n++] = '\n';
-    gb_port_print(text, n);
+    const char *name = gb_port_program();
+    size_t n = 0;
+    for (; name[n] && n + 1 < STATS_NAME_BYTES; n++)
+        out[n] = name[n] < ' ' || name[n] > '~' || name[n] == '"' || name[n] == '\\' ? '?' : name[n];
+    out[n] = 0;
+}
+
+static void stats_say(const char *program, const char *line)
+{
+    char text[4096], open[STATS_NAME_BYTES + 64];
+    size_t n;
+    if (gb_the.options.stats == 2) {
+        gb_format(open, sizeof open, "{\"program\": \"%s\", \"pid\": %u, ", program, gb_port_process());
+        n = stats_print(text, sizeof text, open, "\"", "\": ", ", ", "}\n");
+    } else
+        n = stats_print(text, sizeof text, "", line, ": ", "\n", "\n");
+    gb_port_say(text, n < sizeof text ? n : sizeof text - 1); /* at once, so that the lines of others do not come between */
 }
 
 void gb_say_at_exit(void)
 {
+    if (!gb_the.options.verbose && !gb_the.options.stats)
+        return;
+    char program[STATS_NAME_BYTES], line[STATS_NAME_BYTES + 32];
+    stats_program(program);
+    gb_format(line, sizeof line, "glebe: %s[%u]: ", program, gb_port_process());
     if (gb_the.options.verbose) {
         glebe_stats s;
-        char line[256];
+        char text[320];
         glebe_stats_read(&s);
-        size_t n = gb_format(line, sizeof line, "glebe %u.%u.%u was active: at most %zu KiB in use, %zu pages, %zu KiB given back, %zu errors\n",
-            GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH, (size_t)(s.peak_used_bytes >> 10),
+        size_t n = gb_format(text, sizeof text, "%sversion %u.%u.%u was active: at most %zu KiB in use, %zu pages, %zu KiB given back, %zu errors\n",
+            line, GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH, (size_t)(s.peak_used_bytes >> 10),
             (size_t)s.pages_taken, (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
-        gb_port_print(line, n);
+        gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
     }
     if (gb_the.options.stats)
-        stats_say(gb_the.options.stats == 2 ? glebe_stats_json : glebe_stats_text);
+        stats_say(program, line);
 }

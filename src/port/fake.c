@@ -59,6 +59,8 @@ typedef struct gb_fake {
     size_t memory_bytes; /* commits beyond it fail */
     uint64_t pressure_limit, pressure_used; /* of the group of processes; limit 0: none */
     char *const *environment; /* NULL-terminated "NAME=value", or NULL */
+    const char *program; /* NULL: none */
+    bool stderr_kept; /* what is said where it was not is the core's fault */
 
     /* the plan: calls of the kinds in `fail_calls` (bits) are counted together, and from the fail_at-th (1 is the first;
      * 0 is none) `fail_count` of them fail */
@@ -330,6 +332,18 @@ void gb_port_print(const char *text, size_t bytes)
         fake.printed[fake.printed_bytes++] = text[i];
     fake.printed[fake.printed_bytes] = 0;
 }
+
+void gb_port_keep_stderr(void) { fake.stderr_kept = true; }
+
+void gb_port_say(const char *text, size_t bytes)
+{
+    FAKE_REQUIRE(fake.stderr_kept, "words for a stderr that was not kept");
+    gb_port_print(text, bytes);
+}
+
+const char *gb_port_program(void) { return fake.program ? fake.program : ""; }
+
+uint32_t gb_port_process(void) { return 4711; }
 
 _Noreturn void gb_port_abort(void)
 {

@@ -6,6 +6,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#ifndef _FILE_OFFSET_BITS
+#define _FILE_OFFSET_BITS 64 /* 32 bits: fstat refuses files whose numbers are large */
+#endif
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -206,17 +210,92 @@ char *const *gb_port_environment_all(void)
     return getauxval(AT_SECURE) ? NULL : environ;
 }
 
-void gb_port_print(const char *text, size_t bytes)
+static void linux_write(int file, const char *text, size_t bytes)
 {
     int saved = errno;
     while (bytes > 0) {
-        ssize_t written = write(STDERR_FILENO, text, bytes);
+        ssize_t written = write(file, text, bytes);
         if (written <= 0)
             break;
         text += written;
         bytes -= (size_t)written;
     }
     errno = saved;
+}
+
+void gb_port_print(const char *text, size_t bytes)
+{
+    linux_write(STDERR_FILENO, text, bytes);
+}
+
+/* ---- what is said at exit ----
+ * Many programs close stderr before they end (coreutils to hear of a full disk), daemons close all that is open, and either may
+ * open another file afterwards that gets the number. So a copy is kept at a number where nobody looks, closed by exec; before
+ * anything is written to it or to 2, the file behind it must be the one that it was. */
+
+static struct {
+    bool kept;
+    int copy; /* -1: none could be made */
+    dev_t device;
+    ino_t file;
+} linux_stderr;
+
+enum { LINUX_COPY_TOP = 1024, LINUX_COPY_ROOM = 16 }; /* the kernel's table grows up to it: no higher than is usual anyway */
+
+void gb_port_keep_stderr(void)
+{
+    struct stat file;
+    struct rlimit limit;
+    int saved = errno;
+    if (!linux_stderr.kept && fstat(STDERR_FILENO, &file) == 0) {
+        linux_stderr.kept = true;
+        linux_stderr.device = file.st_dev;
+        linux_stderr.file = file.st_ino;
+        linux_stderr.copy = -1;
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 2 * LINUX_COPY_ROOM) {
+            int top = limit.rlim_cur < LINUX_COPY_TOP ? (int)limit.rlim_cur : LINUX_COPY_TOP;
+            linux_stderr.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, top - LINUX_COPY_ROOM);
+        }
+    }
+    errno = saved;
+}
+
+static bool linux_is_stderr(int file)
+{
+    struct stat now;
+    return linux_stderr.kept && file >= 0 && fstat(file, &now) == 0 && now.st_dev == linux_stderr.device
+        && now.st_ino == linux_stderr.file;
+}
+
+/* A pipe whose reader has gone must not end the program by a signal where its own words would not have. */
+void gb_port_say(const char *text, size_t bytes)
+{
+    int saved = errno, file = linux_is_stderr(linux_stderr.copy) ? linux_stderr.copy : STDERR_FILENO;
+    if (linux_is_stderr(file)) {
+        sigset_t broken, before, waiting;
+        struct timespec none = {0, 0};
+        sigemptyset(&broken);
+        sigaddset(&broken, SIGPIPE);
+        sigpending(&waiting);
+        pthread_sigmask(SIG_BLOCK, &broken, &before);
+        linux_write(file, text, bytes);
+        if (!sigismember(&waiting, SIGPIPE))
+            sigtimedwait(&broken, NULL, &none);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    errno = saved;
+}
+
+/* As execve was given it: of a script the script's name, which the interpreter's own copies would not say. */
+const char *gb_port_program(void)
+{
+    const char *path = (const char *)getauxval(AT_EXECFN), *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path ? path : "";
+}
+
+uint32_t gb_port_process(void)
+{
+    return (uint32_t)getpid();
 }
 
 _Noreturn void gb_port_abort(void)

@@ -10,6 +10,7 @@
  *
  * Every function keeps errno. Address space is reserved with PROT_NONE, which costs nothing, and committed by mprotect. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -170,17 +172,73 @@ char *const *gb_port_environment_all(void)
     return issetugid() ? NULL : *_NSGetEnviron();
 }
 
-void gb_port_print(const char *text, size_t bytes)
+static void macos_write(int file, const char *text, size_t bytes)
 {
     int saved = errno;
     while (bytes > 0) {
-        ssize_t written = write(STDERR_FILENO, text, bytes);
+        ssize_t written = write(file, text, bytes);
         if (written <= 0)
             break;
         text += written;
         bytes -= (size_t)written;
     }
     errno = saved;
+}
+
+void gb_port_print(const char *text, size_t bytes)
+{
+    macos_write(STDERR_FILENO, text, bytes);
+}
+
+/* As in linux.c, which says why. */
+static struct {
+    bool kept;
+    int copy;
+    dev_t device;
+    ino_t file;
+} macos_stderr;
+
+void gb_port_keep_stderr(void)
+{
+    enum { TOP = 256, ROOM = 16 }; /* the usual limit there */
+    struct stat file;
+    struct rlimit limit;
+    int saved = errno;
+    if (!macos_stderr.kept && fstat(STDERR_FILENO, &file) == 0) {
+        macos_stderr.kept = true;
+        macos_stderr.device = file.st_dev;
+        macos_stderr.file = file.st_ino;
+        macos_stderr.copy = -1;
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 2 * ROOM)
+            macos_stderr.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (limit.rlim_cur < TOP ? (int)limit.rlim_cur : TOP) - ROOM);
+    }
+    errno = saved;
+}
+
+static bool macos_is_stderr(int file)
+{
+    struct stat now;
+    return macos_stderr.kept && file >= 0 && fstat(file, &now) == 0 && now.st_dev == macos_stderr.device
+        && now.st_ino == macos_stderr.file;
+}
+
+void gb_port_say(const char *text, size_t bytes)
+{
+    int saved = errno, file = macos_is_stderr(macos_stderr.copy) ? macos_stderr.copy : STDERR_FILENO;
+    if (macos_is_stderr(file))
+        macos_write(file, text, bytes);
+    errno = saved;
+}
+
+const char *gb_port_program(void)
+{
+    const char *name = getprogname();
+    return name ? name : "";
+}
+
+uint32_t gb_port_process(void)
+{
+    return (uint32_t)getpid();
 }
 
 _Noreturn void gb_port_abort(void)

@@ -234,7 +234,7 @@ def test_static_glibc(box, program):
 def check_active(box, *command, **options):
     done = box.check(*command, preload=None, verbose=1, **options)
     assert "page size" in done.out
-    assert re.search(r"glebe \S+ was active: at most [1-9]", done.text), f"not active: {done.text}"
+    assert re.search(r"glebe: \S+\[\d+\]: version \S+ was active: at most [1-9]", done.text), f"not active: {done.text}"
     return done
 
 
@@ -288,19 +288,67 @@ def test_pages_of_64_kib(box):
 NAMES = ["committed_bytes", "used_bytes", "peak_used_bytes", "errors", "out_of_memory", "heaps", "purged_bytes"]
 
 
+ACTIVE = r"glebe: {}\[(\d+)\]: version \d+\.\d+\.\d+ was active: at most \d+ KiB in use, \d+ pages, \d+ KiB given back, 0 errors\n"
+
+
 def test_option_verbose(box):
-    done = box.check("true", verbose=1)
-    assert re.fullmatch(r"glebe \d+\.\d+\.\d+ was active: at most \d+ KiB in use, \d+ pages, \d+ KiB given back, 0 errors\n", done.text)
+    assert re.fullmatch(ACTIVE.format("true"), box.check("true", verbose=1).text)
     assert box.check("true", verbose=0).text == ""
 
 
 def test_option_stats(box):
     done = box.check("gzip", "--version", stats="json") # allocates, and ends by exit
     stats = json.loads(done.text)
+    assert stats.pop("program") == "gzip" and stats.pop("pid") > 1
     assert set(NAMES) <= set(stats) and all(isinstance(v, int) for v in stats.values()) and stats["used_bytes"] > 0
     text = box.check("gzip", "--version", stats=1).text
     for name in stats:
-        assert re.search(rf"^{name}: \d+", text, re.M), name
+        assert re.search(rf"^glebe: gzip\[\d+\]: {name}: \d+", text, re.M), name
+
+
+def test_said_though_stderr_is_closed(box, program, tmp_path):
+    """What was asked for comes out where stderr was when the program started, whatever the program did to it since."""
+    path, file = program("says"), tmp_path / "file"
+    assert re.fullmatch(ACTIVE.format("ls"), box.check("ls", FOLDER, verbose=1).text), "coreutils close stderr themselves"
+    for how in ("", "closes", "reuses", "closefrom"):
+        done = box.check(path, how, file, verbose=1)
+        assert re.fullmatch(ACTIVE.format("says"), done.text), how
+        json.loads(box.check(path, how, file, stats="json").text)
+    assert file.read_bytes() == b"", "a file that got stderr's number"
+    for how in ("forks", "daemon"): # each process speaks for itself
+        done = box.check(path, how, verbose=1)
+        assert sorted(re.findall(ACTIVE.format("says"), done.text)) == sorted(done.out.split()), how
+    script = tmp_path / "script"
+    script.write_text(f"#!{path}\n")
+    script.chmod(0o755)
+    assert re.fullmatch(ACTIVE.format("script"), box.check(script, verbose=1).text)
+
+
+def test_said_to_nobody(box, program, tmp_path):
+    """Where no descriptor leads to stderr any more nothing is said, and no file that came in its place is written to."""
+    file = tmp_path / "file"
+    done = box.run(program("says"), "closeall", file, verbose=1, stats=1)
+    assert done.returncode == 0 and done.text == "" and file.read_bytes() == b""
+    preload = f"LD_PRELOAD={box.library()}"
+    assert box.run("sh", "-c", f"exec env {preload} {program('says')} reuses {file} 2>&-", preload=None, verbose=1).returncode == 0
+    assert file.read_bytes() == b"", "there was no stderr from the start"
+    done = box.run("bash", "-c", f"exec 3>&1; (sleep 0.3; {preload} {program('says')} closes; echo $? >&3) 2>&1 | true; sleep 0.6",
+                   preload=None, verbose=1)
+    assert done.out == "0\n", "a pipe without a reader ends nothing"
+
+
+def test_descriptors_are_the_programs(box, program):
+    """The copy of stderr is made only where it is asked for, takes no number that the program would get, and is not handed
+    down."""
+    path = program("says")
+    without = box.check(path, "opens").out
+    assert box.check(path, "opens", verbose=1, stats=1).out == without
+    low = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+    assert box.check(path, "opens", verbose=1, limits=low).out == box.check(path, "opens", limits=low).out
+    box.need("strace")
+    command = ("strace", "-f", "-e", "trace=fcntl", "env", f"LD_PRELOAD={box.library()}", path)
+    assert "F_DUPFD_CLOEXEC" in box.check(*command, preload=None, verbose=1).text, "control"
+    assert "F_DUPFD" not in box.check(*command, preload=None).text
 
 
 @pytest.mark.parametrize("name, value", [

@@ -304,6 +304,11 @@ void gb_port_print(const char *text, size_t bytes)
     printed[bytes] = 0;
 }
 
+void gb_port_keep_stderr(void) {}
+void gb_port_say(const char *text, size_t bytes) { gb_port_print(text, bytes); }
+const char *gb_port_program(void) { return ""; }
+uint32_t gb_port_process(void) { return 1; }
+
 _Noreturn void gb_port_abort(void) { il_fail("abort: %s", printed); }
 
 /* ---- names ---- */

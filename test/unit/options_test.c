@@ -45,6 +45,7 @@ static void test_environment(void **state)
     gb_options_read();
     assert_int_equal(gb_the.options.limit, 5 << 20);
     assert_int_equal(gb_the.options.stats, 2);
+    assert_true(fake.stderr_kept); /* while it is still there */
     assert_int_equal(gb_the.options.purge_ms, 0); /* as it was: the default comes with the region */
     fixture_printed("glebe: malformed GLEBE_PURGE_MS=soon is ignored\n"
                     "glebe: unknown GLEBE_LIMITS=3 is ignored\n"
@@ -74,6 +75,7 @@ static void test_background_by_environment(void **state)
     fake.environment = environment;
     gb_options_read();
     assert_non_null(fake.thread);
+    assert_false(fake.stderr_kept);
 }
 
 int main(void)

@@ -113,22 +113,53 @@ static void test_numbers_are_true(void **state)
 static void test_what_is_said_at_exit(void **state)
 {
     (void)state;
+    char line[100];
+    fake.program = "prog";
     gb_say_at_exit();
     fixture_printed("");
+    assert_false(fake.stderr_kept); /* nobody asked */
     assert_non_null(glebe_malloc(10));
     glebe_option("stats", "json");
+    assert_true(fake.stderr_kept);
     gb_say_at_exit();
-    assert_int_equal(fake.printed[0], '{');
+    expect(fake.printed, "{\"program\": \"prog\", \"pid\": 4711, \"committed_bytes\": ");
     assert_string_equal(fake.printed + fake.printed_bytes - 2, "}\n");
     fake.printed_bytes = 0;
     glebe_option("stats", "1");
     gb_say_at_exit();
-    assert_non_null(strstr(fake.printed, "\ncommitted_bytes: "));
+    const char *at = fake.printed;
+    for (int i = 0; i < NAMES; i++) { /* every line says whose it is */
+        snprintf(line, sizeof line, "glebe: prog[4711]: %s: ", names[i]);
+        at = strchr(expect(at, line), '\n') + 1;
+    }
+    assert_int_equal(at - fake.printed, fake.printed_bytes);
     fake.printed_bytes = 0;
     glebe_option("stats", "0");
     glebe_option("verbose", "1");
     gb_say_at_exit();
-    fixture_printed("glebe 0.1.0 was active: at most 16 KiB in use, 1 pages, 0 KiB given back, 0 errors\n");
+    fixture_printed("glebe: prog[4711]: version 0.1.0 was active: at most 16 KiB in use, 1 pages, 0 KiB given back, 0 errors\n");
+}
+
+/* Whatever a program calls itself, a line stays a line and JSON stays JSON. */
+static void test_odd_names(void **state)
+{
+    (void)state;
+    char name[500];
+    memset(name, 'n', sizeof name);
+    name[sizeof name - 1] = 0;
+    glebe_option("stats", "json");
+    fake.program = "a\"b\\c\nd\xc3\xa9 e";
+    gb_say_at_exit();
+    expect(fake.printed, "{\"program\": \"a?b?c?d?? e\", \"pid\": 4711, \"");
+    fake.printed_bytes = 0;
+    fake.program = name;
+    gb_say_at_exit();
+    expect(strstr(fake.printed, "nn\""), "nn\", \"pid\": 4711, \"");
+    assert_string_equal(fake.printed + fake.printed_bytes - 2, "}\n");
+    fake.printed_bytes = 0;
+    fake.program = NULL;
+    gb_say_at_exit();
+    expect(fake.printed, "{\"program\": \"\", \"pid\"");
 }
 
 int main(void)
@@ -140,6 +171,7 @@ int main(void)
         FIXTURE_TEST(test_cut_as_snprintf_does),
         FIXTURE_TEST(test_numbers_are_true),
         FIXTURE_TEST(test_what_is_said_at_exit),
+        FIXTURE_TEST(test_odd_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,6 +103,21 @@ GLEBE_API void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes
  * without waiting for the purge delay. `heap` may be NULL. Returns the bytes that were given back. */
 GLEBE_API size_t glebe_collect(glebe_heap *heap);
 
+/* Called when memory is about to end and glebe has given back all that it kept for reuse, so that the program can drop what
+ * it keeps itself:
+ *   - use by the group of processes that this one is in (its cgroup) is above 95 % of the group's limit, not counting cached
+ *     files that the system would drop first. Looked at when a heap is short of blocks, not while a process idles, and only from
+ *     64 MiB of heap on; at most once a second.
+ *   - a request would pass the option `limit`, each time: the request is tried again afterwards, and fails only then. A heap's
+ *     own limit, and a system that is out of memory, just fail.
+ * It is called from inside the malloc of whichever thread is there, with no lock held, by several threads at once if they get
+ * there at once, never within itself. It may allocate and free, destroy heaps, and call whatever else there is, but not allocate
+ * in a heap of glebe_heap_create that this very thread is allocating from, nor take a lock that its own callers of malloc hold.
+ * NULL as `heap` means a heap that serves while it runs. It must return. */
+typedef void glebe_pressure(void *context, uint64_t used_bytes, uint64_t limit_bytes);
+/* One for the process: the callback from now on, in place of the one before, which other threads may be in still. NULL is none. */
+GLEBE_API void glebe_on_pressure(glebe_pressure *callback, void *context);
+
 /* ---- Options -----------------------------------------------------------------------------------------------------------
  * Each is also read from the environment when the library starts, as GLEBE_ and the name in capitals:
  *   verbose      0 | 1          say at exit that glebe was active, and what it did, on stderr as it is when this is set

@@ -99,9 +99,13 @@ bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic)
 {
     glebe_stats *s = &glebe_live.stats;
     size_t held = gb_load_relaxed(&heap->bytes);
-    if ((heap->limit_bytes && (held > heap->limit_bytes || bytes > heap->limit_bytes - held))
-        || (gb_the.options.limit && s->used_bytes + bytes > gb_the.options.limit))
+    heap->refused_bytes = 0;
+    if (heap->limit_bytes && (held > heap->limit_bytes || bytes > heap->limit_bytes - held))
         return false;
+    if (gb_the.options.limit && s->used_bytes + bytes > gb_the.options.limit) {
+        heap->refused_bytes = bytes;
+        return false;
+    }
     gb_store_relaxed(&heap->bytes, held + bytes);
     *statistic += bytes;
     s->used_bytes += bytes;

@@ -15,6 +15,7 @@ bool gb_lock_try(gb_lock *lock);
 void gb_lock_drop(gb_lock *lock);
 /* From here on (until `false`) this thread, which holds every lock, neither takes nor drops one. */
 void gb_lock_fork(bool begins);
+bool gb_lock_forking(void);
 
 /* ---- report: misuse and exhaustion ----
  * One line on stderr with the call, the address and what is known of it; then abort, or go on if the option says so. */
@@ -141,6 +142,9 @@ extern glebe_heap gb_heap_none; /* empty for ever: sends the first malloc of a t
 GB_COLD glebe_heap *gb_thread_start(void);
 /* After what was served with it: parks it again at once if this thread has ended already. */
 void gb_thread_late(void);
+/* From here on this thread has no heap (until it returns to it, or takes another by its next malloc, which is parked then). */
+glebe_heap *gb_thread_leave(void);
+void gb_thread_return(glebe_heap *heap);
 glebe_heap *gb_heap_new(enum gb_heap_kind kind);
 void gb_heap_retire(glebe_heap *heap); /* its number may be used again */
 /* Takes pages of this class that orphans have to give. Owner. */
@@ -151,6 +155,12 @@ void gb_tick(glebe_heap *heap);
 GB_NOINLINE void gb_tick_due(glebe_heap *heap);
 void gb_background_start(void);
 void gb_background_nudge(void);
+
+/* ---- pressure: where memory is about to end ---- */
+/* A tick: gives back what the group of processes needs, or asks the program to. May call back into the program. Owner. */
+void gb_pressure_look(glebe_heap *heap, uint32_t now);
+/* The heap's last request does not fit: true if the process's limit was why, and the program was told of it. Owner. */
+bool gb_pressure_refused(glebe_heap *heap);
 
 /* ---- alloc, free: the fast paths are in alloc.h; this is what they fall back to ---- */
 /* Over 2 KiB. */

@@ -26,6 +26,7 @@
 
 #include "remote.c"
 #include "thread.c"
+#include "pressure.c"
 
 #include "alloc.c"
 #include "free.c"

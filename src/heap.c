@@ -162,5 +162,6 @@ bool gb_make_room(glebe_heap *heap)
 {
     size_t held = gb_load_relaxed(&heap->bytes);
     heap_trim(heap);
-    return (gb_orphans_trim() | gb_purge_due(gb_port_now_ms(), true)) != 0 || gb_load_relaxed(&heap->bytes) < held;
+    bool given = (gb_orphans_trim() | gb_purge_due(gb_port_now_ms(), true)) != 0 || gb_load_relaxed(&heap->bytes) < held;
+    return gb_pressure_refused(heap) || given;
 }

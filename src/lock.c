@@ -14,6 +14,11 @@ void gb_lock_fork(bool begins)
     lock_forking = begins;
 }
 
+bool gb_lock_forking(void)
+{
+    return lock_forking;
+}
+
 bool gb_lock_try(gb_lock *lock)
 {
     uint32_t free = 0;

@@ -94,12 +94,9 @@ void gb_thread_late(void)
         gb_thread_exit();
 }
 
-void gb_thread_exit(void)
+/* The heap of this thread, as it stands, becomes an orphan. */
+static void thread_park(glebe_heap *heap)
 {
-    glebe_heap *heap = gb_self;
-    thread_ended = true;
-    if (heap == &gb_heap_none)
-        return;
     gb_remote_flush(heap);
     gb_inbox_drain(heap);
     gb_fronts_flush(heap); /* sized frees put blocks of any page there, and pages may be taken from an orphan */
@@ -111,6 +108,29 @@ void gb_thread_exit(void)
     gb_store_relaxed(&gb_the.orphans, heap->number);
     glebe_live.stats.orphans++;
     gb_lock_drop(&gb_the.orphans_lock);
+}
+
+void gb_thread_exit(void)
+{
+    thread_ended = true;
+    if (gb_self != &gb_heap_none)
+        thread_park(gb_self);
+}
+
+glebe_heap *gb_thread_leave(void)
+{
+    glebe_heap *heap = gb_self;
+    gb_self = &gb_heap_none;
+    return heap;
+}
+
+void gb_thread_return(glebe_heap *heap)
+{
+    if (gb_self != &gb_heap_none)
+        thread_park(gb_self);
+    if (heap->kind == GB_HEAP_DEAD)
+        heap->kind = GB_HEAP_THREAD; /* this is the child of a fork in between */
+    gb_self = heap;
 }
 
 /* ---- orphans ---- */
@@ -182,19 +202,6 @@ size_t gb_orphans_trim(void)
 
 /* ---- ticks ---- */
 
-static void pressure_look(uint32_t now)
-{
-    enum { EVERY_MS = 200, PRESSURE_SLICES = 64 << (20 - GB_SLICE_LOG2) };
-    uint64_t limit, used;
-    if ((int32_t)(now - gb_load_relaxed(&gb_the.pressure_ms)) < EVERY_MS || gb_load_relaxed(&gb_the.slices) < PRESSURE_SLICES)
-        return;
-    gb_store_relaxed(&gb_the.pressure_ms, now);
-    if (!gb_port_pressure(&limit, &used))
-        gb_store_relaxed(&gb_the.pressure_ms, now + (1u << 30)); /* no limit stands: look again in twelve days */
-    else if (used > limit / 20 * 17)
-        gb_purge_due(now, true);
-}
-
 /* Fewer slow events pass until the next look where memory waits to be given back, so that a process that has gone quiet and
  * stirs now and then still does it. */
 void gb_tick_due(glebe_heap *heap)
@@ -215,7 +222,7 @@ void gb_tick_due(glebe_heap *heap)
         glebe_collect(heap); /* this heap was left alone for so long that what is free in it may go */
     if ((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_cache)) && gb_purge_due(now, false) > 0)
         heap->tick = 1;
-    pressure_look(now);
+    gb_pressure_look(heap, now);
 }
 
 void gb_tick(glebe_heap *heap)

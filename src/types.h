@@ -125,6 +125,7 @@ struct glebe_heap {
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
     uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see trim_pays in page.c */
     size_t limit_bytes;
+    size_t refused_bytes; /* what was last asked for, if the process's limit stood against it, else 0; under the region's lock */
     _Atomic size_t bytes; /* pages, large and huge blocks; atomic for readers only */
     int32_t tick; /* slow events until the clock is looked at */
     int32_t credit; /* sized frees until the fronts are sent home */
@@ -217,6 +218,10 @@ typedef struct gb_region {
     size_t page_bytes; /* of the OS */
     _Atomic uint32_t now_ms; /* as last seen */
     _Atomic uint32_t pressure_ms; /* when memory pressure was last looked at */
+    _Atomic uint32_t pressure_high; /* it was high then */
+    _Atomic uint32_t pressure_done_ms, pressure_told_ms; /* when something was last done about it, and the program told */
+    glebe_pressure *pressure; /* the program's callback */
+    void *pressure_context;
 
     gb_lock orphans_lock; /* taken before `lock` */
     _Atomic uint32_t orphans; /* list */

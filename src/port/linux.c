@@ -149,34 +149,110 @@ void gb_port_protect(uintptr_t at, size_t bytes)
     errno = saved;
 }
 
-/* The number in a file that holds one; false where there is no file, or it says "max" or another word. */
-static bool linux_number(const char *path, uint64_t *value)
+/* ---- the group of processes ----
+ * /proc/self/cgroup says which it is: "0::/path" by the unified rules, "N:memory:/path" by the old ones. Each group on the way up
+ * may have a limit of its own; what counts is the one that is nearest to being reached. In a container the path may be the one
+ * that the host knows, which does not exist inside: walking up ends at the container's own group all the same. */
+
+enum { LINUX_PATH_BYTES = 1024, LINUX_NAME_BYTES = 64 };
+
+typedef struct linux_group {
+    bool unified;
+    size_t root_length, length; /* of the folder's name, without and with the group's path */
+    char name[LINUX_PATH_BYTES]; /* room for a file's name behind it */
+    char text[2048]; /* what was read last */
+} linux_group;
+
+static bool linux_read(const char *path, char *text, size_t bytes)
 {
     int saved = errno;
-    char text[32];
     ssize_t got = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
-        got = read(fd, text, sizeof text - 1);
+        got = read(fd, text, bytes - 1);
         close(fd);
     }
     errno = saved;
-    if (got <= 0 || text[0] < '0' || text[0] > '9')
-        return false;
-    *value = 0;
-    for (ssize_t i = 0; i < got && text[i] >= '0' && text[i] <= '9'; i++)
-        *value = *value * 10 + (uint64_t)(text[i] - '0');
+    text[got > 0 ? got : 0] = 0;
+    return got > 0;
+}
+
+static bool linux_number(const char *text, uint64_t *value)
+{
+    if (*text < '0' || *text > '9')
+        return false; /* "max" */
+    for (*value = 0; *text >= '0' && *text <= '9'; text++)
+        *value = *value * 10 + (uint64_t)(*text - '0');
     return true;
 }
 
-/* In a container the group's own directory is mounted at the root of the tree, which is where limits matter most. */
+static bool linux_group_read(linux_group *group, const char *file)
+{
+    memcpy(group->name + group->length, file, strlen(file) + 1);
+    return linux_read(group->name, group->text, sizeof group->text);
+}
+
+/* false where this group has no limit, or is not there. Files in the cache that were not used lately are not counted: the system
+ * drops them before anybody is out of memory, and whoever reads files fills its group with them to the brim. */
+static bool linux_group_pressure(linux_group *group, uint64_t *limit, uint64_t *used)
+{
+    if (!linux_group_read(group, group->unified ? "/memory.max" : "/memory.limit_in_bytes") || !linux_number(group->text, limit)
+        || *limit == 0 || *limit >= (uint64_t)1 << 60)
+        return false;
+    if (!linux_group_read(group, group->unified ? "/memory.current" : "/memory.usage_in_bytes") || !linux_number(group->text, used))
+        return false;
+    uint64_t droppable;
+    const char *key = group->unified ? "\ninactive_file " : "\ntotal_inactive_file ";
+    if (*used > *limit / 4 * 3 && linux_group_read(group, "/memory.stat")) { /* dear to read: only where it matters */
+        const char *at = strstr(group->text, key);
+        if (at && linux_number(at + strlen(key), &droppable))
+            *used -= droppable < *used ? droppable : *used;
+    }
+    return true;
+}
+
+/* Finds the group's folder below `root`; the root itself where /proc does not say. */
+static void linux_group_find(linux_group *group, const char *root, bool unified)
+{
+    group->unified = unified;
+    group->length = group->root_length = strlen(root);
+    memcpy(group->name, root, group->length);
+    if (!linux_read("/proc/self/cgroup", group->text, sizeof group->text))
+        return;
+    const char *key = unified ? "0::" : ":memory:", *at = group->text;
+    while (at && !(unified ? strncmp(at, key, strlen(key)) == 0 : strncmp(at + strspn(at, "0123456789"), key, strlen(key)) == 0))
+        at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
+    if (!at)
+        return;
+    at = strchr(strchr(at, ':') + 1, ':') + 1;
+    size_t length = strcspn(at, "\n");
+    if (*at != '/' || group->length + length + LINUX_NAME_BYTES > sizeof group->name)
+        return;
+    length -= length == 1; /* the root is "/" */
+    memcpy(group->name + group->length, at, length);
+    group->length += length;
+}
+
 bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)
 {
-    if (linux_number("/sys/fs/cgroup/memory.max", limit_bytes))
-        return linux_number("/sys/fs/cgroup/memory.current", used_bytes);
-    if (linux_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", limit_bytes) && *limit_bytes < (uint64_t)1 << 60)
-        return linux_number("/sys/fs/cgroup/memory/memory.usage_in_bytes", used_bytes);
-    return false;
+    linux_group group;
+    bool found = false;
+    for (int unified = 1; unified >= 0 && !found; unified--) {
+        linux_group_find(&group, unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory", unified);
+        for (;;) {
+            uint64_t limit, used;
+            if (linux_group_pressure(&group, &limit, &used)
+                && (!found || used / (limit / 1024 + 1) > *used_bytes / (*limit_bytes / 1024 + 1))) {
+                found = true;
+                *limit_bytes = limit;
+                *used_bytes = used;
+            }
+            if (group.length == group.root_length)
+                break;
+            while (group.name[--group.length] != '/') {}
+        }
+    }
+    return found;
 }
 
 uint32_t gb_port_now_ms(void)

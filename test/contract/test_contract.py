@@ -208,6 +208,27 @@ def test_locked_memory(box, program, build, when):
     box.check(program("locked"), when, preload=build)
 
 
+PLACES = {"unified": "/sys/fs/cgroup", "old": "/sys/fs/cgroup/memory"}
+
+
+@every_build
+@pytest.mark.parametrize("rules", ["unified", "old"])
+@pytest.mark.parametrize("group, limited", [("/", "/"), ("/a/b", "/a/b"), ("/a/b", "/a"), ("/not/here", "/")])
+def test_group_limit(box, program, tmp_path, build, rules, group, limited):
+    """Near the limit of its group of processes, or of one further up, a program is told, once, and what it drops goes back to the
+    system. The group's files are the test's own, laid over the real ones in a mount namespace: no group of this machine
+    is touched."""
+    box.need("unshare")
+    own = tmp_path / "cgroup"
+    own.write_text("9:name=systemd:/else\n4:cpu,cpuacct:/else\n" + (f"3:memory:{group}\n0::/else\n" if rules == "old" else f"0::{group}\n"))
+    lay = f'mount -t tmpfs none /sys/fs/cgroup && mount --bind "{own}" /proc/$$/cgroup'
+    if subprocess.run(["unshare", "-rm", "sh", "-c", lay], capture_output=True, check=False).returncode:
+        pytest.skip("no mount namespaces here: unshare -rm mount -t tmpfs fails")
+    folder = PLACES[rules] + limited.rstrip("/")
+    script = f'{lay} && mkdir -p "{folder}" && exec env LD_PRELOAD={box.library(build)} {program("pressure", glebe=True)} {rules} "{folder}"'
+    box.check("unshare", "-rm", "sh", "-c", script, preload=None)
+
+
 # ---- other worlds -------------------------------------------------------------------------------------------------
 
 def test_valgrind(box, program):

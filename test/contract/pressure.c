@@ -1,0 +1,73 @@
+/* A program with a cache, in a group of processes whose files it writes itself (test_contract.py lays an empty folder over
+ * /sys/fs/cgroup, in a namespace where nobody else sees it). When glebe says that memory is about to end, the program drops its
+ * cache, which glebe must have given back to the system by the next request.
+ *
+ * pressure unified|old FOLDER */
+#include "contract.h"
+#include "glebe.h"
+
+#include <fcntl.h>
+
+enum { CACHE = 4000, BYTES = 10000 };
+static void *cache[CACHE];
+static int calls;
+static uint64_t used, limit;
+
+static void drop(void *context, uint64_t used_bytes, uint64_t limit_bytes)
+{
+    CHECK(context == cache);
+    calls++;
+    used = used_bytes;
+    limit = limit_bytes;
+    for (int i = 0; i < CACHE; i++) {
+        free(cache[i]);
+        cache[i] = NULL;
+    }
+    free(kept(malloc(1000)));
+}
+
+static void put(const char *folder, const char *name, const char *text)
+{
+    char path[1000];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
+}
+
+/* Long enough for any look to be due; short of a second, so that the program is told once. */
+static void go_on(unsigned ms)
+{
+    for (unsigned i = 0; i < ms; i += 20) {
+        for (int k = 0; k < 40; k++)
+            free(kept(malloc(100000 + (size_t)k * 16384)));
+        sleep_ms(20);
+    }
+}
+
+int main(int count, char **words)
+{
+    CHECK(count == 3);
+    const char *folder = words[2];
+    int old = strcmp(words[1], "old") == 0;
+    const char *max = old ? "memory.limit_in_bytes" : "memory.max", *current = old ? "memory.usage_in_bytes" : "memory.current";
+    const char *key = old ? "cache 1\ninactive_file 7\ntotal_inactive_file" : "anon 1\ninactive_file";
+    char text[200];
+    put(folder, max, "1000000000\n");
+    put(folder, current, "960000000\n");
+    snprintf(text, sizeof text, "%s 100000000\nactive_file 5\n", key); /* 86 %: files that nobody uses do not count */
+    put(folder, "memory.stat", text);
+    for (int i = 0; i < 9000; i++)
+        memset(kept(malloc(BYTES)), 1, BYTES);
+    for (int i = 0; i < CACHE; i++)
+        memset(cache[i] = kept(malloc(BYTES)), 1, BYTES);
+    glebe_on_pressure(drop, cache);
+    go_on(500);
+    CHECK(calls == 0);
+    size_t before = resident_bytes();
+    snprintf(text, sizeof text, "%s 1000000\nactive_file 5\n", key);
+    put(folder, "memory.stat", text);
+    go_on(500);
+    CHECK(calls == 1 && used == 959000000 && limit == 1000000000);
+    CHECK(before - resident_bytes() > (size_t)CACHE * BYTES / 10 * 9);
+    return 0;
+}

@@ -125,6 +125,7 @@ GLEBE_API void glebe_on_pressure(glebe_pressure *callback, void *context);
  *   background   0 | 1          a thread that gives memory back while the process idles
  *   limit        bytes          no more memory than this for the whole process (suffixes K, M, G); 0 is none
  *   purge_ms     milliseconds   how long memory stays free before it is given back (default 500)
+ *   purge        dontneed|free  how time gives it back: at once (default), or when the system comes to want it
  *   on_error     abort | count  what follows the line on stderr about misuse
  * Returns 0, ENOENT for an unknown name, EINVAL for a value that does not parse (the option stays as it was). */
 GLEBE_API int glebe_option(const char *name, const char *value);

@@ -52,8 +52,11 @@ void gb_peak_passed(void);
 void gb_purge_queue(gb_chunk *chunk);
 /* As above, for callers without the lock: cheap if it is queued already. */
 void gb_purge_note(const gb_page *page);
-/* Purges what is due at `now`; `all`: everything, due or not. Returns the bytes given back. */
+/* Purges what is due at `now`, lazily if the option says so; `all`: everything, due or not, and at once. Returns the bytes given
+ * back. */
 size_t gb_purge_due(uint32_t now, bool all);
+/* Everything, due or not, but lazily if the option says so. */
+size_t gb_purge_quiet(uint32_t now);
 /* Locked: purges free runs and free slots, those that have waited longest first, until `bytes` are given back or nothing is
  * left. Returns what was. */
 size_t gb_purge_oldest(size_t bytes);
@@ -118,7 +121,7 @@ gb_slot *gb_huge_find(const void *address);
 gb_slot *gb_huge_entry(const void *address);
 uintptr_t gb_huge_start(const gb_slot *slot);
 /* Locked. */
-size_t gb_huge_purge(uint32_t now, bool all);
+size_t gb_huge_purge(uint32_t now, bool all, bool lazily);
 uint32_t gb_huge_wait(uint32_t now);
 
 /* ---- remote: frees across threads ---- */
@@ -175,6 +178,8 @@ GB_NOINLINE void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, 
 size_t gb_block_bytes(const char *call, const void *block);
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes);
 
+/* What glebe_collect does, but lazily if the option says so. Owner. */
+size_t gb_heap_rest(glebe_heap *heap);
 /* Gives back what can be given back, so that a request may be tried again; false if nothing changed. Owner. */
 bool gb_make_room(glebe_heap *heap);
 

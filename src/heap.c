@@ -149,6 +149,13 @@ static void heap_trim(glebe_heap *heap)
     gb_medium_trim(heap);
 }
 
+size_t gb_heap_rest(glebe_heap *heap)
+{
+    heap_trim(heap);
+    gb_orphans_trim();
+    return gb_purge_quiet(gb_port_now_ms());
+}
+
 size_t glebe_collect(glebe_heap *heap)
 {
     if (!gb_the.ready)

@@ -5,7 +5,8 @@
  *           |== block ==|
  *
  * Beyond its slot a block moves to a larger one by moving its page tables, not its bytes. A freed slot keeps its memory for
- * purge_ms, so that the next block of that size finds it there; what is kept is bounded. The slot table has an entry for each
+ * purge_ms, so that the next block of that size finds it there; what is kept is bounded. Given back lazily it stays dirty, but
+ * no longer counts as kept. The slot table has an entry for each
  * 4 MiB; the entry of a slot's first piece describes it. All of it is under the region's lock. */
 #include "core.h"
 
@@ -101,6 +102,11 @@ static void cache_count(int64_t bytes)
     gb_store_relaxed(&gb_the.slots_cache, glebe_live.stats.huge_cached_bytes != 0);
 }
 
+static int64_t slot_cached(const gb_slot *slot)
+{
+    return slot->lazy ? 0 : (int64_t)slot->dirty;
+}
+
 static gb_slot *slot_take(unsigned log2)
 {
     if (log2 >= GB_SLOT_LOG2S)
@@ -110,7 +116,8 @@ static gb_slot *slot_take(unsigned log2)
         return slot_new(log2);
     gb_slot *slot = slot_at(first);
     slot_remove(&gb_the.slots_free[log2], slot);
-    cache_count(-(int64_t)slot->dirty);
+    cache_count(-slot_cached(slot));
+    slot->lazy = 0;
     return slot;
 }
 
@@ -151,7 +158,7 @@ static size_t slot_purge(gb_slot *slot, size_t keep)
         return 0;
     size_t given = slot->dirty - keep;
     if (gb_the.reserved) {
-        if (!gb_port_purge(gb_huge_start(slot) + keep, slot->committed - keep))
+        if (gb_port_purge(gb_huge_start(slot) + keep, slot->committed - keep, false) == GB_PURGE_REFUSED)
             return 0;
     } else {
         gb_port_decommit(gb_huge_start(slot) + keep, slot->committed - keep, false);
@@ -159,6 +166,24 @@ static size_t slot_purge(gb_slot *slot, size_t keep)
         slot->committed = keep;
     }
     slot->dirty = keep;
+    glebe_live.stats.purges++;
+    glebe_live.stats.purged_bytes += given;
+    return given;
+}
+
+/* Of a free slot. Where a purge takes address space along, and where the host does not do it lazily, all of it goes at once. */
+static size_t slot_purge_lazily(gb_slot *slot)
+{
+    if (!gb_the.reserved)
+        return slot_purge(slot, 0);
+    size_t given = slot->dirty;
+    enum gb_purge done = gb_port_purge(gb_huge_start(slot), given, true);
+    if (done == GB_PURGE_REFUSED)
+        return 0;
+    if (done == GB_PURGE_ZERO)
+        slot->dirty = 0;
+    else
+        slot->lazy = 1;
     glebe_live.stats.purges++;
     glebe_live.stats.purged_bytes += given;
     return given;
@@ -175,7 +200,7 @@ static uint32_t huge_expired(const gb_slot *slot, uint32_t now)
     return now - slot->freed_ms >= gb_the.options.purge_ms;
 }
 
-size_t gb_huge_purge(uint32_t now, bool all)
+size_t gb_huge_purge(uint32_t now, bool all, bool lazily)
 {
     size_t given = 0;
     if (glebe_live.stats.huge_cached_bytes == 0)
@@ -183,11 +208,11 @@ size_t gb_huge_purge(uint32_t now, bool all)
     for (unsigned log2 = GB_GRANULE_LOG2; log2 < GB_SLOT_LOG2S; log2++)
         for (uint32_t link = gb_the.slots_free[log2]; link; link = slot_at(link)->next) {
             gb_slot *slot = slot_at(link);
-            if (slot->dirty == 0 || (!all && !huge_expired(slot, now)))
+            if (slot_cached(slot) == 0 || (!all && !huge_expired(slot, now)))
                 continue;
-            size_t before = slot->dirty;
-            given += slot_purge(slot, 0);
-            cache_count((int64_t)slot->dirty - (int64_t)before);
+            int64_t before = slot_cached(slot);
+            given += lazily ? slot_purge_lazily(slot) : slot_purge(slot, 0);
+            cache_count(slot_cached(slot) - before);
         }
     return given;
 }
@@ -199,7 +224,7 @@ uint32_t gb_huge_wait(uint32_t now)
         return wait;
     for (unsigned log2 = GB_GRANULE_LOG2; log2 < GB_SLOT_LOG2S; log2++)
         for (uint32_t link = gb_the.slots_free[log2]; link; link = slot_at(link)->next) {
-            if (slot_at(link)->dirty == 0)
+            if (slot_cached(slot_at(link)) == 0)
                 continue;
             uint32_t waited = now - slot_at(link)->freed_ms;
             uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;

@@ -5,7 +5,7 @@
 
 typedef struct gb_option {
     const char *name, *environment;
-    enum { OPTION_FLAG, OPTION_STATS, OPTION_ERROR, OPTION_MS, OPTION_BYTES } kind;
+    enum { OPTION_FLAG, OPTION_STATS, OPTION_ERROR, OPTION_PURGE, OPTION_MS, OPTION_BYTES } kind;
     void *value;
 } gb_option;
 
@@ -14,6 +14,7 @@ static const gb_option options[] = {
     {"stats", "GLEBE_STATS", OPTION_STATS, &gb_the.options.stats},
     {"background", "GLEBE_BACKGROUND", OPTION_FLAG, &gb_the.options.background},
     {"limit", "GLEBE_LIMIT", OPTION_BYTES, &gb_the.options.limit},
+    {"purge", "GLEBE_PURGE", OPTION_PURGE, &gb_the.options.purge_lazily},
     {"purge_ms", "GLEBE_PURGE_MS", OPTION_MS, &gb_the.options.purge_ms},
     {"on_error", "GLEBE_ON_ERROR", OPTION_ERROR, &gb_the.options.on_error},
 };
@@ -50,6 +51,11 @@ static int option_set(const gb_option *option, const char *text)
     case OPTION_ERROR:
         n = strcmp(text, "count") == 0;
         if (!n && strcmp(text, "abort") != 0)
+            return EINVAL;
+        break;
+    case OPTION_PURGE:
+        n = strcmp(text, "free") == 0;
+        if (!n && strcmp(text, "dontneed") != 0)
             return EINVAL;
         break;
     case OPTION_FLAG:

@@ -24,8 +24,10 @@ enum gb_commit { GB_COMMITTED, GB_NO_MEMORY, GB_TAKEN };
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved);
 /* Gives memory and the right to it back; the address space stays ours if it was reserved. */
 void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved);
-/* Gives memory back; it stays committed and reads as zero. false: the host would not, and nothing changed. */
-bool gb_port_purge(uintptr_t at, size_t bytes);
+/* Gives memory back; it stays committed. Lazily: when the host comes to want it, and each page reads as it did or as zero, nobody
+ * knows which, until it is written to. A host may do at once what was asked for lazily, never the other way round. */
+enum gb_purge { GB_PURGE_REFUSED /* nothing changed */, GB_PURGE_LAZY, GB_PURGE_ZERO /* it reads as zero */ };
+enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily);
 /* Moves the contents of committed pages to committed, untouched ones without copying; `from` reads as zero then. */
 bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes);
 /* Makes memory that will be used at once resident in one call. A hint. */

@@ -7,7 +7,10 @@
  *
  * A chunk that nobody freed memory in for purge_ms is purged whole. In a busy one only memory that was free when the purger
  * last came by, and since, is given back; the rest is marked idle and the chunk queues again. So what a program uses again and
- * again stays, and what it left goes. Who comes by: any thread at its ticks, glebe_collect, or the background thread. */
+ * again stays, and what it left goes. Who comes by: any thread at its ticks, glebe_collect, or the background thread.
+ *
+ * With the option `purge` set to free, what time alone gives back is given back lazily: it is not known to be zero, so it stays
+ * dirty, and is marked `lazy` lest it be given back once more. What is asked for (glebe_collect, a limit, a new peak) goes at once. */
 #include "core.h"
 
 void gb_purge_queue(gb_chunk *chunk)
@@ -42,19 +45,22 @@ void gb_purge_note(const gb_page *page)
     gb_lock_drop(&gb_the.lock);
 }
 
-static size_t purge_range(uintptr_t at, size_t bytes)
+static enum gb_purge purge_range(uintptr_t at, size_t bytes, bool lazily)
 {
-    if (bytes == 0 || !gb_port_purge(at, bytes))
-        return 0;
-    glebe_live.stats.purges++;
-    glebe_live.stats.purged_bytes += bytes;
-    return bytes;
+    enum gb_purge done = bytes ? gb_port_purge(at, bytes, lazily) : GB_PURGE_REFUSED;
+    if (done != GB_PURGE_REFUSED) {
+        glebe_live.stats.purges++;
+        glebe_live.stats.purged_bytes += bytes;
+    }
+    return done;
 }
 
 /* Free slices that may be purged now, whole OS pages at a time where these are larger than a slice. */
-static gb_slice_set purge_wanted(const gb_chunk *chunk, bool only_idle)
+static gb_slice_set purge_wanted(const gb_chunk *chunk, bool only_idle, bool lazily)
 {
     gb_slice_set want = gb_set_both(chunk->free, only_idle ? chunk->idle : chunk->dirty), wide = {0, 0};
+    if (lazily)
+        want = gb_set_without(want, chunk->lazy);
     uint32_t group = (uint32_t)(gb_the.page_bytes >> GB_SLICE_LOG2);
     if (group < 2)
         return want;
@@ -66,34 +72,46 @@ static gb_slice_set purge_wanted(const gb_chunk *chunk, bool only_idle)
     return wide;
 }
 
-static size_t purge_runs(gb_chunk *chunk, bool only_idle)
+/* What was done to the slices `run`: a new state for those that are dirty. */
+static void purge_enter(gb_chunk *chunk, gb_slice_set run, enum gb_purge done)
+{
+    run = gb_set_both(run, chunk->dirty);
+    if (done == GB_PURGE_ZERO) {
+        gb_the.dirty_slices -= gb_set_count(run);
+        chunk->dirty = gb_set_without(chunk->dirty, run);
+    } else if (done == GB_PURGE_LAZY)
+        chunk->lazy = gb_set_with(chunk->lazy, run);
+}
+
+static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily)
 {
     uintptr_t start = gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES);
-    gb_slice_set want = purge_wanted(chunk, only_idle);
+    size_t given = 0;
+    chunk->lazy = gb_set_both(chunk->lazy, chunk->idle);
+    gb_slice_set want = purge_wanted(chunk, only_idle, lazily);
     if (chunk->free_slices == GB_CHUNK_SLICES && !only_idle && !gb_set_empty(want))
         want = chunk->free; /* in one call */
-    size_t given = 0;
     while (!gb_set_empty(want)) {
         uint32_t from = gb_set_first(want), slices = gb_set_run(want, from);
         gb_slice_set run = gb_set_range(from, slices);
-        size_t got = purge_range(start + ((uintptr_t)from << GB_SLICE_LOG2), (size_t)slices << GB_SLICE_LOG2);
-        if (got) {
-            gb_the.dirty_slices -= gb_set_count(gb_set_both(chunk->dirty, run));
-            chunk->dirty = gb_set_without(chunk->dirty, run);
-        }
-        given += got;
+        size_t bytes = (size_t)slices << GB_SLICE_LOG2;
+        enum gb_purge done = purge_range(start + ((uintptr_t)from << GB_SLICE_LOG2), bytes, lazily);
+        purge_enter(chunk, run, done);
+        given += done != GB_PURGE_REFUSED ? bytes : 0;
         want = gb_set_without(want, run);
     }
     return given;
 }
 
-static size_t purge_holes(gb_page *page)
+static size_t purge_holes(gb_page *page, bool lazily)
 {
     size_t given = 0;
     for (uint32_t want = (uint32_t)(page->holes & ~page->punched); want;) {
         unsigned from = gb_ctz32(want), units = gb_ctz32(~(want >> from));
         uint32_t run = (((uint32_t)1 << units) - 1) << from;
-        given += purge_range(gb_page_start(page) + ((uintptr_t)from << GB_UNIT_LOG2), (size_t)units << GB_UNIT_LOG2);
+        size_t bytes = (size_t)units << GB_UNIT_LOG2;
+        if (purge_range(gb_page_start(page) + ((uintptr_t)from << GB_UNIT_LOG2), bytes, lazily) != GB_PURGE_REFUSED)
+            given += bytes;
         page->punched = (uint16_t)(page->punched | run);
         want &= ~run;
     }
@@ -102,13 +120,18 @@ static size_t purge_holes(gb_page *page)
 
 /* Purges the blocks `run` (adjacent, claimed). OS pages that they share with others stay and are cleared by hand: a purged
  * block is zero to its last byte. */
-static size_t purge_blocks(gb_page *page, uint32_t run)
+static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily)
 {
     size_t size = gb_classes[page->cls].bytes;
     uintptr_t start = gb_page_start(page) + gb_ctz32(run) * size, end = start + gb_popcount32(run) * size;
     uintptr_t from = gb_round_up(start, gb_the.page_bytes), to = gb_round_down(end, gb_the.page_bytes);
-    if (from >= to || purge_range(from, to - from) == 0)
+    if (from >= to)
         return 0;
+    enum gb_purge done = purge_range(from, to - from, lazily);
+    if (done != GB_PURGE_ZERO) {
+        page->lazy |= done == GB_PURGE_LAZY ? run : 0;
+        return done == GB_PURGE_LAZY ? to - from : 0;
+    }
     memset((void *)start, 0, from - start);
     memset((void *)to, 0, end - to);
     gb_and(&page->dirty, ~run);
@@ -116,13 +139,16 @@ static size_t purge_blocks(gb_page *page, uint32_t run)
     return to - from;
 }
 
-static size_t purge_medium(gb_page *page, bool only_idle)
+static size_t purge_medium(gb_page *page, bool only_idle, bool lazily)
 {
     uint32_t dirty = gb_load_relaxed(&page->dirty), idle = gb_load_relaxed(&page->idle);
     if ((gb_load_relaxed(&page->bits) & dirty) == 0)
         return 0;
     uint32_t claimed = gb_swap(&page->bits, 0);
     uint32_t want = claimed & (only_idle ? idle | ~dirty : ~(uint32_t)0);
+    page->lazy &= idle;
+    if (lazily)
+        want &= ~page->lazy;
     size_t given = 0;
     while (want) {
         unsigned from = gb_ctz32(want);
@@ -130,7 +156,7 @@ static size_t purge_medium(gb_page *page, bool only_idle)
         unsigned blocks = tail ? gb_ctz32(tail) : 32 - from;
         uint32_t run = (blocks == 32 ? ~(uint32_t)0 : ((uint32_t)1 << blocks) - 1) << from;
         if (run & dirty)
-            given += purge_blocks(page, run);
+            given += purge_blocks(page, run, lazily);
         want &= ~run;
     }
     gb_or(&page->idle, claimed & gb_load_relaxed(&page->dirty));
@@ -146,11 +172,11 @@ static void purge_never_used(gb_chunk *chunk)
     chunk->dirty = gb_set_with(chunk->dirty, never);
 }
 
-static size_t purge_chunk(gb_chunk *chunk, bool only_idle)
+static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily)
 {
     if (chunk->huge_pages)
         purge_never_used(chunk);
-    size_t given = purge_runs(chunk, only_idle);
+    size_t given = purge_runs(chunk, only_idle, lazily);
     if (given && chunk->huge_pages && chunk->free_slices < GB_CHUNK_SLICES) { /* else the kernel fills the holes again */
         gb_port_huge_pages(gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
         chunk->huge_pages = 0;
@@ -161,9 +187,9 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle)
     for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
         gb_page *page = gb_page_at(first + i);
         if (page->kind == GB_SMALL)
-            given += purge_holes(page);
+            given += purge_holes(page, lazily);
         else if (page->kind == GB_MEDIUM)
-            given += purge_medium(page, only_idle);
+            given += purge_medium(page, only_idle, lazily);
         i += page->kind == GB_FREE || page->kind == GB_RESERVED ? 1 : page->slices;
     }
     return given;
@@ -185,18 +211,18 @@ static gb_chunk *queue_pop(uint32_t now, bool all)
     return chunk;
 }
 
-size_t gb_purge_due(uint32_t now, bool all)
+static size_t purge_queued(uint32_t now, bool all, bool lazily)
 {
     size_t given = 0;
     gb_lock_take(&gb_the.lock);
     uint32_t queued = gb_load_relaxed(&gb_the.queue_chunks), most = all ? queued : 16 + queued / 4; /* bounds the pause of one tick */
-    given += gb_huge_purge(now, all);
+    given += gb_huge_purge(now, all, lazily);
     for (uint32_t i = 0; i < most; i++) {
         gb_chunk *chunk = queue_pop(now, all);
         if (!chunk)
             break;
         bool busy = !all && now - gb_load_relaxed(&chunk->touched_ms) < gb_the.options.purge_ms;
-        given += purge_chunk(chunk, busy);
+        given += purge_chunk(chunk, busy, lazily);
         if (busy) {
             uint32_t touched = gb_load_relaxed(&chunk->touched_ms);
             gb_purge_queue(chunk);
@@ -209,12 +235,22 @@ size_t gb_purge_due(uint32_t now, bool all)
     return given;
 }
 
+size_t gb_purge_due(uint32_t now, bool all)
+{
+    return purge_queued(now, all, !all && gb_the.options.purge_lazily);
+}
+
+size_t gb_purge_quiet(uint32_t now)
+{
+    return purge_queued(now, true, gb_the.options.purge_lazily);
+}
+
 size_t gb_purge_oldest(size_t bytes)
 {
     size_t given = 0;
     for (uint32_t number = gb_the.queue.first; number && given < bytes; number = gb_chunk_at(number - 1)->purge_next)
-        given += purge_chunk(gb_chunk_at(number - 1), false);
-    return given < bytes ? given + gb_huge_purge(0, true) : given;
+        given += purge_chunk(gb_chunk_at(number - 1), false, false);
+    return given < bytes ? given + gb_huge_purge(0, true, false) : given;
 }
 
 uint32_t gb_purge_wait(uint32_t now)

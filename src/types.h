@@ -3,7 +3,7 @@
  *     low addresses                                                                              high addresses
  *     +-------------+-------------+-------+--- chunks ----------------------+ - - - - - - +--- slots ------------+
  *     | slice table | chunk table | heaps | 2 MiB | 2 MiB | ... grows up -->              | <-- grow down        |
- *     | 64 B/slice  | 80 B/chunk  | slots'| 128 slices of 16 KiB each     |               | each a power of two, |
+ *     | 64 B/slice  | 96 B/chunk  | slots'| 128 slices of 16 KiB each     |               | each a power of two, |
  *     |             |             | table |                               |               | with room to grow    |
  *     +-------------+-------------+-------+---------------------------------+ - - - - - - +----------------------+
  *
@@ -88,8 +88,13 @@ typedef struct gb_page {
             uint32_t inbox_next;
             uint16_t cap; /* blocks that fit */
             uint16_t bump; /* blocks carved so far (small) */
-            uint16_t holes; /* units that hold no block in use and no link: bits, under the region's lock (small) */
-            uint16_t punched; /* holes whose memory was given back */
+            union { /* under the region's lock */
+                struct {
+                    uint16_t holes; /* units that hold no block in use and no link: bits (small) */
+                    uint16_t punched; /* holes whose memory was given back */
+                };
+                uint32_t lazy; /* blocks that were given back lazily; only the idle ones' bits count (medium) */
+            };
             uint16_t slices;
         };
         uint16_t units[GB_PAGE_UNITS]; /* in other entries than the head, while the page is parked: hole.c */
@@ -144,6 +149,7 @@ typedef struct gb_chunk {
     gb_slice_set free;
     gb_slice_set dirty; /* may hold something other than zero */
     gb_slice_set idle; /* free and dirty when the purger last came by, and since */
+    gb_slice_set lazy; /* given back lazily: not known to be zero; only the idle ones' bits count */
     uint32_t next, prev; /* in the bin of its longest free run; chunk numbers + 1 */
     uint32_t purge_next; /* in the purge queue */
     uint32_t purge_ms; /* when it was queued */
@@ -166,6 +172,7 @@ typedef struct gb_slot {
     uint32_t freed_ms;
     uint8_t log2;
     uint8_t state;
+    uint8_t lazy; /* free, and given back lazily: not known to be zero */
 } gb_slot;
 
 #define GB_HEAP_STRIDE ((size_t)4096)
@@ -180,7 +187,7 @@ typedef struct gb_lock {
 
 typedef struct gb_options {
     uint32_t verbose, stats, background, on_error; /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
-    uint32_t purge_ms;
+    uint32_t purge_ms, purge_lazily;
     size_t limit;
 } gb_options;
 

@@ -13,7 +13,7 @@
  * test says by `memory_bytes`.
  *
  * 1. Only what is in the piece and not committed is committed; only what is committed is purged, moved or given back.
- * 2. Fresh memory reads as zero, and so does purged and moved-away memory. The target of a move must not have been written to.
+ * 2. Fresh memory reads as zero, and so does moved-away memory and what was purged, but lazily. The target of a move must not have been written to.
  * 3. committed_bytes is what is committed and was not given back.
  * A breach of these is the core's fault: it is printed and aborts, for a fuzzer to find. */
 #ifndef _GNU_SOURCE
@@ -72,6 +72,8 @@ typedef struct gb_fake {
     uint64_t failed; /* by the plan */
     size_t committed_bytes;
     uint64_t purged_bytes; /* given back, by a purge or a decommit */
+    uint64_t lazy_bytes; /* given back lazily */
+    bool never_lazy; /* the host does at once what it is asked for lazily */
     uint64_t moved_bytes, populated_bytes, protected_bytes, huge_bytes;
     uint32_t armed; /* calls of gb_port_thread_arm */
     uint32_t yields;
@@ -247,15 +249,23 @@ void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
     fake.purged_bytes += bytes;
 }
 
-bool gb_port_purge(uintptr_t at, size_t bytes)
+/* Lazily: the host wants every other page or so at once, and the rest never. */
+enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
 {
     fake_whole(at, bytes);
     FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "purge of what is not committed");
     if (fake_fails(GB_FAKE_PURGE))
-        return false;
+        return GB_PURGE_REFUSED;
+    if (lazily && !fake.never_lazy) {
+        for (uintptr_t p = at; p < at + bytes; p += fake.page_bytes)
+            if (gb_port_random() & 1)
+                memset((void *)p, 0, fake.page_bytes);
+        fake.lazy_bytes += bytes;
+        return GB_PURGE_LAZY;
+    }
     fake_clear(at, bytes);
     fake.purged_bytes += bytes;
-    return true;
+    return GB_PURGE_ZERO;
 }
 
 bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)

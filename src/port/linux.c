@@ -2,7 +2,7 @@
  *
  * Address space comes from mmap(PROT_NONE) and is committed by mprotect. Where it is limited (RLIMIT_AS, 32 bits) nothing is
  * reserved: a commit maps its own piece with MAP_FIXED_NOREPLACE and finds out whether the address was taken.
- * madvise(MADV_DONTNEED) purges; it fails on locked memory, and the caller is told. Every function keeps errno. */
+ * madvise(MADV_DONTNEED) purges, lazily MADV_FREE; both fail on locked memory, and the caller is told. Every function keeps errno. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -30,7 +30,7 @@
 
 /* Newer than some libc headers, or not in them: musl brings none of the kernel's. */
 enum { LINUX_FUTEX_WAIT = 0, LINUX_FUTEX_WAKE = 1, LINUX_FUTEX_PRIVATE = 128 };
-enum { LINUX_MADV_POPULATE_WRITE = 23, LINUX_MAP_FIXED_NOREPLACE = 0x100000, LINUX_MREMAP_DONTUNMAP = 4 };
+enum { LINUX_MADV_FREE = 8, LINUX_MADV_POPULATE_WRITE = 23, LINUX_MAP_FIXED_NOREPLACE = 0x100000, LINUX_MREMAP_DONTUNMAP = 4 };
 
 size_t gb_port_page_bytes(void)
 {
@@ -119,9 +119,11 @@ static bool linux_advise(uintptr_t at, size_t bytes, int advice)
     return ok;
 }
 
-bool gb_port_purge(uintptr_t at, size_t bytes)
+enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
 {
-    return linux_advise(at, bytes, MADV_DONTNEED);
+    if (lazily && linux_advise(at, bytes, LINUX_MADV_FREE))
+        return GB_PURGE_LAZY;
+    return linux_advise(at, bytes, MADV_DONTNEED) ? GB_PURGE_ZERO : GB_PURGE_REFUSED;
 }
 
 bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)

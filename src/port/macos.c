@@ -103,9 +103,14 @@ void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
     errno = saved;
 }
 
-bool gb_port_purge(uintptr_t at, size_t bytes)
+enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
 {
-    return macos_map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == (void *)at;
+    int saved = errno;
+    bool lazy = lazily && madvise((void *)at, bytes, MADV_FREE) == 0;
+    errno = saved;
+    if (lazy)
+        return GB_PURGE_LAZY;
+    return macos_map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == (void *)at ? GB_PURGE_ZERO : GB_PURGE_REFUSED;
 }
 
 bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)

@@ -374,7 +374,7 @@ def test_descriptors_are_the_programs(box, program):
 
 @pytest.mark.parametrize("name, value", [
     ("VERBOSE", "yes"), ("STATS", "xml"), ("BACKGROUND", "2"), ("LIMIT", "12X"), ("LIMIT", "-1"), ("LIMIT", ""),
-    ("LIMIT", "99999999999999999999"), ("PURGE_MS", "1s"), ("ON_ERROR", "ignore")])
+    ("LIMIT", "99999999999999999999"), ("PURGE_MS", "1s"), ("PURGE", "lazily"), ("ON_ERROR", "ignore")])
 def test_option_malformed(box, name, value):
     """A value that does not parse is named, and changes nothing."""
     done = box.check("true", env={f"GLEBE_{name}": value})
@@ -408,6 +408,17 @@ def test_option_purge_ms(box, program):
     path = program("idle")
     box.check(path, 30, background=1, purge_ms=10)
     assert box.run(path, 3, background=1, purge_ms=600000).returncode == 7
+
+
+@every_build
+def test_option_purge(box, program, build):
+    """Lazily: the system has the memory when it wants it, and calloc's is zero all the same."""
+    path = program("lazily")
+    lazy = int(box.check(path, preload=build, purge="free", purge_ms=50).out)
+    if lazy == -1:
+        pytest.skip("this system does not count LazyFree")
+    assert lazy > 20000
+    assert int(box.check(path, preload=build, purge="dontneed", purge_ms=50).out) == 0, "control"
 
 
 def test_options_in_set_user_id_programs(box, tmp_path):

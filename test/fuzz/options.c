@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 static void well(void)
 {
     const gb_options *o = &gb_the.options;
-    REQUIRE(o->verbose <= 1 && o->stats <= 2 && o->background <= 1 && o->on_error <= 1);
+    REQUIRE(o->verbose <= 1 && o->stats <= 2 && o->background <= 1 && o->on_error <= 1 && o->purge_lazily <= 1);
     REQUIRE(o->purge_ms <= UINT32_MAX / 4 && o->limit <= GB_MAX_BYTES);
 }
 

@@ -270,14 +270,15 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
 void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved) { (void)at, (void)bytes, (void)reserved; }
 
 /* The first word of each OS page stands for the page where races are looked for. */
-bool gb_port_purge(uintptr_t at, size_t bytes)
+enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
 {
+    (void)lazily;
     if (bytes > GB_CHUNK_BYTES / 2)
-        return false;
+        return GB_PURGE_REFUSED;
     for (uintptr_t page = at; page < at + bytes; page += 4096)
         host_touch((void *)page, 8, true);
     memset((void *)at, 0, bytes);
-    return true;
+    return GB_PURGE_ZERO;
 }
 
 bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes) { return (void)from, (void)to, (void)bytes, false; }

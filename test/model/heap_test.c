@@ -6,9 +6,9 @@
  * are resized or freed still hold their pattern, limits hold, and glebe_check finds nothing. At the end everything is freed, and
  * nothing may be left. What the seed decides about the host:
  *
- *     seed / 8 % 2   0 pages are parked
  *     seed % 8   0..2 plain   3 purges fail now and then   4 commits, moves and purges fail   5 little memory
  *                6 address space is limited and partly taken   7 OS pages of 16 KiB
+ *     seed / 8 % 2   0 emptying pages are parked   1 memory is given back lazily
  *
  *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)         GLEBE_TEST_SEED=n    the first of them (default 1)
  *     GLEBE_TEST_STEPS=n   steps of each (default 400)         GLEBE_TEST_TRACE=1   print each step */
@@ -355,6 +355,7 @@ static void model_run(void)
     fixture_start(seed);
     gb_the.options.purge_ms = 100;
     gb_the.options.background = seed / 8 % 2 == 0; /* no thread on this host, but pages are parked for one */
+    gb_the.options.purge_lazily = seed / 8 % 2;
     chance = seed * 1000003;
     block_count = 0;
     step = 0;

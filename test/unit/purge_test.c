@@ -154,6 +154,134 @@ static void test_collect_returns_what_it_gave(void **state)
     assert_int_equal(glebe_live.stats.used_bytes, 0);
 }
 
+/* ---- the option `purge` ---- */
+
+/* A block that was given back lazily is free, dirty, and not given back once more until it was used again. */
+static void lazily(size_t bytes, int count)
+{
+    fixture_start(1);
+    assert_int_equal(glebe_option("purge", "free"), 0);
+    unsigned char *blocks[64];
+    void *other = glebe_malloc(bytes); /* the page or chunk stays in use */
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < count; i++) {
+            blocks[i] = glebe_calloc(1, bytes);
+            assert_true(fixture_zero(blocks[i], bytes));
+            memset(blocks[i], 0xdd, bytes);
+        }
+        for (int i = 0; i < count; i++)
+            glebe_free(blocks[i]);
+        gb_medium_cool(gb_self);
+        uint64_t before = fake.lazy_bytes, purged = glebe_live.stats.purged_bytes;
+        for (int i = 0; i < 6; i++) {
+            fake.now_ms += GB_PURGE_MS;
+            purge_now();
+            for (uint32_t k = 0; k < gb_the.chunks; k++)
+                gb_purge_note(gb_page_at(k * GB_CHUNK_SLICES)); /* the purger comes by again */
+        }
+        assert_in_range(fake.lazy_bytes - before, bytes * (size_t)count / 10 * 9, bytes * (size_t)(count + 1) + (bytes * (size_t)count) / 4 + 32768);
+        assert_int_equal(glebe_live.stats.purged_bytes - purged, fake.lazy_bytes - before);
+        assert_int_equal(fake.purged_bytes, 0);
+        assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+        fixture_check();
+        fixture_balance();
+    }
+    glebe_free(other);
+    glebe_collect(NULL);
+    fixture_check();
+}
+
+static void test_lazily(void **state)
+{
+    (void)state;
+    lazily(8192, 24);
+    lazily(60000, 8);
+    lazily(200000, 5);
+    lazily(1000000, 5);
+    lazily(3000000, 1);
+    lazily(9000000, 1);
+}
+
+static void test_nothing_is_due_after_it(void **state)
+{
+    (void)state;
+    glebe_option("purge", "free");
+    void *large = glebe_malloc(500000), *huge = glebe_malloc(5000000);
+    glebe_free(large);
+    glebe_free(huge);
+    fake.now_ms += GB_PURGE_MS;
+    purge_now();
+    assert_true(fake.lazy_bytes >= 5500000);
+    assert_int_equal(gb_purge_wait(fake.now_ms), UINT32_MAX);
+    assert_int_equal(gb_load(&gb_the.slots_cache), 0);
+}
+
+/* Collecting, limits and new peaks want the memory at once. */
+static void test_at_once_where_asked_for(void **state)
+{
+    (void)state;
+    glebe_option("purge", "free");
+    void *large = glebe_malloc(500000), *huge = glebe_malloc(5000000);
+    memset(large, 1, 500000);
+    glebe_free(large);
+    glebe_free(huge);
+    assert_true(glebe_collect(NULL) >= 5500000);
+    assert_true(fake.purged_bytes >= 5500000);
+    assert_int_equal(fake.lazy_bytes, 0);
+    assert_true(fixture_zero(glebe_calloc(1, 500000), 500000));
+}
+
+/* A heap that was left alone gives back lazily too: nobody asked. */
+static void test_a_quiet_heap(void **state)
+{
+    (void)state;
+    void *blocks[3000];
+    glebe_option("purge", "free");
+    for (int i = 0; i < 3000; i++)
+        blocks[i] = glebe_malloc(1000);
+    for (int i = 0; i < 3000; i++)
+        glebe_free(blocks[i]);
+    fake.now_ms += GB_PURGE_MS;
+    gb_tick_due(gb_self);
+    assert_true(fake.lazy_bytes > 1000000);
+    assert_int_equal(fake.purged_bytes, 0);
+    fixture_check();
+}
+
+static void test_a_host_that_is_never_lazy(void **state)
+{
+    (void)state;
+    fake.never_lazy = true;
+    glebe_option("purge", "free");
+    void *large = glebe_malloc(500000), *medium = glebe_malloc(60000), *huge = glebe_malloc(5000000);
+    glebe_free(large);
+    glebe_free(medium);
+    glebe_free(huge);
+    gb_medium_cool(gb_self);
+    fake.now_ms += GB_PURGE_MS;
+    purge_now();
+    assert_true(fake.purged_bytes >= 5560000);
+    assert_int_equal(gb_the.dirty_slices, 0);
+    fixture_check();
+}
+
+static void test_a_lazy_purge_may_be_refused(void **state)
+{
+    (void)state;
+    glebe_option("purge", "free");
+    void *large = glebe_malloc(500000), *huge = glebe_malloc(5000000);
+    glebe_free(large);
+    glebe_free(huge);
+    gb_fake_fail(1u << GB_FAKE_PURGE, 1, 1000);
+    fake.now_ms += GB_PURGE_MS;
+    purge_now();
+    assert_int_equal(fake.lazy_bytes, 0);
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, gb_round_up(5000000, fake.page_bytes));
+    gb_fake_fail(0, 0, 0);
+    assert_true(glebe_collect(NULL) >= 5000000);
+    fixture_check();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +294,12 @@ int main(void)
         FIXTURE_TEST(test_memory_pressure),
         FIXTURE_TEST(test_large_os_pages),
         FIXTURE_TEST(test_collect_returns_what_it_gave),
+        FIXTURE_TEST(test_lazily),
+        FIXTURE_TEST(test_nothing_is_due_after_it),
+        FIXTURE_TEST(test_at_once_where_asked_for),
+        FIXTURE_TEST(test_a_quiet_heap),
+        FIXTURE_TEST(test_a_host_that_is_never_lazy),
+        FIXTURE_TEST(test_a_lazy_purge_may_be_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

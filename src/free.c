@@ -11,7 +11,7 @@ void gb_free_elsewhere(const char *call, void *block)
 }
 
 /* A small page of our own comes here if it is parked. */
-static GB_NOINLINE void free_other(glebe_heap *self, const char *call, gb_page *page, void *block)
+static GB_NOINLINE void free_other(glebe_heap *self, gb_page *page, void *block, const char *call)
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
     uint32_t index;
@@ -36,7 +36,7 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
 {
     gb_page *page = gb_page_head(entry);
     if (GB_UNLIKELY(page->kind != GB_MEDIUM)) {
-        free_other(self, call, page, block);
+        free_other(self, page, block, call);
         return;
     }
     /* The medium block that the owner freed last stays at hand, if none is: most of that size are buffers that come and go. */

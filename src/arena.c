@@ -6,7 +6,9 @@
  * stay empty and can be given back. What was never touched, or was purged, is known to be zero: `dirty` says what is not.
  *
  * Where address space is plenty the region is reserved whole. Where it is limited (RLIMIT_AS, 32 bits) only its place is
- * chosen: a commit then takes address space too, and a chunk whose place somebody else took is passed over.
+ * chosen: a commit then takes address space too. There a chunk that is wholly free is not purged but leaves: its address space
+ * goes back, for huge blocks, stacks, whoever asks. A chunk that left, and one whose place somebody else had taken, is "away":
+ * its entries say GB_RESERVED, it is in no bin but on a list of its own, and is asked for again before new ones are.
  *
  * Everything here is under gb_the.lock, which the functions take themselves unless core.h says "locked". */
 #include "core.h"
@@ -204,41 +206,118 @@ static void run_enter(gb_page *page, uint32_t from, uint32_t slices, enum gb_kin
     }
 }
 
-/* Commits the next chunk whose place is still to be had; NULL where there is no memory for it. */
+static void run_wipe(gb_page *page, uint32_t from, uint32_t slices)
+{
+    for (uint32_t i = from; i < slices; i++) {
+        gb_store_relaxed(&page[i].owner, 0);
+        page[i].back_bytes = 0;
+        page[i].kind = GB_FREE;
+    }
+}
+
+/* Enters a chunk that was committed as free. Its entries say so already, or were never written. */
+static gb_chunk *chunk_enter(uint32_t number)
+{
+    gb_chunk *chunk = gb_chunk_at(number);
+    uintptr_t at = gb_slice_start(number * GB_CHUNK_SLICES);
+    glebe_live.stats.committed_bytes += GB_CHUNK_BYTES;
+    uint32_t guards = number == 0 || GB_SECURE; /* slice 0 is the null of links; in the secure build each chunk's first is a guard */
+    if (guards) {
+        gb_page_at(number * GB_CHUNK_SLICES)->kind = GB_RESERVED;
+        if (GB_SECURE)
+            gb_port_protect(at, GB_SLICE_BYTES);
+    }
+    if ((size_t)number << GB_CHUNK_LOG2 >= GB_HUGE_PAGES_FROM) {
+        gb_port_huge_pages(at, GB_CHUNK_BYTES, true);
+        chunk->huge_pages = 1;
+        glebe_live.stats.huge_page_bytes += GB_CHUNK_BYTES;
+    }
+    chunk_add(chunk, guards, GB_CHUNK_SLICES - guards);
+    return chunk;
+}
+
+/* Puts a chunk, which is in no bin, last on the list of those away. */
+static void away_push(uint32_t number)
+{
+    gb_chunk_at(number)->next = 0;
+    if (gb_the.away.last)
+        gb_chunk_at(gb_the.away.last - 1)->next = number + 1;
+    else
+        gb_the.away.first = number + 1;
+    gb_the.away.last = number + 1;
+    gb_the.chunks_away++;
+}
+
+static uint32_t away_pop(void)
+{
+    uint32_t number = gb_the.away.first - 1;
+    gb_the.away.first = gb_chunk_at(number)->next;
+    if (!gb_the.away.first)
+        gb_the.away.last = 0;
+    gb_the.chunks_away--;
+    return number;
+}
+
+bool gb_chunk_leave(gb_chunk *chunk)
+{
+    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table), guards = GB_SECURE ? 1 : 0;
+    if (number == 0 || chunk->free_slices != GB_CHUNK_SLICES - guards
+        || !gb_port_decommit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false))
+        return false;
+    gb_the.dirty_slices -= gb_set_count(chunk->dirty);
+    glebe_live.stats.committed_bytes -= GB_CHUNK_BYTES;
+    glebe_live.stats.huge_page_bytes -= chunk->huge_pages ? GB_CHUNK_BYTES : 0;
+    chunk->huge_pages = 0;
+    chunk->free = chunk->dirty = chunk->idle = (gb_slice_set){0, 0};
+    chunk->free_slices = 0;
+    chunk_rebin(chunk, 0);
+    run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
+    away_push(number);
+    return true;
+}
+
+/* Asks for chunks that are away, `tries` of them at most: one that is here again, or NULL. */
+static gb_chunk *chunk_return(uint32_t tries, enum gb_commit *got)
+{
+    *got = GB_TAKEN;
+    for (uint32_t n = tries < gb_the.chunks_away ? tries : gb_the.chunks_away; n > 0; n--) {
+        uint32_t number = gb_the.away.first - 1;
+        *got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
+        if (*got == GB_NO_MEMORY)
+            return NULL;
+        away_pop();
+        if (*got == GB_COMMITTED) {
+            run_wipe(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES);
+            return chunk_enter(number);
+        }
+        away_push(number);
+    }
+    return NULL;
+}
+
+/* Commits a chunk whose place is to be had; NULL where there is no memory for it. */
 static gb_chunk *chunk_grow(void)
 {
-    enum { TRIES = 256 };
+    enum { TRIES = 256, TRIES_AWAY = 8 };
+    enum gb_commit got;
+    gb_chunk *chunk = chunk_return(gb_the.chunks < gb_the.chunks_max ? TRIES_AWAY : TRIES, &got);
+    if (chunk || got == GB_NO_MEMORY)
+        return chunk;
     for (int i = 0; i < TRIES && gb_the.chunks < gb_the.chunks_max; i++) {
         uint32_t number = gb_the.chunks;
         size_t entries = (size_t)(number + 1) * GB_CHUNK_SLICES;
         if (!gb_meta_commit(gb_the.table, &gb_the.table_committed, entries * sizeof(gb_page))
             || !gb_meta_commit(gb_the.chunk_table, &gb_the.chunk_table_committed, (number + 1) * sizeof(gb_chunk)))
             return NULL;
-        uintptr_t at = gb_slice_start(number * GB_CHUNK_SLICES);
-        enum gb_commit got = gb_port_commit(at, GB_CHUNK_BYTES, gb_the.reserved);
+        got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, gb_the.reserved);
         if (got == GB_NO_MEMORY)
             return NULL;
         gb_the.chunks++;
         gb_store(&gb_the.slices, entries);
-        gb_chunk *chunk = gb_chunk_at(number);
-        if (got == GB_TAKEN) {
-            run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
-            continue;
-        }
-        glebe_live.stats.committed_bytes += GB_CHUNK_BYTES;
-        uint32_t guards = number == 0 || GB_SECURE; /* slice 0 is the null of links; in the secure build each chunk's first is a guard */
-        if (guards) {
-            gb_page_at(number * GB_CHUNK_SLICES)->kind = GB_RESERVED;
-            if (GB_SECURE)
-                gb_port_protect(at, GB_SLICE_BYTES);
-        }
-        if ((size_t)number << GB_CHUNK_LOG2 >= GB_HUGE_PAGES_FROM) {
-            gb_port_huge_pages(at, GB_CHUNK_BYTES, true);
-            chunk->huge_pages = 1;
-            glebe_live.stats.huge_page_bytes += GB_CHUNK_BYTES;
-        }
-        chunk_add(chunk, guards, GB_CHUNK_SLICES - guards);
-        return chunk;
+        if (got == GB_COMMITTED)
+            return chunk_enter(number);
+        run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
+        away_push(number);
     }
     return NULL;
 }
@@ -341,11 +420,7 @@ static void run_free(gb_page *page, uint32_t from, uint32_t slices)
     uint32_t first = gb_page_number(page) + from;
     if (GB_AUDIT)
         gb_audit_wipe(gb_slice_start(first), (size_t)(slices - from) << GB_SLICE_LOG2);
-    for (uint32_t i = from; i < slices; i++) {
-        gb_store_relaxed(&page[i].owner, 0);
-        page[i].back_bytes = 0;
-        page[i].kind = GB_FREE;
-    }
+    run_wipe(page, from, slices);
     gb_chunk *chunk = gb_chunk_of(first);
     chunk_add(chunk, first % GB_CHUNK_SLICES, slices - from);
     gb_the.dirty_slices += slices - from;

@@ -78,6 +78,22 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
     return dirty;
 }
 
+/* Chunks that are away hold nothing, and are on their list once. */
+static void check_away(gb_check *check)
+{
+    uint32_t count = 0;
+    for (uint32_t link = gb_the.away.first; link; link = gb_chunk_at(link - 1)->next) {
+        const gb_chunk *chunk = gb_chunk_at(link - 1);
+        CHECK(chunk->free_slices == 0 && chunk->bin == 0, 1, chunk, "a chunk that is away has free slices");
+        for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
+            CHECK(gb_page_at((link - 1) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk, "a chunk that is away has a page");
+        CHECK(chunk->next != 0 || gb_the.away.last == link, 1, chunk, "the last chunk away is not the last");
+        if (++count > gb_the.chunks_away)
+            break;
+    }
+    CHECK(count == gb_the.chunks_away, 1, &gb_the, "the count of chunks away is wrong");
+}
+
 /* ---- pages ---- */
 
 static bool check_block(gb_check *check, const gb_page *page, const gb_block *block, const char *what)
@@ -268,6 +284,7 @@ int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *c
         size_t held = 0, dirty = 0;
         for (uint32_t number = 0; number < gb_the.chunks; number++)
             dirty += check_chunk(check, number);
+        check_away(check);
         CHECK(dirty == gb_the.dirty_slices, 7, &gb_the, "the count of dirty free slices is wrong");
         for (uint32_t number = 1; number <= gb_the.heaps_made; number++)
             if (gb_heap_at(number)->kind != GB_HEAP_UNUSED) {

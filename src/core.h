@@ -44,6 +44,8 @@ void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic);
 /* Locked: what was counted was served; the peak is of that alone. */
 void gb_account_kept(void);
 uint64_t *gb_statistic(enum gb_kind kind);
+/* Locked: where nothing is reserved, gives the address space of a wholly free chunk back; false if it is not wholly free. */
+bool gb_chunk_leave(gb_chunk *chunk);
 /* Locked: memory that was not resident is about to be touched. */
 void gb_peak_passed(void);
 

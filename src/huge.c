@@ -161,7 +161,8 @@ static size_t slot_purge(gb_slot *slot, size_t keep)
         if (gb_port_purge(gb_huge_start(slot) + keep, slot->committed - keep, false) == GB_PURGE_REFUSED)
             return 0;
     } else {
-        gb_port_decommit(gb_huge_start(slot) + keep, slot->committed - keep, false);
+        if (!gb_port_decommit(gb_huge_start(slot) + keep, slot->committed - keep, false))
+            return 0;
         glebe_live.stats.committed_bytes -= slot->committed - keep;
         slot->committed = keep;
     }

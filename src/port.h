@@ -22,8 +22,9 @@ uintptr_t gb_port_propose(size_t bytes);
 enum gb_commit { GB_COMMITTED, GB_NO_MEMORY, GB_TAKEN };
 /* Makes memory usable; zero where it was not committed before. Nothing is resident yet. */
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved);
-/* Gives memory and the right to it back; the address space stays ours if it was reserved. */
-void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved);
+/* Gives memory and the right to it back; the address space stays ours if it was reserved. false: the host would not (a hole in
+ * a mapping makes two of it), and nothing changed. */
+bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved);
 /* Gives memory back; it stays committed. Lazily: when the host comes to want it, and each page reads as it did or as zero, nobody
  * knows which, until it is written to. A host may do at once what was asked for lazily, never the other way round. */
 enum gb_purge { GB_PURGE_REFUSED /* nothing changed */, GB_PURGE_LAZY, GB_PURGE_ZERO /* it reads as zero */ };

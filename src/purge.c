@@ -1,7 +1,8 @@
 /* Giving memory back. A chunk in which memory was freed stands in a queue; when it has stood there for purge_ms it is looked at
  * once, under the region's lock:
  *
- *     free runs that are dirty      given back, known to be zero from then on
+ *     free runs that are dirty      given back, known to be zero from then on; where address space is limited a chunk that
+ *                                   is wholly free leaves with its address space (arena.c)
  *     holes of small pages          given back (page.c says what a hole is)
  *     free blocks of medium pages   claimed bit by bit, so that their owner cannot take them meanwhile, given back, returned
  *
@@ -174,6 +175,11 @@ static void purge_never_used(gb_chunk *chunk)
 
 static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily)
 {
+    if (!gb_the.reserved && !only_idle && gb_chunk_leave(chunk)) {
+        glebe_live.stats.purges++;
+        glebe_live.stats.purged_bytes += GB_CHUNK_BYTES;
+        return GB_CHUNK_BYTES;
+    }
     if (chunk->huge_pages)
         purge_never_used(chunk);
     size_t given = purge_runs(chunk, only_idle, lazily);

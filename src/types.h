@@ -36,7 +36,7 @@ typedef struct gb_block {
 } gb_block;
 
 /* What a run of slices is. The same numbers on purpose in each slice of a run. */
-enum gb_kind { GB_FREE, GB_SMALL, GB_MEDIUM, GB_LARGE, GB_RESERVED /* a guard, or address space that somebody else took */ };
+enum gb_kind { GB_FREE, GB_SMALL, GB_MEDIUM, GB_LARGE, GB_RESERVED /* a guard, or address space that is not ours now */ };
 
 enum gb_state {
     GB_CURRENT, /* heap->current[class] */
@@ -216,6 +216,8 @@ typedef struct gb_region {
     size_t peak_bytes; /* the most that was in use, or free and not given back */
     uint32_t bins[GB_BINS]; /* chunk numbers + 1 */
     uint32_t bins_filled; /* bits */
+    gb_list away; /* chunks without address space of their own, linked by `next`; chunk numbers + 1 */
+    uint32_t chunks_away; /* how many */
     gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
     _Atomic uint32_t queue_chunks;
     _Atomic uintptr_t slots_low; /* slots were handed out down to here */

@@ -44,6 +44,7 @@ enum gb_fake_call {
     GB_FAKE_COMMIT,
     GB_FAKE_PURGE,
     GB_FAKE_MOVE,
+    GB_FAKE_DECOMMIT,
     GB_FAKE_THREAD_START,
     GB_FAKE_CALLS,
 };
@@ -237,16 +238,19 @@ static void fake_clear(uintptr_t at, size_t bytes)
         memset((void *)at, 0, bytes);
 }
 
-void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
+bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
 {
     (void)reserved;
     fake_whole(at, bytes);
     FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "decommit of what is not committed");
+    if (fake_fails(GB_FAKE_DECOMMIT))
+        return false;
     fake_clear(at, bytes);
     fake_enter(at, bytes, FAKE_NONE);
     fake_access(at, bytes, PROT_NONE);
     fake.committed_bytes -= bytes;
     fake.purged_bytes += bytes;
+    return true;
 }
 
 /* Lazily: the host wants every other page or so at once, and the rest never. */

@@ -100,15 +100,14 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
     return GB_COMMITTED;
 }
 
-void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
+bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
 {
-    if (reserved) {
-        linux_map(at, bytes, PROT_NONE, MAP_FIXED);
-        return;
-    }
+    if (reserved)
+        return linux_map(at, bytes, PROT_NONE, MAP_FIXED) == (void *)at;
     int saved = errno;
-    munmap((void *)at, bytes);
+    bool ok = munmap((void *)at, bytes) == 0;
     errno = saved;
+    return ok;
 }
 
 static bool linux_advise(uintptr_t at, size_t bytes, int advice)

@@ -158,6 +158,14 @@ def test_address_space_limit(box, program, build, mib, percent, kib):
     box.check(program("address_limit"), percent, kib, preload=build, limits=limit(resource.RLIMIT_AS, mib * MIB))
 
 
+@every_build
+@pytest.mark.parametrize("kib", [1, 30, 300])
+def test_address_space_is_used_again(box, program, build, kib):
+    """Address space that smaller blocks gave back serves huge blocks, and stacks, under RLIMIT_AS."""
+    percent = 40 if build == "audit" else 60
+    box.check(program("address_reuse"), kib, percent, preload=build, limits=limit(resource.RLIMIT_AS, 200 * MIB))
+
+
 def test_address_space_limit_is_not_passed(box, program):
     """The control of the limits' own working: more than the limit is never had."""
     done = box.run(program("address_limit"), 101, 100, limits=limit(resource.RLIMIT_AS, 200 * MIB))

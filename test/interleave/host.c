@@ -267,7 +267,7 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
     (void)at, (void)bytes, (void)reserved;
     return GB_COMMITTED;
 }
-void gb_port_decommit(uintptr_t at, size_t bytes, bool reserved) { (void)at, (void)bytes, (void)reserved; }
+bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved) { return (void)at, (void)bytes, (void)reserved, true; }
 
 /* The first word of each OS page stands for the page where races are looked for. */
 enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)

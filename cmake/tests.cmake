@@ -63,13 +63,7 @@ foreach(source IN LISTS stress_sources)
   if(NOT DEFINED stress_rounds_${name})
     message(FATAL_ERROR "${source}: how many rounds shall its ctest run? Say so in cmake/tests.cmake")
   endif()
-  set(command test-stress-${name})
-  if(CMAKE_CROSSCOMPILING_EMULATOR)
-    # qemu keeps an entry for each page of address space, even of what is only reserved: 8 TiB of it would take all the
-    # memory there is. Under a limit glebe reserves none, which so is tested too.
-    set(command sh -c "ulimit -v 6000000 && exec \"$@\"" sh ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test-stress-${name}>)
-  endif()
-  add_test(NAME stress/${name} COMMAND ${command} ${stress_rounds_${name}} 20261121)
+  add_test(NAME stress/${name} COMMAND test-stress-${name} ${stress_rounds_${name}} 20261121)
   # ThreadSanitizer would give up where a process with threads forks, which is what we promise to survive.
   set(environment "TSAN_OPTIONS=die_after_fork=0 halt_on_error=1")
   if(CMAKE_CROSSCOMPILING_EMULATOR OR GLEBE_SANITIZE)

@@ -142,7 +142,7 @@ bool gb_meta_commit(const void *start, size_t *committed, size_t need)
 }
 
 /* Lays the region out for `chunks_bytes` of chunks and as much of slots, at a place that is reserved or proposed. */
-static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve)
+static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, unsigned attempt)
 {
     size_t page = gb_the.page_bytes, gap = gb_round_up((size_t)64 << 10, page);
     size_t heaps_max = chunks_bytes >> 19, slots_max = slots_bytes >> GB_GRANULE_LOG2;
@@ -153,7 +153,7 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve)
     size_t chunks = gb_round_up(slot_table + gb_round_up(slots_max * sizeof(gb_slot), gap) + gap, GB_GRANULE_BYTES);
     size_t slots = chunks + chunks_bytes;
 
-    uintptr_t at = reserve ? gb_port_reserve(slots + slots_bytes) : gb_port_propose(slots + slots_bytes);
+    uintptr_t at = reserve ? gb_port_reserve(slots + slots_bytes) : gb_port_propose(slots + slots_bytes, attempt);
     if (at == 0)
         return false;
     gb_the.reserved = reserve;
@@ -167,7 +167,27 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve)
     gb_store_relaxed(&gb_the.slots_low, gb_the.slots_end);
     gb_the.chunks_max = (uint32_t)(chunks_bytes >> GB_CHUNK_LOG2);
     gb_the.heaps_max = (uint32_t)heaps_max;
-    return true;
+    /* Only a first piece, which is needed at once, shows that a place serves. */
+    return reserve || gb_meta_commit(gb_the.table, &gb_the.table_committed, 1);
+}
+
+/* 4 TiB of chunks, 512 GiB, ... 2 GiB */
+static bool region_reserve(void)
+{
+    for (unsigned log2 = 42; log2 >= 31; log2 -= log2 > 36 ? 3 : 1)
+        if (region_place((size_t)1 << log2, (size_t)1 << log2, true, 0))
+            return true;
+    return false;
+}
+
+/* The host proposes places until one serves: another copy of this library may sit in the first. */
+static bool region_propose(size_t chunks_bytes, size_t slots_bytes)
+{
+    enum { ATTEMPTS = 8 };
+    for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++)
+        if (region_place(chunks_bytes, slots_bytes, false, attempt))
+            return true;
+    return false;
 }
 
 bool gb_region_start(void)
@@ -180,17 +200,14 @@ bool gb_region_start(void)
     if (gb_the.options.purge_ms == 0)
         gb_the.options.purge_ms = GB_PURGE_MS;
     size_t address_bytes = gb_port_address_bytes();
-    bool placed = false;
-    if (sizeof(size_t) == 8 && address_bytes == SIZE_MAX)
-        for (unsigned log2 = 42; !placed && log2 >= 31; log2 -= log2 > 36 ? 3 : 1) /* 4 TiB of chunks, 512 GiB, ... 2 GiB */
-            placed = region_place((size_t)1 << log2, (size_t)1 << log2, true);
-    if (!placed && sizeof(size_t) == 8) { /* a place costs nothing, so slots may have their room even under small limits */
+    bool wide = sizeof(size_t) == 8, placed = wide && address_bytes == SIZE_MAX && region_reserve();
+    if (!placed && wide) { /* a place costs nothing, so slots may have their room even under small limits */
         unsigned log2 = address_bytes == SIZE_MAX ? GB_PLACE_LOG2 : gb_log2_ceil(address_bytes) + 2;
         log2 = GB_AUDIT || log2 < GB_PLACE_LOG2 ? GB_PLACE_LOG2 : log2 > 42 ? 42 : log2;
-        placed = region_place((size_t)1 << log2, (size_t)1 << log2, false);
+        placed = region_propose((size_t)1 << log2, (size_t)1 << log2) || region_reserve();
     }
-    if (!placed && sizeof(size_t) == 4)
-        placed = region_place((size_t)1 << 30, (size_t)3 << 28, false);
+    if (!placed && !wide) /* where processes have 4 GiB, and where they have 3 */
+        placed = region_propose((size_t)1 << 30, (size_t)3 << 28) || region_propose((size_t)5 << 27, (size_t)3 << 27);
     gb_the.ready = placed;
     return placed;
 }

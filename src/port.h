@@ -12,13 +12,14 @@
 
 /* ---- memory ---- */
 size_t gb_port_page_bytes(void);
-/* The largest piece of address space worth asking for: what limits there are, or SIZE_MAX. */
+/* The largest piece of address space worth asking for: SIZE_MAX, or less where it is limited or costs something. */
 size_t gb_port_address_bytes(void);
 /* Address space without memory, aligned to a chunk; 0 if there is none of that size. */
 uintptr_t gb_port_reserve(size_t bytes);
 /* An address near which `bytes` of address space are likely free, without taking them: for hosts that limit address space.
- * Commits there take the address space too and may find it taken. */
-uintptr_t gb_port_propose(size_t bytes);
+ * Commits there take the address space too and may find it taken. `attempt` counts from 0: another address each time, or 0 if
+ * there is none. */
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt);
 enum gb_commit { GB_COMMITTED, GB_NO_MEMORY, GB_TAKEN };
 /* Makes memory usable; zero where it was not committed before. Nothing is resident yet. */
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved);

@@ -49,6 +49,9 @@ enum gb_fake_call {
     GB_FAKE_CALLS,
 };
 
+/* The second place that is proposed. */
+#define FAKE_SECOND_PLACE ((size_t)1 << 26)
+
 enum gb_fake_state { FAKE_NONE, FAKE_COMMITTED, FAKE_PROTECTED };
 
 /* All that a test may set or look at. Zero is a sane start, but for what gb_fake_reset sets. */
@@ -208,10 +211,10 @@ size_t gb_port_address_bytes(void) { return fake.address_bytes; }
 uintptr_t gb_port_reserve(size_t bytes) { return fake_fails(GB_FAKE_RESERVE) || bytes > FAKE_BYTES ? 0 : fake_start; }
 
 /* More may be asked for than there is: commits in what is missing fail. */
-uintptr_t gb_port_propose(size_t bytes)
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
 {
     (void)bytes;
-    return fake_fails(GB_FAKE_PROPOSE) ? 0 : fake_start;
+    return fake_fails(GB_FAKE_PROPOSE) || attempt > 1 ? 0 : fake_start + attempt * FAKE_SECOND_PLACE;
 }
 
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)

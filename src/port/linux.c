@@ -37,11 +37,19 @@ size_t gb_port_page_bytes(void)
     return (size_t)getauxval(AT_PAGESZ);
 }
 
+/* Emulators in user mode keep a record of each page of address space, reserved or not: qemu before 8.0 takes 32 bytes for it,
+ * 64 GiB for 8 TiB, and is killed. They are known by what they lack: the kernel gives every process a vDSO, they give none
+ * (nor does valgrind; qemu from 8.2 on does, and counts ranges). Asking costs no system call. */
+static size_t linux_plenty(void)
+{
+    return getauxval(AT_SYSINFO_EHDR) ? SIZE_MAX : SIZE_MAX >> 24;
+}
+
 size_t gb_port_address_bytes(void)
 {
     struct rlimit limit;
     int saved = errno;
-    size_t bytes = SIZE_MAX;
+    size_t bytes = sizeof(size_t) == 8 ? linux_plenty() : SIZE_MAX;
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < SIZE_MAX)
         bytes = (size_t)limit.rlim_cur;
     errno = saved;
@@ -71,11 +79,26 @@ uintptr_t gb_port_reserve(size_t bytes)
     return start;
 }
 
-/* 64 bits: far below where mmap hands out from the top. 32 bits: between a program's own segments and mmap's top. */
-uintptr_t gb_port_propose(size_t bytes)
+/* 64 bits: far below where mmap hands out from the top, 16 TiB apart; the last for processors with 39 bits of address. 32 bits:
+ * between a program's own segments and mmap's top, then below. That the whole is within reach its last page shows. */
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
 {
-    (void)bytes;
-    return sizeof(void *) == 8 ? (uintptr_t)(0x1000ull << 32) : (uintptr_t)0x60000000;
+    static const uint64_t wide[] = {0x1000ull << 32, 0x2000ull << 32, 0x3000ull << 32, 0x4000ull << 32, 0x10ull << 32};
+    static const uint32_t narrow[] = {0x60000000, 0x10000000};
+    uintptr_t at = 0, page = (uintptr_t)getauxval(AT_PAGESZ);
+    if (sizeof(void *) == 8)
+        at = attempt < sizeof wide / sizeof wide[0] ? (uintptr_t)wide[attempt] : 0;
+    else
+        at = attempt < sizeof narrow / sizeof narrow[0] ? narrow[attempt] : 0;
+    if (at == 0 || at + bytes < at)
+        return 0;
+    void *last = linux_map(at + bytes - page, page, PROT_NONE, 0); /* had elsewhere if there is no such address */
+    if (last == MAP_FAILED)
+        return 0;
+    int saved = errno;
+    munmap(last, page);
+    errno = saved;
+    return (uintptr_t)last == at + bytes - page ? at : gb_port_propose(bytes, attempt + 1);
 }
 
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)

@@ -65,10 +65,10 @@ uintptr_t gb_port_reserve(size_t bytes)
 }
 
 /* Above the shared cache of system libraries, and far from where programs and their heaps begin. */
-uintptr_t gb_port_propose(size_t bytes)
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
 {
     (void)bytes;
-    return (uintptr_t)0x300000000000u;
+    return attempt < 4 ? (uintptr_t)0x300000000000u + ((uintptr_t)attempt << 44) : 0;
 }
 
 /* Without MAP_FIXED an address is a hint: what lies there already is never replaced. */

@@ -150,7 +150,8 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, 
     size_t table = gap, chunk_table = table + (chunks_bytes >> GB_SLICE_LOG2) * sizeof(gb_page) + gap;
     size_t heaps = chunk_table + gb_round_up((chunks_bytes >> GB_CHUNK_LOG2) * sizeof(gb_chunk), gap) + gap;
     size_t slot_table = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
-    size_t chunks = gb_round_up(slot_table + gb_round_up(slots_max * sizeof(gb_slot), gap) + gap, GB_GRANULE_BYTES);
+    size_t shadow = slot_table + gb_round_up(slots_max * sizeof(gb_slot), gap) + gap;
+    size_t chunks = gb_round_up(GB_AUDIT ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow, GB_GRANULE_BYTES);
     size_t slots = chunks + chunks_bytes;
 
     uintptr_t at = reserve ? gb_port_reserve(slots + slots_bytes) : gb_port_propose(slots + slots_bytes, attempt);
@@ -161,6 +162,7 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, 
     gb_the.chunk_table = (gb_chunk *)(at + chunk_table);
     gb_the.heaps = (glebe_heap *)(at + heaps);
     gb_the.slots = (gb_slot *)(at + slot_table);
+    gb_the.shadow = (uint64_t *)(at + shadow);
     gb_the.base = at + chunks;
     gb_the.slots_base = at + slots;
     gb_the.slots_end = at + slots + slots_bytes;
@@ -203,7 +205,7 @@ bool gb_region_start(void)
     bool wide = sizeof(size_t) == 8, placed = wide && address_bytes == SIZE_MAX && region_reserve();
     if (!placed && wide) { /* a place costs nothing, so slots may have their room even under small limits */
         unsigned log2 = address_bytes == SIZE_MAX ? GB_PLACE_LOG2 : gb_log2_ceil(address_bytes) + 2;
-        log2 = GB_AUDIT || log2 < GB_PLACE_LOG2 ? GB_PLACE_LOG2 : log2 > 42 ? 42 : log2;
+        log2 = log2 < GB_PLACE_LOG2 ? GB_PLACE_LOG2 : log2 > 42 ? 42 : log2;
         placed = region_propose((size_t)1 << log2, (size_t)1 << log2) || region_reserve();
     }
     if (!placed && !wide) /* where processes have 4 GiB, and where they have 3 */
@@ -324,7 +326,8 @@ static gb_chunk *chunk_grow(void)
         uint32_t number = gb_the.chunks;
         size_t entries = (size_t)(number + 1) * GB_CHUNK_SLICES;
         if (!gb_meta_commit(gb_the.table, &gb_the.table_committed, entries * sizeof(gb_page))
-            || !gb_meta_commit(gb_the.chunk_table, &gb_the.chunk_table_committed, (number + 1) * sizeof(gb_chunk)))
+            || !gb_meta_commit(gb_the.chunk_table, &gb_the.chunk_table_committed, (number + 1) * sizeof(gb_chunk))
+            || (GB_AUDIT && !gb_meta_commit(gb_the.shadow, &gb_the.shadow_committed, (size_t)(number + 1) << (GB_CHUNK_LOG2 - GB_SHADOW_LOG2))))
             return NULL;
         got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, gb_the.reserved);
         if (got == GB_NO_MEMORY)

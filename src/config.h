@@ -11,13 +11,15 @@
 #endif
 
 #ifndef GB_PLACE_LOG2
-#define GB_PLACE_LOG2 (GB_AUDIT ? 30 : 36) /* least room for chunks where none is reserved; the audit build's shadow costs 1/128 of it */
+#define GB_PLACE_LOG2 36 /* least room for chunks where none is reserved */
 #endif
 
 #define GB_SLICE_LOG2 14 /* the unit of pages and large blocks; docs/decisions/0001 says why */
 #define GB_CHUNK_LOG2 21 /* what is committed at once, and what a huge page covers */
 #define GB_GRANULE_LOG2 22 /* the least slot of a huge block */
 #define GB_UNIT_LOG2 12 /* what a hole in a page is counted in; an OS page may be larger, never smaller */
+
+#define GB_SHADOW_LOG2 7 /* the audit build's shadow: a bit for 16 bytes */
 
 #define GB_SLICE_BYTES ((size_t)1 << GB_SLICE_LOG2)
 #define GB_CHUNK_BYTES ((size_t)1 << GB_CHUNK_LOG2)

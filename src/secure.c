@@ -55,26 +55,13 @@ bool gb_free_allowed(const char *call, const gb_page *page, void *block)
     return true;
 }
 
-/* ---- the audit build's shadow ---- */
-
-static uint64_t *audit_shadow;
+/* ---- the audit build's shadow: a table of the region, committed with the chunks ---- */
 
 static uint64_t *audit_word(const void *block, uint64_t *bit)
 {
-    if (!audit_shadow) {
-        size_t bytes = (size_t)gb_the.chunks_max << (GB_CHUNK_LOG2 - 7);
-        gb_lock_take(&gb_the.lock);
-        if (!audit_shadow) {
-            uintptr_t at = gb_port_reserve(bytes);
-            if (at == 0 || gb_port_commit(at, bytes, true) != GB_COMMITTED)
-                gb_port_abort();
-            audit_shadow = (uint64_t *)at;
-        }
-        gb_lock_drop(&gb_the.lock);
-    }
     size_t i = ((uintptr_t)block - gb_the.base) >> 4;
     *bit = (uint64_t)1 << i % 64;
-    return audit_shadow + i / 64;
+    return gb_the.shadow + i / 64;
 }
 
 void gb_audit_born(const void *block)
@@ -86,8 +73,7 @@ void gb_audit_born(const void *block)
 
 void gb_audit_wipe(uintptr_t start, size_t bytes)
 {
-    if (audit_shadow)
-        memset((char *)audit_shadow + ((start - gb_the.base) >> 7), 0, bytes >> 7);
+    memset((char *)gb_the.shadow + ((start - gb_the.base) >> GB_SHADOW_LOG2), 0, bytes >> GB_SHADOW_LOG2);
 }
 
 bool gb_audit_alive(const void *block)

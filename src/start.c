@@ -6,8 +6,6 @@ __attribute__((constructor)) static void start_library(void)
 {
     gb_options_read();
     gb_port_start();
-    if (GB_AUDIT)
-        glebe_free(glebe_malloc(1)); /* the shadow takes its address space before the program limits its own */
 }
 
 __attribute__((destructor)) static void end_library(void)

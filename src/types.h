@@ -204,6 +204,7 @@ typedef struct gb_region {
     glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
     gb_chunk *chunk_table;
     uintptr_t key; /* of the links, in the secure build */
+    uint64_t *shadow; /* of the chunks, in the audit build: see secure.c */
 
     alignas(64) gb_lock lock; /* guards all that follows, and every chunk and slot */
     bool ready;
@@ -211,7 +212,7 @@ typedef struct gb_region {
     uint32_t chunks, chunks_max;
     uint32_t heaps_made, heaps_max;
     uint32_t heaps_unused; /* list */
-    size_t table_committed, chunk_table_committed, heaps_committed, slots_committed; /* bytes, from each start */
+    size_t table_committed, chunk_table_committed, heaps_committed, slots_committed, shadow_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
     size_t peak_bytes; /* the most that was in use, or free and not given back */
     uint32_t bins[GB_BINS]; /* chunk numbers + 1 */

@@ -74,8 +74,9 @@ void gb_hole_give(gb_page *page, uint32_t units);
 uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
 /* The blocks of one hole, linked, and counted as out. NULL if none touches that unit alone: then its neighbours hold them. */
 gb_block *gb_hole_carve(gb_page *page);
-/* Finds the page's holes by a walk. Owner. */
-void gb_page_trim(gb_page *page);
+/* Finds the page's holes by a walk. Returns how many free blocks were behind a link that was written over (secure build): they
+ * count as out from now on. Owner. */
+uint32_t gb_page_trim(gb_page *page);
 /* The same, and again with each block that is freed from now on. The page is on an AVAIL list, all carved, of four slices. Owner. */
 void gb_page_park(gb_page *page);
 void gb_page_unpark(gb_page *page);
@@ -197,6 +198,14 @@ void gb_secure_stamp(gb_block *block);
 /* A block leaves the front: it must carry its stamp, and its link must lead into its own page. Clears both; returns the link,
  * or NULL where it leads astray. */
 gb_block *gb_secure_out(gb_block *block, gb_block *next);
+/* The next block of a chain of this page's, or NULL: a link that leads astray is reported, and cut. */
+gb_block *gb_secure_next(const gb_page *page, gb_block *block);
+void gb_secure_cut(const gb_page *page, gb_block *block);
+/* gb_link_get for those who walk along a chain. */
+GB_INLINE gb_block *gb_link_next(const gb_page *page, gb_block *block)
+{
+    return GB_SECURE ? gb_secure_next(page, block) : gb_link_get(block);
+}
 /* Is this block in use, as far as the build can tell? */
 bool gb_block_in_use(const gb_page *page, const void *block);
 void gb_audit_born(const void *block);

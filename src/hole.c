@@ -79,16 +79,24 @@ gb_block *gb_hole_carve(gb_page *page)
 
 enum { PAGE_BLOCKS_MAX = GB_BIG_PAGE_SLICES * (1 << GB_SLICE_LOG2) / 16 };
 
-void gb_page_trim(gb_page *page)
+uint32_t gb_page_trim(gb_page *page)
 {
+    uint32_t lost = 0;
     if (gb_the.page_bytes > GB_UNIT_BYTES)
-        return;
+        return lost;
     uint64_t is_free[PAGE_BLOCKS_MAX / 64];
     memset(is_free, 0, (page->bump + 63u) / 64 * 8);
     uintptr_t start = gb_page_start(page);
-    for (gb_block *b = page->free; b; b = gb_link_get(b)) {
+    if (GB_SECURE)
+        lost = page->bump - gb_hole_blocks(page, page->holes) - gb_page_out(page);
+    for (gb_block *b = page->free, *before = NULL; b; before = b, b = gb_link_next(page, b)) {
         uint32_t i = gb_class_index(page->cls, (uintptr_t)b - start);
+        if (GB_SECURE && (is_free[i / 64] >> i % 64 & 1)) {
+            gb_secure_cut(page, before);
+            break;
+        }
         is_free[i / 64] |= (uint64_t)1 << i % 64;
+        lost -= GB_SECURE;
     }
     uint32_t units = gb_page_bytes(page) >> GB_UNIT_LOG2 >= 32 ? 0 : ((uint32_t)1 << (gb_page_bytes(page) >> GB_UNIT_LOG2)) - 1;
     uint32_t holes = page->holes, busy = 0;
@@ -100,7 +108,7 @@ void gb_page_trim(gb_page *page)
         }
     uint32_t found = units & ~busy & ~holes;
     if (page->bump < page->cap || found == 0)
-        return;
+        return lost;
     gb_block *chain = NULL;
     for (uint32_t i = page->bump; i-- > 0;)
         if (is_free[i / 64] >> i % 64 & 1 && (block_unit_mask(page, i) & found) == 0) {
@@ -110,6 +118,7 @@ void gb_page_trim(gb_page *page)
         }
     page->free = chain;
     gb_hole_give(page, found);
+    return lost;
 }
 
 /* ---- parked pages ---- */

@@ -297,6 +297,12 @@ static void page_count_down(gb_page *page, uint32_t out, uint32_t shift)
 
 enum { TRIM_SHIFT = 3 }; /* the first mark: 1/8 */
 
+/* The secure build walks, because it has more than one list to doubt then. */
+static bool page_may_park(const gb_page *page)
+{
+    return !GB_SECURE && page->slices == GB_BIG_PAGE_SLICES && gb_the.page_bytes <= GB_UNIT_BYTES;
+}
+
 /* false: no further event can come from this page. */
 static bool page_event(glebe_heap *heap, gb_page *page)
 {
@@ -314,12 +320,11 @@ static bool page_event(glebe_heap *heap, gb_page *page)
     }
     case GB_AVAIL:
         if (page->flags && page->flags != GB_PARKED) {
-            bool pays = trim_pays(heap), park = pays && page->slices == GB_BIG_PAGE_SLICES && gb_the.page_bytes <= GB_UNIT_BYTES;
-            page_count_down(page, (uint32_t)page->cap >> page->flags, park ? 0 : page->flags + 1u);
+            bool pays = trim_pays(heap), park = pays && page_may_park(page);
+            uint32_t lost = pays && !park ? gb_page_trim(page) : 0;
+            page_count_down(page, ((uint32_t)page->cap >> page->flags) + (GB_SECURE ? lost : 0), park ? 0 : page->flags + 1u);
             if (park)
                 gb_page_park(page);
-            else if (pays)
-                gb_page_trim(page);
             return true;
         }
         if (page->flags == GB_PARKED)
@@ -355,11 +360,17 @@ void gb_fronts_flush(glebe_heap *heap)
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
         while (heap->front[cls]) {
             gb_block *block = heap->front[cls];
-            heap->front[cls] = gb_link_get(block);
             gb_page *page = gb_page_head(gb_page_entry(block));
+            heap->front[cls] = gb_link_next(page, block);
             gb_page_put(page, block);
             gb_page_returned(heap, page, 1);
         }
+}
+
+static void page_trim_all(gb_page *page)
+{
+    uint32_t lost = gb_page_trim(page);
+    page->left += GB_SECURE ? (int32_t)lost : 0;
 }
 
 void gb_heap_trim(glebe_heap *heap)
@@ -371,7 +382,7 @@ void gb_heap_trim(glebe_heap *heap)
             heap->current[cls] = 0;
             page_give(heap, gb_page_at(number));
         } else if (number)
-            gb_page_trim(gb_page_at(number));
+            page_trim_all(gb_page_at(number));
         for (number = heap->avail[cls].first; number;) {
             gb_page *page = gb_page_at(number);
             number = page->next;
@@ -379,7 +390,7 @@ void gb_heap_trim(glebe_heap *heap)
                 avail_remove(heap, page);
                 page_give(heap, page);
             } else if (page->flags != GB_PARKED)
-                gb_page_trim(page);
+                page_trim_all(page);
         }
     }
     while (heap->spare_classes) {

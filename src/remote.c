@@ -49,20 +49,38 @@ void gb_remote_notify(gb_page *page)
         inbox_push(page);
 }
 
+/* The last block of a chain of *count. In the secure build a link that was written over ends it, and *count says where. */
+static gb_block *chain_last(gb_page *page, gb_block *first, uint32_t *count)
+{
+    gb_block *last = first;
+    uint32_t length = 1;
+    for (gb_block *next = gb_link_next(page, last); next && (!GB_SECURE || length < *count); next = gb_link_next(page, last)) {
+        last = next;
+        length++;
+    }
+    if (GB_SECURE)
+        *count = length;
+    return last;
+}
+
 /* Puts a chain of `count` blocks, taken from xfree, on the page's own list. Owner. */
 static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
 {
-    if (GB_XFREE_COUNT(taken) == 0)
+    uint32_t count = GB_XFREE_COUNT(taken);
+    if (count == 0)
         return;
     gb_block *first = (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(taken) - 1);
-    if (page->free || page->flags == GB_PARKED)
+    if (page->flags == GB_PARKED)
         for (gb_block *block = first, *next; block; block = next) {
             next = gb_link_get(block);
             gb_page_put(page, block);
         }
-    else
+    else {
+        if (page->free) /* else it is looked at when it is used */
+            gb_link_set(chain_last(page, first, &count), page->free);
         page->free = first;
-    gb_page_returned(heap, page, GB_XFREE_COUNT(taken));
+    }
+    gb_page_returned(heap, page, count);
 }
 
 void gb_page_accept(glebe_heap *heap, gb_page *page)

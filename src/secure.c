@@ -17,13 +17,35 @@ void gb_secure_stamp(gb_block *block)
     ((uintptr_t *)block)[1] = secure_stamp(block);
 }
 
+static void secure_report(const gb_page *page, const gb_block *block)
+{
+    gb_report("malloc", block, "free block of %u bytes was written to after it was freed, or its neighbour overflowed",
+        gb_classes[page->cls].bytes);
+}
+
+void gb_secure_cut(const gb_page *page, gb_block *block)
+{
+    secure_report(page, block);
+    gb_link_set(block, NULL);
+}
+
+gb_block *gb_secure_next(const gb_page *page, gb_block *block)
+{
+    gb_block *next = gb_link_get(block);
+    size_t offset = (uintptr_t)next - gb_page_start(page);
+    uint32_t index;
+    if (!next || (offset >> GB_SLICE_LOG2 < page->slices && gb_class_exact(page->cls, offset, &index) && index < page->bump))
+        return next;
+    gb_secure_cut(page, block);
+    return NULL;
+}
+
 gb_block *gb_secure_out(gb_block *block, gb_block *next)
 {
     const gb_page *page = gb_page_head(gb_page_entry(block));
     bool astray = next && (uintptr_t)next - gb_page_start(page) >= (size_t)page->slices << GB_SLICE_LOG2;
     if (astray || ((uintptr_t *)block)[1] != secure_stamp(block))
-        gb_report("malloc", block, "free block of %u bytes was written to after it was freed, or its neighbour overflowed",
-            gb_classes[page->cls].bytes);
+        secure_report(page, block);
     ((uintptr_t *)block)[0] = ((uintptr_t *)block)[1] = 0;
     return astray ? NULL : next;
 }

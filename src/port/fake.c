@@ -245,9 +245,11 @@ bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
 {
     (void)reserved;
     fake_whole(at, bytes);
-    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "decommit of what is not committed");
+    for (uintptr_t p = at; p < at + bytes; p += FAKE_PAGE_BYTES)
+        FAKE_REQUIRE(fake_inside(p, 1) && *fake_state(p) != FAKE_NONE, "decommit of what is not committed");
     if (fake_fails(GB_FAKE_DECOMMIT))
         return false;
+    fake_access(at, bytes, PROT_READ | PROT_WRITE); /* guards go with the rest */
     fake_clear(at, bytes);
     fake_enter(at, bytes, FAKE_NONE);
     fake_access(at, bytes, PROT_NONE);

@@ -1,9 +1,18 @@
 /* Every operator new and delete, by their mangled names, in C: so the library needs no C++ runtime, and a program that has none
  * pays for none. What the standard wants where memory ends (the new_handler, then std::bad_alloc) is taken from the program's
- * own C++ runtime by weak references; a program that calls operator new has one.
+ * own C++ runtime: by weak references, or where the runtime came with a plugin, later than glebe and in a scope of its own, by
+ * asking the loader for what the caller's object sees.
  *
- * Exceptions pass through these frames, so they need unwind tables: the ABIs of x86-64 and AArch64 always have them, and
- * cmake/variants.cmake asks for them elsewhere. */
+ *     new            no memory --> handler, again and again --> none left: throw bad_alloc      exceptions pass through
+ *     new(nothrow)   no memory --> no handler: NULL
+ *                              --> the runtime's own new(nothrow), which calls new above inside try and catch
+ *
+ * C cannot catch what a handler throws, so the nothrow forms leave that case to those that they replaced. Exceptions pass through
+ * these frames, so they need unwind tables: the ABIs of x86-64 and AArch64 always have them, and CMakeLists.txt asks for them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
 #include <errno.h>
 
 #include "../src/alloc.h"
@@ -16,56 +25,108 @@
 #endif
 
 typedef void (*new_handler)(void);
-extern new_handler std_get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
-extern _Noreturn void std_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+typedef new_handler new_get_handler(void);
+typedef void new_throw(void);
+typedef void *new_form(size_t bytes, const void *tag);
+typedef void *new_form_aligned(size_t bytes, size_t alignment, const void *tag);
+#define GET_HANDLER "_ZSt15get_new_handlerv"
+#define THROW_BAD_ALLOC "_ZSt17__throw_bad_allocv"
+extern new_get_handler std_get_new_handler __asm__(GET_HANDLER) __attribute__((weak));
+extern new_throw std_throw_bad_alloc __asm__(THROW_BAD_ALLOC) __attribute__((weak));
+
+/* Static programs may have no loader. */
+extern void *dlsym(void *restrict, const char *restrict) __attribute__((weak));
+extern void *dlopen(const char *, int) __attribute__((weak));
+extern int dlclose(void *) __attribute__((weak));
+extern int dladdr(const void *, Dl_info *) __attribute__((weak));
+
+/* What `name` is behind glebe, or else in the object that `caller` is in and those it needs; NULL if it is nothing, or `own`. */
+GB_COLD static void *new_find(const char *name, const void *caller, const void *own)
+{
+    Dl_info info;
+    void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
+    if (!found && dlsym && dlopen && dlclose && dladdr && dladdr(caller, &info) && info.dli_fname) {
+        void *object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+        if (object) {
+            found = dlsym(object, name);
+            dlclose(object); /* it stays: the caller runs in it */
+        }
+    }
+    return found == own ? NULL : found;
+}
+
+/* Data and functions are one kind of address wherever there is a dlsym. */
+#define FUNCTION(type, address) (((union { void *data; type *function; }){address}).function)
+
+GB_COLD static new_handler handler_now(const void *caller)
+{
+    new_get_handler *get = std_get_new_handler ? std_get_new_handler : FUNCTION(new_get_handler, new_find(GET_HANDLER, caller, NULL));
+    return get ? get() : NULL;
+}
 
 /* The standard's loop: ask the handler to make room until it does, or there is none. */
-GB_COLD static void *new_retry(size_t alignment, size_t bytes, bool throws)
+GB_COLD static void *new_ask(size_t alignment, size_t bytes, const void *caller)
 {
-    for (;;) {
-        new_handler handler = std_get_new_handler ? std_get_new_handler() : NULL;
-        if (!handler)
-            break;
+    for (new_handler handler; (handler = handler_now(caller)) != NULL;) {
         handler();
         void *block = gb_alloc_aligned(gb_self, alignment, bytes);
         if (block)
             return block;
     }
-    if (throws && std_throw_bad_alloc)
-        std_throw_bad_alloc();
-    if (throws) {
-        static const char text[] = "glebe: operator new: out of memory, and no C++ runtime to throw std::bad_alloc\n";
-        gb_port_print(text, sizeof text - 1);
-        gb_port_abort();
-    }
     return NULL;
 }
 
-GB_INLINE void *new_plain(size_t bytes, bool throws)
+GB_COLD static void *new_retry(size_t alignment, size_t bytes, const void *caller)
 {
-    void *block = gb_alloc(gb_self, bytes);
-    return GB_LIKELY(block) ? block : new_retry(1, bytes, throws);
+    void *block = new_ask(alignment, bytes, caller);
+    if (block)
+        return block;
+    new_throw *throw_it = std_throw_bad_alloc ? std_throw_bad_alloc : FUNCTION(new_throw, new_find(THROW_BAD_ALLOC, caller, NULL));
+    if (throw_it)
+        throw_it();
+    static const char text[] = "glebe: operator new: out of memory, and no C++ runtime to throw std::bad_alloc\n";
+    gb_port_print(text, sizeof text - 1);
+    gb_port_abort();
 }
 
-GB_INLINE void *new_aligned(size_t bytes, size_t alignment, bool throws)
+/* `name` and `own`: the form that was called. A static program has no other: there a handler that throws ends the program. */
+GB_COLD static void *nothrow_retry(size_t alignment, size_t bytes, const void *tag, const void *caller, const char *name, void *own)
 {
-    void *block = gb_alloc_aligned(gb_self, alignment, bytes);
-    return GB_LIKELY(block) ? block : new_retry(alignment, bytes, throws);
+    if (!handler_now(caller))
+        return NULL;
+    void *theirs = new_find(name, caller, own);
+    if (!theirs)
+        return new_ask(alignment, bytes, caller);
+    return alignment ? FUNCTION(new_form_aligned, theirs)(bytes, alignment, tag) : FUNCTION(new_form, theirs)(bytes, tag);
 }
 
-/* name in C, mangled name, parameters, body */
-#define NEW(name, mangled, parameters, body) \
+#define CALLER __builtin_return_address(0)
+
+/* name in C, mangled name, parameters, how to allocate, the alignment (0: none was asked for) */
+#define NEW(name, mangled, parameters, alloc, alignment) \
     EXPORT void *name parameters __asm__(mangled); \
-    void *name parameters { return body; }
+    void *name parameters \
+    { \
+        void *block = alloc; \
+        return GB_LIKELY(block) ? block : new_retry(alignment, n, CALLER); \
+    }
+#define NEW_NOTHROW(name, mangled, parameters, alloc, alignment) \
+    EXPORT void *name parameters __asm__(mangled); \
+    void *name parameters \
+    { \
+        void *block = alloc; \
+        return GB_LIKELY(block) ? block : nothrow_retry(alignment, n, tag, CALLER, mangled, FUNCTION_DATA(name)); \
+    }
+#define FUNCTION_DATA(name) ((void *)(uintptr_t)(name))
 
-NEW(new_one, "_Znw" SIZE, (size_t n), new_plain(n, true))
-NEW(new_array, "_Zna" SIZE, (size_t n), new_plain(n, true))
-NEW(new_one_nothrow, "_Znw" SIZE "RKSt9nothrow_t", (size_t n, const void *tag), ((void)tag, new_plain(n, false)))
-NEW(new_array_nothrow, "_Zna" SIZE "RKSt9nothrow_t", (size_t n, const void *tag), ((void)tag, new_plain(n, false)))
-NEW(new_one_aligned, "_Znw" SIZE "St11align_val_t", (size_t n, size_t a), new_aligned(n, a, true))
-NEW(new_array_aligned, "_Zna" SIZE "St11align_val_t", (size_t n, size_t a), new_aligned(n, a, true))
-NEW(new_one_aligned_nothrow, "_Znw" SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), ((void)tag, new_aligned(n, a, false)))
-NEW(new_array_aligned_nothrow, "_Zna" SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), ((void)tag, new_aligned(n, a, false)))
+NEW(new_one, "_Znw" SIZE, (size_t n), gb_alloc(gb_self, n), 0)
+NEW(new_array, "_Zna" SIZE, (size_t n), gb_alloc(gb_self, n), 0)
+NEW_NOTHROW(new_one_nothrow, "_Znw" SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
+NEW_NOTHROW(new_array_nothrow, "_Zna" SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
+NEW(new_one_aligned, "_Znw" SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
+NEW(new_array_aligned, "_Zna" SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
+NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
+NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
 
 /* The sizes that delete is told are the compiler's own and need no check. */
 #define DELETE(name, mangled, parameters) \

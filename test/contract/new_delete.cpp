@@ -125,6 +125,13 @@ void handlers()
         own = true;
     }
     CHECK(own);
+    // ... but never out of a form that says it does not: null comes back, whatever was thrown
+    CHECK(!::operator new(enormous, std::nothrow));
+    CHECK(!::operator new[](enormous, std::nothrow));
+    CHECK(!::operator new(enormous, std::align_val_t{128}, std::nothrow));
+    CHECK(!::operator new[](enormous, std::align_val_t{128}, std::nothrow));
+    std::set_new_handler([] { throw std::bad_alloc(); });
+    CHECK(!::operator new(enormous, std::nothrow));
     std::set_new_handler(nullptr);
 }
 

@@ -54,19 +54,34 @@ def test_family(box, program, build):
 def test_new_and_delete(box, program, build, library):
     """Every form of operator new and delete, new_handler and bad_alloc, with both C++ libraries."""
     if library == "libc++":
-        compiler = next((c for c in ("clang++-19", "clang++") if shutil.which(c) and has_libcxx(c)), None)
-        if not compiler:
-            pytest.skip("no clang++ with libc++ here: tools/setup test")
-        path = program("new_delete", "-stdlib=libc++", compiler=compiler, to="contract-libc++")
+        path = program("new_delete", "-stdlib=libc++", compiler=cxx_with_libcxx(), to="contract-libc++")
     else:
         path = program("new_delete", "-Wno-mismatched-new-delete", "-Wno-alloc-size-larger-than")
     box.check(path, preload=build)
+
+
+def cxx_with_libcxx():
+    compiler = next((c for c in ("clang++-19", "clang++") if shutil.which(c) and has_libcxx(c)), None)
+    if not compiler:
+        pytest.skip("no clang++ with libc++ here: tools/setup test")
+    return compiler
 
 
 def has_libcxx(compiler):
     test = subprocess.run([compiler, "-stdlib=libc++", "-x", "c++", "-", "-o", os.devnull], input="#include <vector>\nint main() {}\n",
                           text=True, capture_output=True, check=False)
     return test.returncode == 0
+
+
+@every_build
+@pytest.mark.parametrize("library", ["libstdc++", "libc++"])
+def test_new_in_a_plugin(box, program, build, library):
+    """A C program opens a C++ plugin whose runtime glebe cannot see: bad_alloc is thrown, handlers are called."""
+    flags, compiler = (["-stdlib=libc++"], cxx_with_libcxx()) if library == "libc++" else ([], None)
+    plugin = program("new_in_plugin", "-shared", "-fPIC", "-Wno-alloc-size-larger-than", *flags, compiler=compiler, to=f"contract-plugin-{library}")
+    host = program("new_in_plugin_host")
+    assert box.check(host, plugin, preload=None).out == "0\n", "control: with the C library's malloc"
+    assert box.check(host, plugin, preload=build).out == "0\n"
 
 
 def test_new_handler_helps(box, program):

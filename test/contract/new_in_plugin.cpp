@@ -1,0 +1,48 @@
+// A plugin in C++, for a program in C that opens it in a scope of its own: the C++ runtime comes with it, after glebe and out of
+// its sight. Exceptions are thrown and caught all the same.
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+namespace {
+
+volatile std::size_t enormous = std::numeric_limits<std::size_t>::max() / 4;
+void *volatile sink;
+
+struct Own {};
+
+template <class F> bool is_null(F f)
+{
+    return (sink = f()) == nullptr;
+}
+
+} // namespace
+
+// The number of the first thing that is not as the standard wants it; 0: all is.
+extern "C" int plugin_new()
+{
+    try {
+        sink = ::operator new(enormous);
+        return 1;
+    } catch (const std::bad_alloc &) {
+    }
+    try {
+        sink = ::operator new[](enormous, std::align_val_t{64});
+        return 2;
+    } catch (const std::bad_alloc &) {
+    }
+    if (!is_null([] { return ::operator new(enormous, std::nothrow); }))
+        return 3;
+    std::set_new_handler([] { throw Own(); });
+    try {
+        sink = ::operator new(enormous);
+        return 4;
+    } catch (const Own &) {
+    }
+    if (!is_null([] { return ::operator new(enormous, std::nothrow); }))
+        return 5;
+    if (!is_null([] { return ::operator new[](enormous, std::align_val_t{64}, std::nothrow); }))
+        return 6;
+    std::set_new_handler(nullptr);
+    return 0;
+}

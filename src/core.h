@@ -134,6 +134,8 @@ void gb_remote_flush(glebe_heap *from);
 /* Splices a chain on a page of another heap and tells its owner. */
 void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count);
 void gb_remote_notify(gb_page *medium);
+/* Is the page of a heap that has no thread since a fork? For who holds a block of it. */
+bool gb_heap_dead(const gb_page *page);
 /* Takes in what others freed of one page, and clears its queued bit. Owner. */
 void gb_page_accept(glebe_heap *heap, gb_page *page);
 /* The same for all pages in the inbox; true if there was one. Owner. */

@@ -105,6 +105,15 @@ void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero)
     return (void *)(gb_page_start(page) + (size_t)index * gb_classes[cls].bytes);
 }
 
+/* A page without an owner, since a fork: it goes back with its last block, which one thread alone sees. */
+static void medium_return_dead(gb_page *page, uint32_t bit)
+{
+    uint32_t bits = gb_or(&page->bits, bit) | bit;
+    gb_purge_note(page);
+    if (bits == medium_all(page))
+        gb_run_give(page);
+}
+
 void gb_medium_return(glebe_heap *self, gb_page *page, void *block, const char *call)
 {
     uint32_t index, cls = page->cls;
@@ -112,6 +121,10 @@ void gb_medium_return(glebe_heap *self, gb_page *page, void *block, const char *
     if (!gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->cap
         || (gb_load_relaxed(&page->bits) >> index & 1) || (heap == self && heap->warm[cls - GB_SMALL_CLASSES] == block)) {
         gb_report_address(call, block);
+        return;
+    }
+    if (GB_UNLIKELY(heap != self && gb_heap_dead(page))) {
+        medium_return_dead(page, (uint32_t)1 << index);
         return;
     }
     gb_or(&page->bits, (uint32_t)1 << index);

@@ -11,7 +11,8 @@
  *    before that: afterwards the page may be pushed again.
  * 3. page->heap changes only in gb_page_steal, which holds QUEUED while it does. So after the CAS that set QUEUED the heap that
  *    is read is the right one, and a page that is queued is not stolen.
- * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back.
+ * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back: but for pages of
+ *    a heap whose thread a fork left behind. Nobody drains these; when the chain holds all blocks, who sent the last gives back.
  *
  * Medium pages have their bits; only the count of what came home takes this way (`notify` in place of xfree).
  * test/interleave runs this file under every interleaving of small cases. */
@@ -26,9 +27,15 @@ static void inbox_push(gb_page *page)
     while (!gb_cas(&heap->inbox, &first, number));
 }
 
+bool gb_heap_dead(const gb_page *page)
+{
+    return gb_the.heaps_dead && gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind) == GB_HEAP_DEAD;
+}
+
 void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count)
 {
     uintptr_t start = gb_page_start(page);
+    bool dead = gb_heap_dead(page); /* its pages are never stolen, and heaps stay dead */
     uint64_t before = gb_load_relaxed(&page->xfree), after;
     do {
         uint32_t head = GB_XFREE_FIRST(before);
@@ -38,6 +45,8 @@ void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t cou
     } while (!gb_cas(&page->xfree, &before, after));
     if ((before & GB_XFREE_QUEUED) == 0)
         inbox_push(page);
+    if (GB_UNLIKELY(dead) && GB_XFREE_COUNT(after) == page->cap)
+        gb_run_give(page); /* whole, and nobody else's business: that inbox is never looked into */
 }
 
 void gb_remote_notify(gb_page *page)

@@ -6,6 +6,9 @@
  *        |
  *        +--(fork, in the child, if the thread is another)--> DEAD: may have stopped between two stores; never touched again
  *
+ * Nothing that the owner of a DEAD heap wrote without a lock is trusted: its free lists, fronts and counts are lost. A page goes
+ * back to the arena all the same once others have freed every block that fits in it: then none can be anywhere else.
+ *
  * Orphans are a stack under orphans_lock, which is taken before the region's lock. The background thread, if it is wanted,
  * sleeps until something is due to be given back, and without limit when nothing is. */
 #include "core.h"
@@ -294,8 +297,10 @@ void gb_fork_child(void)
 {
     for (uint32_t number = 1; number <= gb_the.heaps_made; number++) {
         glebe_heap *heap = gb_heap_at(number);
-        if (heap->kind == GB_HEAP_THREAD && heap != gb_self)
+        if (heap->kind == GB_HEAP_THREAD && heap != gb_self) {
             heap->kind = GB_HEAP_DEAD;
+            gb_the.heaps_dead = true;
+        }
     }
     gb_store(&gb_the.background_state, BACKGROUND_OFF);
     gb_fork_parent();

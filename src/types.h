@@ -208,6 +208,7 @@ typedef struct gb_region {
 
     alignas(64) gb_lock lock; /* guards all that follows, and every chunk and slot */
     bool ready;
+    bool heaps_dead; /* some heap is GB_HEAP_DEAD; set before the child of a fork has threads */
     bool reserved; /* the region's address space is ours; else each commit takes its own */
     uint32_t chunks, chunks_max;
     uint32_t heaps_made, heaps_max;

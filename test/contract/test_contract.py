@@ -127,6 +127,16 @@ def test_fork_in_a_threaded_process(box, program, build):
     box.check(program("fork_threads"), 200, preload=build, timeout=300)
 
 
+@every_build
+@pytest.mark.parametrize("bytes_", [64, 1000, 6000, 100000, 3000000])
+def test_fork_inherits(box, program, build, bytes_):
+    """What a thread allocated that a fork left behind is used again when the child has freed it, but for a little."""
+    done = box.check(program("fork_inherits", glebe=True), bytes_, preload=build)
+    held, kept, half = (int(n) for n in done.out.split())
+    assert held >= 16 << 20 and kept <= 1 << 20, done.out
+    assert half <= 17 << 20, "where every other block was free, no more than all of it is lost"
+
+
 def test_fork_control(box, program):
     """The same without fork handlers hangs: the test above could fail."""
     shim = program("no_fork_handlers", "-shared", "-fPIC")

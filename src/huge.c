@@ -123,12 +123,25 @@ static gb_slot *slot_take(unsigned log2)
 
 static void slot_give(gb_slot *slot)
 {
+    if (slot->state == GB_SLOT_LOST)
+        return;
     slot->state = GB_SLOT_FREE;
     slot->freed_ms = gb_port_now_ms();
     cache_count((int64_t)slot->dirty);
     slot_push(&gb_the.slots_free[slot->log2], slot);
 }
 
+/* Somebody else sits in the slot. The slot is not in use and on no list, and stays so. */
+static void slot_lose(gb_slot *slot, size_t lost)
+{
+    if (slot->committed > lost)
+        gb_port_decommit(gb_huge_start(slot) + lost, slot->committed - lost, gb_the.reserved);
+    glebe_live.stats.committed_bytes -= slot->committed;
+    slot->committed = slot->dirty = 0;
+    slot->state = GB_SLOT_LOST;
+}
+
+/* Where only a place was chosen (!reserved) and somebody else has it, a free slot is lost. */
 static bool slot_commit(gb_slot *slot, size_t bytes)
 {
     if (bytes <= slot->committed)
@@ -138,7 +151,10 @@ static bool slot_commit(gb_slot *slot, size_t bytes)
     uintptr_t at = gb_huge_start(slot) + slot->committed;
     if (!gb_the.reserved || gb_port_commit(at, more + ahead, true) != GB_COMMITTED) {
         ahead = 0; /* where memory is counted, exactly what is needed */
-        if (gb_port_commit(at, more, gb_the.reserved) != GB_COMMITTED)
+        enum gb_commit got = gb_port_commit(at, more, gb_the.reserved);
+        if (got == GB_TAKEN && slot->state == GB_SLOT_FREE)
+            slot_lose(slot, 0);
+        if (got != GB_COMMITTED)
             return false;
     }
     /* A block that grows by small steps is used to its end, which a new or a doubled one need not be. */
@@ -255,10 +271,13 @@ static void *huge_try(glebe_heap *heap, size_t bytes, size_t alignment, size_t *
     gb_slot *slot = NULL;
     gb_lock_take(&gb_the.lock);
     if (gb_account(heap, bytes, &glebe_live.stats.huge_bytes)) {
-        slot = slot_take(slot_log2(bytes, alignment));
-        if (slot && !slot_commit(slot, bytes)) {
+        enum { TRIES = 256 }; /* of places that somebody else has */
+        for (int i = 0; i < TRIES && (slot = slot_take(slot_log2(bytes, alignment))) != NULL && !slot_commit(slot, bytes); i++) {
+            bool lost = slot->state == GB_SLOT_LOST;
             slot_give(slot);
             slot = NULL;
+            if (!lost)
+                break;
         }
         if (!slot)
             gb_unaccount(heap, bytes, &glebe_live.stats.huge_bytes);
@@ -315,7 +334,10 @@ static bool huge_move(glebe_heap *heap, gb_slot *from, gb_slot *to, size_t bytes
     if (to->dirty || !slot_commit(to, bytes))
         return false;
     size_t moved = from->bytes;
-    if (!gb_port_move(gb_huge_start(from), gb_huge_start(to), moved))
+    enum gb_move how = gb_port_move(gb_huge_start(from), gb_huge_start(to), moved);
+    if (how == GB_PLACE_LOST)
+        slot_lose(to, moved);
+    if (how != GB_MOVED)
         return false;
     slot_remove(&heap->huge, from);
     if (from->dirty <= moved) /* else a purge was refused before, and what lies behind the block stays dirty */

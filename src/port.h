@@ -30,8 +30,10 @@ bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved);
  * knows which, until it is written to. A host may do at once what was asked for lazily, never the other way round. */
 enum gb_purge { GB_PURGE_REFUSED /* nothing changed */, GB_PURGE_LAZY, GB_PURGE_ZERO /* it reads as zero */ };
 enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily);
-/* Moves the contents of committed pages to committed, untouched ones without copying; `from` reads as zero then. */
-bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes);
+/* Moves the contents of committed pages to committed, untouched ones without copying; `from` reads as zero then. GB_STAYED:
+ * nothing changed. GB_PLACE_LOST: the same, but `to` is not ours any more. */
+enum gb_move { GB_MOVED, GB_STAYED, GB_PLACE_LOST };
+enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes);
 /* Makes memory that will be used at once resident in one call. A hint. */
 void gb_port_populate(uintptr_t at, size_t bytes);
 /* Whether huge pages may serve this range. A hint. */

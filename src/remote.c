@@ -29,7 +29,10 @@ static void inbox_push(gb_page *page)
 
 bool gb_heap_dead(const gb_page *page)
 {
-    return gb_the.heaps_dead && gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind) == GB_HEAP_DEAD;
+    if (!gb_the.heaps_dead)
+        return false;
+    const glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+    return gb_load_relaxed(&heap->kind) == GB_HEAP_DEAD;
 }
 
 void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count)

@@ -162,7 +162,7 @@ typedef struct gb_chunk {
 } gb_chunk;
 
 /* A huge block: one slot of 2^log2 bytes, committed from its start as far as it was needed. */
-enum gb_slot_state { GB_SLOT_NEVER, GB_SLOT_USED, GB_SLOT_FREE };
+enum gb_slot_state { GB_SLOT_NEVER, GB_SLOT_USED, GB_SLOT_FREE, GB_SLOT_LOST /* somebody else has its place: on no list, for good */ };
 typedef struct gb_slot {
     size_t bytes; /* usable, in OS pages */
     size_t committed;

@@ -72,6 +72,8 @@ typedef struct gb_fake {
     uint64_t fail_at, fail_count, fail_seen;
     uintptr_t taken_from, taken_to; /* what somebody else has mapped: commits there, unreserved, find it taken */
 
+    bool moves_lose; /* a move that fails loses its target */
+
     uint64_t calls[GB_FAKE_CALLS]; /* of each kind, failed or not */
     uint64_t failed; /* by the plan */
     size_t committed_bytes;
@@ -277,7 +279,7 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
     return GB_PURGE_ZERO;
 }
 
-bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
+enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
 {
     fake_whole(from, bytes);
     fake_whole(to, bytes);
@@ -285,12 +287,16 @@ bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
     FAKE_REQUIRE(from + bytes <= to || to + bytes <= from, "move onto itself");
     for (uintptr_t p = to; p < to + bytes; p += FAKE_PAGE_BYTES)
         FAKE_REQUIRE(*(uint64_t *)p == 0, "move to what was written to");
-    if (fake_fails(GB_FAKE_MOVE))
-        return false;
+    if (fake_fails(GB_FAKE_MOVE)) {
+        if (!fake.moves_lose)
+            return GB_STAYED;
+        gb_port_decommit(to, bytes, true);
+        return GB_PLACE_LOST;
+    }
     memcpy((void *)to, (void *)from, bytes);
     fake_clear(from, bytes);
     fake.moved_bytes += bytes;
-    return true;
+    return GB_MOVED;
 }
 
 void gb_port_populate(uintptr_t at, size_t bytes)

@@ -148,12 +148,17 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
     return linux_advise(at, bytes, MADV_DONTNEED) ? GB_PURGE_ZERO : GB_PURGE_REFUSED;
 }
 
-bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
+/* Before 6.17 Linux unmaps `to` first and only then finds that `from` is more than one mapping, as it is where part of it was
+ * advised: it fails with a hole in our reservation. The hole is filled again, unless another thread's mmap was faster. */
+enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
 {
     int saved = errno;
     void *p = mremap((void *)from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | LINUX_MREMAP_DONTUNMAP, (void *)to);
+    bool unknown = errno == EINVAL; /* before 5.7, where nothing was done */
     errno = saved;
-    return p == (void *)to;
+    if (p == (void *)to)
+        return GB_MOVED;
+    return unknown || gb_port_commit(to, bytes, false) == GB_COMMITTED ? GB_STAYED : GB_PLACE_LOST;
 }
 
 void gb_port_populate(uintptr_t at, size_t bytes)

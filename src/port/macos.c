@@ -112,12 +112,12 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
     return macos_map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == (void *)at ? GB_PURGE_ZERO : GB_PURGE_REFUSED;
 }
 
-bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
+enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
 {
     (void)from;
     (void)to;
     (void)bytes;
-    return false;
+    return GB_STAYED;
 }
 
 void gb_port_populate(uintptr_t at, size_t bytes)

@@ -257,6 +257,15 @@ def test_group_limit(box, program, tmp_path, build, rules, group, limited):
     box.check("unshare", "-rm", "sh", "-c", script, preload=None)
 
 
+@every_build
+def test_moves_of_older_kernels(box, program, build):
+    """Blocks that grow beyond their room, where mremap fails and leaves a hole, which somebody else may take."""
+    shim, path = program("old_mremap", "-shared", "-fPIC"), program("grow")
+    box.check(path, preload=build)
+    for env in ({}, {"TAKE": "1"}):
+        box.check(path, preload=None, env={"LD_PRELOAD": f"{shim} {box.library(build)}", **env})
+
+
 # ---- other worlds -------------------------------------------------------------------------------------------------
 
 def test_valgrind(box, program):

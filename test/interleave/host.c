@@ -281,7 +281,7 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
     return GB_PURGE_ZERO;
 }
 
-bool gb_port_move(uintptr_t from, uintptr_t to, size_t bytes) { return (void)from, (void)to, (void)bytes, false; }
+enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes) { return (void)from, (void)to, (void)bytes, GB_STAYED; }
 void gb_port_populate(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted) { (void)at, (void)bytes, (void)wanted; }
 void gb_port_protect(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }

@@ -58,12 +58,13 @@ int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes)
     heap = heap_or_self(heap);
     if (heap->number == 0 && !(heap = gb_thread_start()))
         return ENOMEM;
-    if (limit_bytes && gb_load_relaxed(&heap->bytes) > limit_bytes)
-        return EBUSY;
     gb_lock_take(&gb_the.lock);
-    heap->limit_bytes = limit_bytes;
+    bool passed = limit_bytes && gb_load_relaxed(&heap->bytes) > limit_bytes;
+    if (!passed)
+        heap->limit_bytes = limit_bytes;
     gb_lock_drop(&gb_the.lock);
-    return 0;
+    gb_thread_late();
+    return passed ? EBUSY : 0;
 }
 
 size_t glebe_heap_bytes(const glebe_heap *heap)

@@ -141,7 +141,9 @@ void gb_thread_return(glebe_heap *heap)
 /* Moves one page, which the orphan has taken off its list, to the thief's list of available ones. */
 static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
 {
-    size_t bytes = (size_t)page->slices << GB_SLICE_LOG2;
+    size_t bytes = gb_page_bytes(page), held = gb_load_relaxed(&thief->bytes);
+    if (thief->limit_bytes && held + bytes > thief->limit_bytes)
+        return false;
     if (page->kind == GB_SMALL && page->flags == GB_PARKED)
         gb_page_unpark(page);
     gb_list_remove(&from->avail[page->cls], page);

@@ -91,9 +91,14 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
             return block;
     } else if (bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
         return block;
+    int saved = errno;
     void *fresh = gb_alloc(self, bytes);
-    if (!fresh)
-        return bytes <= before ? block : NULL;
+    if (!fresh) {
+        if (bytes > before)
+            return NULL;
+        errno = saved; /* it is served, by what is there */
+        return block;
+    }
     memcpy(fresh, block, bytes < before ? bytes : before);
     gb_free(call, self, block);
     return fresh;

@@ -104,7 +104,7 @@ void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes)
     /* Where memory ended a block may be left larger than it need be; one that glebe_heap_free_sized would mistake may not. */
     const gb_page *entry = gb_page_entry(block);
     bool mistaken = resized == block && bytes <= GB_SMALL_MAX && (!entry || entry->kind != GB_SMALL);
-    return GB_UNLIKELY(mistaken) ? NULL : resized;
+    return GB_UNLIKELY(mistaken) ? gb_out_of_memory() : resized;
 }
 
 void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes)

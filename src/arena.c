@@ -234,17 +234,25 @@ static void run_wipe(gb_page *page, uint32_t from, uint32_t slices)
     }
 }
 
+/* The secure build's guard is a slice, or an OS page where that is larger. */
+static uint32_t chunk_guards(void)
+{
+    uint32_t slices = (uint32_t)(gb_the.page_bytes >> GB_SLICE_LOG2);
+    return !GB_SECURE ? 0 : slices > 1 ? slices : 1;
+}
+
 /* Enters a chunk that was committed as free. Its entries say so already, or were never written. */
 static gb_chunk *chunk_enter(uint32_t number)
 {
     gb_chunk *chunk = gb_chunk_at(number);
     uintptr_t at = gb_slice_start(number * GB_CHUNK_SLICES);
     glebe_live.stats.committed_bytes += GB_CHUNK_BYTES;
-    uint32_t guards = number == 0 || GB_SECURE; /* slice 0 is the null of links; in the secure build each chunk's first is a guard */
-    if (guards) {
-        gb_page_at(number * GB_CHUNK_SLICES)->kind = GB_RESERVED;
+    uint32_t guards = GB_SECURE ? chunk_guards() : number == 0;
+    if (guards) { /* slice 0 is the null of links; in the secure build each chunk's first is a guard */
+        for (uint32_t i = 0; i < guards; i++)
+            gb_page_at(number * GB_CHUNK_SLICES + i)->kind = GB_RESERVED;
         if (GB_SECURE)
-            gb_port_protect(at, GB_SLICE_BYTES);
+            gb_port_protect(at, guards * GB_SLICE_BYTES);
     }
     if ((size_t)number << GB_CHUNK_LOG2 >= GB_HUGE_PAGES_FROM) {
         gb_port_huge_pages(at, GB_CHUNK_BYTES, true);
@@ -279,8 +287,8 @@ static uint32_t away_pop(void)
 
 bool gb_chunk_leave(gb_chunk *chunk)
 {
-    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table), guards = GB_SECURE ? 1 : 0;
-    if (number == 0 || chunk->free_slices != GB_CHUNK_SLICES - guards
+    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table);
+    if (number == 0 || chunk->free_slices != GB_CHUNK_SLICES - chunk_guards()
         || !gb_port_decommit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false))
         return false;
     gb_the.dirty_slices -= gb_set_count(chunk->dirty);

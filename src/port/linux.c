@@ -455,9 +455,11 @@ static void linux_key_make(void)
 
 void gb_port_thread_arm(void)
 {
+    int saved = errno; /* pthread_setspecific may call malloc, which may fail */
     pthread_once(&linux_key_once, linux_key_make);
     if (linux_key_ready)
         pthread_setspecific(linux_key, &linux_key);
+    errno = saved;
 }
 
 static void *linux_thread_run(void *run)

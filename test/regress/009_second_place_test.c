@@ -13,9 +13,11 @@ static void test_first_place_taken(void **state)
     assert_false(gb_the.reserved);
     assert_true((uintptr_t)gb_the.table >= fake_start + FAKE_SECOND_PLACE);
     glebe_free(p);
-    void *q = glebe_malloc((size_t)20 << 20);
-    assert_non_null(q);
-    glebe_free(q);
+    if (sizeof(void *) == 8) { /* the fake host of 32 bits ends before that place does */
+        void *q = glebe_malloc((size_t)20 << 20);
+        assert_non_null(q);
+        glebe_free(q);
+    }
     fixture_release();
 }
 

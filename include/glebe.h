@@ -18,11 +18,15 @@
 #define GLEBE_VERSION_PATCH 0
 #define GLEBE_VERSION (GLEBE_VERSION_MAJOR * 10000 + GLEBE_VERSION_MINOR * 100 + GLEBE_VERSION_PATCH)
 
-#if defined(__GNUC__)
+/* A program that takes the source in and wants these functions for itself alone says what GLEBE_API shall be. */
+#if !defined(GLEBE_API) && defined(__GNUC__)
 #define GLEBE_API __attribute__((visibility("default")))
+#elif !defined(GLEBE_API)
+#define GLEBE_API
+#endif
+#if defined(__GNUC__)
 #define GLEBE_ALLOC(...) __attribute__((malloc, warn_unused_result, alloc_size(__VA_ARGS__)))
 #else
-#define GLEBE_API
 #define GLEBE_ALLOC(...)
 #endif
 

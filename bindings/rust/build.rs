@@ -1,0 +1,117 @@
+//! Compiles the C core for the feature `heap`, and tells build scripts of dependents where its source lies
+//! (`DEP_GLEBE_SOURCE`: the directory that holds `src/`, `include/` and `override/`).
+
+use std::env;
+
+fn main() {
+    println!("cargo:rerun-if-changed=bindings/rust/build.rs");
+    println!("cargo:rustc-check-cfg=cfg(glebe_fast)");
+    let root = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    println!("cargo:source={root}");
+    // Where speed counts `Bump` is inlined, where size counts it is not.
+    if matches!(env::var("OPT_LEVEL").as_deref(), Ok("1" | "2" | "3")) {
+        println!("cargo:rustc-cfg=glebe_fast");
+    }
+    #[cfg(feature = "heap")]
+    heap::build();
+}
+
+#[cfg(feature = "heap")]
+mod heap {
+    use std::fmt::Write as _;
+    use std::path::Path;
+    use std::process::{exit, Command};
+    use std::{env, fs};
+
+    pub fn build() {
+        let target = env::var("TARGET").expect("cargo sets it");
+        let os = env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+        if !matches!(os.as_str(), "linux" | "macos") {
+            fail(&format!(
+                "glebe::Heap has no port for {target} yet (Linux and macOS have); \
+                 glebe::Bump works there: glebe = {{ default-features = false }}"
+            ));
+        }
+        for folder in ["src", "include"] {
+            println!("cargo:rerun-if-changed={folder}");
+        }
+        statistics(Path::new("include/glebe.h"));
+
+        let mut build = cc::Build::new();
+        build
+            .file("src/glebe.c")
+            .include("include")
+            .std("c11")
+            .define("NDEBUG", None)
+            // Nothing of this copy is visible outside the program that it is linked into, so a libglebe.so beside it,
+            // preloaded or not, is another allocator and neither takes calls of the other.
+            .define("GLEBE_API", Some("__attribute__((visibility(\"hidden\")))"))
+            .pic(true)
+            .warnings(false);
+        // A debug build of a program still wants an allocator that is not ten times slower.
+        if env::var("OPT_LEVEL").as_deref() == Ok("0") {
+            build.opt_level(2);
+        }
+        let variable = format!("CC_{}", target.replace('-', "_"));
+        let compiler = match build.try_get_compiler() {
+            Ok(compiler) => compiler,
+            Err(_) => missing(&target, "a C compiler", &variable),
+        };
+        if Command::new(compiler.path()).arg("--version").output().is_err() {
+            missing(&target, &compiler.path().display().to_string(), &variable);
+        }
+        if let Err(error) = build.try_compile("glebe_core") {
+            fail(&format!("the C core does not compile for {target}: {error}"));
+        }
+    }
+
+    fn missing(target: &str, what: &str, variable: &str) -> ! {
+        let package = match target {
+            t if t.contains("musl") => "musl-tools".to_string(),
+            t if t == env::var("HOST").unwrap_or_default() => "gcc".to_string(),
+            t => format!(
+                "gcc-{}",
+                t.replace("-unknown", "").replace("x86_64", "x86-64").replace('_', "-")
+            ),
+        };
+        fail(&format!(
+            "{what} for {target} is not here: install one (Debian: {package}), or set {variable} to it, \
+             or do without: glebe = {{ default-features = false }} is glebe::Bump alone"
+        ))
+    }
+
+    /// Says it in one line, with nothing of a panic around it.
+    fn fail(line: &str) -> ! {
+        eprintln!("error: {line}");
+        exit(1)
+    }
+
+    /// `glebe::Stats`, from the one list in the header.
+    fn statistics(header: &Path) {
+        let text = fs::read_to_string(header).expect("include/glebe.h is in the package");
+        let list = text.split("#define GLEBE_STATS(X)").nth(1).expect("the header has the list");
+        let mut fields = String::new();
+        for line in list.lines().skip(1) {
+            let Some(inner) = line.trim().trim_end_matches('\\').trim().strip_prefix("X(") else {
+                break;
+            };
+            let (name, rest) = inner.split_once(", ").expect("X(name, unit, meaning)");
+            let parts: Vec<&str> = rest.split('"').collect();
+            let (unit, meaning) = (parts[1], parts[3]);
+            writeln!(fields, "    /// {} ({unit}).", capital(meaning))
+                .expect("writing to a string");
+            writeln!(fields, "    pub {name}: u64,").expect("writing to a string");
+        }
+        let text = format!(
+            "/// The statistics of the whole process, from [`stats`](crate::stats).\n\
+             #[repr(C)]\n#[non_exhaustive]\n#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]\n\
+             pub struct Stats {{\n{fields}}}\n"
+        );
+        let out = env::var("OUT_DIR").expect("cargo sets it");
+        fs::write(Path::new(&out).join("stats.rs"), text).expect("OUT_DIR is writable");
+    }
+
+    fn capital(text: &str) -> String {
+        text[..1].to_uppercase() + &text[1..]
+    }
+}

@@ -1,0 +1,223 @@
+//! The bump allocator: two words, and whoever wants memory moves the first towards the second.
+//!
+//! ```text
+//!     base            top                              end
+//!      |   handed out  |   zero, never touched yet      |
+//!      +---------------+--------------------------------+ - - - - - - +
+//!                      |-pad-|---- size ----|             more pages, when size + pad > end - top
+//! ```
+//!
+//! 1. `base <= top <= end`, and everything in `top..end` is zero. So zeroed blocks cost what others cost.
+//! 2. `end` is below the last byte that an address can name, so no sum of an address and a room wraps. `pad + size`
+//!    does not wrap either, since a `Layout`'s size, rounded up to its alignment, is at most `isize::MAX`.
+//! 3. Only `source::grow` moves `end`, to more pages behind it or to a new region elsewhere; then `base` and `top` move too.
+//!
+//! With threads (`SHARED`) blocks are taken by a compare-and-swap of `top`, and one thread at a time grows. A new region is
+//! announced in this order: `top = BUSY`, `end`, `base`, `top = base`. Whoever read the old `top` fails in its swap, because
+//! `top` changed before `end` did; whoever read the new one sees the new `end`; and `BUSY` leaves no room under any `end`.
+//! An address comes back as `top` only if the regions touch there, and then the old reader is right about the new room as well.
+//!
+//! Where regions come from is the one thing that differs between targets: `wasm.rs` and `native.rs`.
+
+#[cfg_attr(all(target_arch = "wasm32", not(target_os = "emscripten")), path = "wasm.rs")]
+#[cfg_attr(not(all(target_arch = "wasm32", not(target_os = "emscripten"))), path = "native.rs")]
+mod source;
+
+#[cfg(any(
+    target_feature = "atomics",
+    not(all(target_arch = "wasm32", not(target_os = "emscripten")))
+))]
+mod lock;
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use source::{BASE, END, SHARED, TOP};
+
+const ACQUIRE: Ordering = if SHARED { Ordering::Acquire } else { Ordering::Relaxed };
+const RELEASE: Ordering = if SHARED { Ordering::Release } else { Ordering::Relaxed };
+
+/// An allocator that never frees: the cheapest there is for programs that end soon, such as smart contracts, one call of a
+/// WebAssembly instance, or a command. Pure Rust, no dependency.
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOC: glebe::Bump = glebe::Bump::INIT;
+/// # fn main() { assert_eq!(vec![1u8; 1000].len(), 1000); }
+/// ```
+///
+/// - On wasm32 the heap starts in the rest of the initial memory, behind `__heap_base`, and grows by exactly the pages that a
+///   block lacks. Other callers of `memory.grow` may take pages at any time; the heap then goes on behind theirs. (On WASI
+///   the rest of the initial memory is left alone: the C library's own malloc, which Rust's standard library calls there,
+///   takes it.)
+/// - Elsewhere memory comes from `mmap`, reserved at once and touched as it is used, or from the C library's `calloc`.
+/// - `alloc_zeroed` costs what `alloc` costs. A block that is not the last one moves when it grows; the last one grows where it
+///   is. What cannot be served is null, whatever the sizes.
+/// - Threads may share it, in WebAssembly where the target feature `atomics` is on.
+/// - A host that keeps an instance for many requests takes a [`Checkpoint`] and goes back to it after each.
+///
+/// All values of this type are the same allocator: memory starts in one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bump;
+
+/// A place to go back to, from [`Bump::checkpoint`].
+#[derive(Clone, Copy, Debug)]
+pub struct Checkpoint {
+    top: *mut u8,
+    base: *mut u8,
+}
+
+// SAFETY: the addresses are only compared, and written to by `Bump::reset`, whose caller answers for that.
+unsafe impl Send for Checkpoint {}
+// SAFETY: as above; there is no interior to race for.
+unsafe impl Sync for Checkpoint {}
+
+impl Bump {
+    /// The allocator, for a `static`.
+    pub const INIT: Self = Bump;
+
+    /// Remembers how far memory is used. Blocks from before will not grow in place any more, which takes one byte.
+    ///
+    /// ```
+    /// # use core::alloc::{GlobalAlloc, Layout};
+    /// static ALLOC: glebe::Bump = glebe::Bump::INIT;
+    /// let layout = Layout::new::<[u64; 100]>();
+    /// let start = ALLOC.checkpoint();
+    /// // SAFETY: the layout is not empty, and the first block is not used after the reset.
+    /// unsafe {
+    ///     let first = ALLOC.alloc(layout);
+    ///     first.write_bytes(0xff, layout.size());
+    ///     ALLOC.reset(start);
+    ///     let second = ALLOC.alloc_zeroed(layout);
+    ///     assert_eq!(first, second);
+    ///     assert_eq!(*second, 0);
+    /// }
+    /// ```
+    pub fn checkpoint(&self) -> Checkpoint {
+        // The byte keeps a block before the checkpoint from being the last one, so none reaches over it later. Where there is
+        // not even a byte, nothing can grow anyway.
+        take(1, 1);
+        Checkpoint { top: TOP.load(ACQUIRE), base: BASE.load(ACQUIRE) }
+    }
+
+    /// Takes back every block that was allocated since `to`, and clears their memory. Where memory has gone on in another
+    /// region since (see [`Bump`]), it continues at the start of that region, and the rest of the old one stays unused.
+    ///
+    /// # Safety
+    ///
+    /// - No block allocated or resized since the checkpoint may be used again. Mind what hides: a static's lazily made
+    ///   value, a vector from before that has grown since, a thread's name.
+    /// - No other thread may use this allocator during the call.
+    /// - Checkpoints nest: after going back to one, those taken after it are void.
+    pub unsafe fn reset(&self, to: Checkpoint) {
+        let base = BASE.load(ACQUIRE);
+        let start = if to.base == base { to.top } else { base };
+        let used = TOP.load(ACQUIRE) as usize - start as usize;
+        // SAFETY: start..top is memory of this region that was handed out, and by contract nobody uses it any more.
+        unsafe { start.write_bytes(0, used) };
+        TOP.store(start, RELEASE);
+    }
+}
+
+/// The bytes from `top` to the next multiple of `align`.
+#[inline(always)]
+fn pad(top: *mut u8, align: usize) -> usize {
+    (top as usize).wrapping_neg() & (align - 1)
+}
+
+#[inline(always)]
+fn room(top: *mut u8, end: *mut u8) -> usize {
+    if SHARED {
+        (end as usize).saturating_sub(top as usize)
+    } else {
+        end as usize - top as usize
+    }
+}
+
+/// Moves `top`, unless another thread did.
+#[inline(always)]
+fn advance(top: *mut u8, bytes: usize) -> bool {
+    let new = top.wrapping_add(bytes);
+    if SHARED {
+        TOP.compare_exchange_weak(top, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    } else {
+        TOP.store(new, Ordering::Relaxed);
+        true
+    }
+}
+
+/// `size` bytes on a multiple of `align`, or null. The two are those of a valid `Layout`.
+#[cfg_attr(glebe_fast, inline)]
+fn take(size: usize, align: usize) -> *mut u8 {
+    loop {
+        let top = TOP.load(ACQUIRE);
+        let end = END.load(ACQUIRE);
+        let pad = pad(top, align);
+        let need = pad.wrapping_add(size);
+        if need <= room(top, end) {
+            if advance(top, need) {
+                return top.wrapping_add(pad);
+            }
+        } else if !source::grow(need, align, top, end) {
+            return core::ptr::null_mut();
+        }
+    }
+}
+
+// SAFETY: `take` hands out each byte once, aligned, from memory that is ours (the invariants above).
+unsafe impl GlobalAlloc for Bump {
+    #[cfg_attr(glebe_fast, inline)]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        take(layout.size(), layout.align())
+    }
+
+    #[cfg_attr(glebe_fast, inline)]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        take(layout.size(), layout.align())
+    }
+
+    #[cfg_attr(glebe_fast, inline)]
+    unsafe fn dealloc(&self, _block: *mut u8, _layout: Layout) {}
+
+    #[cfg(feature = "resize")]
+    #[cfg_attr(glebe_fast, inline)]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let old = layout.size();
+        if bytes <= old {
+            return block;
+        }
+        // The last block grows where it is.
+        let top = TOP.load(ACQUIRE);
+        if top == block.wrapping_add(old) {
+            if !SHARED {
+                // Given back for a moment, so that it can be taken again, longer.
+                TOP.store(block, RELEASE);
+            } else if bytes - old <= room(top, END.load(ACQUIRE)) && advance(top, bytes - old) {
+                return block;
+            }
+        }
+        let new = take(bytes, layout.align());
+        if new.is_null() {
+            if !SHARED && block == TOP.load(ACQUIRE) {
+                TOP.store(top, RELEASE);
+            }
+        } else if new != block {
+            // SAFETY: the old block has `old` bytes, the new one more, and no byte is in both.
+            unsafe { new.copy_from_nonoverlapping(block, old) };
+        }
+        new
+    }
+}
+
+/// Makes start..end the region that memory comes from. The caller holds the right to grow.
+fn switch(start: *mut u8, end: *mut u8) {
+    if SHARED {
+        let busy = core::ptr::null_mut::<u8>().wrapping_sub(1);
+        TOP.store(busy, Ordering::Relaxed);
+    }
+    END.store(end, RELEASE);
+    BASE.store(start, RELEASE);
+    TOP.store(start, RELEASE);
+}
+
+/// One of the words.
+type Word = AtomicPtr<u8>;

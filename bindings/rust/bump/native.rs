@@ -1,0 +1,133 @@
+//! Regions where there is an operating system: address space from `mmap`, of which only what is touched takes memory, or
+//! chunks from the C library where `mmap`'s constants are not known here.
+
+use super::{lock, Word};
+
+/// May other threads allocate at the same time?
+pub const SHARED: bool = true;
+
+pub static TOP: Word = Word::new(core::ptr::null_mut());
+pub static BASE: Word = Word::new(core::ptr::null_mut());
+pub static END: Word = Word::new(core::ptr::null_mut());
+
+const STEP: usize = 1 << 16;
+
+/// A region with `need` bytes of room behind any padding to `align`, unless another thread was faster: the caller looks again.
+/// false: there is no memory.
+#[cold]
+#[inline(never)]
+pub fn grow(need: usize, align: usize, top: *mut u8, end: *mut u8) -> bool {
+    let _lock = lock::take();
+    if TOP.load(super::ACQUIRE) != top || END.load(super::ACQUIRE) != end {
+        return true; // somebody was here meanwhile
+    }
+    // Neither is more than isize::MAX + 1, and not both are.
+    let least = match (need + align).checked_add(STEP - 1) {
+        Some(sum) if sum <= isize::MAX as usize => sum & !(STEP - 1),
+        _ => return false,
+    };
+    let mut bytes = if least > region::FIRST { least } else { region::FIRST };
+    loop {
+        let start = region::map(bytes);
+        if !start.is_null() {
+            super::switch(start, start.wrapping_add(bytes));
+            return true;
+        }
+        if bytes == least {
+            return false;
+        }
+        // Limits of address space (RLIMIT_AS, strict overcommit): ask for less.
+        bytes = if bytes / 16 > least { bytes / 16 } else { least };
+    }
+}
+
+#[cfg(any(
+    all(
+        any(target_os = "linux", target_os = "android"),
+        target_pointer_width = "64",
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64",
+            target_arch = "loongarch64",
+            target_arch = "s390x"
+        )
+    ),
+    all(target_os = "linux", target_env = "gnu", target_arch = "x86"),
+    all(target_vendor = "apple", target_pointer_width = "64")
+))]
+mod region {
+    use core::ffi::{c_int, c_long, c_void};
+
+    /// As much as will ever be needed, so that there is one region: it costs nothing until it is touched.
+    pub const FIRST: usize = if cfg!(miri) {
+        1 << 18
+    } else if cfg!(target_pointer_width = "64") {
+        1 << 36
+    } else {
+        1 << 28
+    };
+
+    const PROT_READ_WRITE: c_int = 1 | 2;
+    const MAP_PRIVATE: c_int = 2;
+    const MAP_ANONYMOUS: c_int = if cfg!(target_vendor = "apple") { 0x1000 } else { 0x20 };
+    const MAP_NORESERVE: c_int = if cfg!(target_vendor = "apple") { 0x40 } else { 0x4000 };
+    const FLAGS: c_int = MAP_PRIVATE | MAP_ANONYMOUS | if cfg!(miri) { 0 } else { MAP_NORESERVE };
+
+    extern "C" {
+        fn mmap(
+            at: *mut c_void,
+            bytes: usize,
+            protection: c_int,
+            flags: c_int,
+            file: c_int,
+            offset: c_long,
+        ) -> *mut c_void;
+    }
+
+    /// Zeroed memory on an OS page, or null.
+    pub fn map(bytes: usize) -> *mut u8 {
+        // SAFETY: a new anonymous mapping, which changes no other.
+        let start = unsafe { mmap(core::ptr::null_mut(), bytes, PROT_READ_WRITE, FLAGS, -1, 0) };
+        if start as isize == -1 {
+            core::ptr::null_mut()
+        } else {
+            start.cast()
+        }
+    }
+}
+
+#[cfg(not(any(
+    all(
+        any(target_os = "linux", target_os = "android"),
+        target_pointer_width = "64",
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64",
+            target_arch = "loongarch64",
+            target_arch = "s390x"
+        )
+    ),
+    all(target_os = "linux", target_env = "gnu", target_arch = "x86"),
+    all(target_vendor = "apple", target_pointer_width = "64")
+)))]
+mod region {
+    use core::ffi::c_void;
+
+    #[cfg(target_os = "none")]
+    compile_error!("glebe::Bump needs an operating system or WebAssembly to take memory from");
+
+    /// These chunks are touched at once on some systems.
+    pub const FIRST: usize = 1 << 20;
+
+    extern "C" {
+        fn calloc(count: usize, bytes: usize) -> *mut c_void;
+    }
+
+    /// Zeroed memory, or null.
+    pub fn map(bytes: usize) -> *mut u8 {
+        // SAFETY: the C library's function has no preconditions.
+        unsafe { calloc(1, bytes).cast() }
+    }
+}

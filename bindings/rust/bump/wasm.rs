@@ -1,0 +1,65 @@
+//! Regions on wasm32: the rest of the initial memory, then `memory.grow`.
+//!
+//! The linker names both ends of that rest, so nothing is computed at the start, and pages that somebody else took before our
+//! first block are not mistaken for ours. The last 64 KiB below 4 GiB stay unused: a block that ends there would end at 0.
+
+use super::Word;
+use core::arch::wasm32::memory_grow;
+
+/// May other threads allocate at the same time?
+pub const SHARED: bool = cfg!(target_feature = "atomics");
+
+const PAGE_LOG2: usize = 16;
+
+#[cfg(not(target_os = "wasi"))]
+#[allow(unused_unsafe)] // before Rust 1.82 it is needed
+mod start {
+    use super::Word;
+    use core::ptr::addr_of;
+    extern "C" {
+        static __heap_base: [u8; 0];
+        static __heap_end: [u8; 0];
+    }
+    // SAFETY of these three: only the addresses of the linker's symbols are taken.
+    pub static TOP: Word = Word::new(unsafe { addr_of!(__heap_base) as *mut u8 });
+    pub static BASE: Word = Word::new(unsafe { addr_of!(__heap_base) as *mut u8 });
+    pub static END: Word = Word::new(unsafe { addr_of!(__heap_end) as *mut u8 });
+}
+
+/// The C library's malloc starts in the same place, and Rust's standard library calls it.
+#[cfg(target_os = "wasi")]
+#[allow(unused_unsafe)] // before Rust 1.82 it is needed
+mod start {
+    use super::Word;
+    pub static TOP: Word = Word::new(core::ptr::null_mut());
+    pub static BASE: Word = Word::new(core::ptr::null_mut());
+    pub static END: Word = Word::new(core::ptr::null_mut());
+}
+
+pub use start::{BASE, END, TOP};
+
+/// Adds what `need` lacks to the room between `top` and `end`, there or elsewhere: the caller looks again. false: there is no
+/// memory.
+#[cold]
+#[cfg_attr(any(glebe_fast, target_feature = "atomics"), inline(never))]
+pub fn grow(need: usize, _align: usize, top: *mut u8, end: *mut u8) -> bool {
+    #[cfg(target_feature = "atomics")]
+    let _lock = super::lock::take();
+    if SHARED && (TOP.load(super::ACQUIRE) != top || END.load(super::ACQUIRE) != end) {
+        return true; // somebody was here meanwhile
+    }
+    let pages = ((need - super::room(top, end) - 1) >> PAGE_LOG2) + 1;
+    let first = memory_grow::<0>(pages);
+    let start = (first << PAGE_LOG2) as *mut u8;
+    let new_end = start.wrapping_add(pages << PAGE_LOG2);
+    // One compare finds a failure, which is page usize::MAX, and an end at 4 GiB: both have wrapped.
+    if new_end <= start {
+        return false;
+    }
+    if start == end {
+        END.store(new_end, super::RELEASE);
+    } else {
+        super::switch(start, new_end);
+    }
+    true
+}

@@ -5,12 +5,20 @@ use std::env;
 
 fn main() {
     println!("cargo:rerun-if-changed=bindings/rust/build.rs");
-    println!("cargo:rustc-check-cfg=cfg(glebe_fast)");
+    println!("cargo:rustc-check-cfg=cfg(glebe_fast, glebe_threads)");
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     println!("cargo:source={root}");
     // Where speed counts `Bump` is inlined, where size counts it is not.
     if matches!(env::var("OPT_LEVEL").as_deref(), Ok("1" | "2" | "3")) {
         println!("cargo:rustc-cfg=glebe_fast");
+    }
+    // Threads in WebAssembly: a stable compiler does not show crates the target feature that tells.
+    let has = |variable, text: &str| env::var(variable).is_ok_and(|value| value.contains(text));
+    if has("TARGET", "-threads")
+        || has("CARGO_CFG_TARGET_FEATURE", "atomics")
+        || has("CARGO_ENCODED_RUSTFLAGS", "+atomics")
+    {
+        println!("cargo:rustc-cfg=glebe_threads");
     }
     #[cfg(feature = "heap")]
     heap::build();

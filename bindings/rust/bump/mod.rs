@@ -23,10 +23,7 @@
 #[cfg_attr(not(all(target_arch = "wasm32", not(target_os = "emscripten"))), path = "native.rs")]
 mod source;
 
-#[cfg(any(
-    target_feature = "atomics",
-    not(all(target_arch = "wasm32", not(target_os = "emscripten")))
-))]
+#[cfg(any(glebe_threads, not(all(target_arch = "wasm32", not(target_os = "emscripten")))))]
 mod lock;
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -138,7 +135,7 @@ fn room(top: *mut u8, end: *mut u8) -> usize {
 fn advance(top: *mut u8, bytes: usize) -> bool {
     let new = top.wrapping_add(bytes);
     if SHARED {
-        TOP.compare_exchange_weak(top, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        TOP.compare_exchange(top, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     } else {
         TOP.store(new, Ordering::Relaxed);
         true
@@ -165,17 +162,17 @@ fn take(size: usize, align: usize) -> *mut u8 {
 
 // SAFETY: `take` hands out each byte once, aligned, from memory that is ours (the invariants above).
 unsafe impl GlobalAlloc for Bump {
-    #[cfg_attr(glebe_fast, inline)]
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         take(layout.size(), layout.align())
     }
 
-    #[cfg_attr(glebe_fast, inline)]
+    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         take(layout.size(), layout.align())
     }
 
-    #[cfg_attr(glebe_fast, inline)]
+    #[inline]
     unsafe fn dealloc(&self, _block: *mut u8, _layout: Layout) {}
 
     #[cfg(feature = "resize")]

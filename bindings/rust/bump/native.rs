@@ -61,7 +61,7 @@ mod region {
 
     /// As much as will ever be needed, so that there is one region: it costs nothing until it is touched.
     pub const FIRST: usize = if cfg!(miri) {
-        1 << 18
+        1 << 20
     } else if cfg!(target_pointer_width = "64") {
         1 << 36
     } else {

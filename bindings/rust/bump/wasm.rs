@@ -7,7 +7,7 @@ use super::Word;
 use core::arch::wasm32::memory_grow;
 
 /// May other threads allocate at the same time?
-pub const SHARED: bool = cfg!(target_feature = "atomics");
+pub const SHARED: bool = cfg!(glebe_threads);
 
 const PAGE_LOG2: usize = 16;
 
@@ -41,9 +41,9 @@ pub use start::{BASE, END, TOP};
 /// Adds what `need` lacks to the room between `top` and `end`, there or elsewhere: the caller looks again. false: there is no
 /// memory.
 #[cold]
-#[cfg_attr(any(glebe_fast, target_feature = "atomics"), inline(never))]
+#[cfg_attr(any(glebe_fast, glebe_threads), inline(never))]
 pub fn grow(need: usize, _align: usize, top: *mut u8, end: *mut u8) -> bool {
-    #[cfg(target_feature = "atomics")]
+    #[cfg(glebe_threads)]
     let _lock = super::lock::take();
     if SHARED && (TOP.load(super::ACQUIRE) != top || END.load(super::ACQUIRE) != end) {
         return true; // somebody was here meanwhile

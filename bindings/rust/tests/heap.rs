@@ -3,9 +3,17 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard};
 
 #[global_allocator]
 static ALLOC: glebe::Heap = glebe::Heap::new();
+
+/// Statistics are the process's, so the tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
 
 fn layouts() -> impl Iterator<Item = Layout> {
     let sizes =
@@ -21,6 +29,7 @@ fn filled(block: NonNull<u8>, bytes: usize, with: u8) -> bool {
 
 #[test]
 fn the_program_runs_on_it() {
+    let _turn = turn();
     let before = glebe::stats();
     let map: HashMap<usize, String> = (0..50_000).map(|i| (i, "x".repeat(i % 100))).collect();
     assert!(glebe::stats().used_bytes > before.used_bytes + 50_000 * 50, "not glebe's memory");
@@ -47,6 +56,7 @@ fn the_program_runs_on_it() {
 
 #[test]
 fn every_layout_globally() {
+    let _turn = turn();
     for layout in layouts() {
         // SAFETY: layouts are not empty; blocks are freed once with their layouts.
         unsafe {
@@ -78,6 +88,7 @@ fn every_layout_globally() {
 
 #[test]
 fn every_layout_in_a_heap() {
+    let _turn = turn();
     let heap = glebe::OwnedHeap::new().unwrap();
     for layout in layouts() {
         // SAFETY: layouts are not empty; blocks are freed once with their layouts.
@@ -107,6 +118,7 @@ fn every_layout_in_a_heap() {
 
 #[test]
 fn a_heap_ends_at_its_limit_and_at_once() {
+    let _turn = turn();
     let heap = glebe::OwnedHeap::with_limit(64 << 20).unwrap();
     let mut count = 0;
     while let Some(block) = heap.alloc_value([count; 100]) {
@@ -126,12 +138,12 @@ fn a_heap_ends_at_its_limit_and_at_once() {
     let before = glebe::stats().used_bytes;
     // It may move to another thread, and end there.
     std::thread::spawn(move || drop(heap)).join().unwrap();
-    // Other tests run at the same time, but hold less than half of this.
     assert!(held >= 60 << 20 && glebe::stats().used_bytes < before - held / 2, "nothing came back");
 }
 
 #[test]
 fn limits_say_what_they_cannot() {
+    let _turn = turn();
     std::thread::spawn(|| {
         let block = vec![1u8; 1 << 20];
         assert_eq!(ALLOC.limit_thread(Some(1000)), Err(glebe::LimitError::HoldsMore));

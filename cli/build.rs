@@ -4,8 +4,8 @@
 //!
 //!   1. `GLEBE_LIBRARY_DIR` names a directory that holds `libglebe.so`, `libglebe-secure.so` and
 //!      `libglebe-audit.so` (the Makefile points it at `build/`): they are taken as they are.
-//!   2. `native/` inside this package, or else the repository around it: `src/glebe.c` and
-//!      `override/*.c` are compiled here, once for each build.
+//!   2. The crate `glebe`, which carries the C source and tells where it lies (`DEP_GLEBE_SOURCE`, from its `links` key):
+//!      `src/glebe.c` and `override/*.c` are compiled here, once for each build.
 //!
 //! The result is `embedded.rs` in `OUT_DIR`: one row for each build, with its bytes and their
 //! SHA-256, which becomes part of the file's name at run time (see `src/library.rs`).
@@ -58,17 +58,7 @@ fn main() {
 
 /// The directory that holds `src/glebe.c`.
 fn sources() -> PathBuf {
-    let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let places = [package.join("native"), package.join("..")];
-    let found = places.iter().find(|dir| dir.join("src/glebe.c").is_file());
-    found.cloned().unwrap_or_else(|| {
-        panic!(
-            "the C library is neither in {} nor in {}; set GLEBE_LIBRARY_DIR to a directory that \
-             holds libglebe.so, libglebe-secure.so and libglebe-audit.so",
-            places[0].display(),
-            places[1].display()
-        )
-    })
+    PathBuf::from(env::var_os("DEP_GLEBE_SOURCE").expect("the crate glebe says where it lies"))
 }
 
 /// One shared object from the unity file and the override.
@@ -89,7 +79,14 @@ fn compile(root: &Path, output: &Path, flags: &[&str]) -> PathBuf {
     command.args(["-Wl,-z,relro,-z,now,-z,noseparate-code", "-Wl,--hash-style=gnu"]);
     command.args(flags).arg("-I").arg(root.join("include")).arg("-I").arg(root);
     command.arg("-o").arg(output).args(&files);
-    let status = command.status().unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
+    let status = command.status().unwrap_or_else(|e| {
+        eprintln!(
+            "error: {:?} cannot be started ({e}): install a C compiler (Debian: gcc), set CC to one, or set \
+             GLEBE_LIBRARY_DIR to a directory that holds libglebe.so, libglebe-secure.so and libglebe-audit.so",
+            command.get_program()
+        );
+        std::process::exit(1)
+    });
     assert!(status.success(), "{command:?} failed: {status}");
     output.to_path_buf()
 }

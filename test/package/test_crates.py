@@ -1,0 +1,157 @@
+"""The crates as a registry would hand them out: packed, unpacked where no repository is near, built, run.
+
+Cargo's output is kept in build/crate/package, so that a second run compiles little."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import zlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / "build/crate/package"
+GLEBE_VARIABLES = {"GLEBE_LIBRARY_DIR": ""}
+
+
+def run(*command, cwd, env=None, fails=False):
+    environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    environment.update({**GLEBE_VARIABLES, "CARGO_TARGET_DIR": str(BUILD), **(env or {})})
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False, cwd=cwd, env=environment)
+    text = f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
+    assert (done.returncode != 0) == fails, text
+    return text if fails else done.stdout
+
+
+@pytest.fixture(scope="session")
+def crates():
+    """The two packages, unpacked: a folder with glebe/ and glebe-cli/. It is the same each time, so that cargo knows it again,
+    and outside the repository, whose workspace cargo would find otherwise."""
+    run("cargo", "package", "--quiet", "--workspace", "--no-verify", "--allow-dirty", cwd=ROOT)
+    folder = pathlib.Path(tempfile.gettempdir()) / f"glebe-crates-{os.getuid()}-{zlib.crc32(str(ROOT).encode()):08x}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+    for name in ("glebe", "glebe-cli"):
+        with tarfile.open(BUILD / "package" / f"{name}-{version}.crate") as archive:
+            archive.extractall(folder)
+        (folder / f"{name}-{version}").rename(folder / name)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def files(folder):
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+
+def test_contents(crates):
+    """The C core is in the package, once and whole; benches, tests of the C side and peers are not."""
+    packed = files(crates / "glebe")
+    core = {str(p.relative_to(ROOT)) for folder in ("src", "include", "override") for p in (ROOT / folder).rglob("*.[ch]")}
+    assert core <= packed
+    assert {"bindings/rust/lib.rs", "bindings/rust/build.rs", "LICENSE-MIT", "LICENSE-APACHE"} <= packed
+    assert not [f for f in packed if f.split("/")[0] in {"test", "bench", "cli", "docs", "demo", "tools"}]
+    assert not [p for p in crates.rglob("*") if p.is_symlink()]
+    assert not [f for f in files(crates / "glebe-cli") if f.endswith((".c", ".h"))]
+
+
+def consumer(folder, crates, main, features="", toolchain=()):
+    """A program that depends on the unpacked crate."""
+    (folder / "src").mkdir(parents=True)
+    (folder / "Cargo.toml").write_text(
+        '[package]\nname = "consumer"\nversion = "0.0.0"\nedition = "2021"\n'
+        f'[dependencies]\nglebe = {{ path = "{crates / "glebe"}"{features} }}\n')
+    (folder / "src/main.rs").write_text(main)
+    return folder
+
+
+HEAP = """
+#[global_allocator]
+static ALLOC: glebe::Heap = glebe::Heap::new();
+fn main() {
+    let words: Vec<String> = (0..100_000).map(|i| i.to_string()).collect();
+    let heap = glebe::OwnedHeap::with_limit(1 << 20).unwrap();
+    let copy = heap.alloc_str(&words[99_999]).unwrap();
+    println!("{copy} {}", glebe::stats().used_bytes > 1_000_000);
+}
+"""
+BUMP = """
+#[global_allocator]
+static ALLOC: glebe::Bump = glebe::Bump::INIT;
+fn main() {
+    let words: Vec<String> = (0..100_000).map(|i| i.to_string()).collect();
+    println!("{}", words[99_999]);
+}
+"""
+
+
+def test_heap(crates, tmp_path):
+    """The default features, and a preloaded libglebe.so beside them: two allocators, each with its own blocks."""
+    folder = consumer(tmp_path / "consumer", crates, HEAP)
+    run("cargo", "build", "-q", cwd=folder)
+    program = shutil.copy(BUILD / "debug/consumer", tmp_path / "heap")
+    assert run(program, cwd=tmp_path) == "99999 true\n"
+    assert "glebe_malloc" not in subprocess.run(["nm", "-D", program], capture_output=True, text=True, check=True).stdout
+    library = pathlib.Path(os.environ.get("GLEBE_LIBRARY_DIR") or ROOT / "build") / "libglebe.so"
+    if not library.exists():
+        pytest.skip(f"{library} is not built, so nothing can be preloaded: make lib")
+    env = {**os.environ, "LD_PRELOAD": str(library), "GLEBE_VERBOSE": "1"}
+    done = subprocess.run([program], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0 and done.stdout == "99999 true\n"
+    assert done.stderr.count("was active") == 2, done.stderr
+
+
+def test_bump_needs_no_compiler(crates, tmp_path):
+    """default-features = false builds where there is no C compiler, and takes no other crate; the control is the heap."""
+    folder = consumer(tmp_path / "consumer", crates, BUMP, ", default-features = false")
+    none = {"CC": "/nonexistent/cc", "PATH": os.environ["PATH"]}
+    run("cargo", "build", "-q", cwd=folder, env=none)
+    program = shutil.copy(BUILD / "debug/consumer", tmp_path / "bump")
+    assert run(program, cwd=tmp_path) == "99999\n"
+    assert "\n" not in run("cargo", "tree", "-e", "normal,build", "--prefix", "none", "-p", "glebe", cwd=folder).strip()
+    folder = consumer(tmp_path / "control", crates, HEAP)
+    text = run("cargo", "build", "-q", cwd=folder, env={**none, "CARGO_TARGET_DIR": str(tmp_path / "target")}, fails=True)
+    lines = [line.strip() for line in text.splitlines() if "error: /nonexistent/cc for" in line]
+    assert len(lines) == 1 and "set CC_" in lines[0] and "Debian: gcc" in lines[0], text
+
+
+def test_hosts_without_a_port(crates, tmp_path):
+    """The heap for WebAssembly says that there is no port yet, in one line that names what works."""
+    folder = consumer(tmp_path / "consumer", crates, BUMP)
+    text = run("cargo", "build", "-q", "--target", "wasm32-unknown-unknown", cwd=folder, fails=True)
+    assert "error: glebe::Heap has no port for wasm32-unknown-unknown yet" in text and "default-features = false" in text
+
+
+@pytest.mark.parametrize("features", ["", ", default-features = false"], ids=["heap", "bump"])
+def test_minimum_rust(crates, tmp_path, features):
+    """The stated MSRV builds it, where rustup has that toolchain; any other is refused by cargo itself."""
+    minimum = re.search(r'^rust-version = "(.*)"', (crates / "glebe/Cargo.toml").read_text(), re.M)[1]
+    if not shutil.which("rustup") or minimum not in run("rustup", "toolchain", "list", cwd=tmp_path):
+        pytest.skip(f"no Rust {minimum}: tools/setup crate (it takes rustup)")
+    folder = consumer(tmp_path / "consumer", crates, BUMP if features else HEAP, features)
+    run("cargo", f"+{minimum}", "build", "-q", cwd=folder, env={"CARGO_TARGET_DIR": str(BUILD / f"msrv-{minimum}")})
+    if features and "wasm32-unknown-unknown" in run("rustup", "target", "list", "--installed", "--toolchain", minimum, cwd=tmp_path):
+        (folder / "src/main.rs").rename(folder / "src/lib.rs")
+        (folder / "src/lib.rs").write_text("pub static ALLOC: glebe::Bump = glebe::Bump::INIT;\n")
+        run("cargo", f"+{minimum}", "build", "-q", "--target", "wasm32-unknown-unknown", cwd=folder,
+            env={"CARGO_TARGET_DIR": str(BUILD / f"msrv-{minimum}")})
+
+
+def test_own_tests(crates):
+    """The crate's tests run from the unpacked package."""
+    run("cargo", "test", "-q", cwd=crates / "glebe")
+
+
+def test_command(crates, tmp_path):
+    """glebe-cli builds from its package and the crate glebe's, and runs a program under the library inside it."""
+    patch = f'patch.crates-io.glebe.path="{crates / "glebe"}"'
+    run("cargo", "build", "-q", "--config", patch, cwd=crates / "glebe-cli")
+    program = shutil.copy(BUILD / "debug/glebe", tmp_path / "glebe")
+    script = "grep -q libglebe /proc/self/maps && echo served"
+    environment = {"HOME": str(tmp_path), "LD_LIBRARY_PATH": ""}
+    assert run(program, "run", "--", "sh", "-c", script, cwd=tmp_path, env=environment) == "served\n"
+    run("sh", "-c", script, cwd=tmp_path, fails=True)  # the control

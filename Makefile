@@ -46,7 +46,7 @@ cli: lib ## build the `glebe` command into build/
 # Foreign processors are for PCs; on an Arm machine test-unit is the Arm test.
 
 foreign-x86_64 := test-i686 test-aarch64
-tiers := test-lint test-unit test-asan test-tsan $(foreign-$(shell uname -m)) test-cli test-e2e
+tiers := test-lint test-unit test-asan test-tsan $(foreign-$(shell uname -m)) test-cli test-crate test-e2e
 
 .PHONY: test $(tiers) test-macos test-long test-setup
 test: test-setup ## every quick tier: lint, unit, sanitizers, other processors, command, end to end (minutes)
@@ -92,10 +92,15 @@ test-cli: lib ## the `glebe` command: format, clippy, tests
 	@$(cargo) clippy --workspace --all-targets -- -D warnings
 	@$(cargo) test --workspace
 
+test-crate: lib ## the crate `glebe`: Bump in WebAssembly, without a C compiler, with the oldest Rust; both crates unpacked and run
+	$(call say,the crates)
+	@tools/setup crate
+	@PATH="$(dir $(CARGO)):$$PATH" $(PYTHON) -m pytest -q -rs test/crate test/package/test_crates.py
+
 test-e2e: cli ## misuse, contract and package tests, with the built libraries
 	$(call say,end to end)
 	@tools/lint --symbols
-	@$(PYTHON) -m pytest -q test/abuse test/contract test/package
+	@$(PYTHON) -m pytest -q test/abuse test/contract test/package --ignore=test/package/test_crates.py
 
 test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
 	$(call say,macOS objects)

@@ -20,9 +20,11 @@ mod start {
         static __heap_base: [u8; 0];
         static __heap_end: [u8; 0];
     }
-    // SAFETY of these three: only the addresses of the linker's symbols are taken.
+    // SAFETY: only the address of the linker's symbol is taken.
     pub static TOP: Word = Word::new(unsafe { addr_of!(__heap_base) as *mut u8 });
+    // SAFETY: as above.
     pub static BASE: Word = Word::new(unsafe { addr_of!(__heap_base) as *mut u8 });
+    // SAFETY: as above.
     pub static END: Word = Word::new(unsafe { addr_of!(__heap_end) as *mut u8 });
 }
 

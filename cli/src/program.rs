@@ -5,7 +5,7 @@
 //! for the kernel, and a file without `#!` that is not an ELF image goes to `/bin/sh`, as
 //! execvp(3) does it.
 
-use crate::stop::{Stop, NOT_EXECUTABLE, NOT_FOUND};
+use crate::stop::{Stop, NOT_EXECUTABLE, NOT_FOUND, WRONG_LINE};
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
@@ -34,7 +34,10 @@ impl Program {
             code: NOT_FOUND,
             message: "no program given; write it after --".into(),
         })?;
-        let path = search(name, env::var_os("PATH").as_deref())?;
+        let path = search(name, env::var_os("PATH").as_deref()).map_err(|stop| {
+            let meant = mistaken(name, args).filter(|_| stop.code == NOT_FOUND);
+            meant.unwrap_or(stop)
+        })?;
         let image = image_of(&path);
         Ok(Program { name: name.clone(), args: args.to_vec(), path, image })
     }
@@ -64,6 +67,23 @@ fn quote(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
     }
+}
+
+/// A word that was meant for glebe: an option that it does not have, or an option's value. The
+/// program begins at the first word that is neither, so it was looked for as a program.
+fn mistaken(name: &OsStr, args: &[OsString]) -> Option<Stop> {
+    let shown = name.to_string_lossy();
+    let message = if shown.starts_with('-') {
+        format!("{shown}: no such option (--help has the list), and no such program")
+    } else if args.iter().any(|arg| arg == "--") {
+        format!(
+            "{shown}: no such program, and only options stand before -- (a value that may be left \
+             out is joined to its option by =, as in --stats=json)"
+        )
+    } else {
+        return None;
+    };
+    Some(Stop { code: WRONG_LINE, message })
 }
 
 /// The shell's search. Directories of PATH that hold something which cannot be executed are

@@ -6,11 +6,14 @@
 //!   125  glebe itself failed, or refused because the program cannot take it
 //!   126  the program was found but cannot be executed
 //!   127  the program was not found
+//!   2    the command line makes no sense (mostly printed by clap)
 //!
-//! (and 2 for a command line that makes no sense, which clap prints). Everything else is passed on.
+//! Everything else is passed on.
 
 use std::fmt;
 
+/// The command line makes no sense.
+pub const WRONG_LINE: i32 = 2;
 /// glebe itself failed, or refused.
 pub const OWN_FAILURE: i32 = 125;
 /// The program exists but cannot be executed.

@@ -82,6 +82,19 @@ fn programs_that_are_not_there_end_as_in_a_shell() {
 }
 
 #[test]
+fn words_that_were_meant_for_glebe_are_not_called_programs() {
+    let home = home();
+    for (command, words, says) in [
+        ("run", &["--limt", "3", "--", "true"][..], "--limt: no such option"),
+        ("compare", &["--run", "3", "true"], "--run: no such option"),
+        ("run", &["--stats", "json", "--", "true"], "--stats=json"),
+    ] {
+        let assert = glebe(&home).arg(command).args(words).assert().code(2);
+        assert.stderr(contains(says)).stdout("");
+    }
+}
+
+#[test]
 fn the_library_is_preloaded_from_a_private_place() {
     let home = home();
     let print = ["run", "--", "sh", "-c", "printf %s \"$LD_PRELOAD\""];

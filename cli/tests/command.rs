@@ -35,6 +35,9 @@ fn cc(dir: &Path, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
 }
 
 const TRIVIAL: &str = "int main(void) { return 0; }";
+const OWN_MALLOC: &str = "#include <stddef.h>\nchar room[1 << 20]; size_t used;\n\
+    void *malloc(size_t n) { void *p = room + used; used += n + 15 & -16ul; return p; }\n\
+    void free(void *p) { (void)p; }\nint main(void) { return 5; }";
 
 #[test]
 fn help_has_examples_and_exit_codes() {
@@ -150,10 +153,7 @@ fn static_programs_are_refused_clearly() {
 #[test]
 fn a_malloc_in_the_program_is_refused_unless_forced() {
     let home = home();
-    let source = "#include <stddef.h>\nchar room[1 << 20]; size_t used;\n\
-        void *malloc(size_t n) { void *p = room + used; used += n + 15 & -16ul; return p; }\n\
-        void free(void *p) { (void)p; }\nint main(void) { return 5; }";
-    let Some(program) = cc(home.path(), "own", source, &["-rdynamic"]) else { return };
+    let Some(program) = cc(home.path(), "own", OWN_MALLOC, &["-rdynamic"]) else { return };
     let refused = glebe(&home).arg("run").arg(&program).assert().code(125);
     refused.stderr(contains("defines malloc itself").and(contains("--force")));
     glebe(&home).args(["run", "--force"]).arg(&program).assert().code(5).stderr(contains("note:"));
@@ -221,7 +221,10 @@ fn compare_notices_different_output_and_a_library_that_is_not_loaded() {
     assert.stderr(contains("differs").not());
 
     // Positive control: the loader refuses to preload an executable, and the program runs without.
-    let Some(peer) = cc(home.path(), "libpie.so", TRIVIAL, &["-pie", "-fPIE"]) else { return };
+    let Some(peer) = cc(home.path(), "libpie.so", OWN_MALLOC, &["-pie", "-fPIE", "-rdynamic"])
+    else {
+        return;
+    };
     let only = format!("system,pie={}", peer.display());
     let assert = glebe(&home).args(["compare", "--runs", "1", "--only", &only, "true"]).assert();
     assert.success().stderr(contains("pie was never loaded"));
@@ -232,6 +235,12 @@ fn unknown_allocators_are_explained() {
     let home = home();
     let assert = glebe(&home).args(["compare", "--with", "nomalloc", "--", "true"]).assert();
     assert.code(125).stderr(contains("nomalloc").and(contains("NAME=PATH")));
+
+    let Some(library) = cc(home.path(), "libnone.so", TRIVIAL, &["-shared", "-fPIC"]) else {
+        return;
+    };
+    let assert = glebe(&home).args(["compare", "--with"]).arg(&library).arg("true").assert();
+    assert.code(125).stderr(contains("defines no malloc"));
 }
 
 #[test]

@@ -106,7 +106,10 @@ fn usable(path: &Path) -> Result<PathBuf> {
         bail!("{shown}: the dynamic loader splits a preload path at colons and spaces; link to it");
     }
     match inspect::facts_of(&path) {
-        Some(facts) if same_kind(&facts) => Ok(path),
+        Some(facts) if same_kind(&facts) && facts.exports_malloc => Ok(path),
+        Some(facts) if same_kind(&facts) => {
+            bail!("{shown} defines no malloc, so its row would show the system's")
+        }
         Some(_) => bail!("{shown} is a library for another kind of machine"),
         None => bail!("{shown} is not a shared library (a linker script, perhaps?)"),
     }

@@ -149,7 +149,9 @@ fn remarks(rows: &[Row]) -> Vec<String> {
     }
     if rows.iter().flat_map(|row| &row.runs).any(|run| run.peak_is_guess) {
         notes.push(
-            "the program is about as small as this command, so its peak RSS is only a guess".into(),
+            "the program is about as small as this command, so its peak RSS cannot be told (in the \
+             JSON it is a guess)"
+                .into(),
         );
     }
     notes

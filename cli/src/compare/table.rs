@@ -27,7 +27,7 @@ impl Measure {
         match self {
             Measure::Cpu => Some(run.cpu_s),
             Measure::Wall => Some(run.wall_s),
-            Measure::Peak => Some(mib(run.peak_rss_bytes as f64)),
+            Measure::Peak => (!run.peak_is_guess).then(|| mib(run.peak_rss_bytes as f64)),
             Measure::Mean => run.mean_rss_bytes.map(mib),
             Measure::Faults => Some(run.faults as f64),
         }
@@ -63,6 +63,10 @@ pub struct Row {
 
 impl Row {
     pub fn values(&self, measure: Measure) -> Vec<f64> {
+        // Those peaks that are no guess are the higher ones: a median of them alone would be wrong.
+        if measure == Measure::Peak && self.runs.iter().any(|run| run.peak_is_guess) {
+            return Vec::new();
+        }
         self.runs.iter().filter_map(|run| measure.of(run)).collect()
     }
 
@@ -121,7 +125,8 @@ pub fn table(rows: &[Row], width: Option<u16>) -> Table {
 
 fn cell(row: &Row, base: &Row, measure: Measure, narrow: bool) -> Cell {
     let (Some(middle), Some(spread)) = (row.median(measure), row.deviation(measure)) else {
-        return Cell::new("too short").set_alignment(CellAlignment::Right);
+        let why = if measure == Measure::Peak { "too small" } else { "too short" };
+        return Cell::new(why).set_alignment(CellAlignment::Right);
     };
     let digits = digits(measure, base.median(measure).unwrap_or(middle));
     let ratio = base.median(measure).filter(|base| *base > 0.0).map(|base| middle / base);
@@ -251,6 +256,16 @@ pub mod tests {
         assert!(!text.contains("mean RSS") && !text.contains("exit"), "{text}");
         let narrow = table(&rows, Some(80)).to_string();
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    }
+
+    #[test]
+    fn a_peak_that_is_a_guess_is_not_shown() {
+        let mut small = row("system", &about(2.0));
+        small.runs[3].peak_is_guess = true;
+        let rows = [small, row("glebe", &about(2.0))];
+        let text = table(&rows, None).to_string();
+        assert!(text.contains("too small") && text.contains("64.00 ±0.00      -"), "{text}");
+        assert!(verdicts(&rows)[0].contains("peak RSS too small to measure"));
     }
 
     #[test]

@@ -228,7 +228,7 @@ fn refuse(name: &str, program: &Facts, library: &Facts) -> Option<(String, bool)
     if (program.machine, program.bits) != (library.machine, library.bits) {
         return Some((
             format!(
-                "{name} is a {} program, and this glebe carries a {} library, which its loader \
+                "{name} is built for {}, and this glebe carries a library for {}, which its loader \
                  would ignore. Instead, use a glebe that was built for {}.",
                 kind(program),
                 kind(library),

@@ -42,6 +42,11 @@ fn too_big(text: &str) -> String {
     format!("{text:?} is more than 64 bits can count")
 }
 
+/// `1 run`, `2 runs`.
+pub fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
 /// Bytes as MiB, the unit of every table and picture here.
 pub fn mib(bytes: f64) -> f64 {
     bytes / (1u64 << 20) as f64

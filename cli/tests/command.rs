@@ -196,7 +196,7 @@ fn compare_prints_a_table_and_draws() {
         .assert()
         .success();
     assert
-        .stdout(contains("peak RSS MiB").and(contains("1.00x")).and(contains("too few")))
+        .stdout(contains("peak RSS MiB").and(contains("1.00x")).and(contains("2 runs cannot tell")))
         .stderr(contains("seed").and(contains("round 2 of 2")).and(contains("never loaded").not()));
     assert!(fs::read_to_string(picture).unwrap().contains("resident memory over time"));
 }
@@ -209,6 +209,9 @@ fn compare_ends_with_the_code_of_a_failing_program() {
     assert.stdout(contains("exit 9 in 1 of 1"));
     let assert = glebe(&home).args(words).arg("test -z \"$LD_PRELOAD\"").assert().code(1);
     assert.stdout(contains("exit 1 in 1 of 1"));
+    let assert = glebe(&home).args(words).arg("kill -SEGV $$").assert().code(139);
+    let stderr = contains("warm-up ended: killed by signal 11").and(contains("; 1 round, seed"));
+    assert.stdout(contains("killed by signal 11 in 1 of 1")).stderr(stderr);
 }
 
 #[test]

@@ -67,6 +67,16 @@ pub struct Run {
     pub proof: Option<Proof>,
 }
 
+impl Run {
+    /// `exit 3` or `killed by signal 11`; None if it ended with 0.
+    pub fn failure(&self) -> Option<String> {
+        match self.signal {
+            Some(signal) => Some(format!("killed by signal {signal}")),
+            None => (self.exit != 0).then(|| format!("exit {}", self.exit)),
+        }
+    }
+}
+
 /// What remains of standard output or standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Output {
@@ -108,19 +118,19 @@ impl Setting {
         let mut run = Run {
             allocator: contender.name.clone(),
             run: round,
-            cpu_s: cpu_user_s + cpu_sys_s,
-            wall_s,
+            cpu_s: microseconds(cpu_user_s + cpu_sys_s),
+            wall_s: microseconds(wall_s),
             peak_rss_bytes,
             faults: faults.max(0) as u64,
             exit: ending.code(),
-            cpu_user_s,
-            cpu_sys_s,
+            cpu_user_s: microseconds(cpu_user_s),
+            cpu_sys_s: microseconds(cpu_sys_s),
             major_faults: (usage.ru_majflt - birth.major_faults).max(0) as u64,
             signal: match ending {
                 Ending::Signal(signal) => Some(signal),
                 Ending::Exit(_) => None,
             },
-            mean_rss_bytes: samples.mean_bytes(wall_s),
+            mean_rss_bytes: samples.mean_bytes(wall_s).map(f64::round),
             samples: self.sample_every.map(|_| samples),
             peak_is_guess,
             output: None,
@@ -144,6 +154,11 @@ impl Setting {
         }
         Ok(run)
     }
+}
+
+/// Rounded to what the kernel's figures hold, so that JSON does not show more.
+fn microseconds(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
 }
 
 /// What a child still grows between reporting its floor and execve (132 KiB were seen).

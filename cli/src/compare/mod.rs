@@ -21,6 +21,7 @@ use crate::launch::Ending;
 use crate::library::EMBEDDED;
 use crate::program::Program;
 use crate::run::check;
+use crate::size::counted;
 use crate::witness::Proof;
 use anyhow::{bail, Result};
 use measure::{Run, Setting};
@@ -29,7 +30,7 @@ use peers::Contender;
 use progress::Progress;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use table::Row;
+use table::{Measure, Row};
 
 /// Compares, prints, and ends as the program did.
 pub fn compare(options: &CompareOptions) -> Result<Ending> {
@@ -54,7 +55,8 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
     if !options.quiet {
         let names: Vec<&str> = contenders.iter().map(|c| c.name.as_str()).collect();
         eprintln!("glebe: {title}");
-        eprintln!("glebe: {}; {} rounds, seed {seed}", names.join(", "), options.runs);
+        let rounds = counted(options.runs as usize, "round");
+        eprintln!("glebe: {}; {rounds}, seed {seed}", names.join(", "));
     }
 
     let rows = run_rounds(options, &setting, &contenders, seed, &mut notes)?;
@@ -63,7 +65,7 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         let failures = rows.iter().filter_map(|row| Some((&row.name, row.failure()?)));
         notes.extend(failures.map(|(name, failure)| format!("{name}: {failure}")));
     } else {
-        print_table(&rows, sampled);
+        print_table(&rows);
     }
     for note in &notes {
         eprintln!("glebe: note: {note}");
@@ -95,8 +97,8 @@ fn run_rounds(
                 contender.name
             ));
         }
-        if run.exit != 0 {
-            progress.say(&format!("{}: the warm-up ended with exit {}", contender.name, run.exit));
+        if let Some(failure) = run.failure() {
+            progress.say(&format!("{}: the warm-up ended: {failure}", contender.name));
         }
     }
     progress.line("warm-up done");
@@ -130,10 +132,11 @@ fn print_json(run: &Run, samples: bool) -> Result<()> {
     Ok(io::stdout().lock().write_all(line.as_bytes())?)
 }
 
-fn print_table(rows: &[Row], sampled: bool) {
+fn print_table(rows: &[Row]) {
     let width = io::stdout().is_terminal().then(terminal_width).flatten();
     println!("{}", table::table(rows, width));
     let base = rows.first().map_or("", |row| &row.name);
+    let sampled = rows.iter().any(|row| row.median(Measure::Mean).is_some());
     let mean = if sampled { "; mean RSS is over time, of all its processes together" } else { "" };
     println!("median ±median absolute deviation, ratio to {base}{mean}");
     for line in table::verdicts(rows) {

@@ -10,7 +10,7 @@
 
 use super::noise::median;
 use super::table::{Measure, Row};
-use crate::size::mib;
+use crate::size::{counted, mib};
 use anyhow::{anyhow, Result};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -61,7 +61,8 @@ fn draw_into(text: &mut String, title: &str, rows: &[Row]) -> Drawn {
     let (head, mut body) = root.split_vertically(HEAD);
     let runs = rows.first().map_or(0, |row| row.runs.len());
     head.draw(&Text::new(shorten(title, 88), (28, 16), font(22)))?;
-    let note = format!("median of {runs} interleaved runs; whiskers: lowest and highest run");
+    let runs = counted(runs, "interleaved run");
+    let note = format!("median of {runs}; whiskers: lowest and highest run");
     head.draw(&Text::new(note, (28, 45), (FONT, 14).into_font().color(&GREY)))?;
 
     let colours = colours(rows);

@@ -5,7 +5,7 @@
 
 use super::measure::Run;
 use super::noise::{deviation, difference, median, Difference, PAIRS_MIN};
-use crate::size::mib;
+use crate::size::{counted, mib};
 use comfy_table::{presets, Attribute, Cell, CellAlignment, ContentArrangement, Table};
 
 /// What is measured, in the order of the columns.
@@ -80,13 +80,8 @@ impl Row {
 
     /// `killed by signal 11 in 2 of 10`, or None if every run ended with 0.
     pub fn failure(&self) -> Option<String> {
-        let failed = self.runs.iter().filter(|run| run.exit != 0);
-        let first = failed.clone().next()?;
-        let what = match first.signal {
-            Some(signal) => format!("killed by signal {signal}"),
-            None => format!("exit {}", first.exit),
-        };
-        Some(format!("{what} in {} of {}", failed.count(), self.runs.len()))
+        let failed: Vec<String> = self.runs.iter().filter_map(Run::failure).collect();
+        Some(format!("{} in {} of {}", failed.first()?, failed.len(), self.runs.len()))
     }
 
     /// Paired by round against another allocator. None if the measure is missing somewhere.
@@ -153,8 +148,8 @@ pub fn verdicts(rows: &[Row]) -> Vec<String> {
     let Some((base, others)) = rows.split_first() else { return Vec::new() };
     if base.runs.len() < PAIRS_MIN {
         return vec![format!(
-            "{} runs are too few to tell a difference from noise; it takes {PAIRS_MIN} or more.",
-            base.runs.len()
+            "{} cannot tell a difference from noise; it takes {PAIRS_MIN} or more (--runs).",
+            counted(base.runs.len(), "run")
         )];
     }
     let failed = |row: &Row| row.failure().is_some();
@@ -287,7 +282,7 @@ pub mod tests {
     fn few_runs_get_no_verdict() {
         let rows = [row("system", &[1.0; 3]), row("glebe", &[0.5; 3])];
         assert_eq!(verdicts(&rows).len(), 1);
-        assert!(verdicts(&rows)[0].contains("too few"));
+        assert!(verdicts(&rows)[0].contains("cannot tell"));
     }
 
     #[test]

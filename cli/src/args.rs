@@ -119,6 +119,8 @@ Examples:
 JSON: one object a line, one line a run: allocator, run, cpu_s, cpu_user_s, cpu_sys_s, wall_s,
 peak_rss_bytes, mean_rss_bytes (null if too short to sample), faults, major_faults, exit, signal.
 
+Ctrl-C ends the program that is running and prints the table of the rounds that were whole.
+
 Exit status: 0, or the program's own if it failed under any allocator (128 + n for signal n). Of
 glebe itself: 125 if it failed or refused, 126, 127 as a shell.")]
 pub struct CompareOptions {

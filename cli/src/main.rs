@@ -6,7 +6,7 @@
 //!   library     the embedded library -> a path           witness   did it get in?
 //!   launch      exec, fork, wait                         stop      exit codes of our own
 //!   run         glebe run                                live      glebe stats
-//!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
+//!   compare/    glebe compare: peers, measure, interrupt, sampler, noise, table, picture
 //! ```
 //!
 //! Linux only for now: preloading, /proc and wait4 are what it is made of.

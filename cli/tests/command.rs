@@ -234,6 +234,33 @@ fn compare_notices_different_output_and_a_library_that_is_not_loaded() {
 }
 
 #[test]
+fn an_interrupted_comparison_ends_its_program_and_shows_whole_rounds() {
+    use std::os::unix::process::ExitStatusExt;
+    let home = home();
+    let ready = home.path().join("ready");
+    // Two warm-ups and two runs are short; the next one waits to be ended, and leaves its number.
+    let script = "echo >>$1; test $(wc -l <$1) -le 4 || { echo $$ >$1.pid; exec sleep 600; }";
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("glebe"));
+    command.args(["compare", "--runs", "9", "--only", "system,glebe", "--", "sh", "-c", script]);
+    command.arg("sh").arg(&ready).env("XDG_CACHE_HOME", home.path()).env_remove("LD_PRELOAD");
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    let number = std::iter::repeat_with(|| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::read_to_string(ready.with_extension("pid")).unwrap_or_default()
+    });
+    let sleeper: i32 = number.take(1000).find_map(|text| text.trim().parse().ok()).unwrap();
+    // SAFETY: only sends a signal.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGTERM));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 run cannot tell"), "{output:?}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("interrupted after 1 whole round of 9"), "{stderr}");
+    assert!(!Path::new(&format!("/proc/{sleeper}")).exists(), "the program runs on");
+}
+
+#[test]
 fn unknown_allocators_are_explained() {
     let home = home();
     let assert = glebe(&home).args(["compare", "--with", "nomalloc", "--", "true"]).assert();

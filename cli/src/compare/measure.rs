@@ -11,6 +11,7 @@
 //! Output goes to memory files and is kept only as length and checksum: a pipe would make the
 //! program wait for its reader, and this process must stay small (see `launch` on the floor).
 
+use super::interrupt;
 use super::peers::Contender;
 use super::sampler::{Sampler, Samples};
 use crate::launch::{clock_s, seconds, wait, wait_ended, Ending, Image};
@@ -101,11 +102,13 @@ impl Setting {
         let witness = contender.library.as_deref().map(Witness::listen);
 
         let child = image.spawn([Some(stdin.as_raw_fd()), stream(0), stream(1)])?;
+        interrupt::started(child.pid);
         let watched = if round == 0 { contender.library.clone() } else { None };
         let sampler = Sampler::start(child.pid, child.birth.clock_s, self.sample_every, watched);
         let ended = wait_ended(child.pid);
         let wall_s = clock_s() - child.birth.clock_s;
         let (samples, mapped) = sampler.stop();
+        interrupt::ended();
         ended?;
         let (ending, usage) = wait(child.pid)?;
 

@@ -8,6 +8,7 @@
 //!                 table, verdicts (noise), picture, JSON lines
 //! ```
 
+mod interrupt;
 mod measure;
 mod noise;
 mod peers;
@@ -59,7 +60,17 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         eprintln!("glebe: {}; {rounds}, seed {seed}", names.join(", "));
     }
 
+    interrupt::listen();
     let rows = run_rounds(options, &setting, &contenders, seed, &mut notes)?;
+    let caught = interrupt::caught();
+    if caught.is_some() {
+        let whole = counted(rows.first().map_or(0, |row| row.runs.len()), "whole round");
+        notes.push(format!("interrupted after {whole} of {}", options.runs));
+    }
+    if let Some(signal) = caught.filter(|_| rows.iter().all(|row| row.runs.is_empty())) {
+        eprintln!("glebe: interrupted before a round was whole");
+        return Ok(Ending::Signal(signal));
+    }
     notes.extend(remarks(&rows));
     if options.json {
         let failures = rows.iter().filter_map(|row| Some((&row.name, row.failure()?)));
@@ -73,11 +84,15 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
     if let Some(path) = &options.svg {
         picture::draw(path, &title, &rows)?;
     }
+    if let Some(signal) = caught {
+        return Ok(Ending::Signal(signal));
+    }
     let failed = rows.iter().flat_map(|row| &row.runs).find(|run| run.exit != 0);
     Ok(Ending::Exit(failed.map_or(0, |run| run.exit)))
 }
 
-/// Warm-up and all rounds. With `--json`, each run is printed as it ends.
+/// Warm-up and all rounds, or those that were whole when a signal came. With `--json`, each run is
+/// printed as it ends.
 fn run_rounds(
     options: &CompareOptions,
     setting: &Setting,
@@ -86,9 +101,15 @@ fn run_rounds(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Row>> {
     let progress = Progress::new(options, contenders.len());
+    let row = |c: &Contender| Row { name: c.name.clone(), runs: Vec::new() };
+    let mut rows: Vec<Row> = contenders.iter().map(row).collect();
     for contender in contenders {
         progress.step(&format!("warm-up: {}", contender.name));
         let run = setting.run(contender, 0)?;
+        if interrupt::caught().is_some() {
+            progress.finish();
+            return Ok(rows);
+        }
         progress.done();
         if run.proof == Some(Proof::Absent) {
             notes.push(format!(
@@ -105,13 +126,16 @@ fn run_rounds(
 
     let mut random = Random(seed);
     let mut order: Vec<usize> = (0..contenders.len()).collect();
-    let row = |c: &Contender| Row { name: c.name.clone(), runs: Vec::new() };
-    let mut rows: Vec<Row> = contenders.iter().map(row).collect();
     for round in 1..=options.runs {
         random.shuffle(&mut order);
         for index in &order {
             progress.step(&format!("round {round}: {}", contenders[*index].name));
             let run = setting.run(&contenders[*index], round)?;
+            if interrupt::caught().is_some() {
+                progress.finish();
+                rows.iter_mut().for_each(|row| row.runs.truncate(round as usize - 1));
+                return Ok(rows);
+            }
             progress.done();
             if options.json {
                 print_json(&run, options.samples_json)?;

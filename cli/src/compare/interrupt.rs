@@ -1,0 +1,58 @@
+//! Ctrl-C in a comparison: the program that is being measured ends too, and whole rounds count.
+//!
+//! The first INT, TERM or HUP is handed on to the running program and remembered; `compare` then
+//! stops, prints what it has, and ends by that signal. A second one ends it at once.
+
+use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// The program that runs now; 0 between runs.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+/// The signal that came; 0 before.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn remember(signal: libc::c_int) {
+    SIGNAL.store(signal, Ordering::SeqCst);
+    hand_on();
+}
+
+fn hand_on() {
+    let (child, signal) = (CHILD.load(Ordering::SeqCst), SIGNAL.load(Ordering::SeqCst));
+    if child > 0 && signal > 0 {
+        // SAFETY: kill is async-signal-safe, and the id is our unreaped child's.
+        unsafe { libc::kill(child, signal) };
+    }
+}
+
+/// From now on signals are handled so. One that was ignored (nohup, a shell's `&`) stays ignored.
+pub fn listen() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler uses atomics and kill only; both structs are ours.
+        unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, ptr::null(), &mut before);
+            if before.sa_sigaction != libc::SIG_IGN {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = remember as *const () as libc::sighandler_t;
+                action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+                libc::sigaction(signal, &action, ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// The program has started. A signal that came meanwhile reaches it now.
+pub fn started(child: i32) {
+    CHILD.store(child, Ordering::SeqCst);
+    hand_on();
+}
+
+/// The program has ended, and is about to be reaped.
+pub fn ended() {
+    CHILD.store(0, Ordering::SeqCst);
+}
+
+/// The signal that came, if one did.
+pub fn caught() -> Option<i32> {
+    Some(SIGNAL.load(Ordering::SeqCst)).filter(|signal| *signal > 0)
+}

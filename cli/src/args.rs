@@ -179,13 +179,19 @@ pub struct CompareOptions {
 /// Show glebe's statistics: of a running process, or of a program at its exit.
 ///
 /// A running process is only read (process_vm_readv), never stopped; the same rights as for a
-/// debugger are needed.
+/// debugger are needed. A program speaks for itself, on stderr, when it exits; one that is killed or
+/// ends by _exit says nothing.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "\
+glebe stats [--json] <PID>
+       glebe stats [--json] -- <PROGRAM>...",
+    after_help = "\
 Examples:
   glebe stats 4711
   glebe stats --json 4711
-  glebe stats -- ./program input")]
+  glebe stats -- ./program input"
+)]
 pub struct StatsOptions {
     /// JSON: one object with the statistics' names as keys
     #[arg(long)]

@@ -2,7 +2,7 @@
 //!
 //! A running process is read from outside, by process_vm_readv and nothing else: no file of its
 //! file system is opened, so it works across containers, after the library was deleted, and for
-//! programs with glebe linked in. What is read is what the dynamic loader itself reads:
+//! programs with glebe linked in, if they export its symbols. What is read is what the dynamic loader itself reads:
 //!
 //! ```text
 //!   /proc/PID/maps ─▶ each mapping of a file at offset 0 ─▶ ELF header ─▶ PT_DYNAMIC
@@ -54,7 +54,7 @@ pub fn stats(options: &StatsOptions) -> Result<Ending> {
         let pairs = statistics.into_iter().map(|(name, value)| (name, Value::from(value)));
         println!("{}", Value::Object(pairs.collect::<Map<_, _>>()));
     } else {
-        println!("{}", table(&statistics));
+        println!("{}", table(&statistics).trim_fmt());
     }
     Ok(Ending::Exit(0))
 }
@@ -100,8 +100,9 @@ fn read_live(pid: i32) -> Result<Vec<Statistic>> {
         }
     }
     bail!(
-        "process {pid} does not run with glebe (no library in it exports glebe_live); \
-         start it with: glebe run -- PROGRAM"
+        "no glebe was found in process {pid}: nothing in it exports glebe_live. Start it with: \
+         glebe run -- PROGRAM. (A program that glebe is linked into shows it if it is dynamic and was \
+         linked with -rdynamic.)"
     )
 }
 

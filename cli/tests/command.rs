@@ -281,7 +281,7 @@ fn stats_explain_processes_that_cannot_be_read() {
         .args(["stats", &own])
         .assert()
         .code(125)
-        .stderr(contains("does not run with glebe"));
+        .stderr(contains("no glebe was found in process"));
     glebe(&home).args(["stats", "2147483647"]).assert().code(125).stderr(contains("no process"));
     glebe(&home).args(["stats", "--", "sh", "-c", "exit 6"]).assert().code(6);
 }

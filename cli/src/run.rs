@@ -150,11 +150,18 @@ fn supervise(image: &Image, library: &Path, program: &Program, build: &str) -> R
     } else {
         witness.opened().map(|opened| if opened { Proof::Opened } else { Proof::Absent })
     };
-    eprintln!("glebe: {}", sentence(&program.name.to_string_lossy(), build, proof));
+    let name = program.name.to_string_lossy();
+    eprintln!("glebe: {}", sentence(&name, build, proof, preloaded_before()));
     Ok(ending)
 }
 
-fn sentence(name: &str, build: &str, proof: Option<Proof>) -> String {
+/// `before`: an allocator that LD_PRELOAD named already.
+fn sentence(name: &str, build: &str, proof: Option<Proof>, before: Option<&str>) -> String {
+    if let (Some(before), Some(Proof::Mapped | Proof::Opened)) = (before, proof) {
+        return format!(
+            "warning: {name} ran with {build} behind {before}, which served its malloc"
+        );
+    }
     match proof {
         Some(Proof::Mapped) => format!("{name} ran with {build} in its memory"),
         Some(Proof::Opened) => {
@@ -212,8 +219,11 @@ mod tests {
 
     #[test]
     fn an_absent_library_is_a_warning() {
-        assert!(sentence("ls", "glebe", Some(Proof::Absent)).starts_with("warning: ls never"));
-        assert!(!sentence("ls", "glebe", Some(Proof::Mapped)).contains("warning"));
-        assert!(!sentence("ls", "glebe", None).contains("opened"));
+        let says = |proof| sentence("ls", "glebe", proof, None);
+        assert!(says(Some(Proof::Absent)).starts_with("warning: ls never"));
+        assert!(!says(Some(Proof::Mapped)).contains("warning"));
+        assert!(!says(None).contains("opened"));
+        let second = sentence("ls", "glebe", Some(Proof::Mapped), Some("jemalloc"));
+        assert_eq!(second, "warning: ls ran with glebe behind jemalloc, which served its malloc");
     }
 }

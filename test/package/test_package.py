@@ -84,6 +84,12 @@ def test_override_in_a_program_that_names_no_malloc(consumer):
     assert not re.search(r"\bmalloc\b", undefined), "the program names malloc, so it shows nothing"
 
 
+@pytest.mark.parametrize("name", ["ends-memory", "ends-memory-static", "ends-memory-static-runtime"])
+def test_bad_alloc_in_static_programs(consumer, name):
+    """operator new calls the new_handler and throws also where the C++ runtime is an archive."""
+    assert run(consumer / name) == "handler 1, caught\n"
+
+
 @pytest.mark.parametrize("name", ["containers", "containers-static"])
 def test_cpp_headers(consumer, name):
     """heap, memory_resource and allocator under vector, map, string, list, unordered_map and the pmr containers."""

@@ -74,9 +74,9 @@ void gb_hole_give(gb_page *page, uint32_t units);
 uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
 /* The blocks of one hole, linked, and counted as out. NULL if none touches that unit alone: then its neighbours hold them. */
 gb_block *gb_hole_carve(gb_page *page);
-/* Finds the page's holes by a walk. Returns how many free blocks were behind a link that was written over (secure build): they
- * count as out from now on. Owner. */
-uint32_t gb_page_trim(gb_page *page);
+/* Finds the page's holes by a walk. `coming` of its blocks are on its list and count as out still. Returns how many free blocks
+ * were behind a link that was written over (secure build): they count as out from now on. Owner. */
+uint32_t gb_page_trim(gb_page *page, uint32_t coming);
 /* The same, and again with each block that is freed from now on. The page is on an AVAIL list, all carved, of four slices. Owner. */
 void gb_page_park(gb_page *page);
 void gb_page_unpark(gb_page *page);

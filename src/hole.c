@@ -79,7 +79,7 @@ gb_block *gb_hole_carve(gb_page *page)
 
 enum { PAGE_BLOCKS_MAX = GB_BIG_PAGE_SLICES * (1 << GB_SLICE_LOG2) / 16 };
 
-uint32_t gb_page_trim(gb_page *page)
+uint32_t gb_page_trim(gb_page *page, uint32_t coming)
 {
     uint32_t lost = 0;
     if (gb_the.page_bytes > GB_UNIT_BYTES)
@@ -88,7 +88,7 @@ uint32_t gb_page_trim(gb_page *page)
     memset(is_free, 0, (page->bump + 63u) / 64 * 8);
     uintptr_t start = gb_page_start(page);
     if (GB_SECURE)
-        lost = page->bump - gb_hole_blocks(page, page->holes) - gb_page_out(page);
+        lost = page->bump - gb_hole_blocks(page, page->holes) - (gb_page_out(page) - coming);
     for (gb_block *b = page->free, *before = NULL; b; before = b, b = gb_link_next(page, b)) {
         uint32_t i = gb_class_index(page->cls, (uintptr_t)b - start);
         if (GB_SECURE && (is_free[i / 64] >> i % 64 & 1)) {

@@ -303,8 +303,8 @@ static bool page_may_park(const gb_page *page)
     return !GB_SECURE && page->slices == GB_BIG_PAGE_SLICES && gb_the.page_bytes <= GB_UNIT_BYTES;
 }
 
-/* false: no further event can come from this page. */
-static bool page_event(glebe_heap *heap, gb_page *page)
+/* `coming` blocks are on its list and not counted yet. false: no further event can come from this page. */
+static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
 {
     switch (page->state) {
     case GB_FULL: {
@@ -321,7 +321,7 @@ static bool page_event(glebe_heap *heap, gb_page *page)
     case GB_AVAIL:
         if (page->flags && page->flags != GB_PARKED) {
             bool pays = trim_pays(heap), park = pays && page_may_park(page);
-            uint32_t lost = pays && !park ? gb_page_trim(page) : 0;
+            uint32_t lost = pays && !park ? gb_page_trim(page, coming) : 0;
             page_count_down(page, ((uint32_t)page->cap >> page->flags) + (GB_SECURE ? lost : 0), park ? 0 : page->flags + 1u);
             if (park)
                 gb_page_park(page);
@@ -341,7 +341,7 @@ static bool page_event(glebe_heap *heap, gb_page *page)
 
 void gb_page_event(gb_page *page)
 {
-    page_event((glebe_heap *)gb_load_relaxed(&page->owner), page);
+    page_event((glebe_heap *)gb_load_relaxed(&page->owner), page, 0);
 }
 
 void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count)
@@ -349,7 +349,7 @@ void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count)
     while (count >= (uint32_t)page->left) {
         count -= (uint32_t)page->left;
         page->left = 0;
-        if (!page_event(heap, page))
+        if (!page_event(heap, page, count))
             return;
     }
     page->left -= (int32_t)count;
@@ -369,7 +369,7 @@ void gb_fronts_flush(glebe_heap *heap)
 
 static void page_trim_all(gb_page *page)
 {
-    uint32_t lost = gb_page_trim(page);
+    uint32_t lost = gb_page_trim(page, 0);
     page->left += GB_SECURE ? (int32_t)lost : 0;
 }
 

@@ -1,0 +1,52 @@
+/* The secure build: what it counts in places of its own. */
+#define GB_SECURE 1
+#include "fixture.h"
+
+static gb_page *page_of(const void *block)
+{
+    return gb_page_head(gb_page_entry(block));
+}
+
+/* A chain from another thread that passes a trim mark, and blocks of it that are counted after the walk. */
+static void test_a_chain_passes_a_mark(void **state)
+{
+    (void)state;
+    enum { BYTES = 64, N = 2000, CHAIN = 20 };
+    static unsigned char *blocks[N];
+    gb_the.options.background = 1;
+    gb_store(&gb_the.now_ms, fake.now_ms += GB_PURGE_MS);
+    for (int i = 0; i < N; i++)
+        fixture_fill(blocks[i] = glebe_malloc(BYTES), BYTES, (uint64_t)i);
+    gb_page *page = page_of(blocks[N / 2]);
+    uint32_t out = page->cap;
+    int i = 0;
+    for (; page->state == GB_FULL || page->left > CHAIN / 2; i++)
+        if (page_of(blocks[i]) == page) {
+            glebe_free(blocks[i]);
+            out--;
+        }
+    assert_int_equal(page->state, GB_AVAIL);
+    assert_int_not_equal(page->flags, 0);
+    fixture_thread(1);
+    assert_non_null(glebe_malloc(1));
+    for (int n = 0; n < CHAIN; i++)
+        if (page_of(blocks[i]) == page) {
+            glebe_free(blocks[i]);
+            n++;
+        }
+    gb_remote_flush(gb_self);
+    fixture_thread(0);
+    gb_inbox_drain(gb_self);
+    assert_int_equal(gb_page_out(page), out - CHAIN);
+    fixture_check();
+    for (; i < N; i++)
+        assert_true(fixture_filled(blocks[i], BYTES, (uint64_t)i));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_a_chain_passes_a_mark),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -216,7 +216,7 @@ static size_t check_list(gb_check *check, const glebe_heap *heap, const gb_list 
 
 static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
 {
-    uint32_t bound = heap->kind == GB_HEAP_OWNED ? 1u << 20 : 4096;
+    uint32_t bound = 1u << 20; /* a page of blocks, and sized frees */
     for (const gb_block *block = heap->front[cls]; block; block = gb_link_get(block)) {
         const gb_page *entry = gb_page_entry(block);
         if (!entry || bound-- == 0) {

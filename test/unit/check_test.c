@@ -291,6 +291,33 @@ static void test_one_heap_alone(void **state)
     assert_int_equal(glebe_check(gb_self, 2, NULL, NULL), 0);
 }
 
+/* A front that a whole page filled, and sized frees of the thread's own heap on top, is long and well. */
+static void test_a_long_front(void **state)
+{
+    (void)state;
+    enum { N = 20000, SIZED = 4000 };
+    static void *blocks[N];
+    for (int i = 0; i < N; i++)
+        blocks[i] = glebe_malloc(16);
+    const gb_page *page = gb_page_head(gb_page_entry(blocks[N / 2])), *last;
+    assert_int_equal(page->cap, GB_BIG_PAGE_SLICES * GB_SLICE_BYTES / 16);
+    for (int i = 0; i < N; i++)
+        if (gb_page_head(gb_page_entry(blocks[i])) == page) {
+            glebe_free(blocks[i]);
+            blocks[i] = NULL;
+        }
+    glebe_heap_free_sized(NULL, glebe_malloc(16), 16); /* the first one sends the fronts home */
+    do
+        last = gb_page_head(gb_page_entry(glebe_malloc(16)));
+    while (last != page);
+    for (int i = 0, sized = 0; sized < SIZED; i++)
+        if (blocks[i]) {
+            glebe_heap_free_sized(NULL, blocks[i], 16);
+            sized++;
+        }
+    fixture_check();
+}
+
 static void test_nothing_before_the_first_malloc(void **state)
 {
     (void)state;
@@ -309,6 +336,7 @@ int main(void)
         cmocka_unit_test_setup(test_7_sums, world_setup),
         cmocka_unit_test_setup(test_9_heaps, world_setup),
         cmocka_unit_test_setup(test_one_heap_alone, world_setup),
+        FIXTURE_TEST(test_a_long_front),
         FIXTURE_TEST(test_nothing_before_the_first_malloc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

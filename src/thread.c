@@ -120,19 +120,21 @@ void gb_thread_exit(void)
         thread_park(gb_self);
 }
 
+/* What this thread left, and will return to: alive, although it is not `gb_self`. */
+static GB_TLS glebe_heap *thread_left;
+
 glebe_heap *gb_thread_leave(void)
 {
-    glebe_heap *heap = gb_self;
+    thread_left = gb_self;
     gb_self = &gb_heap_none;
-    return heap;
+    return thread_left;
 }
 
 void gb_thread_return(glebe_heap *heap)
 {
     if (gb_self != &gb_heap_none)
         thread_park(gb_self);
-    if (heap->kind == GB_HEAP_DEAD)
-        heap->kind = GB_HEAP_THREAD; /* this is the child of a fork in between */
+    thread_left = NULL;
     gb_self = heap;
 }
 
@@ -299,7 +301,7 @@ void gb_fork_child(void)
 {
     for (uint32_t number = 1; number <= gb_the.heaps_made; number++) {
         glebe_heap *heap = gb_heap_at(number);
-        if (heap->kind == GB_HEAP_THREAD && heap != gb_self) {
+        if (heap->kind == GB_HEAP_THREAD && heap != gb_self && heap != thread_left) {
             heap->kind = GB_HEAP_DEAD;
             gb_the.heaps_dead = true;
         }

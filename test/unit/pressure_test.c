@@ -289,6 +289,10 @@ static void test_a_heap_may_be_the_cache(void **state)
     fixture_check();
 }
 
+static struct {
+    void *small[1000], *medium[40];
+} pages;
+
 static void forks(void)
 {
     gb_fork_prepare();
@@ -307,6 +311,39 @@ static void test_fork_in_the_callback(void **state)
     assert_int_equal(program.calls, 1);
     assert_int_equal(gb_self->kind, GB_HEAP_THREAD);
     fixture_check();
+}
+
+/* The child frees all blocks of pages that its thread's heap, which it has left for the callback, still lists. */
+static void forks_and_frees(void)
+{
+    forks();
+    for (int i = 0; i < 1000; i++)
+        glebe_free(pages.small[i]);
+    for (int i = 0; i < 40; i++)
+        glebe_free(pages.medium[i]);
+}
+
+static void test_fork_in_the_callback_then_free(void **state)
+{
+    (void)state;
+    glebe_option("limit", "4M");
+    glebe_on_pressure(told, &program);
+    for (int i = 0; i < 1000; i++)
+        pages.small[i] = glebe_malloc(100);
+    for (int i = 0; i < 40; i++)
+        pages.medium[i] = glebe_malloc(5000);
+    program.also = forks_and_frees;
+    void *huge = glebe_malloc(4000000);
+    assert_int_equal(program.calls, 1);
+    fixture_check();
+    glebe_option("limit", "0");
+    for (int i = 0; i < 1000; i++)
+        assert_non_null(pages.small[i] = glebe_malloc(i % 2 ? 100 : 900));
+    fixture_check();
+    for (int i = 0; i < 1000; i++)
+        glebe_free(pages.small[i]);
+    glebe_free(huge);
+    fixture_release();
 }
 
 static void test_not_while_fork_handlers_run(void **state)
@@ -337,6 +374,7 @@ int main(void)
         PRESSURE_TEST(test_never_within_itself),
         PRESSURE_TEST(test_a_heap_may_be_the_cache),
         PRESSURE_TEST(test_fork_in_the_callback),
+        PRESSURE_TEST(test_fork_in_the_callback_then_free),
         PRESSURE_TEST(test_not_while_fork_handlers_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

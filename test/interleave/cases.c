@@ -18,6 +18,7 @@ void as_with_heap(uint32_t t)
     host_become_new(); /* one that ended may have stood in its place */
     gb_self = gb_heap_new(GB_HEAP_THREAD);
     gb_self->tick = 1000; /* no clock unless the case asks for it */
+    gb_self->class_slices[gb_class_of_medium(MEDIUM)] = GB_DEMAND * 2; /* in demand: its pages are of two slices */
 }
 
 void as_end(void) { as(IL_THREADS); }

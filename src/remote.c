@@ -6,7 +6,7 @@
  *                                             |
  *     if QUEUED was clear: push the page on   +--> heap->inbox  --->  swap the inbox for 0; for each page, swap xfree for 0
  *
- * 1. Whoever sets QUEUED pushes the page, and nobody else: a page is in one inbox at most.
+ * 1. Whoever sets QUEUED pushes the page, and nobody else: a page is in one inbox at most. (Not to that of a dead heap: see 4.)
  * 2. Only whoever took the page out of the inbox clears QUEUED, by the same exchange that takes the chain. inbox_next is read
  *    before that: afterwards the page may be pushed again.
  * 3. page->heap changes only in gb_page_steal, which holds QUEUED while it does. So after the CAS that set QUEUED the heap that
@@ -38,7 +38,7 @@ bool gb_heap_dead(const gb_page *page)
 void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count)
 {
     uintptr_t start = gb_page_start(page);
-    bool dead = gb_heap_dead(page); /* its pages are never stolen, and heaps stay dead */
+    uint32_t all = gb_heap_dead(page) ? page->cap : 0; /* such pages are never stolen, and heaps stay dead */
     uint64_t before = gb_load_relaxed(&page->xfree), after;
     do {
         uint32_t head = GB_XFREE_FIRST(before);
@@ -46,10 +46,11 @@ void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t cou
         after = GB_XFREE_QUEUED | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT
             | (uint32_t)((uintptr_t)first - start + 1);
     } while (!gb_cas(&page->xfree, &before, after));
-    if ((before & GB_XFREE_QUEUED) == 0)
+    if (GB_UNLIKELY(all)) { /* whoever sends the last may give the page back at once: nothing else touches it */
+        if (GB_XFREE_COUNT(after) == all)
+            gb_run_give(page);
+    } else if ((before & GB_XFREE_QUEUED) == 0)
         inbox_push(page);
-    if (GB_UNLIKELY(dead) && GB_XFREE_COUNT(after) == page->cap)
-        gb_run_give(page); /* whole, and nobody else's business: that inbox is never looked into */
 }
 
 void gb_remote_notify(gb_page *page)

@@ -1,0 +1,58 @@
+/* Pages of a heap that a fork left without a thread: whoever frees the last block gives the page back, and nobody else touches it
+ * from then on. */
+#include "cases.h"
+
+static void d_vanishes(void)
+{
+    gb_heap_at(1)->kind = GB_HEAP_DEAD;
+    gb_the.heaps_dead = true;
+}
+
+/* D's page is all in use: a block by A, which has no heap and sends at once, the others by B, whose slot holds six already. */
+static void small_page(void)
+{
+    as_with_heap(3);
+    take_for(0, SMALL, 1);
+    take_for(1, SMALL, PAGE_BLOCKS - 1);
+    d_vanishes();
+    as_with_heap(1);
+    for (uint32_t i = 1; i < PAGE_BLOCKS - 1; i++) {
+        glebe_free(the_world.held[1][i]);
+        the_world.held[1][i] = NULL;
+    }
+    as_end();
+}
+
+static void give_0(void) { give(0); }
+
+/* What was given back is taken again: whoever still touched it would touch the new page. */
+static void give_flush_take(void)
+{
+    give(0);
+    gb_remote_flush(gb_self);
+    take(SMALL);
+}
+
+static void complain(void *context, int invariant, const void *address, const char *what)
+{
+    char name[64];
+    (void)context;
+    host_name(name, sizeof name, address);
+    il_fail("glebe_check: invariant %d at %s: %s", invariant, name, what);
+}
+
+static void check_dead(void)
+{
+    IL_CHECK(!host_lock_held(&gb_the.lock), "a lock is held at the end");
+    glebe_check(NULL, 2, complain, NULL);
+    IL_CHECK(gb_load(&gb_heap_at(1)->bytes) == 0, "a page of the dead heap did not go back");
+}
+
+#define DEAD(a_name, a_title, a_setup, a_failures, ...) \
+    {.name = a_name, .title = a_title, .setup = a_setup, .threads = {__VA_ARGS__}, .final = check_dead, .failures = a_failures}
+
+const il_case cases_dead[] = {
+    DEAD("dead-small", "the last blocks of a dead heap's small page are freed",
+        small_page, 1, give_0, give_flush_take),
+    {0},
+};

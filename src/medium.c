@@ -105,12 +105,15 @@ void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero)
     return (void *)(gb_page_start(page) + (size_t)index * gb_classes[cls].bytes);
 }
 
-/* A page without an owner, since a fork: it goes back with its last block, which one thread alone sees. */
+/* A page without an owner, since a fork: it goes back with its last block, which one thread alone sees; under the lock, for the
+ * purger may hold the others' bits. */
 static void medium_return_dead(gb_page *page, uint32_t bit)
 {
-    uint32_t bits = gb_or(&page->bits, bit) | bit;
-    gb_purge_note(page);
-    if (bits == medium_all(page))
+    gb_lock_take(&gb_the.lock);
+    bool whole = (gb_or(&page->bits, bit) | bit) == medium_all(page);
+    gb_purge_queue(gb_chunk_of(gb_page_number(page)));
+    gb_lock_drop(&gb_the.lock);
+    if (whole)
         gb_run_give(page);
 }
 

@@ -23,6 +23,22 @@ static void small_page(void)
     as_end();
 }
 
+/* B and C hold a block each, the others are free. */
+static void medium_page(void)
+{
+    as_with_heap(3);
+    take_for(1, MEDIUM, 1);
+    take_for(2, MEDIUM, 1);
+    take_for(3, MEDIUM, PAGE_BLOCKS - 2);
+    for (uint32_t i = 0; i < PAGE_BLOCKS - 2; i++) {
+        glebe_free(the_world.held[3][i]);
+        the_world.held[3][i] = NULL;
+    }
+    gb_medium_cool(gb_self);
+    d_vanishes();
+    as_end();
+}
+
 static void give_0(void) { give(0); }
 
 /* What was given back is taken again: whoever still touched it would touch the new page. */
@@ -32,6 +48,8 @@ static void give_flush_take(void)
     gb_remote_flush(gb_self);
     take(SMALL);
 }
+
+static void purge_all(void) { gb_purge_due(the_world.now_ms, true); }
 
 static void complain(void *context, int invariant, const void *address, const char *what)
 {
@@ -54,5 +72,7 @@ static void check_dead(void)
 const il_case cases_dead[] = {
     DEAD("dead-small", "the last blocks of a dead heap's small page are freed",
         small_page, 1, give_0, give_flush_take),
+    DEAD("dead-medium", "the same of a medium page, and the purger comes by",
+        medium_page, 0, purge_all, give_0, give_0),
     {0},
 };

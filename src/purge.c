@@ -165,9 +165,12 @@ static size_t purge_medium(gb_page *page, bool only_idle, bool lazily)
     return given;
 }
 
-/* The first touch of a huge page made all of it resident, and what was never handed out with it. */
+/* The first touch of a huge page made all of it resident, and what was never handed out with it. Where nothing is dirty nothing
+ * was touched, since the whole chunk went back. */
 static void purge_never_used(gb_chunk *chunk)
 {
+    if (gb_set_empty(chunk->dirty))
+        return;
     gb_slice_set never = gb_set_without(chunk->free, chunk->dirty);
     gb_the.dirty_slices += gb_set_count(never);
     chunk->dirty = gb_set_with(chunk->dirty, never);

@@ -285,6 +285,32 @@ static void test_a_lazy_purge_may_be_refused(void **state)
     fixture_check();
 }
 
+/* A chunk that has gone back whole holds nothing, huge pages or not: the oldest that does is another. */
+static void test_what_went_back_does_not_go_twice(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 40 };
+    void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = glebe_malloc(GB_LARGE_MAX);
+    enum { NUMBER = (GB_HUGE_PAGES_FROM >> GB_CHUNK_LOG2) + 2 };
+    for (uint32_t number = NUMBER; number < NUMBER + 2; number++) /* two chunks, wholly */
+        for (int i = 0; i < BLOCKS; i++)
+            if (gb_chunk_of(gb_page_number(gb_page_entry(blocks[i]))) == gb_chunk_at(number))
+                glebe_free(blocks[i]);
+    assert_int_equal(gb_chunk_at(NUMBER)->huge_pages, 1);
+    assert_int_equal(gb_the.dirty_slices, 2 * GB_CHUNK_SLICES);
+    gb_lock_take(&gb_the.lock);
+    assert_int_equal(gb_purge_oldest(GB_CHUNK_BYTES), GB_CHUNK_BYTES);
+    assert_true(gb_set_empty(gb_chunk_at(NUMBER)->dirty));
+    assert_int_equal(gb_the.dirty_slices, GB_CHUNK_SLICES);
+    assert_int_equal(gb_purge_oldest(GB_CHUNK_BYTES), GB_CHUNK_BYTES);
+    assert_int_equal(gb_the.dirty_slices, 0);
+    assert_int_equal(gb_purge_oldest(GB_CHUNK_BYTES), 0);
+    gb_lock_drop(&gb_the.lock);
+    fixture_check();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +328,7 @@ int main(void)
         FIXTURE_TEST(test_at_once_where_asked_for),
         FIXTURE_TEST(test_a_quiet_heap),
         FIXTURE_TEST(test_a_host_that_is_never_lazy),
+        FIXTURE_TEST(test_what_went_back_does_not_go_twice),
         FIXTURE_TEST(test_a_lazy_purge_may_be_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

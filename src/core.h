@@ -64,8 +64,8 @@ size_t gb_purge_quiet(uint32_t now);
 size_t gb_purge_oldest(size_t bytes);
 /* Milliseconds until something is due; UINT32_MAX if nothing waits. */
 uint32_t gb_purge_wait(uint32_t now);
-/* Claims one hole of a small page for use: its unit, or -1. */
-int gb_hole_take(gb_page *page);
+/* Claims one hole of a small page, which has one, for use: its unit. */
+unsigned gb_hole_take(gb_page *page);
 /* Adds holes to a small page. Its links must not lie in them. */
 void gb_hole_give(gb_page *page, uint32_t units);
 
@@ -100,6 +100,7 @@ uint32_t gb_page_out(const gb_page *page);
 void gb_fronts_flush(glebe_heap *heap);
 /* Finds holes in AVAIL pages and gives spare pages back. Owner. */
 void gb_heap_trim(glebe_heap *heap);
+
 /* ---- medium: pages whose free blocks are bits ---- */
 void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero);
 /* The block goes home, or is reported. `self` is a heap that the caller owns. */

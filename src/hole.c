@@ -60,7 +60,7 @@ uint32_t gb_hole_blocks(const gb_page *page, uint32_t units)
 
 gb_block *gb_hole_carve(gb_page *page)
 {
-    unsigned unit = (unsigned)gb_hole_take(page);
+    unsigned unit = gb_hole_take(page);
     uint32_t from, to, count = 0;
     gb_block *chain = NULL;
     unit_blocks(page, unit, &from, &to);
@@ -98,7 +98,7 @@ uint32_t gb_page_trim(gb_page *page, uint32_t coming)
         is_free[i / 64] |= (uint64_t)1 << i % 64;
         lost -= GB_SECURE;
     }
-    uint32_t units = gb_page_bytes(page) >> GB_UNIT_LOG2 >= 32 ? 0 : ((uint32_t)1 << (gb_page_bytes(page) >> GB_UNIT_LOG2)) - 1;
+    uint32_t units = ((uint32_t)1 << (gb_page_bytes(page) >> GB_UNIT_LOG2)) - 1;
     uint32_t holes = page->holes, busy = 0;
     for (uint32_t i = 0; i < page->bump; i++)
         if ((is_free[i / 64] >> i % 64 & 1) == 0) {

@@ -171,9 +171,8 @@ static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
     gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
     spare_remove(heap, page);
     heap->class_slices[page->cls] -= page->slices;
-    if (page->holes) /* forget the holes under the lock: the purger may be at them */
-        while (page->holes)
-            gb_hole_take(page);
+    while (page->holes) /* forgotten under the lock: the purger may be at them */
+        gb_hole_take(page);
     page_format(heap, page, cls);
     return page;
 }

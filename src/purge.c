@@ -3,7 +3,7 @@
  *
  *     free runs that are dirty      given back, known to be zero from then on; where address space is limited a chunk that
  *                                   is wholly free leaves with its address space (arena.c)
- *     holes of small pages          given back (page.c says what a hole is)
+ *     holes of small pages          given back (hole.c says what a hole is)
  *     free blocks of medium pages   claimed bit by bit, so that their owner cannot take them meanwhile, given back, returned
  *
  * A chunk that nobody freed memory in for purge_ms is purged whole. In a busy one only memory that was free when the purger
@@ -275,7 +275,7 @@ uint32_t gb_purge_wait(uint32_t now)
     return wait;
 }
 
-int gb_hole_take(gb_page *page)
+unsigned gb_hole_take(gb_page *page)
 {
     gb_lock_take(&gb_the.lock);
     uint32_t resident = (uint32_t)(page->holes & ~page->punched);
@@ -283,7 +283,7 @@ int gb_hole_take(gb_page *page)
     page->holes = (uint16_t)(page->holes & ~(1u << unit));
     page->punched = (uint16_t)(page->punched & ~(1u << unit));
     gb_lock_drop(&gb_the.lock);
-    return (int)unit;
+    return unit;
 }
 
 void gb_hole_give(gb_page *page, uint32_t units)

@@ -169,7 +169,6 @@ static void test_holes(void **state)
     }
 }
 
-/* Brute force: for every class and every set of adjacent units, the blocks that touch them. */
 /* With the background thread an emptying page is parked: what is freed from then on becomes holes without a walk. */
 static void test_parked(void **state)
 {
@@ -285,6 +284,7 @@ static void test_parked_orphan(void **state)
     fixture_check();
 }
 
+/* Brute force: for every class and every set of adjacent units, the blocks that touch them. */
 static void test_hole_blocks(void **state)
 {
     (void)state;

@@ -82,8 +82,8 @@ void gb_page_park(gb_page *page);
 void gb_page_unpark(gb_page *page);
 /* A block of a parked page is free; false if it was before. The caller counts it. Owner. */
 bool gb_parked_put(gb_page *page, gb_block *block);
-/* The same for any small page. */
-void gb_page_put(gb_page *page, gb_block *block);
+/* The same for any small page; what was free before is reported. */
+bool gb_page_put(const char *call, gb_page *page, gb_block *block);
 
 /* ---- page: small pages ---- */
 /* The slow half of malloc: front[cls] is empty. Owner. */

@@ -361,8 +361,8 @@ void gb_fronts_flush(glebe_heap *heap)
             gb_block *block = heap->front[cls];
             gb_page *page = gb_page_head(gb_page_entry(block));
             heap->front[cls] = gb_link_next(page, block);
-            gb_page_put(page, block);
-            gb_page_returned(heap, page, 1);
+            if (gb_page_put("glebe_heap_free_sized", page, block))
+                gb_page_returned(heap, page, 1);
         }
 }
 

@@ -83,12 +83,13 @@ static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
     if (count == 0)
         return;
     gb_block *first = (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(taken) - 1);
-    if (page->flags == GB_PARKED)
+    if (page->flags == GB_PARKED) {
+        count = 0; /* a block that was freed before does not count */
         for (gb_block *block = first, *next; block; block = next) {
             next = gb_link_get(block);
-            gb_page_put(page, block);
+            count += gb_page_put("free", page, block);
         }
-    else {
+    } else {
         if (page->free) /* else it is looked at when it is used */
             gb_link_set(chain_last(page, first, &count), page->free);
         page->free = first;

@@ -212,6 +212,18 @@ static void test_parked(void **state)
     fake.printed_bytes = 0;
     fixture_check();
 
+    fixture_thread(1); /* by another thread too, and by size */
+    glebe_free(blocks[first + 1]);
+    gb_remote_flush(gb_self);
+    fixture_thread(0);
+    gb_inbox_drain(gb_self);
+    assert_int_equal(glebe_live.stats.errors, 2);
+    glebe_heap_free_sized(NULL, blocks[first + 2], BYTES);
+    gb_fronts_flush(gb_self);
+    assert_int_equal(glebe_live.stats.errors, 3);
+    fake.printed_bytes = 0;
+    fixture_check();
+
     for (int i = first; i < last; i++) { /* and back into use: from this page, which has waited longest */
         fixture_fill(blocks[i] = glebe_malloc(BYTES), BYTES, (uint64_t)i);
         fixture_check();

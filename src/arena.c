@@ -138,6 +138,7 @@ bool gb_meta_commit(const void *start, size_t *committed, size_t need)
     if (gb_port_commit((uintptr_t)start + *committed, more, gb_the.reserved) != GB_COMMITTED)
         return false;
     *committed += more;
+    glebe_live.stats.table_bytes += more;
     return true;
 }
 

@@ -9,6 +9,8 @@ typedef struct gb_option {
     void *value;
 } gb_option;
 
+static const char *const option_wants[] = {"0 or 1", "0, 1 or json", "abort or count", "dontneed or free", "milliseconds", "bytes, or K, M, G"};
+
 static const gb_option options[] = {
     {"verbose", "GLEBE_VERBOSE", OPTION_FLAG, &gb_the.options.verbose},
     {"stats", "GLEBE_STATS", OPTION_STATS, &gb_the.options.stats},
@@ -90,6 +92,8 @@ static void options_follow(void)
 
 int glebe_option(const char *name, const char *value)
 {
+    if (!name || !value)
+        return EINVAL;
     for (int i = 0; i < OPTIONS; i++)
         if (strcmp(options[i].name, name) == 0) {
             gb_lock_take(&gb_the.lock);
@@ -101,10 +105,15 @@ int glebe_option(const char *name, const char *value)
     return ENOENT;
 }
 
-static void option_complain(const char *what, const char *name, const char *value)
+/* `wants`, if it is known: what the option takes. The value may be anything: it must not break the line. */
+static void option_complain(const char *what, const char *name, const char *value, const char *wants)
 {
-    char line[256];
-    size_t n = gb_format(line, sizeof line, "glebe: %s %s=%s is ignored\n", what, name, value);
+    char line[256], shown[128];
+    size_t length = 0;
+    for (; value[length] && length < sizeof shown - 1; length++)
+        shown[length] = value[length] < ' ' || value[length] > '~' ? '?' : value[length];
+    shown[length] = 0;
+    size_t n = gb_format(line, sizeof line, "glebe: %s %s=%s is ignored%s%s\n", what, name, shown, wants ? ": it takes " : "", wants ? wants : "");
     gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
 }
 
@@ -123,8 +132,8 @@ void gb_options_read(void)
 {
     for (int i = 0; i < OPTIONS; i++) {
         const char *value = gb_port_environment(options[i].environment);
-        if (value && option_set(&options[i], value) != 0)
-            option_complain("malformed", options[i].environment, value);
+        if (value && *value && option_set(&options[i], value) != 0)
+            option_complain("malformed", options[i].environment, value, option_wants[options[i].kind]);
     }
     char *const *environment = gb_port_environment_all();
     for (; environment && *environment; environment++)
@@ -135,7 +144,7 @@ void gb_options_read(void)
             length = length < sizeof name - 1 ? length : sizeof name - 1;
             memcpy(name, *environment, length);
             name[length] = 0;
-            option_complain("unknown", name, equals ? equals + 1 : "");
+            option_complain("unknown", name, equals ? equals + 1 : "", NULL);
         }
     options_follow();
 }

@@ -11,9 +11,6 @@ const char glebe_live_names[] = GLEBE_STATS(STAT_NAME);
 void glebe_stats_read(glebe_stats *out)
 {
     gb_lock_take(&gb_the.lock);
-    glebe_live.stats.table_bytes
-        = gb_the.table_committed + gb_the.chunk_table_committed + gb_the.heaps_committed + gb_the.slots_committed
-        + gb_the.shadow_committed;
     *out = glebe_live.stats;
     gb_lock_drop(&gb_the.lock);
 }

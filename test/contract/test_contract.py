@@ -413,13 +413,21 @@ def test_descriptors_are_the_programs(box, program):
     assert "F_DUPFD" not in box.check(*command, preload=None).text
 
 
-@pytest.mark.parametrize("name, value", [
-    ("VERBOSE", "yes"), ("STATS", "xml"), ("BACKGROUND", "2"), ("LIMIT", "12X"), ("LIMIT", "-1"), ("LIMIT", ""),
-    ("LIMIT", "99999999999999999999"), ("PURGE_MS", "1s"), ("PURGE", "lazily"), ("ON_ERROR", "ignore")])
-def test_option_malformed(box, name, value):
-    """A value that does not parse is named, and changes nothing."""
+@pytest.mark.parametrize("name, value, wants", [
+    ("VERBOSE", "yes", "0 or 1"), ("STATS", "xml", "0, 1 or json"), ("BACKGROUND", "2", "0 or 1"),
+    ("LIMIT", "12X", "bytes, or K, M, G"), ("LIMIT", "-1", "bytes, or K, M, G"),
+    ("LIMIT", "99999999999999999999", "bytes, or K, M, G"), ("LIMIT", "1\n\x1b[31m2", "bytes, or K, M, G"),
+    ("PURGE_MS", "1s", "milliseconds"), ("PURGE", "lazily", "dontneed or free"), ("ON_ERROR", "ignore", "abort or count")])
+def test_option_malformed(box, name, value, wants):
+    """A value that does not parse is named, on one line whatever is in it, with what would do, and changes nothing."""
     done = box.check("true", env={f"GLEBE_{name}": value})
-    assert done.text == f"glebe: malformed GLEBE_{name}={value} is ignored\n"
+    shown = "".join(c if " " <= c <= "~" else "?" for c in value)
+    assert done.text == f"glebe: malformed GLEBE_{name}={shown} is ignored: it takes {wants}\n"
+
+
+def test_option_empty(box):
+    """An empty value is as none."""
+    assert box.check("true", env={"GLEBE_LIMIT": "", "GLEBE_VERBOSE": ""}).text == ""
 
 
 def test_option_unknown(box):

@@ -6,6 +6,19 @@ static const char *const names[] = {
     GLEBE_STATS(NAME)};
 enum { NAMES = sizeof names / sizeof names[0] };
 
+/* Who looks at the process from outside reads glebe_live and calls nothing. */
+static void test_tables_count_as_they_grow(void **state)
+{
+    (void)state;
+    assert_non_null(glebe_malloc(1));
+    uint64_t before = glebe_live.stats.table_bytes;
+    assert_true(before > 0);
+    for (int i = 0; i < 40; i++)
+        assert_non_null(glebe_malloc(1 << 20));
+    assert_true(glebe_live.stats.table_bytes > before);
+    fixture_balance();
+}
+
 static void test_live_has_every_name(void **state)
 {
     (void)state;
@@ -165,6 +178,7 @@ static void test_odd_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_tables_count_as_they_grow),
         FIXTURE_TEST(test_live_has_every_name),
         FIXTURE_TEST(test_json),
         FIXTURE_TEST(test_text),

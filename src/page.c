@@ -7,8 +7,7 @@
  *
  * malloc pops heap->front and sees no page. When the front is empty the current page fills it: with the list of blocks that were
  * freed to it since, with newly carved blocks, or from a hole. When it has nothing left it becomes FULL and the page that has
- * waited longest takes its place. free() pushes on the page's own list and counts `left` down: only at zero does it look up.
- */
+ * waited longest takes its place. free() pushes on the page's own list and counts `left` down: only at zero does it look up. */
 #include "alloc.h"
 
 /* ---- how many ---- */
@@ -206,10 +205,12 @@ static gb_page *page_next(glebe_heap *heap, uint32_t cls)
     uint32_t number = heap->avail[cls].first;
     if (number) {
         gb_page *page = gb_page_at(number);
-        if (page->flags == GB_PARKED)
+        if (GB_UNLIKELY(page->flags == GB_PARKED))
             gb_page_unpark(page);
-        page->left = (int32_t)gb_page_out(page);
-        page->flags = 0;
+        else if (GB_UNLIKELY(page->flags)) {
+            page->left = (int32_t)gb_page_out(page);
+            page->flags = 0;
+        }
         avail_remove(heap, page);
         return page;
     }

@@ -37,7 +37,8 @@
 #define GB_REMOTE_SLOTS 8 /* pages of other heaps whose freed blocks a heap collects before it sends them home */
 #define GB_REMOTE_BLOCKS 32 /* a slot is sent home at this many blocks */
 
-#define GB_HUGE_PAGES_FROM ((size_t)16 << 20) /* chunks from this size of heap on, and huge blocks that grow beside one, ask for huge pages */
+#define GB_HUGE_PAGES_FROM ((size_t)64 << 20) /* chunks from this size of heap on ask for huge pages; docs/decisions/0004 */
+#define GB_HUGE_BLOCKS_FROM ((size_t)16 << 20) /* huge blocks that grow by small steps do beside so much memory in use */
 
 #ifndef GB_TRIM_FROM
 #define GB_TRIM_FROM ((size_t)1 << 20) /* bytes of available pages from which emptying ones are searched for holes, with the background thread */

@@ -289,11 +289,10 @@ static void test_a_lazy_purge_may_be_refused(void **state)
 static void test_what_went_back_does_not_go_twice(void **state)
 {
     (void)state;
-    enum { BLOCKS = 40 };
+    enum { NUMBER = (GB_HUGE_PAGES_FROM >> GB_CHUNK_LOG2) + 2, BLOCKS = 2 * (NUMBER + 4) /* two fill a chunk */ };
     void *blocks[BLOCKS];
     for (int i = 0; i < BLOCKS; i++)
         blocks[i] = glebe_malloc(GB_LARGE_MAX);
-    enum { NUMBER = (GB_HUGE_PAGES_FROM >> GB_CHUNK_LOG2) + 2 };
     for (uint32_t number = NUMBER; number < NUMBER + 2; number++) /* two chunks, wholly */
         for (int i = 0; i < BLOCKS; i++)
             if (gb_chunk_of(gb_page_number(gb_page_entry(blocks[i]))) == gb_chunk_at(number))

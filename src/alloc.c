@@ -70,7 +70,7 @@ size_t gb_block_bytes(const char *call, const void *block)
             && index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED))) /* what gb_block_in_use asks, without a call */
         return gb_classes[page->cls].bytes;
     if (page->kind == GB_LARGE && offset == 0)
-        return (size_t)page->slices << GB_SLICE_LOG2;
+        return gb_page_bytes(page);
     if ((page->kind == GB_SMALL || page->kind == GB_MEDIUM) && gb_block_in_use(page, block))
         return gb_classes[page->cls].bytes;
     gb_report_address(call, block);

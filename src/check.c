@@ -23,11 +23,6 @@ static void check_fail(gb_check *check, int invariant, const void *address, cons
 
 /* ---- chunks ---- */
 
-static bool bit_at(const uint64_t *bits, uint32_t i)
-{
-    return bits[i / 64] >> i % 64 & 1;
-}
-
 static void check_zero(gb_check *check, uint32_t slice)
 {
     const uint64_t *words = (const uint64_t *)gb_slice_start(slice);
@@ -100,7 +95,7 @@ static bool check_block(gb_check *check, const gb_page *page, const gb_block *bl
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
     uint32_t index = gb_class_index(page->cls, offset);
-    bool ok = offset < (size_t)page->slices << GB_SLICE_LOG2 && index < page->bump
+    bool ok = offset < gb_page_bytes(page) && index < page->bump
         && (size_t)index * gb_classes[page->cls].bytes == offset;
     CHECK(ok, 3, block, what);
     return ok;
@@ -114,11 +109,11 @@ static uint32_t check_chain(gb_check *check, const gb_page *page, const gb_block
         if (!check_block(check, page, block, "a link leads to what is no block of the page"))
             return 0;
         uint32_t index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page));
-        if (bit_at(seen, index)) {
+        if (gb_bit(seen, index)) {
             check_fail(check, 3, block, "a free block stands in two places");
             return 0;
         }
-        seen[index / 64] |= (uint64_t)1 << index % 64;
+        gb_bit_set(seen, index);
     }
     return length;
 }
@@ -135,8 +130,8 @@ static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *see
     for (uint32_t i = 0; i < page->bump; i++) {
         uint32_t from = (uint32_t)(i * bytes >> GB_UNIT_LOG2), to = (uint32_t)(((i + 1) * bytes - 1) >> GB_UNIT_LOG2);
         bool in_hole = (page->holes >> from | page->holes >> to) & 1;
-        listed += !in_hole && bit_at(seen, i);
-        if (in_hole || bit_at(seen, i))
+        listed += !in_hole && gb_bit(seen, i);
+        if (in_hole || gb_bit(seen, i))
             continue;
         live[from]++;
         live[to] += to != from;
@@ -148,12 +143,12 @@ static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *see
 
 static void check_small(gb_check *check, const gb_page *page)
 {
-    CHECK(page->bump <= page->cap && page->cap == ((size_t)page->slices << GB_SLICE_LOG2) / gb_classes[page->cls].bytes, 2, page, "the page's count of blocks is wrong");
+    CHECK(page->bump <= page->cap && page->cap == gb_page_bytes(page) / gb_classes[page->cls].bytes, 2, page, "the page's count of blocks is wrong");
     CHECK(page->left >= 0, 2, page, "the count of blocks out is negative");
     CHECK((page->punched & ~page->holes) == 0, 2, page, "a unit was given back that is no hole");
     if (check->level < 2)
         return;
-    uint64_t seen[GB_BIG_PAGE_SLICES * ((1 << GB_SLICE_LOG2) / 16) / 64] = {0};
+    uint64_t seen[GB_PAGE_BLOCKS_MAX / 64] = {0};
     uint64_t xfree = gb_load(&page->xfree);
     uint32_t local = check_chain(check, page, page->free, seen), remote = 0, holes = page->holes ? gb_hole_blocks(page, page->holes) : 0;
     if (page->state == GB_AVAIL && page->flags == GB_PARKED)
@@ -207,7 +202,7 @@ static size_t check_list(gb_check *check, const glebe_heap *heap, const gb_list 
             check_small(check, page);
         else if (page->kind == GB_MEDIUM)
             check_medium(check, page);
-        bytes += (size_t)page->slices << GB_SLICE_LOG2;
+        bytes += gb_page_bytes(page);
         before = number;
     }
     CHECK(list->last == before, 4, heap, "a list's last page is not its last");
@@ -240,7 +235,7 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
                 check_small(check, page);
             else
                 check_medium(check, page);
-            bytes += (size_t)page->slices << GB_SLICE_LOG2;
+            bytes += gb_page_bytes(page);
         }
         size_t listed = check_list(check, heap, &heap->avail[cls], GB_AVAIL, cls);
         bytes += listed;

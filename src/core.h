@@ -24,6 +24,8 @@ GB_COLD void gb_report(const char *call, const void *address, const char *format
 GB_COLD void gb_report_address(const char *call, const void *address);
 /* ENOMEM and NULL, counted. */
 GB_COLD void *gb_out_of_memory(void);
+/* `text` cut to `bytes`, with ? for what would break a line, and for each character of `but`. */
+void gb_plain(char *out, size_t bytes, const char *text, const char *but);
 char *gb_decimal(uint64_t value, char *out24);
 /* A small printf (%s %zu %u %p), that neither allocates nor locks. Returns the length of the whole. */
 size_t gb_format(char *out, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));

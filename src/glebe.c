@@ -3,8 +3,10 @@
 #if defined(GB_PORT_FAKE)
 #include "port/fake.c"
 #elif defined(__linux__)
+#include "port/posix.c"
 #include "port/linux.c"
 #elif defined(__APPLE__)
+#include "port/posix.c"
 #include "port/macos.c"
 #else
 #error "glebe has no port for this host: see docs/porting.md"

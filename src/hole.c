@@ -77,31 +77,29 @@ gb_block *gb_hole_carve(gb_page *page)
     return chain;
 }
 
-enum { PAGE_BLOCKS_MAX = GB_BIG_PAGE_SLICES * (1 << GB_SLICE_LOG2) / 16 };
-
 uint32_t gb_page_trim(gb_page *page, uint32_t coming)
 {
     uint32_t lost = 0;
     if (gb_the.page_bytes > GB_UNIT_BYTES)
         return lost;
-    uint64_t is_free[PAGE_BLOCKS_MAX / 64];
+    uint64_t is_free[GB_PAGE_BLOCKS_MAX / 64];
     memset(is_free, 0, (page->bump + 63u) / 64 * 8);
     uintptr_t start = gb_page_start(page);
     if (GB_SECURE)
         lost = page->bump - gb_hole_blocks(page, page->holes) - (gb_page_out(page) - coming);
     for (gb_block *b = page->free, *before = NULL; b; before = b, b = gb_link_next(page, b)) {
         uint32_t i = gb_class_index(page->cls, (uintptr_t)b - start);
-        if (GB_SECURE && (is_free[i / 64] >> i % 64 & 1)) {
+        if (GB_SECURE && gb_bit(is_free, i)) {
             gb_secure_cut(page, before);
             break;
         }
-        is_free[i / 64] |= (uint64_t)1 << i % 64;
+        gb_bit_set(is_free, i);
         lost -= GB_SECURE;
     }
     uint32_t units = ((uint32_t)1 << (gb_page_bytes(page) >> GB_UNIT_LOG2)) - 1;
     uint32_t holes = page->holes, busy = 0;
     for (uint32_t i = 0; i < page->bump; i++)
-        if ((is_free[i / 64] >> i % 64 & 1) == 0) {
+        if (!gb_bit(is_free, i)) {
             uint32_t mask = block_unit_mask(page, i);
             if ((mask & holes) == 0) /* else it is free: it is in a hole already */
                 busy |= mask;
@@ -111,7 +109,7 @@ uint32_t gb_page_trim(gb_page *page, uint32_t coming)
         return lost;
     gb_block *chain = NULL;
     for (uint32_t i = page->bump; i-- > 0;)
-        if (is_free[i / 64] >> i % 64 & 1 && (block_unit_mask(page, i) & found) == 0) {
+        if (gb_bit(is_free, i) && (block_unit_mask(page, i) & found) == 0) {
             gb_block *block = gb_block_at(page, i);
             gb_link_set(block, chain);
             chain = block;
@@ -125,12 +123,6 @@ uint32_t gb_page_trim(gb_page *page, uint32_t coming)
 
 static uint16_t *park_live(gb_page *page) { return page[1].units; }
 static uint16_t *park_first(gb_page *page) { return page[2].units; }
-
-static void park_owner(gb_page *page, uintptr_t owner)
-{
-    for (uint32_t i = 0; i < page->slices; i++)
-        gb_store_relaxed(&page[i].owner, owner);
-}
 
 /* Puts a free block on its unit's list. Returns the units that hold no block in use any more. */
 static uint32_t park_put(gb_page *page, gb_block *block, uint32_t index)
@@ -166,7 +158,7 @@ void gb_page_park(gb_page *page)
     gb_block *chain = page->free;
     page->free = NULL;
     page->flags = GB_PARKED;
-    park_owner(page, 0);
+    gb_page_own(page, NULL);
     while (chain) {
         gb_block *block = chain;
         chain = gb_link_get(block);
@@ -190,7 +182,7 @@ void gb_page_unpark(gb_page *page)
         }
     page->free = chain;
     page->flags = 0;
-    park_owner(page, (uintptr_t)gb_heap_at(gb_load_relaxed(&page->heap)));
+    gb_page_own(page, gb_heap_at(gb_load_relaxed(&page->heap)));
 }
 
 bool gb_parked_put(gb_page *page, gb_block *block)

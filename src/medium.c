@@ -22,7 +22,7 @@ static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
         return NULL;
     heap->class_slices[cls] += page->slices;
     page->cls = (uint8_t)cls;
-    page->cap = page->bump = (uint16_t)(((size_t)page->slices << GB_SLICE_LOG2) / gb_classes[cls].bytes);
+    page->cap = page->bump = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
     gb_store_relaxed(&page->dirty, zero ? 0 : medium_all(page));
     gb_store(&page->bits, medium_all(page)); /* last: from here on the purger may look */
     return page;

@@ -109,10 +109,7 @@ int glebe_option(const char *name, const char *value)
 static void option_complain(const char *what, const char *name, const char *value, const char *wants)
 {
     char line[256], shown[128];
-    size_t length = 0;
-    for (; value[length] && length < sizeof shown - 1; length++)
-        shown[length] = value[length] < ' ' || value[length] > '~' ? '?' : value[length];
-    shown[length] = 0;
+    gb_plain(shown, sizeof shown, value, "");
     size_t n = gb_format(line, sizeof line, "glebe: %s %s=%s is ignored%s%s\n", what, name, shown, wants ? ": it takes " : "", wants ? wants : "");
     gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
 }

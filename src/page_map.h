@@ -26,6 +26,13 @@ GB_INLINE uintptr_t gb_page_start(const gb_page *page)
 
 GB_INLINE size_t gb_page_bytes(const gb_page *page) { return (size_t)page->slices << GB_SLICE_LOG2; }
 
+/* Whose frees of its blocks take the short way: NULL, nobody's. */
+GB_INLINE void gb_page_own(gb_page *page, const glebe_heap *owner)
+{
+    for (uint32_t i = 0; i < page->slices; i++)
+        gb_store_relaxed(&page[i].owner, (uintptr_t)owner);
+}
+
 GB_INLINE gb_chunk *gb_chunk_at(uint32_t chunk) { return gb_the.chunk_table + chunk; }
 GB_INLINE gb_chunk *gb_chunk_of(uint32_t slice) { return gb_chunk_at(slice / GB_CHUNK_SLICES); }
 

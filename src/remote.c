@@ -131,8 +131,7 @@ bool gb_page_steal(glebe_heap *thief, gb_page *page)
         return false;
     gb_store_relaxed(&page->heap, thief->number);
     if (small)
-        for (uint32_t i = 0; i < page->slices; i++)
-            gb_store_relaxed(&page[i].owner, (uintptr_t)thief);
+        gb_page_own(page, thief);
     return true;
 }
 

@@ -60,6 +60,14 @@ char *gb_decimal(uint64_t value, char *out24)
     return out24;
 }
 
+void gb_plain(char *out, size_t bytes, const char *text, const char *but)
+{
+    size_t n = 0;
+    for (; text[n] && n + 1 < bytes; n++)
+        out[n] = text[n] < ' ' || text[n] > '~' || strchr(but, text[n]) ? '?' : text[n];
+    out[n] = 0;
+}
+
 size_t gb_format(char *out, size_t bytes, const char *format, ...)
 {
     va_list list;
@@ -115,7 +123,7 @@ void gb_report_address(const char *call, const void *address)
     size_t offset = at - gb_page_start(page);
     if (page->kind == GB_LARGE) {
         gb_report(call, address, "address is %zu bytes inside a block of %zu bytes that starts at %p", offset,
-            (size_t)page->slices << GB_SLICE_LOG2, (void *)gb_page_start(page));
+            gb_page_bytes(page), (void *)gb_page_start(page));
         return;
     }
     if (page->kind != GB_SMALL && page->kind != GB_MEDIUM) {

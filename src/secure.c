@@ -43,7 +43,7 @@ gb_block *gb_secure_next(const gb_page *page, gb_block *block)
 gb_block *gb_secure_out(gb_block *block, gb_block *next)
 {
     const gb_page *page = gb_page_head(gb_page_entry(block));
-    bool astray = next && (uintptr_t)next - gb_page_start(page) >= (size_t)page->slices << GB_SLICE_LOG2;
+    bool astray = next && (uintptr_t)next - gb_page_start(page) >= gb_page_bytes(page);
     if (astray || ((uintptr_t *)block)[1] != secure_stamp(block))
         secure_report(page, block);
     ((uintptr_t *)block)[0] = ((uintptr_t *)block)[1] = 0;

@@ -50,16 +50,6 @@ size_t glebe_stats_json(char *buffer, size_t bytes)
 
 enum { STATS_NAME_BYTES = 64 };
 
-/* The program's name, fit to stand in a line and in JSON. */
-static void stats_program(char *out)
-{
-    const char *name = gb_port_program();
-    size_t n = 0;
-    for (; name[n] && n + 1 < STATS_NAME_BYTES; n++)
-        out[n] = name[n] < ' ' || name[n] > '~' || name[n] == '"' || name[n] == '\\' ? '?' : name[n];
-    out[n] = 0;
-}
-
 static void stats_say(const char *program, const char *line)
 {
     char text[4096], open[STATS_NAME_BYTES + 64];
@@ -77,7 +67,7 @@ void gb_say_at_exit(void)
     if (!gb_the.options.verbose && !gb_the.options.stats)
         return;
     char program[STATS_NAME_BYTES], line[STATS_NAME_BYTES + 32];
-    stats_program(program);
+    gb_plain(program, sizeof program, gb_port_program(), "\"\\"); /* fit to stand in JSON */
     gb_format(line, sizeof line, "glebe: %s[%u]: ", program, gb_port_process());
     if (gb_the.options.verbose) {
         glebe_stats s;

@@ -55,6 +55,7 @@ enum gb_state {
 #define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
 
 #define GB_PARKED 255
+#define GB_PAGE_BLOCKS_MAX ((uint32_t)GB_BIG_PAGE_SLICES << (GB_SLICE_LOG2 - 4)) /* the smallest have 16 bytes */
 #define GB_PAGE_UNITS ((uint32_t)GB_BIG_PAGE_SLICES << (GB_SLICE_LOG2 - GB_UNIT_LOG2))
 
 typedef struct gb_page {

@@ -5,7 +5,7 @@ use std::env;
 
 fn main() {
     println!("cargo:rerun-if-changed=bindings/rust/build.rs");
-    println!("cargo:rustc-check-cfg=cfg(glebe_fast, glebe_threads)");
+    println!("cargo:rustc-check-cfg=cfg(glebe_fast, glebe_threads, glebe_mmap)");
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     println!("cargo:source={root}");
     // Where speed counts `Bump` is inlined, where size counts it is not.
@@ -20,8 +20,24 @@ fn main() {
     {
         println!("cargo:rustc-cfg=glebe_threads");
     }
+    if mmap_known() {
+        println!("cargo:rustc-cfg=glebe_mmap");
+    }
     #[cfg(feature = "heap")]
     heap::build();
+}
+
+/// Where `Bump` declares `mmap` and its constants by itself. They differ between systems and, on Linux, processors.
+fn mmap_known() -> bool {
+    let target = |what: &str| env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
+    let (os, arch) = (target("OS"), target("ARCH"));
+    match target("POINTER_WIDTH").as_str() {
+        "64" if target("VENDOR") == "apple" => true,
+        "64" if os == "linux" || os == "android" => {
+            matches!(arch.as_str(), "x86_64" | "aarch64" | "riscv64" | "loongarch64" | "s390x")
+        }
+        _ => os == "linux" && target("ENV") == "gnu" && arch == "x86",
+    }
 }
 
 #[cfg(feature = "heap")]

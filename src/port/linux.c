@@ -3,30 +3,11 @@
  * Address space comes from mmap(PROT_NONE) and is committed by mprotect. Where it is limited (RLIMIT_AS, 32 bits) nothing is
  * reserved: a commit maps its own piece with MAP_FIXED_NOREPLACE and finds out whether the address was taken.
  * madvise(MADV_DONTNEED) purges, lazily MADV_FREE; both fail on locked memory, and the caller is told. Every function keeps errno. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#ifndef _FILE_OFFSET_BITS
-#define _FILE_OFFSET_BITS 64 /* 32 bits: fstat refuses files whose numbers are large */
-#endif
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "../port.h"
 
 /* Newer than some libc headers, or not in them: musl brings none of the kernel's. */
 enum { LINUX_FUTEX_WAIT = 0, LINUX_FUTEX_WAKE = 1, LINUX_FUTEX_PRIVATE = 128 };
@@ -47,36 +28,7 @@ static size_t linux_plenty(void)
 
 size_t gb_port_address_bytes(void)
 {
-    struct rlimit limit;
-    int saved = errno;
-    size_t bytes = sizeof(size_t) == 8 ? linux_plenty() : SIZE_MAX;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < SIZE_MAX)
-        bytes = (size_t)limit.rlim_cur;
-    errno = saved;
-    return bytes;
-}
-
-static void *linux_map(uintptr_t at, size_t bytes, int protection, int flags)
-{
-    int saved = errno;
-    void *p = mmap((void *)at, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
-    errno = saved;
-    return p;
-}
-
-uintptr_t gb_port_reserve(size_t bytes)
-{
-    size_t slack = (size_t)1 << 22;
-    void *p = linux_map(0, bytes + slack, PROT_NONE, 0);
-    if (p == MAP_FAILED)
-        return 0;
-    uintptr_t start = ((uintptr_t)p + slack - 1) & ~(uintptr_t)(slack - 1);
-    int saved = errno;
-    if (start > (uintptr_t)p)
-        munmap(p, start - (uintptr_t)p);
-    munmap((void *)(start + bytes), (uintptr_t)p + slack - start);
-    errno = saved;
-    return start;
+    return posix_address_bytes(sizeof(size_t) == 8 ? linux_plenty() : SIZE_MAX);
 }
 
 /* 64 bits: far below where mmap hands out from the top, 16 TiB apart; the last for processors with 39 bits of address. 32 bits:
@@ -92,60 +44,23 @@ uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
         at = attempt < sizeof narrow / sizeof narrow[0] ? narrow[attempt] : 0;
     if (at == 0 || at + bytes < at)
         return 0;
-    void *last = linux_map(at + bytes - page, page, PROT_NONE, 0); /* had elsewhere if there is no such address */
+    void *last = posix_map(at + bytes - page, page, PROT_NONE, 0); /* had elsewhere if there is no such address */
     if (last == MAP_FAILED)
         return 0;
-    int saved = errno;
-    munmap(last, page);
-    errno = saved;
+    posix_unmap((uintptr_t)last, page);
     return (uintptr_t)last == at + bytes - page ? at : gb_port_propose(bytes, attempt + 1);
 }
 
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
 {
-    if (reserved) {
-        int saved = errno;
-        bool ok = mprotect((void *)at, bytes, PROT_READ | PROT_WRITE) == 0;
-        errno = saved;
-        return ok ? GB_COMMITTED : GB_NO_MEMORY;
-    }
-    int saved = errno;
-    void *p = mmap((void *)at, bytes, PROT_READ | PROT_WRITE,
-        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | LINUX_MAP_FIXED_NOREPLACE, -1, 0);
-    int error = errno;
-    errno = saved;
-    if (p == MAP_FAILED)
-        return error == EEXIST ? GB_TAKEN : GB_NO_MEMORY;
-    if (p != (void *)at) { /* a kernel before 4.17 took the address for a hint */
-        munmap(p, bytes);
-        return GB_TAKEN;
-    }
-    return GB_COMMITTED;
-}
-
-bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
-{
-    if (reserved)
-        return linux_map(at, bytes, PROT_NONE, MAP_FIXED) == (void *)at;
-    int saved = errno;
-    bool ok = munmap((void *)at, bytes) == 0;
-    errno = saved;
-    return ok;
-}
-
-static bool linux_advise(uintptr_t at, size_t bytes, int advice)
-{
-    int saved = errno;
-    bool ok = madvise((void *)at, bytes, advice) == 0;
-    errno = saved;
-    return ok;
+    return posix_commit(at, bytes, reserved, LINUX_MAP_FIXED_NOREPLACE);
 }
 
 enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
 {
-    if (lazily && linux_advise(at, bytes, LINUX_MADV_FREE))
+    if (lazily && posix_advise(at, bytes, LINUX_MADV_FREE))
         return GB_PURGE_LAZY;
-    return linux_advise(at, bytes, MADV_DONTNEED) ? GB_PURGE_ZERO : GB_PURGE_REFUSED;
+    return posix_advise(at, bytes, MADV_DONTNEED) ? GB_PURGE_ZERO : GB_PURGE_REFUSED;
 }
 
 /* Before 6.17 Linux unmaps `to` first and only then finds that `from` is more than one mapping, as it is where part of it was
@@ -163,19 +78,12 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
 
 void gb_port_populate(uintptr_t at, size_t bytes)
 {
-    linux_advise(at, bytes, LINUX_MADV_POPULATE_WRITE);
+    posix_advise(at, bytes, LINUX_MADV_POPULATE_WRITE);
 }
 
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
 {
-    linux_advise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-}
-
-void gb_port_protect(uintptr_t at, size_t bytes)
-{
-    int saved = errno;
-    mprotect((void *)at, bytes, PROT_NONE);
-    errno = saved;
+    posix_advise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 /* ---- the group of processes ----
@@ -315,75 +223,23 @@ char *const *gb_port_environment_all(void)
     return getauxval(AT_SECURE) ? NULL : environ;
 }
 
-static void linux_write(int file, const char *text, size_t bytes)
-{
-    int saved = errno;
-    while (bytes > 0) {
-        ssize_t written = write(file, text, bytes);
-        if (written <= 0)
-            break;
-        text += written;
-        bytes -= (size_t)written;
-    }
-    errno = saved;
-}
-
-void gb_port_print(const char *text, size_t bytes)
-{
-    linux_write(STDERR_FILENO, text, bytes);
-}
-
-/* ---- what is said at exit ----
- * Many programs close stderr before they end (coreutils to hear of a full disk), daemons close all that is open, and either may
- * open another file afterwards that gets the number. So a copy is kept at a number where nobody looks, closed by exec; before
- * anything is written to it or to 2, the file behind it must be the one that it was. */
-
-static struct {
-    bool kept;
-    int copy; /* -1: none could be made */
-    dev_t device;
-    ino_t file;
-} linux_stderr;
-
-enum { LINUX_COPY_TOP = 1024, LINUX_COPY_ROOM = 16 }; /* the kernel's table grows up to it: no higher than is usual anyway */
-
 void gb_port_keep_stderr(void)
 {
-    struct stat file;
-    struct rlimit limit;
-    int saved = errno;
-    if (!linux_stderr.kept && fstat(STDERR_FILENO, &file) == 0) {
-        linux_stderr.kept = true;
-        linux_stderr.device = file.st_dev;
-        linux_stderr.file = file.st_ino;
-        linux_stderr.copy = -1;
-        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 2 * LINUX_COPY_ROOM) {
-            int top = limit.rlim_cur < LINUX_COPY_TOP ? (int)limit.rlim_cur : LINUX_COPY_TOP;
-            linux_stderr.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, top - LINUX_COPY_ROOM);
-        }
-    }
-    errno = saved;
-}
-
-static bool linux_is_stderr(int file)
-{
-    struct stat now;
-    return linux_stderr.kept && file >= 0 && fstat(file, &now) == 0 && now.st_dev == linux_stderr.device
-        && now.st_ino == linux_stderr.file;
+    posix_keep_stderr(1024);
 }
 
 /* A pipe whose reader has gone must not end the program by a signal where its own words would not have. */
 void gb_port_say(const char *text, size_t bytes)
 {
-    int saved = errno, file = linux_is_stderr(linux_stderr.copy) ? linux_stderr.copy : STDERR_FILENO;
-    if (linux_is_stderr(file)) {
+    int saved = errno, file = posix_stderr_file();
+    if (file >= 0) {
         sigset_t broken, before, waiting;
         struct timespec none = {0, 0};
         sigemptyset(&broken);
         sigaddset(&broken, SIGPIPE);
         sigpending(&waiting);
         pthread_sigmask(SIG_BLOCK, &broken, &before);
-        linux_write(file, text, bytes);
+        posix_write(file, text, bytes);
         if (!sigismember(&waiting, SIGPIPE))
             sigtimedwait(&broken, NULL, &none);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -396,16 +252,6 @@ const char *gb_port_program(void)
 {
     const char *path = (const char *)getauxval(AT_EXECFN), *slash = path ? strrchr(path, '/') : NULL;
     return slash ? slash + 1 : path ? path : "";
-}
-
-uint32_t gb_port_process(void)
-{
-    return (uint32_t)getpid();
-}
-
-_Noreturn void gb_port_abort(void)
-{
-    abort();
 }
 
 static long linux_futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
@@ -433,35 +279,6 @@ void gb_port_wake(_Atomic uint32_t *word)
     errno = saved;
 }
 
-void gb_port_yield(void)
-{
-    sched_yield();
-}
-
-static pthread_key_t linux_key;
-static pthread_once_t linux_key_once = PTHREAD_ONCE_INIT;
-static bool linux_key_ready;
-
-static void linux_key_end(void *value)
-{
-    (void)value;
-    gb_thread_exit();
-}
-
-static void linux_key_make(void)
-{
-    linux_key_ready = pthread_key_create(&linux_key, linux_key_end) == 0;
-}
-
-void gb_port_thread_arm(void)
-{
-    int saved = errno; /* pthread_setspecific may call malloc, which may fail */
-    pthread_once(&linux_key_once, linux_key_make);
-    if (linux_key_ready)
-        pthread_setspecific(linux_key, &linux_key);
-    errno = saved;
-}
-
 static void *linux_thread_run(void *run)
 {
     prctl(PR_SET_NAME, "glebe");
@@ -471,24 +288,7 @@ static void *linux_thread_run(void *run)
 
 bool gb_port_thread_start(void (*run)(void))
 {
-    static void (*held)(void); /* the same function every time */
-    held = run;
-    int saved = errno;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_t attributes;
-    pthread_t thread;
-    bool ok = false;
-    if (pthread_attr_init(&attributes) == 0) {
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        pthread_attr_setstacksize(&attributes, (size_t)256 << 10);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        ok = pthread_create(&thread, &attributes, linux_thread_run, &held) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        pthread_attr_destroy(&attributes);
-    }
-    errno = saved;
-    return ok;
+    return posix_thread_start(linux_thread_run, run);
 }
 
 /* A library that is unloaded while threads still carry our key, or fork our handlers, would leave them nowhere to go: the
@@ -504,7 +304,7 @@ static void linux_stay_loaded(void)
     extern int dladdr(const void *, Dl_info *) __attribute__((weak));
     extern void *dlopen(const char *, int) __attribute__((weak));
     Dl_info info;
-    if (dladdr && dlopen && dladdr((void *)&linux_key, &info) && info.dli_fname)
+    if (dladdr && dlopen && dladdr((void *)&posix_key, &info) && info.dli_fname)
         dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 

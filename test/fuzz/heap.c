@@ -2,10 +2,7 @@
  * heap is checked as it goes, blocks keep their contents, and in the end everything is freed and nothing is left.
  *
  * With -DFUZZ_PLANT one operation, in a rare state, damages the heap by itself: test/fuzz/run requires that it is found. */
-#define FIXTURE_FAIL() abort()
-#include "../unit/fixture.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "fuzz.h"
 
 enum { BLOCKS = 256, HEAPS = 2, THREADS = 4 };
 static struct {
@@ -14,14 +11,6 @@ static struct {
     int heap, thread;
 } blocks[BLOCKS];
 static glebe_heap *heaps[HEAPS];
-
-#define REQUIRE(condition) \
-    do \
-        if (!(condition)) { \
-            fprintf(stderr, "%s\n", #condition); \
-            abort(); \
-        } \
-    while (0)
 
 /* One byte says a size: classes' ends and beginnings, exactly. */
 static size_t size_of(uint8_t code)

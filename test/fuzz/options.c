@@ -2,18 +2,7 @@
  * what they may be, and every line that is printed is whole.
  *
  * With -DFUZZ_PLANT the target forgets that a limit may have a suffix: test/fuzz/run requires that this is found. */
-#define FIXTURE_FAIL() abort()
-#include "../unit/fixture.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-#define REQUIRE(condition) \
-    do \
-        if (!(condition)) { \
-            fprintf(stderr, "%s\n", #condition); \
-            abort(); \
-        } \
-    while (0)
+#include "fuzz.h"
 
 static void well(void)
 {

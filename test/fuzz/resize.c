@@ -2,10 +2,7 @@
  * host. A few blocks are resized over and over; a copy on the side knows what they must hold.
  *
  * With -DFUZZ_PLANT the target writes behind a block that grew in place: test/fuzz/run requires that it is found. */
-#define FIXTURE_FAIL() abort()
-#include "../unit/fixture.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "fuzz.h"
 
 enum { BLOCKS = 8 };
 static struct {
@@ -13,14 +10,6 @@ static struct {
     size_t bytes;
     uint64_t tag;
 } blocks[BLOCKS];
-
-#define REQUIRE(condition) \
-    do \
-        if (!(condition)) { \
-            fprintf(stderr, "%s\n", #condition); \
-            abort(); \
-        } \
-    while (0)
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 

@@ -41,21 +41,7 @@ pub fn grow(need: usize, align: usize, top: *mut u8, end: *mut u8) -> bool {
     }
 }
 
-#[cfg(any(
-    all(
-        any(target_os = "linux", target_os = "android"),
-        target_pointer_width = "64",
-        any(
-            target_arch = "x86_64",
-            target_arch = "aarch64",
-            target_arch = "riscv64",
-            target_arch = "loongarch64",
-            target_arch = "s390x"
-        )
-    ),
-    all(target_os = "linux", target_env = "gnu", target_arch = "x86"),
-    all(target_vendor = "apple", target_pointer_width = "64")
-))]
+#[cfg(glebe_mmap)]
 mod region {
     use core::ffi::{c_int, c_long, c_void};
 
@@ -97,21 +83,7 @@ mod region {
     }
 }
 
-#[cfg(not(any(
-    all(
-        any(target_os = "linux", target_os = "android"),
-        target_pointer_width = "64",
-        any(
-            target_arch = "x86_64",
-            target_arch = "aarch64",
-            target_arch = "riscv64",
-            target_arch = "loongarch64",
-            target_arch = "s390x"
-        )
-    ),
-    all(target_os = "linux", target_env = "gnu", target_arch = "x86"),
-    all(target_vendor = "apple", target_pointer_width = "64")
-)))]
+#[cfg(not(glebe_mmap))]
 mod region {
     use core::ffi::c_void;
 

@@ -1,0 +1,238 @@
+/* What the host contract (../port.h) is on every POSIX system: mappings, stderr and a copy of it, keys and threads. No port by
+ * itself: linux.c or macos.c comes after it in ../glebe.c, and says what differs. Every function keeps errno. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#ifndef _FILE_OFFSET_BITS
+#define _FILE_OFFSET_BITS 64 /* 32 bits: fstat refuses files whose numbers are large */
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../port.h"
+
+/* ---- memory ---- */
+
+/* What may be taken of `plenty`: the limit of the process on its address space counts too. */
+static size_t posix_address_bytes(size_t plenty)
+{
+    struct rlimit limit;
+    int saved = errno;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < SIZE_MAX)
+        plenty = (size_t)limit.rlim_cur;
+    errno = saved;
+    return plenty;
+}
+
+static void *posix_map(uintptr_t at, size_t bytes, int protection, int flags)
+{
+    int saved = errno;
+    void *p = mmap((void *)at, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+    errno = saved;
+    return p;
+}
+
+static bool posix_unmap(uintptr_t at, size_t bytes)
+{
+    int saved = errno;
+    bool ok = munmap((void *)at, bytes) == 0;
+    errno = saved;
+    return ok;
+}
+
+static bool posix_protect(uintptr_t at, size_t bytes, int protection)
+{
+    int saved = errno;
+    bool ok = mprotect((void *)at, bytes, protection) == 0;
+    errno = saved;
+    return ok;
+}
+
+static bool posix_advise(uintptr_t at, size_t bytes, int advice)
+{
+    int saved = errno;
+    bool ok = madvise((void *)at, bytes, advice) == 0;
+    errno = saved;
+    return ok;
+}
+
+uintptr_t gb_port_reserve(size_t bytes)
+{
+    size_t slack = (size_t)1 << 22;
+    void *p = posix_map(0, bytes + slack, PROT_NONE, 0);
+    if (p == MAP_FAILED)
+        return 0;
+    uintptr_t start = ((uintptr_t)p + slack - 1) & ~(uintptr_t)(slack - 1);
+    if (start > (uintptr_t)p)
+        posix_unmap((uintptr_t)p, start - (uintptr_t)p);
+    posix_unmap(start + bytes, (uintptr_t)p + slack - start);
+    return start;
+}
+
+/* `exactly` is the flag, where there is one, by which the system says no if something lies there. Without it (macOS), and where
+ * it is not known (Linux before 4.17), the address is a hint: nothing is replaced, and the mapping is had elsewhere. */
+static enum gb_commit posix_commit(uintptr_t at, size_t bytes, bool reserved, int exactly)
+{
+    if (reserved)
+        return posix_protect(at, bytes, PROT_READ | PROT_WRITE) ? GB_COMMITTED : GB_NO_MEMORY;
+    int saved = errno;
+    void *p = mmap((void *)at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | exactly, -1, 0);
+    bool taken = p == MAP_FAILED ? errno == EEXIST : p != (void *)at;
+    errno = saved;
+    if (p == MAP_FAILED)
+        return taken ? GB_TAKEN : GB_NO_MEMORY;
+    if (taken)
+        posix_unmap((uintptr_t)p, bytes);
+    return taken ? GB_TAKEN : GB_COMMITTED;
+}
+
+bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
+{
+    return reserved ? posix_map(at, bytes, PROT_NONE, MAP_FIXED) == (void *)at : posix_unmap(at, bytes);
+}
+
+void gb_port_protect(uintptr_t at, size_t bytes)
+{
+    posix_protect(at, bytes, PROT_NONE);
+}
+
+/* ---- words ---- */
+
+static void posix_write(int file, const char *text, size_t bytes)
+{
+    int saved = errno;
+    while (bytes > 0) {
+        ssize_t written = write(file, text, bytes);
+        if (written <= 0)
+            break;
+        text += written;
+        bytes -= (size_t)written;
+    }
+    errno = saved;
+}
+
+void gb_port_print(const char *text, size_t bytes)
+{
+    posix_write(STDERR_FILENO, text, bytes);
+}
+
+/* Many programs close stderr before they end (coreutils to hear of a full disk), daemons close all that is open, and either may
+ * open another file afterwards that gets the number. So a copy is kept at a number where nobody looks, closed by exec; before
+ * anything is written to it or to 2, the file behind it must be the one that it was. */
+static struct {
+    bool kept;
+    int copy; /* -1: none could be made */
+    dev_t device;
+    ino_t file;
+} posix_stderr;
+
+/* The copy goes below `top`: the kernel's table grows up to it, so no higher than is usual anyway. */
+static void posix_keep_stderr(int top)
+{
+    enum { ROOM = 16 };
+    struct stat file;
+    struct rlimit limit;
+    int saved = errno;
+    if (!posix_stderr.kept && fstat(STDERR_FILENO, &file) == 0) {
+        posix_stderr.kept = true;
+        posix_stderr.device = file.st_dev;
+        posix_stderr.file = file.st_ino;
+        posix_stderr.copy = -1;
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 2 * ROOM) {
+            if (limit.rlim_cur < (rlim_t)top)
+                top = (int)limit.rlim_cur;
+            posix_stderr.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, top - ROOM);
+        }
+    }
+    errno = saved;
+}
+
+static bool posix_is_stderr(int file)
+{
+    struct stat now;
+    return posix_stderr.kept && file >= 0 && fstat(file, &now) == 0 && now.st_dev == posix_stderr.device
+        && now.st_ino == posix_stderr.file;
+}
+
+/* A descriptor of what stderr was; -1 if there is none any more. */
+static int posix_stderr_file(void)
+{
+    int saved = errno, file = posix_is_stderr(posix_stderr.copy) ? posix_stderr.copy : STDERR_FILENO;
+    if (!posix_is_stderr(file))
+        file = -1;
+    errno = saved;
+    return file;
+}
+
+/* ---- the process and its threads ---- */
+
+uint32_t gb_port_process(void)
+{
+    return (uint32_t)getpid();
+}
+
+_Noreturn void gb_port_abort(void)
+{
+    abort();
+}
+
+void gb_port_yield(void)
+{
+    sched_yield();
+}
+
+static pthread_key_t posix_key;
+static pthread_once_t posix_key_once = PTHREAD_ONCE_INIT;
+static bool posix_key_ready;
+
+static void posix_key_end(void *value)
+{
+    (void)value;
+    gb_thread_exit();
+}
+
+static void posix_key_make(void)
+{
+    posix_key_ready = pthread_key_create(&posix_key, posix_key_end) == 0;
+}
+
+void gb_port_thread_arm(void)
+{
+    int saved = errno; /* pthread_setspecific may call malloc, which may fail */
+    pthread_once(&posix_key_once, posix_key_make);
+    if (posix_key_ready)
+        pthread_setspecific(posix_key, &posix_key);
+    errno = saved;
+}
+
+/* `entry` is given the address of `run`. All signals are blocked in the thread: they are the program's. */
+static bool posix_thread_start(void *(*entry)(void *), void (*run)(void))
+{
+    static void (*held)(void); /* the same function every time */
+    held = run;
+    int saved = errno;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    bool ok = false;
+    if (pthread_attr_init(&attributes) == 0) {
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        pthread_attr_setstacksize(&attributes, (size_t)256 << 10);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        ok = pthread_create(&thread, &attributes, entry, &held) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attributes);
+    }
+    errno = saved;
+    return ok;
+}

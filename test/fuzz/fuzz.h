@@ -1,0 +1,13 @@
+/* What the fuzz targets have in common: the unit tests' fixture, and a condition whose failure is a crash that says which. */
+#define FIXTURE_FAIL() abort()
+#include "../unit/fixture.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+#define REQUIRE(condition) \
+    do \
+        if (!(condition)) { \
+            fprintf(stderr, "%s\n", #condition); \
+            abort(); \
+        } \
+    while (0)

@@ -33,6 +33,17 @@ void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty)
     return block;
 }
 
+/* A front may hold blocks of larger classes, which were shrunk in place and then freed by their new size. */
+static void *alloc_aligned_small(glebe_heap *heap, size_t alignment, uint32_t cls)
+{
+    void *block = gb_alloc_small(heap, cls);
+    if (GB_LIKELY(((uintptr_t)block & (alignment - 1)) == 0))
+        return block;
+    gb_fronts_flush(heap);
+    gb_free("aligned_alloc", heap, block);
+    return gb_alloc_small(heap, cls);
+}
+
 /* Blocks of a class lie on multiples of the power of two in its size, because pages start on slices. */
 void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
 {
@@ -46,7 +57,7 @@ void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
     }
     uint32_t cls = alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
     if (cls < GB_CLASSES)
-        return gb_class_is_small(cls) ? gb_alloc_small(heap, cls) : gb_medium_alloc(heap, cls, NULL);
+        return gb_class_is_small(cls) ? alloc_aligned_small(heap, alignment, cls) : gb_medium_alloc(heap, cls, NULL);
     bool zero;
     if (bytes <= GB_LARGE_MAX && alignment <= GB_LARGE_MAX)
         return gb_large_alloc(heap, bytes ? bytes : 1, alignment, &zero);

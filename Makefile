@@ -23,7 +23,7 @@ help: ## this list
 
 # ---- build ------------------------------------------------------------------------------------------------------
 
-.PHONY: demo setup lib cli
+.PHONY: demo setup lib cli wasm
 demo: ## install what is missing, build, and compare allocators on three real programs (minutes)
 	@demo/run
 
@@ -41,12 +41,17 @@ cli: lib ## build the `glebe` command into build/
 	@$(cargo) build --release -p glebe-cli
 	@cmake -E copy_if_different target/release/glebe $(build)/glebe
 
+wasm: | $(build) ## build the archives for C and C++ in WebAssembly into build/wasm32/
+	@tools/setup wasm
+	$(call say,archives for wasm32)
+	@tools/wasm
+
 # ---- test -------------------------------------------------------------------------------------------------------
 # `make test` runs the tiers in order, cheapest first, and stops at the first that fails. Each can be run alone.
 # Foreign processors are for PCs; on an Arm machine test-unit is the Arm test.
 
 foreign-x86_64 := test-i686 test-aarch64
-tiers := test-lint test-unit test-asan test-tsan $(foreign-$(shell uname -m)) test-cli test-crate test-e2e
+tiers := test-lint test-unit test-asan test-tsan $(foreign-$(shell uname -m)) test-wasm test-cli test-crate test-e2e
 
 .PHONY: test $(tiers) test-macos test-long test-setup
 test: test-setup ## every quick tier: lint, unit, sanitizers, other processors, command, end to end (minutes)
@@ -96,6 +101,10 @@ test-crate: lib ## the crate `glebe`: Bump in WebAssembly, without a C compiler,
 	$(call say,the crates)
 	@tools/setup crate
 	@PATH="$(dir $(CARGO)):$$PATH" $(PYTHON) -m pytest -q -rs test/crate test/package/test_crates.py
+
+test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime and node
+	$(call say,WebAssembly)
+	@$(PYTHON) -m pytest -q -rs test/wasm
 
 test-e2e: cli ## misuse, contract and package tests, with the built libraries
 	$(call say,end to end)

@@ -5,7 +5,7 @@
 
 void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 {
-    if (GB_LIKELY(bytes <= GB_MEDIUM_MAX)) {
+    if (!GB_LINEAR && GB_LIKELY(bytes <= GB_MEDIUM_MAX)) {
         void **warm = &heap->warm[gb_class_of_medium(bytes) - GB_SMALL_CLASSES], *block = *warm;
         if (GB_LIKELY(block != NULL)) {
             *warm = NULL;
@@ -26,8 +26,9 @@ void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty)
     if (bytes > GB_LARGE_MAX)
         return gb_huge_alloc(heap, bytes, 1, dirty);
     bool zero = false;
-    void *block = bytes <= GB_MEDIUM_MAX ? gb_medium_alloc(heap, gb_class_of_medium(bytes), &zero)
-                                         : gb_large_alloc(heap, bytes, 1, &zero);
+    void *block = bytes > GB_MEDIUM_MAX ? gb_large_alloc(heap, bytes, 1, &zero)
+                : GB_LINEAR             ? gb_alloc_small(heap, gb_class_of_medium(bytes))
+                                        : gb_medium_alloc(heap, gb_class_of_medium(bytes), &zero);
     if (dirty)
         *dirty = zero ? 0 : bytes;
     return block;

@@ -13,8 +13,6 @@
  * Everything here is under gb_the.lock, which the functions take themselves unless core.h says "locked". */
 #include "core.h"
 
-gb_region gb_the;
-
 /* ---- bins ---- */
 
 static uint32_t bin_of(uint32_t longest)
@@ -87,45 +85,6 @@ static uint32_t run_fit(gb_slice_set slices_free, uint32_t slices, uint32_t alig
 {
     gb_slice_set starts = gb_set_runs(slices_free, slices);
     return gb_set_first(alignment > 1 ? gb_set_aligned(starts, alignment) : starts);
-}
-
-/* ---- limits and statistics ---- */
-
-uint64_t *gb_statistic(enum gb_kind kind)
-{
-    glebe_stats *s = &glebe_live.stats;
-    return kind == GB_SMALL ? &s->small_bytes : kind == GB_MEDIUM ? &s->medium_bytes : &s->large_bytes;
-}
-
-bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic)
-{
-    glebe_stats *s = &glebe_live.stats;
-    size_t held = gb_load_relaxed(&heap->bytes);
-    heap->refused_bytes = 0;
-    if (heap->limit_bytes && (held > heap->limit_bytes || bytes > heap->limit_bytes - held))
-        return false;
-    if (gb_the.options.limit && s->used_bytes + bytes > gb_the.options.limit) {
-        heap->refused_bytes = bytes;
-        return false;
-    }
-    gb_store_relaxed(&heap->bytes, held + bytes);
-    *statistic += bytes;
-    s->used_bytes += bytes;
-    return true;
-}
-
-void gb_account_kept(void)
-{
-    glebe_stats *s = &glebe_live.stats;
-    if (s->used_bytes > s->peak_used_bytes)
-        s->peak_used_bytes = s->used_bytes;
-}
-
-void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic)
-{
-    gb_store_relaxed(&heap->bytes, gb_load_relaxed(&heap->bytes) - bytes);
-    *statistic -= bytes;
-    glebe_live.stats.used_bytes -= bytes;
 }
 
 /* ---- the region ---- */
@@ -429,7 +388,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
             memset(page, 0, sizeof *page);
             run_enter(page, 0, slices, kind, kind == GB_SMALL ? (uintptr_t)heap : 0);
             page->heap = heap->number;
-            page->slices = (uint16_t)slices;
+            page->slices = slices;
             if (kind == GB_LARGE) {
                 page->state = GB_SINGLE;
                 gb_list_push_last(&heap->large, page);
@@ -491,7 +450,7 @@ bool gb_run_resize(gb_page *page, uint32_t slices)
         }
     }
     if (ok)
-        page->slices = (uint16_t)slices;
+        page->slices = slices;
     gb_lock_drop(&gb_the.lock);
     return ok;
 }

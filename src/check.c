@@ -89,6 +89,60 @@ static void check_away(gb_check *check)
     CHECK(count == gb_the.chunks_away, 1, &gb_the, "the count of chunks away is wrong");
 }
 
+/* ---- slices, where memory is linear ---- */
+
+static void check_run(gb_check *check, const gb_page *page)
+{
+    const glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+    CHECK(heap->kind != GB_HEAP_UNUSED && heap->number == gb_load_relaxed(&page->heap), 9, page, "a run belongs to a heap that is not");
+    for (uint32_t k = 0; k < page->slices; k++) {
+        CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
+        CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
+        CHECK(gb_load_relaxed(&page[k].owner) == (page->kind == GB_SMALL ? (uintptr_t)heap : 0), 1, page + k, "the owner is wrong");
+    }
+}
+
+static void check_free_run(gb_check *check, const gb_page *page)
+{
+    uint32_t number = gb_page_number(page), last = number + page->slices - 1, links = 0;
+    CHECK(gb_page_at(last)->back_bytes == (page->slices - 1) * sizeof(gb_page), 1, page, "a free run's end does not lead to its start");
+    for (uint32_t bin = 0; bin < GB_BINS; bin++)
+        for (uint32_t link = gb_the.bins[bin]; link; link = gb_page_at(link)->next)
+            links += link == number;
+    CHECK(links == 1, 4, page, "a free run is not in one bin");
+    for (uint32_t k = number; k <= last; k++) {
+        CHECK(gb_page_at(k)->kind == GB_FREE && gb_load_relaxed(&gb_page_at(k)->owner) == 0, 1, gb_page_at(k), "a slice of a free run is not free");
+        if (k >= gb_the.fresh && check->level >= 2)
+            check_zero(check, k);
+    }
+}
+
+static void check_linear(gb_check *check)
+{
+    uint32_t slices = (uint32_t)gb_load_relaxed(&gb_the.slices), used = 0, free = 0, table = 0;
+    enum gb_kind before = GB_RESERVED;
+    for (uint32_t i = 0, length; i < slices; i += length) {
+        const gb_page *page = gb_page_at(i);
+        enum gb_kind kind = (enum gb_kind)page->kind;
+        length = kind == GB_RESERVED ? 1 : page->slices;
+        CHECK(kind == GB_RESERVED || page->back_bytes == 0, 1, page, "a slice inside a run follows no head");
+        CHECK(length > 0 && i + length <= slices, 1, page, "a run is longer than memory");
+        if (length == 0 || i + length > slices)
+            return;
+        CHECK(kind != GB_FREE || before != GB_FREE, 1, page, "two free runs lie side by side");
+        before = kind;
+        if (kind == GB_FREE)
+            check_free_run(check, page);
+        else if (kind != GB_RESERVED)
+            check_run(check, page);
+        *(kind == GB_FREE ? &free : kind == GB_RESERVED ? &table : &used) += length;
+    }
+    CHECK(((uint64_t)used + free) << GB_SLICE_LOG2 == glebe_live.stats.committed_bytes, 7, &gb_the, "used and free slices do not add up to what memory there is");
+    CHECK((uint64_t)table << GB_SLICE_LOG2 >= glebe_live.stats.table_bytes, 7, &gb_the, "the table is not all there");
+    CHECK((uint64_t)used << GB_SLICE_LOG2 == glebe_live.stats.used_bytes, 7, &gb_the, "the bytes in use are not those of the runs in use");
+    CHECK(slices <= gb_the.table_room || slices == 0, 7, &gb_the, "the table is too short");
+}
+
 /* ---- pages ---- */
 
 static bool check_block(gb_check *check, const gb_page *page, const gb_block *block, const char *what)
@@ -266,6 +320,40 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
     CHECK(bound != UINT32_MAX, 5, heap, "an inbox has no end");
 }
 
+static size_t check_heaps_threads(gb_check *check)
+{
+    size_t held = 0;
+    for (uint32_t number = 1; number <= gb_the.heaps_made; number++)
+        if (gb_heap_at(number)->kind != GB_HEAP_UNUSED) {
+            held += gb_load_relaxed(&gb_heap_at(number)->bytes);
+            if (gb_heap_at(number)->kind != GB_HEAP_DEAD)
+                check_heap(check, gb_heap_at(number));
+        }
+    return held;
+}
+
+/* The one that malloc uses, and those that lie in its large blocks. */
+static size_t check_heaps_single(gb_check *check)
+{
+    size_t held = gb_load_relaxed(&gb_heap_main.bytes);
+    check_heap(check, &gb_heap_main);
+    for (uint32_t number = gb_heap_main.large.first; number; number = gb_page_at(number)->next)
+        if (gb_page_at(number)->cls == GB_HOLDS_HEAP) {
+            held += gb_load_relaxed(&gb_heap_at(number)->bytes);
+            check_heap(check, gb_heap_at(number));
+        }
+    return held;
+}
+
+static void check_arena(gb_check *check)
+{
+    size_t dirty = 0;
+    for (uint32_t number = 0; number < gb_the.chunks; number++)
+        dirty += check_chunk(check, number);
+    check_away(check);
+    CHECK(dirty == gb_the.dirty_slices, 7, &gb_the, "the count of dirty free slices is wrong");
+}
+
 int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context)
 {
     gb_check state = {report, context, level, 0}, *check = &state;
@@ -276,17 +364,11 @@ int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *c
         check_heap(check, heap);
     else {
         const glebe_stats *s = &glebe_live.stats;
-        size_t held = 0, dirty = 0;
-        for (uint32_t number = 0; number < gb_the.chunks; number++)
-            dirty += check_chunk(check, number);
-        check_away(check);
-        CHECK(dirty == gb_the.dirty_slices, 7, &gb_the, "the count of dirty free slices is wrong");
-        for (uint32_t number = 1; number <= gb_the.heaps_made; number++)
-            if (gb_heap_at(number)->kind != GB_HEAP_UNUSED) {
-                held += gb_load_relaxed(&gb_heap_at(number)->bytes);
-                if (gb_heap_at(number)->kind != GB_HEAP_DEAD)
-                    check_heap(check, gb_heap_at(number));
-            }
+        if (GB_LINEAR)
+            check_linear(check);
+        else
+            check_arena(check);
+        size_t held = GB_THREADS ? check_heaps_threads(check) : check_heaps_single(check);
         CHECK(held == s->used_bytes && held == s->small_bytes + s->medium_bytes + s->large_bytes + s->huge_bytes, 7, &glebe_live, "the statistics do not add up");
     }
     gb_lock_drop(&gb_the.lock);

@@ -10,12 +10,32 @@
 #define GB_AUDIT 0 /* a shadow bit for every block, and the heap checked as it works: finds the allocator's own mistakes */
 #endif
 
+/* Where memory is one piece that grows at its end (WebAssembly): slices of an array with no chunks, no purging, no huge blocks,
+ * nobody to share it with. linear.c takes the place of arena.c. The tests build it for other hosts too. */
+#ifndef GB_LINEAR
+#ifdef __wasm__
+#define GB_LINEAR 1
+#else
+#define GB_LINEAR 0
+#endif
+#endif
+#if GB_LINEAR && (GB_SECURE || GB_AUDIT)
+#error "the secure and the audit build want memory that is not linear"
+#endif
+#ifdef __wasm__
+#define GB_WORDS 0 /* a program of some KB has no room for them: misuse traps, and that is all */
+#else
+#define GB_WORDS 1
+#endif
+#define GB_THREADS (!GB_LINEAR) /* heaps per thread, frees across them, orphans */
+#define GB_PURGES (!GB_LINEAR) /* memory can go back to the host: holes, ticks */
+
 #ifndef GB_PLACE_LOG2
 #define GB_PLACE_LOG2 36 /* least room for chunks where none is reserved */
 #endif
 
-#define GB_SLICE_LOG2 14 /* the unit of pages and large blocks; docs/decisions/0001 says why */
-#define GB_CHUNK_LOG2 21 /* what is committed at once, and what a huge page covers */
+#define GB_SLICE_LOG2 (GB_LINEAR ? 12 : 14) /* the unit of pages and large blocks; docs/decisions/0001 says why */
+#define GB_CHUNK_LOG2 (GB_LINEAR ? 19 : 21) /* what is committed at once, and what a huge page covers */
 #define GB_GRANULE_LOG2 22 /* the least slot of a huge block */
 #define GB_UNIT_LOG2 12 /* what a hole in a page is counted in; an OS page may be larger, never smaller */
 
@@ -28,9 +48,10 @@
 #define GB_CHUNK_SLICES ((uint32_t)1 << (GB_CHUNK_LOG2 - GB_SLICE_LOG2))
 
 #define GB_SMALL_MAX ((size_t)2048) /* free blocks linked through themselves; the fast path */
-#define GB_MEDIUM_MAX ((size_t)64 << 10) /* free blocks are bits in the page's entry */
-#define GB_LARGE_MAX ((size_t)1 << 20) /* a run of slices of its own; beyond it a slot with room to grow */
+#define GB_MEDIUM_MAX ((size_t)(GB_LINEAR ? 16 : 64) << 10) /* free blocks are bits in the page's entry; linked too where nothing is purged */
+#define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20) /* a run of slices of its own; beyond it a slot with room to grow */
 
+#define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12) /* blocks that must come home before a full page is used again, where an eighth is fewer */
 #define GB_BIG_PAGE_SLICES 4 /* pages of a small class that is in demand; of a medium one, see tools/size-classes */
 #define GB_DEMAND 2 /* a class is in demand once it holds slices for so many such pages */
 

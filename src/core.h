@@ -10,9 +10,14 @@
 #pragma GCC visibility push(hidden)
 
 /* ---- lock: a futex mutex; never held across anything that may allocate ---- */
+#if GB_THREADS
 void gb_lock_take(gb_lock *lock);
-bool gb_lock_try(gb_lock *lock);
 void gb_lock_drop(gb_lock *lock);
+#else
+GB_INLINE void gb_lock_take(gb_lock *lock) { (void)lock; }
+GB_INLINE void gb_lock_drop(gb_lock *lock) { (void)lock; }
+#endif
+bool gb_lock_try(gb_lock *lock);
 /* From here on (until `false`) this thread, which holds every lock, neither takes nor drops one. */
 void gb_lock_fork(bool begins);
 bool gb_lock_forking(void);
@@ -30,7 +35,15 @@ char *gb_decimal(uint64_t value, char *out24);
 /* A small printf (%s %zu %u %p), that neither allocates nor locks. Returns the length of the whole. */
 size_t gb_format(char *out, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* ---- arena: the region, its chunks, runs of slices ---- */
+/* ---- account: what is in use, and limits. Locked. ---- */
+/* Counts `bytes` against the heap's and the process's limit; false, and nothing counted, where it would pass one. */
+bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic);
+void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic);
+/* What was counted was served; the peak is of that alone. */
+void gb_account_kept(void);
+uint64_t *gb_statistic(enum gb_kind kind);
+
+/* ---- arena, or linear: the region, runs of slices ---- */
 bool gb_region_start(void); /* once; false: no address space */
 /* A run of `slices` slices in one chunk, at a multiple of `alignment` slices, with its entries written: its head, or NULL if
  * there is no memory or a limit stands against it. *zero: it is known to read as zero. */
@@ -40,12 +53,6 @@ void gb_run_give(gb_page *page);
 bool gb_run_resize(gb_page *page, uint32_t slices);
 /* Locked: commits metadata from `start` up to `need` bytes. */
 bool gb_meta_commit(const void *start, size_t *committed, size_t need);
-/* Locked: counts `bytes` against the heap's and the process's limit; false, and nothing counted, where it would pass one. */
-bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic);
-void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic);
-/* Locked: what was counted was served; the peak is of that alone. */
-void gb_account_kept(void);
-uint64_t *gb_statistic(enum gb_kind kind);
 /* Locked: where nothing is reserved, gives the address space of a wholly free chunk back; false if it is not wholly free. */
 bool gb_chunk_leave(gb_chunk *chunk);
 /* Locked: memory that was not resident is about to be touched. */
@@ -100,6 +107,8 @@ void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 uint32_t gb_page_out(const gb_page *page);
 /* Sends the fronts home. Owner. */
 void gb_fronts_flush(glebe_heap *heap);
+/* Gives all spare pages back; false if there was none. Owner. */
+bool gb_spares_give(glebe_heap *heap);
 /* Finds holes in AVAIL pages and gives spare pages back. Owner. */
 void gb_heap_trim(glebe_heap *heap);
 
@@ -147,7 +156,11 @@ bool gb_inbox_drain(glebe_heap *heap);
 bool gb_page_steal(glebe_heap *thief, gb_page *page);
 
 /* ---- thread: which heap is whose ---- */
+#if GB_THREADS
 extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */
+#else
+#define gb_self (&gb_heap_main)
+#endif
 extern glebe_heap gb_heap_none; /* empty for ever: sends the first malloc of a thread to the slow path */
 /* This thread's heap, made or adopted at the first call; NULL if there is no memory for one. */
 GB_COLD glebe_heap *gb_thread_start(void);

@@ -20,6 +20,8 @@ static GB_NOINLINE void free_other(glebe_heap *self, gb_page *page, void *block,
             gb_report_address(call, block);
         else if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
             return;
+        else if (!GB_THREADS)
+            gb_free(call, gb_heap_at(page->heap), block);
         else if (gb_load_relaxed(&page->heap) != self->number)
             gb_remote_free(gb_self, page, block);
         else if (gb_parked_put(page, block))
@@ -35,7 +37,7 @@ static GB_NOINLINE void free_other(glebe_heap *self, gb_page *page, void *block,
 void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call)
 {
     gb_page *page = gb_page_head(entry);
-    if (GB_UNLIKELY(page->kind != GB_MEDIUM)) {
+    if (GB_LINEAR || GB_UNLIKELY(page->kind != GB_MEDIUM)) {
         free_other(self, page, block, call);
         return;
     }

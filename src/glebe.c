@@ -8,15 +8,24 @@
 #elif defined(__APPLE__)
 #include "port/posix.c"
 #include "port/macos.c"
+#elif defined(__wasm__)
+#include "port/wasm.c"
 #else
 #error "glebe has no port for this host: see docs/porting.md"
 #endif
 
 #include "size_class.c"
 
-#include "lock.c"
 #include "report.c"
+#include "account.c"
 
+#if GB_LINEAR
+#include "linear.c"
+#include "page.c"
+#include "large.c"
+#include "single.c"
+#else
+#include "lock.c"
 #include "arena.c"
 #include "purge.c"
 
@@ -29,6 +38,7 @@
 #include "remote.c"
 #include "thread.c"
 #include "pressure.c"
+#endif
 
 #include "alloc.c"
 #include "free.c"
@@ -40,4 +50,6 @@
 #include "options.c"
 #include "stats.c"
 #include "check.c"
+#if GB_WORDS
 #include "start.c"
+#endif

@@ -16,7 +16,7 @@
 static uint32_t page_wake(const gb_page *page)
 {
     uint32_t half = page->cap / 2u, eighth = page->cap / 8u;
-    uint32_t wake = eighth < 12 ? 12 : eighth;
+    uint32_t wake = eighth < GB_WAKE_LEAST ? GB_WAKE_LEAST : eighth;
     wake = wake > half ? half : wake;
     return wake ? wake : 1;
 }
@@ -84,14 +84,14 @@ static gb_block *page_supply(gb_page *page)
 {
     gb_block *chain = page->free;
     if (chain) {
-        uint32_t holes = page->holes ? gb_hole_blocks(page, page->holes) : 0, count = page->bump - holes - (uint32_t)page->left;
+        uint32_t holes = GB_PURGES && page->holes ? gb_hole_blocks(page, page->holes) : 0, count = page->bump - holes - (uint32_t)page->left;
         page->free = NULL;
         page->left = (int32_t)(page->bump - holes);
         return count < FEW && page->bump < page->cap ? page_carve(page, FEW - count, chain) : chain;
     }
     if (page->bump < page->cap)
-        return page_carve(page, (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes), NULL);
-    while (page->holes) {
+        return page_carve(page, gb_classes[page->cls].bytes > GB_UNIT_BYTES ? 1 : (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes), NULL);
+    while (GB_PURGES && page->holes) {
         chain = gb_hole_carve(page);
         if (chain)
             return chain;
@@ -165,7 +165,7 @@ static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
         spare_remove(heap, gb_page_at(number));
         return gb_page_at(number);
     }
-    if (!heap->spare_classes || (GB_SECURE && heap->spare_bytes < (size_t)256 << 10))
+    if (GB_LINEAR || !heap->spare_classes || (GB_SECURE && heap->spare_bytes < (size_t)256 << 10))
         return NULL;
     gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
     spare_remove(heap, page);
@@ -205,9 +205,9 @@ static gb_page *page_next(glebe_heap *heap, uint32_t cls)
     uint32_t number = heap->avail[cls].first;
     if (number) {
         gb_page *page = gb_page_at(number);
-        if (GB_UNLIKELY(page->flags == GB_PARKED))
+        if (GB_PURGES && GB_UNLIKELY(page->flags == GB_PARKED))
             gb_page_unpark(page);
-        else if (GB_UNLIKELY(page->flags)) {
+        else if (GB_PURGES && GB_UNLIKELY(page->flags)) {
             page->left = (int32_t)gb_page_out(page);
             page->flags = 0;
         }
@@ -253,11 +253,11 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
 void *gb_small_refill(glebe_heap *heap, size_t cls)
 {
     uint32_t number = heap->current[cls];
-    if (GB_LIKELY(number != 0 && --heap->tick > 0 && (heap->tick % 4 != 0 || gb_cycles() - heap->tick_cycles <= GB_TICK_CYCLES))) {
+    if (GB_LIKELY(number != 0 && (!GB_PURGES || (--heap->tick > 0 && (heap->tick % 4 != 0 || gb_cycles() - heap->tick_cycles <= GB_TICK_CYCLES))))) {
         gb_page *page = gb_page_at(number);
         gb_block *chain = page->free;
         int32_t all = page->bump;
-        if (GB_LIKELY(chain && page->holes == 0 && all - page->left >= FEW)) {
+        if (GB_LIKELY(chain && (!GB_PURGES || page->holes == 0) && all - page->left >= FEW)) {
             page->free = NULL;
             page->left = all;
             return gb_hand_out(heap, cls, chain);
@@ -315,11 +315,11 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
             return false;
         }
         avail_add(heap, page);
-        page_count_down(page, out, gb_the.options.background && heap->avail_bytes > GB_TRIM_FROM ? TRIM_SHIFT : 0);
+        page_count_down(page, out, GB_PURGES && gb_the.options.background && heap->avail_bytes > GB_TRIM_FROM ? TRIM_SHIFT : 0);
         return true;
     }
     case GB_AVAIL:
-        if (page->flags && page->flags != GB_PARKED) {
+        if (GB_PURGES && page->flags && page->flags != GB_PARKED) {
             bool pays = trim_pays(heap), park = pays && page_may_park(page);
             uint32_t lost = pays && !park ? gb_page_trim(page, coming) : 0;
             page_count_down(page, ((uint32_t)page->cap >> page->flags) + (GB_SECURE ? lost : 0), park ? 0 : page->flags + 1u);
@@ -327,7 +327,7 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
                 gb_page_park(page);
             return true;
         }
-        if (page->flags == GB_PARKED)
+        if (GB_PURGES && page->flags == GB_PARKED)
             gb_page_unpark(page);
         if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last)
             return false; /* the class's only page with room: it stays where the next refill looks */
@@ -373,6 +373,17 @@ static void page_trim_all(gb_page *page)
     page->left += GB_SECURE ? (int32_t)lost : 0;
 }
 
+bool gb_spares_give(glebe_heap *heap)
+{
+    bool any = heap->spare_classes != 0;
+    while (heap->spare_classes) {
+        gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
+        spare_remove(heap, page);
+        page_give(heap, page);
+    }
+    return any;
+}
+
 void gb_heap_trim(glebe_heap *heap)
 {
     gb_fronts_flush(heap);
@@ -393,9 +404,5 @@ void gb_heap_trim(glebe_heap *heap)
                 page_trim_all(page);
         }
     }
-    while (heap->spare_classes) {
-        gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
-        spare_remove(heap, page);
-        page_give(heap, page);
-    }
+    gb_spares_give(heap);
 }

@@ -38,6 +38,8 @@ GB_INLINE gb_chunk *gb_chunk_of(uint32_t slice) { return gb_chunk_at(slice / GB_
 
 GB_INLINE glebe_heap *gb_heap_at(uint32_t number)
 {
+    if (!GB_THREADS)
+        return number == GB_HEAP_MAIN ? &gb_heap_main : (glebe_heap *)gb_slice_start(number);
     return (glebe_heap *)((uintptr_t)gb_the.heaps + number * GB_HEAP_STRIDE);
 }
 

@@ -43,6 +43,10 @@ void gb_port_protect(uintptr_t at, size_t bytes);
 /* Memory limit of the group of processes that we run in, and what it uses; false if there is none. */
 bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes);
 
+/* Where memory is linear this takes the place of all above: at least *bytes new bytes, zero, on a slice; *bytes says how many in
+ * fact. 0: there is no more. They follow those of the last call, unless somebody else let memory grow in between. */
+uintptr_t gb_port_grow(size_t *bytes);
+
 /* ---- time, chance, words ---- */
 uint32_t gb_port_now_ms(void); /* monotonic, coarse, wraps */
 uint64_t gb_port_random(void);

@@ -79,6 +79,8 @@ size_t gb_format(char *out, size_t bytes, const char *format, ...)
 
 void gb_report(const char *call, const void *address, const char *format, ...)
 {
+    if (!GB_WORDS)
+        gb_port_abort();
     char line[256];
     size_t at = gb_format(line, sizeof line, "glebe: %s(%p): ", call, address);
     va_list list;
@@ -105,6 +107,8 @@ static const char *report_double(const char *call)
 
 void gb_report_address(const char *call, const void *address)
 {
+    if (!GB_WORDS)
+        gb_port_abort();
     uintptr_t at = (uintptr_t)address;
     gb_slot *slot = gb_huge_entry(address);
     if (slot) {

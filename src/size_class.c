@@ -1,7 +1,11 @@
 /* The generated table, made into objects. size_class.h has the picture. */
 #include "size_class.h"
 
+#if GB_LINEAR
+#define GB_CLASS_ROW(bytes, magic, shift, first, slices, exact) {bytes, magic, shift, first, slices},
+#else
 #define GB_CLASS_ROW(bytes, magic, shift, first, slices, exact) {bytes, magic, shift, first, slices, exact},
+#endif
 const gb_class gb_classes[GB_CLASSES] = {GB_CLASS_TABLE(GB_CLASS_ROW)};
 #undef GB_CLASS_ROW
 

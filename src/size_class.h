@@ -4,13 +4,19 @@
  *             ..2 KiB     8 a doubling      32 classes
  *             ..64 KiB    8 a doubling      40 classes    medium: free blocks are bits of the page's entry
  *
+ * Where memory is linear (config.h) classes end at 16 KiB, and all are small.
+ *
  * Eight steps a doubling waste 1/16 on average and 1/9 at worst. The table is made by tools/size-classes. */
 #ifndef GB_SIZE_CLASS_H
 #define GB_SIZE_CLASS_H
 
 #include "base.h"
 #include "config.h"
+#if GB_LINEAR
+#include "size_class_linear.h"
+#else
 #include "size_class_table.h"
+#endif
 
 #pragma GCC visibility push(hidden)
 
@@ -20,7 +26,9 @@ typedef struct gb_class {
     uint8_t shift; /* log2 of the power of two in bytes */
     uint8_t first_slices; /* of a class's first pages */
     uint8_t slices; /* of its pages once it is in demand */
+#if !GB_LINEAR
     uint64_t exact; /* ceil(2^64 / bytes) */
+#endif
 } gb_class;
 
 extern const gb_class gb_classes[GB_CLASSES];
@@ -62,9 +70,14 @@ GB_INLINE uint32_t gb_class_index(uint32_t cls, size_t offset)
 /* Does a block of class `cls` start at `offset` of its page? Then *index is which. */
 GB_INLINE bool gb_class_exact(uint32_t cls, size_t offset, uint32_t *index)
 {
+#if GB_LINEAR
+    *index = gb_class_index(cls, offset);
+    return *index * gb_classes[cls].bytes == offset;
+#else
     uint64_t high, low = gb_mul_wide(offset, gb_classes[cls].exact, &high);
     *index = (uint32_t)high;
     return low < gb_classes[cls].exact;
+#endif
 }
 
 #pragma GCC visibility pop

@@ -55,6 +55,8 @@ enum gb_state {
 #define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
 
 #define GB_PARKED 255
+#define GB_HOLDS_HEAP 255 /* cls of a large block, where there are no threads */
+#define GB_HEAP_MAIN UINT32_MAX /* number of the heap that malloc uses there; the others have that of their slice */
 #define GB_PAGE_BLOCKS_MAX ((uint32_t)GB_BIG_PAGE_SLICES << (GB_SLICE_LOG2 - 4)) /* the smallest have 16 bytes */
 #define GB_PAGE_UNITS ((uint32_t)GB_BIG_PAGE_SLICES << (GB_SLICE_LOG2 - GB_UNIT_LOG2))
 
@@ -96,7 +98,7 @@ typedef struct gb_page {
                 };
                 uint32_t lazy; /* blocks that were given back lazily; only the idle ones' bits count (medium) */
             };
-            uint16_t slices;
+            uint32_t slices;
         };
         uint16_t units[GB_PAGE_UNITS]; /* in other entries than the head, while the page is parked: hole.c */
     };
@@ -119,7 +121,7 @@ enum gb_heap_kind { GB_HEAP_UNUSED, GB_HEAP_THREAD, GB_HEAP_ORPHAN, GB_HEAP_OWNE
 
 struct glebe_heap {
     gb_block *front[GB_SMALL_CLASSES]; /* malloc pops here and looks at nothing else */
-    void *warm[GB_CLASSES - GB_SMALL_CLASSES]; /* of each medium class, the block that was freed last; it counts as out */
+    void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR]; /* of each medium class, the block that was freed last; it counts as out */
     uint32_t current[GB_CLASSES];
     gb_list avail[GB_CLASSES]; /* longest waiting first: it has had the most time to gather free blocks */
     uint32_t class_slices[GB_CLASSES]; /* demand: decides the size of the next page */
@@ -179,7 +181,7 @@ typedef struct gb_slot {
 #define GB_HEAP_STRIDE ((size_t)4096)
 _Static_assert(sizeof(struct glebe_heap) <= GB_HEAP_STRIDE, "heaps are found by arithmetic");
 
-#define GB_BINS 16
+#define GB_BINS 32
 #define GB_SLOT_LOG2S 48
 
 typedef struct gb_lock {
@@ -219,6 +221,7 @@ typedef struct gb_region {
     size_t peak_bytes; /* the most that was in use, or free and not given back */
     uint32_t bins[GB_BINS]; /* chunk numbers + 1 */
     uint32_t bins_filled; /* bits */
+    uint32_t fresh, table_room; /* slices from here on were never used; entries that the table has room for (linear.c) */
     gb_list away; /* chunks without address space of their own, linked by `next`; chunk numbers + 1 */
     uint32_t chunks_away; /* how many */
     gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
@@ -242,6 +245,7 @@ typedef struct gb_region {
 } gb_region;
 
 extern gb_region gb_the; /* the region; the default heap is its heap 1 */
+extern glebe_heap gb_heap_main; /* that heap, where there are no threads */
 
 #pragma GCC visibility pop
 

@@ -45,6 +45,7 @@ enum gb_fake_call {
     GB_FAKE_PURGE,
     GB_FAKE_MOVE,
     GB_FAKE_DECOMMIT,
+    GB_FAKE_GROW,
     GB_FAKE_THREAD_START,
     GB_FAKE_CALLS,
 };
@@ -72,6 +73,7 @@ typedef struct gb_fake {
     uint64_t fail_at, fail_count, fail_seen;
     uintptr_t taken_from, taken_to; /* what somebody else has mapped: commits there, unreserved, find it taken */
 
+    size_t grown_bytes, foreign_bytes; /* where memory is linear: its end; what somebody else takes before it grows next */
     bool moves_lose; /* a move that fails loses its target */
 
     uint64_t calls[GB_FAKE_CALLS]; /* of each kind, failed or not */
@@ -241,6 +243,22 @@ static void fake_clear(uintptr_t at, size_t bytes)
 {
     if (!fake_guarded || bytes < (size_t)1 << 20 || madvise((void *)at, bytes, MADV_DONTNEED) != 0 || *(char *)at != 0)
         memset((void *)at, 0, bytes);
+}
+
+/* In steps of 64 KiB, as in WebAssembly. */
+uintptr_t gb_port_grow(size_t *bytes)
+{
+    size_t step = (size_t)1 << 16, want = (*bytes + step - 1) & ~(step - 1);
+    if (fake_fails(GB_FAKE_GROW))
+        return 0;
+    fake.grown_bytes += fake.foreign_bytes;
+    fake.foreign_bytes = 0;
+    uintptr_t at = fake_start + fake.grown_bytes;
+    if (gb_port_commit(at, want, true) != GB_COMMITTED)
+        return 0;
+    fake.grown_bytes += want;
+    *bytes = want;
+    return at;
 }
 
 bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)

@@ -16,7 +16,7 @@
 static void model_fail(const char *what);
 #include "../unit/fixture.h"
 
-enum { BLOCKS = 1500, HEAPS = 4, THREADS = 6 };
+enum { BLOCKS = 1500, HEAPS = 4, THREADS = 6, LARGE_MAX = 1 << 20 };
 
 typedef struct model_block {
     unsigned char *at;
@@ -113,14 +113,14 @@ static size_t random_size(void)
     if (pick < 960)
         return GB_SMALL_MAX + below(GB_MEDIUM_MAX - GB_SMALL_MAX + 2);
     if (pick < 992)
-        return GB_MEDIUM_MAX + below(GB_LARGE_MAX - GB_MEDIUM_MAX + 2) / (one_in(2) ? 1 : 8);
-    return GB_LARGE_MAX + below((size_t)6 << 20);
+        return GB_MEDIUM_MAX + below(LARGE_MAX - GB_MEDIUM_MAX + 2) / (one_in(2) ? 1 : 8);
+    return LARGE_MAX + below((size_t)6 << 20);
 }
 
 /* Bytes that must read as zero: all; of a huge block the ends, and a look into each KiB. */
 static void zero_read(const unsigned char *p, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i = bytes > GB_LARGE_MAX ? pattern_next(i, bytes) : i + 1)
+    for (size_t i = 0; i < bytes; i = bytes > LARGE_MAX ? pattern_next(i, bytes) : i + 1)
         if (p[i] != 0)
             model_fail("calloc gave memory that is not zero");
 }
@@ -154,7 +154,7 @@ static void step_allocate(void)
     int h = random_heap(), way = (int)below(8);
     glebe_heap *heap = h < 0 ? NULL : heaps[h].heap;
     if (way == 0)
-        alignment = (size_t)1 << below(bytes <= GB_LARGE_MAX ? 18 : 24);
+        alignment = (size_t)1 << below(bytes <= LARGE_MAX ? 18 : GB_LINEAR ? 20 : 24);
     TRACE("%zu of %zu bytes, alignment %zu, heap %d%s\n", n, bytes, alignment, h, way == 1 ? ", zero" : "");
     for (size_t i = 0; i < n && block_count < BLOCKS; i++) {
         void *p;
@@ -290,7 +290,7 @@ static void step_time(void)
         TRACE("collect %d\n", h);
         glebe_collect(h < 0 ? NULL : heaps[h].heap);
     }
-    if (gb_self != &gb_heap_none && one_in(2))
+    if (GB_THREADS && gb_self->number && one_in(2))
         gb_tick_due(gb_self);
 }
 
@@ -298,7 +298,7 @@ static void step_time(void)
 static void model_demand(void)
 {
     enum { MUCH = 1 << 20 };
-    for (uint32_t number = 1; number <= gb_the.heaps_made; number++)
+    for (uint32_t number = 1; GB_THREADS && number <= gb_the.heaps_made; number++)
         for (uint32_t cls = 0; cls < GB_CLASSES; cls++)
             if (gb_heap_at(number)->class_slices[cls] < MUCH)
                 gb_heap_at(number)->class_slices[cls] += MUCH;
@@ -335,6 +335,8 @@ static void model_host(void)
     failing = seed % 8 >= 4 && seed % 8 <= 6;
     if (seed % 8 == 3 && one_in(4))
         gb_fake_fail(purge, 1, 1 + below(20));
+    if (GB_LINEAR && seed % 8 == 6 && one_in(16))
+        fake.foreign_bytes = (size_t)1 << 16 << below(4);
     if (seed % 8 == 4 && one_in(8))
         gb_fake_fail(purge | commit, 1 + below(4), 1 + below(3));
     if (step != 0)

@@ -35,12 +35,16 @@ __attribute__((unused)) static void fixture_start(uint64_t seed)
 {
     gb_fake_reset(seed);
     memset(&gb_the, 0, sizeof gb_the);
-    memset(&gb_heap_none, 0, sizeof gb_heap_none);
     memset(&glebe_live.stats, 0, sizeof glebe_live.stats);
+#if GB_THREADS
+    memset(&gb_heap_none, 0, sizeof gb_heap_none);
     gb_self = &gb_heap_none;
     thread_ended = false;
+#else
+    memset(&gb_heap_main, 0, sizeof gb_heap_main);
+#endif
     for (int i = 0; i < FIXTURE_THREADS; i++)
-        fixture_selves[i] = &gb_heap_none;
+        fixture_selves[i] = gb_self;
     fixture_now = 0;
     gb_the.options.on_error = 1;
 }
@@ -52,20 +56,27 @@ __attribute__((unused)) static int fixture_setup(void **state)
     return 0;
 }
 
+/* Where there are no threads, all of them are one. */
 __attribute__((unused)) static void fixture_thread(int k)
 {
     fixture_selves[fixture_now] = gb_self;
     fixture_now = k;
+#if GB_THREADS
     gb_self = fixture_selves[k];
+#endif
 }
 
 __attribute__((unused)) static void fixture_thread_end(int k)
 {
+#if GB_THREADS
     int before = fixture_now;
     fixture_thread(k);
     gb_thread_exit();
     thread_ended = false; /* the next thread of this number is another */
     fixture_thread(before);
+#else
+    (void)k;
+#endif
 }
 
 static void fixture_print(void *context, int invariant, const void *address, const char *what)
@@ -100,7 +111,7 @@ __attribute__((unused)) static void fixture_collect(void)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < FIXTURE_THREADS; i++) {
             fixture_thread(i);
-            if (i == 0 || gb_self != &gb_heap_none)
+            if (i == 0 || gb_self->number)
                 glebe_collect(NULL);
         }
     fixture_thread(before);

@@ -1,0 +1,51 @@
+/* The host contract (../port.h) in WebAssembly: one linear memory, one thread. It begins behind what the linker laid out, at
+ * __heap_base, and grows by memory.grow in units of 64 KiB; nothing ever goes back.
+ *
+ * Others may let it grow too (another allocator in the module, the host). Whoever does gets what was added, so what we get then
+ * does not follow what we had, which the core expects. */
+#include "../config.h"
+#include "../port.h"
+
+enum { WASM_PAGE_LOG2 = 16 };
+
+extern unsigned char __heap_base; /* from the linker */
+
+static bool wasm_begun;
+
+uintptr_t gb_port_grow(size_t *bytes)
+{
+    uintptr_t end = (uintptr_t)__builtin_wasm_memory_size(0) << WASM_PAGE_LOG2, at = end;
+    if (!wasm_begun) { /* the rest of what the module starts with */
+        uintptr_t first = gb_round_up((uintptr_t)&__heap_base, GB_SLICE_BYTES);
+        if (first < end)
+            at = first;
+    }
+    size_t have = end - at, want = *bytes;
+    if (want > have) {
+        size_t pages = (want - have + ((size_t)1 << WASM_PAGE_LOG2) - 1) >> WASM_PAGE_LOG2;
+        if (__builtin_wasm_memory_grow(0, pages) == SIZE_MAX)
+            return 0;
+        have += pages << WASM_PAGE_LOG2;
+    }
+    wasm_begun = true;
+    *bytes = have;
+    return at;
+}
+
+_Noreturn void gb_port_abort(void)
+{
+    __builtin_trap();
+}
+
+/* ---- what a module does not have: a clock, words, options from outside ---- */
+
+size_t gb_port_page_bytes(void) { return (size_t)1 << WASM_PAGE_LOG2; }
+uint32_t gb_port_now_ms(void) { return 0; }
+uint64_t gb_port_random(void) { return (uintptr_t)&wasm_begun; }
+const char *gb_port_environment(const char *name) { return (void)name, NULL; }
+char *const *gb_port_environment_all(void) { return NULL; }
+void gb_port_print(const char *text, size_t bytes) { (void)text, (void)bytes; }
+void gb_port_keep_stderr(void) {}
+void gb_port_say(const char *text, size_t bytes) { (void)text, (void)bytes; }
+const char *gb_port_program(void) { return ""; }
+uint32_t gb_port_process(void) { return 0; }

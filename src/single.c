@@ -1,0 +1,90 @@
+/* Heaps where memory is linear and there are no threads: the one that malloc uses is a static object, so that every access to it
+ * is to an address that the compiler knows; one of glebe_heap_create lies in a large block of that heap, whose slice is its
+ * number. And what the layers that are not there would answer: nothing is purged, nobody else frees, no block is medium or huge. */
+#include "alloc.h"
+
+glebe_heap gb_heap_main;
+
+static void heap_begin(glebe_heap *heap, uint32_t number, enum gb_heap_kind kind)
+{
+    heap->number = number;
+    gb_store_relaxed(&heap->kind, kind);
+    glebe_live.stats.heaps++;
+}
+
+glebe_heap *gb_thread_start(void)
+{
+    if (gb_heap_main.number == 0) {
+        gb_region_start();
+        heap_begin(&gb_heap_main, GB_HEAP_MAIN, GB_HEAP_THREAD);
+    }
+    return &gb_heap_main;
+}
+
+glebe_heap *gb_heap_new(enum gb_heap_kind kind)
+{
+    bool zero;
+    glebe_heap *heap = gb_large_alloc(gb_thread_start(), sizeof *heap, 1, &zero);
+    if (!heap)
+        return NULL;
+    gb_page *page = gb_page_entry(heap);
+    page->cls = GB_HOLDS_HEAP;
+    memset(heap, 0, sizeof *heap);
+    heap_begin(heap, gb_page_number(page), kind);
+    return heap;
+}
+
+void gb_heap_retire(glebe_heap *heap)
+{
+    heap->kind = GB_HEAP_UNUSED;
+    glebe_live.stats.heaps--;
+    gb_run_give(gb_page_entry(heap));
+}
+
+/* ---- what is not there ---- */
+
+#define ABSENT(result, name, parameters, answer) \
+    result name parameters { answer; }
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+ABSENT(void, gb_thread_late, (void), )
+ABSENT(void, gb_tick, (glebe_heap *heap), )
+ABSENT(void, gb_background_start, (void), )
+ABSENT(size_t, gb_orphans_trim, (void), return 0)
+ABSENT(bool, gb_orphans_rob, (glebe_heap *heap, uint32_t cls), return false)
+ABSENT(bool, gb_inbox_drain, (glebe_heap *heap), return false)
+ABSENT(void, gb_remote_flush, (glebe_heap *heap), )
+ABSENT(void, gb_remote_free, (glebe_heap *from, gb_page *page, gb_block *block), )
+ABSENT(bool, gb_pressure_refused, (glebe_heap *heap), return false)
+ABSENT(size_t, gb_purge_due, (uint32_t now, bool all), return 0)
+ABSENT(size_t, gb_purge_quiet, (uint32_t now), return 0)
+
+ABSENT(unsigned, gb_hole_take, (gb_page *page), return 0)
+ABSENT(uint32_t, gb_hole_blocks, (const gb_page *page, uint32_t units), return 0)
+ABSENT(gb_block *, gb_hole_carve, (gb_page *page), return NULL)
+ABSENT(uint32_t, gb_page_trim, (gb_page *page, uint32_t coming), return 0)
+ABSENT(void, gb_page_park, (gb_page *page), )
+ABSENT(void, gb_page_unpark, (gb_page *page), )
+ABSENT(bool, gb_parked_put, (gb_page *page, gb_block *block), return false)
+
+ABSENT(void *, gb_medium_alloc, (glebe_heap *heap, uint32_t cls, bool *zero), return NULL)
+ABSENT(void, gb_medium_return, (glebe_heap *self, gb_page *page, void *block, const char *call), )
+ABSENT(void, gb_medium_trim, (glebe_heap *heap), )
+
+ABSENT(void *, gb_huge_alloc, (glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty), return gb_out_of_memory())
+ABSENT(void, gb_huge_free, (gb_slot *slot), )
+ABSENT(void *, gb_huge_resize, (gb_slot *slot, size_t bytes), return NULL)
+ABSENT(gb_slot *, gb_huge_find, (const void *address), return NULL)
+ABSENT(gb_slot *, gb_huge_entry, (const void *address), return NULL)
+ABSENT(uintptr_t, gb_huge_start, (const gb_slot *slot), return 0)
+#pragma GCC diagnostic pop
+
+/* No page is parked. */
+bool gb_page_put(const char *call, gb_page *page, gb_block *block)
+{
+    (void)call;
+    gb_link_set(block, page->free);
+    page->free = block;
+    return true;
+}

@@ -1,0 +1,203 @@
+/* The arena where memory is one piece that grows at its end: runs, growth by need, a table that moves, and somebody else who lets
+ * memory grow in between. */
+#define GB_LINEAR 1
+#include "fixture.h"
+
+static size_t page_numbers(const void *block) { return gb_page_number(gb_page_head(gb_page_entry(block))); }
+
+/* Nothing is asked of the host that is not needed: the first block takes 64 KiB, and so does what fits in them. */
+static void test_growth_is_by_need(void **state)
+{
+    (void)state;
+    assert_int_equal(fake.grown_bytes, 0);
+    void *first = glebe_malloc(100);
+    assert_int_equal(fake.grown_bytes, 1 << 16);
+    void *large = glebe_malloc(40000);
+    assert_int_equal(fake.grown_bytes, 1 << 16);
+    void *larger = glebe_malloc(200000);
+    assert_in_range(fake.grown_bytes, 200000 + 49152, 200000 + 49152 + (1 << 16));
+    fixture_check();
+    glebe_free(first);
+    glebe_free(large);
+    glebe_free(larger);
+    fixture_release();
+}
+
+/* What is free is used before memory grows, and freed neighbours are one run. */
+static void test_free_runs_merge(void **state)
+{
+    (void)state;
+    void *p[10]; /* so few that the table stays where it is */
+    for (int i = 0; i < 10; i++)
+        p[i] = glebe_malloc(20000);
+    size_t grown = fake.grown_bytes;
+    for (int i = 1; i < 9; i += 2)
+        glebe_free(p[i]);
+    fixture_check();
+    for (int i = 2; i < 9; i += 2)
+        glebe_free(p[i]);
+    fixture_check();
+    void *whole = glebe_malloc(8 * 20480);
+    assert_int_equal(fake.grown_bytes, grown);
+    glebe_free(whole);
+    glebe_free(p[0]);
+    glebe_free(p[9]);
+    fixture_release();
+}
+
+/* The last block grows by letting memory grow, until the table comes to lie behind it; one in the middle into free slices. */
+static void test_resize_in_place(void **state)
+{
+    (void)state;
+    unsigned char *a = glebe_malloc(40000), *b = glebe_malloc(40000), *c = glebe_malloc(40000);
+    fixture_fill(c, 40000, 1);
+    int moves = 0, steps = 0;
+    for (size_t bytes = 50000; bytes < 5000000; bytes += bytes / 16, steps++) {
+        unsigned char *moved = glebe_realloc(c, bytes);
+        moves += moved != c;
+        c = moved;
+        fixture_check();
+    }
+    assert_true(moves * 8 < steps);
+    assert_true(fixture_filled(c, 40000, 1));
+    fixture_check();
+    glebe_free(b);
+    assert_ptr_equal(glebe_realloc(a, 70000), a);
+    assert_ptr_equal(glebe_realloc(a, 20000), a);
+    fixture_check();
+    b = glebe_realloc(a, 400000); /* c is in the way */
+    assert_ptr_not_equal(a, b);
+    glebe_free(b);
+    glebe_free(c);
+    fixture_release();
+}
+
+/* The table moves as memory grows, and its old places are used again: nothing but one table is missing in the end. */
+static void test_table_moves(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 300 };
+    static void *p[BLOCKS];
+    const void *table = NULL;
+    int moves = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        p[i] = glebe_malloc(17000 + (size_t)i * 50);
+        fixture_fill(p[i], 17000, (uint64_t)i);
+        moves += table != gb_the.table;
+        table = gb_the.table;
+        fixture_check();
+    }
+    assert_in_range(moves, 4, 12);
+    for (int i = 0; i < BLOCKS; i++) {
+        assert_true(fixture_filled(p[i], 17000, (uint64_t)i));
+        glebe_free(p[i]);
+    }
+    fixture_release();
+    uint32_t free = 0;
+    for (uint32_t i = 1; i < gb_the.slices; i++)
+        free += gb_page_at(i)->kind == GB_FREE;
+    assert_int_equal(free, gb_the.slices - 1 - (gb_the.table_room * sizeof(gb_page) + GB_SLICE_BYTES - 1) / GB_SLICE_BYTES);
+}
+
+static void test_somebody_else_grows(void **state)
+{
+    (void)state;
+    void *p[60];
+    for (int i = 0; i < 60; i++) {
+        fake.foreign_bytes = i % 3 == 0 ? (size_t)(1 + i % 4) << 16 : 0;
+        p[i] = glebe_malloc(30000);
+        assert_non_null(p[i]);
+        fixture_fill(p[i], 30000, (uint64_t)i);
+        fixture_check();
+    }
+    for (int i = 0; i < 60; i++)
+        assert_true(fixture_filled(p[i], 30000, (uint64_t)i));
+    uint32_t foreign = 0;
+    for (uint32_t i = 1; i < gb_the.slices; i++)
+        foreign += gb_page_at(i)->kind == GB_RESERVED;
+    assert_true(foreign > 60);
+    for (int i = 0; i < 60; i++)
+        glebe_free(p[i]);
+    fixture_release();
+}
+
+/* calloc clears nothing that was never used, and all that was. */
+static void test_fresh_memory_is_zero(void **state)
+{
+    (void)state;
+    unsigned char *first = glebe_malloc(1000000);
+    memset(first, 0xff, 1000000);
+    uint32_t fresh = gb_the.fresh;
+    unsigned char *zero = glebe_calloc(1, 500000);
+    assert_true(page_numbers(zero) >= fresh);
+    assert_true(fixture_zero(zero, 500000));
+    glebe_free(first);
+    first = glebe_calloc(1, 900000);
+    assert_true(fixture_zero(first, 900000));
+    glebe_free(first);
+    glebe_free(zero);
+    fixture_release();
+}
+
+/* Where memory ends the call fails, and nothing is changed; what is kept for other sizes is found first. */
+static void test_end_of_memory(void **state)
+{
+    (void)state;
+    enum { MOST = 1000 };
+    static void *p[MOST];
+    fake.memory_bytes = (size_t)1 << 20;
+    int n = 0;
+    while (n < MOST && (p[n] = glebe_malloc(1500)) != NULL)
+        n++;
+    assert_in_range(n, 600, 700);
+    fixture_check();
+    assert_null(glebe_malloc(100000));
+    for (int i = 0; i < n; i++)
+        glebe_free(p[i]);
+    void *large = glebe_malloc(700000);
+    assert_non_null(large);
+    assert_null(glebe_realloc(large, 1100000));
+    fixture_check();
+    glebe_free(large);
+    assert_null(glebe_malloc(PTRDIFF_MAX));
+    assert_null(glebe_malloc(((size_t)1 << 31) - 1));
+    volatile size_t all = SIZE_MAX; /* compilers know it to be too much */
+    assert_null(glebe_malloc(all));
+    fixture_release();
+}
+
+static void test_heaps_are_large_blocks(void **state)
+{
+    (void)state;
+    glebe_heap *heaps[5];
+    for (int i = 0; i < 5; i++) {
+        heaps[i] = glebe_heap_create(i == 4 ? 50000 : 0);
+        for (int k = 0; k < 100; k++)
+            assert_true(glebe_heap_malloc(heaps[i], (size_t)k * 20) || i == 4);
+        fixture_check();
+    }
+    assert_null(glebe_heap_malloc(heaps[4], 50000));
+    void *block = glebe_heap_malloc(heaps[2], 700);
+    glebe_free(block); /* by whoever */
+    fixture_check();
+    for (int i = 0; i < 5; i++) {
+        glebe_heap_destroy(heaps[i]);
+        fixture_check();
+    }
+    fixture_release();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_growth_is_by_need),
+        FIXTURE_TEST(test_free_runs_merge),
+        FIXTURE_TEST(test_resize_in_place),
+        FIXTURE_TEST(test_table_moves),
+        FIXTURE_TEST(test_somebody_else_grows),
+        FIXTURE_TEST(test_fresh_memory_is_zero),
+        FIXTURE_TEST(test_end_of_memory),
+        FIXTURE_TEST(test_heaps_are_large_blocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

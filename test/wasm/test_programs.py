@@ -1,0 +1,78 @@
+"""C and C++ programs in WebAssembly, linked with build/wasm32/libglebe-override.a, run by each engine that is here."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HERE = pathlib.Path(__file__).parent
+OUT = ROOT / "build/test-wasm"
+ARCHIVES = ROOT / "build/wasm32"
+CLANG = os.environ.get("CC_wasm32", "clang-19")
+MEMORY = 24 << 20
+
+sys.path.insert(0, str(ROOT / "build/python"))
+
+
+def run_wasmtime(module):
+    wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
+    engine = wasmtime.Engine()
+    store = wasmtime.Store(engine)
+    wasi, out = wasmtime.WasiConfig(), module.with_suffix(".out")
+    wasi.stdout_file = str(out)
+    store.set_wasi(wasi)
+    linker = wasmtime.Linker(engine)
+    linker.define_wasi()
+    instance = linker.instantiate(store, wasmtime.Module.from_file(engine, str(module)))
+    status = 0
+    try:
+        instance.exports(store)["_start"](store)
+    except wasmtime.ExitTrap as exit_trap:
+        status = exit_trap.code
+    del store  # closes the file
+    return status, out.read_text()
+
+
+NODE = """
+const { WASI } = require('node:wasi');
+const wasi = new WASI({ version: 'preview1', args: [], env: {}, returnOnExit: true });
+WebAssembly.instantiate(require('node:fs').readFileSync(process.argv[1]), { wasi_snapshot_preview1: wasi.wasiImport })
+    .then(({ instance }) => { process.exitCode = wasi.start(instance); });
+"""
+
+
+def run_node(module):
+    if not shutil.which("node"):
+        pytest.skip("node is not here: tools/setup wasm")
+    done = subprocess.run(["node", "--no-warnings", "-e", NODE, str(module)], capture_output=True, text=True, timeout=300, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+ENGINES = {"wasmtime": run_wasmtime, "node": run_node}
+
+
+def build(source, name, *flags, archive="libglebe-override.a"):
+    OUT.mkdir(parents=True, exist_ok=True)
+    module = OUT / f"{name}.wasm"
+    driver = CLANG.replace("clang", "clang++") if source.suffix == ".cc" else CLANG
+    command = [driver, "--target=wasm32-wasi", "-O1", "-mbulk-memory", "-fno-builtin", "-Wall", "-Wextra", f"-I{ROOT / 'include'}",
+               *flags, str(source), str(ARCHIVES / archive), f"-Wl,--max-memory={MEMORY}", "-o", str(module)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+    return module
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("optimize", ["-O0", "-O2"])
+def test_family(engine, optimize):
+    assert ENGINES[engine](build(HERE / "family.c", f"family{optimize}", optimize)) == (0, "ok\n")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_containers(engine):
+    module = build(HERE / "containers.cc", "containers", "-std=c++20", "-fno-exceptions")
+    assert ENGINES[engine](module) == (0, "ok\n")

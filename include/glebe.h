@@ -101,6 +101,85 @@ GLEBE_API void glebe_heap_free(glebe_heap *heap, void *block);
 /* `bytes` is the size that was last asked for: the cheapest free there is. `block` must be of this heap. */
 GLEBE_API void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes);
 
+/* ---- Collection --------------------------------------------------------------------------------------------------------
+ * A collector owns objects that nobody frees: those that cannot be reached from its roots are found and used again. One thread at a
+ * time may use it, and all of the program's threads that hold references into it must be at rest while it collects.
+ *
+ * A word is a reference if it holds an address inside an object, wherever inside. Which words are looked at: those of the roots, and of
+ * reachable objects those that their layout names. Memory of malloc is not looked at. */
+typedef struct glebe_gc glebe_gc;
+
+/* A new collector, or NULL and ENOMEM. `limit_bytes` 0 is no limit; else its objects' pages stay within it. */
+GLEBE_API glebe_gc *glebe_gc_create(size_t limit_bytes);
+/* Frees all objects at once; no finalizer runs. NULL does nothing. */
+GLEBE_API void glebe_gc_destroy(glebe_gc *gc);
+
+/* Objects of `bytes` bytes, all zero, aligned to 16. NULL and ENOMEM where a collection, too, makes no room. Any of these may
+ * collect first: what is not reachable then is gone, the caller's other new objects included.
+ *     glebe_gc_alloc           every aligned word of it may be a reference
+ *     glebe_gc_alloc_plain     none is
+ *     glebe_gc_alloc_layout    `layout` says which: GLEBE_GC_LAYOUT(words, mask), of an element that repeats to the object's end: bit i of
+ *                              the mask is word i. Or the address of a glebe_gc_layout, which must last as long as the collector */
+GLEBE_API void *glebe_gc_alloc(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
+GLEBE_API void *glebe_gc_alloc_plain(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
+GLEBE_API void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout) GLEBE_ALLOC(2);
+#define GLEBE_GC_LAYOUT_BITS (4 + sizeof(uintptr_t) / 4) /* of the count of words */
+#define GLEBE_GC_LAYOUT(words, mask) \
+    ((uintptr_t)1 | (uintptr_t)(words) << 1 | (uintptr_t)(mask) << (1 + GLEBE_GC_LAYOUT_BITS))
+typedef struct glebe_gc_layout {
+    uintptr_t words; /* of an element */
+    uint8_t bits[1]; /* as many as it takes: word i is a reference if bits[i / 8] >> i % 8 & 1 */
+} glebe_gc_layout;
+/* Gives an object back at once; `object` must be its start. For who knows that nothing refers to it. NULL does nothing. */
+GLEBE_API void glebe_gc_free(glebe_gc *gc, void *object);
+/* Bytes that may be used at `object`, which may point into it; 0 if no object is there. */
+GLEBE_API size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object);
+
+/* Roots: memory whose words are references. ENOMEM, or 0. A range is removed by its start: ENOENT where there is none. */
+GLEBE_API int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes);
+GLEBE_API int glebe_gc_root_remove(glebe_gc *gc, const void *start);
+/* Called in each collection, to name further roots by glebe_gc_mark: stacks, for example. It must not allocate from the collector. */
+typedef void glebe_gc_marker(void *context, glebe_gc *gc);
+GLEBE_API void glebe_gc_on_mark(glebe_gc *gc, glebe_gc_marker *marker, void *context);
+/* From a glebe_gc_marker, or between glebe_gc_begin and glebe_gc_finish: the words in [start, end) are references. */
+GLEBE_API void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end);
+
+/* Collects now. Returns the bytes of objects that were found unreachable, holes in pages and all. */
+GLEBE_API size_t glebe_gc_collect(glebe_gc *gc);
+/* The same in parts, for runtimes that mark their roots by themselves: begin; glebe_gc_mark, any number of times; finish. */
+GLEBE_API void glebe_gc_begin(glebe_gc *gc);
+GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
+
+/* When to collect: when so many bytes were allocated since the last time as `percent` of what was found live then, roots included
+ * (75 in WebAssembly, else 100), and `least_bytes` at least (128 KiB there, else 1 MiB). `every` > 0: at every n-th allocation. */
+GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every);
+
+/* `function(object, context)` is called once after the object was found unreachable, by glebe_gc_finalize, and keeps it alive until
+ * then. Of objects that refer to each other the one goes first that none refers to; those in a circle wait for ever. NULL as
+ * function: no more. ENOMEM, EINVAL where `object` is not the start of one, or 0. */
+typedef void glebe_gc_final(void *object, void *context);
+GLEBE_API int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, void *context);
+/* Runs the finalizers that are ready, and returns how many it ran. They may allocate. */
+GLEBE_API size_t glebe_gc_finalize(glebe_gc *gc);
+/* *slot, which must not lie in an object of this collector, is set to NULL when what it refers to is found unreachable. The slot is
+ * known until then, or until it is removed. ENOMEM, ENOENT, or 0. */
+GLEBE_API int glebe_gc_weak_add(glebe_gc *gc, void **slot);
+GLEBE_API int glebe_gc_weak_remove(glebe_gc *gc, void **slot);
+
+typedef struct glebe_gc_stats {
+    uint64_t collections;
+    uint64_t allocated_bytes; /* handed out since the start */
+    uint64_t live_bytes; /* found by the last collection */
+    uint64_t freed_bytes; /* found unreachable since the start */
+    uint64_t heap_bytes; /* pages and large objects now */
+    uint64_t marked_objects; /* by the last collection */
+    uint64_t overflows; /* times that marking went over a page again for want of room */
+} glebe_gc_stats;
+GLEBE_API void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out);
+/* Told when a collection begins (stats as before it) and when it has ended. It must not use the collector. */
+typedef enum glebe_gc_event { GLEBE_GC_BEGINS, GLEBE_GC_ENDED } glebe_gc_event;
+typedef void glebe_gc_listener(void *context, glebe_gc_event event, const glebe_gc_stats *stats);
+GLEBE_API void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context);
 /* ---- Giving memory back ------------------------------------------------------------------------------------------------ */
 
 /* Returns to the OS what the calling thread's heap, orphaned heaps (those of threads that ended) and the free runs hold,
@@ -190,6 +269,8 @@ typedef void glebe_check_report(void *context, int invariant, const void *addres
  * well. Level 1 checks the tables, 2 every free list too. Allocates nothing. All threads that use what is walked must be at
  * rest. `report` may be NULL. */
 GLEBE_API int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context);
+/* The same of a collector's pages and marks, between collections. */
+GLEBE_API int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context);
 
 #ifdef __cplusplus
 }

@@ -101,6 +101,26 @@ bool gb_meta_commit(const void *start, size_t *committed, size_t need)
     return true;
 }
 
+/* The bits of collected objects, of so many chunks. */
+static size_t bits_bytes(uint32_t chunks)
+{
+    return (size_t)chunks * GB_CHUNK_SLICES * (GB_SLICE_BITS / 8);
+}
+
+static bool bits_commit(uint32_t chunks)
+{
+    return gb_meta_commit(gb_the.allocated, &gb_the.allocated_committed, bits_bytes(chunks))
+        && gb_meta_commit(gb_the.marked, &gb_the.marked_committed, bits_bytes(chunks));
+}
+
+bool gb_bits_start(void)
+{
+    gb_lock_take(&gb_the.lock);
+    gb_the.collects = gb_the.collects || bits_commit(gb_the.chunks);
+    gb_lock_drop(&gb_the.lock);
+    return gb_the.collects;
+}
+
 /* Lays the region out for `chunks_bytes` of chunks and as much of slots, at a place that is reserved or proposed. */
 static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, unsigned attempt)
 {
@@ -111,7 +131,9 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, 
     size_t heaps = chunk_table + gb_round_up((chunks_bytes >> GB_CHUNK_LOG2) * sizeof(gb_chunk), gap) + gap;
     size_t slot_table = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
     size_t shadow = slot_table + gb_round_up(slots_max * sizeof(gb_slot), gap) + gap;
-    size_t chunks = gb_round_up(GB_AUDIT ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow, GB_GRANULE_BYTES);
+    size_t allocated = GB_AUDIT ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow;
+    size_t marked = allocated + bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
+    size_t chunks = gb_round_up(marked + (marked - allocated), GB_GRANULE_BYTES);
     size_t slots = chunks + chunks_bytes;
 
     uintptr_t at = reserve ? gb_port_reserve(slots + slots_bytes) : gb_port_propose(slots + slots_bytes, attempt);
@@ -123,6 +145,8 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, 
     gb_the.heaps = (glebe_heap *)(at + heaps);
     gb_the.slots = (gb_slot *)(at + slot_table);
     gb_the.shadow = (uint64_t *)(at + shadow);
+    gb_the.allocated = (uint64_t *)(at + allocated);
+    gb_the.marked = (uint64_t *)(at + marked);
     gb_the.base = at + chunks;
     gb_the.slots_base = at + slots;
     gb_the.slots_end = at + slots + slots_bytes;
@@ -295,6 +319,7 @@ static gb_chunk *chunk_grow(void)
         size_t entries = (size_t)(number + 1) * GB_CHUNK_SLICES;
         if (!gb_meta_commit(gb_the.table, &gb_the.table_committed, entries * sizeof(gb_page))
             || !gb_meta_commit(gb_the.chunk_table, &gb_the.chunk_table_committed, (number + 1) * sizeof(gb_chunk))
+            || (gb_the.collects && !bits_commit(number + 1))
             || (GB_AUDIT && !gb_meta_commit(gb_the.shadow, &gb_the.shadow_committed, (size_t)(number + 1) << (GB_CHUNK_LOG2 - GB_SHADOW_LOG2))))
             return NULL;
         got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, gb_the.reserved);

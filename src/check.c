@@ -308,6 +308,7 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
         CHECK(gb_the.slots[number].state == GB_SLOT_USED && gb_the.slots[number].heap == heap->number, 4, gb_huge_start(gb_the.slots + number), "a huge block is on another heap's list");
         bytes += gb_the.slots[number].bytes;
     }
+    bytes += heap->collected_bytes;
     CHECK(bytes == gb_load_relaxed(&heap->bytes), 7, heap, "the heap's bytes are not those of its pages and blocks");
     CHECK(avail == heap->avail_bytes, 7, heap, "the bytes of available pages are wrong");
     CHECK(spare == heap->spare_bytes, 7, heap, "the bytes of spare pages are wrong");
@@ -319,6 +320,47 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
     }
     CHECK(bound != UINT32_MAX, 5, heap, "an inbox has no end");
 }
+
+/* ---- collectors ---- */
+
+static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cursor *cursor, size_t *bytes)
+{
+    for (uint32_t number = list->first; number; number = gb_page_at(number)->next) {
+        const gb_page *page = gb_page_at(number);
+        const uint64_t *allocated = gb_object_bits(gb_the.allocated, page), *marked = gb_object_bits(gb_the.marked, page);
+        uint32_t words = (page->cap + 63u) / 64, past = page->cap % 64;
+        CHECK(page->kind == (cursor ? GB_COLLECTED : GB_COLLECTED_LARGE) && page->state == GB_SWEPT, 4, page, "a page is on a list that is not its kind's");
+        CHECK(!cursor || (page->cls == cursor->cls && page->layout == cursor->layout), 4, page, "a page is on another cursor's list");
+        CHECK(gb_load_relaxed(&page->heap) == gc->heap->number, 4, page, "a page is on another collector's list");
+        CHECK(page->flags == 0, 8, page, "a page stayed on the overflow list");
+        for (uint32_t i = 0; i < words; i++)
+            CHECK((marked[i] & ~allocated[i]) == 0, 8, page, "an object is marked that is not allocated");
+        CHECK(past == 0 || allocated[words - 1] >> past == 0, 8, page, "a bit past the last object is set");
+        *bytes += gb_page_bytes(page);
+    }
+    if (!cursor || cursor->at == cursor->end)
+        return;
+    const gb_page *page = gb_page_at(cursor->page);
+    CHECK(cursor->page && cursor->at - gb_page_start(page) < gb_page_bytes(page) && cursor->end - gb_page_start(page) <= gb_page_bytes(page), 8, page, "a cursor's hole is not in its page");
+    for (uintptr_t at = cursor->at; at < cursor->end; at += sizeof(uintptr_t))
+        if (*(const uintptr_t *)at != 0) {
+            check_fail(check, 8, (const void *)at, "a cursor's hole is not zero");
+            break;
+        }
+}
+
+int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
+{
+    gb_check state = {report, context, 2, 0}, *check = &state;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i <= GB_CURSORS; i++)
+        check_collected(check, gc, gb_collected_list(gc, i), i < GB_CURSORS ? &gc->cursors[i] : NULL, &bytes);
+    CHECK(bytes == gc->heap->collected_bytes, 7, gc, "the collector's bytes are not those of its pages");
+    check_heap(check, gc->heap);
+    return state.broken;
+}
+
+/* ---- all ---- */
 
 static size_t check_heaps_threads(gb_check *check)
 {
@@ -335,9 +377,10 @@ static size_t check_heaps_threads(gb_check *check)
 /* The one that malloc uses, and those that lie in its large blocks. */
 static size_t check_heaps_single(gb_check *check)
 {
-    size_t held = gb_load_relaxed(&gb_heap_main.bytes);
-    check_heap(check, &gb_heap_main);
-    for (uint32_t number = gb_heap_main.large.first; number; number = gb_page_at(number)->next)
+    const glebe_heap *first = gb_heap_at(GB_HEAP_MAIN);
+    size_t held = gb_load_relaxed(&first->bytes);
+    check_heap(check, first);
+    for (uint32_t number = first->large.first; number; number = gb_page_at(number)->next)
         if (gb_page_at(number)->cls == GB_HOLDS_HEAP) {
             held += gb_load_relaxed(&gb_heap_at(number)->bytes);
             check_heap(check, gb_heap_at(number));

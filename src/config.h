@@ -30,6 +30,10 @@
 #define GB_THREADS (!GB_LINEAR) /* heaps per thread, frees across them, orphans */
 #define GB_PURGES (!GB_LINEAR) /* memory can go back to the host: holes, ticks */
 
+#ifndef GB_CALLBACKS
+#define GB_CALLBACKS 1 /* a collector calls the program: markers, listeners. Without, it has no indirect call */
+#endif
+
 #ifndef GB_PLACE_LOG2
 #define GB_PLACE_LOG2 36 /* least room for chunks where none is reserved */
 #endif
@@ -39,6 +43,7 @@
 #define GB_GRANULE_LOG2 22 /* the least slot of a huge block */
 #define GB_UNIT_LOG2 12 /* what a hole in a page is counted in; an OS page may be larger, never smaller */
 
+#define GB_SLICE_BITS ((uint32_t)1 << (GB_SLICE_LOG2 - 4)) /* a bit for each object that may begin in a slice */
 #define GB_SHADOW_LOG2 7 /* the audit build's shadow: a bit for 16 bytes */
 
 #define GB_SLICE_BYTES ((size_t)1 << GB_SLICE_LOG2)

@@ -48,6 +48,8 @@ bool gb_region_start(void); /* once; false: no address space */
 /* A run of `slices` slices in one chunk, at a multiple of `alignment` slices, with its entries written: its head, or NULL if
  * there is no memory or a limit stands against it. *zero: it is known to read as zero. */
 gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero);
+/* From here on slices have bits for objects that are collected; false: there is no memory for them. */
+bool gb_bits_start(void);
 void gb_run_give(gb_page *page);
 /* Moves the end of a large run in place; false if the slices behind it are not free. */
 bool gb_run_resize(gb_page *page, uint32_t slices);
@@ -203,6 +205,48 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes);
 size_t gb_heap_rest(glebe_heap *heap);
 /* Gives back what can be given back, so that a request may be tried again; false if nothing changed. Owner. */
 bool gb_make_room(glebe_heap *heap);
+
+/* ---- sweep, mark: objects that are collected ----
+ * Layouts of pages: 0 every word may be a reference, GB_PLAIN none, else as glebe_gc_alloc_layout has it. */
+#define GB_PLAIN ((uintptr_t)3)
+/* A new object, zero. NULL: gc->due, a collection is; or there is no memory. May not collect. */
+void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout);
+/* The object that `word` is an address in: its page and number; NULL if there is none. */
+gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uint32_t *index);
+uintptr_t gb_object_start(const gb_page *page, uint32_t index);
+size_t gb_object_bytes(const gb_page *page);
+/* Bits of an object, in gb_the.allocated or gb_the.marked. */
+GB_INLINE uint64_t *gb_object_bits(uint64_t *table, const gb_page *page)
+{
+    return table + (size_t)gb_page_number(page) * (GB_SLICE_BITS / 64);
+}
+/* The pages of the i-th cursor; of number GB_CURSORS: large objects. */
+GB_INLINE gb_list *gb_collected_list(glebe_gc *gc, uint32_t i)
+{
+    return i < GB_CURSORS ? &gc->cursors[i].pages : &gc->large;
+}
+/* Every mark is cleared; nothing is handed out any more. */
+void gb_sweep_begin(glebe_gc *gc);
+/* What is not marked is free from now on. Returns the bytes of what is marked. */
+size_t gb_sweep_finish(glebe_gc *gc);
+/* A page of a collector goes back. */
+void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page);
+void gb_mark_begin(glebe_gc *gc);
+void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end);
+/* Marks what is reachable from an object: with or without itself. */
+void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself);
+bool gb_object_marked(const glebe_gc *gc, uintptr_t object);
+
+/* ---- collect ---- */
+/* Makes a collector of `gc`, which is all zero, on a heap that is its owner's. */
+bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap);
+
+/* ---- finalize: what happens to objects that are unreachable ---- */
+/* Room for one item more in an array of the collector's; NULL where there is no memory. */
+void *gb_array_push(glebe_gc *gc, gb_array *array, size_t item_bytes);
+bool gb_finalize_room(glebe_gc *gc);
+void gb_finalize_begin(glebe_gc *gc);
+void gb_finalize_finish(glebe_gc *gc);
 
 /* ---- options, statistics ---- */
 void gb_options_read(void);

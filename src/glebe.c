@@ -47,6 +47,11 @@
 #include "heap.c"
 #include "api.c"
 
+#include "sweep.c"
+#include "mark.c"
+#include "finalize.c"
+#include "collect.c"
+
 #include "options.c"
 #include "stats.c"
 #include "check.c"

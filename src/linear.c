@@ -13,6 +13,7 @@
  * Entries of a free run: the first has its length and links, the last the distance to the first, all say GB_FREE. */
 #include "core.h"
 
+enum { STEP_SLICES = 16 /* memory grows by so many at once, and may come with that many more */ };
 enum { TABLE_LEAST = 64 /* entries */, SLICES_MAX = 1 << (32 - GB_SLICE_LOG2) };
 
 /* ---- free runs ---- */
@@ -130,27 +131,35 @@ static gb_page *free_find(uint32_t slices, uint32_t alignment, uint32_t *first)
 
 /* ---- growing ---- */
 
-static uint32_t table_slices(uint32_t entries)
+/* Bytes of the table for each slice: its entry, and where something is collected the bits of its objects. */
+static size_t table_stride(void)
 {
-    return (uint32_t)((entries * sizeof(gb_page) + GB_SLICE_BYTES - 1) >> GB_SLICE_LOG2);
+    return sizeof(gb_page) + (gb_the.collects ? 2 * GB_SLICE_BITS / 8 : 0);
 }
 
-static uint32_t table_entries(uint32_t slices)
+static uint32_t table_slices(uint32_t entries)
 {
-    return (uint32_t)(((size_t)slices << GB_SLICE_LOG2) / sizeof(gb_page));
+    return (uint32_t)((entries * table_stride() + GB_SLICE_BYTES - 1) >> GB_SLICE_LOG2);
 }
 
 /* The table moves to the slices [first, first + slices), which nobody has. Where it was is the caller's to give. */
 static void table_move(uint32_t first, uint32_t slices)
 {
     gb_page *table = (gb_page *)gb_slice_start(first);
-    uint32_t known = (uint32_t)gb_peek(gb_the.slices);
+    size_t known = gb_peek(gb_the.slices), bytes = (size_t)slices << GB_SLICE_LOG2, words = GB_SLICE_BITS / 64;
+    gb_the.table_room = (uint32_t)(bytes / table_stride());
+    uint64_t *allocated = (uint64_t *)(table + gb_the.table_room), *marked = allocated + gb_the.table_room * words;
+    if (gb_the.fresh > first) /* it was in use before */
+        memset(table, 0, bytes);
     if (known)
         memcpy(table, gb_the.table, known * sizeof(gb_page));
-    if (gb_the.fresh > first) /* what comes after was in use before */
-        memset(table + known, 0, ((size_t)slices << GB_SLICE_LOG2) - known * sizeof(gb_page));
+    if (known && gb_the.allocated) {
+        memcpy(allocated, gb_the.allocated, known * words * 8);
+        memcpy(marked, gb_the.marked, known * words * 8);
+    }
     gb_the.table = table;
-    gb_the.table_room = table_entries(slices);
+    gb_the.allocated = gb_the.collects ? allocated : NULL;
+    gb_the.marked = gb_the.collects ? marked : NULL;
     if (gb_the.fresh < first + slices)
         gb_the.fresh = first + slices;
 }
@@ -169,7 +178,7 @@ static bool grow(uint32_t slices)
     uint32_t known = (uint32_t)gb_peek(gb_the.slices), end = known, table;
     gb_page *tail = free_before(known);
     uint32_t start = tail ? gb_page_number(tail) : known;
-    for (; table = table_wanted(start + slices > end ? start + slices : end), end - start < slices + table;) {
+    for (; table = table_wanted(start + slices + STEP_SLICES > end ? start + slices + STEP_SLICES : end), end - start < slices + table;) {
         size_t bytes = (size_t)(start + slices + table - end) << GB_SLICE_LOG2;
         uintptr_t at = slices < SLICES_MAX && start + slices + table < SLICES_MAX ? gb_port_grow(&bytes) : 0;
         if (at == 0)
@@ -181,7 +190,7 @@ static bool grow(uint32_t slices)
             start = from;
         end = from + (uint32_t)(bytes >> GB_SLICE_LOG2);
     }
-    uint32_t old = known ? (uint32_t)(((uintptr_t)gb_the.table - gb_the.base) >> GB_SLICE_LOG2) : 0, old_slices = table_slices(gb_the.table_room);
+    uint32_t old = known ? (uint32_t)(((uintptr_t)gb_the.table - gb_the.base) >> GB_SLICE_LOG2) : 0, old_slices = (uint32_t)(glebe_live.stats.table_bytes >> GB_SLICE_LOG2);
     uint32_t behind = start + slices; /* the table comes there, so that a block in front of the run can grow */
     if (tail && gb_page_number(tail) == start)
         free_unlink(tail);
@@ -206,6 +215,20 @@ static bool grow(uint32_t slices)
         slices_give(old, old_slices);
     }
     return true;
+}
+
+bool gb_bits_start(void)
+{
+    gb_the.collects = true;
+    if (gb_peek(gb_the.slices) && !gb_the.allocated) {
+        uint32_t room = gb_the.table_room;
+        gb_the.table_room = 0; /* the table is too short, however long it is */
+        if (!grow(1)) {
+            gb_the.table_room = room;
+            gb_the.collects = false;
+        }
+    }
+    return gb_the.collects;
 }
 
 bool gb_region_start(void)

@@ -130,6 +130,10 @@ void gb_report_address(const char *call, const void *address)
             gb_page_bytes(page), (void *)gb_page_start(page));
         return;
     }
+    if (page->kind >= GB_COLLECTED) {
+        gb_report(call, address, "address is in the pages of a collector, whose objects only glebe_gc_free takes");
+        return;
+    }
     if (page->kind != GB_SMALL && page->kind != GB_MEDIUM) {
         gb_report(call, address, "address is in free memory: freed already, or never given out");
         return;

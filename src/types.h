@@ -36,7 +36,15 @@ typedef struct gb_block {
 } gb_block;
 
 /* What a run of slices is. The same numbers on purpose in each slice of a run. */
-enum gb_kind { GB_FREE, GB_SMALL, GB_MEDIUM, GB_LARGE, GB_RESERVED /* a guard, or address space that is not ours now */ };
+enum gb_kind {
+    GB_FREE,
+    GB_SMALL,
+    GB_MEDIUM,
+    GB_LARGE,
+    GB_RESERVED, /* a guard, or address space that is not ours now */
+    GB_COLLECTED, /* a page of objects that are collected */
+    GB_COLLECTED_LARGE, /* one such object */
+};
 
 enum gb_state {
     GB_CURRENT, /* heap->current[class] */
@@ -44,6 +52,7 @@ enum gb_state {
     GB_AVAIL, /* has free blocks; on heap->avail[class] */
     GB_SPARE, /* has no block out, and is kept; on heap->spare[class] */
     GB_SINGLE, /* a large block; on heap->large */
+    GB_SWEPT, /* collected; on its cursor's list */
 };
 
 /* xfree of a small page: offset + 1 of the chain's first block (0: none), its length, and whether the page is in an inbox. */
@@ -83,6 +92,10 @@ typedef struct gb_page {
                     _Atomic uint32_t dirty; /* 1: was in use since it was last known to be zero */
                     _Atomic uint32_t idle; /* 1: was free when the purger last came by, and since */
                     _Atomic uint32_t notify;
+                };
+                struct {
+                    uintptr_t layout; /* of its objects; see glebe_gc_alloc_layout (collected) */
+                    uint32_t live; /* how many the last collection found */
                 };
             };
             int32_t left; /* see the table above */
@@ -133,6 +146,7 @@ struct glebe_heap {
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
     uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see trim_pays in page.c */
     size_t limit_bytes;
+    size_t collected_bytes; /* of pages and objects of a collector, which keeps its own lists */
     size_t refused_bytes; /* what was last asked for, if the process's limit stood against it, else 0; under the region's lock */
     _Atomic size_t bytes; /* pages, large and huge blocks; atomic for readers only */
     int32_t tick; /* slow events until the clock is looked at */
@@ -145,6 +159,78 @@ struct glebe_heap {
     uint32_t huge; /* first slot */
     _Atomic uint32_t inbox; /* pages that others freed blocks of */
     gb_remote remote[GB_REMOTE_SLOTS];
+};
+
+/* ---- collected objects ---- */
+
+/* Where objects of one class and one layout come from: a hole in one of its pages, which is zero and counts as handed out. */
+typedef struct gb_cursor {
+    uintptr_t at, end; /* of the hole; equal: none */
+    uintptr_t layout;
+    uint32_t cls;
+    uint32_t page; /* that the hole is in; behind it are those that were not swept yet; 0: all were */
+    uint32_t early; /* bytes that went to the conservative pages before this layout got its own */
+    gb_list pages;
+} gb_cursor;
+
+typedef struct gb_recent {
+    uintptr_t layout;
+    size_t bytes; /* as they were asked for */
+    uint32_t step; /* the object's */
+    gb_cursor *cursor; /* NULL: nothing is here */
+} gb_recent;
+
+/* Complemented, so that the collector does not take it for a reference where tables are roots. */
+typedef struct gb_final {
+    uintptr_t object;
+    glebe_gc_final *function;
+    void *context;
+} gb_final;
+
+typedef struct gb_root {
+    uintptr_t from, to;
+} gb_root;
+
+/* A growing array in the collector's own heap. */
+typedef struct gb_array {
+    void *items;
+    uint32_t count, room;
+} gb_array;
+
+#define GB_MARK_FEW 64
+#define GB_COLLECTED_CLASSES 40 /* the classes of up to 2 KiB */
+#define GB_PRECISE_CURSORS 64 /* layouts that have pages of their own; further ones share the conservative pages */
+/* Cursors by number: of pages whose every word counts, of plain ones, of layouts. */
+#define GB_SCANNED 0
+#define GB_PLAINS GB_COLLECTED_CLASSES
+#define GB_PRECISE (2 * GB_COLLECTED_CLASSES)
+#define GB_RECENTS 64
+#define GB_CURSORS (GB_PRECISE + GB_PRECISE_CURSORS)
+
+struct glebe_gc {
+    gb_cursor cursors[GB_CURSORS];
+    gb_recent recent[GB_RECENTS]; /* by layout and size: found without a look for its cursor */
+    glebe_heap *heap; /* that owns the pages; the blocks that it gives by malloc are the collector's own tables */
+    gb_list large;
+    size_t taken_bytes; /* handed out, holes whole, since the last collection */
+    size_t trigger_bytes; /* a collection is due when so many are */
+    size_t least_bytes; /* the trigger is never below */
+    size_t live_bytes, roots_bytes; /* as the last collection found them */
+    uint32_t percent; /* of live and roots: the trigger */
+    bool due; /* an allocation failed because a collection is */
+    bool forced; /* memory may grow although it is */
+    bool marking;
+    bool finalizes; /* this collection has room for what is ready */
+    uint32_t every, until; /* stress: collect at every n-th allocation; 0: not */
+    uintptr_t *stack; /* of addresses to scan from */
+    uintptr_t few[GB_MARK_FEW]; /* it, where there is no memory for more */
+    uint32_t stack_count, stack_room;
+    uint32_t overflow; /* list of pages with marked objects that found no room there */
+    gb_array roots, finals, ready, weak;
+    glebe_gc_marker *marker;
+    glebe_gc_listener *listener;
+    void *marker_context, *listener_context;
+    glebe_gc_stats stats;
 };
 
 /* 2 MiB of slices. All of it under the region's lock, but `touched_ms` and `queued`, which are hints. */
@@ -207,6 +293,8 @@ typedef struct gb_region {
     glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
     gb_chunk *chunk_table;
     uintptr_t key; /* of the links, in the secure build */
+    uint64_t *allocated, *marked; /* a bit for each object of collected pages, GB_SLICE_BITS for a slice */
+    bool collects; /* something is collected: there are such bits */
     uint64_t *shadow; /* of the chunks, in the audit build: see secure.c */
 
     alignas(64) gb_lock lock; /* guards all that follows, and every chunk and slot */
@@ -216,7 +304,7 @@ typedef struct gb_region {
     uint32_t chunks, chunks_max;
     uint32_t heaps_made, heaps_max;
     uint32_t heaps_unused; /* list */
-    size_t table_committed, chunk_table_committed, heaps_committed, slots_committed, shadow_committed; /* bytes, from each start */
+    size_t table_committed, chunk_table_committed, heaps_committed, slots_committed, shadow_committed, allocated_committed, marked_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
     size_t peak_bytes; /* the most that was in use, or free and not given back */
     uint32_t bins[GB_BINS]; /* chunk numbers + 1 */

@@ -1,0 +1,249 @@
+/* The collector's public functions, its roots, and when it collects.
+ *
+ *     begin      marks are cleared, cursors dropped; registered roots and the program's marker are gone through
+ *     mark       glebe_gc_mark: further roots, by whoever collects in parts
+ *     finish     weak references and finalizers; then what is not marked is free
+ *
+ * Everything is the work of one thread, which the program's others that hold references wait for. The next collection is due when so
+ * much was handed out as `percent` of what this one found live, roots included: the work of marking is then in a fixed proportion to
+ * what the program allocates. */
+#include <errno.h>
+
+#include "alloc.h"
+
+enum { PACE_PERCENT = GB_LINEAR ? 75 : 100, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20 };
+
+/* ---- a collector ---- */
+
+static void pace_next(glebe_gc *gc)
+{
+    uint64_t grow = (uint64_t)(gc->live_bytes + gc->roots_bytes) * gc->percent / 100;
+    gc->trigger_bytes = grow > GB_MAX_BYTES ? GB_MAX_BYTES : grow < gc->least_bytes ? gc->least_bytes : (size_t)grow;
+    gc->taken_bytes = 0;
+}
+
+/* `gc` is all zero. */
+bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
+{
+    if (!gb_bits_start())
+        return false;
+    gc->heap = heap;
+    for (uint32_t i = 0; i < GB_COLLECTED_CLASSES; i++) {
+        gc->cursors[GB_SCANNED + i].cls = gc->cursors[GB_PLAINS + i].cls = i;
+        gc->cursors[GB_PLAINS + i].layout = GB_PLAIN;
+    }
+    gc->percent = PACE_PERCENT;
+    gc->least_bytes = PACE_LEAST_BYTES;
+    pace_next(gc);
+    return true;
+}
+
+glebe_gc *glebe_gc_create(size_t limit_bytes)
+{
+    glebe_heap *heap = glebe_heap_create(limit_bytes);
+    glebe_gc *gc = heap ? gb_calloc(heap, 1, sizeof *gc) : NULL;
+    if (gc && gb_collector_begin(gc, heap))
+        return gc;
+    glebe_heap_destroy(heap);
+    return gb_out_of_memory();
+}
+
+void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every)
+{
+    size_t taken = gc->taken_bytes;
+    gc->percent = percent;
+    gc->least_bytes = least_bytes;
+    gc->every = every;
+    memset(gc->recent, 0, sizeof gc->recent);
+    pace_next(gc);
+    gc->taken_bytes = taken;
+}
+
+/* Nothing is marked: sweeping gives every page back. */
+void glebe_gc_destroy(glebe_gc *gc)
+{
+    if (!gc)
+        return;
+    gb_sweep_begin(gc);
+    gb_sweep_finish(gc);
+    glebe_heap_destroy(gc->heap);
+}
+
+/* ---- allocation ---- */
+
+/* A collection is due, or there is no memory: then memory grows, and a collection is tried if it cannot. */
+static GB_NOINLINE void *collect_and_take(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    bool collected = gc->due;
+    void *object = NULL;
+    for (int i = 0; i < 2 && !object; i++, collected = true) {
+        if (collected)
+            glebe_gc_collect(gc);
+        gc->forced = true;
+        object = gb_object_new(gc, bytes, layout);
+        gc->forced = false;
+        if (collected)
+            break;
+    }
+    return object ? object : gb_out_of_memory();
+}
+
+static void *collected_alloc(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    void *object = gb_object_new(gc, bytes, layout);
+    return GB_LIKELY(object) ? object : collect_and_take(gc, bytes, layout);
+}
+
+void *glebe_gc_alloc(glebe_gc *gc, size_t bytes)
+{
+    return collected_alloc(gc, bytes, 0);
+}
+
+void *glebe_gc_alloc_plain(glebe_gc *gc, size_t bytes)
+{
+    return collected_alloc(gc, bytes, GB_PLAIN);
+}
+
+void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    return collected_alloc(gc, bytes, layout);
+}
+
+/* The hole that it leaves is found by the next sweep. */
+void glebe_gc_free(glebe_gc *gc, void *object)
+{
+    uint32_t index;
+    gb_page *page = object ? gb_object_at(gc, (uintptr_t)object, &index) : NULL;
+    if (!object)
+        return;
+    if (!page || gb_object_start(page, index) != (uintptr_t)object) {
+        gb_report("glebe_gc_free", object, "not the start of an object of this collector");
+        return;
+    }
+    if (page->kind == GB_COLLECTED_LARGE) {
+        gb_collected_give(gc, &gc->large, page);
+        return;
+    }
+    gb_object_bits(gb_the.allocated, page)[index / 64] &= ~((uint64_t)1 << index % 64);
+    gb_object_bits(gb_the.marked, page)[index / 64] &= ~((uint64_t)1 << index % 64);
+    if (page->bump > index)
+        page->bump = (uint16_t)index;
+}
+
+size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object)
+{
+    uint32_t index;
+    const gb_page *page = gb_object_at(gc, (uintptr_t)object, &index);
+    return page ? gb_object_bytes(page) : 0;
+}
+
+/* ---- roots ---- */
+
+int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes)
+{
+    gb_root *root = gb_array_push(gc, &gc->roots, sizeof *root);
+    if (!root)
+        return ENOMEM;
+    *root = (gb_root){(uintptr_t)start, (uintptr_t)start + bytes};
+    return 0;
+}
+
+int glebe_gc_root_remove(glebe_gc *gc, const void *start)
+{
+    gb_root *roots = gc->roots.items;
+    for (uint32_t i = 0; i < gc->roots.count; i++)
+        if (roots[i].from == (uintptr_t)start) {
+            roots[i] = roots[--gc->roots.count];
+            return 0;
+        }
+    return ENOENT;
+}
+
+void glebe_gc_on_mark(glebe_gc *gc, glebe_gc_marker *marker, void *context)
+{
+    gc->marker = marker;
+    gc->marker_context = context;
+}
+
+void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end)
+{
+    if (gc->marking)
+        gb_mark_range(gc, (uintptr_t)start, (uintptr_t)end);
+}
+
+/* ---- a collection ---- */
+
+/* Room for a 64th of the words that were live; where there is no memory, a few will do. */
+static void stack_begin(glebe_gc *gc)
+{
+    size_t room = gc->live_bytes / (64 * sizeof(uintptr_t));
+    room = room < 8 * GB_MARK_FEW ? 8 * GB_MARK_FEW : room;
+    gc->stack = gb_alloc(gc->heap, room * sizeof(uintptr_t));
+    gc->stack_room = gc->stack ? (uint32_t)room : GB_MARK_FEW;
+    if (!gc->stack)
+        gc->stack = gc->few;
+}
+
+static void collect_tell(glebe_gc *gc, glebe_gc_event event)
+{
+    if (!GB_CALLBACKS || !gc->listener)
+        return;
+    glebe_gc_stats stats;
+    glebe_gc_stats_read(gc, &stats);
+    gc->listener(gc->listener_context, event, &stats);
+}
+
+void glebe_gc_begin(glebe_gc *gc)
+{
+    collect_tell(gc, GLEBE_GC_BEGINS);
+    gc->finalizes = gb_finalize_room(gc);
+    stack_begin(gc);
+    gb_sweep_begin(gc);
+    gb_mark_begin(gc);
+    gb_finalize_begin(gc);
+    const gb_root *roots = gc->roots.items;
+    for (uint32_t i = 0; i < gc->roots.count; i++)
+        gb_mark_range(gc, roots[i].from, roots[i].to);
+    if (GB_CALLBACKS && gc->marker)
+        gc->marker(gc->marker_context, gc);
+}
+
+size_t glebe_gc_finish(glebe_gc *gc)
+{
+    gb_finalize_finish(gc);
+    gc->marking = false;
+    size_t before = gc->live_bytes + gc->taken_bytes;
+    size_t live = gb_sweep_finish(gc);
+    if (gc->stack != gc->few)
+        gb_free("glebe_gc", gc->heap, gc->stack);
+    size_t freed = before > live ? before - live : 0;
+    gc->stats.collections++;
+    gc->stats.allocated_bytes += gc->taken_bytes;
+    gc->stats.freed_bytes += freed;
+    pace_next(gc);
+    gc->due = false;
+    collect_tell(gc, GLEBE_GC_ENDED);
+    return freed;
+}
+
+size_t glebe_gc_collect(glebe_gc *gc)
+{
+    glebe_gc_begin(gc);
+    return glebe_gc_finish(gc);
+}
+
+/* ---- what is known of it ---- */
+
+void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out)
+{
+    *out = gc->stats;
+    out->allocated_bytes += gc->taken_bytes;
+    out->live_bytes = gc->live_bytes;
+    out->heap_bytes = gc->heap->collected_bytes;
+}
+
+void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context)
+{
+    gc->listener = listener;
+    gc->listener_context = context;
+}

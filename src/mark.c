@@ -1,0 +1,159 @@
+/* Marking: which objects can be reached.
+ *
+ *     roots --> a word        not an address of ours, or free, or marked already: nothing
+ *                         --> else its bit is set, and unless it is plain, its address goes on the stack --> its words, likewise
+ *
+ * The stack has a bound. What finds no room leaves its page on the overflow list; when the stack is empty those pages are gone
+ * through again, and all that is marked there is scanned: so marking ends whatever memory there is. Large objects are scanned in
+ * pieces, so that a long array does not fill the stack. Nothing here allocates, and nothing calls out. */
+#include "core.h"
+
+enum { PIECE_BYTES = 4096 };
+
+/* Whatever the program keeps there, compilers that see both must not take the one for unrelated to the other. */
+typedef uintptr_t __attribute__((may_alias)) gb_word;
+
+gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uint32_t *index)
+{
+    size_t i = (word - gb_the.base) >> GB_SLICE_LOG2;
+    if (i >= gb_peek(gb_the.slices))
+        return NULL;
+    gb_page *page = gb_page_head(gb_the.table + i);
+    if (page->kind < GB_COLLECTED || gb_load_relaxed(&page->heap) != gc->heap->number)
+        return NULL;
+    *index = page->kind == GB_COLLECTED ? gb_class_index(page->cls, word - gb_page_start(page)) : 0;
+    return *index < page->cap && gb_bit(gb_object_bits(gb_the.allocated, page), *index) ? page : NULL;
+}
+
+static GB_COLD void mark_overflow(glebe_gc *gc, gb_page *page)
+{
+    if (page->flags)
+        return;
+    page->flags = 1;
+    page->inbox_next = gc->overflow;
+    gc->overflow = gb_page_number(page);
+}
+
+/* Scans [at, end), where every word counts, and whatever that leads to. All that does not change meanwhile is held in locals: the
+ * compiler could not know it of the region's fields. */
+static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
+{
+    const uintptr_t base = gb_the.base;
+    const size_t slices = gb_peek(gb_the.slices);
+    gb_page *const table = gb_the.table;
+    uint64_t *const allocated = gb_the.allocated, *const marked = gb_the.marked;
+    const uint32_t heap = gc->heap->number, room = gc->stack_room;
+    uintptr_t *const stack = gc->stack;
+    uint32_t count = gc->stack_count;
+    uintptr_t inside = 1; /* which words of an element count, */
+    const uint8_t *outside = NULL; /* or where that stands, */
+    size_t words = 1, w = 0; /* how many it has, and which one is next */
+    for (;;) {
+        for (; at < end; at += sizeof(uintptr_t)) {
+            bool counts = GB_UNLIKELY(outside != NULL) ? outside[w / 8] >> w % 8 & 1 : inside >> w & 1;
+            w = w + 1 < words ? w + 1 : 0;
+            uintptr_t word = *(const gb_word *)at;
+            size_t slice = (word - base) >> GB_SLICE_LOG2;
+            if (slice >= slices || !counts)
+                continue;
+            gb_page *page = gb_page_head(table + slice);
+            if (page->kind < GB_COLLECTED || gb_load_relaxed(&page->heap) != heap)
+                continue;
+            uintptr_t start = base + ((uintptr_t)(page - table) << GB_SLICE_LOG2);
+            uint32_t index = page->kind == GB_COLLECTED ? gb_class_index(page->cls, word - start) : 0;
+            size_t bits = (size_t)(page - table) * (GB_SLICE_BITS / 64) + index / 64;
+            uint64_t bit = (uint64_t)1 << index % 64;
+            if (index >= page->cap || (allocated[bits] & ~marked[bits] & bit) == 0)
+                continue;
+            marked[bits] |= bit;
+            if (page->layout == GB_PLAIN)
+                continue;
+            if (GB_LIKELY(count < room))
+                stack[count++] = page->kind == GB_COLLECTED ? start + (size_t)index * gb_classes[page->cls].bytes : start;
+            else
+                mark_overflow(gc, page);
+        }
+        if (count == 0)
+            break;
+        at = stack[--count]; /* an object's start, or that of a further piece */
+        gb_page *page = gb_page_head(table + ((at - base) >> GB_SLICE_LOG2));
+        uintptr_t layout = page->layout;
+        inside = layout & 1 ? layout >> (1 + GLEBE_GC_LAYOUT_BITS) : 1;
+        words = layout & 1 ? layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1) : 1;
+        outside = NULL;
+        w = 0;
+        if (GB_UNLIKELY(layout != 0 && (layout & 1) == 0)) {
+            outside = ((const glebe_gc_layout *)layout)->bits;
+            words = ((const glebe_gc_layout *)layout)->words;
+        }
+        if (GB_LIKELY(page->kind == GB_COLLECTED))
+            end = at + gb_classes[page->cls].bytes;
+        else {
+            uintptr_t start = base + ((uintptr_t)(page - table) << GB_SLICE_LOG2);
+            end = start + gb_page_bytes(page);
+            w = words ? (at - start) / sizeof(uintptr_t) % words : 0;
+            if (end - at > PIECE_BYTES) { /* there is room: one was just taken */
+                end = at + PIECE_BYTES;
+                stack[count++] = end;
+            }
+        }
+    }
+    gc->stack_count = 0;
+}
+
+/* What is reachable from an object, which is marked. */
+static void mark_from(glebe_gc *gc, uintptr_t object)
+{
+    gc->stack[0] = object;
+    gc->stack_count = 1;
+    mark_run(gc, 0, 0);
+}
+
+static void mark_drain(glebe_gc *gc)
+{
+    while (gc->overflow) {
+        gb_page *page = gb_page_at(gc->overflow);
+        gc->overflow = page->inbox_next;
+        page->flags = 0;
+        gc->stats.overflows++;
+        const uint64_t *marked = gb_object_bits(gb_the.marked, page);
+        for (uint32_t i = 0; i < page->cap; i++)
+            if (gb_bit(marked, i))
+                mark_from(gc, gb_object_start(page, i));
+    }
+}
+
+void gb_mark_begin(glebe_gc *gc)
+{
+    gc->stack_count = gc->overflow = 0;
+    gc->roots_bytes = 0;
+    gc->marking = true;
+}
+
+void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end)
+{
+    start = gb_round_up(start, sizeof(uintptr_t));
+    end = gb_round_down(end, sizeof(uintptr_t));
+    if (start >= end)
+        return;
+    gc->roots_bytes += end - start;
+    mark_run(gc, start, end);
+    mark_drain(gc);
+}
+
+void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)
+{
+    uintptr_t word = object;
+    if (itself)
+        mark_run(gc, (uintptr_t)&word, (uintptr_t)(&word + 1));
+    else
+        mark_from(gc, object);
+    mark_drain(gc);
+}
+
+bool gb_object_marked(const glebe_gc *gc, uintptr_t object)
+{
+    uint32_t index;
+    const gb_page *page = gb_object_at(gc, object, &index);
+    return page && gb_bit(gb_object_bits(gb_the.marked, page), index);
+}

@@ -1,0 +1,255 @@
+/* Where collected objects come from: the holes in pages that the last collection left.
+ *
+ *     a page        | A | - | - | A | - | - | - | A |      A: allocated, one bit for each in a table beside the slice table
+ *                           at^      ^end
+ *
+ * Objects of one class and one layout share pages, so that no object has a header. A cursor is a hole in one of them: it was zeroed
+ * whole and its objects count as allocated, so that handing one out is an addition and a compare. At its end the next hole is
+ * looked for behind it, in the page and in those that follow; so a page is swept only when it is needed. Where no hole is left
+ * a new page is taken, unless so much was handed out since the last collection that another is due.
+ *
+ * A layout gets pages of its own when a KiB of it was allocated; before that, and where too many layouts are in use, its objects
+ * lie in the pages whose every word counts. Objects over 2 KiB are runs of slices of their own. */
+#include "core.h"
+
+enum { EARLY_BYTES = 1024, PROBES = 4 };
+
+uintptr_t gb_object_start(const gb_page *page, uint32_t index)
+{
+    return page->kind == GB_COLLECTED ? (uintptr_t)gb_block_at(page, index) : gb_page_start(page);
+}
+
+size_t gb_object_bytes(const gb_page *page)
+{
+    return page->kind == GB_COLLECTED ? gb_classes[page->cls].bytes : gb_page_bytes(page);
+}
+
+/* ---- pages ---- */
+
+static gb_page *collected_take(glebe_gc *gc, enum gb_kind kind, uint32_t slices, uintptr_t layout, bool *zero)
+{
+    gb_page *page = gb_run_take(gc->heap, kind, slices, 1, zero);
+    if (!page)
+        return NULL;
+    gc->heap->collected_bytes += gb_page_bytes(page);
+    page->state = GB_SWEPT;
+    page->layout = layout;
+    return page;
+}
+
+void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page)
+{
+    gb_list_remove(list, page);
+    gc->heap->collected_bytes -= gb_page_bytes(page);
+    gb_run_give(page);
+}
+
+static void bits_set(uint64_t *bits, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to;) {
+        uint32_t n = 64 - i % 64 < to - i ? 64 - i % 64 : to - i;
+        bits[i / 64] |= (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << i % 64;
+        i += n;
+    }
+}
+
+/* The first bit from `from` on that is not like `like`; `to` if there is none. */
+static uint32_t bits_end(const uint64_t *bits, uint32_t from, uint32_t to, bool like)
+{
+    while (from < to) {
+        uint64_t others = (like ? ~bits[from / 64] : bits[from / 64]) >> from % 64;
+        if (others) {
+            from += gb_ctz64(others);
+            return from < to ? from : to;
+        }
+        from = (from | 63) + 1;
+    }
+    return to;
+}
+
+/* ---- small objects ---- */
+
+/* Four steps a doubling, where malloc has eight: a collector's heap is half garbage anyway, and fewer classes fill fewer pages. */
+static uint32_t collected_class(size_t bytes)
+{
+    uint32_t cls = gb_class_of_small(bytes);
+    return cls < 8 ? cls : cls | 1;
+}
+
+/* The next hole of the page, from page->bump on, becomes the cursor's; false if there is none. */
+static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
+{
+    uint64_t *bits = gb_object_bits(gb_the.allocated, page);
+    uint32_t from = bits_end(bits, page->bump, page->cap, true);
+    if (from == page->cap) {
+        page->bump = page->cap;
+        return false;
+    }
+    uint32_t to = bits_end(bits, from, page->cap, false);
+    bits_set(bits, from, to);
+    page->bump = (uint16_t)to;
+    size_t bytes = (size_t)(to - from) * gb_classes[page->cls].bytes;
+    cursor->at = gb_object_start(page, from);
+    cursor->end = cursor->at + bytes;
+    cursor->page = gb_page_number(page);
+    gc->taken_bytes += bytes;
+    return true;
+}
+
+static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
+{
+    bool zero;
+    gb_page *page = collected_take(gc, GB_COLLECTED, gb_classes[cursor->cls].first_slices, cursor->layout, &zero);
+    if (!page)
+        return false;
+    page->cls = (uint8_t)cursor->cls;
+    page->cap = (uint16_t)(gb_page_bytes(page) / gb_classes[cursor->cls].bytes);
+    memset(gb_object_bits(gb_the.allocated, page), 0, (page->cap + 63u) / 64 * 8);
+    gb_list_push_last(&cursor->pages, page);
+    cursor_hole(gc, cursor, page);
+    if (!zero)
+        memset((void *)cursor->at, 0, cursor->end - cursor->at);
+    return true;
+}
+
+static bool collection_due(glebe_gc *gc)
+{
+    gc->due = !gc->forced && gc->taken_bytes >= gc->trigger_bytes;
+    return gc->due;
+}
+
+/* The next hole; false if a collection is due or there is no memory. */
+static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
+{
+    if (collection_due(gc))
+        return false;
+    for (uint32_t number = cursor->page; number; number = gb_page_at(number)->next)
+        if (cursor_hole(gc, cursor, gb_page_at(number))) {
+            memset((void *)cursor->at, 0, cursor->end - cursor->at);
+            return true;
+        }
+    cursor->page = 0;
+    return cursor_fresh(gc, cursor);
+}
+
+/* The cursor of a layout; that of the conservative pages while there is little of it, or if there are too many. */
+static gb_cursor *cursor_of_layout(glebe_gc *gc, uint32_t cls, uintptr_t layout)
+{
+    uint32_t hash = (uint32_t)(layout ^ layout >> 7) * 31 + cls * 7;
+    for (uint32_t i = 0; i < PROBES; i++) {
+        gb_cursor *cursor = &gc->cursors[GB_PRECISE + (hash + i) % GB_PRECISE_CURSORS];
+        if (cursor->layout == 0) {
+            cursor->layout = layout;
+            cursor->cls = cls;
+        }
+        if (cursor->layout != layout || cursor->cls != cls)
+            continue;
+        if (cursor->early >= EARLY_BYTES)
+            return cursor;
+        cursor->early += gb_classes[cls].bytes;
+        break;
+    }
+    return &gc->cursors[GB_SCANNED + cls];
+}
+
+/* ---- large objects ---- */
+
+static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    bool zero;
+    if (bytes > GB_LARGE_MAX || collection_due(gc))
+        return NULL;
+    gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2), layout, &zero);
+    if (!page)
+        return NULL;
+    page->cap = 1;
+    gb_object_bits(gb_the.allocated, page)[0] = 1;
+    gb_list_push_last(&gc->large, page);
+    gc->taken_bytes += gb_page_bytes(page);
+    void *object = (void *)gb_page_start(page);
+    return zero ? object : memset(object, 0, gb_page_bytes(page)); /* to its end, which is scanned too */
+}
+
+static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t layout, gb_recent *recent)
+{
+    uintptr_t asked = layout;
+    if (GB_UNLIKELY(gc->every != 0) && !gc->forced && ++gc->until >= gc->every) {
+        gc->until = 0;
+        gc->due = true;
+        return NULL;
+    }
+    if (layout & 1 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == 0)
+        layout = GB_PLAIN;
+    if (bytes > GB_SMALL_MAX)
+        return large_new(gc, bytes, layout);
+    uint32_t cls = collected_class(bytes);
+    gb_cursor *cursor = layout == 0      ? &gc->cursors[GB_SCANNED + cls]
+                      : layout == GB_PLAIN ? &gc->cursors[GB_PLAINS + cls]
+                                           : cursor_of_layout(gc, cls, layout);
+    if (cursor->layout == layout && gc->every == 0) /* the stress mode wants to hear of each */
+        *recent = (gb_recent){asked, bytes, gb_classes[cls].bytes, cursor};
+    if (cursor->at == cursor->end && !cursor_refill(gc, cursor))
+        return NULL;
+    uintptr_t at = cursor->at;
+    cursor->at += gb_classes[cls].bytes;
+    return (void *)at;
+}
+
+/* Most objects are of a size and a layout that were asked for before. */
+void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    gb_recent *recent = &gc->recent[(bytes >> 2 ^ layout ^ layout >> 5) % GB_RECENTS];
+    if (GB_LIKELY(recent->layout == layout && recent->bytes == bytes && recent->cursor)) {
+        gb_cursor *cursor = recent->cursor;
+        uintptr_t at = cursor->at;
+        if (GB_LIKELY(at != cursor->end)) {
+            cursor->at = at + recent->step;
+            return (void *)at;
+        }
+    }
+    return object_new_slow(gc, bytes, layout, recent);
+}
+
+/* ---- around a collection ---- */
+
+void gb_sweep_begin(glebe_gc *gc)
+{
+    for (uint32_t i = 0; i < GB_CURSORS; i++)
+        gc->cursors[i].at = gc->cursors[i].end = 0;
+    for (uint32_t i = 0; i <= GB_CURSORS; i++)
+        for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next) {
+            const gb_page *page = gb_page_at(number);
+            memset(gb_object_bits(gb_the.marked, page), 0, (page->cap + 63u) / 64 * 8);
+        }
+}
+
+/* What is marked is what is allocated. Pages without any go back. */
+static void list_sweep(glebe_gc *gc, gb_list *list)
+{
+    for (uint32_t number = list->first; number;) {
+        gb_page *page = gb_page_at(number);
+        number = page->next;
+        uint64_t *allocated = gb_object_bits(gb_the.allocated, page), *marked = gb_object_bits(gb_the.marked, page);
+        page->live = 0;
+        for (uint32_t i = 0; i < (page->cap + 63u) / 64; i++) {
+            allocated[i] = marked[i];
+            page->live += gb_popcount64(marked[i]);
+        }
+        gc->live_bytes += page->live * gb_object_bytes(page);
+        gc->stats.marked_objects += page->live;
+        page->bump = 0;
+        if (page->live == 0)
+            gb_collected_give(gc, list, page);
+    }
+}
+
+size_t gb_sweep_finish(glebe_gc *gc)
+{
+    gc->live_bytes = 0;
+    gc->stats.marked_objects = 0;
+    for (uint32_t i = 0; i <= GB_CURSORS; i++)
+        list_sweep(gc, gb_collected_list(gc, i));
+    for (uint32_t i = 0; i < GB_CURSORS; i++)
+        gc->cursors[i].page = gc->cursors[i].pages.first;
+    return gc->live_bytes;
+}

@@ -51,7 +51,7 @@ wasm: | $(build) ## build the archives for C and C++ in WebAssembly into build/w
 # Foreign processors are for PCs; on an Arm machine test-unit is the Arm test.
 
 foreign-x86_64 := test-i686 test-aarch64
-tiers := test-lint test-unit test-asan test-tsan $(foreign-$(shell uname -m)) test-wasm test-cli test-crate test-e2e
+tiers := test-lint test-unit test-asan test-tsan $(foreign-$(shell uname -m)) test-wasm test-tinygo test-cli test-crate test-e2e
 
 .PHONY: test $(tiers) test-macos test-long test-setup
 test: test-setup ## every quick tier: lint, unit, sanitizers, other processors, command, end to end (minutes)
@@ -105,6 +105,10 @@ test-crate: lib ## the crate `glebe`: Bump in WebAssembly, without a C compiler,
 test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime and node
 	$(call say,WebAssembly)
 	@$(PYTHON) -m pytest -q -rs test/wasm
+
+test-tinygo: wasm ## the Go module under TinyGo, if one is on PATH, in each engine
+	$(call say,TinyGo)
+	@$(PYTHON) -m pytest -q -rs test/tinygo
 
 test-e2e: cli ## misuse, contract and package tests, with the built libraries
 	$(call say,end to end)

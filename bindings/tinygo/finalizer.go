@@ -1,0 +1,70 @@
+//go:build tinygo && gc.custom && custommalloc && tinygo.wasm
+
+package tinygo
+
+/*
+int glebe_go_finalizer(void *object, void *context);
+void *glebe_go_ready(void **context);
+*/
+import "C"
+
+import "unsafe"
+
+// A finalizer's function. The core knows the object, and the node's address as a number; the list keeps the node alive.
+type finalizer struct {
+	next, before *finalizer
+	function     func(unsafe.Pointer)
+}
+
+var finalizers *finalizer
+
+// An interface value, as TinyGo lays it out.
+type boxed struct {
+	typecode, value unsafe.Pointer
+}
+
+//go:linkname setFinalizer runtime.SetFinalizer
+func setFinalizer(object, function interface{}) {
+	pointer := (*boxed)(unsafe.Pointer(&object)).value
+	if pointer == nil {
+		return
+	}
+	if function == nil {
+		C.glebe_go_finalizer(pointer, nil)
+		return
+	}
+	// Whatever the type of its argument is: a pointer is passed alike.
+	node := &finalizer{next: finalizers, function: *(*func(unsafe.Pointer))((*boxed)(unsafe.Pointer(&function)).value)}
+	if C.glebe_go_finalizer(pointer, unsafe.Pointer(node)) != 0 {
+		return // not an object of the heap: a global, for one, is never unreachable
+	}
+	if finalizers != nil {
+		finalizers.before = node
+	}
+	finalizers = node
+	finalizersStart()
+}
+
+// RunFinalizers runs the finalizers of objects that were found unreachable, and returns how many. With a scheduler a goroutine does it
+// after each collection; without one nothing does but this function.
+func RunFinalizers() int {
+	run := 0
+	for {
+		var context unsafe.Pointer
+		object := C.glebe_go_ready(&context)
+		if object == nil {
+			return run
+		}
+		node := (*finalizer)(context)
+		if node.before != nil {
+			node.before.next = node.next
+		} else {
+			finalizers = node.next
+		}
+		if node.next != nil {
+			node.next.before = node.before
+		}
+		node.function(object)
+		run++
+	}
+}

@@ -1,0 +1,107 @@
+//go:build tinygo && gc.custom && custommalloc && tinygo.wasm
+
+package tinygo
+
+/*
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "../../include/glebe.h"
+
+void *glebe_go_alloc(size_t bytes, uintptr_t layout);
+void *glebe_go_alloc_growing(size_t bytes, uintptr_t layout);
+bool glebe_go_due(void);
+void glebe_go_begin(void);
+void glebe_go_mark(uintptr_t start, uintptr_t end);
+void glebe_go_finish(void);
+void glebe_go_free(void *object);
+void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all);
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// What TinyGo's runtime asks of a collector (its src/runtime/gc_custom.go).
+
+//go:linkname initHeap runtime.initHeap
+func initHeap() {}
+
+//go:noinline
+//go:linkname alloc runtime.alloc
+func alloc(size uintptr, layout unsafe.Pointer) unsafe.Pointer {
+	if p := C.glebe_go_alloc(C.size_t(size), C.uintptr_t(uintptr(layout))); p != nil {
+		return p
+	}
+	return allocSlow(size, layout)
+}
+
+// A collection is due, or memory has ended.
+//
+//go:noinline
+func allocSlow(size uintptr, layout unsafe.Pointer) unsafe.Pointer {
+	collected := bool(C.glebe_go_due())
+	if collected {
+		collect()
+	}
+	p := C.glebe_go_alloc_growing(C.size_t(size), C.uintptr_t(uintptr(layout)))
+	if p == nil && !collected {
+		collect()
+		p = C.glebe_go_alloc_growing(C.size_t(size), C.uintptr_t(uintptr(layout)))
+	}
+	if p == nil {
+		panicOutOfMemory(size)
+	}
+	if collected {
+		finalizersNotice()
+	}
+	return p
+}
+
+//go:linkname free runtime.free
+func free(p unsafe.Pointer) { C.glebe_go_free(p) }
+
+//go:linkname markRoots runtime.markRoots
+func markRoots(start, end uintptr) {
+	C.glebe_go_mark(C.uintptr_t(start), C.uintptr_t(end))
+}
+
+// Marks the stack and the globals, by markRoots.
+//
+//go:linkname gcMarkReachable runtime.gcMarkReachable
+func gcMarkReachable()
+
+func collect() {
+	C.glebe_go_begin()
+	gcMarkReachable()
+	C.glebe_go_finish()
+}
+
+//go:linkname gc runtime.GC
+func gc() {
+	collect()
+	finalizersNotice()
+}
+
+//go:linkname readMemStats runtime.ReadMemStats
+func readMemStats(m *runtime.MemStats) {
+	var collector C.glebe_gc_stats
+	var all C.glebe_stats
+	C.glebe_go_stats(&collector, &all)
+	used := uint64(all.used_bytes)
+	m.HeapSys = uint64(all.committed_bytes)
+	m.HeapInuse = used
+	m.HeapIdle = m.HeapSys - used
+	m.HeapReleased = 0
+	m.HeapAlloc = used
+	m.Alloc = used
+	m.GCSys = uint64(all.table_bytes)
+	m.Sys = m.HeapSys + m.GCSys
+	m.TotalAlloc = uint64(collector.allocated_bytes)
+	m.Mallocs = 0
+	m.Frees = 0
+	m.HeapObjects = uint64(collector.marked_objects)
+	m.NumGC = uint32(collector.collections)
+}

@@ -1,0 +1,71 @@
+//go:build tinygo && gc.custom && custommalloc && tinygo.wasm
+
+package tinygo
+
+/*
+#include <stddef.h>
+#include "../../include/glebe.h"
+
+void glebe_go_pace(unsigned percent, size_t least_bytes, unsigned every);
+int glebe_go_limit(size_t bytes);
+void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all);
+*/
+import "C"
+
+// The collector's pace, until it is set: a collection when three quarters of what was live were allocated since the last one, and
+// 128 KiB at least.
+const (
+	defaultPercent = 75
+	leastBytes     = 128 << 10
+)
+
+var percent, every = defaultPercent, 0
+
+// SetGCPercent sets how much may be allocated between two collections, in percent of what the last one found live, and returns
+// what it was. A negative value restores the default.
+func SetGCPercent(value int) int {
+	before := percent
+	if value < 0 {
+		value = defaultPercent
+	}
+	percent = value
+	C.glebe_go_pace(C.uint(percent), leastBytes, C.uint(every))
+	return before
+}
+
+// SetStress has the collector run at every n-th allocation, for tests; 0 ends that.
+func SetStress(n int) {
+	every = n
+	C.glebe_go_pace(C.uint(percent), leastBytes, C.uint(every))
+}
+
+// SetMemoryLimit limits the memory of the collector and of malloc together; 0 is no limit. Where a collection does not make room
+// within it, allocation panics. It returns false, and changes nothing, if more is in use already.
+func SetMemoryLimit(bytes uintptr) bool {
+	return C.glebe_go_limit(C.size_t(bytes)) == 0
+}
+
+// Stats is the state of the heap.
+type Stats struct {
+	HeapBytes      uint64 // linear memory that the heap has
+	UsedBytes      uint64 // of it, in pages and large objects, malloc's included
+	LiveBytes      uint64 // found live by the last collection
+	AllocatedBytes uint64 // handed out since the start, holes whole
+	FreedBytes     uint64 // found unreachable since the start
+	Collections    uint64
+}
+
+// ReadStats returns it as of now. It allocates nothing.
+func ReadStats() Stats {
+	var collector C.glebe_gc_stats
+	var all C.glebe_stats
+	C.glebe_go_stats(&collector, &all)
+	return Stats{
+		HeapBytes:      uint64(all.committed_bytes),
+		UsedBytes:      uint64(all.used_bytes),
+		LiveBytes:      uint64(collector.live_bytes),
+		AllocatedBytes: uint64(collector.allocated_bytes),
+		FreedBytes:     uint64(collector.freed_bytes),
+		Collections:    uint64(collector.collections),
+	}
+}

@@ -1,0 +1,3 @@
+module github.com/glebe-alloc/glebe
+
+go 1.22

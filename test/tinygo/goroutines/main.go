@@ -1,0 +1,91 @@
+//go:build tinygo
+
+// Goroutines, fmt, maps, strings and channels, all allocating, with the collector at every 300th allocation besides: what they hold
+// on their stacks must last. Prints "ok".
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
+)
+
+type tree struct {
+	left, right *tree
+	value       int
+}
+
+func build(depth int) *tree {
+	if depth == 0 {
+		return &tree{value: 1}
+	}
+	return &tree{build(depth - 1), build(depth - 1), 1}
+}
+
+func (t *tree) sum() int {
+	if t == nil {
+		return 0
+	}
+	return t.value + t.left.sum() + t.right.sum()
+}
+
+func worker(i int, out chan<- string) {
+	counts := map[string]int{}
+	kept := build(6)
+	for k := 0; k < 2000; k++ {
+		counts[fmt.Sprintf("key %d", k%100)] += k
+		if k%250 == 0 {
+			runtime.Gosched()
+		}
+	}
+	sum := 0
+	for k := 0; k < 100; k++ {
+		sum += counts[fmt.Sprint("key ", k)]
+	}
+	out <- strings.Repeat(fmt.Sprintf("%d:%d:%d:%d ", i, len(counts), sum, kept.sum()), 3)
+}
+
+//go:noinline
+func finalizerSet(finalized chan<- int) { // in a frame that is gone when it is looked for
+	object := &tree{value: 42}
+	runtime.SetFinalizer(object, func(t *tree) { finalized <- t.value })
+}
+
+func main() {
+	glebe.SetStress(300)
+	long := build(12)
+	out := make(chan string)
+	for i := 0; i < 8; i++ {
+		go worker(i, out)
+	}
+	seen := map[string]bool{}
+	for i := 0; i < 8; i++ {
+		seen[<-out] = true
+	}
+	for i := 0; i < 8; i++ {
+		if want := strings.Repeat(fmt.Sprintf("%d:100:1999000:127 ", i), 3); !seen[want] {
+			fmt.Println("missing", want, "in", seen)
+			os.Exit(1)
+		}
+	}
+	finalized := make(chan int, 1)
+	finalizerSet(finalized)
+	for i := 0; i < 100 && len(finalized) == 0; i++ {
+		_ = build(8)
+		runtime.GC()
+		runtime.Gosched()
+	}
+	if len(finalized) != 1 || <-finalized != 42 {
+		fmt.Println("the finalizer did not run")
+		os.Exit(1)
+	}
+	stats := glebe.ReadStats()
+	if long.sum() != 8191 || stats.Collections < 20 || stats.HeapBytes > 8<<20 {
+		fmt.Println(long.sum(), stats)
+		os.Exit(1)
+	}
+	fmt.Println("ok")
+}

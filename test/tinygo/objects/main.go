@@ -1,0 +1,156 @@
+//go:build tinygo
+
+// Objects of many types and sizes without any scheduler or fmt: what can be reached keeps its contents, what cannot makes room,
+// finalizers run when they are asked to, and statistics move. Prints "ok".
+package main
+
+import (
+	"runtime"
+	"strconv"
+	"unsafe"
+
+	glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
+)
+
+func require(condition bool, what string) {
+	if !condition {
+		panic(what)
+	}
+}
+
+type shape interface{ area() int }
+type square struct{ side int }
+type named struct {
+	name  string
+	parts []shape
+	more  *named
+	byKey map[int]*named
+	call  func() int
+	words [5]uintptr
+}
+
+func (s *square) area() int { return s.side * s.side }
+
+func make1(i int) *named {
+	n := &named{name: "object " + strconv.Itoa(i), byKey: map[int]*named{}}
+	for k := 0; k < i%20; k++ {
+		n.parts = append(n.parts, &square{i + k})
+		n.byKey[k] = &named{name: strconv.Itoa(i * k)}
+	}
+	n.call = func() int { return len(n.parts) + i }
+	for k := range n.words {
+		n.words[k] = uintptr(unsafe.Pointer(&n.words)) + uintptr(i*8) // a number, whatever it looks like
+	}
+	return n
+}
+
+func (n *named) check(i int) {
+	require(n.name == "object "+strconv.Itoa(i), "a string")
+	require(len(n.parts) == i%20 && len(n.byKey) == i%20, "lengths")
+	for k, part := range n.parts {
+		require(part.area() == (i+k)*(i+k), "an interface")
+		require(n.byKey[k].name == strconv.Itoa(i*k), "a map")
+	}
+	require(n.call() == i%20+i, "a closure")
+}
+
+func objects() {
+	const count = 300
+	var kept [count]*named
+	for round := 0; round < 5; round++ {
+		for i := range kept {
+			if kept[i] == nil || (i+round)%3 == 0 {
+				kept[i] = make1(i)
+				kept[i].more = kept[i*7%count]
+			}
+		}
+		for i, n := range kept {
+			n.check(i)
+			if n.more != nil {
+				n.more.check(i * 7 % count)
+			}
+		}
+	}
+}
+
+func sizes() {
+	var kept [64][]byte
+	for i := 0; i < 20000; i++ {
+		n := i * 37 % 700
+		if i%50 == 0 {
+			n *= 300
+		}
+		b := make([]byte, n)
+		for k := 0; k < n; k += 97 {
+			require(b[k] == 0, "fresh memory is zero")
+			b[k] = byte(i)
+		}
+		old := kept[i%64]
+		for k := 97; k < len(old); k += 97 {
+			require(old[k] == old[0], "bytes")
+		}
+		kept[i%64] = b
+	}
+}
+
+var order []int
+
+//go:noinline
+func finalizersSet() { // in a frame that is gone when they are looked for
+	inner := &square{1}
+	outer := &named{parts: []shape{inner}}
+	runtime.SetFinalizer(inner, func(s *square) { order = append(order, s.side) })
+	runtime.SetFinalizer(outer, func(n *named) { order = append(order, len(n.parts)+10) })
+	dropped := &square{2}
+	runtime.SetFinalizer(dropped, func(s *square) { order = append(order, s.side) })
+	runtime.SetFinalizer(dropped, nil)
+}
+
+func finalizers() {
+	finalizersSet()
+	for i := 0; i < 4; i++ {
+		clobber(250)
+		runtime.GC()
+		glebe.RunFinalizers()
+	}
+	require(len(order) == 2 && order[0] == 11 && order[1] == 1, "finalizers, the outer one first")
+}
+
+//go:noinline
+func clobber(n int) int { // what was on the stack is overwritten
+	var words [32]int
+	words[n%32] = n
+	if n == 0 {
+		return words[0]
+	}
+	return clobber(n-1) + words[n%32]
+}
+
+func statistics() {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := 0; i < 1000; i++ {
+		sink = make([]byte, 1000)
+	}
+	runtime.ReadMemStats(&after)
+	require(after.TotalAlloc >= before.TotalAlloc+1000000, "TotalAlloc")
+	require(after.HeapSys >= after.HeapInuse && after.HeapInuse > 0 && after.Sys >= after.HeapSys, "heap sizes")
+	collections := glebe.ReadStats().Collections
+	runtime.GC()
+	require(glebe.ReadStats().Collections == collections+1, "a collection")
+}
+
+var sink []byte
+
+func main() {
+	objects()
+	glebe.SetStress(20)
+	objects()
+	glebe.SetStress(0)
+	sizes()
+	if exactStack {
+		finalizers()
+	}
+	statistics()
+	println("ok")
+}

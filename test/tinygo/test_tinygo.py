@@ -1,0 +1,81 @@
+"""TinyGo programs with glebe as collector and malloc, compiled by the TinyGo that is on PATH (or $TINYGO), in each engine that is
+here: wasmtime from PyPI, node, and wazero's command."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+OUT = ROOT / "build/test-tinygo"
+TINYGO = os.environ.get("TINYGO") or shutil.which("tinygo")
+OLDEST = (0, 42)
+
+sys.path.insert(0, str(ROOT / "test/wasm"))
+from test_programs import run_node, run_wasmtime
+
+
+def run_wazero(module):
+    if not shutil.which("wazero"):
+        pytest.skip("wazero's command is not here")
+    done = subprocess.run(["wazero", "run", str(module)], capture_output=True, text=True, timeout=300, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+ENGINES = {"wasmtime": run_wasmtime, "node": run_node, "wazero": run_wazero}
+
+
+def tinygo(*arguments):
+    if not TINYGO:
+        pytest.skip("tinygo is not here")
+    version = subprocess.run([TINYGO, "version"], capture_output=True, text=True, check=True).stdout
+    if tuple(map(int, re.search(r"version (\d+)\.(\d+)", version).groups())) < OLDEST:
+        pytest.skip(f"{version.strip()} is older than {OLDEST}")
+    return subprocess.run([TINYGO, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def build(program, scheduler, *flags):
+    OUT.mkdir(parents=True, exist_ok=True)
+    module = OUT / f"{program}-{scheduler}{''.join(flags)}.wasm"
+    done = tinygo("build", "-target=wasip1", f"-scheduler={scheduler}", "-gc=custom", "-tags=custommalloc", "-o", str(module), *flags,
+                  f"./test/tinygo/{program}")
+    assert done.returncode == 0, done.stderr
+    return module
+
+
+def printed(result):
+    """Status and words: println writes to stderr, which not every runner here keeps apart."""
+    return result[0], result[1].strip().splitlines()
+
+
+def test_goroutines():
+    module = build("goroutines", "asyncify")
+    for run in ENGINES.values():
+        assert printed(run(module)) == (0, ["ok"])
+
+
+@pytest.mark.parametrize("scheduler", ["none", "asyncify"])
+def test_objects(scheduler):
+    module = build("objects", scheduler)
+    for run in ENGINES.values():
+        assert run(module)[0] == 0
+
+
+def test_memory_ends():
+    status, text = run_node(build("ends", "none"))
+    assert status != 0
+    found = re.search(r"within\npanic: glebe: out of memory: 3145728 bytes wanted, (\d+) of (\d+) in use, (\d+) live after (\d+) collections", text)
+    assert found, text
+    used, heap, live, collections = map(int, found.groups())
+    assert 0 < live <= used <= heap < 3 << 20 and collections > 100
+
+
+@pytest.mark.parametrize("flags", [["-gc=custom"], ["-tags=custommalloc"], ["-gc=precise"]])
+def test_wrong_flags_are_named(flags):
+    done = tinygo("build", "-target=wasip1", "-scheduler=none", "-o", str(OUT / "wrong.wasm"), *flags, "./test/tinygo/ends")
+    assert done.returncode != 0
+    assert "glebe_wants_a_wasm_target_and_the_flags__gc_custom_and__tags_custommalloc" in done.stderr

@@ -1,5 +1,4 @@
 /* What the fast paths fall back to, and the functions that are built on them: aligned blocks, realloc, sizes of blocks. */
-#include <errno.h>
 
 #include "alloc.h"
 

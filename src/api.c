@@ -1,5 +1,4 @@
 /* The malloc family under glebe's own names. override/override.c gives them the C library's names. */
-#include <errno.h>
 
 #include "alloc.h"
 

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "libc.h"
 
 #define GB_LIKELY(x) __builtin_expect(!!(x), 1)
 #define GB_UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -7,7 +7,6 @@
  * Everything is the work of one thread, which the program's others that hold references wait for. The next collection is due when so
  * much was handed out as `percent` of what this one found live, roots included: the work of marking is then in a fixed proportion to
  * what the program allocates. */
-#include <errno.h>
 
 #include "alloc.h"
 

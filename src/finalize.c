@@ -7,7 +7,6 @@
  *
  * The tables are blocks of malloc in the collector's heap, which marking does not look at. Objects stand in them complemented, for
  * hosts where all of memory is looked at. */
-#include <errno.h>
 
 #include "alloc.h"
 

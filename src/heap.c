@@ -1,5 +1,4 @@
 /* The public functions on heaps, and giving memory back. The malloc family's twins are in api.c. */
-#include <errno.h>
 
 #include "alloc.h"
 

@@ -1,5 +1,4 @@
 /* Options: one table feeds the parser, the environment and the message about a wrong one. */
-#include <errno.h>
 
 #include "core.h"
 

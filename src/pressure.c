@@ -16,7 +16,6 @@
  *
  * 1. No lock is held when the callback is called, and none while fork's handlers run.
  * 2. errno is kept. */
-#include <errno.h>
 
 #include "core.h"
 

@@ -38,10 +38,10 @@ def tinygo(*arguments):
     return subprocess.run([TINYGO, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
 
 
-def build(program, scheduler, *flags):
+def build(program, scheduler, *flags, target="wasip1"):
     OUT.mkdir(parents=True, exist_ok=True)
-    module = OUT / f"{program}-{scheduler}{''.join(flags)}.wasm"
-    done = tinygo("build", "-target=wasip1", f"-scheduler={scheduler}", "-gc=custom", "-tags=custommalloc", "-o", str(module), *flags,
+    module = OUT / f"{program}-{target}-{scheduler}{''.join(flags)}.wasm"
+    done = tinygo("build", f"-target={target}", f"-scheduler={scheduler}", "-gc=custom", "-tags=custommalloc", "-o", str(module), *flags,
                   f"./test/tinygo/{program}")
     assert done.returncode == 0, done.stderr
     return module
@@ -63,6 +63,35 @@ def test_objects(scheduler):
     module = build("objects", scheduler)
     for run in ENGINES.values():
         assert run(module)[0] == 0
+
+
+BROWSER = """
+require(process.argv[1]);
+const go = new Go();
+WebAssembly.instantiate(require('node:fs').readFileSync(process.argv[2]), go.importObject).then(({ instance }) => go.run(instance));
+"""
+
+
+def test_browser_target():
+    """TinyGo's own JavaScript runs it, in node."""
+    module = build("goroutines", "asyncify", target="wasm")
+    script = pathlib.Path(tinygo("env", "TINYGOROOT").stdout.strip()) / "targets/wasm_exec.js"
+    done = subprocess.run(["node", "-e", BROWSER, str(script), str(module)], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+
+
+def test_no_host_in_particular():
+    """Nothing is imported, no bulk memory, no C library."""
+    wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
+    engine = wasmtime.Engine()
+    module = wasmtime.Module.from_file(engine, str(build("unknown", "none", target="wasm-unknown")))
+    assert module.imports == []
+    store = wasmtime.Store(engine)
+    exports = wasmtime.Instance(store, module, []).exports(store)
+    exports["_initialize"](store)
+    assert exports["kept"](store, 3000) == 5050
+    assert exports["collections"](store) > 20
+    assert exports["memory"].size(store) < 10
 
 
 def test_memory_ends():

@@ -133,7 +133,7 @@ size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object)
 {
     uint32_t index;
     const gb_page *page = gb_object_at(gc, (uintptr_t)object, &index);
-    return page ? gb_object_bytes(page) : 0;
+    return page ? page->step : 0;
 }
 
 /* ---- roots ---- */

@@ -213,8 +213,8 @@ bool gb_make_room(glebe_heap *heap);
 void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout);
 /* The object that `word` is an address in: its page and number; NULL if there is none. */
 gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uint32_t *index);
-uintptr_t gb_object_start(const gb_page *page, uint32_t index);
-size_t gb_object_bytes(const gb_page *page);
+GB_INLINE uint32_t gb_object_index(const gb_page *page, size_t offset) { return (uint32_t)((uint64_t)offset * page->magic >> 32); }
+GB_INLINE uintptr_t gb_object_start(const gb_page *page, uint32_t index) { return gb_page_start(page) + (size_t)index * page->step; }
 /* Bits of an object, in gb_the.allocated or gb_the.marked. */
 GB_INLINE uint64_t *gb_object_bits(uint64_t *table, const gb_page *page)
 {

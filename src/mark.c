@@ -21,7 +21,7 @@ gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uint32_t *index)
     gb_page *page = gb_page_head(gb_the.table + i);
     if (page->kind < GB_COLLECTED || gb_load_relaxed(&page->heap) != gc->heap->number)
         return NULL;
-    *index = page->kind == GB_COLLECTED ? gb_class_index(page->cls, word - gb_page_start(page)) : 0;
+    *index = gb_object_index(page, word - gb_page_start(page));
     return *index < page->cap && gb_bit(gb_object_bits(gb_the.allocated, page), *index) ? page : NULL;
 }
 
@@ -60,7 +60,7 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
             if (page->kind < GB_COLLECTED || gb_load_relaxed(&page->heap) != heap)
                 continue;
             uintptr_t start = base + ((uintptr_t)(page - table) << GB_SLICE_LOG2);
-            uint32_t index = page->kind == GB_COLLECTED ? gb_class_index(page->cls, word - start) : 0;
+            uint32_t index = gb_object_index(page, word - start);
             size_t bits = (size_t)(page - table) * (GB_SLICE_BITS / 64) + index / 64;
             uint64_t bit = (uint64_t)1 << index % 64;
             if (index >= page->cap || (allocated[bits] & ~marked[bits] & bit) == 0)
@@ -69,7 +69,7 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
             if (page->layout == GB_PLAIN)
                 continue;
             if (GB_LIKELY(count < room))
-                stack[count++] = page->kind == GB_COLLECTED ? start + (size_t)index * gb_classes[page->cls].bytes : start;
+                stack[count++] = start + (size_t)index * page->step;
             else
                 mark_overflow(gc, page);
         }
@@ -86,11 +86,10 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
             outside = ((const glebe_gc_layout *)layout)->bits;
             words = ((const glebe_gc_layout *)layout)->words;
         }
-        if (GB_LIKELY(page->kind == GB_COLLECTED))
-            end = at + gb_classes[page->cls].bytes;
-        else {
+        end = at + page->step;
+        if (GB_UNLIKELY(page->magic == 0)) {
             uintptr_t start = base + ((uintptr_t)(page - table) << GB_SLICE_LOG2);
-            end = start + gb_page_bytes(page);
+            end = start + page->step;
             w = words ? (at - start) / sizeof(uintptr_t) % words : 0;
             if (end - at > PIECE_BYTES) { /* there is room: one was just taken */
                 end = at + PIECE_BYTES;

@@ -14,16 +14,6 @@
 
 enum { EARLY_BYTES = 1024, PROBES = 4 };
 
-uintptr_t gb_object_start(const gb_page *page, uint32_t index)
-{
-    return page->kind == GB_COLLECTED ? (uintptr_t)gb_block_at(page, index) : gb_page_start(page);
-}
-
-size_t gb_object_bytes(const gb_page *page)
-{
-    return page->kind == GB_COLLECTED ? gb_classes[page->cls].bytes : gb_page_bytes(page);
-}
-
 /* ---- pages ---- */
 
 static gb_page *collected_take(glebe_gc *gc, enum gb_kind kind, uint32_t slices, uintptr_t layout, bool *zero)
@@ -34,6 +24,8 @@ static gb_page *collected_take(glebe_gc *gc, enum gb_kind kind, uint32_t slices,
     gc->heap->collected_bytes += gb_page_bytes(page);
     page->state = GB_SWEPT;
     page->layout = layout;
+    page->cap = 1;
+    page->step = (uint32_t)gb_page_bytes(page);
     return page;
 }
 
@@ -88,7 +80,7 @@ static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
     uint32_t to = bits_end(bits, from, page->cap, false);
     bits_set(bits, from, to);
     page->bump = (uint16_t)to;
-    size_t bytes = (size_t)(to - from) * gb_classes[page->cls].bytes;
+    size_t bytes = (size_t)(to - from) * page->step;
     cursor->at = gb_object_start(page, from);
     cursor->end = cursor->at + bytes;
     cursor->page = gb_page_number(page);
@@ -103,7 +95,9 @@ static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
     if (!page)
         return false;
     page->cls = (uint8_t)cursor->cls;
-    page->cap = (uint16_t)(gb_page_bytes(page) / gb_classes[cursor->cls].bytes);
+    page->step = gb_classes[cursor->cls].bytes;
+    page->magic = (uint32_t)((((uint64_t)1 << 32) + page->step - 1) / page->step);
+    page->cap = (uint16_t)(gb_page_bytes(page) / page->step);
     memset(gb_object_bits(gb_the.allocated, page), 0, (page->cap + 63u) / 64 * 8);
     gb_list_push_last(&cursor->pages, page);
     cursor_hole(gc, cursor, page);
@@ -162,7 +156,6 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2), layout, &zero);
     if (!page)
         return NULL;
-    page->cap = 1;
     gb_object_bits(gb_the.allocated, page)[0] = 1;
     gb_list_push_last(&gc->large, page);
     gc->taken_bytes += gb_page_bytes(page);
@@ -230,15 +223,15 @@ static void list_sweep(glebe_gc *gc, gb_list *list)
         gb_page *page = gb_page_at(number);
         number = page->next;
         uint64_t *allocated = gb_object_bits(gb_the.allocated, page), *marked = gb_object_bits(gb_the.marked, page);
-        page->live = 0;
+        uint32_t live = 0;
         for (uint32_t i = 0; i < (page->cap + 63u) / 64; i++) {
             allocated[i] = marked[i];
-            page->live += gb_popcount64(marked[i]);
+            live += gb_popcount64(marked[i]);
         }
-        gc->live_bytes += page->live * gb_object_bytes(page);
-        gc->stats.marked_objects += page->live;
+        gc->live_bytes += (size_t)live * page->step;
+        gc->stats.marked_objects += live;
         page->bump = 0;
-        if (page->live == 0)
+        if (live == 0)
             gb_collected_give(gc, list, page);
     }
 }

@@ -95,7 +95,8 @@ typedef struct gb_page {
                 };
                 struct {
                     uintptr_t layout; /* of its objects; see glebe_gc_alloc_layout (collected) */
-                    uint32_t live; /* how many the last collection found */
+                    uint32_t step; /* bytes of an object */
+                    uint32_t magic; /* ceil(2^32 / step), which is exact in pages this short; 0 where there is one object alone */
                 };
             };
             int32_t left; /* see the table above */

@@ -176,7 +176,7 @@ void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end)
 static void stack_begin(glebe_gc *gc)
 {
     size_t room = gc->live_bytes / (64 * sizeof(uintptr_t));
-    room = room < 8 * GB_MARK_FEW ? 8 * GB_MARK_FEW : room;
+    room = room < GB_MARK_LEAST ? GB_MARK_LEAST : room;
     gc->stack = gb_alloc(gc->heap, room * sizeof(uintptr_t));
     gc->stack_room = gc->stack ? (uint32_t)room : GB_MARK_FEW;
     if (!gc->stack)

@@ -34,6 +34,10 @@
 #define GB_CALLBACKS 1 /* a collector calls the program: markers, listeners. Without, it has no indirect call */
 #endif
 
+#ifndef GB_MARK_LEAST
+#define GB_MARK_LEAST 512 /* addresses that a collector's stack has room for, if there is memory */
+#endif
+
 #ifndef GB_PLACE_LOG2
 #define GB_PLACE_LOG2 36 /* least room for chunks where none is reserved */
 #endif

@@ -34,67 +34,91 @@ static GB_COLD void mark_overflow(glebe_gc *gc, gb_page *page)
     gc->overflow = gb_page_number(page);
 }
 
-/* Scans [at, end), where every word counts, and whatever that leads to. All that does not change meanwhile is held in locals: the
- * compiler could not know it of the region's fields. */
+/* What does not change while marking runs, in locals: the compiler could not know it of the region's fields. */
+typedef struct gb_marking {
+    uintptr_t base;
+    size_t slices;
+    gb_page *table;
+    uint64_t *allocated, *marked;
+    uint32_t heap, room;
+    uintptr_t *stack;
+} gb_marking;
+
+/* A word that counts: the object that it leads to is marked, and goes on the stack unless it is plain. */
+GB_INLINE void mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count)
+{
+    size_t slice = (word - m->base) >> GB_SLICE_LOG2;
+    if (slice >= m->slices)
+        return;
+    gb_page *page = gb_page_head(m->table + slice);
+    if (page->kind < GB_COLLECTED || gb_load_relaxed(&page->heap) != m->heap)
+        return;
+    uintptr_t start = m->base + ((uintptr_t)(page - m->table) << GB_SLICE_LOG2);
+    uint32_t index = gb_object_index(page, word - start);
+    size_t bits = (size_t)(page - m->table) * (GB_SLICE_BITS / 64) + index / 64;
+    uint64_t bit = (uint64_t)1 << index % 64;
+    if (index >= page->cap || (m->allocated[bits] & ~m->marked[bits] & bit) == 0)
+        return;
+    m->marked[bits] |= bit;
+    if (page->layout == GB_PLAIN)
+        return;
+    if (GB_LIKELY(*count < m->room))
+        m->stack[(*count)++] = start + (size_t)index * page->step;
+    else
+        mark_overflow(gc, page);
+}
+
+/* Words that a descriptor names, from the element's word number `w` on. */
+static GB_NOINLINE uint32_t mark_outside(glebe_gc *gc, const gb_marking *m, uintptr_t at, uintptr_t end, size_t w, const glebe_gc_layout *layout, uint32_t count)
+{
+    for (; at < end && layout->words; at += sizeof(uintptr_t)) {
+        if (layout->bits[w / 8] >> w % 8 & 1)
+            mark_word(gc, m, *(const gb_word *)at, &count);
+        w = w + 1 < layout->words ? w + 1 : 0;
+    }
+    return count;
+}
+
+/* Scans [at, end), where every word counts, and whatever that leads to. */
 static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
 {
-    const uintptr_t base = gb_the.base;
-    const size_t slices = gb_peek(gb_the.slices);
-    gb_page *const table = gb_the.table;
-    uint64_t *const allocated = gb_the.allocated, *const marked = gb_the.marked;
-    const uint32_t heap = gc->heap->number, room = gc->stack_room;
-    uintptr_t *const stack = gc->stack;
+    const gb_marking m = {gb_the.base, gb_peek(gb_the.slices), gb_the.table, gb_the.allocated, gb_the.marked, gc->heap->number, gc->stack_room, gc->stack};
     uint32_t count = gc->stack_count;
     uintptr_t inside = 1; /* which words of an element count, */
-    const uint8_t *outside = NULL; /* or where that stands, */
-    size_t words = 1, w = 0; /* how many it has, and which one is next */
+    size_t stride = sizeof(uintptr_t); /* and its bytes */
     for (;;) {
-        for (; at < end; at += sizeof(uintptr_t)) {
-            bool counts = GB_UNLIKELY(outside != NULL) ? outside[w / 8] >> w % 8 & 1 : inside >> w & 1;
-            w = w + 1 < words ? w + 1 : 0;
-            uintptr_t word = *(const gb_word *)at;
-            size_t slice = (word - base) >> GB_SLICE_LOG2;
-            if (slice >= slices || !counts)
-                continue;
-            gb_page *page = gb_page_head(table + slice);
-            if (page->kind < GB_COLLECTED || gb_load_relaxed(&page->heap) != heap)
-                continue;
-            uintptr_t start = base + ((uintptr_t)(page - table) << GB_SLICE_LOG2);
-            uint32_t index = gb_object_index(page, word - start);
-            size_t bits = (size_t)(page - table) * (GB_SLICE_BITS / 64) + index / 64;
-            uint64_t bit = (uint64_t)1 << index % 64;
-            if (index >= page->cap || (allocated[bits] & ~marked[bits] & bit) == 0)
-                continue;
-            marked[bits] |= bit;
-            if (page->layout == GB_PLAIN)
-                continue;
-            if (GB_LIKELY(count < room))
-                stack[count++] = start + (size_t)index * page->step;
-            else
-                mark_overflow(gc, page);
-        }
+        for (; at < end; at += stride)
+            for (uintptr_t bits = inside; bits; bits &= bits - 1) {
+                uintptr_t word = at + sizeof(uintptr_t) * (size_t)__builtin_ctzll(bits);
+                if (word < end)
+                    mark_word(gc, &m, *(const gb_word *)word, &count);
+            }
         if (count == 0)
             break;
-        at = stack[--count]; /* an object's start, or that of a further piece */
-        gb_page *page = gb_page_head(table + ((at - base) >> GB_SLICE_LOG2));
-        uintptr_t layout = page->layout;
-        inside = layout & 1 ? layout >> (1 + GLEBE_GC_LAYOUT_BITS) : 1;
-        words = layout & 1 ? layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1) : 1;
-        outside = NULL;
-        w = 0;
-        if (GB_UNLIKELY(layout != 0 && (layout & 1) == 0)) {
-            outside = ((const glebe_gc_layout *)layout)->bits;
-            words = ((const glebe_gc_layout *)layout)->words;
-        }
+        at = m.stack[--count]; /* an object's start, or that of a further piece */
+        const gb_page *page = gb_page_head(m.table + ((at - m.base) >> GB_SLICE_LOG2));
+        uintptr_t layout = page->layout, start = at;
         end = at + page->step;
-        if (GB_UNLIKELY(page->magic == 0)) {
-            uintptr_t start = base + ((uintptr_t)(page - table) << GB_SLICE_LOG2);
+        inside = 1;
+        stride = sizeof(uintptr_t);
+        if (GB_LIKELY(layout & 1)) {
+            inside = layout >> (1 + GLEBE_GC_LAYOUT_BITS);
+            stride = (layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1)) * sizeof(uintptr_t);
+        }
+        if (GB_UNLIKELY(page->magic == 0)) { /* a large object, in pieces of whole elements */
+            start = m.base + ((uintptr_t)(page - m.table) << GB_SLICE_LOG2);
             end = start + page->step;
-            w = words ? (at - start) / sizeof(uintptr_t) % words : 0;
-            if (end - at > PIECE_BYTES) { /* there is room: one was just taken */
-                end = at + PIECE_BYTES;
-                stack[count++] = end;
+            size_t piece = PIECE_BYTES / stride * stride;
+            if (end - at > piece) { /* there is room: one was just taken */
+                end = at + piece;
+                m.stack[count++] = end;
             }
+        }
+        if (GB_UNLIKELY(layout != 0 && (layout & 1) == 0)) {
+            const glebe_gc_layout *outside = (const glebe_gc_layout *)layout;
+            size_t words = outside->words ? outside->words : 1;
+            count = mark_outside(gc, &m, at, end, (at - start) / sizeof(uintptr_t) % words, outside, count);
+            at = end;
         }
     }
     gc->stack_count = 0;

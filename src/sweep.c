@@ -173,6 +173,8 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     }
     if (layout & 1 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == 0)
         layout = GB_PLAIN;
+    else if (layout & 1 && (layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1)) == 0)
+        layout = 0; /* an element without words says nothing */
     if (bytes > GB_SMALL_MAX)
         return large_new(gc, bytes, layout);
     uint32_t cls = collected_class(bytes);

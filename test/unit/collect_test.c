@@ -82,6 +82,10 @@ static void test_layouts(void **state)
     glebe_gc_collect(gc);
     assert_true(alive(held[0]) && !alive(held[1]) && !alive(held[2]) && !alive(held[3]));
     glebe_free(block);
+    void **nonsense = roots[3] = glebe_gc_alloc_layout(gc, 100, GLEBE_GC_LAYOUT(0, 5));
+    nonsense[1] = glebe_gc_alloc(gc, 50);
+    glebe_gc_collect(gc);
+    assert_true(alive(nonsense[1])); /* every word counts */
 }
 
 /* A list of a million would overflow any recursion, arrays of arrays any stack that is bounded. */

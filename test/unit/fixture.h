@@ -15,6 +15,7 @@
 #define GB_PORT_FAKE 1
 #define GB_PLACE_LOG2 28 /* the fake host has little address space */
 #define GB_TRIM_FROM 0 /* and tests have little memory */
+#define GB_MARK_LEAST 8 /* nor deep graphs */
 #include "../../src/glebe.c"
 
 #include <setjmp.h>

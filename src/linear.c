@@ -164,23 +164,26 @@ static void table_move(uint32_t first, uint32_t slices)
         gb_the.fresh = first + slices;
 }
 
-/* Slices of the table that `slices` slices want: 0 if they have room in the one that there is, else half as many again. */
-static uint32_t table_wanted(uint32_t slices)
-{
-    if (slices <= gb_the.table_room)
-        return 0;
-    return table_slices(slices + slices / 2 < TABLE_LEAST ? TABLE_LEAST : slices + slices / 2);
-}
-
-/* Lets memory grow until a run of `slices` is free at its end, and the table has room for it. */
+/* Lets memory grow until a run of `slices` is free at its end, and the table has room for it: else a new one, for half as many
+ * again, which is room for its own slices and for what memory grows by at once too. */
 static bool grow(uint32_t slices)
 {
-    uint32_t known = (uint32_t)gb_peek(gb_the.slices), end = known, table;
+    uint32_t known = (uint32_t)gb_peek(gb_the.slices), end = known, table = 0, room = gb_the.table_room;
     gb_page *tail = free_before(known);
     uint32_t start = tail ? gb_page_number(tail) : known;
-    for (; table = table_wanted(start + slices + STEP_SLICES > end ? start + slices + STEP_SLICES : end), end - start < slices + table;) {
+    for (;;) {
+        uint32_t least = start + slices + STEP_SLICES > end ? start + slices + STEP_SLICES : end;
+        if (slices >= SLICES_MAX || least >= SLICES_MAX)
+            return false;
+        if (end == known ? least > room : end > room) { /* `end` moves but once, unless somebody else comes between */
+            uint32_t want = least + least / 2 < TABLE_LEAST ? TABLE_LEAST : least + least / 2;
+            table = table_slices(want);
+            room = (uint32_t)(((size_t)table << GB_SLICE_LOG2) / table_stride());
+        }
+        if (end - start >= slices + table)
+            break;
         size_t bytes = (size_t)(start + slices + table - end) << GB_SLICE_LOG2;
-        uintptr_t at = slices < SLICES_MAX && start + slices + table < SLICES_MAX ? gb_port_grow(&bytes) : 0;
+        uintptr_t at = gb_port_grow(&bytes);
         if (at == 0)
             return false;
         if (end == 0)

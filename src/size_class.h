@@ -12,11 +12,7 @@
 
 #include "base.h"
 #include "config.h"
-#if GB_LINEAR
-#include "size_class_linear.h"
-#else
 #include "size_class_table.h"
-#endif
 
 #pragma GCC visibility push(hidden)
 

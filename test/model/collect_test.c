@@ -7,9 +7,8 @@
  *
  *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)        GLEBE_TEST_SEED=n   the first of them (default 1)
  *     GLEBE_TEST_STEPS=n   steps of each (default 150) */
-#define FIXTURE_FAIL() model_fail("the heap is broken")
-static void model_fail(const char *what);
-#include "../unit/fixture.h"
+#define MODEL_REPEAT "test/model/collect"
+#include "model.h"
 
 enum { OBJECTS = 3000, ROOTS = 24, LAYOUTS = 100 };
 
@@ -25,33 +24,8 @@ static int object_count;
 static uintptr_t roots[ROOTS]; /* what the collector looks at */
 static uintptr_t *copies[OBJECTS]; /* of each object's words */
 static glebe_gc *gc;
-static uint64_t seed, chance, collections;
-static int step;
+static uint64_t collections;
 static bool failing;
-
-static void model_fail(const char *what)
-{
-    fprintf(stderr, "seed %llu, step %d: %s\nrepeat: GLEBE_TEST_SEEDS=1 GLEBE_TEST_SEED=%llu test/model/collect\n",
-        (unsigned long long)seed, step, what, (unsigned long long)seed);
-    abort();
-}
-
-#define REQUIRE(condition) \
-    do \
-        if (!(condition)) \
-            model_fail(#condition); \
-    while (0)
-
-static uint64_t random_next(void)
-{
-    uint64_t z = chance += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-static size_t below(size_t n) { return (size_t)(random_next() % n); }
-static bool one_in(size_t n) { return below(n) == 0; }
 
 /* ---- layouts ---- */
 
@@ -252,7 +226,7 @@ static void model_host(void)
         gb_fake_fail(1u << GB_FAKE_COMMIT | 1u << GB_FAKE_GROW, 1 + below(3), 1 + below(3));
 }
 
-static void model_run(long steps)
+static void model_run(void)
 {
     fixture_start(seed);
     chance = seed * 1000003;
@@ -267,7 +241,7 @@ static void model_run(long steps)
     gc = glebe_gc_create(0);
     REQUIRE(gc && glebe_gc_root_add(gc, roots, sizeof roots) == 0);
     glebe_gc_pace(gc, 50, 16 << 10, seed % 8 == 4 ? 7 : 0);
-    for (step = 0; step < steps; step++) {
+    for (step = 0; step < steps_wanted; step++) {
         model_host();
         if (seed % 8 == 7)
             gc->live_bytes = 0;
@@ -293,18 +267,7 @@ static void model_run(long steps)
     fixture_release();
 }
 
-static long number(const char *name, long otherwise)
-{
-    const char *text = getenv(name);
-    return text ? atol(text) : otherwise;
-}
-
 int main(void)
 {
-    uint64_t first = (uint64_t)number("GLEBE_TEST_SEED", 1), count = (uint64_t)number("GLEBE_TEST_SEEDS", 24);
-    long steps = number("GLEBE_TEST_STEPS", 150);
-    for (seed = first; seed < first + count; seed++)
-        model_run(steps);
-    printf("seeds %llu to %llu, %ld steps each\n", (unsigned long long)first, (unsigned long long)(first + count - 1), steps);
-    return 0;
+    return model_main(model_run, 150);
 }

@@ -12,9 +12,8 @@
  *
  *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)         GLEBE_TEST_SEED=n    the first of them (default 1)
  *     GLEBE_TEST_STEPS=n   steps of each (default 400)         GLEBE_TEST_TRACE=1   print each step */
-#define FIXTURE_FAIL() model_fail("the heap is broken")
-static void model_fail(const char *what);
-#include "../unit/fixture.h"
+#define MODEL_REPEAT "test/model/heap"
+#include "model.h"
 
 enum { BLOCKS = 1500, HEAPS = 4, THREADS = 6, LARGE_MAX = 1 << 20 };
 
@@ -34,24 +33,9 @@ static struct {
     size_t limit;
 } heaps[HEAPS];
 static uint32_t lives[THREADS], life_last;
-static uint64_t seed, chance, tag_last;
-static int step;
-static long steps_wanted;
+static uint64_t tag_last;
 static bool failing, tracing;
 static size_t favourites[6];
-
-static void model_fail(const char *what)
-{
-    fprintf(stderr, "seed %llu, step %d: %s\nrepeat: GLEBE_TEST_SEEDS=1 GLEBE_TEST_SEED=%llu GLEBE_TEST_STEPS=%ld GLEBE_TEST_TRACE=1 test/model/heap\n",
-        (unsigned long long)seed, step, what, (unsigned long long)seed, steps_wanted);
-    abort();
-}
-
-#define REQUIRE(condition) \
-    do \
-        if (!(condition)) \
-            model_fail(#condition); \
-    while (0)
 
 #define TRACE(...) \
     do \
@@ -60,17 +44,6 @@ static void model_fail(const char *what)
             fprintf(stderr, __VA_ARGS__); \
         } \
     while (0)
-
-static uint64_t random_next(void)
-{
-    uint64_t z = chance += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-static size_t below(size_t n) { return (size_t)(random_next() % n); }
-static bool one_in(size_t n) { return below(n) == 0; }
 
 /* ---- patterns: the ends, and eight bytes of each KiB ---- */
 
@@ -383,19 +356,8 @@ static void model_run(void)
     fixture_release();
 }
 
-static long number(const char *name, long otherwise)
-{
-    const char *text = getenv(name);
-    return text ? atol(text) : otherwise;
-}
-
 int main(void)
 {
-    uint64_t first = (uint64_t)number("GLEBE_TEST_SEED", 1), count = (uint64_t)number("GLEBE_TEST_SEEDS", 24);
-    steps_wanted = number("GLEBE_TEST_STEPS", 400);
     tracing = number("GLEBE_TEST_TRACE", 0) != 0;
-    for (seed = first; seed < first + count; seed++)
-        model_run();
-    printf("seeds %llu to %llu, %ld steps each\n", (unsigned long long)first, (unsigned long long)(first + count - 1), steps_wanted);
-    return 0;
+    return model_main(model_run, 400);
 }

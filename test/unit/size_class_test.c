@@ -2,6 +2,8 @@
  * every page that can exist. */
 #include "fixture.h"
 
+enum { FLAT_MAX = GB_LINEAR ? 256 : 2048 }; /* blocks so small that any page will do */
+
 static void test_smallest_fitting_class(void **state)
 {
     (void)state;
@@ -26,14 +28,15 @@ static void test_table_is_in_order(void **state)
         assert_true(cls == 0 || gb_classes[cls - 1].bytes < bytes);
         assert_int_equal(bytes % 16, 0);
         assert_int_equal(gb_ctz64(bytes), gb_classes[cls].shift);
-        assert_int_equal(gb_class_is_small(cls), bytes <= GB_SMALL_MAX);
+        assert_int_equal(gb_class_is_small(cls), GB_LINEAR || bytes <= GB_SMALL_MAX);
+        bool flat = bytes <= FLAT_MAX;
         size_t first = (size_t)gb_classes[cls].first_slices << GB_SLICE_LOG2, page = (size_t)gb_classes[cls].slices << GB_SLICE_LOG2;
         assert_true(first <= page);
-        assert_in_range(first / bytes, gb_class_is_small(cls) ? 8 : 1, gb_class_is_small(cls) ? 1024 : 32);
+        assert_in_range(first / bytes, flat ? 8 : 1, flat || GB_LINEAR ? 1024 : 32);
         assert_in_range(first % bytes, 0, first / 5); /* what a page cannot use */
-        assert_in_range(page / bytes, gb_class_is_small(cls) ? 32 : 4, gb_class_is_small(cls) ? 4096 : 32);
+        assert_in_range(page / bytes, flat ? 32 : 4, flat ? 4096 : GB_LINEAR ? 256 : 32);
         assert_in_range(page % bytes, 0, page / 32);
-        if (gb_class_is_small(cls))
+        if (flat)
             assert_int_equal(gb_classes[cls].slices, GB_BIG_PAGE_SLICES);
     }
 }
@@ -54,6 +57,20 @@ static void test_index_of_every_offset(void **state)
                 fail_msg("class %u of %zu bytes: offset %zu gives block %u, not %zu", cls, bytes, offset,
                     gb_class_index(cls, offset), index);
         }
+    }
+}
+
+/* Collected objects are found by one product; of their pages the first kind alone is used. */
+static void test_index_of_every_object(void **state)
+{
+    (void)state;
+    for (uint32_t cls = 0; cls < GB_COLLECTED_CLASSES; cls++) {
+        gb_page page = {.step = gb_classes[cls].bytes};
+        page.magic = (uint32_t)((((uint64_t)1 << 32) + page.step - 1) / page.step);
+        size_t bytes = (size_t)gb_classes[cls].first_slices << GB_SLICE_LOG2;
+        for (size_t offset = 0; offset < bytes; offset++)
+            if (gb_object_index(&page, offset) != offset / page.step)
+                fail_msg("objects of %u bytes: offset %zu gives %u", page.step, offset, gb_object_index(&page, offset));
     }
 }
 
@@ -82,6 +99,7 @@ int main(void)
         FIXTURE_TEST(test_smallest_fitting_class),
         FIXTURE_TEST(test_table_is_in_order),
         FIXTURE_TEST(test_index_of_every_offset),
+        FIXTURE_TEST(test_index_of_every_object),
         FIXTURE_TEST(test_aligned_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

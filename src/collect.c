@@ -73,16 +73,13 @@ void glebe_gc_destroy(glebe_gc *gc)
 /* A collection is due, or there is no memory: then memory grows, and a collection is tried if it cannot. */
 static GB_NOINLINE void *collect_and_take(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
-    bool collected = gc->due;
-    void *object = NULL;
-    for (int i = 0; i < 2 && !object; i++, collected = true) {
-        if (collected)
-            glebe_gc_collect(gc);
-        gc->forced = true;
-        object = gb_object_new(gc, bytes, layout);
-        gc->forced = false;
-        if (collected)
-            break;
+    bool due = gc->due;
+    if (due)
+        glebe_gc_collect(gc);
+    void *object = gb_object_new_growing(gc, bytes, layout);
+    if (!object && !due) {
+        glebe_gc_collect(gc);
+        object = gb_object_new_growing(gc, bytes, layout);
     }
     return object ? object : gb_out_of_memory();
 }

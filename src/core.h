@@ -211,6 +211,8 @@ bool gb_make_room(glebe_heap *heap);
 #define GB_PLAIN ((uintptr_t)3)
 /* A new object, zero. NULL: gc->due, a collection is; or there is no memory. May not collect. */
 void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout);
+/* The same, though a collection is due: memory grows. */
+void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout);
 /* The object that `word` is an address in: its page and number; NULL if there is none. */
 gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uint32_t *index);
 GB_INLINE uint32_t gb_object_index(const gb_page *page, size_t offset) { return (uint32_t)((uint64_t)offset * page->magic >> 32); }

@@ -1,7 +1,7 @@
 /* Marking: which objects can be reached.
  *
- *     roots --> a word        not an address of ours, or free, or marked already: nothing
- *                         --> else its bit is set, and unless it is plain, its address goes on the stack --> its words, likewise
+ *     roots --> a word --> not an address of ours, or free, or marked already: nothing
+ *                      --> else its bit is set, and unless it is plain, its address goes on the stack --> its words, likewise
  *
  * The stack has a bound. What finds no room leaves its page on the overflow list; when the stack is empty those pages are gone
  * through again, and all that is marked there is scanned: so marking ends whatever memory there is. Large objects are scanned in

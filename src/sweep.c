@@ -205,6 +205,14 @@ void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     return object_new_slow(gc, bytes, layout, recent);
 }
 
+void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    gc->forced = true;
+    void *object = gb_object_new(gc, bytes, layout);
+    gc->forced = false;
+    return object;
+}
+
 /* ---- around a collection ---- */
 
 void gb_sweep_begin(glebe_gc *gc)

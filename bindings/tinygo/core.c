@@ -26,10 +26,7 @@ void *glebe_go_alloc(size_t bytes, uintptr_t layout)
 /* Where no collection is due, or one was just now: memory may grow. */
 void *glebe_go_alloc_growing(size_t bytes, uintptr_t layout)
 {
-    go_gc.forced = true;
-    void *object = glebe_go_alloc(bytes, layout);
-    go_gc.forced = false;
-    return object;
+    return go_gc.heap ? gb_object_new_growing(&go_gc, bytes, layout) : NULL;
 }
 
 bool glebe_go_due(void)

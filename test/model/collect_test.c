@@ -57,14 +57,6 @@ static bool counts(const model_object *object, size_t word)
 
 /* ---- reachability, by the book ---- */
 
-static int object_of(uintptr_t address)
-{
-    for (int i = 0; i < object_count; i++)
-        if (address - (uintptr_t)objects[i].at < glebe_gc_usable_size(gc, objects[i].at) || address == (uintptr_t)objects[i].at)
-            return i;
-    return -1;
-}
-
 /* By address: the model's own bounds, for the collector may have forgotten objects by now. */
 static size_t bounds[OBJECTS];
 
@@ -166,7 +158,7 @@ static void step_allocate(void)
     }
     REQUIRE((uintptr_t)at % 16 == 0 && glebe_gc_usable_size(gc, at) >= bytes);
     REQUIRE(fixture_zero(at, glebe_gc_usable_size(gc, at)));
-    REQUIRE(object_of((uintptr_t)at) == -1);
+    REQUIRE(object_within((uintptr_t)at) == -1);
     int i = object_count++;
     uint32_t index;
     uintptr_t taken = gb_object_at(gc, (uintptr_t)at, &index)->layout;

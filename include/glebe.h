@@ -114,7 +114,7 @@ GLEBE_API glebe_gc *glebe_gc_create(size_t limit_bytes);
 /* Frees all objects at once; no finalizer runs. NULL does nothing. */
 GLEBE_API void glebe_gc_destroy(glebe_gc *gc);
 
-/* Objects of `bytes` bytes, all zero, aligned to 16; up to 1 MiB, in WebAssembly up to 2 GiB. NULL and ENOMEM where they are larger,
+/* Objects of `bytes` bytes, all zero, aligned to 16 (where pointers have 4 bytes and `bytes` is not a multiple of 16: to 8); up to 1 MiB, in WebAssembly up to 2 GiB. NULL and ENOMEM where they are larger,
  * or a collection, too, makes no room. Any of these may
  * collect first: what is not reachable then is gone, the caller's other new objects included.
  *     glebe_gc_alloc           every aligned word of it may be a reference

@@ -110,7 +110,7 @@ static size_t bits_bytes(uint32_t chunks)
 static bool bits_commit(uint32_t chunks)
 {
     return gb_meta_commit(gb_the.allocated, &gb_the.allocated_committed, bits_bytes(chunks))
-        && gb_meta_commit(gb_the.marked, &gb_the.marked_committed, bits_bytes(chunks));
+        && gb_meta_commit(gb_the.unmarked, &gb_the.unmarked_committed, bits_bytes(chunks));
 }
 
 bool gb_bits_start(void)
@@ -132,8 +132,8 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, 
     size_t slot_table = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
     size_t shadow = slot_table + gb_round_up(slots_max * sizeof(gb_slot), gap) + gap;
     size_t allocated = GB_AUDIT ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow;
-    size_t marked = allocated + bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
-    size_t chunks = gb_round_up(marked + (marked - allocated), GB_GRANULE_BYTES);
+    size_t unmarked = allocated + bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
+    size_t chunks = gb_round_up(unmarked + (unmarked - allocated), GB_GRANULE_BYTES);
     size_t slots = chunks + chunks_bytes;
 
     uintptr_t at = reserve ? gb_port_reserve(slots + slots_bytes) : gb_port_propose(slots + slots_bytes, attempt);
@@ -146,7 +146,7 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, 
     gb_the.slots = (gb_slot *)(at + slot_table);
     gb_the.shadow = (uint64_t *)(at + shadow);
     gb_the.allocated = (uint64_t *)(at + allocated);
-    gb_the.marked = (uint64_t *)(at + marked);
+    gb_the.unmarked = (uint64_t *)(at + unmarked);
     gb_the.base = at + chunks;
     gb_the.slots_base = at + slots;
     gb_the.slots_end = at + slots + slots_bytes;

@@ -27,8 +27,8 @@ GB_INLINE unsigned gb_popcount32(uint32_t x) { return (unsigned)__builtin_popcou
 GB_INLINE unsigned gb_popcount64(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
 
 /* Bit `i` of a table of words. */
-GB_INLINE bool gb_bit(const uint64_t *bits, uint32_t i) { return bits[i / 64] >> i % 64 & 1; }
-GB_INLINE void gb_bit_set(uint64_t *bits, uint32_t i) { bits[i / 64] |= (uint64_t)1 << i % 64; }
+GB_INLINE bool gb_bit(const uint64_t *bits, size_t i) { return bits[i / 64] >> i % 64 & 1; }
+GB_INLINE void gb_bit_set(uint64_t *bits, size_t i) { bits[i / 64] |= (uint64_t)1 << i % 64; }
 
 /* The product's low half, and its high half in *high. */
 GB_INLINE uint64_t gb_mul_wide(uint64_t a, uint64_t b, uint64_t *high)

@@ -327,15 +327,19 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
 {
     for (uint32_t number = list->first; number; number = gb_page_at(number)->next) {
         const gb_page *page = gb_page_at(number);
-        const uint64_t *allocated = gb_object_bits(gb_the.allocated, page), *marked = gb_object_bits(gb_the.marked, page);
-        uint32_t words = (page->cap + 63u) / 64, past = page->cap % 64;
+        const uint64_t *allocated = gb_page_bits(gb_the.allocated, page), *unmarked = gb_page_bits(gb_the.unmarked, page);
         CHECK(page->kind == (cursor ? GB_COLLECTED : GB_COLLECTED_LARGE) && page->state == GB_SWEPT, 4, page, "a page is on a list that is not its kind's");
         CHECK(!cursor || (page->cls == cursor->cls && page->layout == cursor->layout), 4, page, "a page is on another cursor's list");
         CHECK(gb_load_relaxed(&page->heap) == gc->heap->number, 4, page, "a page is on another collector's list");
         CHECK(page->flags == 0, 8, page, "a page stayed on the overflow list");
-        for (uint32_t i = 0; i < words; i++)
-            CHECK((marked[i] & ~allocated[i]) == 0, 8, page, "an object is marked that is not allocated");
-        CHECK(past == 0 || allocated[words - 1] >> past == 0, 8, page, "a bit past the last object is set");
+        uint32_t objects = 0, bits = 0;
+        for (uint32_t i = 0; i < page->cap; i++)
+            objects += gb_bit(allocated, i * (page->step / GB_CELL_BYTES));
+        for (uint32_t i = 0; i < gb_page_words(page); i++) {
+            bits += gb_popcount64(allocated[i]);
+            CHECK((unmarked[i] & (gc->marking ? ~allocated[i] : ~(uint64_t)0)) == 0, 8, page, "an object is to be marked that is not allocated");
+        }
+        CHECK(objects == bits, 8, page, "a bit is set where no object begins");
         *bytes += gb_page_bytes(page);
     }
     if (!cursor || cursor->at == cursor->end)

@@ -108,28 +108,27 @@ void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout)
 /* The hole that it leaves is found by the next sweep. */
 void glebe_gc_free(glebe_gc *gc, void *object)
 {
-    uint32_t index;
-    gb_page *page = object ? gb_object_at(gc, (uintptr_t)object, &index) : NULL;
     if (!object)
         return;
-    if (!page || gb_object_start(page, index) != (uintptr_t)object) {
+    uintptr_t start;
+    gb_page *page = gb_object_at(gc, (uintptr_t)object, &start);
+    if (!page || start != (uintptr_t)object) {
         gb_report("glebe_gc_free", object, "not the start of an object of this collector");
         return;
     }
-    if (page->kind == GB_COLLECTED_LARGE) {
+    size_t cell = gb_cell(start), first = (size_t)gb_page_number(page) * GB_SLICE_BITS;
+    gb_the.allocated[cell / 64] &= ~((uint64_t)1 << cell % 64);
+    gb_the.unmarked[cell / 64] &= ~((uint64_t)1 << cell % 64);
+    if (page->kind == GB_COLLECTED_LARGE)
         gb_collected_give(gc, &gc->large, page);
-        return;
-    }
-    gb_object_bits(gb_the.allocated, page)[index / 64] &= ~((uint64_t)1 << index % 64);
-    gb_object_bits(gb_the.marked, page)[index / 64] &= ~((uint64_t)1 << index % 64);
-    if (page->bump > index)
-        page->bump = (uint16_t)index;
+    else if (page->bump > cell - first)
+        page->bump = (uint16_t)(cell - first);
 }
 
 size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object)
 {
-    uint32_t index;
-    const gb_page *page = gb_object_at(gc, (uintptr_t)object, &index);
+    uintptr_t start;
+    const gb_page *page = gb_object_at(gc, (uintptr_t)object, &start);
     return page ? page->step : 0;
 }
 

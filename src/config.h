@@ -47,7 +47,8 @@
 #define GB_GRANULE_LOG2 22 /* the least slot of a huge block */
 #define GB_UNIT_LOG2 12 /* what a hole in a page is counted in; an OS page may be larger, never smaller */
 
-#define GB_SLICE_BITS ((uint32_t)1 << (GB_SLICE_LOG2 - 4)) /* a bit for each object that may begin in a slice */
+#define GB_CELL_BYTES (2 * sizeof(void *)) /* collected objects begin at multiples of it */
+#define GB_SLICE_BITS ((uint32_t)(GB_SLICE_BYTES / GB_CELL_BYTES)) /* a bit for each such place */
 #define GB_SHADOW_LOG2 7 /* the audit build's shadow: a bit for 16 bytes */
 
 #define GB_SLICE_BYTES ((size_t)1 << GB_SLICE_LOG2)

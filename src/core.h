@@ -213,21 +213,24 @@ bool gb_make_room(glebe_heap *heap);
 void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout);
 /* The same, though a collection is due: memory grows. */
 void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout);
-/* The object that `word` is an address in: its page and number; NULL if there is none. */
-gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uint32_t *index);
+/* The object that `word` is an address in: its page, and its start in *object; NULL if there is none. */
+gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object);
 GB_INLINE uint32_t gb_object_index(const gb_page *page, size_t offset) { return (uint32_t)((uint64_t)offset * page->magic >> 32); }
 GB_INLINE uintptr_t gb_object_start(const gb_page *page, uint32_t index) { return gb_page_start(page) + (size_t)index * page->step; }
-/* Bits of an object, in gb_the.allocated or gb_the.marked. */
-GB_INLINE uint64_t *gb_object_bits(uint64_t *table, const gb_page *page)
+/* An object's bit, in gb_the.allocated and gb_the.unmarked, is that of the cell that it starts in. */
+GB_INLINE size_t gb_cell(uintptr_t address) { return (address - gb_the.base) / GB_CELL_BYTES; }
+/* A page's bits, and how many words they are. */
+GB_INLINE uint64_t *gb_page_bits(uint64_t *table, const gb_page *page)
 {
     return table + (size_t)gb_page_number(page) * (GB_SLICE_BITS / 64);
 }
+GB_INLINE uint32_t gb_page_words(const gb_page *page) { return page->cap == 1 ? 1 : page->slices * (GB_SLICE_BITS / 64); }
 /* The pages of the i-th cursor; of number GB_CURSORS: large objects. */
 GB_INLINE gb_list *gb_collected_list(glebe_gc *gc, uint32_t i)
 {
     return i < GB_CURSORS ? &gc->cursors[i].pages : &gc->large;
 }
-/* Every mark is cleared; nothing is handed out any more. */
+/* Nothing is marked, and nothing is handed out any more. */
 void gb_sweep_begin(glebe_gc *gc);
 /* What is not marked is free from now on. Returns the bytes of what is marked. */
 size_t gb_sweep_finish(glebe_gc *gc);

@@ -32,9 +32,8 @@ static uintptr_t *weak_slots(const gb_array *array) { return array->items; }
 
 int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, void *context)
 {
-    uint32_t index;
-    const gb_page *page = gb_object_at(gc, (uintptr_t)object, &index);
-    if (!page || gb_object_start(page, index) != (uintptr_t)object)
+    uintptr_t start;
+    if (!gb_object_at(gc, (uintptr_t)object, &start) || start != (uintptr_t)object)
         return EINVAL;
     gb_final *final = finals(&gc->finals), *end = final + gc->finals.count;
     while (final < end && final->object != ~(uintptr_t)object)

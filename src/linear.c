@@ -148,18 +148,18 @@ static void table_move(uint32_t first, uint32_t slices)
     gb_page *table = (gb_page *)gb_slice_start(first);
     size_t known = gb_peek(gb_the.slices), bytes = (size_t)slices << GB_SLICE_LOG2, words = GB_SLICE_BITS / 64;
     gb_the.table_room = (uint32_t)(bytes / table_stride());
-    uint64_t *allocated = (uint64_t *)(table + gb_the.table_room), *marked = allocated + gb_the.table_room * words;
+    uint64_t *allocated = (uint64_t *)(table + gb_the.table_room), *unmarked = allocated + gb_the.table_room * words;
     if (gb_the.fresh > first) /* it was in use before */
         memset(table, 0, bytes);
     if (known)
         memcpy(table, gb_the.table, known * sizeof(gb_page));
     if (known && gb_the.allocated) {
         memcpy(allocated, gb_the.allocated, known * words * 8);
-        memcpy(marked, gb_the.marked, known * words * 8);
+        memcpy(unmarked, gb_the.unmarked, known * words * 8);
     }
     gb_the.table = table;
     gb_the.allocated = gb_the.collects ? allocated : NULL;
-    gb_the.marked = gb_the.collects ? marked : NULL;
+    gb_the.unmarked = gb_the.collects ? unmarked : NULL;
     if (gb_the.fresh < first + slices)
         gb_the.fresh = first + slices;
 }

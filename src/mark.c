@@ -13,7 +13,7 @@ enum { PIECE_BYTES = 4096 };
 /* Whatever the program keeps there, compilers that see both must not take the one for unrelated to the other. */
 typedef uintptr_t __attribute__((may_alias)) gb_word;
 
-gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uint32_t *index)
+gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object)
 {
     size_t i = (word - gb_the.base) >> GB_SLICE_LOG2;
     if (i >= gb_peek(gb_the.slices))
@@ -21,12 +21,16 @@ gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uint32_t *index)
     gb_page *page = gb_page_head(gb_the.table + i);
     if (page->kind < GB_COLLECTED || gb_load_relaxed(&page->heap) != gc->heap->number)
         return NULL;
-    *index = gb_object_index(page, word - gb_page_start(page));
-    return *index < page->cap && gb_bit(gb_object_bits(gb_the.allocated, page), *index) ? page : NULL;
+    uint32_t index = gb_object_index(page, word - gb_page_start(page));
+    if (index >= page->cap)
+        return NULL;
+    *object = gb_object_start(page, index);
+    return gb_bit(gb_the.allocated, gb_cell(*object)) ? page : NULL;
 }
 
-static GB_COLD void mark_overflow(glebe_gc *gc, gb_page *page)
+static GB_COLD void mark_overflow(glebe_gc *gc, uintptr_t object)
 {
+    gb_page *page = gb_page_head(gb_page_entry((const void *)object));
     if (page->flags)
         return;
     page->flags = 1;
@@ -37,44 +41,95 @@ static GB_COLD void mark_overflow(glebe_gc *gc, gb_page *page)
 /* What does not change while marking runs, in locals: the compiler could not know it of the region's fields. */
 typedef struct gb_marking {
     uintptr_t base;
-    size_t slices;
-    gb_page *table;
-    uint64_t *allocated, *marked;
-    uint32_t heap, room;
+    size_t bytes; /* from there, that have bits */
+    const gb_page *table;
+    const uint64_t *allocated;
+    uint64_t *unmarked;
+    uint32_t room;
     uintptr_t *stack;
 } gb_marking;
 
-/* A word that counts: the object that it leads to is marked, and goes on the stack unless it is plain. */
-GB_INLINE void mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count)
+/* The start of the object that `word` is in, which is not at its start; 0: of none. */
+static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
 {
-    size_t slice = (word - m->base) >> GB_SLICE_LOG2;
-    if (slice >= m->slices)
-        return;
-    gb_page *page = gb_page_head(m->table + slice);
-    if (page->kind < GB_COLLECTED || gb_load_relaxed(&page->heap) != m->heap)
-        return;
-    uintptr_t start = m->base + ((uintptr_t)(page - m->table) << GB_SLICE_LOG2);
-    uint32_t index = gb_object_index(page, word - start);
-    size_t bits = (size_t)(page - m->table) * (GB_SLICE_BITS / 64) + index / 64;
-    uint64_t bit = (uint64_t)1 << index % 64;
-    if (index >= page->cap || (m->allocated[bits] & ~m->marked[bits] & bit) == 0)
-        return;
-    m->marked[bits] |= bit;
-    if (page->layout == GB_PLAIN)
-        return;
-    if (GB_LIKELY(*count < m->room))
-        m->stack[(*count)++] = start + (size_t)index * page->step;
-    else
-        mark_overflow(gc, page);
+    uintptr_t object;
+    return gb_object_at(gc, word, &object) ? object : 0;
 }
 
-/* Words that a descriptor names, from the element's word number `w` on. */
-static GB_NOINLINE uint32_t mark_outside(glebe_gc *gc, const gb_marking *m, uintptr_t at, uintptr_t end, size_t w, const glebe_gc_layout *layout, uint32_t count)
+/* A word that counts: the object that it leads to is marked, and goes on the stack. Most references are to an object's start,
+ * whose bit says all. */
+GB_INLINE void mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count)
 {
-    for (; at < end && layout->words; at += sizeof(uintptr_t)) {
-        if (layout->bits[w / 8] >> w % 8 & 1)
-            mark_word(gc, m, *(const gb_word *)at, &count);
-        w = w + 1 < layout->words ? w + 1 : 0;
+    size_t offset = word - m->base;
+    if (offset >= m->bytes)
+        return;
+    size_t i = offset / GB_CELL_BYTES;
+    if (!gb_bit(m->unmarked, i)) {
+        if (gb_bit(m->allocated, i) || (word = mark_inside(gc, word)) == 0)
+            return;
+        i = (word - m->base) / GB_CELL_BYTES;
+        if (!gb_bit(m->unmarked, i))
+            return;
+    }
+    m->unmarked[i / 64] ^= (uint64_t)1 << i % 64;
+    if (GB_LIKELY(*count < m->room))
+        m->stack[(*count)++] = word & ~(uintptr_t)(GB_CELL_BYTES - 1);
+    else
+        mark_overflow(gc, word);
+}
+
+/* The same, where it is wanted more than once: most words of a sparse object lead nowhere. */
+static GB_NOINLINE uint32_t mark_inner(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t count)
+{
+    mark_word(gc, m, word, &count);
+    return count;
+}
+
+GB_INLINE void mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, uint32_t *count)
+{
+    uintptr_t word = *(const gb_word *)at;
+    if (word - m->base < m->bytes)
+        *count = mark_inner(gc, m, word, *count);
+}
+
+/* Scans an object, or from there on, of which not every word counts, or that is large. What is left to scan, word by word, is [*at, *end). */
+static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *from, uintptr_t *to, uint32_t count)
+{
+    uintptr_t at = *from, end = at + page->step, layout = page->layout;
+    if (layout == GB_PLAIN) {
+        *to = at;
+        return count;
+    }
+    /* bits of the words that count, and how many words an element has */
+    const glebe_gc_layout *outside = (const glebe_gc_layout *)layout;
+    uintptr_t inside = layout >> (1 + GLEBE_GC_LAYOUT_BITS);
+    size_t words = layout & 1 ? layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1) : layout ? outside->words : 1;
+    if (GB_UNLIKELY(page->magic == 0)) { /* a large object, in pieces of whole elements */
+        end = gb_page_start(page) + page->step;
+        size_t element = (words ? words : 1) * sizeof(uintptr_t), piece = element > PIECE_BYTES ? element : PIECE_BYTES / element * element;
+        if (end - at > piece) { /* there is room: one was just taken */
+            end = at + piece;
+            m->stack[count++] = end;
+        }
+    }
+    *to = end;
+    if (layout == 0)
+        return count;
+    *from = end;
+    if (layout & 1) {
+        for (; at < end; at += words * sizeof(uintptr_t))
+            for (uintptr_t bits = inside; bits; bits &= bits - 1) {
+                uintptr_t word = at + sizeof(uintptr_t) * (size_t)__builtin_ctzl(bits);
+                if (word < end)
+                    mark_at(gc, m, word, &count);
+            }
+        return count;
+    }
+    size_t w = 0;
+    for (; at < end && words; at += sizeof(uintptr_t)) {
+        if (outside->bits[w / 8] >> w % 8 & 1)
+            mark_at(gc, m, at, &count);
+        w = w + 1 < words ? w + 1 : 0;
     }
     return count;
 }
@@ -82,44 +137,19 @@ static GB_NOINLINE uint32_t mark_outside(glebe_gc *gc, const gb_marking *m, uint
 /* Scans [at, end), where every word counts, and whatever that leads to. */
 static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
 {
-    const gb_marking m = {gb_the.base, gb_peek(gb_the.slices), gb_the.table, gb_the.allocated, gb_the.marked, gc->heap->number, gc->stack_room, gc->stack};
+    const gb_marking m = {gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table, gb_the.allocated, gb_the.unmarked, gc->stack_room, gc->stack};
     uint32_t count = gc->stack_count;
-    uintptr_t inside = 1; /* which words of an element count, */
-    size_t stride = sizeof(uintptr_t); /* and its bytes */
     for (;;) {
-        for (; at < end; at += stride)
-            for (uintptr_t bits = inside; bits; bits &= bits - 1) {
-                uintptr_t word = at + sizeof(uintptr_t) * (size_t)__builtin_ctzll(bits);
-                if (word < end)
-                    mark_word(gc, &m, *(const gb_word *)word, &count);
-            }
+        for (; at < end; at += sizeof(uintptr_t))
+            mark_word(gc, &m, *(const gb_word *)at, &count);
         if (count == 0)
             break;
         at = m.stack[--count]; /* an object's start, or that of a further piece */
-        const gb_page *page = gb_page_head(m.table + ((at - m.base) >> GB_SLICE_LOG2));
-        uintptr_t layout = page->layout, start = at;
+        const gb_page *page = m.table + ((at - m.base) >> GB_SLICE_LOG2);
+        page = (const gb_page *)((uintptr_t)page - page->back_bytes);
         end = at + page->step;
-        inside = 1;
-        stride = sizeof(uintptr_t);
-        if (GB_LIKELY(layout & 1)) {
-            inside = layout >> (1 + GLEBE_GC_LAYOUT_BITS);
-            stride = (layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1)) * sizeof(uintptr_t);
-        }
-        if (GB_UNLIKELY(page->magic == 0)) { /* a large object, in pieces of whole elements */
-            start = m.base + ((uintptr_t)(page - m.table) << GB_SLICE_LOG2);
-            end = start + page->step;
-            size_t piece = PIECE_BYTES / stride * stride;
-            if (end - at > piece) { /* there is room: one was just taken */
-                end = at + piece;
-                m.stack[count++] = end;
-            }
-        }
-        if (GB_UNLIKELY(layout != 0 && (layout & 1) == 0)) {
-            const glebe_gc_layout *outside = (const glebe_gc_layout *)layout;
-            size_t words = outside->words ? outside->words : 1;
-            count = mark_outside(gc, &m, at, end, (at - start) / sizeof(uintptr_t) % words, outside, count);
-            at = end;
-        }
+        if (!page->dense)
+            count = mark_sparse(gc, &m, page, &at, &end, count);
     }
     gc->stack_count = 0;
 }
@@ -139,10 +169,11 @@ static void mark_drain(glebe_gc *gc)
         gc->overflow = page->inbox_next;
         page->flags = 0;
         gc->stats.overflows++;
-        const uint64_t *marked = gb_object_bits(gb_the.marked, page);
-        for (uint32_t i = 0; i < page->cap; i++)
-            if (gb_bit(marked, i))
-                mark_from(gc, gb_object_start(page, i));
+        for (uint32_t i = 0; i < page->cap; i++) {
+            uintptr_t object = gb_object_start(page, i);
+            if (gb_bit(gb_the.allocated, gb_cell(object)) && !gb_bit(gb_the.unmarked, gb_cell(object)))
+                mark_from(gc, object);
+        }
     }
 }
 
@@ -174,9 +205,8 @@ void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)
     mark_drain(gc);
 }
 
-bool gb_object_marked(const glebe_gc *gc, uintptr_t object)
+bool gb_object_marked(const glebe_gc *gc, uintptr_t word)
 {
-    uint32_t index;
-    const gb_page *page = gb_object_at(gc, object, &index);
-    return page && gb_bit(gb_object_bits(gb_the.marked, page), index);
+    uintptr_t object;
+    return gb_object_at(gc, word, &object) && !gb_bit(gb_the.unmarked, gb_cell(object));
 }

@@ -1,6 +1,6 @@
 /* Where collected objects come from: the holes in pages that the last collection left.
  *
- *     a page        | A | - | - | A | - | - | - | A |      A: allocated, one bit for each in a table beside the slice table
+ *     a page        | A | - | - | A | - | - | - | A |      A: allocated; a bit says so, in a table beside the slice table
  *                           at^      ^end
  *
  * Objects of one class and one layout share pages, so that no object has a header. A cursor is a hole in one of them: it was zeroed
@@ -36,22 +36,13 @@ void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page)
     gb_run_give(page);
 }
 
-static void bits_set(uint64_t *bits, uint32_t from, uint32_t to)
-{
-    for (uint32_t i = from; i < to;) {
-        uint32_t n = 64 - i % 64 < to - i ? 64 - i % 64 : to - i;
-        bits[i / 64] |= (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << i % 64;
-        i += n;
-    }
-}
-
-/* The first bit from `from` on that is not like `like`; `to` if there is none. */
-static uint32_t bits_end(const uint64_t *bits, uint32_t from, uint32_t to, bool like)
+/* The first bit that is set in [from, to); `to` if there is none. */
+static uint32_t bits_next(const uint64_t *bits, uint32_t from, uint32_t to)
 {
     while (from < to) {
-        uint64_t others = (like ? ~bits[from / 64] : bits[from / 64]) >> from % 64;
-        if (others) {
-            from += gb_ctz64(others);
+        uint64_t word = bits[from / 64] >> from % 64;
+        if (word) {
+            from += gb_ctz64(word);
             return from < to ? from : to;
         }
         from = (from | 63) + 1;
@@ -64,41 +55,65 @@ static uint32_t bits_end(const uint64_t *bits, uint32_t from, uint32_t to, bool 
 /* Four steps a doubling, where malloc has eight: a collector's heap is half garbage anyway, and fewer classes fill fewer pages. */
 static uint32_t collected_class(size_t bytes)
 {
+    if (GB_CELL_BYTES == 8 && bytes <= 56 && (bytes + 7) & 8)
+        return 40 + (uint32_t)bytes / 16;
     uint32_t cls = gb_class_of_small(bytes);
     return cls < 8 ? cls : cls | 1;
+}
+
+static uint32_t collected_step(uint32_t cls)
+{
+    return cls < 40 ? gb_classes[cls].bytes : (cls - 40) * 16 + 8;
+}
+
+/* Objects of `step` cells begin at `from` and behind it, up to `to`. */
+static void cells_allocate(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step)
+{
+    if (64 % step == 0) /* the most, by far */
+        for (uint64_t every = ~(uint64_t)0 / (((uint64_t)2 << (step - 1)) - 1); from % 64 == 0 && from + 64 <= to; from += 64)
+            bits[from / 64] = every;
+    for (; from < to; from += step)
+        gb_bit_set(bits, from);
 }
 
 /* The next hole of the page, from page->bump on, becomes the cursor's; false if there is none. */
 static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
 {
-    uint64_t *bits = gb_object_bits(gb_the.allocated, page);
-    uint32_t from = bits_end(bits, page->bump, page->cap, true);
-    if (from == page->cap) {
-        page->bump = page->cap;
-        return false;
-    }
-    uint32_t to = bits_end(bits, from, page->cap, false);
-    bits_set(bits, from, to);
+    uint64_t *bits = gb_page_bits(gb_the.allocated, page);
+    uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, from = page->bump;
+    while (from < end && gb_bit(bits, from))
+        from += step;
+    uint32_t to = bits_next(bits, from, end);
     page->bump = (uint16_t)to;
-    size_t bytes = (size_t)(to - from) * page->step;
-    cursor->at = gb_object_start(page, from);
+    if (from >= to)
+        return false;
+    cells_allocate(bits, from, to, step);
+    size_t bytes = (to - from) * GB_CELL_BYTES;
+    cursor->at = gb_page_start(page) + from * GB_CELL_BYTES;
     cursor->end = cursor->at + bytes;
     cursor->page = gb_page_number(page);
     gc->taken_bytes += bytes;
     return true;
 }
 
+static bool layout_dense(uintptr_t layout)
+{
+    uintptr_t words = layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1);
+    return layout == 0 || (layout & 1 && words < 32 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == ((uintptr_t)1 << words) - 1);
+}
+
 static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
 {
     bool zero;
-    gb_page *page = collected_take(gc, GB_COLLECTED, gb_classes[cursor->cls].first_slices, cursor->layout, &zero);
+    uint32_t slices = cursor->cls < 40 ? gb_classes[cursor->cls].first_slices : 1;
+    gb_page *page = collected_take(gc, GB_COLLECTED, slices, cursor->layout, &zero);
     if (!page)
         return false;
     page->cls = (uint8_t)cursor->cls;
-    page->step = gb_classes[cursor->cls].bytes;
+    page->step = collected_step(cursor->cls);
     page->magic = (uint32_t)((((uint64_t)1 << 32) + page->step - 1) / page->step);
     page->cap = (uint16_t)(gb_page_bytes(page) / page->step);
-    memset(gb_object_bits(gb_the.allocated, page), 0, (page->cap + 63u) / 64 * 8);
+    page->dense = layout_dense(page->layout);
     gb_list_push_last(&cursor->pages, page);
     cursor_hole(gc, cursor, page);
     if (!zero)
@@ -140,7 +155,7 @@ static gb_cursor *cursor_of_layout(glebe_gc *gc, uint32_t cls, uintptr_t layout)
             continue;
         if (cursor->early >= EARLY_BYTES)
             return cursor;
-        cursor->early += gb_classes[cls].bytes;
+        cursor->early += collected_step(cls);
         break;
     }
     return &gc->cursors[GB_SCANNED + cls];
@@ -156,7 +171,7 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2), layout, &zero);
     if (!page)
         return NULL;
-    gb_object_bits(gb_the.allocated, page)[0] = 1;
+    gb_page_bits(gb_the.allocated, page)[0] = 1;
     gb_list_push_last(&gc->large, page);
     gc->taken_bytes += gb_page_bytes(page);
     void *object = (void *)gb_page_start(page);
@@ -182,11 +197,11 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
                       : layout == GB_PLAIN ? &gc->cursors[GB_PLAINS + cls]
                                            : cursor_of_layout(gc, cls, layout);
     if (cursor->layout == layout && gc->every == 0) /* the stress mode wants to hear of each */
-        *recent = (gb_recent){asked, bytes, gb_classes[cls].bytes, cursor};
+        *recent = (gb_recent){asked, bytes, collected_step(cls), cursor};
     if (cursor->at == cursor->end && !cursor_refill(gc, cursor))
         return NULL;
     uintptr_t at = cursor->at;
-    cursor->at += gb_classes[cls].bytes;
+    cursor->at += collected_step(cls);
     return (void *)at;
 }
 
@@ -222,21 +237,21 @@ void gb_sweep_begin(glebe_gc *gc)
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next) {
             const gb_page *page = gb_page_at(number);
-            memset(gb_object_bits(gb_the.marked, page), 0, (page->cap + 63u) / 64 * 8);
+            memcpy(gb_page_bits(gb_the.unmarked, page), gb_page_bits(gb_the.allocated, page), gb_page_words(page) * 8);
         }
 }
 
-/* What is marked is what is allocated. Pages without any go back. */
+/* What was not marked is not allocated any more. Pages without objects go back. */
 static void list_sweep(glebe_gc *gc, gb_list *list)
 {
     for (uint32_t number = list->first; number;) {
         gb_page *page = gb_page_at(number);
         number = page->next;
-        uint64_t *allocated = gb_object_bits(gb_the.allocated, page), *marked = gb_object_bits(gb_the.marked, page);
+        uint64_t *allocated = gb_page_bits(gb_the.allocated, page), *unmarked = gb_page_bits(gb_the.unmarked, page);
         uint32_t live = 0;
-        for (uint32_t i = 0; i < (page->cap + 63u) / 64; i++) {
-            allocated[i] = marked[i];
-            live += gb_popcount64(marked[i]);
+        for (uint32_t i = 0; i < gb_page_words(page); i++) {
+            live += gb_popcount64(allocated[i] ^= unmarked[i]);
+            unmarked[i] = 0;
         }
         gc->live_bytes += (size_t)live * page->step;
         gc->stats.marked_objects += live;

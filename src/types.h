@@ -99,7 +99,10 @@ typedef struct gb_page {
                     uint32_t magic; /* ceil(2^32 / step), which is exact in pages this short; 0 where there is one object alone */
                 };
             };
-            int32_t left; /* see the table above */
+            union {
+                int32_t left; /* see the table above */
+                uint32_t dense; /* every word of its objects may be a reference (collected, small) */
+            };
             _Atomic uint32_t heap; /* its number; valid in the head */
             uint32_t next, prev; /* the one list that the page is on */
             uint32_t inbox_next;
@@ -199,7 +202,7 @@ typedef struct gb_array {
 } gb_array;
 
 #define GB_MARK_FEW 64
-#define GB_COLLECTED_CLASSES 40 /* the classes of up to 2 KiB */
+#define GB_COLLECTED_CLASSES (40 + 4) /* malloc's of up to 2 KiB; behind them those of 8, 24, 40 and 56 bytes, where cells have 8 */
 #define GB_PRECISE_CURSORS 64 /* layouts that have pages of their own; further ones share the conservative pages */
 /* Cursors by number: of pages whose every word counts, of plain ones, of layouts. */
 #define GB_SCANNED 0
@@ -294,7 +297,8 @@ typedef struct gb_region {
     glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
     gb_chunk *chunk_table;
     uintptr_t key; /* of the links, in the secure build */
-    uint64_t *allocated, *marked; /* a bit for each object of collected pages, GB_SLICE_BITS for a slice */
+    uint64_t *allocated; /* bits: a collected object begins in this cell, GB_SLICE_BITS of them for a slice */
+    uint64_t *unmarked; /* the same, while a collection runs: and was not reached yet; else all 0 */
     bool collects; /* something is collected: there are such bits */
     uint64_t *shadow; /* of the chunks, in the audit build: see secure.c */
 
@@ -305,7 +309,7 @@ typedef struct gb_region {
     uint32_t chunks, chunks_max;
     uint32_t heaps_made, heaps_max;
     uint32_t heaps_unused; /* list */
-    size_t table_committed, chunk_table_committed, heaps_committed, slots_committed, shadow_committed, allocated_committed, marked_committed; /* bytes, from each start */
+    size_t table_committed, chunk_table_committed, heaps_committed, slots_committed, shadow_committed, allocated_committed, unmarked_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
     size_t peak_bytes; /* the most that was in use, or free and not given back */
     uint32_t bins[GB_BINS]; /* chunk numbers + 1 */

@@ -108,7 +108,7 @@ test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime and node
 
 test-tinygo: wasm ## the Go module under TinyGo, if one is on PATH, in each engine
 	$(call say,TinyGo)
-	@$(PYTHON) -m pytest -q -rs test/tinygo
+	@$(PYTHON) -m pytest -q -rs test/tinygo bench/tinygo
 
 test-e2e: cli ## misuse, contract and package tests, with the built libraries
 	$(call say,end to end)
@@ -128,7 +128,7 @@ test-long: test test-macos ## test, then macOS objects, interleavings, stress wi
 
 # ---- measure, check, clean --------------------------------------------------------------------------------------
 
-.PHONY: bench bench-full lint clean
+.PHONY: bench bench-full bench-tinygo lint clean
 bench: cli ## compare with the peers, quick selection (prints a table)
 	@$(rust) bench/setup
 	@$(rust) bench/run --quick
@@ -136,6 +136,10 @@ bench: cli ## compare with the peers, quick selection (prints a table)
 bench-full: cli ## compare with the peers on everything
 	@$(rust) bench/setup
 	@$(rust) bench/run
+
+bench-tinygo: | $(build) ## glebe beside TinyGo's collectors and nottinygc: time, memory, pauses, code (minutes; bench/tinygo/run --help)
+	@tools/setup wasm $(shell sed -n 's/^list_tinygo().*/tinygo/p' tools/setup)
+	@$(rust) $(PYTHON) bench/tinygo/run
 
 lint: test-setup test-lint ## test-lint after setting up its tools
 

@@ -46,6 +46,8 @@ enum Command {
     Instructions(instructions::InstructionArgs),
     /// Print tables, plot and verdicts of an earlier run again
     Show(ShowArgs),
+    /// Draw a picture that another bench wrote as JSON
+    Plot(plot::PlotArgs),
     /// List the cases
     Cases,
 }
@@ -75,6 +77,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
         Command::Run(args) => run::run(&args),
         Command::Instructions(args) => instructions::run(&args),
         Command::Show(args) => report::show(&results::Results::load(&args.results)?, &args.output),
+        Command::Plot(args) => plot::run(&args),
         Command::Cases => {
             for case in cases::load()? {
                 println!(

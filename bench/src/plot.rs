@@ -5,14 +5,18 @@
 //!           CPU time to the right, peak RSS upwards; good is below and left
 //!   right   one row for each case, one dot for each allocator: CPU time
 //! ```
+//!
+//! A `Picture` says what is drawn; another bench may write one as JSON, and
+//! have it drawn by `bench/driver plot`.
 
 use crate::cases::Group;
-use crate::results::{Quantity, Results};
-use anyhow::{bail, Result};
+use crate::results::{CaseResult, Quantity, Results};
+use anyhow::{bail, Context, Result};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::path::Path;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
 
 /// Distinguishable also for the colour-blind (after Okabe and Ito); glebe's
 /// is the strongest, and a fixed colour goes with each name.
@@ -25,6 +29,10 @@ fn colour(name: &str) -> RGBColor {
         "rpmalloc" => RGBColor(204, 121, 167),
         "tcmalloc" => RGBColor(150, 120, 20),
         "jemalloc" => RGBColor(120, 80, 160),
+        "boehm" => RGBColor(0, 114, 178),
+        "precise" => RGBColor(86, 180, 233),
+        "conservative" => RGBColor(0, 158, 115),
+        "nottinygc" => RGBColor(204, 121, 167),
         _ => RGBColor(90, 90, 90),
     }
 }
@@ -33,40 +41,68 @@ const INK: RGBColor = RGBColor(60, 60, 60);
 const FAINT: RGBColor = RGBColor(225, 225, 225);
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-struct Point {
-    name: String,
-    cpu: f64,
-    rss: f64,
+/// What is drawn. Numbers are multiples of some baseline's.
+#[derive(Deserialize)]
+struct Picture {
+    points_title: String,
+    points_x: String,
+    points_y: String,
+    /// Name, and what is to the right and upwards.
+    points: Vec<(String, f64, f64)>,
+    rows_title: String,
+    /// Label, and a name and number for each dot; the first lies on top.
+    rows: Vec<(String, Vec<(String, f64)>)>,
+}
+
+#[derive(clap::Args)]
+pub struct PlotArgs {
+    /// A picture, as JSON
+    picture: PathBuf,
+    /// The SVG to write
+    svg: PathBuf,
+}
+
+pub fn run(args: &PlotArgs) -> Result<bool> {
+    let text = std::fs::read_to_string(&args.picture)
+        .with_context(|| args.picture.display().to_string())?;
+    draw_picture(&serde_json::from_str(&text)?, &args.svg)?;
+    Ok(true)
 }
 
 pub fn draw(results: &Results, baseline: &str, path: &Path) -> Result<()> {
-    let points: Vec<Point> = results
-        .allocators
-        .iter()
-        .filter_map(|a| {
-            let mean = |q| {
-                results
-                    .mean(None, &a.name, baseline, q)
-                    .map(|(mean, _)| mean)
-            };
-            Some(Point {
-                name: a.name.clone(),
-                cpu: mean(Quantity::Cpu)?,
-                rss: mean(Quantity::PeakRss)?,
-            })
-        })
-        .collect();
-    if points.is_empty() {
+    let point = |name: &String| {
+        let mean = |q| results.mean(None, name, baseline, q).map(|(mean, _)| mean);
+        Some((name.clone(), mean(Quantity::Cpu)?, mean(Quantity::PeakRss)?))
+    };
+    let dot = |case: &CaseResult, name: &String| {
+        Some((name.clone(), case.ratio(name, baseline, Quantity::Cpu)?))
+    };
+    let names = || results.allocators.iter().map(|a| &a.name);
+    let cases = Group::COUNTED.iter().flat_map(|g| results.group(Some(*g)));
+    let picture = Picture {
+        points_title: "All cases, geometric means".into(),
+        points_x: format!("CPU time, {baseline} = 1"),
+        points_y: format!("peak RSS, {baseline} = 1"),
+        points: names().filter_map(point).collect(),
+        rows_title: format!("CPU time, {baseline} = 1"),
+        rows: cases
+            .map(|c| (c.name.clone(), names().filter_map(|n| dot(c, n)).collect()))
+            .collect(),
+    };
+    if picture.points.is_empty() {
         bail!("nothing to plot: no case of a mean ran under {baseline} and another allocator");
     }
-    let rows = results.group(None).count() as u32;
-    let height = (rows * 17 + 110).max(520);
+    draw_picture(&picture, path)
+}
+
+fn draw_picture(picture: &Picture, path: &Path) -> Result<()> {
+    let height = (picture.rows.len() as u32 * 17 + 110).max(520);
     let root = SVGBackend::new(path, (1180, height)).into_drawing_area();
     root.fill(&WHITE)?;
     let (left, right) = root.split_horizontally(520);
     let (left, _) = left.split_vertically(520);
-    draw_means(&left, &points, baseline)?;
-    draw_cases(&right, results, baseline)?;
+    draw_points(&left, picture)?;
+    draw_rows(&right, picture)?;
     root.present()?;
     Ok(())
 }
@@ -82,21 +118,22 @@ fn span(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     low - room..high + room
 }
 
-fn draw_means(area: &Area, points: &[Point], baseline: &str) -> Result<()> {
+fn draw_points(area: &Area, picture: &Picture) -> Result<()> {
+    let points = &picture.points;
     let mut chart = ChartBuilder::on(area)
-        .caption("All cases, geometric means", text(17))
+        .caption(&picture.points_title, text(17))
         .margin(14)
         .x_label_area_size(44)
         .y_label_area_size(52)
         .build_cartesian_2d(
-            span(points.iter().map(|p| p.cpu)),
-            span(points.iter().map(|p| p.rss)),
+            span(points.iter().map(|p| p.1)),
+            span(points.iter().map(|p| p.2)),
         )?;
     let decimals = |v: &f64| format!("{v:.2}");
     chart
         .configure_mesh()
-        .x_desc(format!("CPU time, {baseline} = 1"))
-        .y_desc(format!("peak RSS, {baseline} = 1"))
+        .x_desc(&picture.points_x)
+        .y_desc(&picture.points_y)
         .label_style(text(12))
         .axis_desc_style(text(13))
         .x_label_formatter(&decimals)
@@ -106,41 +143,33 @@ fn draw_means(area: &Area, points: &[Point], baseline: &str) -> Result<()> {
         .axis_style(INK)
         .draw()?;
     // The names go over the dots, each to the side that has room.
-    for p in points {
-        let radius = if p.name == "glebe" { 8 } else { 6 };
-        chart.draw_series([Circle::new(
-            (p.cpu, p.rss),
-            radius,
-            colour(&p.name).filled(),
-        )])?;
+    for (name, x, y) in points {
+        let radius = if name == "glebe" { 8 } else { 6 };
+        chart.draw_series([Circle::new((*x, *y), radius, colour(name).filled())])?;
     }
     let right_edge = chart.plotting_area().get_pixel_range().0.end;
-    for p in points {
-        let (x, _) = chart.backend_coord(&(p.cpu, p.rss));
-        let (anchor, shift) = if x + 90 > right_edge {
+    for (name, x, y) in points {
+        let (pixel, _) = chart.backend_coord(&(*x, *y));
+        let (anchor, shift) = if pixel + 90 > right_edge {
             (HPos::Right, -11)
         } else {
             (HPos::Left, 11)
         };
-        let colour = colour(&p.name);
+        let colour = colour(name);
         let style = text(13).color(&colour).pos(Pos::new(anchor, VPos::Center));
-        let label = EmptyElement::at((p.cpu, p.rss)) + Text::new(p.name.clone(), (shift, 0), style);
+        let label = EmptyElement::at((*x, *y)) + Text::new(name.clone(), (shift, 0), style);
         chart.draw_series([label])?;
     }
     Ok(())
 }
 
-fn draw_cases(area: &Area, results: &Results, baseline: &str) -> Result<()> {
-    let cases: Vec<_> = Group::COUNTED
-        .iter()
-        .flat_map(|g| results.group(Some(*g)))
-        .collect();
+fn draw_rows(area: &Area, picture: &Picture) -> Result<()> {
     // The axis is log2 of the ratio. A dot beyond its ends sits at the end: one
     // outlier must not flatten the rest.
     let (least, most) = (-2.0, 2.0);
-    let rows = cases.len() as f64;
+    let rows = picture.rows.len() as f64;
     let mut chart = ChartBuilder::on(area)
-        .caption(format!("CPU time, {baseline} = 1"), text(17))
+        .caption(&picture.rows_title, text(17))
         .margin(14)
         .x_label_area_size(30)
         .y_label_area_size(130)
@@ -157,19 +186,16 @@ fn draw_cases(area: &Area, results: &Results, baseline: &str) -> Result<()> {
         .axis_style(INK)
         .draw()?;
     chart.draw_series([PathElement::new(vec![(0.0, 0.0), (0.0, rows)], INK)])?;
-    for (i, case) in cases.iter().enumerate() {
+    for (i, (label, dots)) in picture.rows.iter().enumerate() {
         let y = rows - i as f64 - 0.5;
         let style = text(12).pos(Pos::new(HPos::Right, VPos::Center));
-        let label = EmptyElement::at((least, y)) + Text::new(case.name.clone(), (-8, 0), style);
+        let label = EmptyElement::at((least, y)) + Text::new(label.clone(), (-8, 0), style);
         chart.draw_series([label])?;
         chart.draw_series([PathElement::new(vec![(least, y), (most, y)], FAINT)])?;
-        // glebe last, so that it lies on top.
-        for a in results.allocators.iter().rev() {
-            if let Some(ratio) = case.ratio(&a.name, baseline, Quantity::Cpu) {
-                let at = (ratio.log2().clamp(least, most), y);
-                let radius = if a.name == "glebe" { 5 } else { 4 };
-                chart.draw_series([Circle::new(at, radius, colour(&a.name).mix(0.85).filled())])?;
-            }
+        for (name, ratio) in dots.iter().rev() {
+            let at = (ratio.log2().clamp(least, most), y);
+            let radius = if name == "glebe" { 5 } else { 4 };
+            chart.draw_series([Circle::new(at, radius, colour(name).mix(0.85).filled())])?;
         }
     }
     Ok(())

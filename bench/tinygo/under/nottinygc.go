@@ -1,0 +1,15 @@
+//go:build nottinygc
+
+package under
+
+import _ "github.com/wasilibs/nottinygc"
+
+// Its malloc calls this, and the C library of today's TinyGo lacks it.
+//
+//export toupper
+func toupper(c int32) int32 {
+	if c >= 'a' && c <= 'z' {
+		c -= 'a' - 'A'
+	}
+	return c
+}

@@ -41,7 +41,7 @@ cli: lib ## build the `glebe` command into build/
 	@$(cargo) build --release -p glebe-cli
 	@cmake -E copy_if_different target/release/glebe $(build)/glebe
 
-wasm: | $(build) ## build the archives for C and C++ in WebAssembly into build/wasm32/
+wasm: | $(build) ## build the archives for C and C++ in WebAssembly into build/wasm32/ and build/wasm32-threads/
 	@tools/setup wasm
 	$(call say,archives for wasm32)
 	@tools/wasm

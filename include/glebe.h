@@ -202,6 +202,10 @@ typedef void glebe_pressure(void *context, uint64_t used_bytes, uint64_t limit_b
 /* One for the process: the callback from now on, in place of the one before, which other threads may be in still. NULL is none. */
 GLEBE_API void glebe_on_pressure(glebe_pressure *callback, void *context);
 
+/* WebAssembly with shared memory alone (elsewhere it does nothing): whether the calling thread may sleep while others are in the heap.
+ * Without it threads do under WASI, and nowhere else. The main thread of a browser must not: there it would trap. */
+GLEBE_API void glebe_thread_wait(bool sleeps);
+
 /* ---- Options -----------------------------------------------------------------------------------------------------------
  * Each is also read from the environment when the library starts, as GLEBE_ and the name in capitals:
  *   verbose      0 | 1          say at exit that glebe was active, and what it did, on stderr as it is when this is set

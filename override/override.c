@@ -18,21 +18,25 @@
 
 EXPORT void *malloc(size_t bytes)
 {
+    GB_ENTRY;
     return gb_alloc(gb_self, bytes);
 }
 
 EXPORT void free(void *block)
 {
+    GB_ENTRY;
     gb_free("free", gb_self, block);
 }
 
 EXPORT void cfree(void *block)
 {
+    GB_ENTRY;
     gb_free("cfree", gb_self, block);
 }
 
 EXPORT void *calloc(size_t count, size_t bytes)
 {
+    GB_ENTRY;
     return gb_calloc(gb_self, count, bytes);
 }
 

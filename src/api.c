@@ -9,11 +9,13 @@ int glebe_version(void)
 
 void *glebe_malloc(size_t bytes)
 {
+    GB_ENTRY;
     return gb_alloc(gb_self, bytes);
 }
 
 void *glebe_calloc(size_t count, size_t bytes)
 {
+    GB_ENTRY;
     return gb_calloc(gb_self, count, bytes);
 }
 
@@ -30,6 +32,7 @@ static void *api_realloc(const char *call, void *block, size_t bytes)
 
 void *glebe_realloc(void *block, size_t bytes)
 {
+    GB_ENTRY;
     return api_realloc("realloc", block, bytes);
 }
 
@@ -41,6 +44,7 @@ void *glebe_reallocarray(void *block, size_t count, size_t bytes)
 
 void glebe_free(void *block)
 {
+    GB_ENTRY;
     gb_free("free", gb_self, block);
 }
 
@@ -57,12 +61,14 @@ static bool api_size_fits(const char *call, const void *block, size_t bytes)
 
 void glebe_free_sized(void *block, size_t bytes)
 {
+    GB_ENTRY;
     if (block && api_size_fits("free_sized", block, bytes))
         gb_free("free_sized", gb_self, block);
 }
 
 void glebe_free_aligned_sized(void *block, size_t alignment, size_t bytes)
 {
+    GB_ENTRY;
     if (!block)
         return;
     if (!gb_is_pow2(alignment) || ((uintptr_t)block & (alignment - 1)) != 0)
@@ -73,6 +79,7 @@ void glebe_free_aligned_sized(void *block, size_t alignment, size_t bytes)
 
 void *glebe_aligned_alloc(size_t alignment, size_t bytes)
 {
+    GB_ENTRY;
     if (!gb_is_pow2(alignment)) {
         errno = EINVAL;
         return NULL;
@@ -82,6 +89,7 @@ void *glebe_aligned_alloc(size_t alignment, size_t bytes)
 
 int glebe_posix_memalign(void **out, size_t alignment, size_t bytes)
 {
+    GB_ENTRY;
     if (!gb_is_pow2(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
     int saved = errno;
@@ -95,6 +103,7 @@ int glebe_posix_memalign(void **out, size_t alignment, size_t bytes)
 
 void *glebe_memalign(size_t alignment, size_t bytes)
 {
+    GB_ENTRY;
     if (alignment > GB_MAX_BYTES) {
         errno = EINVAL;
         return NULL;
@@ -109,22 +118,26 @@ static size_t api_page_bytes(void)
 
 void *glebe_valloc(size_t bytes)
 {
+    GB_ENTRY;
     return gb_alloc_aligned(gb_self, api_page_bytes(), bytes);
 }
 
 void *glebe_pvalloc(size_t bytes)
 {
+    GB_ENTRY;
     size_t page = api_page_bytes();
     return bytes > GB_MAX_BYTES ? gb_out_of_memory() : gb_alloc_aligned(gb_self, page, gb_round_up(bytes, page));
 }
 
 size_t glebe_usable_size(const void *block)
 {
+    GB_ENTRY;
     return block ? gb_block_bytes("malloc_usable_size", block) : 0;
 }
 
 char *glebe_strndup(const char *string, size_t bytes)
 {
+    GB_ENTRY;
     const char *end = memchr(string, 0, bytes);
     size_t length = end ? (size_t)(end - string) : bytes;
     char *copy = gb_alloc(gb_self, length + 1);

@@ -355,6 +355,7 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
 
 int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
 {
+    GB_ENTRY;
     gb_check state = {report, context, 2, 0}, *check = &state;
     size_t bytes = 0;
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
@@ -403,6 +404,7 @@ static void check_arena(gb_check *check)
 
 int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context)
 {
+    GB_ENTRY;
     gb_check state = {report, context, level, 0}, *check = &state;
     if (!gb_the.ready)
         return 0;

@@ -39,6 +39,7 @@ bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
 
 glebe_gc *glebe_gc_create(size_t limit_bytes)
 {
+    GB_ENTRY;
     glebe_heap *heap = glebe_heap_create(limit_bytes);
     glebe_gc *gc = heap ? gb_calloc(heap, 1, sizeof *gc) : NULL;
     if (gc && gb_collector_begin(gc, heap))
@@ -49,6 +50,7 @@ glebe_gc *glebe_gc_create(size_t limit_bytes)
 
 void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every)
 {
+    GB_ENTRY;
     size_t taken = gc->taken_bytes;
     gc->percent = percent;
     gc->least_bytes = least_bytes;
@@ -61,6 +63,7 @@ void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned 
 /* Nothing is marked: sweeping gives every page back. */
 void glebe_gc_destroy(glebe_gc *gc)
 {
+    GB_ENTRY;
     if (!gc)
         return;
     gb_sweep_begin(gc);
@@ -92,22 +95,26 @@ static void *collected_alloc(glebe_gc *gc, size_t bytes, uintptr_t layout)
 
 void *glebe_gc_alloc(glebe_gc *gc, size_t bytes)
 {
+    GB_ENTRY;
     return collected_alloc(gc, bytes, 0);
 }
 
 void *glebe_gc_alloc_plain(glebe_gc *gc, size_t bytes)
 {
+    GB_ENTRY;
     return collected_alloc(gc, bytes, GB_PLAIN);
 }
 
 void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
+    GB_ENTRY;
     return collected_alloc(gc, bytes, layout);
 }
 
 /* The hole that it leaves is found by the next sweep. */
 void glebe_gc_free(glebe_gc *gc, void *object)
 {
+    GB_ENTRY;
     if (!object)
         return;
     uintptr_t start;
@@ -127,6 +134,7 @@ void glebe_gc_free(glebe_gc *gc, void *object)
 
 size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object)
 {
+    GB_ENTRY;
     uintptr_t start;
     const gb_page *page = gb_object_at(gc, (uintptr_t)object, &start);
     return page ? page->step : 0;
@@ -136,6 +144,7 @@ size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object)
 
 int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes)
 {
+    GB_ENTRY;
     gb_root *root = gb_array_push(gc, &gc->roots, sizeof *root);
     if (!root)
         return ENOMEM;
@@ -145,6 +154,7 @@ int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes)
 
 int glebe_gc_root_remove(glebe_gc *gc, const void *start)
 {
+    GB_ENTRY;
     gb_root *roots = gc->roots.items;
     for (uint32_t i = 0; i < gc->roots.count; i++)
         if (roots[i].from == (uintptr_t)start) {
@@ -156,12 +166,14 @@ int glebe_gc_root_remove(glebe_gc *gc, const void *start)
 
 void glebe_gc_on_mark(glebe_gc *gc, glebe_gc_marker *marker, void *context)
 {
+    GB_ENTRY;
     gc->marker = marker;
     gc->marker_context = context;
 }
 
 void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end)
 {
+    GB_ENTRY;
     if (gc->marking)
         gb_mark_range(gc, (uintptr_t)start, (uintptr_t)end);
 }
@@ -190,6 +202,7 @@ static void collect_tell(glebe_gc *gc, glebe_gc_event event)
 
 void glebe_gc_begin(glebe_gc *gc)
 {
+    GB_ENTRY;
     collect_tell(gc, GLEBE_GC_BEGINS);
     gc->finalizes = gb_finalize_room(gc);
     stack_begin(gc);
@@ -205,6 +218,7 @@ void glebe_gc_begin(glebe_gc *gc)
 
 size_t glebe_gc_finish(glebe_gc *gc)
 {
+    GB_ENTRY;
     gb_finalize_finish(gc);
     gc->marking = false;
     size_t before = gc->live_bytes + gc->taken_bytes;
@@ -223,6 +237,7 @@ size_t glebe_gc_finish(glebe_gc *gc)
 
 size_t glebe_gc_collect(glebe_gc *gc)
 {
+    GB_ENTRY;
     glebe_gc_begin(gc);
     return glebe_gc_finish(gc);
 }
@@ -231,6 +246,7 @@ size_t glebe_gc_collect(glebe_gc *gc)
 
 void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out)
 {
+    GB_ENTRY;
     *out = gc->stats;
     out->allocated_bytes += gc->taken_bytes;
     out->live_bytes = gc->live_bytes;
@@ -239,6 +255,7 @@ void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out)
 
 void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context)
 {
+    GB_ENTRY;
     gc->listener = listener;
     gc->listener_context = context;
 }

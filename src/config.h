@@ -27,6 +27,22 @@
 #else
 #define GB_WORDS 1
 #endif
+/* Threads that share linear memory share its one heap, by a lock around it: entry.h. */
+#ifndef GB_SHARED
+#ifdef __wasm_atomics__
+#define GB_SHARED 1
+#else
+#define GB_SHARED 0
+#endif
+#endif
+#ifdef __wasi__
+#define GB_SLEEPS 1 /* who waits for that lock may sleep, unless its thread says otherwise; elsewhere it might be a browser's main thread */
+#else
+#define GB_SLEEPS 0
+#endif
+#if GB_SHARED && !GB_LINEAR
+#error "one heap for all threads is for memory that is linear"
+#endif
 #define GB_THREADS (!GB_LINEAR) /* heaps per thread, frees across them, orphans */
 #define GB_PURGES (!GB_LINEAR) /* memory can go back to the host: holes, ticks */
 

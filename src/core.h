@@ -3,6 +3,7 @@
 #ifndef GB_CORE_H
 #define GB_CORE_H
 
+#include "entry.h"
 #include "page_map.h"
 #include "port.h"
 #include "types.h"

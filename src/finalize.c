@@ -32,6 +32,7 @@ static uintptr_t *weak_slots(const gb_array *array) { return array->items; }
 
 int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, void *context)
 {
+    GB_ENTRY;
     uintptr_t start;
     if (!gb_object_at(gc, (uintptr_t)object, &start) || start != (uintptr_t)object)
         return EINVAL;
@@ -51,6 +52,7 @@ int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, voi
 
 size_t glebe_gc_finalize(glebe_gc *gc)
 {
+    GB_ENTRY;
     size_t run = 0;
     while (gc->ready.count) {
         gb_final final = finals(&gc->ready)[--gc->ready.count];
@@ -62,6 +64,7 @@ size_t glebe_gc_finalize(glebe_gc *gc)
 
 int glebe_gc_weak_add(glebe_gc *gc, void **slot)
 {
+    GB_ENTRY;
     uintptr_t *place = gb_array_push(gc, &gc->weak, sizeof *place);
     if (!place)
         return ENOMEM;
@@ -71,6 +74,7 @@ int glebe_gc_weak_add(glebe_gc *gc, void **slot)
 
 int glebe_gc_weak_remove(glebe_gc *gc, void **slot)
 {
+    GB_ENTRY;
     uintptr_t *slots = weak_slots(&gc->weak);
     for (uint32_t i = 0; i < gc->weak.count; i++)
         if (slots[i] == (uintptr_t)slot) {

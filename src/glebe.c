@@ -16,6 +16,7 @@
 
 #include "size_class.c"
 
+#include "entry.c"
 #include "report.c"
 #include "account.c"
 

@@ -12,6 +12,7 @@ static glebe_heap *heap_or_self(glebe_heap *heap)
 
 glebe_heap *glebe_heap_create(size_t limit_bytes)
 {
+    GB_ENTRY;
     glebe_heap *heap = gb_heap_new(GB_HEAP_OWNED);
     if (!heap)
         return gb_out_of_memory();
@@ -31,6 +32,7 @@ static void list_give(gb_list *list)
 
 void glebe_heap_destroy(glebe_heap *heap)
 {
+    GB_ENTRY;
     if (!heap)
         return;
     if (heap->kind != GB_HEAP_OWNED) {
@@ -54,6 +56,7 @@ void glebe_heap_destroy(glebe_heap *heap)
 
 int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes)
 {
+    GB_ENTRY;
     heap = heap_or_self(heap);
     if (heap->number == 0 && !(heap = gb_thread_start()))
         return ENOMEM;
@@ -73,16 +76,19 @@ size_t glebe_heap_bytes(const glebe_heap *heap)
 
 void *glebe_heap_malloc(glebe_heap *heap, size_t bytes)
 {
+    GB_ENTRY;
     return gb_alloc(heap_or_self(heap), bytes);
 }
 
 void *glebe_heap_calloc(glebe_heap *heap, size_t count, size_t bytes)
 {
+    GB_ENTRY;
     return gb_calloc(heap_or_self(heap), count, bytes);
 }
 
 void *glebe_heap_aligned_alloc(glebe_heap *heap, size_t alignment, size_t bytes)
 {
+    GB_ENTRY;
     if (!gb_is_pow2(alignment)) {
         errno = EINVAL;
         return NULL;
@@ -92,6 +98,7 @@ void *glebe_heap_aligned_alloc(glebe_heap *heap, size_t alignment, size_t bytes)
 
 void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes)
 {
+    GB_ENTRY;
     heap = heap_or_self(heap);
     if (!block)
         return gb_alloc(heap, bytes);
@@ -108,6 +115,7 @@ void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes)
 
 void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes)
 {
+    GB_ENTRY;
     if (block && old_bytes <= GB_SMALL_MAX && bytes <= GB_SMALL_MAX
         && gb_class_of_small(old_bytes) == gb_class_of_small(bytes))
         return block;
@@ -116,6 +124,7 @@ void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, 
 
 void glebe_heap_free(glebe_heap *heap, void *block)
 {
+    GB_ENTRY;
     gb_free("glebe_heap_free", heap_or_self(heap), block);
 }
 
@@ -123,6 +132,7 @@ void glebe_heap_free(glebe_heap *heap, void *block)
  * fronts are sent home. The secure build takes the ordinary way, which checks the block. */
 void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes)
 {
+    GB_ENTRY;
     heap = heap_or_self(heap);
     if (!block || bytes > GB_SMALL_MAX || heap->number == 0 || GB_SECURE || GB_AUDIT) {
         gb_free("glebe_heap_free_sized", heap, block);
@@ -158,6 +168,7 @@ size_t gb_heap_rest(glebe_heap *heap)
 
 size_t glebe_collect(glebe_heap *heap)
 {
+    GB_ENTRY;
     if (!gb_the.ready)
         return 0;
     heap_trim(heap_or_self(heap));

@@ -91,6 +91,7 @@ static void options_follow(void)
 
 int glebe_option(const char *name, const char *value)
 {
+    GB_ENTRY;
     if (!name || !value)
         return EINVAL;
     for (int i = 0; i < OPTIONS; i++)

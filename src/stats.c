@@ -10,6 +10,7 @@ const char glebe_live_names[] = GLEBE_STATS(STAT_NAME);
 
 void glebe_stats_read(glebe_stats *out)
 {
+    GB_ENTRY;
     gb_lock_take(&gb_the.lock);
     *out = glebe_live.stats;
     gb_lock_drop(&gb_the.lock);

@@ -335,6 +335,9 @@ typedef struct gb_region {
     _Atomic uint32_t orphans; /* list */
     gb_options options;
     _Atomic uint32_t background_state;
+
+    gb_lock entry; /* around the heap where threads share it, and how often its holder entered again: entry.h */
+    uint32_t entry_again;
 } gb_region;
 
 extern gb_region gb_the; /* the region; the default heap is its heap 1 */

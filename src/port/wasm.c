@@ -1,4 +1,4 @@
-/* The host contract (../port.h) in WebAssembly: one linear memory, one thread. It begins behind what the linker laid out, at
+/* The host contract (../port.h) in WebAssembly: one linear memory. It begins behind what the linker laid out, at
  * __heap_base, and grows by memory.grow in units of 64 KiB; nothing ever goes back.
  *
  * Others may let it grow too (another allocator in the module, the host). Whoever does gets what was added, so what we get then
@@ -23,8 +23,13 @@ uintptr_t gb_port_grow(size_t *bytes)
     size_t have = end - at, want = *bytes;
     if (want > have) {
         size_t pages = (want - have + ((size_t)1 << WASM_PAGE_LOG2) - 1) >> WASM_PAGE_LOG2;
-        if (__builtin_wasm_memory_grow(0, pages) == SIZE_MAX)
+        size_t before = __builtin_wasm_memory_grow(0, pages);
+        if (before == SIZE_MAX)
             return 0;
+        if (before << WASM_PAGE_LOG2 != end) { /* another thread let it grow just now: what is before that is lost to us */
+            at = before << WASM_PAGE_LOG2;
+            have = 0;
+        }
         have += pages << WASM_PAGE_LOG2;
     }
     wasm_begun = true;
@@ -36,6 +41,21 @@ _Noreturn void gb_port_abort(void)
 {
     __builtin_trap();
 }
+
+/* ---- threads ---- */
+
+#ifdef __wasm_atomics__
+void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
+{
+    int64_t ns = ms == UINT32_MAX ? -1 : (int64_t)ms * 1000000;
+    __builtin_wasm_memory_atomic_wait32((int *)(uintptr_t)word, (int)expected, ns);
+}
+
+void gb_port_wake(_Atomic uint32_t *word)
+{
+    __builtin_wasm_memory_atomic_notify((int *)(uintptr_t)word, 1);
+}
+#endif
 
 /* ---- what a module does not have: a clock, words, options from outside ---- */
 

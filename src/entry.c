@@ -1,0 +1,46 @@
+/* The lock of entry.h where it is held: sleeping until it is not.
+ *
+ * A thread spins a little first, for what others do in there is short. Then it sets bit 0 and sleeps, so that whoever leaves wakes one;
+ * and because others may sleep too, it takes the lock with bit 0 set. The main thread of a browser may not sleep (the instruction
+ * traps there): a thread can say that it never does, by glebe_thread_wait, and spins on. */
+#include "entry.h"
+
+#if GB_SHARED
+
+enum { ENTRY_SPINS = 200 };
+
+GB_TLS gb_thread gb_me;
+
+void gb_enter_slow(uint32_t me)
+{
+    bool sleeps = gb_me.waiting == GB_WAITS_AS_BUILT ? GB_SLEEPS : gb_me.waiting == GB_WAITS_ASLEEP;
+    uint32_t mine = me;
+    for (uint32_t spins = 0;; spins++) {
+        uint32_t word = gb_load_relaxed(&gb_the.entry.word);
+        if ((word & ~1u) == me) { /* which nobody else could have stored, or take away */
+            gb_the.entry_again++;
+            return;
+        }
+        if (word == 0) {
+            if (gb_cas(&gb_the.entry.word, &word, mine))
+                return;
+        } else if (sleeps && spins >= ENTRY_SPINS && (word & 1 || gb_cas(&gb_the.entry.word, &word, word | 1))) {
+            gb_port_wait(&gb_the.entry.word, word | 1, UINT32_MAX);
+            mine = me | 1;
+        }
+    }
+}
+
+void glebe_thread_wait(bool sleeps)
+{
+    gb_me.waiting = sleeps ? GB_WAITS_ASLEEP : GB_WAITS_AWAKE;
+}
+
+#else
+
+void glebe_thread_wait(bool sleeps)
+{
+    (void)sleeps;
+}
+
+#endif

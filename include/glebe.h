@@ -114,8 +114,8 @@ GLEBE_API glebe_gc *glebe_gc_create(size_t limit_bytes);
 /* Frees all objects at once; no finalizer runs. NULL does nothing. */
 GLEBE_API void glebe_gc_destroy(glebe_gc *gc);
 
-/* Objects of `bytes` bytes, all zero, aligned to 16 (where pointers have 4 bytes and `bytes` is not a multiple of 16: to 8); up to 1 MiB, in WebAssembly up to 2 GiB. NULL and ENOMEM where they are larger,
- * or a collection, too, makes no room. Any of these may
+/* Objects of `bytes` bytes, all zero, aligned to 16 (where pointers have 4 bytes and `bytes` is not a multiple of 16: to 8). NULL and
+ * ENOMEM where a collection, too, makes no room. Any of these may
  * collect first: what is not reachable then is gone, the caller's other new objects included.
  *     glebe_gc_alloc           every aligned word of it may be a reference
  *     glebe_gc_alloc_plain     none is
@@ -174,6 +174,8 @@ typedef struct glebe_gc_stats {
     uint64_t freed_bytes; /* found unreachable since the start */
     uint64_t heap_bytes; /* pages and large objects now */
     uint64_t marked_objects; /* by the last collection */
+    uint64_t allocated_objects; /* handed out since the start */
+    uint64_t freed_objects; /* found unreachable, or given back, since the start */
     uint64_t overflows; /* times that marking went over a page again for want of room */
 } glebe_gc_stats;
 GLEBE_API void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out);

@@ -69,7 +69,7 @@ size_t gb_block_bytes(const char *call, const void *block)
     gb_page *entry = gb_page_entry(block);
     if (!entry) {
         gb_slot *slot = gb_huge_find(block);
-        if (slot)
+        if (slot && !slot->collected)
             return slot->bytes;
         gb_report_address(call, block);
         return 0;

@@ -353,6 +353,22 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
         }
 }
 
+static void check_huge_objects(gb_check *check, const glebe_gc *gc)
+{
+    const gb_huge_object *objects = gc->huge.items;
+    uintptr_t before = gc->huge_from;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < gc->huge.count; i++) {
+        const gb_slot *slot = gb_huge_find((const void *)objects[i].from);
+        CHECK(slot && slot->collected && slot->heap == gc->heap->number && slot->bytes == objects[i].to - objects[i].from, 8, objects[i].from, "a huge object is not that of its slot");
+        CHECK(objects[i].from >= before && objects[i].to - gc->huge_from <= gc->huge_span, 8, objects[i].from, "huge objects are not in order");
+        CHECK(!objects[i].waits, 8, objects[i].from, "a huge object waits to be scanned");
+        before = objects[i].to;
+        bytes += objects[i].to - objects[i].from;
+    }
+    CHECK(bytes == gc->huge_bytes && gc->huge_waiting == 0, 8, gc, "the bytes of huge objects are wrong");
+}
+
 int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
 {
     GB_ENTRY;
@@ -361,6 +377,8 @@ int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         check_collected(check, gc, gb_collected_list(gc, i), i < GB_CURSORS ? &gc->cursors[i] : NULL, &bytes);
     CHECK(bytes == gc->heap->collected_bytes, 7, gc, "the collector's bytes are not those of its pages");
+    if (!GB_LINEAR)
+        check_huge_objects(check, gc);
     check_heap(check, gc->heap);
     return state.broken;
 }

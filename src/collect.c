@@ -115,12 +115,18 @@ void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout)
 void glebe_gc_free(glebe_gc *gc, void *object)
 {
     GB_ENTRY;
+    size_t bytes;
     if (!object)
         return;
+    if (gb_object_bounds(gc, (uintptr_t)object, &bytes) != (uintptr_t)object) {
+        gb_report("glebe_gc_free", object, "not the start of an object of this collector");
+        return;
+    }
+    gc->stats.freed_objects++;
     uintptr_t start;
     gb_page *page = gb_object_at(gc, (uintptr_t)object, &start);
-    if (!page || start != (uintptr_t)object) {
-        gb_report("glebe_gc_free", object, "not the start of an object of this collector");
+    if (!GB_LINEAR && !page) {
+        gb_huge_object_free(gc, gb_huge_object_at(gc, (uintptr_t)object));
         return;
     }
     size_t cell = gb_cell(start), first = (size_t)gb_page_number(page) * GB_SLICE_BITS;
@@ -135,9 +141,9 @@ void glebe_gc_free(glebe_gc *gc, void *object)
 size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object)
 {
     GB_ENTRY;
-    uintptr_t start;
-    const gb_page *page = gb_object_at(gc, (uintptr_t)object, &start);
-    return page ? page->step : 0;
+    size_t bytes;
+    gb_object_bounds(gc, (uintptr_t)object, &bytes);
+    return bytes;
 }
 
 /* ---- roots ---- */
@@ -231,6 +237,8 @@ size_t glebe_gc_finish(glebe_gc *gc)
     gc->stats.freed_bytes += freed;
     pace_next(gc);
     gc->due = false;
+    if (GB_PURGES)
+        gb_purge_due(gb_port_now_ms(), false);
     collect_tell(gc, GLEBE_GC_ENDED);
     return freed;
 }
@@ -250,7 +258,8 @@ void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out)
     *out = gc->stats;
     out->allocated_bytes += gc->taken_bytes;
     out->live_bytes = gc->live_bytes;
-    out->heap_bytes = gc->heap->collected_bytes;
+    out->heap_bytes = gc->heap->collected_bytes + gc->huge_bytes;
+    out->allocated_objects -= gb_cursors_left(gc);
 }
 
 void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context)

@@ -130,6 +130,8 @@ void *gb_large_alloc(glebe_heap *heap, size_t bytes, size_t alignment, bool *zer
 bool gb_large_resize(gb_page *page, size_t bytes);
 /* *dirty, if asked for: bytes from the start that may not be zero. */
 void *gb_huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty);
+/* What there is at once: no room is made, nothing reported. */
+void *gb_huge_try(glebe_heap *heap, size_t bytes, size_t *dirty);
 void gb_huge_free(gb_slot *slot);
 /* Grows or shrinks in place, or moves without copying; the block's address, or NULL and nothing changed. */
 void *gb_huge_resize(gb_slot *slot, size_t bytes);
@@ -207,7 +209,7 @@ size_t gb_heap_rest(glebe_heap *heap);
 /* Gives back what can be given back, so that a request may be tried again; false if nothing changed. Owner. */
 bool gb_make_room(glebe_heap *heap);
 
-/* ---- sweep, mark: objects that are collected ----
+/* ---- sweep: objects that are collected ----
  * Layouts of pages: 0 every word may be a reference, GB_PLAIN none, else as glebe_gc_alloc_layout has it. */
 #define GB_PLAIN ((uintptr_t)3)
 /* A new object, zero. NULL: gc->due, a collection is; or there is no memory. May not collect. */
@@ -231,12 +233,24 @@ GB_INLINE gb_list *gb_collected_list(glebe_gc *gc, uint32_t i)
 {
     return i < GB_CURSORS ? &gc->cursors[i].pages : &gc->large;
 }
+/* Objects that cursors have still to hand out, which count as allocated. */
+uint64_t gb_cursors_left(const glebe_gc *gc);
 /* Nothing is marked, and nothing is handed out any more. */
 void gb_sweep_begin(glebe_gc *gc);
 /* What is not marked is free from now on. Returns the bytes of what is marked. */
 size_t gb_sweep_finish(glebe_gc *gc);
 /* A page of a collector goes back. */
 void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page);
+/* ---- huge_object: those over 1 MiB, where memory is not linear ---- */
+gb_huge_object *gb_huge_object_at(const glebe_gc *gc, uintptr_t word);
+void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout);
+void gb_huge_object_free(glebe_gc *gc, gb_huge_object *object);
+void gb_huge_sweep_begin(glebe_gc *gc);
+void gb_huge_sweep_finish(glebe_gc *gc);
+
+/* ---- mark ---- */
+/* Where the object that `word` is an address in starts, and its bytes; 0, and no bytes, if there is none. */
+uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes);
 void gb_mark_begin(glebe_gc *gc);
 void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end);
 /* Marks what is reachable from an object: with or without itself. */

@@ -33,8 +33,8 @@ static uintptr_t *weak_slots(const gb_array *array) { return array->items; }
 int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, void *context)
 {
     GB_ENTRY;
-    uintptr_t start;
-    if (!gb_object_at(gc, (uintptr_t)object, &start) || start != (uintptr_t)object)
+    size_t bytes;
+    if (!object || gb_object_bounds(gc, (uintptr_t)object, &bytes) != (uintptr_t)object)
         return EINVAL;
     gb_final *final = finals(&gc->finals), *end = final + gc->finals.count;
     while (final < end && final->object != ~(uintptr_t)object)

@@ -4,7 +4,7 @@
 void gb_free_elsewhere(const char *call, void *block)
 {
     gb_slot *slot = gb_huge_find(block);
-    if (slot)
+    if (slot && !slot->collected)
         gb_huge_free(slot);
     else if (block)
         gb_report_address(call, block);

@@ -49,6 +49,7 @@
 #include "api.c"
 
 #include "sweep.c"
+#include "huge_object.c"
 #include "mark.c"
 #include "finalize.c"
 #include "collect.c"

@@ -266,7 +266,7 @@ static void slot_size(gb_slot *slot, size_t bytes)
         slot->dirty = bytes;
 }
 
-static void *huge_try(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty)
+static void *huge_take(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty)
 {
     gb_slot *slot = NULL;
     gb_lock_take(&gb_the.lock);
@@ -287,6 +287,7 @@ static void *huge_try(glebe_heap *heap, size_t bytes, size_t alignment, size_t *
         *dirty = slot->dirty;
         slot_size(slot, bytes);
         slot->state = GB_SLOT_USED;
+        slot->collected = 0;
         slot->heap = heap->number;
         slot_push(&heap->huge, slot);
         gb_the.slots_used++;
@@ -304,10 +305,15 @@ void *gb_huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, size_t *di
         return gb_out_of_memory();
     bytes = gb_round_up(bytes, gb_the.page_bytes);
     gb_tick(heap);
-    void *block = huge_try(heap, bytes, alignment, dirty);
+    void *block = huge_take(heap, bytes, alignment, dirty);
     if (!block && gb_make_room(heap))
-        block = huge_try(heap, bytes, alignment, dirty);
+        block = huge_take(heap, bytes, alignment, dirty);
     return block ? block : gb_out_of_memory();
+}
+
+void *gb_huge_try(glebe_heap *heap, size_t bytes, size_t *dirty)
+{
+    return huge_enormous(bytes) ? NULL : huge_take(heap, gb_round_up(bytes, gb_the.page_bytes), 1, dirty);
 }
 
 void gb_huge_free(gb_slot *slot)
@@ -345,6 +351,7 @@ static bool huge_move(glebe_heap *heap, gb_slot *from, gb_slot *to, size_t bytes
     slot_purge(from, 0);
     slot_size(to, bytes);
     to->state = GB_SLOT_USED;
+    to->collected = 0;
     to->heap = from->heap;
     slot_push(&heap->huge, to);
     return true;

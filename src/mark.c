@@ -28,6 +28,15 @@ gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object)
     return gb_bit(gb_the.allocated, gb_cell(*object)) ? page : NULL;
 }
 
+uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
+{
+    uintptr_t start;
+    const gb_page *page = gb_object_at(gc, word, &start);
+    const gb_huge_object *huge = GB_LINEAR || page ? NULL : gb_huge_object_at(gc, word);
+    *bytes = page ? page->step : huge ? huge->to - huge->from : 0;
+    return page ? start : huge ? huge->from : 0;
+}
+
 static GB_COLD void mark_overflow(glebe_gc *gc, uintptr_t object)
 {
     gb_page *page = gb_page_head(gb_page_entry((const void *)object));
@@ -36,6 +45,17 @@ static GB_COLD void mark_overflow(glebe_gc *gc, uintptr_t object)
     page->flags = 1;
     page->inbox_next = gc->overflow;
     gc->overflow = gb_page_number(page);
+}
+
+/* A word that is in no slice, and not beyond all huge objects. */
+static GB_COLD void mark_huge(glebe_gc *gc, uintptr_t word)
+{
+    gb_huge_object *object = gb_huge_object_at(gc, word);
+    if (!object || object->marked)
+        return;
+    object->marked = true;
+    object->waits = object->layout != GB_PLAIN;
+    gc->huge_waiting += object->waits;
 }
 
 /* What does not change while marking runs, in locals: the compiler could not know it of the region's fields. */
@@ -61,8 +81,11 @@ static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
 GB_INLINE void mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count)
 {
     size_t offset = word - m->base;
-    if (offset >= m->bytes)
+    if (offset >= m->bytes) {
+        if (!GB_LINEAR && GB_UNLIKELY(word - gc->huge_from < gc->huge_span))
+            mark_huge(gc, word);
         return;
+    }
     size_t i = offset / GB_CELL_BYTES;
     if (!gb_bit(m->unmarked, i)) {
         if (gb_bit(m->allocated, i) || (word = mark_inside(gc, word)) == 0)
@@ -88,56 +111,73 @@ static GB_NOINLINE uint32_t mark_inner(glebe_gc *gc, const gb_marking *m, uintpt
 GB_INLINE void mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, uint32_t *count)
 {
     uintptr_t word = *(const gb_word *)at;
-    if (word - m->base < m->bytes)
+    if (!GB_LINEAR || word - m->base < m->bytes)
         *count = mark_inner(gc, m, word, *count);
 }
 
-/* Scans an object, or from there on, of which not every word counts, or that is large. What is left to scan, word by word, is [*at, *end). */
-static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *from, uintptr_t *to, uint32_t count)
+static size_t layout_words(uintptr_t layout)
 {
-    uintptr_t at = *from, end = at + page->step, layout = page->layout;
-    if (layout == GB_PLAIN) {
-        *to = at;
-        return count;
-    }
-    /* bits of the words that count, and how many words an element has */
-    const glebe_gc_layout *outside = (const glebe_gc_layout *)layout;
-    uintptr_t inside = layout >> (1 + GLEBE_GC_LAYOUT_BITS);
-    size_t words = layout & 1 ? layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1) : layout ? outside->words : 1;
-    if (GB_UNLIKELY(page->magic == 0)) { /* a large object, in pieces of whole elements */
-        end = gb_page_start(page) + page->step;
-        size_t element = (words ? words : 1) * sizeof(uintptr_t), piece = element > PIECE_BYTES ? element : PIECE_BYTES / element * element;
-        if (end - at > piece) { /* there is room: one was just taken */
-            end = at + piece;
-            m->stack[count++] = end;
-        }
-    }
-    *to = end;
-    if (layout == 0)
-        return count;
-    *from = end;
-    if (layout & 1) {
+    return layout & 1 ? layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1) : layout ? ((const glebe_gc_layout *)layout)->words : 1;
+}
+
+/* What of a large object is scanned at once: whole elements. */
+static size_t piece_bytes(size_t words)
+{
+    size_t element = (words ? words : 1) * sizeof(uintptr_t);
+    return element > PIECE_BYTES ? element : PIECE_BYTES / element * element;
+}
+
+/* Scans [at, end), where an element begins, of a layout that says which words count. */
+static GB_NOINLINE uint32_t mark_elements(glebe_gc *gc, const gb_marking *m, uintptr_t layout, uintptr_t at, uintptr_t end, uint32_t count)
+{
+    size_t words = layout_words(layout), w = 0;
+    if (layout & 1)
         for (; at < end; at += words * sizeof(uintptr_t))
-            for (uintptr_t bits = inside; bits; bits &= bits - 1) {
+            for (uintptr_t bits = layout >> (1 + GLEBE_GC_LAYOUT_BITS); bits; bits &= bits - 1) {
                 uintptr_t word = at + sizeof(uintptr_t) * (size_t)__builtin_ctzl(bits);
                 if (word < end)
                     mark_at(gc, m, word, &count);
             }
-        return count;
-    }
-    size_t w = 0;
-    for (; at < end && words; at += sizeof(uintptr_t)) {
-        if (outside->bits[w / 8] >> w % 8 & 1)
-            mark_at(gc, m, at, &count);
-        w = w + 1 < words ? w + 1 : 0;
-    }
+    else
+        for (; at < end && words; at += sizeof(uintptr_t)) {
+            if (((const glebe_gc_layout *)layout)->bits[w / 8] >> w % 8 & 1)
+                mark_at(gc, m, at, &count);
+            w = w + 1 < words ? w + 1 : 0;
+        }
     return count;
+}
+
+/* Scans an object of whose words not all count, or a piece of one that is large. What is left to scan, word by word, is [*at, *end). */
+static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uint32_t count)
+{
+    uintptr_t from = *at, layout = page->layout;
+    *end = from;
+    if (layout == GB_PLAIN)
+        return count;
+    *end += page->step;
+    if (GB_UNLIKELY(page->magic == 0)) {
+        *end = gb_page_start(page) + page->step;
+        size_t piece = piece_bytes(layout_words(layout));
+        if (*end - from > piece) { /* there is room: one was just taken */
+            *end = from + piece;
+            m->stack[count++] = *end;
+        }
+    }
+    if (layout == 0)
+        return count;
+    *at = *end;
+    return mark_elements(gc, m, layout, from, *end, count);
+}
+
+static gb_marking marking_of(const glebe_gc *gc)
+{
+    return (gb_marking){gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table, gb_the.allocated, gb_the.unmarked, gc->stack_room, gc->stack};
 }
 
 /* Scans [at, end), where every word counts, and whatever that leads to. */
 static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
 {
-    const gb_marking m = {gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table, gb_the.allocated, gb_the.unmarked, gc->stack_room, gc->stack};
+    const gb_marking m = marking_of(gc);
     uint32_t count = gc->stack_count;
     for (;;) {
         for (; at < end; at += sizeof(uintptr_t))
@@ -162,7 +202,33 @@ static void mark_from(glebe_gc *gc, uintptr_t object)
     mark_run(gc, 0, 0);
 }
 
-static void mark_drain(glebe_gc *gc)
+/* Scans a huge object, and whatever that leads to. The stack is empty. */
+static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
+{
+    const gb_marking m = marking_of(gc);
+    size_t piece = piece_bytes(layout_words(object->layout));
+    for (uintptr_t at = object->from; at < object->to; at += piece) {
+        uintptr_t end = object->to - at < piece ? object->to : at + piece;
+        if (object->layout)
+            gc->stack_count = mark_elements(gc, &m, object->layout, at, end, 0);
+        mark_run(gc, object->layout ? end : at, end);
+    }
+}
+
+/* What waited and was found since waits again: until there is none. */
+static void mark_huge_waiting(glebe_gc *gc)
+{
+    gb_huge_object *objects = gc->huge.items;
+    while (gc->huge_waiting)
+        for (uint32_t i = 0; i < gc->huge.count; i++)
+            if (objects[i].waits) {
+                objects[i].waits = false;
+                gc->huge_waiting--;
+                mark_from_huge(gc, &objects[i]);
+            }
+}
+
+static void mark_drain_once(glebe_gc *gc)
 {
     while (gc->overflow) {
         gb_page *page = gb_page_at(gc->overflow);
@@ -174,6 +240,15 @@ static void mark_drain(glebe_gc *gc)
             if (gb_bit(gb_the.allocated, gb_cell(object)) && !gb_bit(gb_the.unmarked, gb_cell(object)))
                 mark_from(gc, object);
         }
+    }
+}
+
+static void mark_drain(glebe_gc *gc)
+{
+    mark_drain_once(gc);
+    while (!GB_LINEAR && gc->huge_waiting) {
+        mark_huge_waiting(gc);
+        mark_drain_once(gc);
     }
 }
 
@@ -200,13 +275,21 @@ void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)
     uintptr_t word = object;
     if (itself)
         mark_run(gc, (uintptr_t)&word, (uintptr_t)(&word + 1));
-    else
-        mark_from(gc, object);
+    else {
+        const gb_huge_object *huge = GB_LINEAR ? NULL : gb_huge_object_at(gc, object);
+        if (!huge)
+            mark_from(gc, object);
+        else if (huge->layout != GB_PLAIN)
+            mark_from_huge(gc, huge);
+    }
     mark_drain(gc);
 }
 
 bool gb_object_marked(const glebe_gc *gc, uintptr_t word)
 {
-    uintptr_t object;
-    return gb_object_at(gc, word, &object) && !gb_bit(gb_the.unmarked, gb_cell(object));
+    uintptr_t start;
+    if (gb_object_at(gc, word, &start))
+        return !gb_bit(gb_the.unmarked, gb_cell(start));
+    const gb_huge_object *huge = GB_LINEAR ? NULL : gb_huge_object_at(gc, word);
+    return huge && huge->marked;
 }

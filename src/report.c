@@ -111,7 +111,9 @@ void gb_report_address(const char *call, const void *address)
     uintptr_t at = (uintptr_t)address;
     gb_slot *slot = gb_huge_entry(address);
     if (slot) {
-        if (slot->state == GB_SLOT_FREE && gb_huge_start(slot) == at)
+        if (slot->state == GB_SLOT_USED && slot->collected)
+            gb_report(call, address, "address is in the pages of a collector, whose objects only glebe_gc_free takes");
+        else if (slot->state == GB_SLOT_FREE && gb_huge_start(slot) == at)
             gb_report(call, address, "%sthe block of over 1 MiB here is free already", report_double(call));
         else
             gb_report(call, address, "address is inside a block of over 1 MiB, or between two");

@@ -73,6 +73,7 @@ ABSENT(void, gb_medium_return, (glebe_heap *self, gb_page *page, void *block, co
 ABSENT(void, gb_medium_trim, (glebe_heap *heap), )
 
 ABSENT(void *, gb_huge_alloc, (glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty), return gb_out_of_memory())
+ABSENT(void *, gb_huge_try, (glebe_heap *heap, size_t bytes, size_t *dirty), return NULL)
 ABSENT(void, gb_huge_free, (gb_slot *slot), )
 ABSENT(void *, gb_huge_resize, (gb_slot *slot, size_t bytes), return NULL)
 ABSENT(gb_slot *, gb_huge_find, (const void *address), return NULL)

@@ -93,6 +93,7 @@ static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
     cursor->end = cursor->at + bytes;
     cursor->page = gb_page_number(page);
     gc->taken_bytes += bytes;
+    gc->stats.allocated_objects += (to - from) / step;
     return true;
 }
 
@@ -166,14 +167,17 @@ static gb_cursor *cursor_of_layout(glebe_gc *gc, uint32_t cls, uintptr_t layout)
 static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     bool zero;
-    if (bytes > GB_LARGE_MAX || collection_due(gc))
+    if (bytes > GB_MAX_BYTES || collection_due(gc))
         return NULL;
+    if (bytes > GB_LARGE_MAX)
+        return GB_LINEAR ? NULL : gb_huge_object_new(gc, bytes, layout);
     gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2), layout, &zero);
     if (!page)
         return NULL;
     gb_page_bits(gb_the.allocated, page)[0] = 1;
     gb_list_push_last(&gc->large, page);
     gc->taken_bytes += gb_page_bytes(page);
+    gc->stats.allocated_objects++;
     void *object = (void *)gb_page_start(page);
     return zero ? object : memset(object, 0, gb_page_bytes(page)); /* to its end, which is scanned too */
 }
@@ -230,10 +234,21 @@ void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout)
 
 /* ---- around a collection ---- */
 
+uint64_t gb_cursors_left(const glebe_gc *gc)
+{
+    uint64_t left = 0;
+    for (const gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++)
+        left += (cursor->end - cursor->at) / collected_step(cursor->cls);
+    return left;
+}
+
 void gb_sweep_begin(glebe_gc *gc)
 {
+    gc->stats.allocated_objects -= gb_cursors_left(gc);
     for (uint32_t i = 0; i < GB_CURSORS; i++)
         gc->cursors[i].at = gc->cursors[i].end = 0;
+    if (!GB_LINEAR)
+        gb_huge_sweep_begin(gc);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next) {
             const gb_page *page = gb_page_at(number);
@@ -269,5 +284,8 @@ size_t gb_sweep_finish(glebe_gc *gc)
         list_sweep(gc, gb_collected_list(gc, i));
     for (uint32_t i = 0; i < GB_CURSORS; i++)
         gc->cursors[i].page = gc->cursors[i].pages.first;
+    if (!GB_LINEAR)
+        gb_huge_sweep_finish(gc);
+    gc->stats.freed_objects = gc->stats.allocated_objects - gc->stats.marked_objects;
     return gc->live_bytes;
 }

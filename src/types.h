@@ -201,6 +201,14 @@ typedef struct gb_array {
     uint32_t count, room;
 } gb_array;
 
+/* A collected object in a slot of its own: huge_object.c. */
+typedef struct gb_huge_object {
+    uintptr_t from, to;
+    uintptr_t layout;
+    bool marked;
+    bool waits; /* is marked, and to be scanned */
+} gb_huge_object;
+
 #define GB_MARK_FEW 64
 #define GB_COLLECTED_CLASSES (40 + 4) /* malloc's of up to 2 KiB; behind them those of 8, 24, 40 and 56 bytes, where cells have 8 */
 #define GB_PRECISE_CURSORS 64 /* layouts that have pages of their own; further ones share the conservative pages */
@@ -216,6 +224,11 @@ struct glebe_gc {
     gb_recent recent[GB_RECENTS]; /* by layout and size: found without a look for its cursor */
     glebe_heap *heap; /* that owns the pages; the blocks that it gives by malloc are the collector's own tables */
     gb_list large;
+    gb_array huge; /* sorted by address */
+    uintptr_t huge_from; /* of the first; and to the end of the last: */
+    size_t huge_span;
+    size_t huge_bytes;
+    uint32_t huge_waiting;
     size_t taken_bytes; /* handed out, holes whole, since the last collection */
     size_t trigger_bytes; /* a collection is due when so many are */
     size_t least_bytes; /* the trigger is never below */
@@ -266,6 +279,7 @@ typedef struct gb_slot {
     uint8_t log2;
     uint8_t state;
     uint8_t lazy; /* free, and given back lazily: not known to be zero */
+    uint8_t collected; /* in use, by a collector's object */
 } gb_slot;
 
 #define GB_HEAP_STRIDE ((size_t)4096)

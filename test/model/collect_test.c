@@ -24,7 +24,7 @@ static int object_count;
 static uintptr_t roots[ROOTS]; /* what the collector looks at */
 static uintptr_t *copies[OBJECTS]; /* of each object's words */
 static glebe_gc *gc;
-static uint64_t collections;
+static uint64_t collections, allocations;
 static bool failing;
 
 /* ---- layouts ---- */
@@ -104,9 +104,7 @@ static void model_collected(void)
     for (int r = 0; r < ROOTS; r++)
         reach(roots[r] > 4096 ? object_within(roots[r]) : -1);
     for (int i = 0; i < object_count; i++) {
-        uintptr_t start;
-        bool there = gb_object_at(gc, (uintptr_t)objects[i].at, &start) != NULL;
-        REQUIRE(!there || start == (uintptr_t)objects[i].at);
+        bool there = gb_object_marked(gc, (uintptr_t)objects[i].at);
         if (objects[i].reached != there)
             model_fail(there ? "an unreachable object is alive" : "a reachable object is lost");
         if (there && memcmp(objects[i].at, copies[i], objects[i].words * sizeof(uintptr_t)) != 0)
@@ -124,6 +122,8 @@ static void model_hears(void *context, glebe_gc_event event, const glebe_gc_stat
         return;
     REQUIRE(stats->collections == ++collections);
     model_collected();
+    if (stats->allocated_objects - stats->freed_objects != (uint64_t)object_count || stats->allocated_objects != allocations)
+        model_fail("objects were not counted right");
 }
 
 /* ---- steps ---- */
@@ -144,10 +144,11 @@ static uintptr_t some_value(void)
 /* A new object hangs on a root or a word that counts, else on nothing. */
 static void step_allocate(void)
 {
-    size_t bytes = one_in(40) ? 2000 + below(40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
+    size_t bytes = one_in(400) ? ((size_t)1 << 20) + below((size_t)2 << 20) : one_in(40) ? 2000 + below(40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
     size_t kind = below(8);
     uintptr_t layout = kind < 3 ? 0 : kind < 5 ? GB_PLAIN : layout_of(below(one_in(2) ? 4 : LAYOUTS));
     void *at = layout == 0 ? glebe_gc_alloc(gc, bytes) : layout == GB_PLAIN ? glebe_gc_alloc_plain(gc, bytes) : glebe_gc_alloc_layout(gc, bytes, layout);
+    allocations += at != NULL;
     if (!at) {
         REQUIRE(failing);
         return;
@@ -156,7 +157,10 @@ static void step_allocate(void)
     REQUIRE(fixture_zero(at, glebe_gc_usable_size(gc, at)));
     REQUIRE(object_within((uintptr_t)at) == -1);
     int i = object_count++;
-    uintptr_t start, taken = gb_object_at(gc, (uintptr_t)at, &start)->layout;
+    uintptr_t start;
+    const gb_page *page = gb_object_at(gc, (uintptr_t)at, &start);
+    REQUIRE((page == NULL) == (!GB_LINEAR && bytes > GB_LARGE_MAX));
+    uintptr_t taken = page ? page->layout : gb_huge_object_at(gc, (uintptr_t)at)->layout;
     REQUIRE(taken == layout || (taken == 0 && layout != GB_PLAIN)); /* few of a layout lie where every word counts */
     objects[i] = (model_object){at, bytes / sizeof(uintptr_t), taken, false};
     bounds[i] = glebe_gc_usable_size(gc, at);
@@ -216,7 +220,7 @@ static void model_run(void)
     fixture_start(seed);
     chance = seed * 1000003;
     object_count = 0;
-    collections = 0;
+    collections = allocations = 0;
     memset(roots, 0, sizeof roots);
     for (size_t i = 0; i < LAYOUTS / 2; i++) {
         outside[i].words = 1 + below(120);
@@ -240,12 +244,14 @@ static void model_run(void)
         if (one_in(12))
             glebe_gc_collect(gc);
         fixture_check();
+        if (glebe_gc_check(gc, NULL, NULL) != 0)
+            model_fail("the collector is broken");
         REQUIRE(glebe_live.stats.errors == 0);
     }
     gb_fake_fail(0, 0, 0);
     memset(roots, 0, sizeof roots);
     glebe_gc_collect(gc);
-    REQUIRE(object_count == 0 && gc->heap->collected_bytes == 0);
+    REQUIRE(object_count == 0 && gc->heap->collected_bytes == 0 && gc->huge_bytes == 0);
     glebe_gc_destroy(gc);
     fixture_release();
 }

@@ -268,6 +268,198 @@ static void test_freed_by_hand(void **state)
     well();
 }
 
+/* ---- objects of more than 1 MiB ---- */
+
+enum { MIB = 1 << 20 };
+
+static int start_patient(void **state) /* nothing is collected but when the test says so */
+{
+    int failed = start(state);
+    glebe_gc_pace(gc, 100, 512 * MIB, 0);
+    return failed;
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {MIB - 1, MIB, MIB + 1, 2 * MIB, 4 * MIB, 4 * MIB + 1, 20 * MIB, 64 * MIB};
+    glebe_gc_stats stats;
+    for (int round = 0; round < 2; round++) /* the second finds what the first left behind */
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            uintptr_t *object = glebe_gc_alloc(gc, sizes[i]);
+            size_t usable = glebe_gc_usable_size(gc, object), words = usable / sizeof(uintptr_t);
+            assert_non_null(object);
+            assert_true(usable >= sizes[i] && usable < sizes[i] + GB_SLICE_BYTES);
+            for (size_t w = 0; w < words; w++)
+                assert_int_equal(object[w], 0);
+            memset(object, 0xaa, usable);
+            void *first = node_new(NULL, NULL), *last = node_new(NULL, NULL);
+            object[0] = (uintptr_t)first;
+            object[words - 1] = (uintptr_t)last;
+            roots[0] = (char *)object + sizes[i] - 1; /* anywhere inside */
+            glebe_gc_collect(gc);
+            assert_true(alive(object) && alive(first) && alive(last));
+            assert_int_equal(glebe_gc_usable_size(gc, (char *)object + sizes[i] / 2), usable);
+            roots[0] = (char *)object + usable; /* behind it */
+            glebe_gc_collect(gc);
+            assert_true(!alive(object) && !alive(last));
+            well();
+        }
+    roots[0] = NULL;
+    glebe_gc_collect(gc);
+    glebe_gc_stats_read(gc, &stats);
+    assert_int_equal(stats.heap_bytes, 0);
+    assert_int_equal(stats.allocated_objects, stats.freed_objects);
+}
+
+/* What was freed goes back after purge_ms, at the next collection. */
+static void test_memory_goes_back(void **state)
+{
+    (void)state;
+    if (GB_LINEAR)
+        return;
+    roots[0] = glebe_gc_alloc(gc, 30 * MIB);
+    roots[1] = glebe_gc_alloc(gc, 5 * MIB);
+    roots[2] = glebe_gc_alloc(gc, 500000);
+    memset(roots[0], 1, 30 * MIB);
+    memset(roots[1], 1, 5 * MIB);
+    memset(roots[2], 1, 500000);
+    roots[0] = roots[1] = roots[2] = NULL;
+    glebe_gc_collect(gc);
+    uint64_t before = fake.purged_bytes;
+    fake.now_ms += 1000;
+    glebe_gc_collect(gc);
+    glebe_stats s;
+    glebe_stats_read(&s);
+    assert_int_equal(s.huge_cached_bytes, 0);
+    assert_true(fake.purged_bytes >= before + 5 * MIB + 500000 / GB_SLICE_BYTES * GB_SLICE_BYTES); /* of the other more is kept than may be */
+    assert_true(s.purged_bytes >= 35 * MIB);
+}
+
+/* Layouts of huge objects, and huge objects that only huge ones refer to, against the order of their addresses. */
+static void test_huge_chains(void **state)
+{
+    (void)state;
+    enum { CHAIN = 6, WORDS = MIB / 4 };
+    static const struct { uintptr_t words; uint8_t bits[2]; } tenth = {10, {0, 2}};
+    const uintptr_t layouts[] = {0, GLEBE_GC_LAYOUT(3, 4), (uintptr_t)&tenth, GB_PLAIN};
+    static const size_t counted[] = {WORDS - 2, 3 * 70000 + 2, 10 * 20000 + 9}, uncounted[] = {0, 3 * 70000, 10 * 20000 + 8};
+    for (int k = 0; k < 4; k++) {
+        void **chain[CHAIN], *small, *other[CHAIN];
+        for (int i = 0; i < CHAIN; i++) {
+            chain[i] = glebe_gc_alloc_layout(gc, WORDS * sizeof(void *), layouts[k]);
+            other[i] = node_new(NULL, NULL);
+        }
+        small = node_new(NULL, NULL);
+        size_t at = k < 3 ? counted[k] : 0, not_at = k < 3 ? uncounted[k] : 0;
+        for (int i = 0; i < CHAIN; i++) { /* from the first to the last and back, and so to all */
+            chain[i][at] = chain[i ? i - 1 : CHAIN - 1];
+            if (k > 0)
+                chain[i][not_at] = other[i];
+        }
+        chain[1][at] = small;
+        roots[0] = chain[0];
+        glebe_gc_collect(gc);
+        for (int i = 0; i < CHAIN; i++) {
+            assert_int_equal(alive(chain[i]), k < 3 || i == 0);
+            assert_false(alive(other[i]));
+        }
+        assert_int_equal(alive(small), k < 3);
+        well();
+        roots[0] = NULL;
+        glebe_gc_collect(gc);
+        for (int i = 0; i < CHAIN; i++)
+            assert_false(alive(chain[i]));
+        well();
+    }
+}
+
+static int huge_finals;
+static void huge_final(void *object, void *context)
+{
+    assert_int_equal(((int *)object)[MIB], 5);
+    *(int *)context += 1;
+}
+
+static void test_huge_finalizers(void **state)
+{
+    (void)state;
+    huge_finals = 0;
+    int *object = glebe_gc_alloc(gc, 5 * MIB);
+    void *weak = object, **holder = glebe_gc_alloc(gc, 3 * MIB), *held = node_new(NULL, NULL);
+    object[MIB] = 5;
+    holder[MIB / 8] = object;
+    holder[1] = held;
+    assert_int_equal(glebe_gc_finalizer(gc, (char *)object + 16, huge_final, &huge_finals), EINVAL);
+    assert_int_equal(glebe_gc_finalizer(gc, object, huge_final, &huge_finals), 0);
+    assert_int_equal(glebe_gc_weak_add(gc, &weak), 0);
+    roots[0] = holder;
+    glebe_gc_collect(gc);
+    assert_true(weak == object && alive(held));
+    assert_int_equal(glebe_gc_finalize(gc), 0);
+    roots[0] = NULL;
+    glebe_gc_collect(gc);
+    assert_null(weak);
+    assert_true(alive(object) && !alive(holder));
+    assert_int_equal(glebe_gc_finalize(gc), 1);
+    assert_int_equal(huge_finals, 1);
+    glebe_gc_collect(gc);
+    assert_false(alive(object));
+    well();
+}
+
+static void test_huge_by_hand(void **state)
+{
+    (void)state;
+    char *a = glebe_gc_alloc(gc, 3 * MIB), *b = glebe_gc_alloc(gc, 3 * MIB), *c = glebe_gc_alloc_plain(gc, 3 * MIB);
+    glebe_gc_free(gc, b);
+    assert_true(alive(a) && !alive(b) && alive(c));
+    assert_int_equal(glebe_live.stats.errors, 0);
+    glebe_gc_free(gc, a + 4096);
+    glebe_free(c);
+    assert_int_equal(glebe_usable_size(c), 0);
+    assert_null(glebe_realloc(c, 100));
+    assert_true(alive(a) && alive(c));
+    assert_int_equal(glebe_live.stats.errors, 4);
+    assert_non_null(strstr(fake.printed, "): not the start of an object of this collector\n"));
+    assert_non_null(strstr(fake.printed, "): address is in the pages of a collector, whose objects only glebe_gc_free takes\n"));
+    well();
+}
+
+/* Memory that is short, and a host that fails at each step. */
+static void test_huge_without_memory(void **state)
+{
+    (void)state;
+    assert_null(glebe_gc_alloc(gc, (size_t)1 << 40));
+    assert_int_equal(errno, ENOMEM);
+    assert_null(glebe_gc_alloc(gc, PTRDIFF_MAX));
+    for (uint64_t at = 1; at < 8; at++) {
+        gb_fake_fail(1u << GB_FAKE_COMMIT | 1u << GB_FAKE_GROW, at, UINT64_MAX);
+        int served = 0;
+        while (served < 8 && (roots[served] = glebe_gc_alloc(gc, 3 * MIB)) != NULL)
+            memset(roots[served++], 1, 3 * MIB);
+        assert_true(served < 8 || at > 4);
+        well();
+        gb_fake_fail(0, 0, 0);
+        memset(roots, 0, sizeof roots);
+        glebe_gc_collect(gc);
+        well();
+        roots[0] = glebe_gc_alloc(gc, 3 * MIB);
+        assert_non_null(roots[0]);
+    }
+    glebe_gc *little = glebe_gc_create(10 * MIB);
+    void *held = NULL;
+    glebe_gc_root_add(little, &held, sizeof held);
+    for (int i = 0; i < 20; i++) { /* within its limit a collection makes room for the next */
+        held = NULL;
+        held = glebe_gc_alloc(little, 6 * MIB);
+        assert_non_null(held);
+    }
+    assert_null(glebe_gc_alloc(little, 6 * MIB));
+    assert_true(glebe_gc_usable_size(little, held) >= 6 * MIB);
+    glebe_gc_destroy(little);
+}
+
 /* Two collectors share the tables and nothing else. */
 static void test_two_collectors(void **state)
 {
@@ -323,6 +515,12 @@ int main(void)
         COLLECT_TEST(test_callbacks),
         COLLECT_TEST(test_in_parts),
         COLLECT_TEST(test_freed_by_hand),
+        cmocka_unit_test_setup_teardown(test_sizes, start_patient, end),
+        cmocka_unit_test_setup_teardown(test_memory_goes_back, start_patient, end),
+        cmocka_unit_test_setup_teardown(test_huge_chains, start_patient, end),
+        cmocka_unit_test_setup_teardown(test_huge_finalizers, start_patient, end),
+        cmocka_unit_test_setup_teardown(test_huge_by_hand, start_patient, end),
+        cmocka_unit_test_setup_teardown(test_huge_without_memory, start_patient, end),
         COLLECT_TEST(test_two_collectors),
         COLLECT_TEST(test_host_fails),
     };

@@ -377,6 +377,7 @@ int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         check_collected(check, gc, gb_collected_list(gc, i), i < GB_CURSORS ? &gc->cursors[i] : NULL, &bytes);
     CHECK(bytes == gc->heap->collected_bytes, 7, gc, "the collector's bytes are not those of its pages");
+    CHECK(gb_finals_well(gc), 8, gc, "a finalizer is not where it is looked for");
     if (!GB_LINEAR)
         check_huge_objects(check, gc);
     check_heap(check, gc->heap);

@@ -50,6 +50,10 @@
 #define GB_CALLBACKS 1 /* a collector calls the program: markers, listeners. Without, it has no indirect call */
 #endif
 
+#ifndef GB_PROBED
+#define GB_PROBED() ((void)0) /* a test counts the steps in tables */
+#endif
+
 #ifndef GB_MARK_LEAST
 #define GB_MARK_LEAST 512 /* addresses that a collector's stack has room for, if there is memory */
 #endif

@@ -264,6 +264,10 @@ bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap);
 /* ---- finalize: what happens to objects that are unreachable ---- */
 /* Room for one item more in an array of the collector's; NULL where there is no memory. */
 void *gb_array_push(glebe_gc *gc, gb_array *array, size_t item_bytes);
+/* glebe_gc_finalizer; *before is the context that was there, or NULL. */
+int gb_finalizer_set(glebe_gc *gc, void *object, glebe_gc_final *function, void *context, void **before);
+/* Each entry of the table is where it is looked for. */
+bool gb_finals_well(const glebe_gc *gc);
 bool gb_finalize_room(glebe_gc *gc);
 void gb_finalize_begin(glebe_gc *gc);
 void gb_finalize_finish(glebe_gc *gc);

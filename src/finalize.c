@@ -5,8 +5,8 @@
  *        the outermost alone stay unmarked, and those in a circle stay marked, for ever
  *     3  what is still unmarked then is ready: marked too, and moved to the list that glebe_gc_finalize runs
  *
- * The tables are blocks of malloc in the collector's heap, which marking does not look at. Objects stand in them complemented, for
- * hosts where all of memory is looked at. */
+ * Finalizers are found by their object, in a hash table. All tables are blocks of malloc in the collector's heap, which marking does not
+ * look at. Objects stand in them complemented, for hosts where all of memory is looked at. */
 
 #include "alloc.h"
 
@@ -30,24 +30,106 @@ void *gb_array_push(glebe_gc *gc, gb_array *array, size_t item_bytes)
 static gb_final *finals(const gb_array *array) { return array->items; }
 static uintptr_t *weak_slots(const gb_array *array) { return array->items; }
 
+/* ---- the table of finalizers ----
+ * Open addressing by the object's address, linear probing; an entry that goes is filled by those behind it that want to be nearer to
+ * their own place, so there are no tombstones. Half of it is empty at least. 0 stands for no object, for the table is zeroed. */
+
+enum { FINALS_LEAST = 16 };
+
+static uint32_t final_home(const gb_array *table, uintptr_t object)
+{
+    return (uint32_t)((object >> 4) * 0x9e3779b1u) >> (32 - gb_ctz32(table->room));
+}
+
+/* The object's entry, or the empty one where it would be. The table is not empty of room. */
+static gb_final *final_find(const gb_array *table, uintptr_t object)
+{
+    uint32_t i = final_home(table, object);
+    while (finals(table)[i].object && finals(table)[i].object != ~object) {
+        GB_PROBED();
+        i = (i + 1) & (table->room - 1);
+    }
+    return finals(table) + i;
+}
+
+static void final_remove(gb_array *table, gb_final *final)
+{
+    gb_final *items = finals(table);
+    uint32_t mask = table->room - 1, hole = (uint32_t)(final - items);
+    for (uint32_t i = (hole + 1) & mask; items[i].object; i = (i + 1) & mask) {
+        GB_PROBED();
+        if (((i - final_home(table, ~items[i].object)) & mask) >= ((i - hole) & mask)) { /* its place is the hole, or before it */
+            items[hole] = items[i];
+            hole = i;
+        }
+    }
+    items[hole].object = 0;
+    table->count--;
+}
+
+/* Room for one more, by a table twice as long; or one that fits, where it has become far too long. */
+static bool finals_room(glebe_gc *gc)
+{
+    gb_array old = gc->finals, fresh = {NULL, old.count, FINALS_LEAST};
+    while (fresh.room < 2 * (old.count + 1))
+        fresh.room *= 2;
+    if (old.room >= fresh.room && old.room <= 8 * fresh.room)
+        return true;
+    fresh.items = gb_calloc(gc->heap, fresh.room, sizeof(gb_final));
+    if (!fresh.items)
+        return old.room > fresh.room;
+    for (gb_final *final = finals(&old), *end = final + old.room; final < end; final++)
+        if (final->object)
+            *final_find(&fresh, ~final->object) = *final;
+    gb_free("glebe_gc", gc->heap, old.items);
+    gc->finals = fresh;
+    return true;
+}
+
+bool gb_finals_well(const glebe_gc *gc)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gc->finals.room; i++) {
+        const gb_final *final = finals(&gc->finals) + i;
+        count += final->object != 0;
+        if (final->object && final_find(&gc->finals, ~final->object) != final)
+            return false;
+    }
+    return count == gc->finals.count;
+}
+
+int gb_finalizer_set(glebe_gc *gc, void *object, glebe_gc_final *function, void *context, void **before)
+{
+    size_t bytes;
+    *before = NULL;
+    if (!object || gb_object_bounds(gc, (uintptr_t)object, &bytes) != (uintptr_t)object)
+        return EINVAL;
+    gb_final *final = gc->finals.count ? final_find(&gc->finals, (uintptr_t)object) : NULL;
+    bool known = final && final->object;
+    if (known)
+        *before = final->context;
+    if (!function) {
+        if (known) {
+            final_remove(&gc->finals, final);
+            finals_room(gc);
+        }
+        return 0;
+    }
+    if (!known) {
+        if (!finals_room(gc))
+            return ENOMEM;
+        final = final_find(&gc->finals, (uintptr_t)object);
+        gc->finals.count++;
+    }
+    *final = (gb_final){~(uintptr_t)object, function, context};
+    return 0;
+}
+
 int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, void *context)
 {
     GB_ENTRY;
-    size_t bytes;
-    if (!object || gb_object_bounds(gc, (uintptr_t)object, &bytes) != (uintptr_t)object)
-        return EINVAL;
-    gb_final *final = finals(&gc->finals), *end = final + gc->finals.count;
-    while (final < end && final->object != ~(uintptr_t)object)
-        final++;
-    if (!function) {
-        if (final < end)
-            *final = finals(&gc->finals)[--gc->finals.count];
-        return 0;
-    }
-    if (final == end && !(final = gb_array_push(gc, &gc->finals, sizeof *final)))
-        return ENOMEM;
-    *final = (gb_final){~(uintptr_t)object, function, context};
-    return 0;
+    void *before;
+    return gb_finalizer_set(gc, object, function, context, &before);
 }
 
 size_t glebe_gc_finalize(glebe_gc *gc)
@@ -108,24 +190,17 @@ void gb_finalize_begin(glebe_gc *gc)
 /* `ready` has room for all of `finals`: gb_finalize_room made it before the collection. */
 void gb_finalize_finish(glebe_gc *gc)
 {
-    gb_final *final = finals(&gc->finals);
+    gb_final *final, *start = finals(&gc->finals), *end = start + gc->finals.room;
     weak_clear(gc);
-    if (!gc->finalizes) { /* none this time: all of them live on */
-        for (uint32_t i = 0; i < gc->finals.count; i++)
-            gb_mark_object(gc, ~final[i].object, true);
-        return;
-    }
-    for (uint32_t i = 0; i < gc->finals.count; i++)
-        if (!gb_object_marked(gc, ~final[i].object))
-            gb_mark_object(gc, ~final[i].object, false);
-    for (uint32_t i = 0; i < gc->finals.count;) {
-        if (gb_object_marked(gc, ~final[i].object)) {
-            i++;
-            continue;
-        }
-        finals(&gc->ready)[gc->ready.count++] = final[i];
-        final[i] = final[--gc->finals.count];
-    }
+    for (final = start; gc->finals.count && final < end; final++) /* none this time: all of them live on */
+        if (final->object && (!gc->finalizes || !gb_object_marked(gc, ~final->object)))
+            gb_mark_object(gc, ~final->object, !gc->finalizes);
+    for (final = start; gc->finals.count && final < end;)
+        if (final->object && !gb_object_marked(gc, ~final->object)) {
+            finals(&gc->ready)[gc->ready.count++] = *final;
+            final_remove(&gc->finals, final); /* another may have come in its place */
+        } else
+            final++;
     for (uint32_t i = 0; i < gc->ready.count; i++)
         gb_mark_object(gc, ~finals(&gc->ready)[i].object, true);
 }

@@ -13,6 +13,7 @@
 
 #ifdef GB_NO_LIBC
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
+void *memmove(void *to, const void *from, size_t bytes);
 void *memset(void *at, int byte, size_t bytes);
 void *memchr(const void *at, int byte, size_t bytes);
 int memcmp(const void *a, const void *b, size_t bytes);

@@ -243,7 +243,8 @@ struct glebe_gc {
     uintptr_t few[GB_MARK_FEW]; /* it, where there is no memory for more */
     uint32_t stack_count, stack_room;
     uint32_t overflow; /* list of pages with marked objects that found no room there */
-    gb_array roots, finals, ready, weak;
+    gb_array roots, ready, weak;
+    gb_array finals; /* a hash table */
     glebe_gc_marker *marker;
     glebe_gc_listener *listener;
     void *marker_context, *listener_context;

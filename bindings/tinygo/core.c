@@ -85,16 +85,17 @@ void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all)
         glebe_gc_stats_read(&go_gc, collector);
 }
 
-/* `context` is what comes back from glebe_go_ready when the object is found unreachable; NULL: nothing does. */
+/* `context` is what comes back from glebe_go_ready when the object is found unreachable; NULL: nothing does. *before is what would have
+ * come back until now, or NULL. false: it is no object, or there is no memory. */
 static void go_final(void *object, void *context)
 {
     (void)object;
     (void)context;
 }
 
-int glebe_go_finalizer(void *object, void *context)
+bool glebe_go_finalizer(void *object, void *context, void **before)
 {
-    return glebe_gc_finalizer(&go_gc, object, context ? go_final : NULL, context);
+    return gb_finalizer_set(&go_gc, object, context ? go_final : NULL, context, before) == 0;
 }
 
 /* The next object whose finalizer is to run, and its context in *context; NULL if there is none. */

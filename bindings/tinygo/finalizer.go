@@ -3,7 +3,8 @@
 package tinygo
 
 /*
-int glebe_go_finalizer(void *object, void *context);
+#include <stdbool.h>
+bool glebe_go_finalizer(void *object, void *context, void **before);
 void *glebe_go_ready(void **context);
 */
 import "C"
@@ -29,20 +30,38 @@ func setFinalizer(object, function interface{}) {
 	if pointer == nil {
 		return
 	}
-	if function == nil {
-		C.glebe_go_finalizer(pointer, nil)
-		return
+	var node *finalizer
+	if function != nil {
+		// Whatever the type of its argument is: a pointer is passed alike.
+		node = &finalizer{function: *(*func(unsafe.Pointer))((*boxed)(unsafe.Pointer(&function)).value)}
 	}
-	// Whatever the type of its argument is: a pointer is passed alike.
-	node := &finalizer{next: finalizers, function: *(*func(unsafe.Pointer))((*boxed)(unsafe.Pointer(&function)).value)}
-	if C.glebe_go_finalizer(pointer, unsafe.Pointer(node)) != 0 {
+	var before unsafe.Pointer
+	if !C.glebe_go_finalizer(pointer, unsafe.Pointer(node), &before) {
 		return // not an object of the heap: a global, for one, is never unreachable
 	}
-	if finalizers != nil {
-		finalizers.before = node
+	if before != nil {
+		(*finalizer)(before).drop()
 	}
-	finalizers = node
-	finalizersStart()
+	if node != nil {
+		node.next = finalizers
+		if finalizers != nil {
+			finalizers.before = node
+		}
+		finalizers = node
+		finalizersStart()
+	}
+}
+
+// drop takes the node off the list.
+func (node *finalizer) drop() {
+	if node.before != nil {
+		node.before.next = node.next
+	} else {
+		finalizers = node.next
+	}
+	if node.next != nil {
+		node.next.before = node.before
+	}
 }
 
 // RunFinalizers runs the finalizers of objects that were found unreachable, and returns how many. With a scheduler a goroutine does it
@@ -56,14 +75,7 @@ func RunFinalizers() int {
 			return run
 		}
 		node := (*finalizer)(context)
-		if node.before != nil {
-			node.before.next = node.next
-		} else {
-			finalizers = node.next
-		}
-		if node.next != nil {
-			node.next.before = node.before
-		}
+		node.drop()
 		node.function(object)
 		run++
 	}

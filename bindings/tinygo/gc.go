@@ -100,8 +100,8 @@ func readMemStats(m *runtime.MemStats) {
 	m.GCSys = uint64(all.table_bytes)
 	m.Sys = m.HeapSys + m.GCSys
 	m.TotalAlloc = uint64(collector.allocated_bytes)
-	m.Mallocs = 0
-	m.Frees = 0
-	m.HeapObjects = uint64(collector.marked_objects)
+	m.Mallocs = uint64(collector.allocated_objects)
+	m.Frees = uint64(collector.freed_objects)
+	m.HeapObjects = m.Mallocs - m.Frees
 	m.NumGC = uint32(collector.collections)
 }

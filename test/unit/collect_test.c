@@ -1,4 +1,6 @@
 /* The collector's functions, one by one; test/model/collect_test.c has them all at once. */
+static unsigned long probes; /* steps in the table of finalizers */
+#define GB_PROBED() ((void)probes++)
 #include "fixture.h"
 
 typedef struct node {
@@ -187,6 +189,90 @@ static void test_finalizers(void **state)
     glebe_gc_collect(gc);
     assert_true(!alive(dropped) && alive(a) && alive(b));
     assert_int_equal(glebe_gc_finalize(gc), 0);
+    well();
+}
+
+enum { MANY = 100000 };
+static void *many[MANY];
+static uint8_t many_ran[MANY];
+
+static void many_final(void *object, void *context)
+{
+    many_ran[((node *)object)->value] += (uint8_t)(uintptr_t)context;
+}
+
+static void many_root(void)
+{
+    assert_int_equal(glebe_gc_root_add(gc, many, sizeof many), 0);
+    memset(many, 0, sizeof many);
+    memset(many_ran, 0, sizeof many_ran);
+    for (size_t i = 0; i < MANY; i++) {
+        node *n = node_new(NULL, NULL);
+        n->value = i;
+        many[i] = n;
+    }
+}
+
+/* Whatever is done to them, it is a few steps for each. A search through all would take thousands of millions. */
+static void test_many_finalizers(void **state)
+{
+    (void)state;
+    many_root();
+    probes = 0;
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(glebe_gc_finalizer(gc, many[i], many_final, (void *)1), 0);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(glebe_gc_finalizer(gc, many[i], many_final, (void *)2), 0);
+    assert_int_equal(gc->finals.count, MANY);
+    well();
+    for (size_t i = 0; i < MANY; i += 3)
+        assert_int_equal(glebe_gc_finalizer(gc, many[i], NULL, NULL), 0);
+    well();
+    glebe_gc_collect(gc);
+    assert_int_equal(glebe_gc_finalize(gc), 0);
+    for (size_t i = 0; i < MANY; i++)
+        many[i] = i % 3 == 1 ? many[i] : NULL;
+    glebe_gc_collect(gc);
+    well();
+    assert_int_equal(glebe_gc_finalize(gc), MANY / 3);
+    memset(many, 0, sizeof many);
+    glebe_gc_collect(gc);
+    assert_int_equal(glebe_gc_finalize(gc), MANY / 3);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(many_ran[i], i % 3 ? 2 : 0);
+    assert_true(probes > MANY / 10 && probes < 2ul * MANY);
+    void *one = roots[0] = node_new(NULL, NULL);
+    assert_int_equal(glebe_gc_finalizer(gc, one, many_final, NULL), 0);
+    assert_true(gc->finals.count == 1 && gc->finals.room <= 128); /* the table is short again */
+    glebe_gc_finalizer(gc, one, NULL, NULL);
+    assert_int_equal(glebe_gc_root_remove(gc, many), 0);
+    well();
+}
+
+/* Without memory for a longer table what was registered stays so, and the new one is not; without memory for what is ready nothing is. */
+static void test_finalizers_without_memory(void **state)
+{
+    (void)state;
+    many_root();
+    size_t registered = 0;
+    int error = 0;
+    gb_fake_fail(1u << GB_FAKE_COMMIT | 1u << GB_FAKE_GROW, 1, UINT64_MAX);
+    while (registered < MANY && (error = glebe_gc_finalizer(gc, many[registered], many_final, (void *)1)) == 0)
+        registered++;
+    assert_true(registered > 0 && registered < MANY);
+    assert_int_equal(error, ENOMEM);
+    assert_int_equal(glebe_gc_finalizer(gc, many[0], many_final, (void *)3), 0); /* one that is there wants no memory */
+    well();
+    memset(many, 0, sizeof many);
+    glebe_gc_collect(gc);
+    size_t ran = glebe_gc_finalize(gc);
+    well();
+    gb_fake_fail(0, 0, 0);
+    glebe_gc_collect(gc);
+    assert_int_equal(ran + glebe_gc_finalize(gc), registered);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(many_ran[i], i == 0 ? 3 : i < registered);
+    assert_int_equal(glebe_gc_root_remove(gc, many), 0);
     well();
 }
 
@@ -511,6 +597,8 @@ int main(void)
         COLLECT_TEST(test_memory_is_used_again),
         COLLECT_TEST(test_limit),
         COLLECT_TEST(test_finalizers),
+        COLLECT_TEST(test_many_finalizers),
+        COLLECT_TEST(test_finalizers_without_memory),
         COLLECT_TEST(test_weak_references),
         COLLECT_TEST(test_callbacks),
         COLLECT_TEST(test_in_parts),

@@ -116,6 +116,35 @@ func finalizers() {
 	require(len(order) == 2 && order[0] == 11 && order[1] == 1, "finalizers, the outer one first")
 }
 
+// A finalizer that is replaced or taken back leaves nothing behind.
+func finalizersLeave() {
+	const count = 20000
+	object := &square{3}
+	runs := 0
+	runtime.GC()
+	before := glebe.ReadStats().LiveBytes
+	for i := 0; i < count; i++ {
+		runtime.SetFinalizer(object, func(s *square) { runs++ })
+		if i%2 == 0 {
+			runtime.SetFinalizer(object, nil)
+		}
+	}
+	runtime.GC()
+	require(object.side == 3 && glebe.ReadStats().LiveBytes < before+4096, "finalizers that were replaced are kept")
+	runtime.SetFinalizer(object, nil)
+
+	for i := 0; i < count; i++ {
+		runtime.SetFinalizer(&square{i}, func(s *square) { runs++ })
+	}
+	for i := 0; i < 4; i++ {
+		clobber(250)
+		runtime.GC()
+		glebe.RunFinalizers()
+	}
+	require(runs > count-100 && runs <= count, "finalizers of many objects")
+	require(glebe.ReadStats().LiveBytes < before+4096, "finalizers that ran are kept")
+}
+
 //go:noinline
 func clobber(n int) int { // what was on the stack is overwritten
 	var words [32]int
@@ -135,9 +164,16 @@ func statistics() {
 	runtime.ReadMemStats(&after)
 	require(after.TotalAlloc >= before.TotalAlloc+1000000, "TotalAlloc")
 	require(after.HeapSys >= after.HeapInuse && after.HeapInuse > 0 && after.Sys >= after.HeapSys, "heap sizes")
-	collections := glebe.ReadStats().Collections
+	require(after.Mallocs >= before.Mallocs+1000 && after.Mallocs < before.Mallocs+1010, "Mallocs")
+	require(after.Frees >= before.Frees && after.HeapObjects == after.Mallocs-after.Frees, "Frees")
+	require(after.Alloc > 0 && after.HeapAlloc == after.Alloc && after.HeapIdle == after.HeapSys-after.HeapInuse && after.GCSys > 0, "every field")
+	collections, collected := glebe.ReadStats().Collections, after
 	runtime.GC()
 	require(glebe.ReadStats().Collections == collections+1, "a collection")
+	runtime.ReadMemStats(&collected)
+	require(collected.NumGC == after.NumGC+1, "NumGC")
+	require(collected.Mallocs < after.Mallocs+10 && collected.Frees > before.Frees+900, "Frees of a collection")
+	require(collected.HeapObjects < after.HeapObjects, "HeapObjects")
 }
 
 var sink []byte
@@ -150,6 +186,7 @@ func main() {
 	sizes()
 	if exactStack {
 		finalizers()
+		finalizersLeave()
 	}
 	statistics()
 	println("ok")

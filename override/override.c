@@ -16,6 +16,10 @@
 #define EXPORT __attribute__((visibility("default"), used))
 #endif
 
+#ifdef __wasm__
+EXPORT const char gb_is_malloc = 1; /* for its port */
+#endif
+
 EXPORT void *malloc(size_t bytes)
 {
     GB_ENTRY;

@@ -22,7 +22,8 @@
 #if GB_LINEAR && (GB_SECURE || GB_AUDIT)
 #error "the secure and the audit build want memory that is not linear"
 #endif
-#ifdef __wasm__
+#if defined(GB_WORDS)
+#elif defined(__wasm__)
 #define GB_WORDS 0 /* a program of some KB has no room for them: misuse traps, and that is all */
 #else
 #define GB_WORDS 1
@@ -45,6 +46,10 @@
 #endif
 #define GB_THREADS (!GB_LINEAR) /* heaps per thread, frees across them, orphans */
 #define GB_PURGES (!GB_LINEAR) /* memory can go back to the host: holes, ticks */
+
+#ifndef GB_IS_MALLOC
+#define GB_IS_MALLOC 0 /* whoever includes the whole of glebe defines malloc by it (WebAssembly) */
+#endif
 
 #ifndef GB_CALLBACKS
 #define GB_CALLBACKS 1 /* a collector calls the program: markers, listeners. Without, it has no indirect call */

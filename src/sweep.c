@@ -66,14 +66,14 @@ static uint32_t collected_step(uint32_t cls)
     return cls < 40 ? gb_classes[cls].bytes : (cls - 40) * 16 + 8;
 }
 
-/* Objects of `step` cells begin at `from` and behind it, up to `to`. */
-static void cells_allocate(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step)
+/* Bits of objects of `step` cells in [from, to): all are 0 and shall be 1, or the other way round. */
+static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step)
 {
     if (64 % step == 0) /* the most, by far */
         for (uint64_t every = ~(uint64_t)0 / (((uint64_t)2 << (step - 1)) - 1); from % 64 == 0 && from + 64 <= to; from += 64)
-            bits[from / 64] = every;
+            bits[from / 64] ^= every;
     for (; from < to; from += step)
-        gb_bit_set(bits, from);
+        bits[from / 64] ^= (uint64_t)1 << from % 64;
 }
 
 /* The next hole of the page, from page->bump on, becomes the cursor's; false if there is none. */
@@ -87,7 +87,7 @@ static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
     page->bump = (uint16_t)to;
     if (from >= to)
         return false;
-    cells_allocate(bits, from, to, step);
+    cells_flip(bits, from, to, step);
     size_t bytes = (to - from) * GB_CELL_BYTES;
     cursor->at = gb_page_start(page) + from * GB_CELL_BYTES;
     cursor->end = cursor->at + bytes;
@@ -242,11 +242,17 @@ uint64_t gb_cursors_left(const glebe_gc *gc)
     return left;
 }
 
+/* What a cursor did not hand out is no object, whatever number looks like a reference to it. */
 void gb_sweep_begin(glebe_gc *gc)
 {
     gc->stats.allocated_objects -= gb_cursors_left(gc);
-    for (uint32_t i = 0; i < GB_CURSORS; i++)
-        gc->cursors[i].at = gc->cursors[i].end = 0;
+    for (gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++) {
+        gb_page *page = gb_page_at(cursor->page);
+        if (cursor->at != cursor->end)
+            cells_flip(gb_page_bits(gb_the.allocated, page), (uint32_t)((cursor->at - gb_page_start(page)) / GB_CELL_BYTES),
+                (uint32_t)((cursor->end - gb_page_start(page)) / GB_CELL_BYTES), page->step / (uint32_t)GB_CELL_BYTES);
+        cursor->at = cursor->end = 0;
+    }
     if (!GB_LINEAR)
         gb_huge_sweep_begin(gc);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)

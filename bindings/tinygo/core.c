@@ -6,6 +6,7 @@
  * Asyncify instruments whatever might suspend, and an indirect call might: so there is none between an allocation and the marks.
  * The collector's state lies among the globals, at an address that the compiler knows. */
 #define GB_CALLBACKS 0
+#define GB_IS_MALLOC 1
 #include "../../src/glebe.c"
 
 static glebe_gc go_gc;

@@ -12,10 +12,30 @@ extern unsigned char __heap_base; /* from the linker */
 
 static bool wasm_begun;
 
+/* Is there another malloc in the module? It would take the rest of what the module starts with, and some take, when they begin, all of
+ * memory that is there then: so it shall have begun, and has that rest. override.c says that it is malloc itself. */
+#if GB_IS_MALLOC
+static bool wasm_other_malloc(void) { return false; }
+#else
+extern void *malloc(size_t bytes) __attribute__((weak));
+extern void free(void *block) __attribute__((weak));
+extern const char gb_is_malloc __attribute__((weak));
+
+static bool wasm_other_malloc(void)
+{
+    if (!malloc || !free || &gb_is_malloc)
+        return false;
+    void *volatile first = malloc(1);
+    free(first);
+    return true;
+}
+#endif
+
 uintptr_t gb_port_grow(size_t *bytes)
 {
+    bool alone = !wasm_begun && !wasm_other_malloc();
     uintptr_t end = (uintptr_t)__builtin_wasm_memory_size(0) << WASM_PAGE_LOG2, at = end;
-    if (!wasm_begun) { /* the rest of what the module starts with */
+    if (alone) { /* the rest of what the module starts with */
         uintptr_t first = gb_round_up((uintptr_t)&__heap_base, GB_SLICE_BYTES);
         if (first < end)
             at = first;

@@ -1,0 +1,42 @@
+/* The fake host's address space: a new piece is what memory grows by; mapped anew, it is zero. Nothing is protected. */
+#ifndef SYS_MMAN_STANDS_IN_H
+#define SYS_MMAN_STANDS_IN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROT_NONE 0
+#define PROT_READ 1
+#define PROT_WRITE 2
+#define MAP_PRIVATE 1
+#define MAP_ANON 2
+#define MAP_FIXED 4
+#define MAP_FAILED ((void *)-1)
+#define MADV_DONTNEED 4
+
+static inline void *mmap(void *at, size_t bytes, int protection, int flags, int file, long offset)
+{
+    (void)protection, (void)file, (void)offset;
+    if (flags & MAP_FIXED)
+        return memset(at, 0, bytes);
+    void *volatile first = malloc(1); /* the C library's malloc takes all of memory that is there when it begins: it shall have begun */
+    free(first);
+    size_t pages = __builtin_wasm_memory_grow(0, (bytes + 65535) >> 16);
+    return pages == SIZE_MAX ? MAP_FAILED : (void *)(pages << 16);
+}
+
+static inline int mprotect(void *at, size_t bytes, int protection)
+{
+    (void)at, (void)bytes, (void)protection;
+    return 0;
+}
+
+static inline int madvise(void *at, size_t bytes, int advice)
+{
+    (void)at, (void)bytes, (void)advice;
+    return -1;
+}
+
+#endif

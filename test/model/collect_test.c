@@ -144,7 +144,7 @@ static uintptr_t some_value(void)
 /* A new object hangs on a root or a word that counts, else on nothing. */
 static void step_allocate(void)
 {
-    size_t bytes = one_in(400) ? ((size_t)1 << 20) + below((size_t)2 << 20) : one_in(40) ? 2000 + below(40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
+    size_t bytes = one_in(1000) ? ((size_t)1 << 20) + below((size_t)2 << 20) : one_in(40) ? 2000 + below(40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
     size_t kind = below(8);
     uintptr_t layout = kind < 3 ? 0 : kind < 5 ? GB_PLAIN : layout_of(below(one_in(2) ? 4 : LAYOUTS));
     void *at = layout == 0 ? glebe_gc_alloc(gc, bytes) : layout == GB_PLAIN ? glebe_gc_alloc_plain(gc, bytes) : glebe_gc_alloc_layout(gc, bytes, layout);

@@ -152,7 +152,7 @@ GLEBE_API void glebe_gc_begin(glebe_gc *gc);
 GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
 
 /* When to collect: when so many bytes were allocated since the last time as `percent` of what was found live then, roots included
- * (75 in WebAssembly, else 100), and `least_bytes` at least (128 KiB there, else 1 MiB). `every` > 0: at every n-th allocation. */
+ * (100), and `least_bytes` at least (1 MiB, in WebAssembly 128 KiB). `every` > 0: at every n-th allocation. */
 GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every);
 
 /* `function(object, context)` is called once after the object was found unreachable, by glebe_gc_finalize, and keeps it alive until

@@ -10,11 +10,11 @@
 
 #include "alloc.h"
 
-enum { PACE_PERCENT = GB_LINEAR ? 75 : 100, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20 };
+enum { PACE_PERCENT = 100, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20 };
 
 /* ---- a collector ---- */
 
-static void pace_next(glebe_gc *gc)
+static GB_NOINLINE void pace_next(glebe_gc *gc)
 {
     uint64_t grow = (uint64_t)(gc->live_bytes + gc->roots_bytes) * gc->percent / 100;
     gc->trigger_bytes = grow > GB_MAX_BYTES ? GB_MAX_BYTES : grow < gc->least_bytes ? gc->least_bytes : (size_t)grow;
@@ -216,7 +216,7 @@ void glebe_gc_begin(glebe_gc *gc)
     gb_mark_begin(gc);
     gb_finalize_begin(gc);
     const gb_root *roots = gc->roots.items;
-    for (uint32_t i = 0; i < gc->roots.count; i++)
+    for (uint32_t i = 0; GB_CALLBACKS && i < gc->roots.count; i++)
         gb_mark_range(gc, roots[i].from, roots[i].to);
     if (GB_CALLBACKS && gc->marker)
         gc->marker(gc->marker_context, gc);

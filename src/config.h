@@ -52,7 +52,7 @@
 #endif
 
 #ifndef GB_CALLBACKS
-#define GB_CALLBACKS 1 /* a collector calls the program: markers, listeners. Without, it has no indirect call */
+#define GB_CALLBACKS 1 /* a collector has what C programs want of one: roots, markers, listeners, weak references. Without, no indirect call */
 #endif
 
 #ifndef GB_PROBED

@@ -191,7 +191,8 @@ void gb_finalize_begin(glebe_gc *gc)
 void gb_finalize_finish(glebe_gc *gc)
 {
     gb_final *final, *start = finals(&gc->finals), *end = start + gc->finals.room;
-    weak_clear(gc);
+    if (GB_CALLBACKS)
+        weak_clear(gc);
     for (final = start; gc->finals.count && final < end; final++) /* none this time: all of them live on */
         if (final->object && (!gc->finalizes || !gb_object_marked(gc, ~final->object)))
             gb_mark_object(gc, ~final->object, !gc->finalizes);

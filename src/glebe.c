@@ -21,10 +21,12 @@
 #include "account.c"
 
 #if GB_LINEAR
+GB_SHORT_BEGIN
 #include "linear.c"
 #include "page.c"
 #include "large.c"
 #include "single.c"
+GB_SHORT_END
 #else
 #include "lock.c"
 #include "arena.c"
@@ -51,8 +53,10 @@
 #include "sweep.c"
 #include "huge_object.c"
 #include "mark.c"
+GB_SHORT_BEGIN
 #include "finalize.c"
 #include "collect.c"
+GB_SHORT_END
 
 #include "options.c"
 #include "stats.c"

@@ -13,7 +13,7 @@ enum { PIECE_BYTES = 4096 };
 /* Whatever the program keeps there, compilers that see both must not take the one for unrelated to the other. */
 typedef uintptr_t __attribute__((may_alias)) gb_word;
 
-gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object)
+GB_NOINLINE gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object)
 {
     size_t i = (word - gb_the.base) >> GB_SLICE_LOG2;
     if (i >= gb_peek(gb_the.slices))

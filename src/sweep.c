@@ -182,8 +182,14 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     return zero ? object : memset(object, 0, gb_page_bytes(page)); /* to its end, which is scanned too */
 }
 
-static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t layout, gb_recent *recent)
+static gb_recent *recent_of(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
+    return &gc->recent[(bytes >> 2 ^ layout ^ layout >> 5) % GB_RECENTS];
+}
+
+static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    gb_recent *recent = recent_of(gc, bytes, layout);
     uintptr_t asked = layout;
     if (GB_UNLIKELY(gc->every != 0) && !gc->forced && ++gc->until >= gc->every) {
         gc->until = 0;
@@ -209,25 +215,28 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     return (void *)at;
 }
 
-/* Most objects are of a size and a layout that were asked for before. */
+/* Most objects are of a size and a layout that were asked for before. NULL where this one is not, or its hole has ended. */
+GB_INLINE void *gb_object_recent(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    const gb_recent *recent = recent_of(gc, bytes, layout);
+    gb_cursor *cursor = recent->cursor;
+    if (GB_UNLIKELY(recent->layout != layout || recent->bytes != bytes || !cursor || cursor->at == cursor->end))
+        return NULL;
+    uintptr_t at = cursor->at;
+    cursor->at = at + recent->step;
+    return (void *)at;
+}
+
 void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
-    gb_recent *recent = &gc->recent[(bytes >> 2 ^ layout ^ layout >> 5) % GB_RECENTS];
-    if (GB_LIKELY(recent->layout == layout && recent->bytes == bytes && recent->cursor)) {
-        gb_cursor *cursor = recent->cursor;
-        uintptr_t at = cursor->at;
-        if (GB_LIKELY(at != cursor->end)) {
-            cursor->at = at + recent->step;
-            return (void *)at;
-        }
-    }
-    return object_new_slow(gc, bytes, layout, recent);
+    void *object = gb_object_recent(gc, bytes, layout);
+    return GB_LIKELY(object) ? object : object_new_slow(gc, bytes, layout);
 }
 
 void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     gc->forced = true;
-    void *object = gb_object_new(gc, bytes, layout);
+    void *object = object_new_slow(gc, bytes, layout);
     gc->forced = false;
     return object;
 }

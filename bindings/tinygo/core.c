@@ -11,17 +11,24 @@
 
 static glebe_gc go_gc;
 
-/* The first allocation comes before C constructors and package inits: all zero is what there is. */
-static GB_NOINLINE void *go_first(size_t bytes, uintptr_t layout)
+/* TinyGo passes Go functions a context behind their arguments; these have none. */
+void *glebe_go_alloc_slow(size_t bytes, uintptr_t layout);
+void *glebe_go_alloc(size_t bytes, uintptr_t layout, void *context) __asm__("runtime.alloc");
+
+/* The first allocation comes before C constructors and package inits: all zero is what there is, and it comes here. */
+static GB_NOINLINE void *go_alloc_slow(size_t bytes, uintptr_t layout)
 {
-    if (go_gc.heap || !gb_collector_begin(&go_gc, gb_thread_start()))
-        return NULL;
-    return gb_object_new(&go_gc, bytes, layout);
+    if (!go_gc.heap && !gb_collector_begin(&go_gc, gb_thread_start()))
+        return glebe_go_alloc_slow(bytes, layout);
+    void *object = object_new_slow(&go_gc, bytes, layout);
+    return object ? object : glebe_go_alloc_slow(bytes, layout);
 }
 
-void *glebe_go_alloc(size_t bytes, uintptr_t layout)
+GB_NOINLINE void *glebe_go_alloc(size_t bytes, uintptr_t layout, void *context)
 {
-    return GB_LIKELY(go_gc.heap) ? gb_object_new(&go_gc, bytes, layout) : go_first(bytes, layout);
+    (void)context;
+    void *object = gb_object_recent(&go_gc, bytes, layout);
+    return GB_LIKELY(object) ? object : go_alloc_slow(bytes, layout);
 }
 
 /* Where no collection is due, or one was just now: memory may grow. */

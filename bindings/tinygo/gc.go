@@ -8,7 +8,6 @@ package tinygo
 #include <stdint.h>
 #include "../../include/glebe.h"
 
-void *glebe_go_alloc(size_t bytes, uintptr_t layout);
 void *glebe_go_alloc_growing(size_t bytes, uintptr_t layout);
 bool glebe_go_due(void);
 void glebe_go_begin(void);
@@ -29,18 +28,10 @@ import (
 //go:linkname initHeap runtime.initHeap
 func initHeap() {}
 
-//go:noinline
-//go:linkname alloc runtime.alloc
-func alloc(size uintptr, layout unsafe.Pointer) unsafe.Pointer {
-	if p := C.glebe_go_alloc(C.size_t(size), C.uintptr_t(uintptr(layout))); p != nil {
-		return p
-	}
-	return allocSlow(size, layout)
-}
-
-// A collection is due, or memory has ended.
+// runtime.alloc is in core.c, where no stack slots are kept for it. It calls this when a collection is due, or memory has ended. Exported
+// because C finds nothing else of Go's.
 //
-//go:noinline
+//export glebe_go_alloc_slow
 func allocSlow(size uintptr, layout unsafe.Pointer) unsafe.Pointer {
 	collected := bool(C.glebe_go_due())
 	if collected {

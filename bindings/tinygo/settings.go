@@ -15,7 +15,7 @@ import "C"
 // The collector's pace, until it is set: a collection when three quarters of what was live were allocated since the last one, and
 // 128 KiB at least.
 const (
-	defaultPercent = 75
+	defaultPercent = 100
 	leastBytes     = 128 << 10
 )
 

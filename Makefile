@@ -53,7 +53,7 @@ wasm: | $(build) ## build the archives for C and C++ in WebAssembly into build/w
 foreign-x86_64 := test-i686 test-aarch64
 tiers := test-lint test-unit test-asan test-tsan $(foreign-$(shell uname -m)) test-wasm test-tinygo test-cli test-crate test-e2e
 
-.PHONY: test $(tiers) test-macos test-long test-setup
+.PHONY: test $(tiers) test-tinygo-oldest test-macos test-long test-setup
 test: test-setup ## every quick tier: lint, unit, sanitizers, other processors, command, end to end (minutes)
 	@set -e; for tier in $(tiers); do $(MAKE) $$tier; done
 	@printf '\nall tiers passed: %s\n' "$(tiers)"
@@ -106,9 +106,17 @@ test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime and node
 	$(call say,WebAssembly)
 	@$(PYTHON) -m pytest -q -rs test/wasm
 
-test-tinygo: wasm ## the Go module under TinyGo, if one is on PATH, in each engine
+# A TinyGo on PATH ($TINYGO) is taken if it is recent enough; else the set-up builds one, which takes minutes, once.
+test-tinygo: wasm ## the Go module under TinyGo in each engine
+	@tools/setup tinygo
 	$(call say,TinyGo)
 	@$(PYTHON) -m pytest -q -rs test/tinygo bench/tinygo
+
+test-tinygo-oldest: wasm ## the same under the oldest TinyGo that is supported
+	@tools/setup tinygo-oldest
+	$(call say,the oldest TinyGo)
+	@TINYGO=$$(tools/setup which tinygo-oldest) || { echo "skipped: it could not be had"; exit 0; }; \
+	    export TINYGO; $(PYTHON) -m pytest -q -rs test/tinygo
 
 test-e2e: cli ## misuse, contract and package tests, with the built libraries
 	$(call say,end to end)
@@ -119,7 +127,7 @@ test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is ru
 	$(call say,macOS objects)
 	@tools/check-macos
 
-test-long: test test-macos ## test, then macOS objects, interleavings, TinyGo's soak, stress with printed seeds, and fuzzing (hours)
+test-long: test test-macos test-tinygo-oldest ## test, then macOS objects, the oldest TinyGo, interleavings, TinyGo's soak, stress with printed seeds, and fuzzing (hours)
 	$(call say,interleavings of larger cases)
 	@GLEBE_INTERLEAVE=long $(build)/cmake-test/test-interleave-protocols
 	$(call say,TinyGo: the soak and the tests of other modules)

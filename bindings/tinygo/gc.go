@@ -77,7 +77,8 @@ func gc() {
 }
 
 //go:linkname readMemStats runtime.ReadMemStats
-func readMemStats(m *runtime.MemStats) {
+func readMemStats(stats *runtime.MemStats) {
+	m := memStats{MemStats: stats}
 	var collector C.glebe_gc_stats
 	var all C.glebe_stats
 	C.glebe_go_stats(&collector, &all)

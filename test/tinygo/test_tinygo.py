@@ -1,5 +1,5 @@
-"""TinyGo programs with glebe as collector and malloc, compiled by the TinyGo that is on PATH (or $TINYGO), in each engine that is
-here: wasmtime from PyPI, node, and wazero's command."""
+"""TinyGo programs with glebe as collector and malloc, compiled by $TINYGO or what `tools/setup which tinygo` names, in each engine
+that is here: wasmtime from PyPI, node, and wazero's command."""
 
 import os
 import pathlib
@@ -12,17 +12,24 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 OUT = ROOT / "build/test-tinygo"
-TINYGO = os.environ.get("TINYGO") or shutil.which("tinygo")
-OLDEST = (0, 42)
+
+def which(tool):
+    """The one that tools/setup knows to be recent enough; empty if there is none."""
+    return subprocess.run([ROOT / "tools/setup", "which", tool], capture_output=True, text=True, check=False).stdout.strip()
+
+
+TINYGO, GO = which("tinygo"), which("go")
+ENVIRONMENT = {**os.environ, "PATH": f"{os.path.dirname(GO)}:{os.environ['PATH']}"} if GO else os.environ  # TinyGo asks Go
 
 sys.path.insert(0, str(ROOT / "test/wasm"))
 from test_programs import run_node, run_wasmtime
 
 
 def run_wazero(module):
-    if not shutil.which("wazero"):
-        pytest.skip("wazero's command is not here")
-    done = subprocess.run(["wazero", "run", str(module)], capture_output=True, text=True, timeout=300, check=False)
+    wazero = shutil.which("wazero") or str(ROOT / "build/tools/wazero")
+    if not os.path.exists(wazero):
+        pytest.skip("wazero's command is not here: tools/setup tinygo")
+    done = subprocess.run([wazero, "run", str(module)], capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -31,11 +38,8 @@ ENGINES = {"wasmtime": run_wasmtime, "node": run_node, "wazero": run_wazero}
 
 def tinygo(*arguments):
     if not TINYGO:
-        pytest.skip("tinygo is not here")
-    version = subprocess.run([TINYGO, "version"], capture_output=True, text=True, check=True).stdout
-    if tuple(map(int, re.search(r"version (\d+)\.(\d+)", version).groups())) < OLDEST:
-        pytest.skip(f"{version.strip()} is older than {OLDEST}")
-    return subprocess.run([TINYGO, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
+        pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
+    return subprocess.run([TINYGO, *arguments], capture_output=True, text=True, check=False, cwd=ROOT, env=ENVIRONMENT)
 
 
 def build(program, scheduler, *flags, target="wasip1"):

@@ -127,11 +127,13 @@ test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is ru
 	$(call say,macOS objects)
 	@tools/check-macos
 
-test-long: test test-macos test-tinygo-oldest ## test, then macOS objects, the oldest TinyGo, interleavings, TinyGo's soak, stress with printed seeds, and fuzzing (hours)
+test-long: test test-macos test-tinygo-oldest ## test, then macOS objects, the oldest TinyGo, interleavings, TinyGo's soak and hosts, stress with printed seeds, and fuzzing (hours)
 	$(call say,interleavings of larger cases)
 	@GLEBE_INTERLEAVE=long $(build)/cmake-test/test-interleave-protocols
 	$(call say,TinyGo: the soak and the tests of other modules)
 	@GLEBE_SOAK=200000 GLEBE_TEST_MODULES=1 $(PYTHON) -m pytest -q -rs -s test/tinygo/test_soak.py test/tinygo/test_modules.py
+	$(call say,TinyGo: thousands of requests in each host)
+	@GLEBE_TEST_LONG=1 $(PYTHON) -m pytest -q -rs test/tinygo/test_hosts.py
 	$(call say,stress and fuzzing)
 	@test/stress/run
 	@test/fuzz/run

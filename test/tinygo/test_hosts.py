@@ -1,0 +1,211 @@
+"""Hosts that people run TinyGo's modules in: a plugin in a real Envoy, wazero embedded in Go, http-wasm.
+
+Envoy is the one from PyPI, on loopback with ports of the system's choice; the upstream is a server in here that sends back what it got.
+The plugin (test/hosts/proxywasm) rewrites headers and bodies both ways, so each answer shows whether anything was lost. With
+GLEBE_TEST_LONG=1 it is thousands of requests rather than hundreds.
+"""
+
+import contextlib
+import functools
+import http.client
+import http.server
+import os
+import re
+import subprocess
+import threading
+import time
+
+import pytest
+
+from test_tinygo import ENVIRONMENT, GO, OUT, ROOT, TINYGO
+
+HOSTS = ROOT / "test/hosts"
+ENVOY = ROOT / "build/python/envoy/_bin/envoy"
+TIMES = 10 if os.environ.get("GLEBE_TEST_LONG") else 1
+
+CONFIGURATION = """
+admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
+static_resources:
+  listeners:
+  - name: main
+    address: {socket_address: {address: 127.0.0.1, port_value: 0}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: main
+          route_config: {virtual_hosts: [{name: all, domains: ["*"], routes: [{match: {prefix: "/"}, route: {cluster: upstream}}]}]}
+          http_filters:
+          - name: envoy.filters.http.wasm
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm
+              config:
+                name: plugin
+                configuration: {"@type": type.googleapis.com/google.protobuf.StringValue, value: "EVERY"}
+                vm_config: {runtime: envoy.wasm.runtime.v8, code: {local: {filename: "MODULE"}}}
+          - name: envoy.filters.http.router
+            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+  clusters:
+  - name: upstream
+    load_assignment:
+      cluster_name: upstream
+      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: UPSTREAM}}}}]}]
+"""
+
+
+class Echo(http.server.BaseHTTPRequestHandler):
+    """Sends the body back, and the headers that the plugin has added, with an x-seen- before them."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        if self.headers.get("transfer-encoding") == "chunked":
+            body = b""
+            while length := int(self.rfile.readline(), 16):
+                body += self.rfile.read(length)
+                self.rfile.readline()
+            self.rfile.readline()
+        else:
+            body = self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        for name, value in self.headers.items():
+            if name.startswith("x-out-"):
+                self.send_header("x-seen-" + name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@functools.cache
+def plugin(name, scheduler, tags):
+    if not TINYGO:
+        pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
+    OUT.mkdir(parents=True, exist_ok=True)
+    module = OUT / f"{name}-{scheduler}-{tags.replace(' ', '-')}.wasm"
+    done = subprocess.run([TINYGO, "build", "-target=wasip1", "-buildmode=c-shared", f"-scheduler={scheduler}", "-gc=custom", f"-tags={tags}",
+                           "-no-debug", "-o", str(module), f"./{name}"], cwd=HOSTS, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return module
+
+
+class Running:
+    """An Envoy with the plugin: `address` takes requests, `stats()` reads the plugin's gauges."""
+
+    def __init__(self, admin):
+        self.admin = admin
+        self.address = None
+
+    def get(self, path):
+        connection = http.client.HTTPConnection(self.admin, timeout=60)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
+        finally:
+            connection.close()
+
+    def gauge(self, name):
+        return int(re.search(rf"glebe_{name}: (\d+)", self.get("/stats"))[1])
+
+
+@contextlib.contextmanager
+def envoy(module, every, folder):
+    if not ENVOY.exists():
+        pytest.skip("Envoy is not here: tools/setup tinygo")
+    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    configuration, address, log = folder / "envoy.yaml", folder / "admin", folder / "log"
+    configuration.write_text(CONFIGURATION.replace("MODULE", str(module)).replace("EVERY", str(every))
+                             .replace("UPSTREAM", str(upstream.server_address[1])))
+    with open(log, "w", encoding="utf-8") as file:
+        process = subprocess.Popen([ENVOY, "-c", configuration, "--concurrency", "1", "--admin-address-path", address,
+                                    "--use-dynamic-base-id", "-l", "warning"], stdout=file, stderr=file)
+    try:
+        running = None
+        for _ in range(600):
+            assert process.poll() is None, log.read_text()
+            with contextlib.suppress(OSError, TypeError):
+                running = Running(address.read_text())
+                running.address = re.search(r"main::(\S+)", running.get("/listeners"))[1]
+                if running.get("/ready").startswith("LIVE"):
+                    break
+            time.sleep(0.1)
+        else:
+            pytest.fail(f"Envoy does not get ready\n{log.read_text()}")
+        yield running
+    finally:
+        process.terminate()
+        process.wait(60)
+        upstream.shutdown()
+        upstream.server_close()
+
+
+def requests(running, count, path="/", large=12000):
+    """Sends `count` requests over one connection, of sizes that repeat, and looks at each answer."""
+    connection = http.client.HTTPConnection(running.address, timeout=60)
+    before = ""
+    for i in range(count):
+        body = bytes(range(97, 123)) * (i * 37 % 100 * large // 2600 + 1)
+        headers = {f"x-in-{k}": f"value {k} of {i}" for k in range(i % 20)}
+        connection.request("POST", path, body=body, headers={**headers, "x-in-id": f"{path} {i}"})
+        answer = connection.getresponse()
+        text = answer.read()
+        assert answer.status == 200
+        assert text == body.upper()[::-1], f"{i}: {text[:100]}"
+        assert answer.getheader("x-bytes") == str(len(body))
+        assert {f"x-in-{k}": answer.getheader(f"x-seen-x-out-{k}") for k in range(i % 20)} == {k: v.upper() for k, v in headers.items()}
+        if i:
+            assert answer.getheader("x-kept") == before
+        before = f"{path} {i}"
+    connection.close()
+
+
+@pytest.mark.parametrize("scheduler", ["none", "asyncify"])
+def test_envoy_collecting_all_the_time(scheduler, tmp_path):
+    """What Envoy puts into the plugin's memory lasts as long as the plugin looks at it, with a collection at every allocation."""
+    with envoy(plugin("proxywasm", scheduler, "custommalloc glebe_envoy"), 1, tmp_path) as running:
+        requests(running, 60 * TIMES)
+        assert running.gauge("collections") > 300 * TIMES
+
+
+def test_envoy_memory_is_flat(tmp_path):
+    with envoy(plugin("proxywasm", "asyncify", "custommalloc glebe_envoy"), 0, tmp_path) as running:
+        requests(running, 200)
+        before = running.gauge("memory_pages")
+        senders = [threading.Thread(target=requests, args=(running, 150 * TIMES, f"/{i}")) for i in range(2)]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join()
+        requests(running, 1)  # the gauge is that of the last request
+        assert 0 < before <= running.gauge("memory_pages") <= before + 2
+        assert running.gauge("collections") > 10
+
+
+def test_envoy_without_the_tag_fills_memory(tmp_path):
+    """The control of the one above, and why there is a tag: malloc is exported, so Envoy calls that, and nobody frees."""
+    with envoy(plugin("proxywasm", "asyncify", "custommalloc"), 0, tmp_path) as running:
+        requests(running, 200)
+        before = running.gauge("memory_pages")
+        requests(running, 300)
+        assert running.gauge("memory_pages") > before + 20
+
+
+def names(entries):
+    return {entry.name for entry in entries}
+
+
+@pytest.mark.parametrize("tag", ["glebe_envoy", "nottinygc_envoy"])
+def test_tags_of_envoy(tag):
+    """With the tag nothing of malloc is exported, and sched_yield is not asked of the host; without it both are."""
+    wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
+    family, modules = {"malloc", "free", "calloc", "realloc"}, []
+    for tags in ("custommalloc", f"custommalloc {tag}"):
+        modules.append(wasmtime.Module.from_file(wasmtime.Engine(), str(plugin("yields", "none", tags))))
+    without, tagged = modules
+    assert {"malloc", "free"} <= names(without.exports) and "sched_yield" in names(without.imports)
+    assert not family & names(tagged.exports) and "sched_yield" not in names(tagged.imports)
+    assert names(tagged.exports) == names(without.exports) - family

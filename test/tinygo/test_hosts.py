@@ -11,6 +11,7 @@ import http.client
 import http.server
 import os
 import re
+import shlex
 import subprocess
 import threading
 import time
@@ -27,8 +28,7 @@ CONFIGURATION = """
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
 static_resources:
   listeners:
-  - name: main
-    address: {socket_address: {address: 127.0.0.1, port_value: 0}}
+  - address: {socket_address: {address: 127.0.0.1, port_value: 0}}
     filter_chains:
     - filters:
       - name: envoy.filters.network.http_connection_manager
@@ -118,9 +118,20 @@ def envoy(module, every, folder):
         pytest.skip("Envoy is not here: tools/setup tinygo")
     upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    configuration = CONFIGURATION.replace("MODULE", str(module)).replace("EVERY", str(every))
+    try:
+        with process_of(configuration.replace("UPSTREAM", str(upstream.server_address[1])), folder) as running:
+            yield running
+    finally:
+        upstream.shutdown()
+        upstream.server_close()
+
+
+@contextlib.contextmanager
+def process_of(text, folder):
+    """An Envoy with this configuration."""
     configuration, address, log = folder / "envoy.yaml", folder / "admin", folder / "log"
-    configuration.write_text(CONFIGURATION.replace("MODULE", str(module)).replace("EVERY", str(every))
-                             .replace("UPSTREAM", str(upstream.server_address[1])))
+    configuration.write_text(text)
     with open(log, "w", encoding="utf-8") as file:
         process = subprocess.Popen([ENVOY, "-c", configuration, "--concurrency", "1", "--admin-address-path", address,
                                     "--use-dynamic-base-id", "-l", "warning"], stdout=file, stderr=file)
@@ -130,7 +141,7 @@ def envoy(module, every, folder):
             assert process.poll() is None, log.read_text()
             with contextlib.suppress(OSError, TypeError):
                 running = Running(address.read_text())
-                running.address = re.search(r"main::(\S+)", running.get("/listeners"))[1]
+                running.address = re.search(r"::(127\S+)", running.get("/listeners"))[1]
                 if running.get("/ready").startswith("LIVE"):
                     break
             time.sleep(0.1)
@@ -140,8 +151,6 @@ def envoy(module, every, folder):
     finally:
         process.terminate()
         process.wait(60)
-        upstream.shutdown()
-        upstream.server_close()
 
 
 def requests(running, count, path="/", large=12000):
@@ -193,6 +202,33 @@ def test_envoy_without_the_tag_fills_memory(tmp_path):
         before = running.gauge("memory_pages")
         requests(running, 100)
         assert running.gauge("memory_pages") > before + 10
+
+
+def block(language, containing):
+    """A block of code in docs/tinygo.md."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "docs/tinygo.md").read_text(), re.MULTILINE | re.DOTALL)
+    return next(text for text in blocks if containing in text)
+
+
+def test_what_docs_tell(tmp_path):
+    """The plugin and the configuration of docs/tinygo.md, and what it says that comes out."""
+    if not (TINYGO and ENVOY.exists()):
+        pytest.skip("TinyGo or Envoy is not here: tools/setup tinygo")
+    (tmp_path / "main.go").write_text(block("go", "SetVMContext"))
+    (tmp_path / "go.mod").write_text((HOSTS / "go.mod").read_text().replace("=> ../..", f"=> {ROOT}"))
+    (tmp_path / "go.sum").write_text((HOSTS / "go.sum").read_text())
+    command = re.search(r"^tinygo (build .*glebe_envoy.*)$", block("sh", "capitals"), re.MULTILINE)[1]
+    done = subprocess.run([TINYGO, *shlex.split(command)], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    configuration = block("yaml", "envoy.wasm").replace("port_value: 10000", "port_value: 0")
+    configuration = configuration.replace("plugin.wasm", f"{tmp_path}/plugin.wasm")
+    admin = "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}\n"
+    with process_of(admin + configuration, tmp_path) as running:
+        connection = http.client.HTTPConnection(running.address, timeout=60)
+        connection.request("GET", "/")
+        assert connection.getresponse().read() == b"HELLO FROM ENVOY\n"
+        connection.close()
+    assert "# HELLO FROM ENVOY" in block("sh", "curl")
 
 
 def names(entries):

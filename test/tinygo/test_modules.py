@@ -54,7 +54,7 @@ def copied(module, version, package):
     return folder
 
 
-def tested(folder, package, every, arguments):
+def outcome(folder, package, every, arguments):
     """(status, {test: how it ended}, seconds) of the package's tests; with glebe if `every` says how often to collect."""
     where = folder / package
     module = folder / f"{'glebe' if every else 'stock'}.wasm"
@@ -80,8 +80,8 @@ def test_module(line):
     folder = copied(module, version, package)
     name = go(folder / package, "list", "-f", "{{.Name}}", ".").strip()
     (folder / package / "glebe_test.go").write_text(STRESS.format(package=name, every=every))
-    stock = tested(folder, package, None, arguments)
-    ours = tested(folder, package, every, arguments)
+    stock = outcome(folder, package, None, arguments)
+    ours = outcome(folder, package, every, arguments)
     passed = sum(end == "PASS" for _, end in ours[1])
     print(f"\n{module}/{package} {version}, a collection at every {every}: {passed} of {len(ours[1])} pass, {ours[2]:.0f} s (stock {stock[2]:.0f} s)")
     assert stock[1], "no test ran at all"

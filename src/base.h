@@ -16,15 +16,6 @@
 #define GB_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define GB_NOINLINE __attribute__((noinline))
 #define GB_COLD __attribute__((noinline, cold))
-/* Between these two the compiler prefers short code, whatever its flags: where every byte is downloaded, and the code runs once a page or
- * once a collection. */
-#if defined(__wasm__) && defined(__clang__)
-#define GB_SHORT_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
-#define GB_SHORT_END _Pragma("clang attribute pop")
-#else
-#define GB_SHORT_BEGIN
-#define GB_SHORT_END
-#endif
 #define GB_INLINE static inline __attribute__((always_inline))
 #define GB_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 

@@ -28,6 +28,14 @@
 #else
 #define GB_WORDS 1
 #endif
+/* Between these two the compiler prefers short code there, whatever its flags: it runs once a page or once a collection. */
+#if !GB_WORDS && defined(__clang__)
+#define GB_SHORT_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
+#define GB_SHORT_END _Pragma("clang attribute pop")
+#else
+#define GB_SHORT_BEGIN
+#define GB_SHORT_END
+#endif
 /* Threads that share linear memory share its one heap, by a lock around it: entry.h. */
 #ifndef GB_SHARED
 #ifdef __wasm_atomics__

@@ -162,7 +162,7 @@ TABLES = (
     ("Fuel, millions of operators", "fuel", None, 1e6),
     ("Memory in the end, pages of 64 KiB", "fuel", "pages", 1),
     ("Longest step in wazero, ms, the least of the rounds", "wazero", "longest", 1e6),
-    ("Longest step, millions of operators", "fuel", "longest", 1e6),
+    ("Longest step in fuel, millions of operators", "fuel", "longest", 1e6),
 )
 
 

@@ -11,6 +11,9 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 PYTHON ?= $(shell tools/setup which python)
 CARGO  ?= $(shell tools/setup which cargo)
 
+# Files of tests run beside each other, where pytest can: those in one file may share what they build.
+pytest = $(PYTHON) -m pytest -q -rs $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(JOBS) --dist=loadfile")
+
 build := $(CURDIR)/build
 say    = @printf '\n== %s\n' "$(1)"
 # An older Rust may come first on PATH: whatever calls cargo or rustc gets the chosen one.
@@ -23,7 +26,7 @@ help: ## this list
 
 # ---- build ------------------------------------------------------------------------------------------------------
 
-.PHONY: demo setup lib cli wasm
+.PHONY: demo setup lib cli wasm lua windows
 demo: ## install what is missing, build, and compare allocators on three real programs (minutes)
 	@demo/run
 
@@ -46,16 +49,28 @@ wasm: | $(build) ## build the archives for C and C++ in WebAssembly into build/w
 	$(call say,archives for wasm32)
 	@tools/wasm
 
+lua: | $(build) ## build the Lua module into build/lua/5.4/ and so on, for each Lua whose headers are here
+	@tools/setup lua
+	$(call say,the Lua module)
+	@tools/lua
+
+windows: | $(build) ## build the archives for Windows programs into build/windows/
+	@tools/setup windows
+	$(call say,archives for Windows)
+	@tools/windows
+
 # ---- test -------------------------------------------------------------------------------------------------------
 # `make test` runs the tiers in order, cheapest first, and stops at the first that fails. Each can be run alone.
 # Foreign processors are for PCs; on an Arm machine test-unit is the Arm test.
 
 foreign-x86_64 := test-i686 test-aarch64
-tiers := test-lint test-unit test-asan test-tsan $(foreign-$(shell uname -m)) test-wasm test-tinygo test-cli test-crate test-e2e
+wine-x86_64 := test-windows
+c-tiers := test-unit test-asan test-tsan $(foreign-$(shell uname -m))
+tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-tinygo test-cli test-crate test-e2e
 
-.PHONY: test $(tiers) test-tinygo-oldest test-macos test-long test-setup
+.PHONY: test $(tiers) test-tinygo-oldest test-macos test-miri test-long test-setup
 test: test-setup ## every quick tier: lint, unit, sanitizers, other processors, command, end to end (minutes)
-	@set -e; for tier in $(tiers); do $(MAKE) $$tier; done
+	@set -e; for tier in $(tiers); do start=$$(date +%s); $(MAKE) $$tier; echo "== $$tier took $$(($$(date +%s) - start)) s"; done
 	@printf '\nall tiers passed: %s\n' "$(tiers)"
 
 test-setup:
@@ -66,11 +81,15 @@ test-lint: ## headers compile alone, warnings, layers, names, scripts, workflows
 	@tools/lint --self-test
 	@tools/lint
 
-# One suite in one configuration: $(1) names the tree, $(2) is what CMake shall know.
+# One suite in one configuration: $(1) names the tree, $(2) is what CMake shall know, $(3) what is built besides the tests.
+# LONG=ON is for what takes longer than a push can wait for: all seeds under sanitizers and emulators, every test under
+# ThreadSanitizer, and -O2 for other processors.
+LONG ?= OFF
 define suite
 	$(call say,C tests: $(1))
-	@cmake -S . -B $(build)/cmake-$(1) -DGLEBE_BUILD_TESTS=ON $(2) >$(build)/cmake-$(1).log || { cat $(build)/cmake-$(1).log; exit 1; }
-	@cmake --build $(build)/cmake-$(1) --parallel $(JOBS) $(3)
+	@cmake -S . -B $(build)/cmake-$(1) -DGLEBE_BUILD_TESTS=ON -DGLEBE_TEST_LONG=$(LONG) $(2) >$(build)/cmake-$(1).log || \
+	    { cat $(build)/cmake-$(1).log; exit 1; }
+	@cmake --build $(build)/cmake-$(1) --parallel $(JOBS) --target glebe-tests $(3)
 	@ctest --test-dir $(build)/cmake-$(1) --no-tests=error --output-on-failure --parallel $(JOBS)
 endef
 
@@ -78,18 +97,21 @@ test-unit: | $(build) ## C unit and model tests
 	$(call suite,test,)
 
 test-asan: | $(build) ## the same under AddressSanitizer and UndefinedBehaviorSanitizer
-	$(call suite,asan,-DGLEBE_SANITIZE=address$(comma)undefined,--target glebe-tests)
+	$(call suite,asan,-DGLEBE_SANITIZE=address$(comma)undefined)
 
-test-tsan: | $(build) ## the same under ThreadSanitizer
-	$(call suite,tsan,-DGLEBE_SANITIZE=thread,--target glebe-tests)
+test-tsan: | $(build) ## those that start threads, under ThreadSanitizer
+	$(call suite,tsan,-DGLEBE_SANITIZE=thread)
+
+# Every file of the libraries, and every constant that they differ in.
+variants := glebe-secure glebe-audit glebe-mimalloc-2 glebe-mimalloc-3
 
 test-i686: | $(build) ## the same with pointers of 32 bits
 	@tools/foreign i386
-	$(call suite,i686,-DCMAKE_TOOLCHAIN_FILE=cmake/i686.cmake)
+	$(call suite,i686,-DCMAKE_TOOLCHAIN_FILE=cmake/i686.cmake,$(variants))
 
 test-aarch64: | $(build) ## the same for 64-bit Arm, under qemu
 	@tools/foreign arm64
-	$(call suite,aarch64,-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake)
+	$(call suite,aarch64,-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake,$(variants))
 
 test-cli: lib ## the `glebe` command: format, clippy, tests
 	$(call say,the glebe command)
@@ -100,47 +122,71 @@ test-cli: lib ## the `glebe` command: format, clippy, tests
 test-crate: lib ## the crate `glebe`: Bump in WebAssembly, without a C compiler, with the oldest Rust; both crates unpacked and run
 	$(call say,the crates)
 	@tools/setup crate
-	@PATH="$(dir $(CARGO)):$$PATH" $(PYTHON) -m pytest -q -rs test/crate test/package/test_crates.py
+	@PATH="$(dir $(CARGO)):$$PATH" $(pytest) test/crate bench/stylus bench/rust test/package/test_crates.py
 
-test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime and node
+test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime, node and wazero
+	@tools/setup wazero
 	$(call say,WebAssembly)
-	@$(PYTHON) -m pytest -q -rs test/wasm
+	@$(pytest) test/wasm
+
+test-lua: lib lua ## states with caps and accounts, and the module, in each Lua
+	$(call say,Lua)
+	@$(pytest) test/lua
+
+test-windows: windows ## Windows programs on glebe, under Wine
+	$(call say,Windows under Wine)
+	@$(rust) $(pytest) test/windows
 
 # A TinyGo on PATH ($TINYGO) is taken if it is recent enough; else the set-up builds one, which takes minutes, once.
 test-tinygo: wasm ## the Go module under TinyGo in each engine
 	@tools/setup tinygo
 	$(call say,TinyGo)
-	@$(PYTHON) -m pytest -q -rs test/tinygo bench/tinygo
+	@$(pytest) test/tinygo bench/tinygo
 
 test-tinygo-oldest: wasm ## the same under the oldest TinyGo that is supported
 	@tools/setup tinygo-oldest
 	$(call say,the oldest TinyGo)
 	@TINYGO=$$(tools/setup which tinygo-oldest) || { echo "skipped: it could not be had"; exit 0; }; \
-	    export TINYGO; $(PYTHON) -m pytest -q -rs test/tinygo
+	    export TINYGO; $(pytest) test/tinygo
 
-test-e2e: cli ## misuse, contract and package tests, with the built libraries
+test-e2e: cli ## misuse, contract, mimalloc and package tests, with the built libraries
 	$(call say,end to end)
 	@tools/lint --symbols
-	@$(PYTHON) -m pytest -q test/abuse test/contract test/package --ignore=test/package/test_crates.py
+	@$(pytest) test/abuse test/contract test/mimalloc test/package --ignore=test/package/test_crates.py
 
 test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
 	$(call say,macOS objects)
 	@tools/check-macos
 
-test-long: test test-macos test-tinygo-oldest ## test, then macOS objects, the oldest TinyGo, interleavings, TinyGo's soak and hosts, stress with printed seeds, and fuzzing (hours)
+test-miri: ## Bump and FreeList under Miri, which objects to undefined behaviour and to races (rustup's nightly)
+	@tools/setup miri
+	$(call say,Miri)
+	@tools/setup which miri >/dev/null || { echo "skipped: no nightly Rust with Miri could be had"; exit 0; }; \
+	    set -e; rustup run nightly cargo miri test --no-default-features --test bump --test freelist; \
+	    rustup run nightly cargo miri test --no-default-features --features resize --test bump
+
+test-long: test test-macos test-miri test-tinygo-oldest ## test, then macOS objects, Miri, the oldest TinyGo, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, stress with printed seeds, and fuzzing (hours)
+	$(call say,C tests with all seeds)
+	@set -e; for tier in $(c-tiers); do $(MAKE) $$tier LONG=ON; done
 	$(call say,interleavings of larger cases)
 	@GLEBE_INTERLEAVE=long $(build)/cmake-test/test-interleave-protocols
 	$(call say,TinyGo: the soak and the tests of other modules)
 	@GLEBE_SOAK=200000 GLEBE_TEST_MODULES=1 $(PYTHON) -m pytest -q -rs -s test/tinygo/test_soak.py test/tinygo/test_modules.py
 	$(call say,TinyGo: thousands of requests in each host)
 	@GLEBE_TEST_LONG=1 $(PYTHON) -m pytest -q -rs test/tinygo/test_hosts.py
+	$(call say,Bump: many more sizes at the edges)
+	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/crate/test_bump_edges.py
+	$(call say,ninety days of a service on the fake clock)
+	@GLEBE_TEST_LONG=1 $(build)/cmake-test/test-model-months
+	$(call say,ten minutes of a service in Lua)
+	@$(PYTHON) bench/months/run --gate
 	$(call say,stress and fuzzing)
 	@test/stress/run
 	@test/fuzz/run
 
 # ---- measure, check, clean --------------------------------------------------------------------------------------
 
-.PHONY: bench bench-full bench-tinygo lint clean
+.PHONY: bench bench-full bench-pool bench-lua bench-months bench-tinygo bench-stylus bench-rust bench-tex lint clean
 bench: cli ## compare with the peers, quick selection (prints a table)
 	@$(rust) bench/setup
 	@$(rust) bench/run --quick
@@ -149,9 +195,35 @@ bench-full: cli ## compare with the peers on everything
 	@$(rust) bench/setup
 	@$(rust) bench/run
 
+bench-pool: lib ## glebe_pool beside malloc per object: instructions and memory (a minute; needs valgrind)
+	@$(PYTHON) bench/pool/run --gate
+
+bench-lua: lib ## Lua states on glebe beside glibc, mimalloc and jemalloc: time, memory, closing, fresh states (minutes; bench/lua/run --help)
+	@tools/setup bench-lua
+	@$(rust) $(PYTHON) bench/lua/run
+
+bench-months: lib ## a Lua service whose days last two minutes, under each allocator at once: resident memory over time (ten minutes)
+	@tools/setup bench-lua
+	@$(rust) bench/setup
+	@$(PYTHON) bench/months/run --gate
+
 bench-tinygo: | $(build) ## glebe beside TinyGo's collectors and nottinygc: time, memory, pauses, code (minutes; bench/tinygo/run --help)
 	@tools/setup wasm $(shell sed -n 's/^list_tinygo().*/tinygo/p' tools/setup)
 	@$(rust) $(PYTHON) bench/tinygo/run
+
+bench-stylus: | $(build) ## Bump beside mini-alloc, wee_alloc and std by the prices of an Arbitrum Stylus node (minutes; bench/stylus/run --help)
+	@tools/setup stylus
+	@$(rust) $(PYTHON) bench/stylus/run
+
+bench-rust: | $(build) ## glebe's Rust allocators beside those of other crates: ink, fuel, pages, code, and natively time and memory (minutes; bench/rust/run --help)
+	@tools/setup bench-rust
+	@$(rust) $(PYTHON) bench/rust/run
+	@$(rust) $(PYTHON) bench/rust/run --native
+
+bench-tex: lib ## TeX engines typesetting a long book on glebe, glibc, mimalloc and jemalloc: CPU time, memory (an hour; bench/tex/run --help)
+	@tools/setup tex
+	@$(rust) bench/peers/build.sh
+	@$(PYTHON) bench/tex/run
 
 lint: test-setup test-lint ## test-lint after setting up its tools
 

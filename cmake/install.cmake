@@ -10,6 +10,9 @@ set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/glebe)
 
 install(TARGETS glebe glebe-static glebe-override glebe-cpp EXPORT glebe-targets)
 install(TARGETS glebe-secure glebe-audit) # to be preloaded, not linked
+if(TARGET glebe-mimalloc-3)
+  install(TARGETS glebe-mimalloc-2 glebe-mimalloc-3 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glebe) # where no loader looks unasked
+endif()
 install(FILES include/glebe.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY bindings/cpp/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT glebe-targets NAMESPACE glebe:: DESTINATION ${config_dir})

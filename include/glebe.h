@@ -94,12 +94,94 @@ GLEBE_API void *glebe_heap_calloc(glebe_heap *heap, size_t count, size_t bytes) 
 GLEBE_API void *glebe_heap_aligned_alloc(glebe_heap *heap, size_t alignment, size_t bytes) GLEBE_ALLOC(3);
 /* `block` must be of this heap. As glebe_realloc. */
 GLEBE_API void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes);
-/* `old_bytes` is the size that was last asked for: no look-up while the size class stays. `bytes` must not be 0. */
+/* `old_bytes` is the size that was last asked for: small blocks are resized without a look-up. Shrinking does not fail. NULL allocates, and
+ * `bytes` 0 frees and returns NULL, whatever `old_bytes` says: this is Lua's lua_Alloc. */
 GLEBE_API void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes);
 /* `block` must be of this heap. */
 GLEBE_API void glebe_heap_free(glebe_heap *heap, void *block);
-/* `bytes` is the size that was last asked for: the cheapest free there is. `block` must be of this heap. */
+/* As glebe_heap_free. `bytes` is the size that was last asked for. */
 GLEBE_API void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes);
+/* Whether `block`, which is in use and may be of any allocator, is of this heap. As cheap as a free. */
+GLEBE_API bool glebe_heap_owns(const glebe_heap *heap, const void *block);
+
+/* ---- Pools -------------------------------------------------------------------------------------------------------------
+ * A pool is an array of units that grows up to a limit, and objects of 1 to `most_units` units in it: one size, or a family of sizes
+ * in one space of indices, each with its list of free objects. docs/pools.md shows both.
+ *
+ *     index    1     2     3     4     5     6     7     8             a pointer and an index name the same object, and neither
+ *           |  2 units  |  1  |     3 units     |  2 units  | ...      ever changes; index 0 is none
+ *
+ * An object is aligned to the largest power of two in `unit_bytes`, up to 16. What is freed serves objects of its size, and others only
+ * where there is no more memory. One thread at a time may use a pool and call the functions below on it: one that may use its heap, too. */
+typedef struct glebe_pool {
+    /* read by the functions below alone; behind it lie the lists, by units */
+    uintptr_t base; /* object i is at base + i * unit_bytes */
+    uintptr_t first, bytes; /* where objects lie; 0 bytes in the audit build, which is told of each call */
+    uint32_t unit_bytes, inverse, shift; /* unit_bytes is odd << shift, and odd * inverse is 1 */
+    uint32_t most_units;
+} glebe_pool;
+typedef void *glebe_pool_link
+#if defined(__GNUC__)
+    __attribute__((may_alias))
+#endif
+    ;
+
+/* A new pool, or NULL and ENOMEM; EINVAL where `unit_bytes` is 0, no multiple of sizeof(void *) or over 4096, `most_units` 0 or over
+ * 1024, or `limit_bytes` less than the largest object or more than 2^32 units. Its memory comes from `heap`, of glebe_heap_create, and
+ * counts against that heap's limit; NULL is a heap of its own. It grows by `step_bytes`, 0 is 64 KiB, up to `limit_bytes`.
+ * On 64 bits the limit's address space is set aside at once: indices follow each other from 1 on. On 32 bits a pool is made of pieces:
+ * an index is an address divided by the unit, below 2^32 / unit_bytes. */
+GLEBE_API glebe_pool *glebe_pool_create(glebe_heap *heap, size_t unit_bytes, size_t most_units, size_t limit_bytes, size_t step_bytes);
+/* Frees every object and the pool; glebe_heap_destroy of its heap does the same. NULL does nothing. */
+GLEBE_API void glebe_pool_destroy(glebe_pool *pool);
+/* Frees every object at once. The memory stays with the pool, or goes back but for its first step. */
+GLEBE_API void glebe_pool_reset(glebe_pool *pool, bool give_back);
+
+/* What the two below fall back to. */
+GLEBE_API void *glebe_pool_alloc_slow(glebe_pool *pool, size_t units);
+GLEBE_API void glebe_pool_free_slow(glebe_pool *pool, void *object, size_t units);
+
+/* An object of `units` units, which must be 1 to most_units, not cleared; NULL and ENOMEM at the limit. */
+static inline void *glebe_pool_alloc(glebe_pool *pool, size_t units)
+{
+    void **list = (void **)(pool + 1) + units, *object = *list;
+    if (!object)
+        return glebe_pool_alloc_slow(pool, units);
+    *list = *(glebe_pool_link *)object;
+    return object;
+}
+
+/* Frees an object of `units` units, as many as it was asked for with. An address outside the pool is reported; NULL does nothing. */
+static inline void glebe_pool_free(glebe_pool *pool, void *object, size_t units)
+{
+    void **list = (void **)(pool + 1) + units;
+    if ((uintptr_t)object - pool->first >= pool->bytes) {
+        glebe_pool_free_slow(pool, object, units);
+        return;
+    }
+    *(glebe_pool_link *)object = *list;
+    *list = object;
+}
+
+/* From index to object and back. Neither is checked. */
+static inline void *glebe_pool_at(const glebe_pool *pool, uint32_t index)
+{
+    return (void *)(pool->base + (uintptr_t)index * pool->unit_bytes);
+}
+static inline uint32_t glebe_pool_index(const glebe_pool *pool, const void *object)
+{
+    return (uint32_t)(((uintptr_t)object - pool->base) >> pool->shift) * pool->inverse;
+}
+
+typedef struct glebe_pool_stats {
+    uint64_t limit_bytes;
+    uint64_t held_bytes; /* of the heap's memory */
+    uint64_t used_bytes; /* of objects in use */
+    uint64_t free_bytes; /* of free objects; the rest of what is held was not given out yet */
+    uint64_t free_objects;
+} glebe_pool_stats;
+/* Walks the free lists. */
+GLEBE_API void glebe_pool_stats_read(const glebe_pool *pool, glebe_pool_stats *out);
 
 /* ---- Collection --------------------------------------------------------------------------------------------------------
  * A collector owns objects that nobody frees: those that cannot be reached from its roots are found and used again. One thread at a
@@ -152,7 +234,7 @@ GLEBE_API void glebe_gc_begin(glebe_gc *gc);
 GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
 
 /* When to collect: when so many bytes were allocated since the last time as `percent` of what was found live then, roots included
- * (100), and `least_bytes` at least (1 MiB, in WebAssembly 128 KiB). `every` > 0: at every n-th allocation. */
+ * (90), and `least_bytes` at least (1 MiB, in WebAssembly 128 KiB). `every` > 0: at every n-th allocation. */
 GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every);
 
 /* `function(object, context)` is called once after the object was found unreachable, by glebe_gc_finalize, and keeps it alive until
@@ -278,6 +360,8 @@ typedef void glebe_check_report(void *context, int invariant, const void *addres
 GLEBE_API int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context);
 /* The same of a collector's pages and marks, between collections. */
 GLEBE_API int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context);
+/* The same of a pool: every object is free or in use, once. glebe_check of its heap does it at level 2. It must not be read meanwhile. */
+GLEBE_API int glebe_pool_check(glebe_pool *pool, glebe_check_report *report, void *context);
 
 #ifdef __cplusplus
 }

@@ -16,13 +16,9 @@
 #include <errno.h>
 
 #include "../src/alloc.h"
+#include "new.h"
 
 #define EXPORT __attribute__((visibility("default"), used))
-#if UINTPTR_MAX == UINT_MAX && !defined(__LP64__)
-#define SIZE "j" /* how size_t is mangled */
-#else
-#define SIZE "m"
-#endif
 
 typedef void (*new_handler)(void);
 typedef new_handler new_get_handler(void);
@@ -76,7 +72,7 @@ GB_COLD static void *new_ask(size_t alignment, size_t bytes, const void *caller)
     return NULL;
 }
 
-GB_COLD static void *new_retry(size_t alignment, size_t bytes, const void *caller)
+GB_COLD void *override_new_retry(size_t alignment, size_t bytes, const void *caller)
 {
     void *block = new_ask(alignment, bytes, caller);
     if (block)
@@ -90,7 +86,7 @@ GB_COLD static void *new_retry(size_t alignment, size_t bytes, const void *calle
 }
 
 /* `name` and `own`: the form that was called. A static program has no other: there a handler that throws ends the program. */
-GB_COLD static void *nothrow_retry(size_t alignment, size_t bytes, const void *tag, const void *caller, const char *name, void *own)
+GB_COLD void *override_nothrow_retry(size_t alignment, size_t bytes, const void *tag, const void *caller, const char *name, void *own)
 {
     if (!handler_now(caller))
         return NULL;
@@ -108,25 +104,25 @@ GB_COLD static void *nothrow_retry(size_t alignment, size_t bytes, const void *t
     void *name parameters \
     { \
         void *block = alloc; \
-        return GB_LIKELY(block) ? block : new_retry(alignment, n, CALLER); \
+        return GB_LIKELY(block) ? block : override_new_retry(alignment, n, CALLER); \
     }
 #define NEW_NOTHROW(name, mangled, parameters, alloc, alignment) \
     EXPORT void *name parameters __asm__(mangled); \
     void *name parameters \
     { \
         void *block = alloc; \
-        return GB_LIKELY(block) ? block : nothrow_retry(alignment, n, tag, CALLER, mangled, FUNCTION_DATA(name)); \
+        return GB_LIKELY(block) ? block : override_nothrow_retry(alignment, n, tag, CALLER, mangled, FUNCTION_DATA(name)); \
     }
 #define FUNCTION_DATA(name) ((void *)(uintptr_t)(name))
 
-NEW(new_one, "_Znw" SIZE, (size_t n), gb_alloc(gb_self, n), 0)
-NEW(new_array, "_Zna" SIZE, (size_t n), gb_alloc(gb_self, n), 0)
-NEW_NOTHROW(new_one_nothrow, "_Znw" SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
-NEW_NOTHROW(new_array_nothrow, "_Zna" SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
-NEW(new_one_aligned, "_Znw" SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
-NEW(new_array_aligned, "_Zna" SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
-NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
-NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
+NEW(new_one, "_Znw" NEW_SIZE, (size_t n), gb_alloc(gb_self, n), 0)
+NEW(new_array, "_Zna" NEW_SIZE, (size_t n), gb_alloc(gb_self, n), 0)
+NEW_NOTHROW(new_one_nothrow, "_Znw" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
+NEW_NOTHROW(new_array_nothrow, "_Zna" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
+NEW(new_one_aligned, "_Znw" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
+NEW(new_array_aligned, "_Zna" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
+NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
+NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
 
 /* The sizes that delete is told are the compiler's own and need no check. */
 #define DELETE(name, mangled, parameters) \
@@ -137,14 +133,14 @@ NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" SIZE "St11align_val_tRKSt9nothrow_
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 DELETE(delete_one, "_ZdlPv", (void *block))
 DELETE(delete_array, "_ZdaPv", (void *block))
-DELETE(delete_one_sized, "_ZdlPv" SIZE, (void *block, size_t n))
-DELETE(delete_array_sized, "_ZdaPv" SIZE, (void *block, size_t n))
+DELETE(delete_one_sized, "_ZdlPv" NEW_SIZE, (void *block, size_t n))
+DELETE(delete_array_sized, "_ZdaPv" NEW_SIZE, (void *block, size_t n))
 DELETE(delete_one_nothrow, "_ZdlPvRKSt9nothrow_t", (void *block, const void *tag))
 DELETE(delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", (void *block, const void *tag))
 DELETE(delete_one_aligned, "_ZdlPvSt11align_val_t", (void *block, size_t a))
 DELETE(delete_array_aligned, "_ZdaPvSt11align_val_t", (void *block, size_t a))
-DELETE(delete_one_sized_aligned, "_ZdlPv" SIZE "St11align_val_t", (void *block, size_t n, size_t a))
-DELETE(delete_array_sized_aligned, "_ZdaPv" SIZE "St11align_val_t", (void *block, size_t n, size_t a))
+DELETE(delete_one_sized_aligned, "_ZdlPv" NEW_SIZE "St11align_val_t", (void *block, size_t n, size_t a))
+DELETE(delete_array_sized_aligned, "_ZdaPv" NEW_SIZE "St11align_val_t", (void *block, size_t n, size_t a))
 DELETE(delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", (void *block, size_t a, const void *tag))
 DELETE(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", (void *block, size_t a, const void *tag))
 #pragma GCC diagnostic pop

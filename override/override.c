@@ -8,7 +8,9 @@
 
 #include "../src/alloc.h"
 
+#ifndef __wasm__
 #include <stdio.h>
+#endif
 
 #ifdef __wasm__
 #define EXPORT __attribute__((visibility("default"))) /* what a module does not call is left out of it */
@@ -143,6 +145,7 @@ EXPORT void malloc_stats(void)
     gb_port_print(text, length < sizeof text ? length : sizeof text - 1);
 }
 
+#ifndef __wasm__ /* what writes to streams would bring them along */
 #define INFO_FIELD(name, unit, meaning) "  <" #name " unit=\"" unit "\">%llu</" #name ">\n"
 #define INFO_VALUE(name, unit, meaning) , (unsigned long long)s.name
 
@@ -156,3 +159,4 @@ EXPORT int malloc_info(int options, FILE *stream)
         GLEBE_VERSION GLEBE_STATS(INFO_VALUE));
     return n < 0 ? -1 : 0;
 }
+#endif

@@ -2,9 +2,10 @@
 
 #include "alloc.h"
 
+#if !GB_LINEAR
 void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 {
-    if (!GB_LINEAR && GB_LIKELY(bytes <= GB_MEDIUM_MAX)) {
+    if (GB_LIKELY(bytes <= GB_MEDIUM_MAX)) {
         void **warm = &heap->warm[gb_class_of_medium(bytes) - GB_SMALL_CLASSES], *block = *warm;
         if (GB_LIKELY(block != NULL)) {
             *warm = NULL;
@@ -13,35 +14,26 @@ void *gb_alloc_big(glebe_heap *heap, size_t bytes)
     }
     return gb_alloc_slow(heap, bytes, NULL);
 }
+#endif
 
 void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty)
 {
-    if (GB_UNLIKELY(heap->number == 0)) {
+    if (!GB_LINEAR && GB_UNLIKELY(heap->number == 0)) {
         heap = gb_thread_start();
         void *block = heap ? gb_alloc_slow(heap, bytes, dirty) : gb_out_of_memory();
         gb_thread_late();
         return block;
     }
-    if (bytes > GB_LARGE_MAX)
+    if (!GB_LINEAR && bytes > GB_LARGE_MAX)
         return gb_huge_alloc(heap, bytes, 1, dirty);
     bool zero = false;
-    void *block = bytes > GB_MEDIUM_MAX ? gb_large_alloc(heap, bytes, 1, &zero)
-                : GB_LINEAR             ? gb_alloc_small(heap, gb_class_of_medium(bytes))
+    uintptr_t fresh = gb_the.fresh;
+    void *block = GB_LINEAR             ? gb_alloc_big(heap, bytes)
+                : bytes > GB_MEDIUM_MAX ? gb_large_alloc(heap, bytes, 1, &zero)
                                         : gb_medium_alloc(heap, gb_class_of_medium(bytes), &zero);
     if (dirty)
-        *dirty = zero ? 0 : bytes;
+        *dirty = (GB_LINEAR ? (uintptr_t)block >= fresh : zero) ? 0 : bytes;
     return block;
-}
-
-/* A front may hold blocks of larger classes, which were shrunk in place and then freed by their new size. */
-static void *alloc_aligned_small(glebe_heap *heap, size_t alignment, uint32_t cls)
-{
-    void *block = gb_alloc_small(heap, cls);
-    if (GB_LIKELY(((uintptr_t)block & (alignment - 1)) == 0))
-        return block;
-    gb_fronts_flush(heap);
-    gb_free("aligned_alloc", heap, block);
-    return gb_alloc_small(heap, cls);
 }
 
 /* Blocks of a class lie on multiples of the power of two in its size, because pages start on slices. */
@@ -49,6 +41,8 @@ void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
 {
     if (alignment <= 16)
         return gb_alloc(heap, bytes);
+    if (GB_LINEAR)
+        return gb_tagged_alloc(heap, bytes, alignment);
     if (heap->number == 0) {
         heap = gb_thread_start();
         void *block = heap ? gb_alloc_aligned(heap, alignment, bytes) : gb_out_of_memory();
@@ -57,7 +51,7 @@ void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
     }
     uint32_t cls = alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
     if (cls < GB_CLASSES)
-        return gb_class_is_small(cls) ? alloc_aligned_small(heap, alignment, cls) : gb_medium_alloc(heap, cls, NULL);
+        return gb_class_is_small(cls) ? gb_alloc_small(heap, cls) : gb_medium_alloc(heap, cls, NULL);
     bool zero;
     if (bytes <= GB_LARGE_MAX && alignment <= GB_LARGE_MAX)
         return gb_large_alloc(heap, bytes ? bytes : 1, alignment, &zero);
@@ -71,21 +65,39 @@ size_t gb_block_bytes(const char *call, const void *block)
         gb_slot *slot = gb_huge_find(block);
         if (slot && !slot->collected)
             return slot->bytes;
-        gb_report_address(call, block);
-        return 0;
+        size_t foreign = GB_FOREIGN ? gb_port_foreign_bytes(block) : 0;
+        if (!foreign)
+            gb_report_address(call, block);
+        return foreign;
     }
+    if (GB_LINEAR && entry->kind == GB_FREE)
+        return gb_tagged_usable(call, (uintptr_t)block);
     gb_page *page = gb_page_head(entry);
     size_t offset = (uintptr_t)block - gb_page_start(page);
     uint32_t index;
     if (GB_LIKELY(page->kind == GB_SMALL && !(GB_SECURE || GB_AUDIT) && gb_class_exact(page->cls, offset, &index)
             && index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED))) /* what gb_block_in_use asks, without a call */
         return gb_classes[page->cls].bytes;
-    if (page->kind == GB_LARGE && offset == 0)
+    if (!GB_LINEAR && page->kind == GB_LARGE && offset == 0)
         return gb_page_bytes(page);
-    if ((page->kind == GB_SMALL || page->kind == GB_MEDIUM) && gb_block_in_use(page, block))
-        return gb_classes[page->cls].bytes;
+    if (!GB_LINEAR && (page->kind == GB_SMALL || page->kind == GB_MEDIUM) && gb_block_in_use(page, block)) {
+        uint32_t cls = page->cls;
+        if (GB_MIXES && cls == GB_MIXED)
+            gb_mixed_starts(page, block, &cls);
+        return gb_classes[cls].bytes;
+    }
     gb_report_address(call, block);
     return 0;
+}
+
+void *gb_alloc_any(glebe_heap *heap, size_t bytes)
+{
+    return gb_alloc(heap, bytes);
+}
+
+void gb_free_any(const char *call, glebe_heap *self, void *block)
+{
+    gb_free(call, self, block);
 }
 
 /* Shrinking to no less than half stays in place, so that a block does not move back and forth with its size. */
@@ -97,17 +109,21 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
         return NULL;
     }
     gb_page *entry = gb_page_entry(block);
-    if (!entry) {
-        void *moved = gb_huge_resize(gb_huge_find(block), bytes);
+    if (GB_LINEAR && entry->kind == GB_FREE) {
+        if (bytes > GB_SMALL_MAX && gb_tagged_resize((uintptr_t)block, bytes))
+            return block;
+    } else if (!GB_LINEAR && !entry) {
+        gb_slot *slot = gb_huge_find(block);
+        void *moved = slot && bytes > GB_LARGE_MAX ? gb_huge_resize(slot, bytes) : NULL;
         if (moved)
             return moved;
-    } else if (entry->kind == GB_LARGE) {
+    } else if (!GB_LINEAR && entry->kind == GB_LARGE) {
         if (gb_large_resize(entry, bytes))
             return block;
     } else if (bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
         return block;
     int saved = errno;
-    void *fresh = gb_alloc(self, bytes);
+    void *fresh = gb_alloc_seldom(self, bytes);
     if (!fresh) {
         if (bytes > before)
             return NULL;
@@ -115,6 +131,6 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
         return block;
     }
     memcpy(fresh, block, bytes < before ? bytes : before);
-    gb_free(call, self, block);
+    gb_free_seldom(call, self, block);
     return fresh;
 }

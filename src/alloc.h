@@ -72,4 +72,18 @@ GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
         gb_page_event(page);
 }
 
+/* For who is slow anyway: calls where code shall be short. */
+GB_INLINE void *gb_alloc_seldom(glebe_heap *heap, size_t bytes)
+{
+    return GB_LINEAR ? gb_alloc_any(heap, bytes) : gb_alloc(heap, bytes);
+}
+
+GB_INLINE void gb_free_seldom(const char *call, glebe_heap *self, void *block)
+{
+    if (GB_LINEAR)
+        gb_free_any(call, self, block);
+    else
+        gb_free(call, self, block);
+}
+
 #endif

@@ -22,9 +22,9 @@ void *glebe_calloc(size_t count, size_t bytes)
 static void *api_realloc(const char *call, void *block, size_t bytes)
 {
     if (!block)
-        return gb_alloc(gb_self, bytes);
+        return gb_alloc_seldom(gb_self, bytes);
     if (bytes == 0) {
-        gb_free(call, gb_self, block);
+        gb_free_seldom(call, gb_self, block);
         return NULL;
     }
     return gb_realloc(call, gb_self, block, bytes);

@@ -17,7 +17,7 @@
 #define GB_NOINLINE __attribute__((noinline))
 #define GB_COLD __attribute__((noinline, cold))
 #define GB_INLINE static inline __attribute__((always_inline))
-#define GB_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+#define GB_TLS _Thread_local GB_TLS_MODEL
 
 GB_INLINE unsigned gb_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
 GB_INLINE unsigned gb_ctz32(uint32_t x) { return (unsigned)__builtin_ctz(x); }

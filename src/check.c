@@ -1,6 +1,7 @@
 /* glebe_check: walks everything and names each broken invariant by its number in docs/invariants.md. It allocates nothing and
  * changes nothing. What it walks must be at rest; the region's lock is held meanwhile, so the purger is. */
 #include "core.h"
+#include "tagged.h"
 
 typedef struct gb_check {
     glebe_check_report *report;
@@ -102,56 +103,113 @@ static void check_run(gb_check *check, const gb_page *page)
     }
 }
 
-static void check_free_run(gb_check *check, const gb_page *page)
+/* A free block is in its bin, which is known to have one, and nothing is between its tags if it was never used. */
+static void check_free_block(gb_check *check, const gb_tagged *c)
 {
-    uint32_t number = gb_page_number(page), last = number + page->slices - 1, links = 0;
-    CHECK(gb_page_at(last)->back_bytes == (page->slices - 1) * sizeof(gb_page), 1, page, "a free run's end does not lead to its start");
-    for (uint32_t bin = 0; bin < GB_BINS; bin++)
-        for (uint32_t link = gb_the.bins[bin]; link; link = gb_page_at(link)->next)
-            links += link == number;
-    CHECK(links == 1, 4, page, "a free run is not in one bin");
-    for (uint32_t k = number; k <= last; k++) {
-        CHECK(gb_page_at(k)->kind == GB_FREE && gb_load_relaxed(&gb_page_at(k)->owner) == 0, 1, gb_page_at(k), "a slice of a free run is not free");
-        if (k >= gb_the.fresh && check->level >= 2)
-            check_zero(check, k);
+    uint32_t bin = gb_tagged_bin(gb_tagged_bytes(c)), links = 0;
+    for (const gb_tagged *link = gb_the.tagged[bin]; link; link = link->next)
+        links += link == c;
+    CHECK(links == 1 && *c->link == c && gb_bit(gb_the.tagged_bits, bin), 4, c, "a free block is not in its bin");
+    CHECK(!c->next || c->next->link == &c->next, 4, c, "a bin's links back and forth differ");
+    CHECK(gb_tagged_next(c, gb_tagged_bytes(c))->before == gb_tagged_bytes(c), 1, c, "a free block's end does not lead to its start");
+    const char *from = (const char *)(c + 1), *to = (const char *)gb_tagged_next(c, gb_tagged_bytes(c));
+    if (gb_tagged_start(c) >= gb_the.fresh && check->level >= 2)
+        for (; from < to; from++)
+            if (*from != 0) {
+                check_fail(check, 6, from, "memory that is said to be zero is not");
+                break;
+            }
+}
+
+/* The blocks in the slices [from, to), and those in use by their heap: `of` alone counts, or NULL. */
+static uint64_t check_blocks(gb_check *check, uint32_t from, uint32_t to, const glebe_heap *of)
+{
+    uint64_t used = 0;
+    bool before_used = true;
+    const gb_tagged *c = gb_tagged_at(gb_slice_start(from) + 16), *end = gb_tagged_at(gb_slice_start(to));
+    for (uint32_t bytes; c != end; c = gb_tagged_next(c, bytes)) {
+        bytes = gb_tagged_bytes(c);
+        bool ok = bytes >= GB_TAGGED_LEAST && bytes <= (uintptr_t)end - (uintptr_t)c;
+        CHECK(ok, 2, c, "a block's tag leads out of its piece of memory");
+        if (!ok)
+            return used;
+        CHECK(before_used == ((c->tag & GB_TAG_BEFORE_USED) != 0), 2, c, "a tag is wrong about the block before");
+        CHECK(before_used || c->tag & GB_TAG_USED, 2, c, "two free blocks lie side by side");
+        before_used = c->tag & GB_TAG_USED;
+        CHECK(!(c->tag & GB_TAG_WARM) || (before_used && c == gb_the.tagged_warm && bytes == gb_the.tagged_warm_bytes), 2, c, "a block is warm that is not the one");
+        if (!before_used && !of)
+            check_free_block(check, c);
+        else if (before_used && gb_tagged_start(c) != (uintptr_t)gb_the.table && (!of || gb_tagged_heap(c) == of))
+            used += bytes;
     }
+    CHECK(end->tag == (GB_TAG_USED | (before_used ? GB_TAG_BEFORE_USED : 0)), 2, end, "the tag that ends a piece of memory is wrong");
+    return used;
+}
+
+static uint32_t blocks_end(uint32_t slice)
+{
+    while (slice < gb_load_relaxed(&gb_the.slices) && gb_page_at(slice)->kind == GB_FREE)
+        slice++;
+    return slice;
+}
+
+/* Bytes of a heap's blocks that are in no page. */
+static uint64_t check_heap_blocks(gb_check *check, const glebe_heap *heap)
+{
+    uint64_t used = 0;
+    uint32_t slices = (uint32_t)gb_load_relaxed(&gb_the.slices);
+    for (uint32_t i = 0, end; i < slices; i = end + 1)
+        if ((end = blocks_end(i)) > i)
+            used += check_blocks(check, i, end, heap);
+    return used;
 }
 
 static void check_linear(gb_check *check)
 {
-    uint32_t slices = (uint32_t)gb_load_relaxed(&gb_the.slices), used = 0, free = 0, table = 0;
-    enum gb_kind before = GB_RESERVED;
+    uint32_t slices = (uint32_t)gb_load_relaxed(&gb_the.slices);
+    uint64_t used = 0, ours = 0;
     for (uint32_t i = 0, length; i < slices; i += length) {
         const gb_page *page = gb_page_at(i);
         enum gb_kind kind = (enum gb_kind)page->kind;
-        length = kind == GB_RESERVED ? 1 : page->slices;
+        length = kind == GB_RESERVED ? 1 : kind == GB_FREE ? blocks_end(i) - i : page->slices;
         CHECK(kind == GB_RESERVED || page->back_bytes == 0, 1, page, "a slice inside a run follows no head");
         CHECK(length > 0 && i + length <= slices, 1, page, "a run is longer than memory");
         if (length == 0 || i + length > slices)
             return;
-        CHECK(kind != GB_FREE || before != GB_FREE, 1, page, "two free runs lie side by side");
-        before = kind;
-        if (kind == GB_FREE)
-            check_free_run(check, page);
-        else if (kind != GB_RESERVED)
+        if (kind == GB_FREE) {
+            used += check_blocks(check, i, i + length, NULL);
+            for (uint32_t k = 0; k < length; k++)
+                CHECK(page[k].back_bytes == 0 && gb_load_relaxed(&page[k].owner) == 0, 1, page + k, "the entry of a slice without a page is not as it was");
+        } else if (kind != GB_RESERVED) {
             check_run(check, page);
-        *(kind == GB_FREE ? &free : kind == GB_RESERVED ? &table : &used) += length;
+            used += gb_page_bytes(page);
+        }
+        ours += kind == GB_RESERVED ? 0 : length;
     }
-    CHECK(((uint64_t)used + free) << GB_SLICE_LOG2 == glebe_live.stats.committed_bytes, 7, &gb_the, "used and free slices do not add up to what memory there is");
-    CHECK((uint64_t)table << GB_SLICE_LOG2 >= glebe_live.stats.table_bytes, 7, &gb_the, "the table is not all there");
-    CHECK((uint64_t)used << GB_SLICE_LOG2 == glebe_live.stats.used_bytes, 7, &gb_the, "the bytes in use are not those of the runs in use");
+    CHECK(ours << GB_SLICE_LOG2 == glebe_live.stats.committed_bytes + glebe_live.stats.table_bytes, 7, &gb_the, "slices do not add up to what memory there is");
+    CHECK(used == gb_held(), 7, &gb_the, "the bytes in use are not those of the pages and blocks in use");
     CHECK(slices <= gb_the.table_room || slices == 0, 7, &gb_the, "the table is too short");
 }
 
 /* ---- pages ---- */
 
-static bool check_block(gb_check *check, const gb_page *page, const gb_block *block, const char *what)
+/* Which block of a small page that is, by a number below GB_PAGE_BLOCKS_MAX. */
+static uint32_t block_index(const gb_page *page, const gb_block *block)
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
-    uint32_t index = gb_class_index(page->cls, offset);
-    bool ok = offset < gb_page_bytes(page) && index < page->bump
-        && (size_t)index * gb_classes[page->cls].bytes == offset;
-    CHECK(ok, 3, block, what);
+    return GB_MIXES && page->cls == GB_MIXED ? (uint32_t)(offset >> 4) : gb_class_index(page->cls, offset);
+}
+
+static bool check_block(gb_check *check, const gb_page *page, const gb_block *block, uint32_t cls_least, const char *what)
+{
+    size_t offset = (uintptr_t)block - gb_page_start(page);
+    uint32_t cls = page->cls;
+    bool ok = offset < gb_page_bytes(page);
+    if (ok && GB_MIXES && cls == GB_MIXED)
+        ok = gb_mixed_starts(page, block, &cls);
+    else if (ok)
+        ok = block_index(page, block) < page->bump && (size_t)block_index(page, block) * gb_classes[cls].bytes == offset;
+    CHECK(ok && cls >= cls_least, 3, block, what);
     return ok;
 }
 
@@ -160,9 +218,9 @@ static uint32_t check_chain(gb_check *check, const gb_page *page, const gb_block
 {
     uint32_t length = 0;
     for (; block; block = gb_link_get(block), length++) {
-        if (!check_block(check, page, block, "a link leads to what is no block of the page"))
+        if (!check_block(check, page, block, 0, "a link leads to what is no block of the page"))
             return 0;
-        uint32_t index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page));
+        uint32_t index = block_index(page, block);
         if (gb_bit(seen, index)) {
             check_fail(check, 3, block, "a free block stands in two places");
             return 0;
@@ -195,9 +253,23 @@ static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *see
     return listed;
 }
 
+/* The blocks that were carved; where there are many classes, by the map. */
+static uint32_t check_carved(gb_check *check, const gb_page *page)
+{
+    if (!GB_MIXES || page->cls != GB_MIXED) {
+        CHECK(page->bump <= page->cap && page->cap == gb_page_bytes(page) / gb_classes[page->cls].bytes, 2, page, "the page's count of blocks is wrong");
+        return page->bump;
+    }
+    uint32_t carved = 0, cls;
+    CHECK(page->bump <= page->cap, 2, page, "the page's count of cells is wrong");
+    for (size_t offset = 0; offset < gb_page_bytes(page); offset += 16)
+        carved += gb_mixed_starts(page, (void *)(gb_page_start(page) + offset), &cls);
+    return carved;
+}
+
 static void check_small(gb_check *check, const gb_page *page)
 {
-    CHECK(page->bump <= page->cap && page->cap == gb_page_bytes(page) / gb_classes[page->cls].bytes, 2, page, "the page's count of blocks is wrong");
+    uint32_t carved = check_carved(check, page);
     CHECK(page->left >= 0, 2, page, "the count of blocks out is negative");
     CHECK((page->punched & ~page->holes) == 0, 2, page, "a unit was given back that is no hole");
     if (check->level < 2)
@@ -212,7 +284,7 @@ static void check_small(gb_check *check, const gb_page *page)
     CHECK(remote == GB_XFREE_COUNT(xfree), 5, page, "the count of blocks freed by others is wrong");
     CHECK(!GB_XFREE_FIRST(xfree) || (xfree & GB_XFREE_QUEUED), 5, page, "blocks freed by others wait in a page that is not queued");
     uint32_t out = gb_page_out(page);
-    CHECK(local + holes + out == page->bump, 2, page, "free, in holes and out do not add up to the blocks carved");
+    CHECK(local + holes + out == carved, 2, page, "free, in holes and out do not add up to the blocks carved");
     CHECK(remote <= out, 2, page, "more blocks are on their way home than are out");
 }
 
@@ -273,14 +345,95 @@ static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
             return;
         }
         const gb_page *page = gb_page_head((gb_page *)(uintptr_t)entry);
-        CHECK(page->kind == GB_SMALL && page->cls >= cls && gb_load_relaxed(&page->heap) == heap->number, 3, block, "a front holds a block that is not its class's");
-        check_block(check, page, block, "a front holds what is no block");
+        CHECK(page->kind == GB_SMALL && gb_load_relaxed(&page->heap) == heap->number, 3, block, "a front holds a block that is not its class's");
+        check_block(check, page, block, cls, "a front holds what is no block of its class");
     }
+}
+
+/* ---- pools ---- */
+
+/* Walks one list and marks what it finds by bit 0 of the link: an object that has it already is there twice. Returns how many it marked. */
+static uint32_t check_pool_list(gb_check *check, const gb_pool *pool, size_t units)
+{
+    const void *from = &pool->lists[units];
+    uint32_t count = 0;
+    for (uintptr_t at = (uintptr_t)pool->lists[units]; at; count++) {
+        uintptr_t *link = (uintptr_t *)at;
+        if (!gb_pool_holds(pool, at, units)) {
+            check_fail(check, 10, from, "the link of a free object leads to where no object of its size is");
+            break;
+        }
+        if (*link & 1) {
+            check_fail(check, 10, link, "an object is free twice, or was written to after it was freed");
+            break;
+        }
+        from = link;
+        at = *link;
+        *link |= 1;
+    }
+    return count;
+}
+
+static void check_pool_unmark(const gb_pool *pool, size_t units, uint32_t count)
+{
+    for (uintptr_t at = (uintptr_t)pool->lists[units]; count > 0; at = *(uintptr_t *)at, count--)
+        *(uintptr_t *)at &= ~(uintptr_t)1;
+}
+
+/* Each unit is in one object (audit build). Returns those in free ones. */
+static size_t check_pool_states(gb_check *check, const gb_pool *pool, const gb_span *span, size_t carved)
+{
+    size_t free = 0;
+    for (size_t i = 0; i < carved;) {
+        size_t units = span->states[i] & ~GB_POOL_USED, inside = 1;
+        while (inside < units && i + inside < carved && span->states[i + inside] == 0)
+            inside++;
+        CHECK(inside == units, 10, span->start + i * pool->open.unit_bytes, "objects lie one in another, or none is here");
+        free += span->states[i] & GB_POOL_USED ? 0 : units;
+        i += inside;
+    }
+    return free;
+}
+
+static void check_pool(gb_check *check, const gb_pool *pool)
+{
+    size_t free = 0, by_state = 0, carved = 0;
+    uint32_t counts[GB_POOL_UNITS_MAX + 1];
+    int broken = check->broken;
+    for (size_t units = 1; units <= pool->open.most_units; units++)
+        free += (size_t)(counts[units] = check_pool_list(check, pool, units)) * units;
+    for (size_t units = 1; units <= pool->open.most_units; units++)
+        check_pool_unmark(pool, units, counts[units]);
+    for (const gb_span *span = pool->spans; span; span = gb_pool_next(pool, span)) {
+        size_t units = (gb_pool_carved(pool, span) - span->start) / pool->open.unit_bytes;
+        CHECK(gb_pool_carved(pool, span) <= span->end, 10, pool->fresh, "more was given out than the pool has");
+        carved += units;
+        if (GB_AUDIT)
+            by_state += check_pool_states(check, pool, span, units);
+    }
+    CHECK(free <= carved, 10, &pool->open, "more is free than was given out");
+    CHECK(!GB_AUDIT || check->broken > broken || free == by_state, 10, &pool->open, "an object is neither free nor in use");
+}
+
+int glebe_pool_check(glebe_pool *pool, glebe_check_report *report, void *context)
+{
+    GB_ENTRY;
+    gb_check state = {report, context, 2, 0};
+    check_pool(&state, (const gb_pool *)((uintptr_t)pool - offsetof(gb_pool, open)));
+    return state.broken;
 }
 
 static void check_heap(gb_check *check, const glebe_heap *heap)
 {
+    for (const gb_pool *pool = check->level >= 2 ? heap->pools : NULL; pool; pool = pool->next)
+        check_pool(check, pool);
     size_t bytes = 0, avail = 0, spare = 0;
+    if (GB_MIXES && heap->mixed && heap->mixed != GB_MIXED_LATER) {
+        const gb_page *page = gb_page_at(heap->mixed);
+        CHECK(page->state == GB_CURRENT && page->cls == GB_MIXED, 4, page, "the mixed page is not");
+        check_small(check, page);
+        bytes += gb_page_bytes(page);
+    }
     for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
         if (heap->current[cls]) {
             const gb_page *page = gb_page_at(heap->current[cls]);
@@ -309,7 +462,9 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
         bytes += gb_the.slots[number].bytes;
     }
     bytes += heap->collected_bytes;
-    CHECK(bytes == gb_load_relaxed(&heap->bytes), 7, heap, "the heap's bytes are not those of its pages and blocks");
+    if (GB_LINEAR)
+        bytes += (size_t)check_heap_blocks(check, heap);
+    CHECK(bytes == gb_heap_held(heap), 7, heap, "the heap's bytes are not those of its pages and blocks");
     CHECK(avail == heap->avail_bytes, 7, heap, "the bytes of available pages are wrong");
     CHECK(spare == heap->spare_bytes, 7, heap, "the bytes of spare pages are wrong");
     uint32_t bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
@@ -402,7 +557,7 @@ static size_t check_heaps_threads(gb_check *check)
 static size_t check_heaps_single(gb_check *check)
 {
     const glebe_heap *first = gb_heap_at(GB_HEAP_MAIN);
-    size_t held = gb_load_relaxed(&first->bytes);
+    size_t held = gb_heap_held(first);
     check_heap(check, first);
     for (uint32_t number = first->large.first; number; number = gb_page_at(number)->next)
         if (gb_page_at(number)->cls == GB_HOLDS_HEAP) {
@@ -437,7 +592,7 @@ int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *c
         else
             check_arena(check);
         size_t held = GB_THREADS ? check_heaps_threads(check) : check_heaps_single(check);
-        CHECK(held == s->used_bytes && held == s->small_bytes + s->medium_bytes + s->large_bytes + s->huge_bytes, 7, &glebe_live, "the statistics do not add up");
+        CHECK(held == gb_held() && (GB_LINEAR || held == s->small_bytes + s->medium_bytes + s->large_bytes + s->huge_bytes), 7, &glebe_live, "the statistics do not add up");
     }
     gb_lock_drop(&gb_the.lock);
     return state.broken;

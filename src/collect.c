@@ -10,7 +10,7 @@
 
 #include "alloc.h"
 
-enum { PACE_PERCENT = 100, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20 };
+enum { PACE_PERCENT = 90, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20 };
 
 /* ---- a collector ---- */
 
@@ -214,7 +214,7 @@ void glebe_gc_begin(glebe_gc *gc)
     stack_begin(gc);
     gb_sweep_begin(gc);
     gb_mark_begin(gc);
-    gb_finalize_begin(gc);
+    gb_ready_mark(gc);
     const gb_root *roots = gc->roots.items;
     for (uint32_t i = 0; GB_CALLBACKS && i < gc->roots.count; i++)
         gb_mark_range(gc, roots[i].from, roots[i].to);

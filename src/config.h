@@ -28,6 +28,10 @@
 #else
 #define GB_WORDS 1
 #endif
+#ifndef GB_CALLBACKS
+#define GB_CALLBACKS 1 /* a collector has what C programs want of one: roots, markers, listeners, weak references. Without, no indirect call */
+#endif
+
 /* Between these two the compiler prefers short code there, whatever its flags: it runs once a page or once a collection. */
 #if !GB_WORDS && defined(__clang__)
 #define GB_SHORT_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
@@ -35,6 +39,17 @@
 #else
 #define GB_SHORT_BEGIN
 #define GB_SHORT_END
+#endif
+#define GB_HEAPS GB_CALLBACKS /* there are heaps beside malloc's */
+/* The same for malloc, where it is beside the point. */
+#if GB_CALLBACKS
+#define GB_MALLOC_BEGIN
+#define GB_MALLOC_END
+#define GB_MALLOC_INLINE GB_INLINE
+#else
+#define GB_MALLOC_BEGIN GB_SHORT_BEGIN
+#define GB_MALLOC_END GB_SHORT_END
+#define GB_MALLOC_INLINE static GB_NOINLINE
 #endif
 /* Threads that share linear memory share its one heap, by a lock around it: entry.h. */
 #ifndef GB_SHARED
@@ -54,13 +69,30 @@
 #endif
 #define GB_THREADS (!GB_LINEAR) /* heaps per thread, frees across them, orphans */
 #define GB_PURGES (!GB_LINEAR) /* memory can go back to the host: holes, ticks */
+#define GB_MIXES (!GB_LINEAR && !GB_SECURE) /* a program's heap begins with blocks of many classes in one page */
+
+/* Blocks that are not ours come to free() as a matter of course, from C libraries that keep a heap of their own: the port sends them home.
+ * Elsewhere it is misuse. */
+#ifndef GB_FOREIGN
+#ifdef _WIN32
+#define GB_FOREIGN 1
+#else
+#define GB_FOREIGN 0
+#endif
+#endif
+
+#ifdef _WIN32
+#define GB_TLS_MODEL /* there is one */
+#else
+#define GB_TLS_MODEL __attribute__((tls_model("initial-exec")))
+#endif
 
 #ifndef GB_IS_MALLOC
 #define GB_IS_MALLOC 0 /* whoever includes the whole of glebe defines malloc by it (WebAssembly) */
 #endif
 
-#ifndef GB_CALLBACKS
-#define GB_CALLBACKS 1 /* a collector has what C programs want of one: roots, markers, listeners, weak references. Without, no indirect call */
+#ifndef GB_STACKS
+#define GB_STACKS 0 /* large objects may be stacks, of which only the ends in use are scanned: gb_stack_ends says which (TinyGo's goroutines) */
 #endif
 
 #ifndef GB_PROBED
@@ -90,8 +122,9 @@
 #define GB_UNIT_BYTES ((size_t)1 << GB_UNIT_LOG2)
 #define GB_CHUNK_SLICES ((uint32_t)1 << (GB_CHUNK_LOG2 - GB_SLICE_LOG2))
 
-#define GB_SMALL_MAX ((size_t)2048) /* free blocks linked through themselves; the fast path */
-#define GB_MEDIUM_MAX ((size_t)(GB_LINEAR ? 16 : 64) << 10) /* free blocks are bits in the page's entry; linked too where nothing is purged */
+#define GB_SMALL_MAX ((size_t)(GB_LINEAR ? 512 : 2048)) /* free blocks linked through themselves; the fast path */
+#define GB_OBJECT_MAX ((size_t)2048) /* collected objects that share pages */
+#define GB_MEDIUM_MAX (GB_LINEAR ? GB_OBJECT_MAX : (size_t)64 << 10) /* free blocks are bits in the page's entry; where memory is linear, no more than the last class */
 #define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20) /* a run of slices of its own; beyond it a slot with room to grow */
 
 #define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12) /* blocks that must come home before a full page is used again, where an eighth is fewer */

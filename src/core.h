@@ -37,6 +37,8 @@ char *gb_decimal(uint64_t value, char *out24);
 size_t gb_format(char *out, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- account: what is in use, and limits. Locked. ---- */
+/* Do the heap's and the process's limit allow so many bytes more? */
+bool gb_account_allows(glebe_heap *heap, size_t bytes);
 /* Counts `bytes` against the heap's and the process's limit; false, and nothing counted, where it would pass one. */
 bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic);
 void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic);
@@ -49,6 +51,9 @@ bool gb_region_start(void); /* once; false: no address space */
 /* A run of `slices` slices in one chunk, at a multiple of `alignment` slices, with its entries written: its head, or NULL if
  * there is no memory or a limit stands against it. *zero: it is known to read as zero. */
 gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero);
+bool gb_run_fits(uint32_t slices); /* without more memory (linear) */
+/* Where memory is linear: lets it grow until a free block of so many bytes is at its end. */
+bool gb_memory_grow(size_t bytes);
 /* From here on slices have bits for objects that are collected; false: there is no memory for them. */
 bool gb_bits_start(void);
 void gb_run_give(gb_page *page);
@@ -97,6 +102,16 @@ bool gb_parked_put(gb_page *page, gb_block *block);
 /* The same for any small page; what was free before is reported. */
 bool gb_page_put(const char *call, gb_page *page, gb_block *block);
 
+/* ---- mixed: the page that a program's heap begins with ---- */
+/* A chain of blocks for the front, counted as out; NULL if the heap has no such page, or that is full. Owner. */
+gb_block *gb_mixed_supply(glebe_heap *heap, uint32_t cls);
+/* The class of the block that the byte at `offset` of a mixed page is in, and how far; false if no block was carved there. */
+bool gb_mixed_at(const gb_page *page, size_t offset, uint32_t *cls, size_t *inside);
+/* Whether a block starts there, and of which class. */
+bool gb_mixed_starts(const gb_page *page, const void *block, uint32_t *cls);
+/* Gives the page back if it is empty, or anyway. Owner. */
+void gb_mixed_give(glebe_heap *heap, bool anyway);
+
 /* ---- page: small pages ---- */
 /* The slow half of malloc: front[cls] is empty. Owner. */
 void *gb_small_refill(glebe_heap *heap, size_t cls);
@@ -144,6 +159,26 @@ uintptr_t gb_huge_start(const gb_slot *slot);
 size_t gb_huge_purge(uint32_t now, bool all, bool lazily);
 uint32_t gb_huge_wait(uint32_t now);
 
+/* ---- tagged: blocks of any size where memory is linear ---- */
+/* It reads as zero if it lies behind what gb_the.fresh was before. */
+void *gb_tagged_alloc(glebe_heap *heap, size_t bytes, size_t alignment);
+/* The block that starts at `start` goes home, or is reported. */
+void gb_tagged_free(const char *call, uintptr_t start);
+/* The block at c, its tag in front of it, is free from now on, together with what is free on either side. */
+void gb_tagged_give(gb_tagged *c);
+/* [c, c + bytes) becomes free, between blocks in use; and is not on a list any more. Where code shall be short. */
+void gb_tagged_add(gb_tagged *c, uint32_t bytes);
+void gb_tagged_remove(gb_tagged *c);
+/* The block that was freed last becomes free. */
+void gb_tagged_cool(void);
+/* Bytes usable at a block; 0, and reported, where none starts. */
+size_t gb_tagged_usable(const char *call, uintptr_t start);
+/* Shrinks or grows in place; false, and nothing changed, where that cannot be. */
+bool gb_tagged_resize(uintptr_t start, size_t bytes);
+glebe_heap *gb_tagged_heap(const gb_tagged *c);
+/* The heap of the block in use whose bytes begin there. */
+glebe_heap *gb_tagged_owner(const char *call, uintptr_t start);
+
 /* ---- remote: frees across threads ---- */
 /* `from` is the caller's own heap, which collects before it sends. */
 void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block);
@@ -176,6 +211,8 @@ glebe_heap *gb_thread_leave(void);
 void gb_thread_return(glebe_heap *heap);
 glebe_heap *gb_heap_new(enum gb_heap_kind kind);
 void gb_heap_retire(glebe_heap *heap); /* its number may be used again */
+/* The heap, of a thread or of the program, has no owner any more: its blocks live on, and what is free in it is for others. Owner. */
+void gb_heap_orphan(glebe_heap *heap);
 /* Takes pages of this class that orphans have to give. Owner. */
 bool gb_orphans_rob(glebe_heap *heap, uint32_t cls);
 size_t gb_orphans_trim(void);
@@ -199,9 +236,14 @@ void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty);
 void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
 /* What free() does with an address in no chunk, and with one in a slice that is not `self`'s. */
 GB_NOINLINE void gb_free_elsewhere(const char *call, void *block);
+/* The same, of a block in a page, small or of a large block's. */
+GB_NOINLINE void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call);
 GB_NOINLINE void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call);
 /* Bytes usable at a block; 0 where the address is not the start of one, which is reported under the name `call`. */
 size_t gb_block_bytes(const char *call, const void *block);
+/* The fast paths out of line: see gb_alloc_seldom. */
+GB_NOINLINE void *gb_alloc_any(glebe_heap *heap, size_t bytes);
+GB_NOINLINE void gb_free_any(const char *call, glebe_heap *self, void *block);
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes);
 
 /* What glebe_collect does, but lazily if the option says so. Owner. */
@@ -249,6 +291,10 @@ void gb_huge_sweep_begin(glebe_gc *gc);
 void gb_huge_sweep_finish(glebe_gc *gc);
 
 /* ---- mark ---- */
+/* Is it the start of a stack, to which no reference leads that counts? */
+bool gb_stack_begins(uintptr_t word);
+/* What of a large object is to be scanned: [its start, *low) and [*high, its end). */
+void gb_stack_ends(const glebe_gc *gc, const gb_page *page, uintptr_t *low, uintptr_t *high);
 /* Where the object that `word` is an address in starts, and its bytes; 0, and no bytes, if there is none. */
 uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes);
 void gb_mark_begin(glebe_gc *gc);
@@ -269,8 +315,18 @@ int gb_finalizer_set(glebe_gc *gc, void *object, glebe_gc_final *function, void 
 /* Each entry of the table is where it is looked for. */
 bool gb_finals_well(const glebe_gc *gc);
 bool gb_finalize_room(glebe_gc *gc);
-void gb_finalize_begin(glebe_gc *gc);
+void gb_ready_mark(glebe_gc *gc);
 void gb_finalize_finish(glebe_gc *gc);
+
+/* ---- pool ---- */
+/* Is [at, at + units) in what the pool gave out since it was made or reset, and does it start where a unit does? */
+bool gb_pool_holds(const gb_pool *pool, uintptr_t at, size_t units);
+/* The end of what was given out of a span, and the next span of which something was. */
+GB_INLINE uintptr_t gb_pool_carved(const gb_pool *pool, const gb_span *span) { return span == pool->current ? pool->fresh : span->end; }
+GB_INLINE gb_span *gb_pool_next(const gb_pool *pool, const gb_span *span) { return span == pool->current ? NULL : span->next; }
+/* In the audit build's states of a pool: 0 inside an object, else its units, and whether it is in use. */
+#define GB_POOL_USED 0x8000u
+#define GB_POOL_UNITS_MAX 1024
 
 /* ---- options, statistics ---- */
 void gb_options_read(void);
@@ -294,6 +350,8 @@ GB_INLINE gb_block *gb_link_next(const gb_page *page, gb_block *block)
 }
 /* Is this block in use, as far as the build can tell? */
 bool gb_block_in_use(const gb_page *page, const void *block);
+/* Where the block of malloc's begins that `address` is in, in use or not; 0: it is in none. */
+uintptr_t gb_block_start(const void *address);
 void gb_audit_born(const void *block);
 bool gb_audit_alive(const void *block);
 /* Memory was freed with whatever blocks were in it. */

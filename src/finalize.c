@@ -181,9 +181,10 @@ static void weak_clear(glebe_gc *gc)
     }
 }
 
-void gb_finalize_begin(glebe_gc *gc)
+/* What is ready, and did not run yet. */
+GB_NOINLINE void gb_ready_mark(glebe_gc *gc)
 {
-    for (uint32_t i = 0; i < gc->ready.count; i++) /* not run yet */
+    for (uint32_t i = 0; i < gc->ready.count; i++)
         gb_mark_object(gc, ~finals(&gc->ready)[i].object, true);
 }
 
@@ -202,8 +203,7 @@ void gb_finalize_finish(glebe_gc *gc)
             final_remove(&gc->finals, final); /* another may have come in its place */
         } else
             final++;
-    for (uint32_t i = 0; i < gc->ready.count; i++)
-        gb_mark_object(gc, ~finals(&gc->ready)[i].object, true);
+    gb_ready_mark(gc);
 }
 
 bool gb_finalize_room(glebe_gc *gc)

@@ -3,42 +3,44 @@
 
 void gb_free_elsewhere(const char *call, void *block)
 {
-    gb_slot *slot = gb_huge_find(block);
+    gb_slot *slot = GB_LINEAR ? NULL : gb_huge_find(block);
     if (slot && !slot->collected)
         gb_huge_free(slot);
-    else if (block)
+    else if (block && !(GB_FOREIGN && gb_port_foreign_free(block)))
         gb_report_address(call, block);
 }
 
 /* A small page of our own comes here if it is parked. */
-static GB_NOINLINE void free_other(glebe_heap *self, gb_page *page, void *block, const char *call)
+void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call)
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
-    uint32_t index;
+    uint32_t index, cls;
     if (page->kind == GB_SMALL) {
-        if (!gb_class_exact(page->cls, offset, &index) || index >= page->cap)
+        bool mixed = GB_MIXES && page->cls == GB_MIXED;
+        if (mixed ? !gb_mixed_starts(page, block, &cls) : !gb_class_exact(page->cls, offset, &index) || index >= page->cap)
             gb_report_address(call, block);
         else if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
             return;
         else if (!GB_THREADS)
-            gb_free(call, gb_heap_at(page->heap), block);
+            gb_free_any(call, gb_heap_at(page->heap), block);
         else if (gb_load_relaxed(&page->heap) != self->number)
             gb_remote_free(gb_self, page, block);
         else if (gb_parked_put(page, block))
             gb_page_returned(self, page, 1);
         else
             gb_report_address(call, block);
-    } else if (page->kind == GB_LARGE && offset == 0)
+    } else if (!GB_LINEAR && page->kind == GB_LARGE && offset == 0)
         gb_run_give(page);
     else
         gb_report_address(call, block);
 }
 
+#if !GB_LINEAR
 void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call)
 {
     gb_page *page = gb_page_head(entry);
-    if (GB_LINEAR || GB_UNLIKELY(page->kind != GB_MEDIUM)) {
-        free_other(self, page, block, call);
+    if (GB_UNLIKELY(page->kind != GB_MEDIUM)) {
+        gb_free_page(self, page, block, call);
         return;
     }
     /* The medium block that the owner freed last stays at hand, if none is: most of that size are buffers that come and go. */
@@ -51,3 +53,4 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
     else
         gb_medium_return(self, page, block, call);
 }
+#endif

@@ -8,6 +8,8 @@
 #elif defined(__APPLE__)
 #include "port/posix.c"
 #include "port/macos.c"
+#elif defined(_WIN32)
+#include "port/windows.c"
 #elif defined(__wasm__)
 #include "port/wasm.c"
 #else
@@ -21,10 +23,12 @@
 #include "account.c"
 
 #if GB_LINEAR
+GB_MALLOC_BEGIN
+#include "tagged.c"
+GB_MALLOC_END
 GB_SHORT_BEGIN
 #include "linear.c"
 #include "page.c"
-#include "large.c"
 #include "single.c"
 GB_SHORT_END
 #else
@@ -33,6 +37,7 @@ GB_SHORT_END
 #include "purge.c"
 
 #include "hole.c"
+#include "mixed.c"
 #include "page.c"
 #include "medium.c"
 #include "large.c"
@@ -43,11 +48,14 @@ GB_SHORT_END
 #include "pressure.c"
 #endif
 
+GB_MALLOC_BEGIN
 #include "alloc.c"
 #include "free.c"
+GB_MALLOC_END
 #include "secure.c"
 
 #include "heap.c"
+#include "pool.c"
 #include "api.c"
 
 #include "sweep.c"

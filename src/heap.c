@@ -2,8 +2,6 @@
 
 #include "alloc.h"
 
-enum { HEAP_CREDIT = 4096 }; /* sized frees until the fronts go home */
-
 /* The heap that a public function was handed: NULL is the calling thread's. */
 static glebe_heap *heap_or_self(glebe_heap *heap)
 {
@@ -17,7 +15,7 @@ glebe_heap *glebe_heap_create(size_t limit_bytes)
     if (!heap)
         return gb_out_of_memory();
     heap->limit_bytes = limit_bytes;
-    heap->credit = HEAP_CREDIT;
+    heap->mixed = GB_MIXES ? GB_MIXED_LATER : 0;
     return heap;
 }
 
@@ -43,14 +41,19 @@ void glebe_heap_destroy(glebe_heap *heap)
         if (heap->current[cls])
             gb_run_give(gb_page_at(heap->current[cls]));
         list_give(&heap->avail[cls]);
-        if (gb_class_is_small(cls))
+        if (!GB_LINEAR && gb_class_is_small(cls))
             list_give(&heap->spare[cls]);
     }
+    if (GB_MIXES)
+        gb_mixed_give(heap, true);
     list_give(&heap->full);
+    while (GB_LINEAR && heap->owned)
+        gb_tagged_free("glebe_heap_destroy", (uintptr_t)(heap->owned + 1));
     while (heap->large.first)
         gb_run_give(gb_page_at(heap->large.first));
-    while (heap->huge)
+    while (!GB_LINEAR && heap->huge)
         gb_huge_free(gb_the.slots + heap->huge);
+    heap->pools = NULL;
     gb_heap_retire(heap);
 }
 
@@ -61,7 +64,7 @@ int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes)
     if (heap->number == 0 && !(heap = gb_thread_start()))
         return ENOMEM;
     gb_lock_take(&gb_the.lock);
-    bool passed = limit_bytes && gb_load_relaxed(&heap->bytes) > limit_bytes;
+    bool passed = limit_bytes && gb_heap_held(heap) > limit_bytes;
     if (!passed)
         heap->limit_bytes = limit_bytes;
     gb_lock_drop(&gb_the.lock);
@@ -71,7 +74,7 @@ int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes)
 
 size_t glebe_heap_bytes(const glebe_heap *heap)
 {
-    return gb_load_relaxed(&(heap ? heap : gb_self)->bytes);
+    return gb_heap_held(heap ? heap : gb_self);
 }
 
 void *glebe_heap_malloc(glebe_heap *heap, size_t bytes)
@@ -106,20 +109,40 @@ void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes)
         gb_free("glebe_heap_realloc", heap, block);
         return NULL;
     }
-    void *resized = gb_realloc("glebe_heap_realloc", heap, block, bytes);
-    /* Where memory ended a block may be left larger than it need be; one that glebe_heap_free_sized would mistake may not. */
-    const gb_page *entry = gb_page_entry(block);
-    bool mistaken = resized == block && bytes <= GB_SMALL_MAX && (!entry || entry->kind != GB_SMALL);
-    return GB_UNLIKELY(mistaken) ? gb_out_of_memory() : resized;
+    return gb_realloc("glebe_heap_realloc", heap, block, bytes);
+}
+
+/* Between small sizes nothing is looked up to copy a block: it has the bytes that it is said to have, or more. */
+static GB_NOINLINE void *heap_resize_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes)
+{
+    if (old_bytes > GB_SMALL_MAX || bytes > GB_SMALL_MAX)
+        return gb_realloc("glebe_heap_realloc_sized", heap, block, bytes);
+    size_t cls = gb_class_of_small(bytes);
+    if (gb_class_of_small(old_bytes) == cls)
+        return block;
+    int saved = errno;
+    void *fresh = gb_alloc_small(heap, cls);
+    if (!fresh && bytes > old_bytes)
+        return NULL;
+    if (!fresh) {
+        errno = saved; /* it is served, by what is there */
+        return block;
+    }
+    memcpy(fresh, block, old_bytes < bytes ? old_bytes : bytes);
+    gb_free("glebe_heap_realloc_sized", heap, block);
+    return fresh;
 }
 
 void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes)
 {
     GB_ENTRY;
-    if (block && old_bytes <= GB_SMALL_MAX && bytes <= GB_SMALL_MAX
-        && gb_class_of_small(old_bytes) == gb_class_of_small(bytes))
-        return block;
-    return glebe_heap_realloc(heap, block, bytes);
+    heap = heap_or_self(heap);
+    if (!block)
+        return bytes ? gb_alloc(heap, bytes) : NULL;
+    if (bytes)
+        return heap_resize_sized(heap, block, old_bytes, bytes);
+    gb_free("glebe_heap_realloc_sized", heap, block);
+    return NULL;
 }
 
 void glebe_heap_free(glebe_heap *heap, void *block)
@@ -128,23 +151,26 @@ void glebe_heap_free(glebe_heap *heap, void *block)
     gb_free("glebe_heap_free", heap_or_self(heap), block);
 }
 
-/* The block goes on the front of its class, where the next malloc of the class finds it; its page learns of it when the
- * fronts are sent home. The secure build takes the ordinary way, which checks the block. */
 void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes)
 {
     GB_ENTRY;
-    heap = heap_or_self(heap);
-    if (!block || bytes > GB_SMALL_MAX || heap->number == 0 || GB_SECURE || GB_AUDIT) {
-        gb_free("glebe_heap_free_sized", heap, block);
-        return;
+    (void)bytes;
+    gb_free("glebe_heap_free_sized", heap_or_self(heap), block);
+}
+
+bool glebe_heap_owns(const glebe_heap *heap, const void *block)
+{
+    GB_ENTRY;
+    if (!heap)
+        heap = gb_self;
+    gb_page *entry = gb_page_entry(block);
+    if (!entry) {
+        const gb_slot *slot = GB_LINEAR ? NULL : gb_huge_find(block);
+        return slot && slot->heap == heap->number;
     }
-    uint32_t cls = gb_class_of_small(bytes);
-    ((gb_block *)block)->next = heap->front[cls];
-    heap->front[cls] = block;
-    if (GB_UNLIKELY(--heap->credit <= 0)) {
-        heap->credit = HEAP_CREDIT;
-        gb_fronts_flush(heap);
-    }
+    if (GB_LINEAR && entry->kind == GB_FREE)
+        return gb_tagged_owner("glebe_heap_owns", (uintptr_t)block) == heap;
+    return gb_load_relaxed(&gb_page_head(entry)->heap) == heap->number;
 }
 
 /* ---- giving back ---- */
@@ -157,6 +183,8 @@ static void heap_trim(glebe_heap *heap)
     gb_inbox_drain(heap);
     gb_heap_trim(heap);
     gb_medium_trim(heap);
+    if (GB_LINEAR)
+        gb_tagged_cool();
 }
 
 size_t gb_heap_rest(glebe_heap *heap)

@@ -10,7 +10,7 @@
  * 4 MiB; the entry of a slot's first piece describes it. All of it is under the region's lock. */
 #include "core.h"
 
-enum { HUGE_SLOTS_MAX = 24000 }; /* each may cost two mappings, of which Linux allows 65530 by default */
+enum { HUGE_SLOTS_MAX = 20000 }; /* each may cost three mappings, of which Linux allows 65530 by default */
 
 /* Slots are numbered in pieces of 4 MiB from the region's end, the way they are handed out; 0 is none. */
 static uint32_t slot_number(const gb_slot *slot)
@@ -90,6 +90,9 @@ static gb_slot *slot_new(unsigned log2)
     if (!gb_meta_commit(gb_the.slots, &gb_the.slots_committed, (slot_number(slot) + 1) * sizeof *slot))
         return NULL;
     gb_store_relaxed(&gb_the.slots_low, at);
+    /* Programs that look at what lies before a block of megabytes were never told, for there a header lay: LuaMetaTeX does. */
+    if (gb_the.reserved && !GB_SECURE && !GB_AUDIT)
+        gb_port_readable(at - gb_the.page_bytes, gb_the.page_bytes);
     slot->log2 = (uint8_t)log2;
     slot->state = GB_SLOT_FREE;
     return slot;
@@ -360,7 +363,7 @@ static bool huge_move(glebe_heap *heap, gb_slot *from, gb_slot *to, size_t bytes
 void *gb_huge_resize(gb_slot *slot, size_t bytes)
 {
     void *block = NULL;
-    if (bytes <= GB_LARGE_MAX || huge_enormous(bytes))
+    if (huge_enormous(bytes))
         return NULL;
     bytes = gb_round_up(bytes, gb_the.page_bytes);
     gb_lock_take(&gb_the.lock);

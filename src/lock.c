@@ -32,7 +32,7 @@ void gb_lock_take(gb_lock *lock)
     for (int i = 0; i < LOCK_SPINS; i++)
         if (gb_load_relaxed(&lock->word) == 0 && gb_lock_try(lock))
             return;
-    while (gb_swap(&lock->word, 2) != 0)
+    while (gb_swap(&lock->word, 2) != 0 && !gb_port_alone())
         gb_port_wait(&lock->word, 2, UINT32_MAX);
 }
 

@@ -93,7 +93,8 @@ GB_INLINE void mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint
         i = (word - m->base) / GB_CELL_BYTES;
         if (!gb_bit(m->unmarked, i))
             return;
-    }
+    } else if (GB_STACKS && GB_UNLIKELY(word % GB_SLICE_BYTES == 0) && gb_stack_begins(word))
+        return;
     m->unmarked[i / 64] ^= (uint64_t)1 << i % 64;
     if (GB_LIKELY(*count < m->room))
         m->stack[(*count)++] = word & ~(uintptr_t)(GB_CELL_BYTES - 1);
@@ -147,6 +148,17 @@ static GB_NOINLINE uint32_t mark_elements(glebe_gc *gc, const gb_marking *m, uin
     return count;
 }
 
+/* The lower end of what may be a stack. What is left of it begins at *at. */
+static uint32_t mark_stack_low(glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uint32_t count)
+{
+    uintptr_t low, high;
+    gb_stack_ends(gc, page, &low, &high);
+    for (; *at < low; *at += sizeof(uintptr_t))
+        mark_at(gc, m, *at, &count);
+    *at = high;
+    return count;
+}
+
 /* Scans an object of whose words not all count, or a piece of one that is large. What is left to scan, word by word, is [*at, *end). */
 static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uint32_t count)
 {
@@ -157,6 +169,9 @@ static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const
     *end += page->step;
     if (GB_UNLIKELY(page->magic == 0)) {
         *end = gb_page_start(page) + page->step;
+        if (GB_STACKS && page->before && from == gb_page_start(page))
+            count = mark_stack_low(gc, m, page, &from, count);
+        *at = from;
         size_t piece = piece_bytes(layout_words(layout));
         if (*end - from > piece) { /* there is room: one was just taken */
             *end = from + piece;

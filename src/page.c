@@ -126,7 +126,7 @@ static void page_give(glebe_heap *heap, gb_page *page)
 static void page_retire(glebe_heap *heap, gb_page *page)
 {
     size_t most = gb_the.options.background ? (size_t)128 << 10 : ((size_t)512 << 10) + heap->small_bytes / 16;
-    if (heap->spare_bytes + gb_page_bytes(page) > most) {
+    if (GB_LINEAR || heap->spare_bytes + gb_page_bytes(page) > most) {
         page_give(heap, page);
         return;
     }
@@ -160,7 +160,7 @@ static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
 /* A spare page: of this class with its free list as it stands, else of another, formatted anew. */
 static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
 {
-    uint32_t number = heap->spare[cls].first;
+    uint32_t number = GB_LINEAR ? 0 : heap->spare[cls].first;
     if (number) {
         spare_remove(heap, gb_page_at(number));
         return gb_page_at(number);
@@ -227,6 +227,11 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
         return block;
     }
     gb_tick(heap);
+    if (GB_MIXES && heap->mixed) {
+        gb_block *chain = gb_mixed_supply(heap, cls);
+        if (chain)
+            return gb_hand_out(heap, cls, chain);
+    }
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
     for (int tries = 0;;) {
         gb_block *chain = page ? page_supply(page) : NULL;
@@ -362,7 +367,7 @@ void gb_fronts_flush(glebe_heap *heap)
             gb_block *block = heap->front[cls];
             gb_page *page = gb_page_head(gb_page_entry(block));
             heap->front[cls] = gb_link_next(page, block);
-            if (gb_page_put("glebe_heap_free_sized", page, block))
+            if (gb_page_put("free", page, block))
                 gb_page_returned(heap, page, 1);
         }
 }
@@ -376,7 +381,7 @@ static void page_trim_all(gb_page *page)
 bool gb_spares_give(glebe_heap *heap)
 {
     bool any = heap->spare_classes != 0;
-    while (heap->spare_classes) {
+    while (!GB_LINEAR && heap->spare_classes) {
         gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
         spare_remove(heap, page);
         page_give(heap, page);
@@ -404,5 +409,7 @@ void gb_heap_trim(glebe_heap *heap)
                 page_trim_all(page);
         }
     }
+    if (GB_MIXES)
+        gb_mixed_give(heap, false);
     gb_spares_give(heap);
 }

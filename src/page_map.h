@@ -43,6 +43,13 @@ GB_INLINE glebe_heap *gb_heap_at(uint32_t number)
     return (glebe_heap *)((uintptr_t)gb_the.heaps + number * GB_HEAP_STRIDE);
 }
 
+/* What a heap holds, and what all do. */
+GB_INLINE size_t gb_heap_held(const glebe_heap *heap)
+{
+    return gb_load_relaxed(&heap->bytes) + (GB_LINEAR && heap == &gb_heap_main ? gb_the.tagged_used : 0);
+}
+GB_INLINE uint64_t gb_held(void) { return glebe_live.stats.used_bytes + (GB_LINEAR ? gb_the.tagged_used : 0); }
+
 GB_INLINE gb_block *gb_block_at(const gb_page *page, uint32_t index)
 {
     return (gb_block *)(gb_page_start(page) + (size_t)index * gb_classes[page->cls].bytes);

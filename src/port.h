@@ -40,12 +40,18 @@ void gb_port_populate(uintptr_t at, size_t bytes);
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted);
 /* Forbids all access, for guards. */
 void gb_port_protect(uintptr_t at, size_t bytes);
+/* Allows what is reserved and not committed to be read, as zeros; committed later it can be used as ever. A hint. */
+void gb_port_readable(uintptr_t at, size_t bytes);
 /* Memory limit of the group of processes that we run in, and what it uses; false if there is none. */
 bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes);
 
 /* Where memory is linear this takes the place of all above: at least *bytes new bytes, zero, on a slice; *bytes says how many in
  * fact. 0: there is no more. They follow those of the last call, unless somebody else let memory grow in between. */
 uintptr_t gb_port_grow(size_t *bytes);
+
+/* Where blocks of other allocators come to free() (GB_FOREIGN): the bytes of one, 0 if it is none of theirs; and back to whose it is. */
+size_t gb_port_foreign_bytes(const void *block);
+bool gb_port_foreign_free(void *block);
 
 /* ---- time, chance, words ---- */
 uint32_t gb_port_now_ms(void); /* monotonic, coarse, wraps */
@@ -67,6 +73,8 @@ _Noreturn void gb_port_abort(void);
 void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms);
 void gb_port_wake(_Atomic uint32_t *word);
 void gb_port_yield(void);
+/* The process ends, and the system has ended all other threads wherever they were: who held a lock will not drop it. */
+bool gb_port_alone(void);
 /* gb_thread_exit() is called when this thread ends. May allocate from glebe. */
 void gb_port_thread_arm(void);
 /* Starts `run` on a thread of its own that takes no signals. May allocate from glebe. */

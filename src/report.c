@@ -139,9 +139,14 @@ void gb_report_address(const char *call, const void *address)
         gb_report(call, address, "address is in free memory: freed already, or never given out");
         return;
     }
-    uint32_t index = gb_class_index(page->cls, offset), bytes = gb_classes[page->cls].bytes;
-    size_t inside = offset - (size_t)index * bytes;
-    if (index >= page->cap || (page->kind == GB_SMALL && index >= page->bump))
+    bool mixed = GB_MIXES && page->cls == GB_MIXED;
+    uint32_t cls = page->cls, index = gb_class_index(cls, offset);
+    size_t inside = offset - (size_t)index * gb_classes[cls].bytes;
+    bool carved = mixed ? gb_mixed_at(page, offset, &cls, &inside) : index < page->cap && (page->kind != GB_SMALL || index < page->bump);
+    uint32_t bytes = gb_classes[cls].bytes;
+    if (!carved && mixed)
+        gb_report(call, address, "address is in a page of blocks of many sizes, where no block was given out");
+    else if (!carved)
         gb_report(call, address, "address is in a page of blocks of %u bytes, where no block was given out", bytes);
     else if (inside != 0)
         gb_report(call, address, "address is %zu bytes inside a block of %u bytes that starts at %p", inside, bytes,

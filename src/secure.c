@@ -53,7 +53,9 @@ gb_block *gb_secure_out(gb_block *block, gb_block *next)
 bool gb_block_in_use(const gb_page *page, const void *block)
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
-    uint32_t index = gb_class_index(page->cls, offset);
+    uint32_t cls, index = gb_class_index(page->cls, offset);
+    if (GB_MIXES && page->cls == GB_MIXED)
+        return gb_mixed_starts(page, block, &cls) && (!GB_AUDIT || gb_audit_alive(block));
     if (index >= page->cap || (size_t)index * gb_classes[page->cls].bytes != offset)
         return false;
     if (page->kind == GB_MEDIUM) /* a warm block of this thread's is free, though its bit does not say so */
@@ -64,6 +66,23 @@ bool gb_block_in_use(const gb_page *page, const void *block)
     if (GB_AUDIT && !gb_audit_alive(block))
         return false;
     return !GB_SECURE || ((const uintptr_t *)block)[1] != secure_stamp(block);
+}
+
+uintptr_t gb_block_start(const void *address)
+{
+    const gb_slot *slot = gb_huge_entry(address);
+    if (slot)
+        return slot->state == GB_SLOT_USED ? gb_huge_start(slot) : 0;
+    gb_page *entry = gb_page_entry(address), *page = entry ? gb_page_head(entry) : NULL;
+    if (!page || (page->kind != GB_SMALL && page->kind != GB_MEDIUM && page->kind != GB_LARGE))
+        return 0;
+    size_t offset = (uintptr_t)address - gb_page_start(page), inside = offset;
+    uint32_t cls = page->cls;
+    if (page->kind != GB_LARGE && cls != GB_MIXED)
+        inside = offset - (size_t)gb_class_index(cls, offset) * gb_classes[cls].bytes;
+    else if (page->kind != GB_LARGE && !(GB_MIXES && gb_mixed_at(page, offset, &cls, &inside)))
+        return 0;
+    return (uintptr_t)address - inside;
 }
 
 bool gb_free_allowed(const char *call, const gb_page *page, void *block)

@@ -1,6 +1,6 @@
 /* Heaps where memory is linear and there are no threads: the one that malloc uses is a static object, so that every access to it
- * is to an address that the compiler knows; one of glebe_heap_create lies in a large block of that heap, whose slice is its
- * number. And what the layers that are not there would answer: nothing is purged, nobody else frees, no block is medium or huge. */
+ * is to an address that the compiler knows; one of glebe_heap_create lies in a page of that heap, whose slice is its
+ * number. And what the layers that are not there would answer: nothing is purged, nobody else frees, no block is medium, large or huge. */
 #include "alloc.h"
 
 glebe_heap gb_heap_main;
@@ -24,10 +24,10 @@ glebe_heap *gb_thread_start(void)
 glebe_heap *gb_heap_new(enum gb_heap_kind kind)
 {
     bool zero;
-    glebe_heap *heap = gb_large_alloc(gb_thread_start(), sizeof *heap, 1, &zero);
-    if (!heap)
+    gb_page *page = gb_run_take(gb_thread_start(), GB_LARGE, (uint32_t)((sizeof(glebe_heap) + GB_SLICE_BYTES - 1) >> GB_SLICE_LOG2), 1, &zero);
+    if (!page)
         return NULL;
-    gb_page *page = gb_page_entry(heap);
+    glebe_heap *heap = (glebe_heap *)gb_page_start(page);
     page->cls = GB_HOLDS_HEAP;
     memset(heap, 0, sizeof *heap);
     heap_begin(heap, gb_page_number(page), kind);

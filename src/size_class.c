@@ -6,8 +6,10 @@
 #else
 #define GB_CLASS_ROW(bytes, magic, shift, first, slices, exact) {bytes, magic, shift, first, slices, exact},
 #endif
-const gb_class gb_classes[GB_CLASSES] = {GB_CLASS_TABLE(GB_CLASS_ROW)};
+const gb_class gb_classes[GB_CLASSES + 1] = {GB_CLASS_TABLE(GB_CLASS_ROW)};
 #undef GB_CLASS_ROW
 
-const uint8_t gb_class_small[GB_SMALL_MAX / 16 + 1] = {GB_CLASS_SMALL_LOOKUP};
+const uint8_t gb_class_small[GB_OBJECT_MAX / 16 + 1] = {GB_CLASS_SMALL_LOOKUP};
+#if !GB_LINEAR
 const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1] = {GB_CLASS_MEDIUM_LOOKUP};
+#endif

@@ -4,7 +4,7 @@
  *             ..2 KiB     8 a doubling      32 classes
  *             ..64 KiB    8 a doubling      40 classes    medium: free blocks are bits of the page's entry
  *
- * Where memory is linear (config.h) classes end at 16 KiB, and all are small.
+ * Where memory is linear (config.h) classes end at 2 KiB, and malloc uses those up to 512 bytes; the others are collected objects'.
  *
  * Eight steps a doubling waste 1/16 on average and 1/9 at worst. The table is made by tools/size-classes. */
 #ifndef GB_SIZE_CLASS_H
@@ -27,19 +27,25 @@ typedef struct gb_class {
 #endif
 } gb_class;
 
-extern const gb_class gb_classes[GB_CLASSES];
-extern const uint8_t gb_class_small[GB_SMALL_MAX / 16 + 1];
+extern const gb_class gb_classes[GB_CLASSES + 1]; /* the last row is that of mixed pages: no block starts anywhere by it */
+extern const uint8_t gb_class_small[GB_OBJECT_MAX / 16 + 1];
+#if !GB_LINEAR
 extern const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1];
+#endif
 
-/* bytes <= GB_SMALL_MAX; 0 counts as 1 */
+/* bytes <= GB_OBJECT_MAX; 0 counts as 1 */
 GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[(bytes + 15) >> 4]; }
 
+#if GB_LINEAR
+GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return (void)bytes, GB_CLASSES; }
+#else
 /* GB_SMALL_MAX < bytes <= GB_MEDIUM_MAX */
 GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return gb_class_medium[(bytes + 255) >> 8]; }
+#endif
 
 GB_INLINE uint32_t gb_class_of(size_t bytes)
 {
-    return bytes <= GB_SMALL_MAX ? gb_class_of_small(bytes) : gb_class_of_medium(bytes);
+    return bytes <= GB_OBJECT_MAX ? gb_class_of_small(bytes) : gb_class_of_medium(bytes);
 }
 
 GB_INLINE bool gb_class_is_small(uint32_t cls) { return cls < GB_SMALL_CLASSES; }
@@ -48,7 +54,7 @@ GB_INLINE bool gb_class_is_small(uint32_t cls) { return cls < GB_SMALL_CLASSES; 
  * GB_CLASSES if there is none. Pages start on slices, so a size that is a multiple of the alignment is enough. */
 GB_INLINE uint32_t gb_class_of_aligned(size_t bytes, size_t alignment)
 {
-    if (bytes > GB_MEDIUM_MAX)
+    if (bytes > GB_MEDIUM_MAX || alignment > GB_MEDIUM_MAX)
         return GB_CLASSES;
     uint32_t cls = gb_class_of(bytes < alignment ? alignment : bytes);
     while (cls < GB_CLASSES && ((size_t)1 << gb_classes[cls].shift) < alignment)

@@ -12,7 +12,12 @@ void glebe_stats_read(glebe_stats *out)
 {
     GB_ENTRY;
     gb_lock_take(&gb_the.lock);
+    if (GB_LINEAR)
+        gb_account_kept();
     *out = glebe_live.stats;
+    out->used_bytes = gb_held();
+    if (GB_LINEAR)
+        out->large_bytes = out->used_bytes - out->small_bytes;
     gb_lock_drop(&gb_the.lock);
 }
 

@@ -16,7 +16,7 @@ enum { EARLY_BYTES = 1024, PROBES = 4 };
 
 /* ---- pages ---- */
 
-static gb_page *collected_take(glebe_gc *gc, enum gb_kind kind, uint32_t slices, uintptr_t layout, bool *zero)
+static GB_NOINLINE gb_page *collected_take(glebe_gc *gc, enum gb_kind kind, uint32_t slices, uintptr_t layout, bool *zero)
 {
     gb_page *page = gb_run_take(gc->heap, kind, slices, 1, zero);
     if (!page)
@@ -97,6 +97,19 @@ static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
     return true;
 }
 
+/* Most holes are short. The empty statement keeps the compiler from making one memset of it again, which may be a call. */
+static void hole_zero(uintptr_t at, uintptr_t end)
+{
+    if (end - at > 256)
+        memset((void *)at, 0, end - at);
+    else
+        for (; at < end; at += sizeof(uint64_t)) {
+            *(uint64_t *)at = 0;
+            __asm__ volatile("" ::: "memory");
+        }
+}
+
+GB_SHORT_BEGIN /* to the end of the file */
 static bool layout_dense(uintptr_t layout)
 {
     uintptr_t words = layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1);
@@ -135,7 +148,7 @@ static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
         return false;
     for (uint32_t number = cursor->page; number; number = gb_page_at(number)->next)
         if (cursor_hole(gc, cursor, gb_page_at(number))) {
-            memset((void *)cursor->at, 0, cursor->end - cursor->at);
+            hole_zero(cursor->at, cursor->end);
             return true;
         }
     cursor->page = 0;
@@ -171,10 +184,17 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
         return NULL;
     if (bytes > GB_LARGE_MAX)
         return GB_LINEAR ? NULL : gb_huge_object_new(gc, bytes, layout);
-    gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2), layout, &zero);
+    uint32_t slices = (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
+    if (GB_LINEAR && !gc->forced && gc->taken_bytes >= gc->trigger_bytes / 2 && !gb_run_fits(slices)) { /* between large objects much lies idle */
+        gc->due = true;
+        return NULL;
+    }
+    gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, slices, layout, &zero);
     if (!page)
         return NULL;
     gb_page_bits(gb_the.allocated, page)[0] = 1;
+    if (GB_STACKS && layout == 0)
+        page->before = (uint32_t)gc->latest;
     gb_list_push_last(&gc->large, page);
     gc->taken_bytes += gb_page_bytes(page);
     gc->stats.allocated_objects++;
@@ -182,9 +202,12 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     return zero ? object : memset(object, 0, gb_page_bytes(page)); /* to its end, which is scanned too */
 }
 
+/* Sizes of one class have the same, up to some: 1 to 8 bytes, 9 to 16, and so on. */
+static size_t eights_of(size_t bytes) { return (bytes - 1) / 8; }
+
 static gb_recent *recent_of(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
-    return &gc->recent[(bytes >> 2 ^ layout ^ layout >> 5) % GB_RECENTS];
+    return &gc->recent[(eights_of(bytes) ^ layout ^ layout >> 5) % GB_RECENTS];
 }
 
 static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t layout)
@@ -200,14 +223,14 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
         layout = GB_PLAIN;
     else if (layout & 1 && (layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1)) == 0)
         layout = 0; /* an element without words says nothing */
-    if (bytes > GB_SMALL_MAX)
+    if (bytes > GB_OBJECT_MAX)
         return large_new(gc, bytes, layout);
     uint32_t cls = collected_class(bytes);
     gb_cursor *cursor = layout == 0      ? &gc->cursors[GB_SCANNED + cls]
                       : layout == GB_PLAIN ? &gc->cursors[GB_PLAINS + cls]
                                            : cursor_of_layout(gc, cls, layout);
-    if (cursor->layout == layout && gc->every == 0) /* the stress mode wants to hear of each */
-        *recent = (gb_recent){asked, bytes, collected_step(cls), cursor};
+    if (cursor->layout == layout && bytes && gc->every == 0) /* the stress mode wants to hear of each; nothing has the eights of SIZE_MAX */
+        *recent = (gb_recent){asked, eights_of(bytes), collected_step(cls), cursor};
     if (cursor->at == cursor->end && !cursor_refill(gc, cursor))
         return NULL;
     uintptr_t at = cursor->at;
@@ -220,7 +243,7 @@ GB_INLINE void *gb_object_recent(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     const gb_recent *recent = recent_of(gc, bytes, layout);
     gb_cursor *cursor = recent->cursor;
-    if (GB_UNLIKELY(recent->layout != layout || recent->bytes != bytes || !cursor || cursor->at == cursor->end))
+    if (GB_UNLIKELY(recent->layout != layout || recent->eights != eights_of(bytes) || !cursor || cursor->at == cursor->end))
         return NULL;
     uintptr_t at = cursor->at;
     cursor->at = at + recent->step;
@@ -304,3 +327,4 @@ size_t gb_sweep_finish(glebe_gc *gc)
     gc->stats.freed_objects = gc->stats.allocated_objects - gc->stats.marked_objects;
     return gc->live_bytes;
 }
+GB_SHORT_END

@@ -2,7 +2,8 @@
  * whole, and the next new thread adopts it in O(1): the heap's address is the owner token in its pages, so nothing in them
  * changes. A heap that is short of pages takes some from orphans before it grows.
  *
- *     THREAD --(thread ends)--> ORPHAN --(thread begins)--> THREAD            OWNED: glebe_heap_create, never parked
+ *     THREAD --(thread ends)--> ORPHAN --(thread begins)--> THREAD            OWNED: glebe_heap_create; parked by
+ *        |                                                                           gb_heap_orphan alone
  *        |
  *        +--(fork, in the child, if the thread is another)--> DEAD: may have stopped between two stores; never touched again
  *
@@ -97,14 +98,14 @@ void gb_thread_late(void)
         gb_thread_exit();
 }
 
-/* The heap of this thread, as it stands, becomes an orphan. */
-static void thread_park(glebe_heap *heap)
+void gb_heap_orphan(glebe_heap *heap)
 {
     gb_remote_flush(heap);
     gb_inbox_drain(heap);
-    gb_fronts_flush(heap); /* sized frees put blocks of any page there, and pages may be taken from an orphan */
-    heap->limit_bytes = 0; /* it was this thread's */
-    gb_self = &gb_heap_none;
+    gb_fronts_flush(heap); /* its pages know all their free blocks: what is empty can go */
+    heap->limit_bytes = 0; /* it was its owner's */
+    if (gb_self == heap)
+        gb_self = &gb_heap_none;
     gb_lock_take(&gb_the.orphans_lock);
     heap->kind = GB_HEAP_ORPHAN;
     heap->next = gb_load_relaxed(&gb_the.orphans);
@@ -117,7 +118,7 @@ void gb_thread_exit(void)
 {
     thread_ended = true;
     if (gb_self != &gb_heap_none)
-        thread_park(gb_self);
+        gb_heap_orphan(gb_self);
 }
 
 /* What this thread left, and will return to: alive, although it is not `gb_self`. */
@@ -133,7 +134,7 @@ glebe_heap *gb_thread_leave(void)
 void gb_thread_return(glebe_heap *heap)
 {
     if (gb_self != &gb_heap_none)
-        thread_park(gb_self);
+        gb_heap_orphan(gb_self);
     thread_left = NULL;
     gb_self = heap;
 }
@@ -189,19 +190,34 @@ bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
     return pages > 0;
 }
 
-/* Nobody works in an orphan, so all that it holds in fronts and spares goes back. */
+/* Nobody works in an orphan, so all that it holds in fronts and spares goes back. Of orphans that hold nothing one is kept for a
+ * thread to come, the others end. */
 size_t gb_orphans_trim(void)
 {
     size_t given = 0;
+    glebe_heap *kept = NULL;
+    bool one_is_empty = false;
     gb_lock_take(&gb_the.orphans_lock);
-    for (uint32_t number = gb_load_relaxed(&gb_the.orphans); number; number = gb_heap_at(number)->next) {
+    for (uint32_t number = gb_load_relaxed(&gb_the.orphans), next; number; number = next) {
         glebe_heap *heap = gb_heap_at(number);
+        next = heap->next;
         size_t before = gb_load_relaxed(&heap->bytes);
         gb_inbox_drain(heap);
         gb_heap_trim(heap);
         gb_medium_trim(heap);
         size_t after = gb_load_relaxed(&heap->bytes);
         given += before > after ? before - after : 0;
+        if (after != 0 || !one_is_empty) {
+            one_is_empty |= after == 0;
+            kept = heap;
+            continue;
+        }
+        if (kept)
+            kept->next = next;
+        else
+            gb_store_relaxed(&gb_the.orphans, next);
+        glebe_live.stats.orphans--;
+        gb_heap_retire(heap);
     }
     gb_lock_drop(&gb_the.orphans_lock);
     return given;

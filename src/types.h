@@ -37,7 +37,7 @@ typedef struct gb_block {
 
 /* What a run of slices is. The same numbers on purpose in each slice of a run. */
 enum gb_kind {
-    GB_FREE,
+    GB_FREE, /* where memory is linear: blocks with tags, free or not */
     GB_SMALL,
     GB_MEDIUM,
     GB_LARGE,
@@ -64,6 +64,8 @@ enum gb_state {
 #define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
 
 #define GB_PARKED 255
+#define GB_MIXED GB_CLASSES /* cls of a page that has blocks of many: mixed.c */
+#define GB_MIXED_LATER UINT32_MAX
 #define GB_HOLDS_HEAP 255 /* cls of a large block, where there are no threads */
 #define GB_HEAP_MAIN UINT32_MAX /* number of the heap that malloc uses there; the others have that of their slice */
 #define GB_PAGE_BLOCKS_MAX ((uint32_t)GB_BIG_PAGE_SLICES << (GB_SLICE_LOG2 - 4)) /* the smallest have 16 bytes */
@@ -113,6 +115,7 @@ typedef struct gb_page {
                     uint16_t holes; /* units that hold no block in use and no link: bits (small) */
                     uint16_t punched; /* holes whose memory was given back */
                 };
+                uint32_t before; /* the object that was allocated before it: it may describe this one, as a stack (collected, large, GB_STACKS) */
                 uint32_t lazy; /* blocks that were given back lazily; only the idle ones' bits count (medium) */
             };
             uint32_t slices;
@@ -127,6 +130,23 @@ typedef struct gb_list {
     uint32_t first, last;
 } gb_list;
 
+/* A block with a tag: tagged.c has the picture. */
+typedef struct gb_tagged {
+    uint32_t before; /* bytes of the block before, if that is free: its last ones */
+    uint32_t tag; /* bytes to the next block, and flags */
+    struct gb_tagged *next, **link; /* of a free one: in its bin; what leads here */
+} gb_tagged;
+#define GB_TAG_BYTES offsetof(gb_tagged, next)
+#define GB_TAGGED_EXACT 2048 /* shorter ones have bins of one length */
+#define GB_TAGGED_BINS (GB_LINEAR ? 512 : 64)
+
+/* What such a block of a heap that is not malloc's begins with. */
+typedef struct gb_owned {
+    struct gb_owned *next, **link;
+    glebe_heap *heap;
+    uintptr_t tag; /* the program's bytes begin behind it */
+} gb_owned;
+
 /* A chain of freed blocks of one page of another heap, on its way home. */
 typedef struct gb_remote {
     uint32_t page;
@@ -140,11 +160,13 @@ struct glebe_heap {
     gb_block *front[GB_SMALL_CLASSES]; /* malloc pops here and looks at nothing else */
     void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR]; /* of each medium class, the block that was freed last; it counts as out */
     uint32_t current[GB_CLASSES];
+    uint32_t mixed; /* its page of blocks of many classes; 0: none; GB_MIXED_LATER: when it wants one */
     gb_list avail[GB_CLASSES]; /* longest waiting first: it has had the most time to gather free blocks */
     uint32_t class_slices[GB_CLASSES]; /* demand: decides the size of the next page */
     gb_list spare[GB_SMALL_CLASSES];
     uint64_t spare_classes; /* bits: which of these lists have a page */
     gb_list full, large;
+    gb_owned *owned; /* its blocks with tags, where it is not malloc's */
     size_t spare_bytes;
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
@@ -154,7 +176,6 @@ struct glebe_heap {
     size_t refused_bytes; /* what was last asked for, if the process's limit stood against it, else 0; under the region's lock */
     _Atomic size_t bytes; /* pages, large and huge blocks; atomic for readers only */
     int32_t tick; /* slow events until the clock is looked at */
-    int32_t credit; /* sized frees until the fronts are sent home */
     uint32_t tick_ms; /* when the clock was last looked at */
     uint64_t tick_cycles; /* the same by gb_cycles */
     uint32_t number;
@@ -163,7 +184,32 @@ struct glebe_heap {
     uint32_t huge; /* first slot */
     _Atomic uint32_t inbox; /* pages that others freed blocks of */
     gb_remote remote[GB_REMOTE_SLOTS];
+    struct gb_pool *pools;
 };
+
+/* ---- pools: pool.c has the picture ---- */
+
+typedef struct gb_span {
+    struct gb_span *next;
+    uintptr_t start, end; /* of its units */
+    size_t bytes; /* of its block, where there are several */
+    uint16_t *states; /* of each unit (audit build) */
+} gb_span;
+
+typedef struct gb_pool {
+    glebe_heap *heap;
+    struct gb_pool *next, **link; /* in heap->pools */
+    gb_span *spans, *current; /* oldest first; those behind `current` are empty */
+    gb_span whole; /* the one that there is where pools are one piece */
+    uintptr_t fresh; /* in `current`: from here to its end nothing was given out */
+    size_t limit_bytes, step_bytes, held_bytes;
+    bool own; /* the heap is the pool's */
+    void **lists; /* free objects, by units: the open ones, or hidden behind them (audit build) */
+    glebe_pool open; /* what the program sees */
+    void *open_lists[];
+} gb_pool;
+
+_Static_assert(offsetof(gb_pool, open_lists) == offsetof(gb_pool, open) + sizeof(glebe_pool), "glebe_pool_alloc finds the lists there");
 
 /* ---- collected objects ---- */
 
@@ -179,7 +225,7 @@ typedef struct gb_cursor {
 
 typedef struct gb_recent {
     uintptr_t layout;
-    size_t bytes; /* as they were asked for */
+    size_t eights; /* of the bytes that were asked for */
     uint32_t step; /* the object's */
     gb_cursor *cursor; /* NULL: nothing is here */
 } gb_recent;
@@ -229,6 +275,8 @@ struct glebe_gc {
     size_t huge_span;
     size_t huge_bytes;
     uint32_t huge_waiting;
+    uintptr_t latest; /* object handed out (GB_STACKS) */
+    uintptr_t stack_pointer; /* as the collection began: what lies below it in its stack is dead (GB_STACKS) */
     size_t taken_bytes; /* handed out, holes whole, since the last collection */
     size_t trigger_bytes; /* a collection is due when so many are */
     size_t least_bytes; /* the trigger is never below */
@@ -329,7 +377,13 @@ typedef struct gb_region {
     size_t peak_bytes; /* the most that was in use, or free and not given back */
     uint32_t bins[GB_BINS]; /* chunk numbers + 1 */
     uint32_t bins_filled; /* bits */
-    uint32_t fresh, table_room; /* slices from here on were never used; entries that the table has room for (linear.c) */
+    gb_tagged *tagged[GB_TAGGED_BINS]; /* free blocks, and which bins may have one */
+    uint64_t tagged_bits[GB_TAGGED_BINS / 64];
+    gb_tagged *tagged_warm; /* the one that was freed last, if tagged_warm_bytes is not 0 */
+    uint32_t tagged_warm_bytes;
+    size_t tagged_used; /* bytes of blocks with tags in use: of the process, and, but for owned ones, of malloc's heap; no other count has them */
+    uintptr_t fresh; /* from here on all was never used (linear.c) */
+    uint32_t table_room; /* entries that the table has room for */
     gb_list away; /* chunks without address space of their own, linked by `next`; chunk numbers + 1 */
     uint32_t chunks_away; /* how many */
     gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */

@@ -43,7 +43,9 @@ class Toolbox:
         out.parent.mkdir(parents=True, exist_ok=True)
         command = [compiler, "-g", "-Wall", "-Wextra", f"-I{ROOT / 'include'}", *flags, *map(str, sources), *map(str, libs)]
         stamp = out.with_name(out.name + ".command")
-        parts = [*sources, *(s for folder in {s.parent for s in sources} for s in folder.glob("*.h")), ROOT / "include/glebe.h",
+        folders = {s.parent for s in sources}
+        parts = [*sources, *(s for folder in folders for s in folder.glob("*.h")), ROOT / "include/glebe.h",
+                 *((ROOT / "src").rglob("*.c") if ROOT / "src" in folders else ()), # glebe.c includes them
                  *(pathlib.Path(lib) for lib in libs if not str(lib).startswith("-"))]
         fresh = (out.exists() and stamp.exists() and stamp.read_text() == " ".join(command)
                  and out.stat().st_mtime > max(p.stat().st_mtime for p in parts))

@@ -2,6 +2,8 @@
 # Builds the peers: every allocator we compare with, each as one library that
 # can be preloaded, in $OUT (default bench/build/peers).
 #
+#   bench/peers/build.sh [NAME...]       all, or these
+#
 #   registry crates --cargo vendor--> build/vendor/NAME-VERSION/ --cmake, make, cc--> NAME.so
 #   Debian packages ------------------------------------------- copied ------------> NAME.so
 #
@@ -23,6 +25,7 @@ vendor=$build/vendor
 work=$build/peer-objects
 log=$build/peers.log
 jobs=${JOBS:-2}
+wanted=$*
 mkdir -p "$out" "$work"
 : > "$log"
 failed=0
@@ -41,6 +44,7 @@ source_of() { for d in "$vendor/$1"-[0-9]*; do printf '%s' "$d"; done; }
 # peer NAME FUNCTION: build one peer, unless it is fresh. FUNCTION leaves
 # $work/NAME.so and prints the version on its standard output, nothing else.
 peer() {
+    case " ${wanted:-$1} " in *" $1 "*) ;; *) return ;; esac
     if fresh "$1"; then
         say "$1: up to date ($(cat "$out/$1.version"))"
         return

@@ -6,8 +6,9 @@
 //!   right   one row for each case, one dot for each allocator: CPU time
 //! ```
 //!
-//! A `Picture` says what is drawn; another bench may write one as JSON, and
-//! have it drawn by `bench/driver plot`.
+//! A `Picture` says what is drawn, or `Lines`: curves of one quantity over
+//! another. Another bench may write either as JSON, and have it drawn by
+//! `bench/driver plot`.
 
 use crate::cases::Group;
 use crate::results::{CaseResult, Quantity, Results};
@@ -22,19 +23,29 @@ use std::path::{Path, PathBuf};
 /// is the strongest, and a fixed colour goes with each name.
 fn colour(name: &str) -> RGBColor {
     match name {
-        "glebe" => RGBColor(213, 94, 0),
+        "glebe" | "glebe::Bump" => RGBColor(213, 94, 0),
+        "glebe::Bump, resize" => RGBColor(230, 159, 0),
+        "glebe::FreeList" => RGBColor(240, 120, 90),
+        "glebe::Heap" => RGBColor(170, 30, 30),
         "mimalloc-v3" => RGBColor(0, 114, 178),
         "mimalloc-v2" => RGBColor(86, 180, 233),
         "snmalloc" => RGBColor(0, 158, 115),
         "rpmalloc" => RGBColor(204, 121, 167),
         "tcmalloc" => RGBColor(150, 120, 20),
         "jemalloc" => RGBColor(120, 80, 160),
-        "boehm" => RGBColor(0, 114, 178),
-        "precise" => RGBColor(86, 180, 233),
-        "conservative" => RGBColor(0, 158, 115),
-        "nottinygc" => RGBColor(204, 121, 167),
+        "boehm" | "mini-alloc" => RGBColor(0, 114, 178),
+        "precise" | "talc" => RGBColor(86, 180, 233),
+        "conservative" | "rlsf" => RGBColor(0, 158, 115),
+        "nottinygc" | "lite-alloc" => RGBColor(204, 121, 167),
+        "dlmalloc" => RGBColor(120, 80, 160),
+        "wee_alloc" => RGBColor(150, 120, 20),
+        "live" => RGBColor(0, 0, 0),
         _ => RGBColor(90, 90, 90),
     }
+}
+
+fn is_glebe(name: &str) -> bool {
+    name.starts_with("glebe")
 }
 
 const INK: RGBColor = RGBColor(60, 60, 60);
@@ -54,6 +65,22 @@ struct Picture {
     rows: Vec<(String, Vec<(String, f64)>)>,
 }
 
+/// Curves; the first lies on top.
+#[derive(Deserialize)]
+struct Lines {
+    lines_title: String,
+    lines_x: String,
+    lines_y: String,
+    lines: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Drawing {
+    Picture(Picture),
+    Lines(Lines),
+}
+
 #[derive(clap::Args)]
 pub struct PlotArgs {
     /// A picture, as JSON
@@ -65,7 +92,10 @@ pub struct PlotArgs {
 pub fn run(args: &PlotArgs) -> Result<bool> {
     let text = std::fs::read_to_string(&args.picture)
         .with_context(|| args.picture.display().to_string())?;
-    draw_picture(&serde_json::from_str(&text)?, &args.svg)?;
+    match serde_json::from_str(&text)? {
+        Drawing::Picture(picture) => draw_picture(&picture, &args.svg)?,
+        Drawing::Lines(lines) => draw_lines(&lines, &args.svg)?,
+    }
     Ok(true)
 }
 
@@ -107,6 +137,49 @@ fn draw_picture(picture: &Picture, path: &Path) -> Result<()> {
     Ok(())
 }
 
+fn draw_lines(picture: &Lines, path: &Path) -> Result<()> {
+    let points = || picture.lines.iter().flat_map(|l| l.1.iter());
+    let right = points().map(|p| p.0).fold(0.0, f64::max);
+    let top = points().map(|p| p.1).fold(0.0, f64::max) * 1.05;
+    let root = SVGBackend::new(path, (1180, 520)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&root)
+        .caption(&picture.lines_title, text(17))
+        .margin(14)
+        .x_label_area_size(44)
+        .y_label_area_size(60)
+        .build_cartesian_2d(0.0..right, 0.0..top)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_desc(&picture.lines_x)
+        .y_desc(&picture.lines_y)
+        .label_style(text(12))
+        .axis_desc_style(text(13))
+        .light_line_style(WHITE)
+        .bold_line_style(FAINT)
+        .axis_style(INK)
+        .draw()?;
+    for (name, curve) in picture.lines.iter().rev() {
+        let colour = colour(name);
+        let style = colour.stroke_width(if is_glebe(name) { 2 } else { 1 });
+        chart
+            .draw_series([PathElement::new(curve.clone(), style)])?
+            .label(name)
+            .legend(move |(x, y)| {
+                PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2))
+            });
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .label_font(text(12))
+        .background_style(WHITE.mix(0.8))
+        .draw()?;
+    root.present()?;
+    Ok(())
+}
+
 fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
 }
@@ -144,7 +217,7 @@ fn draw_points(area: &Area, picture: &Picture) -> Result<()> {
         .draw()?;
     // The names go over the dots, each to the side that has room.
     for (name, x, y) in points {
-        let radius = if name == "glebe" { 8 } else { 6 };
+        let radius = if is_glebe(name) { 8 } else { 6 };
         chart.draw_series([Circle::new((*x, *y), radius, colour(name).filled())])?;
     }
     let right_edge = chart.plotting_area().get_pixel_range().0.end;
@@ -194,7 +267,7 @@ fn draw_rows(area: &Area, picture: &Picture) -> Result<()> {
         chart.draw_series([PathElement::new(vec![(least, y), (most, y)], FAINT)])?;
         for (name, ratio) in dots.iter().rev() {
             let at = (ratio.log2().clamp(least, most), y);
-            let radius = if name == "glebe" { 5 } else { 4 };
+            let radius = if is_glebe(name) { 5 } else { 4 };
             chart.draw_series([Circle::new(at, radius, colour(name).mix(0.85).filled())])?;
         }
     }

@@ -4,7 +4,6 @@
 """
 
 import concurrent.futures
-import hashlib
 import os
 import pathlib
 import shutil
@@ -12,7 +11,10 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+
+from common import ROOT, digest, made, run, version
+
 OUT = ROOT / "bench/build/tinygo"
 
 CUSTOM = ["-gc=custom", "-tags=custommalloc {}"]
@@ -22,8 +24,10 @@ COLLECTORS = {
     "precise": ["-gc=precise"],
     "boehm": ["-gc=boehm"],
     "nottinygc": CUSTOM,
+    "never": ["-gc=custom", "-tags={}"],
     "leaking": ["-gc=leaking"],
 }
+FLOORS = ("never", "leaking")  # they never collect, with and without what TinyGo does for those that do
 PROGRAMS = ("strings", "trees", "maps", "json", "server", "regex", "goroutines")
 
 
@@ -51,27 +55,6 @@ def tool(name, variable):
     return found
 
 
-def digest(paths, *words):
-    sha = hashlib.sha256(repr(words).encode())
-    for path in sorted(p for top in paths for p in (top.rglob("*") if top.is_dir() else [top])):
-        if path.suffix in (".go", ".c", ".h", ".mod", ".sum"):
-            sha.update(path.read_bytes())
-    return sha.hexdigest()
-
-
-def made(target, key, command, folder):
-    """Runs the command unless the target stands there, made from the same."""
-    stamp = target.with_suffix(".key")
-    if target.exists() and stamp.exists() and stamp.read_text() == key:
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
-    stamp.write_text(key)
-    return target
-
-
 def module(program, scheduler, collector, optimize="2", folder=HERE):
     tinygo = tool("tinygo", "TINYGO")
     target = OUT / f"{program}-{scheduler}-{collector}-{optimize}.wasm"
@@ -80,13 +63,7 @@ def module(program, scheduler, collector, optimize="2", folder=HERE):
     sources = [folder / program, folder / "go.mod", folder / "go.sum"] + [HERE / "under"] * (folder == HERE)
     if collector == "glebe":
         sources += [ROOT / "src", ROOT / "include", ROOT / "bindings/tinygo"]
-    return made(target, digest(sources, command, version(tinygo)), command, folder)
-
-
-def version(tinygo, known={}):
-    if tinygo not in known:
-        known[tinygo] = subprocess.run([tinygo, "version"], capture_output=True, text=True, check=True).stdout.strip()
-    return known[tinygo]
+    return made(target, digest(sources, command, version(tinygo, "version")), lambda: run(command, folder))
 
 
 def modules(wanted):
@@ -97,28 +74,6 @@ def modules(wanted):
 
 
 def wazero_host():
-    go = tool("go", "GO")
     target = OUT / "wazero-host"
-    return made(target, digest([HERE / "host", HERE / "go.sum"]), [go, "build", "-o", str(target), "./host"], HERE)
-
-
-def code_bytes(path):
-    """The bytes of a module's code section."""
-    binary, at = path.read_bytes(), 8
-
-    def number(at):
-        value = shift = 0
-        while True:
-            byte = binary[at]
-            value |= (byte & 127) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 128:
-                return value, at
-
-    while at < len(binary):
-        section = binary[at]
-        length, at = number(at + 1)
-        if section == 10:
-            return length
-        at += length
-    return 0
+    command = [tool("go", "GO"), "build", "-o", str(target), "./host"]
+    return made(target, digest([HERE / "host", HERE / "go.sum"]), lambda: run(command, HERE))

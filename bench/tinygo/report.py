@@ -4,13 +4,10 @@ A ratio is of two collectors' samples in the same round and engine, then the med
 over rows. What failed in a row has no figure there. Every function takes the results as `run` wrote them.
 """
 
-import json
-import math
-import re
 import statistics
-import subprocess
 
 import build
+from common import ROOT, draw, mean, mean_cell, number, replace, table
 
 STOCK = ("conservative", "precise", "boehm")
 PEERS = (*STOCK, "nottinygc")
@@ -48,16 +45,9 @@ def ratio(row, engine, collector, other, figure=None):
     return statistics.median(a / b for a, b in pairs) if pairs else None
 
 
-def mean(ratios):
-    """None if there is nothing, or if something lacks: a mean over fewer would be another figure."""
-    ratios = list(ratios)
-    return None if not ratios or None in ratios else math.exp(statistics.fmean(map(math.log, ratios)))
-
-
-def means(row_list, engine, collector, other, figure=None):
-    """The mean over the rows that both have, and how many those are."""
-    found = [r for row in row_list if (r := ratio(row, engine, collector, other, figure))]
-    return mean(found), len(found)
+def mean_ratio(row_list, engine, collector, other, figure=None):
+    """The mean over the rows that both have."""
+    return mean(r for row in row_list if (r := ratio(row, engine, collector, other, figure)))
 
 
 def best_peer(row, engine):
@@ -112,33 +102,7 @@ def added(row, collector, optimize):
     return (code[collector][optimize] - code["leaking"][optimize]) / 1024
 
 
-def judge(results, subject):
-    """Prints a line for each gate; true if all passed."""
-    verdicts = []
-    for what, figure, limit in gates(results, subject):
-        verdicts.append(figure is not None and figure <= limit)
-        said = "not measured" if figure is None else f"{figure:.2f}"
-        print(f"{'pass' if verdicts[-1] else 'FAIL'}  {subject}: {what}: {said}, limit {limit:.2f}")
-    print(f"{sum(verdicts)} of {len(verdicts)} gates passed")
-    return all(verdicts)
-
-
 # ---- tables -------------------------------------------------------------------------------------------------------
-
-def table(head, lines):
-    """Markdown that reads as text: columns of equal width, the first to the left."""
-    cells = [head, *lines]
-    width = [max(len(line[i]) for line in cells) for i in range(len(head))]
-    shown = lambda line: "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, width))) + " |"
-    rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(width)) + "|"
-    return "\n".join([shown(head), rule, *map(shown, lines)]) + "\n"
-
-
-def number(figure):
-    if figure is None:
-        return "-"
-    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"
-
 
 def figures(results, scheduler, engine, figure=None, unit=1.0):
     """A row for each program, and the geometric mean, glebe's being 1."""
@@ -148,11 +112,7 @@ def figures(results, scheduler, engine, figure=None, unit=1.0):
         cell = lambda c: "FAILED" if c in row["failures"] else number(v / unit if (v := value(row, engine, c, figure)) else None)
         lines.append([row["program"], *map(cell, there)])
 
-    def mean_cell(collector):
-        found, count = means(row_list, engine, collector, "glebe", figure)
-        return "-" if found is None else f"{found:.2f}" + (f" of {count}" if count < len(row_list) else "")
-
-    lines.append(["mean, glebe = 1", *map(mean_cell, there)])
+    lines.append(["mean, glebe = 1", *(mean_cell([ratio(r, engine, c, "glebe", figure) for r in row_list]) for c in there)])
     return table([scheduler, *there], lines)
 
 
@@ -167,7 +127,7 @@ TABLES = (
 
 
 def code(results):
-    everybody = [c for c in build.COLLECTORS if c != "leaking"]
+    everybody = [c for c in build.COLLECTORS if c not in build.FLOORS]
     lines = [[f"{name(row)}, -opt={o}", *(number(added(row, c, o)) for c in everybody)]
              for row in results["rows"] for o in ("2", "z") if added(row, "glebe", o) is not None]
     return table(["KiB over leaking", *everybody], lines)
@@ -190,41 +150,34 @@ def text(results):
 # ---- plot and README ----------------------------------------------------------------------------------------------
 
 def plot(results, path):
-    """Time and memory as multiples of boehm's, drawn by the bench driver."""
+    """Time and memory as multiples of boehm's."""
     points, everything = [], rows(results)
     for collector in build.COLLECTORS:
-        time, memory = (means(everything, e, collector, "boehm", f)[0] for e, f in (("wazero", None), ("fuel", "pages")))
-        if time and memory and collector != "leaking":
+        time, memory = (mean_ratio(everything, e, collector, "boehm", f) for e, f in (("wazero", None), ("fuel", "pages")))
+        if time and memory and collector not in build.FLOORS:
             points.append((collector, time, memory))
     lines = [(name(row), [(c, r) for c in build.COLLECTORS if (r := ratio(row, "wazero", c, "boehm"))]) for row in everything]
-    picture = {"points_title": "All rows, geometric means", "points_x": "time, boehm = 1", "points_y": "final memory, boehm = 1", "points": points,
-               "rows_title": "Time in wazero, boehm = 1", "rows": lines}
-    source = path.with_suffix(".picture.json")
-    source.write_text(json.dumps(picture))
-    subprocess.run([build.ROOT / "bench/driver", "plot", source, path], check=True)
+    draw({"points_title": "All rows, geometric means", "points_x": "time, boehm = 1", "points_y": "final memory, boehm = 1", "points": points,
+          "rows_title": "Time in wazero, boehm = 1", "rows": lines}, path)
 
 
 def readme(results):
     """Replaces what stands between the markers in both files, and the plot beside the package."""
-    place = build.ROOT / "bindings/tinygo"
+    place = ROOT / "bindings/tinygo"
     plot(results, place / "bench.svg")
-    (place / "bench.picture.json").unlink()
-    marked = re.compile(r"(<!-- bench/tinygo: begin -->\n).*?(<!-- bench/tinygo: end -->)", re.S)
-    for file, picture in ((place / "README.md", "bench.svg"), (build.ROOT / "README.md", "bindings/tinygo/bench.svg")):
-        new, count = marked.subn(lambda m: m[1] + short(results, picture) + m[2], file.read_text())
-        if count != 1:
-            raise SystemExit(f"{file} has no place for the tables")
-        file.write_text(new)
+    replace(place / "README.md", "bench/tinygo", short(results, "bench.svg"))
+    replace(ROOT / "README.md", "bench/tinygo", short(results, "bindings/tinygo/bench.svg"))
 
 
 def short(results, picture):
-    parts = ["Time in wazero, ms, and its geometric mean; nottinygc has no goroutines, leaking never frees and is the floor:",
+    parts = ["Time in wazero, ms, and its geometric mean; nottinygc has no goroutines; leaking and never "
+             "do not collect, the latter with references noted as TinyGo does it for every collector:",
              *(figures(results, s, "wazero", None, 1e-3) for s in SCHEDULERS),
              "The means of what else was measured, glebe = 1, and code:"]
     lines = []
     for title, engine, figure, _ in TABLES[1:]:
         for s in SCHEDULERS:
-            found = [means(rows(results, s), engine, c, "glebe", figure)[0] if c in build.collectors(s) else None for c in build.COLLECTORS]
+            found = [mean_ratio(rows(results, s), engine, c, "glebe", figure) if c in build.collectors(s) else None for c in build.COLLECTORS]
             lines.append([f"{title.split(',')[0]}, {s}", *(f"{f:.2f}" if f else "-" for f in found)])
     for row in results["rows"]:
         if row["program"] == "trees":

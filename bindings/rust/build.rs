@@ -12,12 +12,7 @@ fn main() {
     if matches!(env::var("OPT_LEVEL").as_deref(), Ok("1" | "2" | "3")) {
         println!("cargo:rustc-cfg=glebe_fast");
     }
-    // Threads in WebAssembly: a stable compiler does not show crates the target feature that tells.
-    let has = |variable, text: &str| env::var(variable).is_ok_and(|value| value.contains(text));
-    if has("TARGET", "-threads")
-        || has("CARGO_CFG_TARGET_FEATURE", "atomics")
-        || has("CARGO_ENCODED_RUSTFLAGS", "+atomics")
-    {
+    if threads() {
         println!("cargo:rustc-cfg=glebe_threads");
     }
     if mmap_known() {
@@ -25,6 +20,18 @@ fn main() {
     }
     #[cfg(feature = "heap")]
     heap::build();
+}
+
+fn has(variable: &str, text: &str) -> bool {
+    env::var(variable).is_ok_and(|value| value.contains(text))
+}
+
+/// Threads in WebAssembly: a stable compiler does not show crates the target feature that tells.
+fn threads() -> bool {
+    has("TARGET", "wasm32")
+        && (has("TARGET", "-threads")
+            || has("CARGO_CFG_TARGET_FEATURE", "atomics")
+            || has("CARGO_ENCODED_RUSTFLAGS", "+atomics"))
 }
 
 /// Where `Bump` declares `mmap` and its constants by itself. They differ between systems and, on Linux, processors.
@@ -42,6 +49,7 @@ fn mmap_known() -> bool {
 
 #[cfg(feature = "heap")]
 mod heap {
+    use super::{has, threads};
     use std::fmt::Write as _;
     use std::path::Path;
     use std::process::{exit, Command};
@@ -50,9 +58,11 @@ mod heap {
     pub fn build() {
         let target = env::var("TARGET").expect("cargo sets it");
         let os = env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
-        if !matches!(os.as_str(), "linux" | "macos") {
+        let wasm = target.starts_with("wasm32-") && matches!(os.as_str(), "unknown" | "wasi");
+        let windows = os == "windows" && target.ends_with("-gnu");
+        if !wasm && !windows && !matches!(os.as_str(), "linux" | "macos") {
             fail(&format!(
-                "glebe::Heap has no port for {target} yet (Linux and macOS have); \
+                "glebe::Heap has no port for {target} yet (Linux, macOS, Windows-gnu and WebAssembly have); \
                  glebe::Bump works there: glebe = {{ default-features = false }}"
             ));
         }
@@ -70,13 +80,31 @@ mod heap {
             // Nothing of this copy is visible outside the program that it is linked into, so a libglebe.so beside it,
             // preloaded or not, is another allocator and neither takes calls of the other.
             .define("GLEBE_API", Some("__attribute__((visibility(\"hidden\")))"))
-            .pic(true)
+            .pic(!wasm && !windows)
             .warnings(false);
+        if wasm {
+            build.flag("-nostdlibinc"); // no C library, and not the host's
+        }
+        if wasm && os == "unknown" {
+            build.define("GB_IS_MALLOC", "1"); // and so no malloc of its own to share memory with
+        }
+        if wasm && threads() {
+            build.flag("-matomics").flag("-mbulk-memory");
+        } else if wasm && has("CARGO_CFG_TARGET_FEATURE", "bulk-memory") {
+            build.flag("-mbulk-memory");
+        }
         // A debug build of a program still wants an allocator that is not ten times slower.
         if env::var("OPT_LEVEL").as_deref() == Ok("0") {
             build.opt_level(2);
         }
         let variable = format!("CC_{}", target.replace('-', "_"));
+        let chosen = [variable.as_str(), &format!("CC_{target}"), "TARGET_CC", "CC"];
+        if windows && !chosen.iter().any(|name| env::var_os(name).is_some()) {
+            match clang() {
+                Some(clang) => build.compiler(clang),
+                None => missing(&target, "clang", &variable),
+            };
+        }
         let compiler = match build.try_get_compiler() {
             Ok(compiler) => compiler,
             Err(_) => missing(&target, "a C compiler", &variable),
@@ -89,8 +117,18 @@ mod heap {
         }
     }
 
+    /// On Windows the core takes the compiler's own thread locals, which mingw's gcc has not.
+    fn clang() -> Option<String> {
+        let newest = (14..=24).rev().map(|version| format!("clang-{version}"));
+        std::iter::once("clang".to_string())
+            .chain(newest)
+            .find(|name| Command::new(name).arg("--version").output().is_ok())
+    }
+
     fn missing(target: &str, what: &str, variable: &str) -> ! {
         let package = match target {
+            t if t.starts_with("wasm32-") => "clang".to_string(),
+            t if t.ends_with("-windows-gnu") => "clang, g++-mingw-w64-x86-64-posix".to_string(),
             t if t.contains("musl") => "musl-tools".to_string(),
             t if t == env::var("HOST").unwrap_or_default() => "gcc".to_string(),
             t => format!(

@@ -4,9 +4,11 @@
 #![deny(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
 
 mod bump;
+mod freelist;
 #[cfg(feature = "heap")]
 mod heap;
 
 pub use bump::{Bump, Checkpoint};
+pub use freelist::FreeList;
 #[cfg(feature = "heap")]
 pub use heap::{option, stats, Heap, LimitError, OptionError, OwnedHeap, Stats};

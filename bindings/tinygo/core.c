@@ -15,20 +15,75 @@ static glebe_gc go_gc;
 void *glebe_go_alloc_slow(size_t bytes, uintptr_t layout);
 void *glebe_go_alloc(size_t bytes, uintptr_t layout, void *context) __asm__("runtime.alloc");
 
+/* ---- goroutines' stacks ----
+ *
+ * A stack is an object, allocated right after the Task that describes it:
+ *
+ *     canary | asyncify's, of a goroutine that waits --> | dead | <-- C's |
+ *     ^canaryPtr                              asyncifysp^        ^csp     ^end
+ *
+ * The three are neighbours in the Task (TinyGo's src/internal/task/task_asyncify.go), and up to date while the goroutine waits. While it
+ * runs nothing is saved by asyncify, and C's part begins at the stack pointer; if a host called by it called back, that is not known. */
+
+static const uintptr_t STACK_CANARY = 0xb83bf575;
+
+static bool go_stack_is(const gb_page *page)
+{
+    return page->before && *(const uintptr_t *)gb_page_start(page) == STACK_CANARY;
+}
+
+/* Its Task refers to its inside too, and to its end: csp does before the goroutine runs. There the next stack begins, and ended
+ * goroutines would keep each other in a chain. */
+bool gb_stack_begins(uintptr_t word)
+{
+    return go_stack_is(gb_page_entry((const void *)word));
+}
+
+void gb_stack_ends(const glebe_gc *gc, const gb_page *page, uintptr_t *low, uintptr_t *high)
+{
+    static bool described; /* a Task was where this looks for it: a stack without one belongs to a goroutine that is gone */
+    uintptr_t start = gb_page_start(page), end = start + page->step;
+    *low = *high = start;
+    if (!go_stack_is(page))
+        return;
+    size_t bytes;
+    const uintptr_t *word = (const uintptr_t *)gb_object_bounds(gc, page->before, &bytes), *last = word + bytes / sizeof *word;
+    for (word += 2; word < last && *word != start;)
+        word++;
+    described |= word < last;
+    if (gc->stack_pointer - start < end - start)
+        *high = gc->stack_pointer;
+    else if (word >= last)
+        *high = described ? end : start;
+    else if (word[-2] > start + sizeof *word) {
+        *low = word[-2];
+        *high = word[-1];
+    }
+}
+
+/* ---- allocation ---- */
+
+static void *go_latest(void *object)
+{
+    if (GB_STACKS)
+        go_gc.latest = (uintptr_t)object;
+    return object;
+}
+
 /* The first allocation comes before C constructors and package inits: all zero is what there is, and it comes here. */
 static GB_NOINLINE void *go_alloc_slow(size_t bytes, uintptr_t layout)
 {
     if (!go_gc.heap && !gb_collector_begin(&go_gc, gb_thread_start()))
         return glebe_go_alloc_slow(bytes, layout);
     void *object = object_new_slow(&go_gc, bytes, layout);
-    return object ? object : glebe_go_alloc_slow(bytes, layout);
+    return go_latest(object ? object : glebe_go_alloc_slow(bytes, layout));
 }
 
 GB_NOINLINE void *glebe_go_alloc(size_t bytes, uintptr_t layout, void *context)
 {
     (void)context;
     void *object = gb_object_recent(&go_gc, bytes, layout);
-    return GB_LIKELY(object) ? object : go_alloc_slow(bytes, layout);
+    return GB_LIKELY(object) ? go_latest(object) : go_alloc_slow(bytes, layout);
 }
 
 /* Where no collection is due, or one was just now: memory may grow. */
@@ -42,28 +97,39 @@ bool glebe_go_due(void)
     return go_gc.due;
 }
 
-void glebe_go_begin(void)
+/* ---- a collection ----
+ * Not inlined into Go's functions, which would forget that its code shall be short. */
+
+GB_NOINLINE void glebe_go_begin(void)
 {
+    if (GB_STACKS)
+        go_gc.stack_pointer = gb_round_down((uintptr_t)__builtin_frame_address(0), sizeof(uintptr_t));
     glebe_gc_begin(&go_gc);
 }
 
-/* Roots are what lies in [start, end), but for our own state: counts of bytes and rows of
- * tables look like addresses in a memory that begins at 0. */
-void glebe_go_mark(uintptr_t start, uintptr_t end)
+extern char __global_base; /* the linker's */
+static volatile char variable = 1;
+
+/* Roots are what lies in [start, end), but for two parts. Our own state: counts of bytes and rows of tables look like addresses in a
+ * memory that begins at 0. And constants, whose text and tables do so too: the linker puts them before all that is written to. Our
+ * classes are among the last of them, if what was to be seen of two variables, one of C's and one of Go's, lies behind. */
+void glebe_go_mark(uintptr_t start, uintptr_t end, uintptr_t go_variable)
 {
 #define OWN(object) {(uintptr_t)&(object), (uintptr_t)(&(object) + 1)}
-    static const gb_root own[] = {OWN(go_gc), OWN(gb_the), OWN(gb_heap_main), OWN(glebe_live), OWN(gb_classes), OWN(gb_class_small), OWN(gb_class_medium)};
+    static const gb_root skipped[] = {{(uintptr_t)&__global_base, (uintptr_t)(&gb_classes + 1)}, OWN(gb_class_small),
+        OWN(go_gc), OWN(gb_the), OWN(gb_heap_main), OWN(glebe_live)};
+    bool constants_first = (uintptr_t)&variable > skipped[0].to && go_variable > skipped[0].to;
     while (start < end) {
         gb_root next = {end, end};
-        for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-            if (own[i].from >= start && own[i].from < next.from)
-                next = own[i];
+        for (size_t i = constants_first ? 0 : 1; i < sizeof skipped / sizeof skipped[0]; i++)
+            if (skipped[i].from >= start && skipped[i].from < next.from)
+                next = skipped[i];
         gb_mark_range(&go_gc, start, next.from);
         start = next.to;
     }
 }
 
-void glebe_go_finish(void)
+GB_NOINLINE void glebe_go_finish(void)
 {
     glebe_gc_finish(&go_gc);
 }

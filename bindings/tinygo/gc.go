@@ -11,7 +11,7 @@ package tinygo
 void *glebe_go_alloc_growing(size_t bytes, uintptr_t layout);
 bool glebe_go_due(void);
 void glebe_go_begin(void);
-void glebe_go_mark(uintptr_t start, uintptr_t end);
+void glebe_go_mark(uintptr_t start, uintptr_t end, uintptr_t go_variable);
 void glebe_go_finish(void);
 void glebe_go_free(void *object);
 void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all);
@@ -54,9 +54,12 @@ func allocSlow(size uintptr, layout unsafe.Pointer) unsafe.Pointer {
 //go:linkname free runtime.free
 func free(p unsafe.Pointer) { C.glebe_go_free(p) }
 
+// Not a constant, by its initial value: where Go's variables lie.
+var variable = byte(1)
+
 //go:linkname markRoots runtime.markRoots
 func markRoots(start, end uintptr) {
-	C.glebe_go_mark(C.uintptr_t(start), C.uintptr_t(end))
+	C.glebe_go_mark(C.uintptr_t(start), C.uintptr_t(end), C.uintptr_t(uintptr(unsafe.Pointer(&variable))))
 }
 
 // Marks the stack and the globals, by markRoots.

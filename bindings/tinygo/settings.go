@@ -12,31 +12,34 @@ void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all);
 */
 import "C"
 
-// The collector's pace, until it is set: a collection when three quarters of what was live were allocated since the last one, and
-// 128 KiB at least.
-const (
-	defaultPercent = 100
-	leastBytes     = 128 << 10
-)
+// A collection is due when so much was allocated since the last one as `percent` of what was live then, and never before leastBytes;
+// or at every n-th allocation.
+const leastBytes = 128 << 10
 
-var percent, every = defaultPercent, 0
+var percent, every = 90, 0
 
 // SetGCPercent sets how much may be allocated between two collections, in percent of what the last one found live, and returns
-// what it was. A negative value restores the default.
+// what it was; 90 until it is called. A negative value: none but those that [runtime.GC] asks for, until memory or its limit is
+// reached.
 func SetGCPercent(value int) int {
 	before := percent
-	if value < 0 {
-		value = defaultPercent
-	}
 	percent = value
-	C.glebe_go_pace(C.uint(percent), leastBytes, C.uint(every))
+	pace()
 	return before
 }
 
 // SetStress has the collector run at every n-th allocation, for tests; 0 ends that.
 func SetStress(n int) {
 	every = n
-	C.glebe_go_pace(C.uint(percent), leastBytes, C.uint(every))
+	pace()
+}
+
+func pace() {
+	part, least := C.uint(percent), C.size_t(leastBytes)
+	if percent < 0 {
+		part, least = 0, ^C.size_t(0)
+	}
+	C.glebe_go_pace(part, least, C.uint(every))
 }
 
 // SetMemoryLimit limits the memory of the collector and of malloc together; 0 is no limit. Where a collection does not make room

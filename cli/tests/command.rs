@@ -192,7 +192,8 @@ fn compare_prints_a_table_and_draws() {
     let assert = glebe(&home)
         .args(["compare", "--runs", "2", "--only", "system,glebe", "--svg"])
         .arg(&picture)
-        .args(["--", "sh", "-c", "sleep 0.05"])
+        // Far more memory than this command's own, below which a peak cannot be told.
+        .args(["--", "sh", "-c", "dd bs=64M count=1 if=/dev/zero of=/dev/null; sleep 0.05"])
         .assert()
         .success();
     assert

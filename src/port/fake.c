@@ -30,6 +30,9 @@
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE 0
 #endif
+#ifndef MADV_NOHUGEPAGE
+#define MADV_NOHUGEPAGE MADV_NORMAL
+#endif
 
 enum { FAKE_PAGE_LOG2 = 12, FAKE_PIECE_LOG2 = 20, FAKE_PRINTED_BYTES = 8192 };
 #define FAKE_PAGE_BYTES ((size_t)1 << FAKE_PAGE_LOG2)
@@ -75,6 +78,7 @@ typedef struct gb_fake {
 
     size_t grown_bytes, foreign_bytes; /* where memory is linear: its end; what somebody else takes before it grows next */
     bool moves_lose; /* a move that fails loses its target */
+    bool exact; /* what is given back leaves the process, however little it is: gb_fake_resident_bytes is true then */
 
     uint64_t calls[GB_FAKE_CALLS]; /* of each kind, failed or not */
     uint64_t failed; /* by the plan */
@@ -82,9 +86,12 @@ typedef struct gb_fake {
     uint64_t purged_bytes; /* given back, by a purge or a decommit */
     uint64_t lazy_bytes; /* given back lazily */
     bool never_lazy; /* the host does at once what it is asked for lazily */
-    uint64_t moved_bytes, populated_bytes, protected_bytes, huge_bytes;
+    uint64_t moved_bytes, populated_bytes, protected_bytes, readable_bytes, huge_bytes;
     uint32_t armed; /* calls of gb_port_thread_arm */
     uint32_t yields;
+    bool alone; /* all other threads were ended */
+    const void *theirs; /* a block of another allocator, */
+    size_t theirs_bytes; /* of so many bytes */
     _Atomic uint32_t waits, wakes; /* the lock's test has real threads */
     void (*thread)(void); /* what gb_port_thread_start was to run */
     void (*on_wait)(_Atomic uint32_t *word, uint32_t expected, uint32_t ms); /* in place of sleeping */
@@ -234,6 +241,8 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
     for (uintptr_t p = at; p < at + bytes; p = (p | (((uintptr_t)1 << FAKE_PIECE_LOG2) - 1)) + 1)
         fake_used[(p - fake_start) >> FAKE_PIECE_LOG2] = true;
     fake_access(at, bytes, PROT_READ | PROT_WRITE);
+    if (fake.exact)
+        madvise((void *)at, bytes, MADV_NOHUGEPAGE); /* no matter if it cannot: there are none then */
     fake.committed_bytes += bytes;
     return GB_COMMITTED;
 }
@@ -241,8 +250,25 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
 /* The backing of large ranges is given back, lest a test that frees much is slow. */
 static void fake_clear(uintptr_t at, size_t bytes)
 {
-    if (!fake_guarded || bytes < (size_t)1 << 20 || madvise((void *)at, bytes, MADV_DONTNEED) != 0 || *(char *)at != 0)
+    bool through = fake_guarded && (bytes >= (size_t)1 << 20 || fake.exact) && madvise((void *)at, bytes, MADV_DONTNEED) == 0;
+    if (!through || (!fake.exact && *(char *)at != 0)) /* looking makes a page resident */
         memset((void *)at, 0, bytes);
+}
+
+/* What is resident of the piece: pages that were touched, and not given back since. SIZE_MAX where the OS does not tell. */
+__attribute__((unused)) static size_t gb_fake_resident_bytes(void)
+{
+    static unsigned char resident[(size_t)64 << (FAKE_PIECE_LOG2 - FAKE_PAGE_LOG2)];
+    size_t pages = 0, pieces;
+    for (size_t i = 0; i < FAKE_BYTES >> FAKE_PIECE_LOG2; i += pieces + 1) {
+        for (pieces = 0; pieces < 64 && i + pieces < FAKE_BYTES >> FAKE_PIECE_LOG2 && fake_used[i + pieces]; pieces++) {}
+        void *at = (void *)(fake_start + (i << FAKE_PIECE_LOG2));
+        if (pieces && mincore(at, pieces << FAKE_PIECE_LOG2, (void *)resident) != 0)
+            return SIZE_MAX;
+        for (size_t p = 0; p < pieces << (FAKE_PIECE_LOG2 - FAKE_PAGE_LOG2); p++)
+            pages += resident[p] & 1;
+    }
+    return pages << FAKE_PAGE_LOG2;
 }
 
 /* In steps of 64 KiB, as in WebAssembly. */
@@ -328,6 +354,13 @@ void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
 {
     fake_whole(at, bytes);
     fake.huge_bytes += wanted ? bytes : 0;
+}
+
+void gb_port_readable(uintptr_t at, size_t bytes)
+{
+    fake_whole(at, bytes);
+    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_NONE), "committed memory would be read alone");
+    fake.readable_bytes += bytes;
 }
 
 void gb_port_protect(uintptr_t at, size_t bytes)
@@ -418,6 +451,18 @@ void gb_port_wake(_Atomic uint32_t *word)
 }
 
 void gb_port_yield(void) { fake.yields++; }
+
+bool gb_port_alone(void) { return fake.alone; }
+
+size_t gb_port_foreign_bytes(const void *block) { return block == fake.theirs ? fake.theirs_bytes : 0; }
+
+bool gb_port_foreign_free(void *block)
+{
+    bool known = block == fake.theirs;
+    if (known)
+        fake.theirs = NULL;
+    return known;
+}
 
 void gb_port_thread_arm(void) { fake.armed++; }
 

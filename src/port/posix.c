@@ -105,6 +105,11 @@ void gb_port_protect(uintptr_t at, size_t bytes)
     posix_protect(at, bytes, PROT_NONE);
 }
 
+void gb_port_readable(uintptr_t at, size_t bytes)
+{
+    posix_protect(at, bytes, PROT_READ);
+}
+
 /* ---- words ---- */
 
 static void posix_write(int file, const char *text, size_t bytes)
@@ -188,6 +193,11 @@ _Noreturn void gb_port_abort(void)
 void gb_port_yield(void)
 {
     sched_yield();
+}
+
+bool gb_port_alone(void)
+{
+    return false;
 }
 
 static pthread_key_t posix_key;

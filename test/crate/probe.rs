@@ -6,9 +6,17 @@ extern crate alloc;
 use alloc::alloc::{alloc, alloc_zeroed, dealloc, realloc, Layout};
 use alloc::{boxed::Box, string::String, vec::Vec};
 
-#[cfg(not(feature = "mini"))]
+#[cfg(not(any(feature = "mini", feature = "freelist", feature = "heap")))]
 #[global_allocator]
 static ALLOC: glebe::Bump = glebe::Bump::INIT;
+
+#[cfg(feature = "freelist")]
+#[global_allocator]
+static ALLOC: glebe::FreeList = glebe::FreeList::INIT;
+
+#[cfg(feature = "heap")]
+#[global_allocator]
+static ALLOC: glebe::Heap = glebe::Heap::new();
 
 #[cfg(feature = "mini")]
 #[global_allocator]
@@ -28,7 +36,7 @@ pub unsafe extern "C" fn take(bytes: usize, align: usize) -> *mut u8 {
     alloc(layout(bytes, align))
 }
 
-#[cfg(any(feature = "family", feature = "all"))]
+#[cfg(any(feature = "family", feature = "trace", feature = "all"))]
 mod family {
     use super::*;
 
@@ -46,6 +54,29 @@ mod family {
     pub unsafe extern "C" fn give(block: *mut u8, bytes: usize, align: usize) {
         dealloc(block, layout(bytes, align))
     }
+}
+
+#[cfg(feature = "trace")]
+#[path = "../../bindings/rust/tests/trace/mod.rs"]
+mod trace;
+
+/// The work that every allocator's tests share, and what the heap has then.
+#[cfg(feature = "trace")]
+#[no_mangle]
+pub extern "C" fn work_of_all(seed: u32, steps: usize) -> u32 {
+    trace::trace(&ALLOC, seed as u64, steps) as u32
+}
+
+#[cfg(all(feature = "freelist", feature = "trace"))]
+#[no_mangle]
+pub extern "C" fn heap_bytes() -> usize {
+    ALLOC.heap_bytes()
+}
+
+#[cfg(all(feature = "freelist", feature = "trace"))]
+#[no_mangle]
+pub extern "C" fn free_bytes() -> usize {
+    ALLOC.free_bytes()
 }
 
 /// Boxes, growing vectors and strings, as a contract makes them.
@@ -104,8 +135,8 @@ pub unsafe extern "C" fn share(mark: u8, count: usize) -> usize {
             if block.add(byte).read_volatile() != 0 {
                 return usize::MAX; // somebody wrote in it before it was ours
             }
-            block.add(byte).write_volatile(mark);
         }
+        block.write_bytes(mark, size(i));
         list.add(i).write(block);
     }
     let mut wrong = 0;

@@ -1,11 +1,12 @@
 """Builds WebAssembly modules around Bump and runs them in wasmtime.
 
     build/crate/           where modules, mutants and cargo's output go
-    build/python/          wasmtime's Python package, put there by tools/setup crate
+    build/python/          the Python packages wasmtime and hypothesis, put there by tools/setup crate
 
 A `Probe` is one instance of probe.rs. A mutant is the crate with one line changed, which the tests must notice.
 """
 
+import functools
 import os
 import pathlib
 import shutil
@@ -33,6 +34,7 @@ def run(*command, cwd=None, env=None):
     return done.stdout
 
 
+@functools.cache
 def need(target=None):
     if wasmtime is None:
         pytest.skip("wasmtime is not in build/python: tools/setup crate")
@@ -63,13 +65,28 @@ def compile_probe(name="plain", changes=(), target="wasm32-unknown-unknown", pro
     out = BUILD / "modules" / name
     out.mkdir(parents=True, exist_ok=True)
     common = ["rustc", "--edition", "2021", "--target", target, "-C", f"opt-level={level}", "-C", "panic=abort"]
-    run(*common, *(("--cfg", 'feature="resize"') if resize else ()), "--cfg", "glebe_fast", "--crate-type", "rlib",
-        "--crate-name", "glebe", "-A", "warnings", source / "lib.rs", "--out-dir", out)
+    run(*common, *(("--cfg", 'feature="resize"') if resize else ()), *(("--cfg", "glebe_fast") if level == "3" else ()),
+        "--crate-type", "rlib", "--crate-name", "glebe", "-A", "warnings", source / "lib.rs", "--out-dir", out)
     kind = "bin" if program == "wasi.rs" else "cdylib"
     module = out / f"{pathlib.Path(program).stem}.wasm"
     run(*common, "--crate-type", kind, *(a for f in features for a in ("--cfg", f'feature="{f}"')), "--crate-name", "probe",
         *flags, "-A", "warnings", "--extern", f"glebe={out / 'libglebe.rlib'}", FOLDER / program, "-o", module)
     return module
+
+
+def mutant(of, name, changes, **options):
+    """A module of the crate with one mistake."""
+    return compile_probe(f"{of}-mutant-{name.replace(' ', '-').replace(',', '')}", changes, **options)
+
+
+def must_break(module, promises):
+    """Fails unless a promise does, the quickest first."""
+    for promise in promises:
+        try:
+            promise(module)
+        except (AssertionError, IndexError, wasmtime.WasmtimeError, wasmtime.Trap):
+            return
+    pytest.fail("nobody noticed")
 
 
 def sections(module):
@@ -97,18 +114,24 @@ def sections(module):
     return found
 
 
+@functools.lru_cache(maxsize=4)
+def load(module, _changed):
+    """Compiled once for all the instances of one build: that takes longer than most of what they do."""
+    config = wasmtime.Config()
+    config.consume_fuel = True
+    engine = wasmtime.Engine(config)
+    return engine, wasmtime.Module.from_file(engine, module)
+
+
 class Probe:
     """An instance: its exports as methods, addresses as unsigned numbers."""
 
-    def __init__(self, module, pages_max=None, fuel=None):
-        config = wasmtime.Config()
-        config.consume_fuel = fuel is not None
-        self.store = wasmtime.Store(wasmtime.Engine(config))
-        if fuel is not None:
-            self.store.set_fuel(fuel)
+    def __init__(self, module, pages_max=None, fuel=10**10):  # no mutant runs for ever
+        engine, code = load(str(module), os.stat(module).st_mtime_ns)
+        self.store = wasmtime.Store(engine)
+        self.store.set_fuel(fuel)
         if pages_max:
             self.store.set_limits(memory_size=pages_max * PAGE)
-        code = wasmtime.Module.from_file(self.store.engine, str(module))
         self.exports = wasmtime.Instance(self.store, code, []).exports(self.store)
         self.memory = self.exports["memory"]
 

@@ -2,7 +2,6 @@
 package hosts
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,21 +27,6 @@ func Build(t *testing.T, from string, flags ...string) []byte {
 	arguments := append([]string{"build", "-target=wasip1", "-gc=custom", "-tags=custommalloc", "-no-debug", "-o", out}, flags...)
 	built[key] = made(t, exec.Command(tinygo, append(arguments, ".")...), from, out)
 	return built[key]
-}
-
-// StacksAreCleared says whether $TINYGO clears the stacks of goroutines that have ended: 0.42 was the first. Before that what lay there can
-// keep others, so that memory of a module whose calls are goroutines is not flat.
-func StacksAreCleared(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv("TINYGO") == "" {
-		return true // Build says so
-	}
-	said, err := exec.Command(os.Getenv("TINYGO"), "version").Output()
-	var minor int
-	if _, scan := fmt.Sscanf(string(said), "tinygo version 0.%d", &minor); err != nil || scan != nil {
-		t.Fatalf("the version of TinyGo: %q, %v, %v", said, err, scan)
-	}
-	return minor >= 42
 }
 
 // BuildC compiles a program in C from this repository with the archive for wasm32, by $CC_wasm32 or clang-19. Without the archive the

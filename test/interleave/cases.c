@@ -141,13 +141,25 @@ void check_step(void)
     }
 }
 
-/* Where each small block is: a letter of `where`, found once. */
-static char place_of[PAGES][GB_SLICE_BYTES / 16];
+/* Where each small block is: a letter of `where`, found once. Blocks of a mixed page are numbered by where they begin. */
+static char place_of[PAGES][GB_PAGE_BLOCKS_MAX];
+
+static uint32_t index_of(const gb_page *page, const void *block)
+{
+    size_t offset = (uintptr_t)block - gb_page_start(page);
+    return page->cls == GB_MIXED ? (uint32_t)(offset / 16) : gb_class_index(page->cls, offset);
+}
+
+static bool is_carved(const gb_page *page, uint32_t index)
+{
+    uint32_t cls;
+    return page->cls == GB_MIXED ? gb_mixed_starts(page, (char *)gb_page_start(page) + index * 16, &cls) : index < page->bump;
+}
 
 static void place(const void *block, char where)
 {
     const gb_page *page = page_of(block);
-    uint32_t number = gb_page_number(page), index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page));
+    uint32_t number = gb_page_number(page), index = index_of(page, block);
     IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM, "a block (%c) of page %u, which is none", where, number);
     char *at = &place_of[number][index];
     IL_CHECK(*at == 0, "block %u of page %u is in two places: %c and %c (f free, w front or warm, x sent, s slot, A-D in use)",
@@ -217,8 +229,8 @@ static void check_places(void)
             continue;
         IL_CHECK(!is_queued(page) || met_pages[i] == met_round, "page %u is marked as queued, and in no inbox", i);
         place_page(page);
-        for (uint32_t k = 0; k < page->bump; k++)
-            IL_CHECK(place_of[i][k], "block %u of page %u is lost", k, i);
+        for (uint32_t k = 0, most = (uint32_t)gb_page_bytes(page) / 16; k < most; k++)
+            IL_CHECK(place_of[i][k] || !is_carved(page, k), "block %u of page %u is lost", k, i);
     }
 }
 

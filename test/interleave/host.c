@@ -285,12 +285,14 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes) { return (
 void gb_port_populate(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted) { (void)at, (void)bytes, (void)wanted; }
 void gb_port_protect(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
+void gb_port_readable(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
 bool gb_port_pressure(uint64_t *limit, uint64_t *used) { return (void)limit, (void)used, false; }
 uint32_t gb_port_now_ms(void) { return the_world.now_ms; }
 uint64_t gb_port_random(void) { return 4; }
 const char *gb_port_environment(const char *name) { return (void)name, NULL; }
 char *const *gb_port_environment_all(void) { return NULL; }
 void gb_port_yield(void) {}
+bool gb_port_alone(void) { return false; }
 void gb_port_thread_arm(void) {}
 static void (*started)(void);
 bool gb_port_thread_start(void (*run)(void)) { return started = run, true; }

@@ -39,7 +39,7 @@ static long number(const char *name, long otherwise)
 }
 
 /* Runs the seeds that the environment asks for, and says which they were. */
-static int model_main(void (*run)(void), long steps)
+__attribute__((unused)) static int model_main(void (*run)(void), long steps)
 {
     uint64_t first = (uint64_t)number("GLEBE_TEST_SEED", 1), count = (uint64_t)number("GLEBE_TEST_SEEDS", 24);
     steps_wanted = number("GLEBE_TEST_STEPS", steps);

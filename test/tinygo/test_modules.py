@@ -13,11 +13,13 @@ import subprocess
 import time
 
 import pytest
-from test_tinygo import OUT, ROOT, TINYGO
+from test_tinygo import ENVIRONMENT, GO, OUT, ROOT, TINYGO
+from test_programs import WAZERO
 
 LIST = [line.split() for line in (ROOT / "test/tinygo/modules.txt").read_text().splitlines() if line and line[0] != "#"]
 IDS = [f"{module}/{package}" if package != "." else module for module, _, package, *_ in LIST]
 ON = os.environ.get("GLEBE_TEST_MODULES")
+WORKS = {**ENVIRONMENT, "GOFLAGS": "-mod=mod", "GOWORK": "off"}
 
 STRESS = """//go:build gc.custom
 
@@ -30,8 +32,7 @@ func init() {{ glebe.SetStress({every}) }}
 
 
 def go(folder, *arguments):
-    environment = os.environ | {"GOFLAGS": "-mod=mod", "GOWORK": "off"}
-    done = subprocess.run(["go", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([GO, *arguments], cwd=folder, env=WORKS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"go {' '.join(arguments)}\n{done.stderr}"
     return done.stdout
 
@@ -49,8 +50,8 @@ def copied(module, version, package):
         if not (folder / "go.mod").exists():
             go(folder, "mod", "init", module)
         go(folder, "mod", "tidy", "-e")
-        go(folder, "mod", "edit", "-require=github.com/glebe-alloc/glebe@v0.0.0", f"-replace=github.com/glebe-alloc/glebe={ROOT}")
         (folder / ".ready").touch()
+    go(folder, "mod", "edit", "-require=github.com/glebe-alloc/glebe@v0.0.0", f"-replace=github.com/glebe-alloc/glebe={ROOT}")
     return folder
 
 
@@ -59,12 +60,11 @@ def outcome(folder, package, every, arguments):
     where = folder / package
     module = folder / f"{'glebe' if every else 'stock'}.wasm"
     flags = ["-gc=custom", "-tags=custommalloc"] if every else []
-    environment = os.environ | {"GOFLAGS": "-mod=mod", "GOWORK": "off"}
     command = [TINYGO, "test", "-c", "-target=wasip1", "-opt=1", "-no-debug", *flags, "-o", str(module), "."]
-    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=where, env=WORKS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr[-3000:]}"
     begin = time.monotonic()
-    command = ["wazero", "run", f"-mount={where}:/", "-timeout=5m", str(module), "-test.v", *arguments]
+    command = [WAZERO, "run", f"-mount={where}:/", "-timeout=5m", str(module), "-test.v", *arguments]
     done = subprocess.run(command, cwd=where, capture_output=True, text=True, errors="replace", check=False)
     (folder / f"{module.stem}.log").write_text(done.stdout + done.stderr)
     ends = re.findall(r"^\s*--- (PASS|FAIL|SKIP): (\S+)", done.stdout + done.stderr, re.M)
@@ -74,8 +74,8 @@ def outcome(folder, package, every, arguments):
 @pytest.mark.skipif(not ON, reason="takes long; GLEBE_TEST_MODULES=1 runs it")
 @pytest.mark.parametrize("line", LIST, ids=IDS)
 def test_module(line):
-    if not TINYGO or not shutil.which("wazero"):
-        pytest.skip("tinygo or wazero is not here")
+    if not TINYGO or not WAZERO:
+        pytest.skip("TinyGo or wazero is not here: tools/setup tinygo")
     module, version, package, every, *arguments = line
     folder = copied(module, version, package)
     name = go(folder / package, "list", "-f", "{{.Name}}", ".").strip()

@@ -125,6 +125,12 @@ static void test_2_counts(void **state)
     DAMAGE(2, small->bump, small->cap + 1);
     DAMAGE(2, small->punched, 1);
     DAMAGE(2, medium->left, medium->left + 1);
+    gb_page *mixed = gb_page_at(world.heap->mixed);
+    uint8_t *map = (uint8_t *)gb_page_start(mixed);
+    DAMAGE(2, mixed->left, mixed->left + 1);
+    DAMAGE(2, mixed->bump, mixed->cap + 1);
+    DAMAGE(2, map[1], map[1] + 1);
+    DAMAGE(2, map[mixed->bump - 1], 0);
     uint32_t bits = gb_load(&medium->bits);
     gb_store(&medium->bits, bits & (bits - 1)); /* a free block is lost */
     expect(2);
@@ -171,6 +177,9 @@ static void test_3_links(void **state)
     expect(3);
     gb_self->front[cls] = front;
     well();
+    uintptr_t cell = gb_page_start(gb_page_at(world.heap->mixed)) + 256; /* of 64 bytes */
+    DAMAGE(3, world.heap->front[gb_class_of(64)], cell + 32);
+    DAMAGE(3, world.heap->front[gb_class_of(80)], cell);
 }
 
 static void test_4_lists(void **state)
@@ -181,6 +190,7 @@ static void test_4_lists(void **state)
     gb_list *avail = &gb_self->avail[small->cls];
     DAMAGE(4, small->state, GB_FULL);
     DAMAGE(4, large->state, GB_SPARE);
+    DAMAGE(4, gb_page_at(world.heap->mixed)->state, GB_SPARE);
     DAMAGE(4, avail->last, 0);
     assert_true(avail->first != avail->last);
     gb_page *second = gb_page_at(gb_page_at(avail->first)->next);
@@ -258,6 +268,7 @@ static void test_7_sums(void **state)
     DAMAGE(7, glebe_live.stats.used_bytes, 1);
     DAMAGE(7, glebe_live.stats.medium_bytes, 1);
     DAMAGE(7, gb_self->avail_bytes, 1);
+    DAMAGE(7, world.heap->mixed, 0);
     DAMAGE(7, gb_self->spare_bytes, 1);
     size_t bytes = gb_load(&gb_self->bytes);
     gb_store(&gb_self->bytes, bytes + GB_SLICE_BYTES);

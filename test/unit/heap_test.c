@@ -143,16 +143,33 @@ static void test_sized_free_after_a_shrink_that_failed(void **state)
         assert_non_null(p);
         while (glebe_heap_malloc(heap, 100))
             continue;
-        void *q = glebe_heap_realloc(heap, p, 100);
-        if (q)
-            glebe_heap_free_sized(heap, q, 100);
-        else
-            glebe_heap_free_sized(heap, p, large[i]);
+        assert_ptr_equal(glebe_heap_realloc(heap, p, 100), p); /* shrinking does not fail */
+        assert_ptr_equal(glebe_heap_realloc_sized(heap, p, 100, 90), p);
+        glebe_heap_free_sized(heap, p, 90);
         fixture_check();
         gb_fronts_flush(heap);
         fixture_check();
         glebe_heap_destroy(heap);
     }
+    fixture_release();
+}
+
+static void test_owns(void **state)
+{
+    (void)state;
+    glebe_heap *heap = glebe_heap_create(0), *other = glebe_heap_create(0);
+    const size_t bytes[] = {1, 100, 2048, 3000, 60000, 200000, 3000000};
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        void *mine = glebe_heap_malloc(heap, bytes[i]), *theirs = glebe_heap_malloc(other, bytes[i]), *thread = glebe_malloc(bytes[i]);
+        assert_true(glebe_heap_owns(heap, mine) && glebe_heap_owns(other, theirs) && glebe_heap_owns(NULL, thread));
+        assert_false(glebe_heap_owns(other, mine) || glebe_heap_owns(heap, theirs) || glebe_heap_owns(heap, thread) || glebe_heap_owns(NULL, mine));
+        glebe_free(thread);
+    }
+    void *foreign = malloc(100);
+    assert_false(glebe_heap_owns(heap, foreign) || glebe_heap_owns(heap, &foreign) || glebe_heap_owns(heap, "text"));
+    free(foreign);
+    glebe_heap_destroy(heap);
+    glebe_heap_destroy(other);
     fixture_release();
 }
 
@@ -223,6 +240,7 @@ int main(void)
         FIXTURE_TEST(test_heaps_do_not_share_pages),
         FIXTURE_TEST(test_plain_free_works),
         FIXTURE_TEST(test_sized),
+        FIXTURE_TEST(test_owns),
         FIXTURE_TEST(test_sized_free_after_a_shrink_that_failed),
         FIXTURE_TEST(test_family),
         FIXTURE_TEST(test_realloc_keeps_contents),

@@ -79,6 +79,19 @@ static void test_excludes(void **state)
     assert_int_equal(gb_load(&lock.word), 0);
 }
 
+/* Its holder was ended by the system: who asks for it then has it, without sleeping. */
+static void test_the_holder_is_gone(void **state)
+{
+    (void)state;
+    memset(&lock, 0, sizeof lock);
+    gb_lock_take(&lock);
+    fake.alone = true;
+    gb_lock_take(&lock);
+    assert_int_equal(gb_load(&fake.waits), 0);
+    gb_lock_drop(&lock);
+    assert_int_equal(gb_load(&lock.word), 0);
+}
+
 static int setup_threads(void **state)
 {
     fixture_setup(state);
@@ -91,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_words),
         FIXTURE_TEST(test_contention),
+        FIXTURE_TEST(test_the_holder_is_gone),
         cmocka_unit_test_setup(test_excludes, setup_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,9 +12,9 @@ static void test_smallest_fitting_class(void **state)
         while (gb_classes[best].bytes < bytes)
             best++;
         assert_int_equal(gb_class_of(bytes), best);
-        if (bytes <= GB_SMALL_MAX)
+        if (bytes <= GB_OBJECT_MAX)
             assert_int_equal(gb_class_of_small(bytes), best);
-        if (bytes > GB_SMALL_MAX)
+        if (bytes > GB_OBJECT_MAX)
             assert_int_equal(gb_class_of_medium(bytes), best);
     }
     assert_int_equal(best, GB_CLASSES - 1);
@@ -28,7 +28,7 @@ static void test_table_is_in_order(void **state)
         assert_true(cls == 0 || gb_classes[cls - 1].bytes < bytes);
         assert_int_equal(bytes % 16, 0);
         assert_int_equal(gb_ctz64(bytes), gb_classes[cls].shift);
-        assert_int_equal(gb_class_is_small(cls), GB_LINEAR || bytes <= GB_SMALL_MAX);
+        assert_int_equal(gb_class_is_small(cls), bytes <= GB_SMALL_MAX);
         bool flat = bytes <= FLAT_MAX;
         size_t first = (size_t)gb_classes[cls].first_slices << GB_SLICE_LOG2, page = (size_t)gb_classes[cls].slices << GB_SLICE_LOG2;
         assert_true(first <= page);

@@ -174,6 +174,37 @@ static void test_heaps_do_not_pile_up(void **state)
     fixture_check();
 }
 
+/* Heaps of the program that are left behind with blocks in them: the blocks live, and when they are freed the heaps end. */
+static void test_heaps_left_behind_end(void **state)
+{
+    (void)state;
+    begin();
+    void *left[60];
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 60; i++) {
+            glebe_heap *heap = glebe_heap_create(0);
+            left[i] = glebe_heap_malloc(heap, i % 3 == 0 ? 100 : i % 3 == 1 ? 5000 : 3000000);
+            assert_non_null(left[i]);
+            memset(left[i], i, 100);
+            gb_heap_orphan(heap);
+            assert_int_equal(heap->kind, GB_HEAP_ORPHAN);
+        }
+        fixture_check();
+        gb_orphans_trim();
+        assert_in_range(glebe_live.stats.orphans, 60, 61); /* control: with blocks in them they stay */
+        for (int i = 0; i < 60; i++) {
+            assert_int_equal(*(unsigned char *)left[i], i);
+            glebe_free(left[i]);
+        }
+        gb_remote_flush(gb_self);
+        gb_orphans_trim();
+        assert_int_equal(glebe_live.stats.orphans, 1);
+        fixture_check();
+    }
+    assert_in_range(gb_the.heaps_made, 1, 70);
+    fixture_release();
+}
+
 static void test_orphans_are_robbed(void **state)
 {
     (void)state;
@@ -342,6 +373,7 @@ int main(void)
         FIXTURE_TEST(test_the_owner_finds_them),
         FIXTURE_TEST(test_orphan_is_adopted),
         FIXTURE_TEST(test_heaps_do_not_pile_up),
+        FIXTURE_TEST(test_heaps_left_behind_end),
         FIXTURE_TEST(test_orphans_are_robbed),
         FIXTURE_TEST(test_a_queued_page_is_not_stolen),
         FIXTURE_TEST(test_frees_follow_a_stolen_page),

@@ -1,5 +1,6 @@
 """C and C++ programs in WebAssembly, linked with build/wasm32/libglebe-override.a, run by each engine that is here."""
 
+import functools
 import os
 import pathlib
 import shutil
@@ -52,14 +53,31 @@ def run_node(module, *arguments, **environment):
     if not shutil.which("node"):
         pytest.skip("node is not here: tools/setup wasm")
     # Its own collector, marking beside the program, lets node 20 crash once a module's memory has grown much, after that has ended well.
-    done = subprocess.run(["node", "--no-warnings", "--no-concurrent-marking", "-e", NODE, str(module), *arguments], capture_output=True, text=True, timeout=300, check=False,
-                          env={**os.environ, **environment})
+    done = subprocess.run(["node", "--no-warnings", "--no-concurrent-marking", "-e", NODE, str(module), *arguments],
+                          capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **environment})
     return done.returncode, done.stdout + done.stderr
 
 
-ENGINES = {"wasmtime": run_wasmtime, "node": run_node}
+def which(tool):
+    """What tools/setup takes; empty if there is none."""
+    return subprocess.run([ROOT / "tools/setup", "which", tool], capture_output=True, text=True, check=False).stdout.strip()
 
 
+WAZERO = which("wazero")
+
+
+def run_wazero(module, *arguments, **environment):
+    if not WAZERO:
+        pytest.skip("wazero's command is not here: tools/setup wazero")
+    given = [f"-env={name}={value}" for name, value in environment.items()]
+    done = subprocess.run([WAZERO, "run", *given, str(module), *arguments], capture_output=True, text=True, timeout=300, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+ENGINES = {"wasmtime": run_wasmtime, "node": run_node, "wazero": run_wazero}
+
+
+@functools.cache
 def build(source, name, *flags, archive="libglebe-override.a"):
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"{name}.wasm"

@@ -1,5 +1,7 @@
-"""Threads in one shared memory, with build/wasm32-threads/libglebe.a: in node's workers and in wasmtime's instances, one for each thread."""
+"""Threads in one shared memory, with build/wasm32-threads/libglebe.a: in node's workers and in wasmtime's instances, one for each
+thread."""
 
+import functools
 import pathlib
 import shutil
 import subprocess
@@ -38,6 +40,7 @@ def run(command):
 ENGINES = {"node": run_node, "wasmtime": run_wasmtime}
 
 
+@functools.cache
 def build(name, *sources):
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"{name}.wasm"
@@ -60,15 +63,18 @@ def test_threads_that_never_sleep():
 
 def test_family_with_a_c_library_for_threads():
     """The one that Rust brings: errno is each thread's own."""
-    sysroot = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=False).stdout if shutil.which("rustc") else ""
+    sysroot = ""
+    if shutil.which("rustc"):
+        sysroot = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=False).stdout
     library = pathlib.Path(sysroot.strip()) / "lib/rustlib/wasm32-wasip1-threads/lib/self-contained"
     if not (library / "libc.a").exists():
         pytest.skip("no C library for threads: rustup target add wasm32-wasip1-threads")
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / "family-threads.wasm"
-    command = [CLANG, "--target=wasm32-wasi", "-O1", "-mbulk-memory", "-matomics", "-fno-builtin", f"-I{ROOT / 'include'}", "-nostdlib",
-               str(library / "crt1-command.o"), str(HERE / "family.c"), str(ARCHIVE.with_name("libglebe-override.a")), str(library / "libc.a"),
-               "-lclang_rt.builtins-wasm32", f"-L{builtins()}", f"-Wl,--shared-memory,--export-memory,--max-memory={MEMORY}", "-o", str(module)]
+    command = [CLANG, "--target=wasm32-wasi", "-O1", "-mbulk-memory", "-matomics", "-fno-builtin", f"-I{ROOT / 'include'}",
+               "-nostdlib", str(library / "crt1-command.o"), str(HERE / "family.c"),
+               str(ARCHIVE.with_name("libglebe-override.a")), str(library / "libc.a"), "-lclang_rt.builtins-wasm32",
+               f"-L{builtins()}", f"-Wl,--shared-memory,--export-memory,--max-memory={MEMORY}", "-o", str(module)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
     assert test_programs.run_node(module) == (0, "ok\n")

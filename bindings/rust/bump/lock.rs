@@ -1,20 +1,37 @@
-//! Who may grow: a lock that spins, since it is held for one system call, and taken once for many blocks.
+//! A lock that spins, since it is held for one system call or a few instructions. Nothing where there are no threads.
 
+use super::source::SHARED;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-static TAKEN: AtomicBool = AtomicBool::new(false);
+pub struct Lock(AtomicBool);
 
-pub struct Guard;
+/// Who has one is alone.
+pub struct Held<'a>(&'a Lock);
 
-pub fn take() -> Guard {
-    while TAKEN.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        core::hint::spin_loop();
+impl Lock {
+    pub const fn new() -> Self {
+        Lock(AtomicBool::new(false))
     }
-    Guard
+
+    #[inline(always)]
+    pub fn hold(&self) -> Held<'_> {
+        while SHARED
+            && self
+                .0
+                .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            core::hint::spin_loop();
+        }
+        Held(self)
+    }
 }
 
-impl Drop for Guard {
+impl Drop for Held<'_> {
+    #[inline(always)]
     fn drop(&mut self) {
-        TAKEN.store(false, Ordering::Release);
+        if SHARED {
+            self.0 .0.store(false, Ordering::Release);
+        }
     }
 }

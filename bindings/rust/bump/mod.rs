@@ -23,15 +23,22 @@
 #[cfg_attr(not(all(target_arch = "wasm32", not(target_os = "emscripten"))), path = "native.rs")]
 mod source;
 
-#[cfg(any(glebe_threads, not(all(target_arch = "wasm32", not(target_os = "emscripten")))))]
 mod lock;
+mod word;
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::sync::atomic::{AtomicPtr, Ordering};
-use source::{BASE, END, SHARED, TOP};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicUsize, Ordering};
+pub(crate) use lock::Lock;
+pub(crate) use source::reach;
+use source::{END, SHARED, TOP};
+use word::Word;
 
-const ACQUIRE: Ordering = if SHARED { Ordering::Acquire } else { Ordering::Relaxed };
-const RELEASE: Ordering = if SHARED { Ordering::Release } else { Ordering::Relaxed };
+/// Where the region begins, 0 while it is the one that `TOP` began in. A number: compilers keep each store of a pointer in a static.
+static BASE: AtomicUsize = AtomicUsize::new(0);
+
+/// Who may grow: taken once for many blocks.
+static GROWING: Lock = Lock::new();
 
 /// An allocator that never frees: the cheapest there is for programs that end soon, such as smart contracts, one call of a
 /// WebAssembly instance, or a command. Pure Rust, no dependency.
@@ -48,8 +55,11 @@ const RELEASE: Ordering = if SHARED { Ordering::Release } else { Ordering::Relax
 ///   takes it.)
 /// - Elsewhere memory comes from `mmap`, reserved at once and touched as it is used, or from the C library's `calloc`.
 /// - `alloc_zeroed` costs what `alloc` costs. A block that is not the last one moves when it grows; the last one grows where it
-///   is. What cannot be served is null, whatever the sizes.
-/// - Threads may share it, in WebAssembly where the target feature `atomics` is on.
+///   is.
+/// - What cannot be served is null, whatever the sizes. Memory may have grown in the attempt; where that was behind pages of somebody
+///   else's or up to 4 GiB, the room before is given up, and a smaller block may then be null too.
+/// - Threads may share it, in WebAssembly where the target feature `atomics` is on. A block can be filled and copied by the thread
+///   that took it; in V8 others may have to look first (`memory.grow` by nothing) where memory has grown since they last did.
 /// - A host that keeps an instance for many requests takes a [`Checkpoint`] and goes back to it after each.
 ///
 /// All values of this type are the same allocator: memory starts in one place.
@@ -60,10 +70,10 @@ pub struct Bump;
 #[derive(Clone, Copy, Debug)]
 pub struct Checkpoint {
     top: *mut u8,
-    base: *mut u8,
+    base: usize,
 }
 
-// SAFETY: the addresses are only compared, and written to by `Bump::reset`, whose caller answers for that.
+// SAFETY: the address is only compared, and written to by `Bump::reset`, whose caller answers for that.
 unsafe impl Send for Checkpoint {}
 // SAFETY: as above; there is no interior to race for.
 unsafe impl Sync for Checkpoint {}
@@ -93,7 +103,7 @@ impl Bump {
         // The byte keeps a block before the checkpoint from being the last one, so none reaches over it later. Where there is
         // not even a byte, nothing can grow anyway.
         take(1, 1);
-        Checkpoint { top: TOP.load(ACQUIRE), base: BASE.load(ACQUIRE) }
+        Checkpoint { top: TOP.load(), base: base() }
     }
 
     /// Takes back every block that was allocated since `to`, and clears their memory. Where memory has gone on in another
@@ -106,12 +116,12 @@ impl Bump {
     /// - No other thread may use this allocator during the call.
     /// - Checkpoints nest: after going back to one, those taken after it are void.
     pub unsafe fn reset(&self, to: Checkpoint) {
-        let base = BASE.load(ACQUIRE);
-        let start = if to.base == base { to.top } else { base };
-        let used = TOP.load(ACQUIRE) as usize - start as usize;
+        let top = TOP.load();
+        let start = if to.base == base() { to.top } else { top.wrapping_sub(bytes()) };
+        let used = top as usize - start as usize;
         // SAFETY: start..top is memory of this region that was handed out, and by contract nobody uses it any more.
         unsafe { start.write_bytes(0, used) };
-        TOP.store(start, RELEASE);
+        TOP.store(start);
     }
 }
 
@@ -130,34 +140,55 @@ fn room(top: *mut u8, end: *mut u8) -> usize {
     }
 }
 
-/// Moves `top`, unless another thread did.
-#[inline(always)]
-fn advance(top: *mut u8, bytes: usize) -> bool {
-    let new = top.wrapping_add(bytes);
-    if SHARED {
-        TOP.compare_exchange(top, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    } else {
-        TOP.store(new, Ordering::Relaxed);
-        true
+/// `size` bytes on a multiple of `align`, or null. The two are those of a valid `Layout`.
+#[cfg_attr(glebe_fast, inline)]
+pub(crate) fn take(size: usize, align: usize) -> *mut u8 {
+    loop {
+        let (top, end) = (TOP.load(), END.load());
+        let pad = pad(top, align);
+        let need = pad.wrapping_add(size);
+        if need > room(top, end) {
+            return take_more(size, align, top, end, pad);
+        }
+        let new = top.wrapping_add(need);
+        if TOP.swap(top, new) {
+            reach(new);
+            return not_null(top.wrapping_add(pad));
+        }
     }
 }
 
-/// `size` bytes on a multiple of `align`, or null. The two are those of a valid `Layout`.
-#[cfg_attr(glebe_fast, inline)]
-fn take(size: usize, align: usize) -> *mut u8 {
-    loop {
-        let top = TOP.load(ACQUIRE);
-        let end = END.load(ACQUIRE);
-        let pad = pad(top, align);
-        let need = pad.wrapping_add(size);
-        if need <= room(top, end) {
-            if advance(top, need) {
-                return top.wrapping_add(pad);
-            }
-        } else if !source::grow(need, align, top, end) {
-            return core::ptr::null_mut();
-        }
+/// The same where there is no room for it.
+#[cfg_attr(glebe_fast, cold, inline(never))]
+#[cfg_attr(not(glebe_fast), inline(always))]
+fn take_more(size: usize, align: usize, top: *mut u8, end: *mut u8, pad: usize) -> *mut u8 {
+    let need = pad.wrapping_add(size);
+    let start = source::grow(need, align, top, end);
+    if start.is_null() {
+        return start;
     }
+    if SHARED || start != end {
+        return take_again(size, align);
+    }
+    TOP.store(top.wrapping_add(need));
+    not_null(top.wrapping_add(pad))
+}
+
+/// And where memory goes on elsewhere. Not a loop in `take`: each block would pay for where it begins (docs/decisions/0011).
+#[cold]
+#[inline(never)]
+fn take_again(size: usize, align: usize) -> *mut u8 {
+    take(size, align)
+}
+
+/// Memory does not begin at 0. Said so, callers' tests for null are left out where a block fits.
+#[inline(always)]
+fn not_null(block: *mut u8) -> *mut u8 {
+    if block.is_null() {
+        // SAFETY: see above.
+        unsafe { core::hint::unreachable_unchecked() }
+    }
+    block
 }
 
 // SAFETY: `take` hands out each byte once, aligned, from memory that is ours (the invariants above).
@@ -183,19 +214,23 @@ unsafe impl GlobalAlloc for Bump {
             return block;
         }
         // The last block grows where it is.
-        let top = TOP.load(ACQUIRE);
+        let top = TOP.load();
         if top == block.wrapping_add(old) {
             if !SHARED {
                 // Given back for a moment, so that it can be taken again, longer.
-                TOP.store(block, RELEASE);
-            } else if bytes - old <= room(top, END.load(ACQUIRE)) && advance(top, bytes - old) {
-                return block;
+                TOP.store(block);
+            } else if bytes - old <= room(top, END.load()) {
+                let new = block.wrapping_add(bytes);
+                if TOP.swap(top, new) {
+                    reach(new);
+                    return block;
+                }
             }
         }
         let new = take(bytes, layout.align());
         if new.is_null() {
-            if !SHARED && block == TOP.load(ACQUIRE) {
-                TOP.store(top, RELEASE);
+            if !SHARED && block == TOP.load() {
+                TOP.store(top);
             }
         } else if new != block {
             // SAFETY: the old block has `old` bytes, the new one more, and no byte is in both.
@@ -205,16 +240,38 @@ unsafe impl GlobalAlloc for Bump {
     }
 }
 
+fn base() -> usize {
+    match BASE.load(Ordering::Acquire) {
+        0 => source::first_base(),
+        base => base,
+    }
+}
+
+/// Where the next block begins, but for its padding.
+#[inline(always)]
+pub(crate) fn top() -> *mut u8 {
+    TOP.load()
+}
+
+/// Bytes of the region that are handed out.
+#[inline(always)]
+pub(crate) fn bytes() -> usize {
+    top() as usize - base()
+}
+
+/// Would `size` bytes more take memory from the host?
+#[inline(always)]
+pub(crate) fn costs(size: usize) -> bool {
+    source::costs(size, TOP.load(), END.load())
+}
+
 /// Makes start..end the region that memory comes from. The caller holds the right to grow.
 fn switch(start: *mut u8, end: *mut u8) {
     if SHARED {
-        let busy = core::ptr::null_mut::<u8>().wrapping_sub(1);
-        TOP.store(busy, Ordering::Relaxed);
+        let busy = null_mut::<u8>().wrapping_sub(1);
+        TOP.store(busy);
     }
-    END.store(end, RELEASE);
-    BASE.store(start, RELEASE);
-    TOP.store(start, RELEASE);
+    END.store(end);
+    BASE.store(start as usize, Ordering::Release);
+    TOP.store(start);
 }
-
-/// One of the words.
-type Word = AtomicPtr<u8>;

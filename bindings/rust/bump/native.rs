@@ -1,40 +1,51 @@
 //! Regions where there is an operating system: address space from `mmap`, of which only what is touched takes memory, or
 //! chunks from the C library where `mmap`'s constants are not known here.
 
-use super::{lock, Word};
+use super::Word;
+use core::ptr::null_mut;
 
 /// May other threads allocate at the same time?
 pub const SHARED: bool = true;
 
-pub static TOP: Word = Word::new(core::ptr::null_mut());
-pub static BASE: Word = Word::new(core::ptr::null_mut());
-pub static END: Word = Word::new(core::ptr::null_mut());
+pub static TOP: Word = Word::new(null_mut());
+pub static END: Word = Word::new(null_mut());
+
+pub fn first_base() -> usize {
+    0
+}
 
 const STEP: usize = 1 << 16;
 
+pub fn reach(_end: *mut u8) {}
+
+/// Memory is taken as it is touched: so much at a time, say.
+pub fn costs(size: usize, top: *mut u8, _end: *mut u8) -> bool {
+    (top as usize ^ (top as usize).wrapping_add(size)) >= STEP
+}
+
 /// A region with `need` bytes of room behind any padding to `align`, unless another thread was faster: the caller looks again.
-/// false: there is no memory.
+/// Null: there is no memory.
 #[cold]
 #[inline(never)]
-pub fn grow(need: usize, align: usize, top: *mut u8, end: *mut u8) -> bool {
-    let _lock = lock::take();
-    if TOP.load(super::ACQUIRE) != top || END.load(super::ACQUIRE) != end {
-        return true; // somebody was here meanwhile
+pub fn grow(need: usize, align: usize, top: *mut u8, end: *mut u8) -> *mut u8 {
+    let _held = super::GROWING.hold();
+    if TOP.load() != top || END.load() != end {
+        return TOP.load(); // somebody was here meanwhile
     }
     // Neither is more than isize::MAX + 1, and not both are.
     let least = match (need + align).checked_add(STEP - 1) {
         Some(sum) if sum <= isize::MAX as usize => sum & !(STEP - 1),
-        _ => return false,
+        _ => return null_mut(),
     };
     let mut bytes = if least > region::FIRST { least } else { region::FIRST };
     loop {
         let start = region::map(bytes);
         if !start.is_null() {
             super::switch(start, start.wrapping_add(bytes));
-            return true;
+            return start;
         }
         if bytes == least {
-            return false;
+            return start;
         }
         // Limits of address space (RLIMIT_AS, strict overcommit): ask for less.
         bytes = if bytes / 16 > least { bytes / 16 } else { least };

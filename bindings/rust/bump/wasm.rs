@@ -4,7 +4,7 @@
 //! first block are not mistaken for ours. The last 64 KiB below 4 GiB stay unused: a block that ends there would end at 0.
 
 use super::Word;
-use core::arch::wasm32::memory_grow;
+use core::arch::wasm32::{memory_grow, memory_size};
 
 /// May other threads allocate at the same time?
 pub const SHARED: bool = cfg!(glebe_threads);
@@ -23,9 +23,11 @@ mod start {
     // SAFETY: only the address of the linker's symbol is taken.
     pub static TOP: Word = Word::new(unsafe { addr_of!(__heap_base) as *mut u8 });
     // SAFETY: as above.
-    pub static BASE: Word = Word::new(unsafe { addr_of!(__heap_base) as *mut u8 });
-    // SAFETY: as above.
     pub static END: Word = Word::new(unsafe { addr_of!(__heap_end) as *mut u8 });
+    pub fn first_base() -> usize {
+        // SAFETY: as above.
+        unsafe { addr_of!(__heap_base) as usize }
+    }
 }
 
 /// The C library's malloc starts in the same place, and Rust's standard library calls it.
@@ -34,21 +36,35 @@ mod start {
 mod start {
     use super::Word;
     pub static TOP: Word = Word::new(core::ptr::null_mut());
-    pub static BASE: Word = Word::new(core::ptr::null_mut());
     pub static END: Word = Word::new(core::ptr::null_mut());
+    pub fn first_base() -> usize {
+        0
+    }
 }
 
-pub use start::{BASE, END, TOP};
+pub use start::{first_base, END, TOP};
 
-/// Adds what `need` lacks to the room between `top` and `end`, there or elsewhere: the caller looks again. false: there is no
-/// memory.
-#[cold]
-#[cfg_attr(any(glebe_fast, glebe_threads), inline(never))]
-pub fn grow(need: usize, _align: usize, top: *mut u8, end: *mut u8) -> bool {
-    #[cfg(glebe_threads)]
-    let _lock = super::lock::take();
-    if SHARED && (TOP.load(super::ACQUIRE) != top || END.load(super::ACQUIRE) != end) {
-        return true; // somebody was here meanwhile
+/// Lets this thread see memory up to `end`, which another one may have let grow. V8 keeps a length for each thread, and brings it
+/// up to date when the thread looks; `memory.fill` and `memory.copy` trap until then.
+#[inline(always)]
+pub fn reach(end: *mut u8) {
+    if SHARED && (end as usize - 1) >> PAGE_LOG2 >= memory_size::<0>() {
+        memory_grow::<0>(0);
+    }
+}
+
+/// A page more?
+#[inline(always)]
+pub fn costs(size: usize, top: *mut u8, end: *mut u8) -> bool {
+    size > super::room(top, end)
+}
+
+/// Adds what `need` lacks to the room between `top` and `end`, there or elsewhere, and says where. Null: there is no memory.
+#[inline(always)]
+pub fn grow(need: usize, _align: usize, top: *mut u8, end: *mut u8) -> *mut u8 {
+    let _held = super::GROWING.hold();
+    if SHARED && (TOP.load() != top || END.load() != end) {
+        return TOP.load(); // somebody was here meanwhile
     }
     let pages = ((need - super::room(top, end) - 1) >> PAGE_LOG2) + 1;
     let first = memory_grow::<0>(pages);
@@ -56,12 +72,12 @@ pub fn grow(need: usize, _align: usize, top: *mut u8, end: *mut u8) -> bool {
     let new_end = start.wrapping_add(pages << PAGE_LOG2);
     // One compare finds a failure, which is page usize::MAX, and an end at 4 GiB: both have wrapped.
     if new_end <= start {
-        return false;
+        return core::ptr::null_mut();
     }
     if start == end {
-        END.store(new_end, super::RELEASE);
+        END.store(new_end);
     } else {
         super::switch(start, new_end);
     }
-    true
+    super::not_null(start)
 }

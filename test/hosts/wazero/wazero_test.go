@@ -117,12 +117,9 @@ func (s *store) fill(from, to int) {
 func (s *store) pages() uint32 { return s.module.Memory().Size() >> 16 }
 
 // schedulers runs a test with each. `spare` is what may be added to memory that is as good as flat: it grows by two pages at least, and
-// under asyncify every call is a goroutine with a stack of 64 KiB. Where TinyGo does not clear those stacks, it is not flat.
+// under asyncify every call is a goroutine with a stack of 64 KiB.
 func schedulers(t *testing.T, test func(t *testing.T, module []byte, spare uint32)) {
 	for scheduler, spare := range map[string]uint32{"none": 4, "asyncify": 16} {
-		if scheduler == "asyncify" && !hosts.StacksAreCleared(t) {
-			spare = most
-		}
 		t.Run(scheduler, func(t *testing.T) {
 			test(t, hosts.Build(t, "../store", "-buildmode=c-shared", "-scheduler="+scheduler), spare)
 		})

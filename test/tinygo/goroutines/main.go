@@ -54,7 +54,61 @@ func finalizerSet(finalized chan<- int) { // in a frame that is gone when it is 
 	runtime.SetFinalizer(object, func(t *tree) { finalized <- t.value })
 }
 
+// Deep frames of goroutines hold objects, and have returned when the goroutine waits or collects: what they held is not found any more.
+// What the frames hold that have not returned is.
+type deep struct{ values [20]int }
+
+var dropped int
+
+//go:noinline
+func descend(depth int) int {
+	if depth == 0 {
+		return len(fmt.Sprint(depth))
+	}
+	object := &deep{}
+	runtime.SetFinalizer(object, func(*deep) { dropped++ })
+	return descend(depth-1) + object.values[2] + 1
+}
+
+func deadFrames() {
+	const goroutines, depth = 10, 30
+	dropped = 0
+	done, goOn := make(chan int), make(chan bool)
+	for i := 0; i < goroutines; i++ {
+		go func() {
+			kept := &deep{}
+			kept.values[0] = i
+			runtime.SetFinalizer(kept, func(*deep) { dropped += 1000000 })
+			descend(depth)
+			done <- 0
+			<-goOn
+			done <- kept.values[0]
+		}()
+	}
+	for i := 0; i < goroutines; i++ {
+		<-done
+	}
+	for i := 0; i < 20 && dropped < goroutines*depth; i++ {
+		runtime.GC()
+		runtime.Gosched()
+	}
+	if dropped < goroutines*depth*3/4 || dropped > goroutines*depth { // a few words in live frames were never written
+		fmt.Println(dropped, "objects of dead frames found unreachable, of", goroutines*depth)
+		os.Exit(1)
+	}
+	sum := 0
+	for i := 0; i < goroutines; i++ {
+		goOn <- true
+		sum += <-done
+	}
+	if sum != goroutines*(goroutines-1)/2 {
+		fmt.Println("a waiting goroutine lost what it held:", sum)
+		os.Exit(1)
+	}
+}
+
 func main() {
+	deadFrames()
 	glebe.SetStress(300)
 	long := build(12)
 	out := make(chan string)

@@ -156,6 +156,7 @@ func clobber(n int) int { // what was on the stack is overwritten
 }
 
 func statistics() {
+	defer glebe.SetGCPercent(glebe.SetGCPercent(-1)) // no collection but the one that is asked for
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for i := 0; i < 1000; i++ {
@@ -174,20 +175,25 @@ func statistics() {
 	require(collected.NumGC == after.NumGC+1, "NumGC")
 	require(collected.Mallocs < after.Mallocs+10 && collected.Frees > before.Frees+900, "Frees of a collection")
 	require(collected.HeapObjects < after.HeapObjects, "HeapObjects")
+
+	collections = glebe.ReadStats().Collections
+	for i := 0; i < 5000; i++ {
+		sink = make([]byte, 1000)
+	}
+	require(glebe.ReadStats().Collections == collections, "SetGCPercent(-1)")
 }
 
 var sink []byte
 
 func main() {
+	constantsKeepNothing()
 	objects()
 	glebe.SetStress(20)
 	objects()
 	glebe.SetStress(0)
 	sizes()
-	if exactStack {
-		finalizers()
-		finalizersLeave()
-	}
+	finalizers()
+	finalizersLeave()
 	statistics()
 	println("ok")
 }

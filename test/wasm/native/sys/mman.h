@@ -14,6 +14,7 @@
 #define MAP_ANON 2
 #define MAP_FIXED 4
 #define MAP_FAILED ((void *)-1)
+#define MADV_NORMAL 0
 #define MADV_DONTNEED 4
 
 static inline void *mmap(void *at, size_t bytes, int protection, int flags, int file, long offset)
@@ -31,6 +32,12 @@ static inline int mprotect(void *at, size_t bytes, int protection)
 {
     (void)at, (void)bytes, (void)protection;
     return 0;
+}
+
+static inline int mincore(void *at, size_t bytes, unsigned char *resident)
+{
+    (void)at, (void)bytes, (void)resident;
+    return -1;
 }
 
 static inline int madvise(void *at, size_t bytes, int advice)

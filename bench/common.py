@@ -1,0 +1,154 @@
+"""What the benches in lua/, tinygo/, rust/, stylus/ and pool/ share: building once, saying what was measured where, and what a person
+reads of it.
+
+Each bench has modules `build` and `report` of its own, so none can import from another. The module that the others of a bench import
+first (`build`, in stylus/ `ink`, in pool/ `run` itself) puts this folder on sys.path.
+
+What is built stands until what it is made from changes; the digest of that is kept beside it, in a file of the same name that ends in .key.
+"""
+
+import functools
+import hashlib
+import json
+import math
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CARGO_TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "bench/build/cargo"))
+
+
+# ---- building -----------------------------------------------------------------------------------------------------
+
+def digest(paths, *words):
+    """Of the sources among these files and in these folders, and of words such as the command and the compiler's version."""
+    sha = hashlib.sha256(repr(words).encode())
+    for path in sorted(p for top in paths for p in (top.rglob("*") if top.is_dir() else [top])):
+        if path.suffix in (".go", ".c", ".h", ".mod", ".sum", ".rs", ".toml", ".lock"):
+            sha.update(path.read_bytes())
+    return sha.hexdigest()
+
+
+def made(target, key, make):
+    """Calls make() unless the target stands there, made from the same."""
+    stamp = target.with_suffix(".key")
+    if not (target.exists() and stamp.exists() and stamp.read_text() == key):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        make()
+        stamp.write_text(key)
+    return target
+
+
+def run(command, folder):
+    """Runs a command; SystemExit with what it said if it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
+
+
+# ---- what was measured, and where ---------------------------------------------------------------------------------
+
+@functools.cache
+def version(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def locked(folder):
+    """{crate: version} of what a crate is locked to."""
+    return dict(re.findall(r'name = "([^"]+)"\nversion = "([^"]+)"', (folder / "Cargo.lock").read_text()))
+
+
+def commit():
+    return subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        cpu = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
+    return {"when": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "cpu": cpu, "cores": os.cpu_count(), "commit": commit()}
+
+
+def code_bytes(path):
+    """The bytes of a WebAssembly module's code section."""
+    binary, at = path.read_bytes(), 8
+
+    def leb128(at):
+        value = shift = 0
+        while True:
+            byte = binary[at]
+            value |= (byte & 127) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 128:
+                return value, at
+
+    while at < len(binary):
+        section = binary[at]
+        length, at = leb128(at + 1)
+        if section == 10:
+            return length
+        at += length
+    return 0
+
+
+# ---- what a person reads ------------------------------------------------------------------------------------------
+
+def mean(ratios):
+    """The geometric mean. None if there is nothing, or if something lacks: a mean over fewer would be another figure."""
+    ratios = list(ratios)
+    return None if not ratios or None in ratios else math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+def mean_cell(ratios):
+    """The mean of those that there are, and of how many it is where some lack."""
+    found = [r for r in ratios if r]
+    return "-" if not found else f"{mean(found):.2f}" + (f" of {len(found)}" if len(found) < len(ratios) else "")
+
+
+def number(figure):
+    if figure is None:
+        return "-"
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"
+
+
+def table(head, lines):
+    """Markdown that reads as text: columns of equal width, the first to the left."""
+    cells = [head, *lines]
+    width = [max(len(line[i]) for line in cells) for i in range(len(head))]
+    shown = lambda line: "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, width))) + " |"
+    rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(width)) + "|"
+    return "\n".join([shown(head), rule, *map(shown, lines)]) + "\n"
+
+
+def judge(gates, decimals):
+    """Prints a line for each gate (what, figure or None, limit); true if all passed. What was not measured has not passed."""
+    verdicts = []
+    for what, figure, limit in gates:
+        verdicts.append(figure is not None and figure <= limit)
+        show = "{:,.0f}" if limit > 100 else f"{{:.{decimals}f}}"
+        said = "not measured" if figure is None else show.format(figure)
+        print(f"{'pass' if verdicts[-1] else 'FAIL'}  {what}: {said}, limit {show.format(limit)}")
+    print(f"{sum(verdicts)} of {len(verdicts)} gates passed")
+    return all(verdicts)
+
+
+def draw(picture, path):
+    """Draws a picture, as bench/src/plot.rs knows it, by the bench driver."""
+    source = path.with_suffix(".picture.json")
+    source.write_text(json.dumps(picture))
+    subprocess.run([ROOT / "bench/driver", "plot", source, path], check=True)
+    source.unlink()
+
+
+def replace(file, marker, new):
+    """Replaces what stands between the lines `<!-- MARKER: begin -->` and `<!-- MARKER: end -->`."""
+    begin, end = f"<!-- {marker}: begin -->\n", f"<!-- {marker}: end -->"
+    text, count = re.subn(f"(?s){re.escape(begin)}.*?{re.escape(end)}", lambda _: begin + new + end, file.read_text())
+    if count != 1:
+        raise SystemExit(f"{file} has no place for {marker}")
+    file.write_text(text)

@@ -1,0 +1,165 @@
+//! Three programs that do nothing but allocate, with the allocator that a feature names.
+//!
+//! `edge_cases` is what mini-alloc's test of that name asks of its allocator, written anew and without what the test asserts,
+//! since that is true of a bump allocator alone. `trace` and `vectors` are the same work for every allocator.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+
+use alloc::alloc::{alloc, alloc_zeroed, dealloc, Layout};
+use alloc::vec::Vec;
+use core::arch::wasm32::memory_size;
+
+#[cfg(feature = "glebe")]
+#[global_allocator]
+static ALLOC: glebe::Bump = glebe::Bump::INIT;
+
+#[cfg(feature = "glebe-freelist")]
+#[global_allocator]
+static ALLOC: glebe::FreeList = glebe::FreeList::INIT;
+
+#[cfg(feature = "mini-alloc")]
+#[global_allocator]
+static ALLOC: mini_alloc::MiniAlloc = mini_alloc::MiniAlloc::INIT;
+
+#[cfg(feature = "wee_alloc")]
+#[global_allocator]
+static ALLOC: wee_alloc::WeeAlloc = wee_alloc::WeeAlloc::INIT;
+
+/// What `trace` costs by itself: every block is the same one.
+#[cfg(feature = "nothing")]
+mod nothing {
+    use core::alloc::{GlobalAlloc, Layout};
+    use core::cell::UnsafeCell;
+
+    #[repr(align(4096))]
+    struct Nothing(UnsafeCell<[u8; 16384]>);
+
+    // SAFETY: there are no threads.
+    unsafe impl Sync for Nothing {}
+
+    // SAFETY: it is no allocator; `trace` is happy with it.
+    unsafe impl GlobalAlloc for Nothing {
+        unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+            self.0.get().cast()
+        }
+        unsafe fn alloc_zeroed(&self, _: Layout) -> *mut u8 {
+            self.0.get().cast()
+        }
+        unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+    }
+
+    #[global_allocator]
+    static ALLOC: Nothing = Nothing(UnsafeCell::new([0; 16384]));
+}
+
+#[cfg(not(feature = "std"))]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    core::arch::wasm32::unreachable()
+}
+
+const PAGE: usize = 1 << 16;
+
+fn memory_bytes() -> usize {
+    memory_size::<0>() * PAGE
+}
+
+/// Blocks from no byte to hundreds of pages, until memory has half of the pages that there can be. Addresses serve as sizes
+/// twice: the distance of a new block to the end of memory, and once in four turns a block's own address. Each block is asked
+/// whether it begins in memory: a compiler takes away blocks that nobody looks at.
+#[no_mangle]
+pub extern "C" fn edge_cases(zeroed: bool) {
+    let next = |bytes: usize| -> usize {
+        let layout = Layout::from_size_align(bytes, 1).unwrap();
+        // SAFETY: what is null or empty is not touched. Nothing is.
+        (unsafe {
+            if zeroed {
+                alloc_zeroed(layout)
+            } else {
+                alloc(layout)
+            }
+        }) as usize
+    };
+    let check = |block: usize| assert!(block <= memory_bytes());
+    // Nothing, twice; what the first page has left; one byte of the second; what that has left; four pages at once.
+    let start = next(0);
+    check(next(0));
+    check(next(memory_bytes().wrapping_sub(start)));
+    let first = next(1);
+    check(next(memory_bytes().wrapping_sub(first + 1)));
+    check(next(4 * PAGE));
+    let mut random = 0usize;
+    while memory_size::<0>() < 32768 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let below_4_gib = next(0).wrapping_neg();
+        let bytes = match random % 4 {
+            0 => random % 1024,
+            1 => random % PAGE,
+            2 => next(memory_bytes().wrapping_sub(next(0))),
+            _ => random % (200 * PAGE),
+        };
+        check(next(bytes.min(below_4_gib)));
+    }
+}
+
+const STEPS: usize = 1000;
+const LIVE: usize = 16;
+
+/// A thousand blocks of sizes and alignments as programs have them, most of them small; the last sixteen are alive, older ones
+/// are freed. The first and the last byte of each are written. How many blocks were null, not aligned, or not zero when they
+/// had to be.
+#[no_mangle]
+pub extern "C" fn trace(zeroed: bool) -> usize {
+    let mut live = [(core::ptr::null_mut::<u8>(), Layout::new::<u8>()); LIVE];
+    let mut random = 2_463_534_242u32;
+    let mut wrong = 0;
+    for step in 0..STEPS {
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        let kind = random >> 28;
+        let most = match kind {
+            0..=9 => 64,
+            10..=13 => 512,
+            14 => 2048,
+            _ => 8192,
+        };
+        let bytes = 1 + (random as usize & (most - 1));
+        let align = 1 << [0, 3, 2, 3, 3, 4, 2, 5][random as usize >> 20 & 7];
+        // SAFETY: the alignment is a power of two and the size small; a block that is not null has as many bytes.
+        unsafe {
+            let layout = Layout::from_size_align_unchecked(bytes, align);
+            let block = if zeroed { alloc_zeroed(layout) } else { alloc(layout) };
+            if block.is_null() || block as usize & (align - 1) != 0 {
+                wrong += 1;
+                continue;
+            }
+            if zeroed {
+                wrong += usize::from(*block | *block.add(bytes - 1) != 0);
+            }
+            *block = 1;
+            *block.add(bytes - 1) = 1;
+            let (old, layout) = core::mem::replace(&mut live[step % LIVE], (block, layout));
+            if !old.is_null() {
+                dealloc(old, layout);
+            }
+        }
+    }
+    wrong
+}
+
+/// Forty vectors that grow by one number at a time, to lengths from 4 to 160. How many do not hold what was put in.
+#[no_mangle]
+pub extern "C" fn vectors() -> usize {
+    let mut wrong = 0;
+    for length in (4..164).step_by(4) {
+        let mut numbers = Vec::new();
+        for n in 0..length {
+            numbers.push(core::hint::black_box(n as u64));
+        }
+        wrong += usize::from(numbers.iter().sum::<u64>() != (length * (length - 1) / 2) as u64);
+    }
+    wrong
+}

@@ -1,0 +1,396 @@
+/* glebe for Lua: glebe_lua.h says what each function promises.
+ *
+ *     lua_State --lua_Alloc, ud--> account { heap, live, peak, ... }
+ *                                     |       a block of that heap itself: destroying the heap ends both
+ *                                     +-- before: the allocator that a state had which adopted its heap
+ *
+ * The allocator of a state is one of three functions, by which the state is known again:
+ *
+ *     account_alloc   every block is the heap's
+ *     adopted_alloc   blocks that are not go to `before`; those that Lua resizes move over
+ *     closing_alloc   glebe_lua_close has begun: frees do nothing, for the heap is destroyed afterwards
+ *
+ * 1. The state's first block, which lua_State lies in, is the last that lua_close frees: the heap goes with it.
+ * 2. Sizes are exact, for Lua says with each block what it last asked for; only the bytes from before an adoption are an estimate, since
+ *    buffers of the auxiliary library are in no count of Lua's.
+ * 3. Nothing here calls Lua from inside lua_Alloc. */
+
+#include "glebe_lua.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MARK "glebe.heap" /* in the registry of a state that has one, also for another copy of this code */
+
+typedef struct account {
+    glebe_heap *heap;
+    size_t live, peak;
+    const lua_State *main; /* NULL while lua_newstate runs */
+    size_t limit, relieved; /* relieved: what the heap held after the last collection by glebe_lua_relieve */
+    uint64_t refusals;
+    glebe_lua_pressure *pressure;
+    void *context;
+    size_t foreign;
+    lua_Alloc before;
+    void *before_ud;
+} account;
+
+/* ---- allocating ---- */
+
+/* For a NULL block Lua passes what kind of object it shall be, in place of a size. */
+void *glebe_lua_alloc(void *heap, void *block, size_t old_bytes, size_t new_bytes)
+{
+    return glebe_heap_realloc_sized(heap, block, old_bytes, new_bytes);
+}
+
+static int account_limit(account *a, size_t limit_bytes)
+{
+    int failed = glebe_heap_limit(a->heap, limit_bytes);
+    if (!failed)
+        a->limit = limit_bytes;
+    return failed;
+}
+
+static void *account_refused(account *a, void *block, size_t old_bytes, size_t new_bytes)
+{
+    size_t limit = a->limit;
+    if (a->pressure && a->pressure(a->context, new_bytes, glebe_heap_bytes(a->heap), &limit)) {
+        if (limit != a->limit)
+            account_limit(a, limit);
+        void *served = glebe_lua_alloc(a->heap, block, old_bytes, new_bytes);
+        if (served)
+            return served;
+    }
+    a->refusals++;
+    return NULL;
+}
+
+/* Of no block, or of one that is the heap's. */
+static inline void *account_grant(account *a, void *block, size_t old_bytes, size_t new_bytes)
+{
+    void *served = glebe_lua_alloc(a->heap, block, old_bytes, new_bytes);
+    if (!served && !(served = account_refused(a, block, old_bytes, new_bytes)))
+        return NULL;
+    a->live += new_bytes - (block ? old_bytes : 0);
+    if (a->live > a->peak)
+        a->peak = a->live;
+    return served;
+}
+
+static inline bool is_last(const account *a, const void *block, size_t bytes)
+{
+    return (uintptr_t)a->main - (uintptr_t)block < bytes;
+}
+
+static void *account_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes)
+{
+    account *a = ud;
+    if (new_bytes != 0)
+        return account_grant(a, block, old_bytes, new_bytes);
+    if (!block)
+        return NULL;
+    if (is_last(a, block, old_bytes))
+        glebe_heap_destroy(a->heap);
+    else {
+        a->live -= old_bytes;
+        glebe_heap_free_sized(a->heap, block, old_bytes);
+    }
+    return NULL;
+}
+
+static void foreign_free(account *a, void *block, size_t bytes)
+{
+    a->foreign -= bytes < a->foreign ? bytes : a->foreign;
+    a->before(a->before_ud, block, bytes, 0);
+}
+
+static void *adopted_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes)
+{
+    account *a = ud;
+    if (!block || glebe_heap_owns(a->heap, block))
+        return account_alloc(a, block, old_bytes, new_bytes);
+    if (new_bytes == 0) {
+        bool last = is_last(a, block, old_bytes);
+        foreign_free(a, block, old_bytes);
+        if (last)
+            glebe_heap_destroy(a->heap);
+        return NULL;
+    }
+    void *moved = account_grant(a, NULL, 0, new_bytes);
+    if (!moved)
+        return new_bytes <= old_bytes ? a->before(a->before_ud, block, old_bytes, new_bytes) : NULL;
+    memcpy(moved, block, old_bytes < new_bytes ? old_bytes : new_bytes);
+    foreign_free(a, block, old_bytes);
+    return moved;
+}
+
+static void *closing_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes)
+{
+    account *a = ud;
+    if (new_bytes != 0)
+        return (a->before ? adopted_alloc : account_alloc)(a, block, old_bytes, new_bytes);
+    if (block && a->before && !glebe_heap_owns(a->heap, block))
+        foreign_free(a, block, old_bytes);
+    return NULL;
+}
+
+/* ---- states ---- */
+
+static account *account_of(lua_State *L)
+{
+    void *ud;
+    lua_Alloc alloc = lua_getallocf(L, &ud);
+    return alloc == account_alloc || alloc == adopted_alloc || alloc == closing_alloc ? ud : NULL;
+}
+
+/* Without its cap yet: a state that ran into it while it is being made would be at the mercy of code that is seldom run. */
+static account *account_new(const glebe_lua_options *options)
+{
+    glebe_heap *heap = glebe_heap_create(0);
+    account *a = heap ? glebe_heap_calloc(heap, 1, sizeof *a) : NULL;
+    if (!a) {
+        glebe_heap_destroy(heap);
+        return NULL;
+    }
+    a->heap = heap;
+    if (options) {
+        a->pressure = options->pressure;
+        a->context = options->context;
+    }
+    return a;
+}
+
+static void mark_set(lua_State *L, bool marked)
+{
+    lua_pushboolean(L, marked);
+    lua_setfield(L, LUA_REGISTRYINDEX, MARK);
+}
+
+static int mark(lua_State *L)
+{
+    mark_set(L, true);
+    return 0;
+}
+
+static bool is_marked(lua_State *L)
+{
+    lua_getfield(L, LUA_REGISTRYINDEX, MARK);
+    bool marked = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return marked;
+}
+
+/* As luaL_newstate's: an error outside any protected call. */
+static int panic(lua_State *L)
+{
+    const char *what = lua_tostring(L, -1);
+    fprintf(stderr, "PANIC: unprotected error in call to Lua API (%s)\n", what ? what : "error object is not a string");
+    return 0;
+}
+
+lua_State *glebe_lua_newstate(const glebe_lua_options *options)
+{
+    account *a = account_new(options);
+    if (!a)
+        return NULL;
+    lua_State *L = lua_newstate(account_alloc, a);
+    if (!L) {
+        glebe_heap_destroy(a->heap);
+        return NULL;
+    }
+    a->main = L;
+    lua_atpanic(L, panic);
+#if LUA_VERSION_NUM < 502
+    int failed = lua_cpcall(L, mark, NULL);
+#else
+    lua_pushcfunction(L, mark);
+    int failed = lua_pcall(L, 0, 0, 0);
+#endif
+    if (failed || glebe_lua_limit(L, options ? options->limit_bytes : 0) != 0) {
+        lua_close(L);
+        return NULL;
+    }
+    return L;
+}
+
+void glebe_lua_close(lua_State *L, glebe_lua_closing how)
+{
+    account *a = account_of(L);
+    bool drop = a && how == GLEBE_LUA_DROP && !a->before;
+    if (a && !drop)
+        lua_setallocf(L, closing_alloc, a);
+    if (!drop)
+        lua_close(L);
+    if (a)
+        glebe_heap_destroy(a->heap);
+}
+
+/* NULL where it cannot be had: Lua 5.1 knows no coroutine's main state. */
+static const lua_State *main_state(lua_State *L)
+{
+#ifdef LUA_RIDX_MAINTHREAD
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    bool is_main = true;
+#else
+    bool is_main = lua_pushthread(L);
+#endif
+    const lua_State *state = lua_tothread(L, -1);
+    lua_pop(L, 1);
+    return is_main ? state : NULL;
+}
+
+/* LuaJIT's code is like 5.1's for C, so a module compiled for that may be loaded there. Its own allocator is freed as a whole only while
+ * it is the state's, and some of its builds take no others' blocks. */
+static bool is_luajit(lua_State *L)
+{
+    bool found = false;
+    lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+    if (lua_istable(L, -1)) {
+        lua_getfield(L, -1, "jit");
+        found = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return found;
+}
+
+int glebe_lua_adopt(lua_State *L, const glebe_lua_options *options)
+{
+    luaL_checkstack(L, 3, "adopt");
+    if (is_marked(L))
+        return EEXIST;
+    const lua_State *main = main_state(L);
+    if (!main || is_luajit(L))
+        return ENOTSUP;
+    mark_set(L, true); /* may raise an error, and nothing has happened yet */
+    account *a = account_new(options);
+    if (!a || account_limit(a, options ? options->limit_bytes : 0) != 0) {
+        if (a)
+            glebe_heap_destroy(a->heap);
+        mark_set(L, false);
+        return ENOMEM;
+    }
+    a->main = main;
+    a->before = lua_getallocf(L, &a->before_ud);
+    int kib = lua_gc(L, LUA_GCCOUNT, 0); /* -1 in a finalizer */
+    a->foreign = kib < 0 ? 0 : ((size_t)kib << 10) + (size_t)lua_gc(L, LUA_GCCOUNTB, 0);
+    lua_setallocf(L, adopted_alloc, a);
+    return 0;
+}
+
+/* ---- the account ---- */
+
+bool glebe_lua_stats_read(lua_State *L, glebe_lua_stats *out)
+{
+    const account *a = account_of(L);
+    if (!a)
+        return false;
+    *out = (glebe_lua_stats){.live = a->live, .peak = a->peak, .held = glebe_heap_bytes(a->heap), .limit = a->limit,
+        .foreign = a->foreign, .refusals = a->refusals};
+    return true;
+}
+
+int glebe_lua_limit(lua_State *L, size_t limit_bytes)
+{
+    account *a = account_of(L);
+    return a ? account_limit(a, limit_bytes) : EINVAL;
+}
+
+size_t glebe_lua_trim(lua_State *L)
+{
+    account *a = account_of(L);
+    return a ? glebe_collect(a->heap) : 0;
+}
+
+/* A state that lives near its cap is not collected each time, but when it has grown by a sixteenth of the cap. */
+bool glebe_lua_relieve(lua_State *L, unsigned percent)
+{
+    account *a = account_of(L);
+    if (!a || a->limit == 0 || glebe_heap_bytes(a->heap) <= a->limit / 100 * percent)
+        return false;
+    if (a->relieved && glebe_heap_bytes(a->heap) < a->relieved + a->limit / 16)
+        return false;
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    glebe_collect(a->heap);
+    a->relieved = glebe_heap_bytes(a->heap);
+    return true;
+}
+
+/* ---- the module ---- */
+
+static void push_bytes(lua_State *L, const char *name, uint64_t bytes)
+{
+    lua_pushinteger(L, (lua_Integer)bytes);
+    lua_setfield(L, -2, name);
+}
+
+/* stats() -> table, or nil where the state has not adopted a heap */
+static int module_stats(lua_State *L)
+{
+    glebe_lua_stats stats;
+    if (!glebe_lua_stats_read(L, &stats))
+        return 0;
+    lua_newtable(L);
+#define PUSH(name, meaning) push_bytes(L, #name, stats.name);
+    GLEBE_LUA_STATS(PUSH)
+#undef PUSH
+    return 1;
+}
+
+/* trim() -> bytes given back */
+static int module_trim(lua_State *L)
+{
+    lua_pushinteger(L, (lua_Integer)glebe_lua_trim(L));
+    return 1;
+}
+
+/* true, or nil and why not */
+static int module_result(lua_State *L, int failed)
+{
+    lua_settop(L, 0);
+    if (!failed) {
+        lua_pushboolean(L, true);
+        return 1;
+    }
+    lua_pushnil(L);
+    lua_pushstring(L, failed == EBUSY ? "the heap holds more already"
+                       : failed == ENOMEM ? "not enough memory"
+                       : failed == EEXIST ? "the state has a heap of its own already"
+                       : failed == EINVAL ? "the state has no heap of its own: call adopt first"
+                                          : "not here: in LuaJIT, or in a coroutine of Lua 5.1");
+    return 2;
+}
+
+static size_t check_bytes(lua_State *L)
+{
+    lua_Integer bytes = luaL_optinteger(L, 1, 0);
+    luaL_argcheck(L, bytes >= 0, 1, "a cap is not negative");
+    return (size_t)bytes;
+}
+
+/* limit(bytes) -> true, or nil and why not */
+static int module_limit(lua_State *L)
+{
+    luaL_checkinteger(L, 1);
+    return module_result(L, glebe_lua_limit(L, check_bytes(L)));
+}
+
+/* adopt([limit]) -> true, or nil and why not */
+static int module_adopt(lua_State *L)
+{
+    glebe_lua_options options = {.limit_bytes = check_bytes(L)};
+    return module_result(L, glebe_lua_adopt(L, &options));
+}
+
+int luaopen_glebe(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"stats", module_stats}, {"trim", module_trim}, {"limit", module_limit}, {"adopt", module_adopt}};
+    lua_newtable(L);
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        lua_pushcfunction(L, functions[i].func);
+        lua_setfield(L, -2, functions[i].name);
+    }
+    return 1;
+}

@@ -1,0 +1,635 @@
+/* mimalloc's functions on glebe's heap: with this folder beside the core and override/ a library is made that takes the place of
+ * libmimalloc.so.2 (MIMALLOC_LINE 2) or .so.3 (3), by its soname. Names, parameters and behaviour are those that mimalloc
+ * documents; what differs stands in docs/mimalloc.md, and what is left out in test/mimalloc/left_out.txt, each with the reason.
+ *
+ *     mi_heap_t    is a glebe_heap. `gb_heap_none` stands for the main heap: the calling thread's own
+ *     line 2       a heap is used by the thread that made it
+ *     line 3       any thread may allocate in any heap, so that each is used under a lock, one of LOCKS by the heap's number
+ *     delete       the heap becomes an orphan, as that of a thread that ended: its blocks live on, and what is free is used by others
+ *
+ * Each allocation comes down to `take` and `resize`; mi_malloc, mi_calloc, mi_realloc and mi_free have short ways past them. What is
+ * about the process, not blocks, is in process.c.
+ *
+ * 1. A block of mi_zalloc and its kin is zero up to its usable size, so that mi_rezalloc can grow it where it stands: as many bytes
+ *    are asked for as the block will have.
+ * 2. Blocks start on multiples of 16, so where an offset is not a multiple of the alignment the program's bytes begin inside the
+ *    block. The block then starts with a mark, which is made of the address handed out:
+ *        | mark | ... | the program's bytes |          `whole` leads back; until there is such a block it costs one compare */
+#include "mimalloc.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "../../override/new.h"
+
+enum { OFFSET_ALIGNMENT_MAX = 1 << 20 }; /* a huge block is found by an address in its first 4 MiB */
+#define MARK ((uintptr_t)0x6d696d616c6c6f63)
+#define MAIN (&gb_heap_none)
+
+/* ---- heaps ---- */
+
+enum { LOCKS = 64 };
+static gb_lock locks[LOCKS];
+static GB_TLS mi_heap_t *chosen; /* by mi_heap_set_default; NULL: the main heap */
+
+static mi_heap_t *heap_now(void)
+{
+    return chosen ? chosen : MAIN;
+}
+
+static bool heap_is(const char *call, const mi_heap_t *heap)
+{
+    bool is = heap == MAIN || heap->kind == GB_HEAP_OWNED;
+    if (!is)
+        gb_report(call, heap, "not a heap from mi_heap_new, or destroyed already");
+    return is;
+}
+
+/* The heap to allocate in, this thread's until heap_drop; NULL, and reported, if it is none. */
+static glebe_heap *heap_take(const char *call, mi_heap_t *heap)
+{
+    if (heap == MAIN)
+        return gb_self;
+    if (!heap_is(call, heap)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (MIMALLOC_LINE == 3)
+        gb_lock_take(&locks[heap->number % LOCKS]);
+    return heap;
+}
+
+static void heap_drop(mi_heap_t *heap)
+{
+    if (MIMALLOC_LINE == 3 && heap != MAIN)
+        gb_lock_drop(&locks[heap->number % LOCKS]);
+}
+
+/* In the child of a fork no thread is left that would drop them. */
+static void heap_locks_free(void)
+{
+    memset(locks, 0, sizeof locks);
+}
+
+static void heap_locks_watch(void)
+{
+    pthread_atfork(NULL, NULL, heap_locks_free);
+}
+
+EXPORT mi_heap_t *mi_heap_new(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (MIMALLOC_LINE == 3)
+        pthread_once(&once, heap_locks_watch);
+    return glebe_heap_create(0);
+}
+
+EXPORT mi_heap_t *mi_heap_try_new(void)
+{
+    return mi_heap_new();
+}
+
+static bool heap_ends(const char *call, mi_heap_t *heap)
+{
+    if (!heap || !heap_is(call, heap))
+        return false;
+    if (heap == MAIN) {
+        gb_report(call, heap, "the main heap cannot be given up");
+        return false;
+    }
+    if (chosen == heap)
+        chosen = NULL;
+    return true;
+}
+
+/* Orphans end when they are found empty. They are looked at as often as there may be twice as many as at the last look. */
+EXPORT void mi_heap_delete(mi_heap_t *heap)
+{
+    static _Atomic uint32_t deleted;
+    if (!heap_ends("mi_heap_delete", heap))
+        return;
+    gb_heap_orphan(heap);
+    if (atomic_fetch_add_explicit(&deleted, 1, memory_order_relaxed) >= __atomic_load_n(&glebe_live.stats.orphans, __ATOMIC_RELAXED)) {
+        gb_store_relaxed(&deleted, 0);
+        gb_orphans_trim();
+    }
+}
+
+EXPORT void mi_heap_destroy(mi_heap_t *heap)
+{
+    if (heap_ends("mi_heap_destroy", heap))
+        glebe_heap_destroy(heap);
+}
+
+/* The heap whose block or page `address` is in, or NULL. */
+static glebe_heap *heap_of(const void *address)
+{
+    gb_slot *slot = gb_huge_entry(address);
+    if (slot)
+        return slot->state == GB_SLOT_USED && !slot->collected ? gb_heap_at(slot->heap) : NULL;
+    gb_page *entry = gb_page_entry(address);
+    gb_page *page = entry ? gb_page_head(entry) : NULL;
+    bool of_blocks = page && (page->kind == GB_SMALL || page->kind == GB_MEDIUM || page->kind == GB_LARGE);
+    return of_blocks ? gb_heap_at(gb_load_relaxed(&page->heap)) : NULL;
+}
+
+/* In line 2 the main heap is the thread's own, in line 3 that of all threads. What was in deleted heaps is in it. */
+static bool heap_holds(const mi_heap_t *heap, const void *address)
+{
+    glebe_heap *owner = heap_of(address);
+    if (heap != MAIN || !owner)
+        return owner && owner == heap;
+    return owner == gb_self || (MIMALLOC_LINE == 3 ? owner->kind != GB_HEAP_OWNED : owner->kind == GB_HEAP_ORPHAN);
+}
+
+EXPORT mi_heap_t *mi_heap_main(void) { return MAIN; }
+EXPORT mi_heap_t *mi_heap_get_backing(void) { return MAIN; }
+EXPORT mi_heap_t *mi_heap_get_default(void) { return heap_now(); }
+EXPORT mi_heap_t *mi_theap_get_default(void) { return heap_now(); }
+EXPORT mi_heap_t *mi_heap_theap(mi_heap_t *heap) { return heap; }
+
+EXPORT mi_heap_t *mi_heap_set_default(mi_heap_t *heap)
+{
+    mi_heap_t *before = heap_now();
+    if (heap && heap_is("mi_heap_set_default", heap))
+        chosen = heap == MAIN ? NULL : heap;
+    return before;
+}
+
+EXPORT mi_heap_t *mi_theap_set_default(mi_heap_t *heap) { return mi_heap_set_default(heap); }
+
+EXPORT mi_heap_t *mi_heap_of(const void *address)
+{
+    glebe_heap *owner = heap_of(address);
+    return owner && owner->kind != GB_HEAP_OWNED ? MAIN : owner;
+}
+
+EXPORT bool mi_heap_contains(const mi_heap_t *heap, const void *address) { return heap_holds(heap, address); }
+EXPORT bool mi_heap_contains_block(mi_heap_t *heap, const void *block) { return heap_holds(heap, block); }
+EXPORT bool mi_heap_check_owned(mi_heap_t *heap, const void *address) { return heap_holds(heap, address); }
+EXPORT bool mi_check_owned(const void *address) { return heap_holds(heap_now(), address); }
+EXPORT bool mi_any_heap_contains(const void *address) { return heap_of(address) != NULL; }
+EXPORT bool mi_is_in_heap_region(const void *address) { return heap_of(address) != NULL; }
+
+/* ---- blocks ---- */
+
+static _Atomic bool marks; /* there was such a block */
+
+/* The block that begins with a mark for `p`; else `p`. */
+GB_COLD static void *whole_marked(void *p)
+{
+    uintptr_t at = (uintptr_t)p, start = heap_of(p) ? gb_block_start(p) : 0;
+    if (start == 0)
+        return p;
+    return at - start >= sizeof(uintptr_t) && *(uintptr_t *)start == (at ^ MARK) ? (void *)start : p;
+}
+
+GB_INLINE void *whole(void *p)
+{
+    return GB_UNLIKELY(gb_load_relaxed(&marks)) ? whole_marked(p) : p;
+}
+
+GB_NOINLINE static size_t usable(const char *call, const void *p)
+{
+    const void *start = whole((void *)(uintptr_t)p);
+    size_t bytes = p ? gb_block_bytes(call, start) : 0;
+    return bytes ? bytes - (size_t)((uintptr_t)p - (uintptr_t)start) : 0;
+}
+
+GB_COLD static void release_marked(const char *call, void *p)
+{
+    void *start = whole_marked(p);
+    if (start != p)
+        *(uintptr_t *)start = 0;
+    gb_free(call, gb_self, start);
+}
+
+GB_INLINE void release(const char *call, void *p)
+{
+    if (GB_UNLIKELY(gb_load_relaxed(&marks)))
+        release_marked(call, p);
+    else
+        gb_free(call, gb_self, p);
+}
+
+/* What a block of so many bytes has. */
+static size_t good(size_t bytes)
+{
+    if (bytes <= GB_MEDIUM_MAX)
+        return gb_classes[gb_class_of(bytes)].bytes;
+    return bytes > GB_MAX_BYTES ? bytes : gb_round_up(bytes, bytes <= GB_LARGE_MAX ? GB_SLICE_BYTES : (size_t)gb_port_page_bytes());
+}
+
+static size_t product(size_t count, size_t bytes)
+{
+    size_t total;
+    return __builtin_mul_overflow(count, bytes, &total) ? SIZE_MAX : total; /* which no heap has */
+}
+
+/* A block whose byte at `pad` begins what the program gets. */
+static void *take_marked(glebe_heap *heap, size_t bytes, size_t alignment, size_t pad)
+{
+    while (pad < sizeof(uintptr_t))
+        pad += alignment;
+    size_t total;
+    if (alignment > OFFSET_ALIGNMENT_MAX) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (__builtin_add_overflow(bytes, pad, &total))
+        return gb_out_of_memory();
+    gb_store_relaxed(&marks, true);
+    char *start = gb_alloc_aligned(heap, alignment, total);
+    if (!start)
+        return NULL;
+    *(uintptr_t *)start = ((uintptr_t)start + pad) ^ MARK;
+    return start + pad;
+}
+
+/* `bytes` bytes, of which that at `offset` lies on a multiple of `alignment`. */
+GB_NOINLINE static void *take(const char *call, mi_heap_t *owner, size_t bytes, size_t alignment, size_t offset, bool zero)
+{
+    if (!gb_is_pow2(alignment)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    glebe_heap *heap = heap_take(call, owner);
+    if (!heap)
+        return NULL;
+    size_t pad = -offset & (alignment - 1);
+    bool clear = zero;
+    void *block;
+    if (pad)
+        block = take_marked(heap, bytes, alignment, pad);
+    else if (alignment > 16)
+        block = gb_alloc_aligned(heap, alignment, bytes);
+    else {
+        block = zero ? gb_calloc(heap, 1, good(bytes)) : gb_alloc(heap, bytes);
+        clear = false;
+    }
+    heap_drop(owner);
+    return block && clear ? memset(block, 0, usable(call, block)) : block;
+}
+
+/* Where nothing is asked for but bytes, glebe's own realloc; else a block stays while it is as it should be, and not twice too large.
+ * 0 bytes are as good as any: mimalloc frees nothing then. `zero`: what the block has beyond what it had is cleared. */
+GB_NOINLINE static void *resize(const char *call, mi_heap_t *owner, void *p, size_t bytes, size_t alignment, size_t offset, bool zero)
+{
+    if (!p)
+        return take(call, owner, bytes, alignment, offset, zero);
+    size_t before = usable(call, p);
+    if (before == 0 || !gb_is_pow2(alignment)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    void *fresh;
+    if (alignment <= 16 && (offset & (alignment - 1)) == 0 && whole(p) == p) {
+        glebe_heap *heap = heap_take(call, owner);
+        if (!heap)
+            return NULL;
+        fresh = gb_realloc(call, heap, p, zero ? good(bytes) : bytes ? bytes : 1);
+        heap_drop(owner);
+    } else if (bytes <= before && bytes >= before / 2 && (((uintptr_t)p + offset) & (alignment - 1)) == 0)
+        return p;
+    else {
+        fresh = take(call, owner, bytes, alignment, offset, false);
+        if (fresh) {
+            size_t kept = zero ? usable(call, fresh) : bytes;
+            memcpy(fresh, p, kept < before ? kept : before);
+            release(call, p);
+        }
+    }
+    size_t after = fresh && zero ? usable(call, fresh) : 0;
+    if (after > before)
+        memset((char *)fresh + before, 0, after - before);
+    return fresh;
+}
+
+/* The block goes where it cannot be resized. */
+static void *resize_or_free(const char *call, mi_heap_t *owner, void *p, size_t bytes)
+{
+    void *fresh = resize(call, owner, p, bytes, 1, 0, false);
+    if (!fresh && p)
+        release(call, p);
+    return fresh;
+}
+
+static char *copy(const char *call, mi_heap_t *owner, const char *string, size_t most)
+{
+    if (!string)
+        return NULL;
+    size_t length = strnlen(string, most);
+    char *fresh = take(call, owner, length + 1, 1, 0, false);
+    if (fresh) {
+        memcpy(fresh, string, length);
+        fresh[length] = 0;
+    }
+    return fresh;
+}
+
+static char *resolve(const char *call, mi_heap_t *owner, const char *name, char *out)
+{
+    char path[PATH_MAX];
+    return out ? realpath(name, out) : copy(call, owner, realpath(name, path), PATH_MAX);
+}
+
+/* ---- the short ways ---- */
+
+GB_INLINE void *take_now(const char *call, size_t bytes)
+{
+    return GB_UNLIKELY(chosen) ? take(call, chosen, bytes, 1, 0, false) : gb_alloc(gb_self, bytes);
+}
+
+GB_INLINE void *zero_now(const char *call, size_t bytes)
+{
+    return GB_UNLIKELY(chosen) ? take(call, chosen, bytes, 1, 0, true) : gb_calloc(gb_self, 1, good(bytes));
+}
+
+EXPORT void *mi_malloc(size_t n) { return take_now(__func__, n); }
+EXPORT void *mi_malloc_small(size_t n) { return take_now(__func__, n); }
+EXPORT void *mi_mallocn(size_t count, size_t n) { return take_now(__func__, product(count, n)); }
+EXPORT void *mi_zalloc(size_t n) { return zero_now(__func__, n); }
+EXPORT void *mi_zalloc_small(size_t n) { return zero_now(__func__, n); }
+EXPORT void *mi_calloc(size_t count, size_t n) { return zero_now(__func__, product(count, n)); }
+EXPORT void mi_free(void *p) { release(__func__, p); }
+EXPORT void mi_free_small(void *p) { release(__func__, p); }
+
+EXPORT void *mi_realloc(void *p, size_t n)
+{
+    if (GB_UNLIKELY(chosen || gb_load_relaxed(&marks)))
+        return resize(__func__, heap_now(), p, n, 1, 0, false);
+    return p ? gb_realloc(__func__, gb_self, p, n ? n : 1) : gb_alloc(gb_self, n);
+}
+
+#define HEAPS(type, name, value, ...) \
+    EXPORT type mi_heap_##name(mi_heap_t *heap, __VA_ARGS__) { return value; }
+#define THEAPS(type, name, value, ...) \
+    HEAPS(type, name, value, __VA_ARGS__) \
+    EXPORT type mi_theap_##name(mi_heap_t *heap, __VA_ARGS__) { return value; }
+#define BOTH(type, name, value, ...) \
+    HEAPS(type, name, value, __VA_ARGS__) \
+    EXPORT type mi_##name(__VA_ARGS__) \
+    { \
+        mi_heap_t *heap = heap_now(); \
+        return value; \
+    }
+#define TAKE(bytes, alignment, offset, zero) take(__func__, heap, bytes, alignment, offset, zero)
+#define RESIZE(bytes, alignment, offset, zero) resize(__func__, heap, p, bytes, alignment, offset, zero)
+
+THEAPS(void *, malloc, TAKE(n, 1, 0, false), size_t n)
+THEAPS(void *, malloc_small, TAKE(n, 1, 0, false), size_t n)
+THEAPS(void *, zalloc, TAKE(n, 1, 0, true), size_t n)
+THEAPS(void *, zalloc_small, TAKE(n, 1, 0, true), size_t n)
+THEAPS(void *, calloc, TAKE(product(count, n), 1, 0, true), size_t count, size_t n)
+THEAPS(void *, realloc, RESIZE(n, 1, 0, false), void *p, size_t n)
+HEAPS(void *, mallocn, TAKE(product(count, n), 1, 0, false), size_t count, size_t n)
+
+/* ---- aligned blocks ---- */
+
+EXPORT void *mi_theap_malloc_aligned(mi_heap_t *heap, size_t n, size_t a) { return TAKE(n, a, 0, false); }
+BOTH(void *, malloc_aligned, TAKE(n, a, 0, false), size_t n, size_t a)
+BOTH(void *, malloc_aligned_at, TAKE(n, a, offset, false), size_t n, size_t a, size_t offset)
+BOTH(void *, zalloc_aligned, TAKE(n, a, 0, true), size_t n, size_t a)
+BOTH(void *, zalloc_aligned_at, TAKE(n, a, offset, true), size_t n, size_t a, size_t offset)
+BOTH(void *, calloc_aligned, TAKE(product(count, n), a, 0, true), size_t count, size_t n, size_t a)
+BOTH(void *, calloc_aligned_at, TAKE(product(count, n), a, offset, true), size_t count, size_t n, size_t a, size_t offset)
+
+EXPORT void *mi_aligned_alloc(size_t a, size_t n) { return take(__func__, heap_now(), n, a, 0, false); }
+EXPORT void *mi_memalign(size_t a, size_t n) { return take(__func__, heap_now(), n, a, 0, false); }
+EXPORT void *mi_valloc(size_t n) { return take(__func__, heap_now(), n, gb_port_page_bytes(), 0, false); }
+
+EXPORT void *mi_pvalloc(size_t n)
+{
+    size_t page = gb_port_page_bytes();
+    return take(__func__, heap_now(), n > GB_MAX_BYTES ? n : gb_round_up(n, page), page, 0, false);
+}
+
+EXPORT int mi_posix_memalign(void **out, size_t a, size_t n)
+{
+    if (!out || !gb_is_pow2(a) || a % sizeof(void *) != 0)
+        return EINVAL;
+    int saved = errno;
+    void *block = take(__func__, heap_now(), n, a, 0, false);
+    errno = saved;
+    if (!block)
+        return ENOMEM;
+    *out = block;
+    return 0;
+}
+
+/* ---- resizing ---- */
+
+BOTH(void *, reallocn, RESIZE(product(count, n), 1, 0, false), void *p, size_t count, size_t n)
+BOTH(void *, reallocf, resize_or_free(__func__, heap, p, n), void *p, size_t n)
+BOTH(void *, rezalloc, RESIZE(n, 1, 0, true), void *p, size_t n)
+BOTH(void *, recalloc, RESIZE(product(count, n), 1, 0, true), void *p, size_t count, size_t n)
+BOTH(void *, realloc_aligned, RESIZE(n, a, 0, false), void *p, size_t n, size_t a)
+BOTH(void *, realloc_aligned_at, RESIZE(n, a, offset, false), void *p, size_t n, size_t a, size_t offset)
+BOTH(void *, rezalloc_aligned, RESIZE(n, a, 0, true), void *p, size_t n, size_t a)
+BOTH(void *, rezalloc_aligned_at, RESIZE(n, a, offset, true), void *p, size_t n, size_t a, size_t offset)
+BOTH(void *, recalloc_aligned, RESIZE(product(count, n), a, 0, true), void *p, size_t count, size_t n, size_t a)
+BOTH(void *, recalloc_aligned_at, RESIZE(product(count, n), a, offset, true), void *p, size_t count, size_t n, size_t a, size_t offset)
+
+EXPORT void *mi_aligned_recalloc(void *p, size_t count, size_t n, size_t a)
+{
+    return resize(__func__, heap_now(), p, product(count, n), a, 0, true);
+}
+
+EXPORT void *mi_aligned_offset_recalloc(void *p, size_t count, size_t n, size_t a, size_t offset)
+{
+    return resize(__func__, heap_now(), p, product(count, n), a, offset, true);
+}
+
+EXPORT void *mi_reallocarray(void *p, size_t count, size_t n)
+{
+    return resize(__func__, heap_now(), p, product(count, n), 1, 0, false);
+}
+
+EXPORT int mi_reallocarr(void *out, size_t count, size_t n)
+{
+    void *p, *fresh;
+    if (!out)
+        return errno = EINVAL;
+    memcpy(&p, out, sizeof p);
+    fresh = resize(__func__, heap_now(), p, product(count, n), 1, 0, false);
+    if (!fresh)
+        return errno;
+    memcpy(out, &fresh, sizeof fresh);
+    return 0;
+}
+
+EXPORT void *mi_expand(void *p, size_t n) { return p && n <= usable(__func__, p) ? p : NULL; }
+EXPORT void *mi__expand(void *p, size_t n)
+{
+    void *same = p && n <= usable(__func__, p) ? p : NULL;
+    if (!same)
+        errno = ENOMEM;
+    return same;
+}
+
+/* ---- strings ---- */
+
+BOTH(char *, strdup, copy(__func__, heap, s, SIZE_MAX), const char *s)
+BOTH(char *, strndup, copy(__func__, heap, s, n), const char *s, size_t n)
+BOTH(char *, realpath, resolve(__func__, heap, name, out), const char *name, char *out)
+EXPORT unsigned char *mi_mbsdup(const unsigned char *s) { return (unsigned char *)copy(__func__, heap_now(), (const char *)s, SIZE_MAX); }
+
+EXPORT int mi_dupenv_s(char **out, size_t *bytes, const char *name)
+{
+    if (!out || !name)
+        return EINVAL;
+    char *value = getenv(name);
+    *out = copy(__func__, heap_now(), value, SIZE_MAX);
+    if (value && !*out)
+        return ENOMEM;
+    if (bytes)
+        *bytes = value ? strlen(value) + 1 : 0;
+    return 0;
+}
+
+/* ---- sizes, and frees that are told them ---- */
+
+EXPORT size_t mi_usable_size(const void *p) { return usable(__func__, p); }
+EXPORT size_t mi_malloc_size(const void *p) { return usable(__func__, p); }
+EXPORT size_t mi_malloc_usable_size(const void *p) { return usable(__func__, p); }
+EXPORT size_t mi_good_size(size_t n) { return good(n); }
+EXPORT size_t mi_malloc_good_size(size_t n) { return good(n); }
+
+static void release_sized(const char *call, void *p, size_t bytes, size_t alignment)
+{
+    if (!p)
+        return;
+    size_t has = usable(call, p);
+    if (has == 0)
+        return; /* which was reported */
+    if (bytes > has)
+        gb_report(call, p, "size %zu is wrong: the block has %zu bytes", bytes, has);
+    else if (!gb_is_pow2(alignment) || ((uintptr_t)p & (alignment - 1)) != 0)
+        gb_report(call, p, "alignment %zu is wrong: the block does not have it", alignment);
+    else
+        release(call, p);
+}
+
+EXPORT void mi_free_size(void *p, size_t n) { release_sized(__func__, p, n, 1); }
+EXPORT void mi_free_size_aligned(void *p, size_t n, size_t a) { release_sized(__func__, p, n, a); }
+EXPORT void mi_free_aligned(void *p, size_t a) { release_sized(__func__, p, 0, a); }
+
+EXPORT void mi_cfree(void *p)
+{
+    if (heap_of(p))
+        release(__func__, p);
+}
+
+static void *sized(void *p, size_t *out)
+{
+    if (p && out)
+        *out = usable("mi_umalloc", p);
+    return p;
+}
+
+EXPORT void *mi_umalloc(size_t n, size_t *has) { return sized(take_now(__func__, n), has); }
+EXPORT void *mi_umalloc_small(size_t n, size_t *has) { return sized(take_now(__func__, n), has); }
+EXPORT void *mi_uzalloc_small(size_t n, size_t *has) { return sized(zero_now(__func__, n), has); }
+EXPORT void *mi_ucalloc(size_t count, size_t n, size_t *has) { return sized(zero_now(__func__, product(count, n)), has); }
+EXPORT void *mi_umalloc_aligned(size_t n, size_t a, size_t *has) { return sized(take(__func__, heap_now(), n, a, 0, false), has); }
+EXPORT void *mi_uzalloc_aligned(size_t n, size_t a, size_t *has) { return sized(take(__func__, heap_now(), n, a, 0, true), has); }
+
+EXPORT void *mi_urealloc(void *p, size_t n, size_t *had, size_t *has)
+{
+    size_t before = usable(__func__, p);
+    void *fresh = sized(resize(__func__, heap_now(), p, n, 1, 0, false), has);
+    if (fresh && had)
+        *had = before;
+    return fresh;
+}
+
+EXPORT void mi_ufree(void *p, size_t *had)
+{
+    if (had)
+        *had = usable(__func__, p);
+    release(__func__, p);
+}
+
+/* ---- C++: no memory is for the new_handler, and then std::bad_alloc ---- */
+
+#define CALLER __builtin_return_address(0)
+
+/* What the handler freed was enough for a block elsewhere: `again` shall have its memory. Misuse is reported, and not tried again. */
+#define UNTIL_SERVED(n, again) \
+    void *block; \
+    while (GB_UNLIKELY(!(block = (again)) && errno == ENOMEM)) \
+        gb_free(__func__, gb_self, override_new_retry(0, n, CALLER)); \
+    return block
+
+EXPORT void *mi_new(size_t n) { UNTIL_SERVED(n, take_now(__func__, n)); }
+EXPORT void *mi_new_n(size_t count, size_t n) { UNTIL_SERVED(product(count, n), take_now(__func__, product(count, n))); }
+EXPORT void *mi_new_aligned(size_t n, size_t a) { UNTIL_SERVED(n, take(__func__, heap_now(), n, a, 0, false)); }
+EXPORT void *mi_new_realloc(void *p, size_t n) { UNTIL_SERVED(n, resize(__func__, heap_now(), p, n, 1, 0, false)); }
+EXPORT void *mi_new_reallocn(void *p, size_t count, size_t n)
+{
+    UNTIL_SERVED(product(count, n), resize(__func__, heap_now(), p, product(count, n), 1, 0, false));
+}
+EXPORT void *mi_heap_alloc_new(mi_heap_t *heap, size_t n) { UNTIL_SERVED(n, TAKE(n, 1, 0, false)); }
+EXPORT void *mi_heap_alloc_new_n(mi_heap_t *heap, size_t count, size_t n)
+{
+    UNTIL_SERVED(product(count, n), TAKE(product(count, n), 1, 0, false));
+}
+
+EXPORT void *mi_new_nothrow(size_t n)
+{
+    static const char tag;
+    void *block = take_now(__func__, n);
+    return block ? block : override_nothrow_retry(0, n, &tag, CALLER, "_Znw" NEW_SIZE "RKSt9nothrow_t", NULL);
+}
+
+EXPORT void *mi_new_aligned_nothrow(size_t n, size_t a)
+{
+    static const char tag;
+    void *block = take(__func__, heap_now(), n, a, 0, false);
+    return block ? block : override_nothrow_retry(a, n, &tag, CALLER, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothrow_t", NULL);
+}
+
+/* ---- collecting ---- */
+
+typedef void deferred_free(bool force, unsigned long long heartbeat, void *context);
+static deferred_free *deferred;
+static void *deferred_context;
+
+/* Before any lock is taken: the program may allocate. */
+static void free_deferred(bool force)
+{
+    static _Atomic unsigned long long heartbeat;
+    if (deferred)
+        deferred(force, ++heartbeat, deferred_context);
+}
+
+EXPORT void mi_collect(bool force)
+{
+    free_deferred(force);
+    glebe_collect(NULL);
+}
+
+EXPORT void mi_collect_reduce(size_t target)
+{
+    (void)target;
+    glebe_collect(NULL);
+}
+
+EXPORT void mi_heap_collect(mi_heap_t *heap, bool force)
+{
+    free_deferred(force);
+    glebe_heap *own = heap_take(__func__, heap);
+    if (own) {
+        glebe_collect(own);
+        heap_drop(heap);
+    }
+}
+
+EXPORT void mi_theap_collect(mi_heap_t *heap, bool force) { mi_heap_collect(heap, force); }
+
+EXPORT void mi_register_deferred_free(deferred_free *function, void *context)
+{
+    deferred_context = context;
+    deferred = function;
+}

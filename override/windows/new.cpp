@@ -1,0 +1,58 @@
+// Every operator new and delete for programs of mingw and of zig, in C++: there a program's own C++ runtime is linked with it, and only a
+// program that has one takes this member of the archive. What is thrown, and who is asked before that, is the standard's.
+#include <cstddef>
+#include <new>
+
+#include "../../include/glebe.h"
+
+namespace {
+
+void *block_or_throw(std::size_t bytes, std::size_t alignment)
+{
+    for (;;) {
+        void *block = alignment ? glebe_aligned_alloc(alignment, bytes) : glebe_malloc(bytes);
+        if (block)
+            return block;
+        std::new_handler handler = std::get_new_handler();
+        if (!handler)
+            throw std::bad_alloc();
+        handler();
+    }
+}
+
+void *block_or_null(std::size_t bytes, std::size_t alignment) noexcept
+{
+    try {
+        return block_or_throw(bytes, alignment);
+    } catch (...) {
+        return nullptr;
+    }
+}
+
+} // namespace
+
+using std::align_val_t;
+using std::nothrow_t;
+using std::size_t;
+
+void *operator new(size_t n) { return block_or_throw(n, 0); }
+void *operator new[](size_t n) { return block_or_throw(n, 0); }
+void *operator new(size_t n, const nothrow_t &) noexcept { return block_or_null(n, 0); }
+void *operator new[](size_t n, const nothrow_t &) noexcept { return block_or_null(n, 0); }
+void *operator new(size_t n, align_val_t a) { return block_or_throw(n, size_t(a)); }
+void *operator new[](size_t n, align_val_t a) { return block_or_throw(n, size_t(a)); }
+void *operator new(size_t n, align_val_t a, const nothrow_t &) noexcept { return block_or_null(n, size_t(a)); }
+void *operator new[](size_t n, align_val_t a, const nothrow_t &) noexcept { return block_or_null(n, size_t(a)); }
+
+void operator delete(void *p) noexcept { glebe_free(p); }
+void operator delete[](void *p) noexcept { glebe_free(p); }
+void operator delete(void *p, size_t) noexcept { glebe_free(p); }
+void operator delete[](void *p, size_t) noexcept { glebe_free(p); }
+void operator delete(void *p, const nothrow_t &) noexcept { glebe_free(p); }
+void operator delete[](void *p, const nothrow_t &) noexcept { glebe_free(p); }
+void operator delete(void *p, align_val_t) noexcept { glebe_free(p); }
+void operator delete[](void *p, align_val_t) noexcept { glebe_free(p); }
+void operator delete(void *p, size_t, align_val_t) noexcept { glebe_free(p); }
+void operator delete[](void *p, size_t, align_val_t) noexcept { glebe_free(p); }
+void operator delete(void *p, align_val_t, const nothrow_t &) noexcept { glebe_free(p); }
+void operator delete[](void *p, align_val_t, const nothrow_t &) noexcept { glebe_free(p); }

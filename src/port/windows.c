@@ -1,0 +1,416 @@
+/* The host contract (../port.h) on Windows, 8.1 and later, x86-64 and ARM64. It imports kernel32.dll and nothing else by name, for it may
+ * be the malloc of a program whose C library is not up yet. What differs from POSIX systems:
+ *
+ *     commit        counts against what the system has of memory and page file, used or not, so the core's commits are what Task Manager
+ *                   calls the commit size; they are 2 MiB apiece
+ *     address space reserved, it costs nothing in Windows. Wine keeps a byte for each page of it: there nothing is reserved, and each
+ *                   commit takes its own place
+ *     purging       MEM_RESET leaves the old contents until the system wants the pages: that is "lazily". Else pages are decommitted and
+ *                   committed again, which reads as zero
+ *     moving        there is no such call; the core copies
+ *     fork          there is none
+ *     the end       the system ends all other threads wherever they are, and only then runs destructors: a lock that one of them held
+ *                   stays held. gb_port_alone says so
+ *     thread locals must be the compiler's own, as clang has them. gcc's are emulated, by calls that allocate
+ *
+ * Every function keeps errno, which the system's calls do not know, and the thread's last error. */
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef _WIN32_WINNT
+#define _WIN32_WINNT 0x0603
+#endif
+#include <windows.h>
+
+#include "../port.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#error "glebe on Windows is compiled by clang (or zig cc): gcc's thread locals allocate. Programs that link it may be gcc's"
+#endif
+
+/* ---- what is only there by name ---- */
+
+/* Functions that a version of Windows, or Wine alone, may or may not have. Looked up at the first need of each: any thread finds the same. */
+static FARPROC windows_find(const char *library, const char *function)
+{
+    DWORD last = GetLastError();
+    HMODULE module = GetModuleHandleA(library); /* the two that are asked for are in every process */
+    FARPROC found = module ? GetProcAddress(module, function) : NULL;
+    SetLastError(last);
+    return found;
+}
+
+/* ---- memory ---- */
+
+enum { WINDOWS_ALIGNMENT = 1 << 22 };
+
+size_t gb_port_page_bytes(void)
+{
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return info.dwPageSize;
+}
+
+size_t gb_port_address_bytes(void)
+{
+    return windows_find("ntdll.dll", "wine_get_version") ? (size_t)1 << 40 : SIZE_MAX;
+}
+
+static void *windows_take(uintptr_t at, size_t bytes, DWORD how, DWORD protection)
+{
+    DWORD last = GetLastError();
+    void *p = VirtualAlloc((void *)at, bytes, how, protection);
+    SetLastError(last);
+    return p;
+}
+
+static bool windows_release(uintptr_t at, size_t bytes, DWORD how)
+{
+    DWORD last = GetLastError();
+    bool ok = VirtualFree((void *)at, bytes, how);
+    SetLastError(last);
+    return ok;
+}
+
+/* A reservation can be given back as a whole alone: one that is longer says where an aligned one may lie, if nobody is faster. */
+uintptr_t gb_port_reserve(size_t bytes)
+{
+    enum { ATTEMPTS = 8 };
+    for (int i = 0; i < ATTEMPTS; i++) {
+        uintptr_t at = (uintptr_t)windows_take(0, bytes + WINDOWS_ALIGNMENT, MEM_RESERVE, PAGE_NOACCESS);
+        if (at == 0)
+            return 0;
+        windows_release(at, 0, MEM_RELEASE);
+        uintptr_t aligned = (at + WINDOWS_ALIGNMENT - 1) & ~(uintptr_t)(WINDOWS_ALIGNMENT - 1);
+        if (windows_take(aligned, bytes, MEM_RESERVE, PAGE_NOACCESS))
+            return aligned;
+    }
+    return 0;
+}
+
+/* In the middle of what a process may have, far from where programs, their libraries and stacks begin. */
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
+{
+    (void)bytes;
+    return attempt < 4 ? (uintptr_t)0x100000000000u + ((uintptr_t)attempt << 44) : 0;
+}
+
+enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
+{
+    DWORD last = GetLastError();
+    void *p = VirtualAlloc((void *)at, bytes, reserved ? MEM_COMMIT : MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+    DWORD why = GetLastError();
+    SetLastError(last);
+    return p ? GB_COMMITTED : !reserved && why == ERROR_INVALID_ADDRESS ? GB_TAKEN : GB_NO_MEMORY;
+}
+
+/* Where nothing was reserved each commit made an allocation of its own, and the range may cover some. */
+bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
+{
+    if (reserved)
+        return windows_release(at, bytes, MEM_DECOMMIT);
+    for (uintptr_t end = at + bytes; at < end;) {
+        MEMORY_BASIC_INFORMATION piece;
+        if (!VirtualQuery((void *)at, &piece, sizeof piece) || (uintptr_t)piece.AllocationBase != at)
+            return windows_release(at, end - at, MEM_DECOMMIT); /* a part of one: its place stays taken */
+        size_t length = 0;
+        do
+            length += piece.RegionSize;
+        while (VirtualQuery((void *)(at + length), &piece, sizeof piece) && (uintptr_t)piece.AllocationBase == at);
+        if (length > end - at)
+            return windows_release(at, end - at, MEM_DECOMMIT);
+        if (!windows_release(at, 0, MEM_RELEASE))
+            return false;
+        at += length;
+    }
+    return true;
+}
+
+enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
+{
+    if (lazily)
+        return windows_take(at, bytes, MEM_RESET, PAGE_READWRITE) ? GB_PURGE_LAZY : GB_PURGE_REFUSED;
+    if (!windows_release(at, bytes, MEM_DECOMMIT))
+        return GB_PURGE_REFUSED;
+    enum { ATTEMPTS = 1000 };
+    for (int i = 0; i < ATTEMPTS; i++) { /* another process may take this very memory before we have it again */
+        if (windows_take(at, bytes, MEM_COMMIT, PAGE_READWRITE))
+            return GB_PURGE_ZERO;
+        Sleep(1);
+    }
+    static const char why[] = "glebe: memory that was given back could not be had again: the system is out of memory\n";
+    gb_port_print(why, sizeof why - 1);
+    gb_port_abort();
+}
+
+enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
+{
+    (void)from;
+    (void)to;
+    (void)bytes;
+    return GB_STAYED;
+}
+
+void gb_port_populate(uintptr_t at, size_t bytes)
+{
+    (void)at;
+    (void)bytes;
+}
+
+void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
+{
+    (void)at;
+    (void)bytes;
+    (void)wanted;
+}
+
+void gb_port_protect(uintptr_t at, size_t bytes)
+{
+    DWORD last = GetLastError(), before;
+    VirtualProtect((void *)at, bytes, PAGE_NOACCESS, &before);
+    SetLastError(last);
+}
+
+void gb_port_readable(uintptr_t at, size_t bytes)
+{
+    (void)at;
+    (void)bytes;
+}
+
+bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)
+{
+    (void)limit_bytes;
+    (void)used_bytes;
+    return false;
+}
+
+/* All C libraries of Windows take their blocks from heaps of the system, and those know what is theirs. */
+static HANDLE windows_heap_of(const void *block)
+{
+    enum { HEAPS = 128 };
+    HANDLE heaps[HEAPS];
+    DWORD count = GetProcessHeaps(HEAPS, heaps);
+    for (DWORD i = 0; i < count && i < HEAPS; i++)
+        if (HeapValidate(heaps[i], 0, block))
+            return heaps[i];
+    return NULL;
+}
+
+/* 0 bytes are one, for a block has some. */
+size_t gb_port_foreign_bytes(const void *block)
+{
+    DWORD last = GetLastError();
+    HANDLE heap = windows_heap_of(block);
+    size_t bytes = heap ? HeapSize(heap, 0, block) : 0;
+    SetLastError(last);
+    return heap && bytes == 0 ? 1 : bytes;
+}
+
+bool gb_port_foreign_free(void *block)
+{
+    DWORD last = GetLastError();
+    HANDLE heap = windows_heap_of(block);
+    bool freed = heap && HeapFree(heap, 0, block);
+    SetLastError(last);
+    return freed;
+}
+
+/* ---- time, chance, words ---- */
+
+uint32_t gb_port_now_ms(void)
+{
+    return (uint32_t)GetTickCount64();
+}
+
+/* The system's generators are in libraries that would have to be loaded, which allocates. Addresses, which the system chooses by chance,
+ * counters and the processor's own generator, where it has one, are mixed. */
+uint64_t gb_port_random(void)
+{
+    static _Atomic uint64_t calls;
+    LARGE_INTEGER count;
+    QueryPerformanceCounter(&count);
+    uint64_t x = (uint64_t)count.QuadPart ^ (uintptr_t)&count << 20 ^ (uintptr_t)&calls << 7 ^ (uint64_t)GetCurrentProcessId() << 40 ^ GetCurrentThreadId();
+#ifdef __x86_64__
+    x ^= __builtin_ia32_rdtsc() << 13;
+    uint32_t leaf = 1, features;
+    __asm__ volatile("cpuid" : "+a"(leaf), "=c"(features) : : "rbx", "rdx");
+    if (features >> 30 & 1) {
+        uint64_t chance = 0;
+        __asm__ volatile("rdrand %0" : "+r"(chance) : : "cc");
+        x ^= chance;
+    }
+#endif
+    x += gb_add(&calls, 0x9e3779b97f4a7c15u);
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+enum { WINDOWS_VARIABLES = 32 };
+
+/* The environment is read without the C library, which may not be up. The block is never given back. */
+char *const *gb_port_environment_all(void)
+{
+    static char *ours[WINDOWS_VARIABLES + 1];
+    static char *block;
+    if (!block && (block = GetEnvironmentStringsA()) != NULL) {
+        size_t count = 0;
+        for (char *at = block; *at && count < WINDOWS_VARIABLES; at += strlen(at) + 1)
+            if (strncmp(at, "GLEBE_", 6) == 0)
+                ours[count++] = at;
+    }
+    return ours;
+}
+
+const char *gb_port_environment(const char *name)
+{
+    size_t length = strlen(name);
+    for (char *const *entry = gb_port_environment_all(); *entry; entry++)
+        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+            return *entry + length + 1;
+    return NULL;
+}
+
+static void windows_write(HANDLE file, const char *text, size_t bytes)
+{
+    DWORD last = GetLastError(), written;
+    while (bytes > 0 && WriteFile(file, text, (DWORD)bytes, &written, NULL) && written > 0) {
+        text += written;
+        bytes -= written;
+    }
+    SetLastError(last);
+}
+
+void gb_port_print(const char *text, size_t bytes)
+{
+    windows_write(GetStdHandle(STD_ERROR_HANDLE), text, bytes);
+}
+
+static HANDLE windows_stderr; /* as it was: a copy, which what the program starts does not inherit */
+
+void gb_port_keep_stderr(void)
+{
+    DWORD last = GetLastError();
+    if (!windows_stderr)
+        DuplicateHandle(GetCurrentProcess(), GetStdHandle(STD_ERROR_HANDLE), GetCurrentProcess(), &windows_stderr, 0, FALSE, DUPLICATE_SAME_ACCESS);
+    SetLastError(last);
+}
+
+void gb_port_say(const char *text, size_t bytes)
+{
+    if (windows_stderr)
+        windows_write(windows_stderr, text, bytes);
+}
+
+const char *gb_port_program(void)
+{
+    static char path[MAX_PATH];
+    DWORD last = GetLastError(), length = GetModuleFileNameA(NULL, path, sizeof path);
+    SetLastError(last);
+    while (length > 0 && path[length - 1] != '\\' && path[length - 1] != '/')
+        length--;
+    return path + length;
+}
+
+uint32_t gb_port_process(void)
+{
+    return GetCurrentProcessId();
+}
+
+/* With abort's exit status, and without its windows. */
+_Noreturn void gb_port_abort(void)
+{
+    if (IsDebuggerPresent())
+        DebugBreak();
+    TerminateProcess(GetCurrentProcess(), 3);
+    for (;;)
+        Sleep(INFINITE);
+}
+
+/* ---- threads ---- */
+
+typedef BOOL WINAPI windows_wait_function(volatile VOID *, PVOID, SIZE_T, DWORD);
+typedef VOID WINAPI windows_wake_function(PVOID);
+
+/* Windows 7 and before have no such calls: who waits there looks again each millisecond. */
+void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
+{
+    static _Atomic(FARPROC) wait;
+    FARPROC function = gb_load(&wait);
+    if (!function && (function = windows_find("kernelbase.dll", "WaitOnAddress")) != NULL)
+        gb_store(&wait, function);
+    DWORD last = GetLastError();
+    if (function)
+        ((windows_wait_function *)(void (*)(void))function)((volatile void *)word, &expected, sizeof expected, ms == UINT32_MAX ? INFINITE : ms);
+    else if (gb_load(word) == expected)
+        Sleep(1);
+    SetLastError(last);
+}
+
+void gb_port_wake(_Atomic uint32_t *word)
+{
+    static _Atomic(FARPROC) wake;
+    FARPROC function = gb_load(&wake);
+    if (!function && (function = windows_find("kernelbase.dll", "WakeByAddressAll")) != NULL)
+        gb_store(&wake, function);
+    if (function)
+        ((windows_wake_function *)(void (*)(void))function)((void *)(uintptr_t)word);
+}
+
+void gb_port_yield(void)
+{
+    SwitchToThread();
+}
+
+bool gb_port_alone(void)
+{
+    static _Atomic(FARPROC) ending;
+    FARPROC function = gb_load(&ending);
+    if (!function && (function = windows_find("ntdll.dll", "RtlDllShutdownInProgress")) != NULL)
+        gb_store(&ending, function);
+    return function && ((BOOLEAN(WINAPI *)(void))(void (*)(void))function)();
+}
+
+static void WINAPI windows_thread_end(void *armed)
+{
+    if (armed)
+        gb_thread_exit();
+}
+
+/* Fiber-local storage has a destructor, and its slots take no memory of ours. A thread that uses fibers ends when its last one does. */
+void gb_port_thread_arm(void)
+{
+    static _Atomic uint32_t slot; /* + 1 */
+    DWORD last = GetLastError();
+    uint32_t index = gb_load(&slot);
+    if (index == 0) {
+        DWORD fresh = FlsAlloc(windows_thread_end);
+        uint32_t none = 0;
+        if (fresh != FLS_OUT_OF_INDEXES && !atomic_compare_exchange_strong(&slot, &none, fresh + 1))
+            FlsFree(fresh);
+        index = gb_load(&slot);
+    }
+    if (index != 0)
+        FlsSetValue(index - 1, (void *)1);
+    SetLastError(last);
+}
+
+static DWORD WINAPI windows_thread_run(void *run)
+{
+    ((void (*)(void))(uintptr_t)run)();
+    return 0;
+}
+
+bool gb_port_thread_start(void (*run)(void))
+{
+    DWORD last = GetLastError();
+    HANDLE thread = CreateThread(NULL, (size_t)64 << 10, windows_thread_run, (void *)(uintptr_t)run, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
+    if (thread)
+        CloseHandle(thread);
+    SetLastError(last);
+    return thread != NULL;
+}
+
+void gb_port_start(void)
+{
+}

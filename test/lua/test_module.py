@@ -1,0 +1,61 @@
+"""The module in unmodified interpreters (adopt.lua), with each Lua that is here; and its rockspec."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+FOLDER = pathlib.Path(__file__).parent
+ROOT = FOLDER.parent.parent
+every_lua = pytest.mark.parametrize("lua", ("lua5.1", "lua5.3", "lua5.4", "luajit"))
+
+
+def module(lua):
+    path = ROOT / "build/lua" / lua.replace("lua5", "5") / "glebe.so"
+    if not path.exists() or not shutil.which(lua):
+        pytest.skip(f"no {lua} here: tools/setup lua")
+    return path
+
+
+@every_lua
+@pytest.mark.parametrize("preload", [None, "default"])
+def test_module(box, lua, preload):
+    """`require "glebe"` in the system's interpreter, alone and beside a libglebe.so that serves the rest of the process."""
+    done = box.check(lua, FOLDER / "adopt.lua", module(lua), preload=preload)
+    assert set(done.out.split()) == ({"no"} if lua == "luajit" else {"yes"} if lua == "lua5.1" else {"yes", "finalized"})
+
+
+@every_lua
+def test_module_where_memory_ends(box, lua):
+    """adopt says so where no heap can be had, and the state goes on with the allocator that it has."""
+    script = ('package.cpath = arg[1] glebe = require "glebe" '
+              'local ok, why = glebe.adopt() assert(not ok and glebe.stats() == nil) print(why) '
+              'local t = {} for i = 1, 100000 do t[i] = {} end')
+    path = ROOT / "build/test-lua-script.lua"
+    path.write_text(script)
+    said = box.check(lua, path, module(lua), preload=None, limit=1).out
+    assert said == ("not here: in LuaJIT, or in a coroutine of Lua 5.1\n" if lua == "luajit" else "not enough memory\n")
+    done = box.run(lua, path, module(lua), preload=None)
+    assert (done.returncode == 0) == (lua == "luajit"), "control: there is memory without that limit"
+
+
+@every_lua
+def test_module_shows_one_symbol(lua):
+    """It neither exports malloc nor takes functions from a glebe beside it."""
+    defined = subprocess.run(["nm", "-D", "--defined-only", module(lua)], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[-1] for line in defined.splitlines()] == ["luaopen_glebe"]
+    wanted = subprocess.run(["nm", "-D", "--undefined-only", module(lua)], capture_output=True, text=True, check=True).stdout
+    assert "lua_setallocf" in wanted and "glebe" not in wanted and " malloc" not in wanted
+
+
+def test_rockspec(box, tmp_path):
+    """`luarocks make` builds the module, and an interpreter finds it."""
+    if not shutil.which("luarocks") or not shutil.which("lua5.4"):
+        pytest.skip("no luarocks here: tools/setup lua")
+    spec = next((ROOT / "bindings/lua").glob("glebe-*.rockspec"))
+    done = subprocess.run(["luarocks", "--lua-version=5.4", f"--tree={tmp_path}", "make", str(spec)], cwd=ROOT, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(tmp_path.glob("lib/lua/5.4/glebe.so"))
+    box.check("lua5.4", "-e", f'package.cpath = "{tmp_path}/lib/lua/5.4/?.so" assert(require("glebe").adopt())', preload=None)

@@ -1,0 +1,22 @@
+/* Addresses that no heap of the process gave out: each is reported, and by GLEBE_ON_ERROR=count all are. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "glebe.h"
+
+static char not_a_block[100];
+
+int main(void)
+{
+    char *block = malloc(100000);
+    void *volatile wrong[] = {not_a_block, block + 64, (void *)(size_t)0x1234560};
+    for (int i = 0; i < 3; i++)
+        free(wrong[i]);
+    free(block);
+    glebe_stats s;
+    glebe_stats_read(&s);
+    if (s.errors != 3 || glebe_check(NULL, 2, NULL, NULL) != 0)
+        return printf("%d errors\n", (int)s.errors), 1;
+    puts("well");
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* A thread is started in the process, at LoadLibraryW, which lies at one address in all processes of a system. The first thread of a process
+ * initializes it: the libraries that the program imports are up when this one comes, and what they allocated till then is theirs. */
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef _WIN32_WINNT
+#define _WIN32_WINNT 0x0603
+#endif
+#include <windows.h>
+
+#include "inject.h"
+
+/* Runs LoadLibraryW(path) in the process; false with the system's error, or with *loaded. */
+static bool inject_load(HANDLE process, void *path, DWORD *loaded)
+{
+    FARPROC load = GetProcAddress(GetModuleHandleA("kernel32.dll"), "LoadLibraryW");
+    HANDLE thread = CreateRemoteThread(process, NULL, 0, (LPTHREAD_START_ROUTINE)(void (*)(void))load, path, 0, NULL);
+    if (!thread)
+        return false;
+    HANDLE ends[] = {thread, process};
+    WaitForMultipleObjects(2, ends, FALSE, INFINITE);
+    bool known = GetExitCodeThread(thread, loaded);
+    CloseHandle(thread);
+    return known;
+}
+
+enum inject_result gb_inject(void *process, const wchar_t *library, unsigned long *why)
+{
+    BOOL other = FALSE;
+    *why = 0;
+    if (IsWow64Process(process, &other) && other)
+        return INJECT_32_BIT;
+    size_t bytes = (wcslen(library) + 1) * sizeof *library;
+    void *path = VirtualAllocEx(process, NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+    DWORD loaded = 0, status = STILL_ACTIVE;
+    bool ran = path && WriteProcessMemory(process, path, library, bytes, NULL) && inject_load(process, path, &loaded);
+    if (!ran)
+        *why = GetLastError();
+    GetExitCodeProcess(process, &status);
+    if (status != STILL_ACTIVE) {
+        *why = status;
+        return INJECT_NOT_LOADED;
+    }
+    if (path)
+        VirtualFreeEx(process, path, 0, MEM_RELEASE);
+    return !ran ? INJECT_REFUSED : loaded ? INJECT_DONE : INJECT_NOT_LOADED;
+}

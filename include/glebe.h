@@ -325,7 +325,8 @@ GLEBE_API int glebe_option(const char *name, const char *value);
     X(heaps_adopted, "count", "times that a new thread took an orphaned heap")                                                \
     X(pages_adopted, "count", "pages taken from orphaned heaps")                                                              \
     X(errors, "count", "misuse that was reported")                                                                            \
-    X(out_of_memory, "count", "requests that could not be served")
+    X(out_of_memory, "count", "requests that could not be served")                                                            \
+    X(foreign_frees, "count", "blocks of a C library's own heap that were freed, and went back there (Windows)")
 
 typedef struct glebe_stats {
 #define GLEBE_FIELD(name, unit, meaning) uint64_t name;

@@ -6,6 +6,7 @@
 #ifndef _WIN32_WINNT
 #define _WIN32_WINNT 0x0603
 #endif
+#include <stdbool.h>
 #include <windows.h>
 
 #include "inject.h"

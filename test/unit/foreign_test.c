@@ -19,6 +19,7 @@ static void test_goes_home(void **state)
     assert_int_equal(glebe_usable_size(theirs), sizeof theirs);
     glebe_free(theirs);
     assert_null(fake.theirs);
+    assert_int_equal(glebe_live.stats.foreign_frees, 1);
     assert_int_equal(glebe_live.stats.errors, 0);
     glebe_free(theirs);
     assert_int_equal(glebe_live.stats.errors, 1);

@@ -68,7 +68,6 @@ enum { OF_CRT = sizeof of_crt / sizeof of_crt[0], OF_SYSTEM = sizeof of_system /
  * loader's lock. */
 typedef struct redirect_source {
     const char *base; /* NULL: a free row */
-    size_t bytes;
     const redirect_row *rows;
     unsigned count;
     redirect_code *theirs[ROWS];
@@ -88,6 +87,11 @@ static struct {
 static const IMAGE_NT_HEADERS *image_headers(const char *base)
 {
     return (const IMAGE_NT_HEADERS *)(base + ((const IMAGE_DOS_HEADER *)base)->e_lfanew);
+}
+
+static bool is_within(const char *base, const void *address)
+{
+    return (uintptr_t)address - (uintptr_t)base < image_headers(base)->OptionalHeader.SizeOfImage;
 }
 
 static const IMAGE_DATA_DIRECTORY *image_directory(const char *base, unsigned which)
@@ -120,7 +124,7 @@ static redirect_code *image_export(const char *base, const char *name)
 static redirect_source *source_of(const void *address)
 {
     for (redirect_source *source = sources; source < sources + SOURCES; source++)
-        if (source->base && (size_t)((const char *)address - source->base) < source->bytes)
+        if (source->base && is_within(source->base, address))
             return source;
     return NULL;
 }
@@ -132,7 +136,6 @@ static void source_add(const char *base, const redirect_row *rows, unsigned coun
         source++;
     if (source == sources + SOURCES || source->base)
         return;
-    source->bytes = image_headers(base)->OptionalHeader.SizeOfImage;
     source->rows = rows;
     source->count = count;
     for (unsigned i = 0; i < count; i++)
@@ -146,15 +149,12 @@ static bool is_crt(const char *base)
     return image_export(base, "malloc") && image_export(base, "_msize") && image_export(base, "_errno") && !image_export(base, "_malloc_dbg");
 }
 
-/* Ours for theirs, or NULL. */
-static redirect_code *replacement(redirect_code *theirs, const char **name)
+/* What stands for this function of the source (NULL: of none), or NULL. */
+static const redirect_row *row_of(const redirect_source *source, redirect_code *theirs)
 {
-    redirect_source *source = source_of((const void *)(uintptr_t)theirs);
     for (unsigned i = 0; source && i < source->count; i++)
-        if (source->theirs[i] == theirs) {
-            *name = source->rows[i].name;
-            return source->rows[i].ours;
-        }
+        if (source->theirs[i] == theirs)
+            return &source->rows[i];
     return NULL;
 }
 
@@ -216,23 +216,24 @@ static void module_redirect(const char *base)
     if (base == (const char *)redirect.self || (source_of(base) && source_of(base)->rows == of_system))
         return;
     char names[LINE_BYTES] = "";
-    unsigned functions = 0, failed = 0;
+    unsigned functions = 0, before = 0, failed = 0;
     size_t at = 0;
     const IMAGE_DATA_DIRECTORY *where = image_directory(base, IMAGE_DIRECTORY_ENTRY_IMPORT);
     const IMAGE_IMPORT_DESCRIPTOR *library = (const IMAGE_IMPORT_DESCRIPTOR *)(base + where->VirtualAddress);
     for (; where->Size > 0 && library->FirstThunk; library++)
         for (redirect_code **slot = (redirect_code **)(uintptr_t)(base + library->FirstThunk); *slot; slot++) {
-            const char *name = "";
-            redirect_code *ours = replacement(*slot, &name);
-            if (!ours)
+            const redirect_source *source = source_of((const void *)(uintptr_t)*slot);
+            const redirect_row *row = row_of(source, *slot);
+            before += is_within((const char *)redirect.self, (const void *)(uintptr_t)*slot);
+            if (!row)
                 continue;
-            bool set = slot_set(slot, ours), system = ours == of_system[0].ours || ours == of_system[1].ours || ours == of_system[2].ours;
-            failed += !set;
-            if (!set || system)
-                continue;
-            functions++;
-            at += gb_format(names + at, sizeof names - at, " %s", name);
-            at = at < sizeof names ? at : sizeof names - 1;
+            if (!slot_set(slot, row->ours))
+                failed++;
+            else if (source->rows == of_crt) {
+                functions++;
+                at += gb_format(names + at, sizeof names - at, " %s", row->name);
+                at = at < sizeof names ? at : sizeof names - 1;
+            }
         }
     redirect.functions += functions;
     redirect.modules += functions > 0;
@@ -242,7 +243,7 @@ static void module_redirect(const char *base)
     module_name(name, base);
     if (functions > 0)
         say("redirected in ", name, names);
-    else if (!is_systems(base) && !is_crt(base))
+    else if (before == 0 && !is_systems(base) && !is_crt(base))
         say("nothing to redirect in ", name, ": it imports no C library's malloc, and may have one of its own");
     if (failed > 0)
         say("import table cannot be written: ", name, "");
@@ -313,9 +314,8 @@ static void *redirect_new(size_t bytes)
 static FARPROC WINAPI redirect_find(HMODULE module, const char *name)
 {
     FARPROC found = GetProcAddress(module, name);
-    const char *known;
-    redirect_code *ours = found ? replacement((redirect_code *)found, &known) : NULL;
-    return ours ? (FARPROC)ours : found;
+    const redirect_row *row = found ? row_of(source_of((const void *)(uintptr_t)found), (redirect_code *)found) : NULL;
+    return row ? (FARPROC)row->ours : found;
 }
 
 static BOOL child_redirect(BOOL created, DWORD flags, LPPROCESS_INFORMATION child)
@@ -371,8 +371,8 @@ static void redirect_end(void)
     if (!gb_the.options.verbose)
         return;
     char line[LINE_BYTES];
-    gb_format(line, sizeof line, "%u functions redirected in %u modules; %zu blocks of others came to free, and went home", redirect.functions,
-        redirect.modules, (size_t)glebe_live.stats.foreign_frees);
+    gb_format(line, sizeof line, "redirected %u functions in %u module%s; %zu blocks of others came to free, and went home", redirect.functions,
+        redirect.modules, redirect.modules == 1 ? "" : "s", (size_t)glebe_live.stats.foreign_frees);
     say(line, "", "");
 }
 

@@ -1,0 +1,33 @@
+/* A library of another C library than the program's (UCRT), without start-up code: it gives out blocks and takes them back. What it allocates
+ * as it is loaded it frees later. */
+#include <windows.h>
+
+__declspec(dllimport) void *malloc(size_t bytes);
+__declspec(dllimport) void free(void *block);
+__declspec(dllimport) char *_strdup(const char *string);
+
+static void *early;
+
+__declspec(dllexport) char *plugin_copy(const char *text)
+{
+    return _strdup(text);
+}
+
+__declspec(dllexport) void plugin_free(void *block)
+{
+    free(block);
+}
+
+__declspec(dllexport) void *plugin_early(void)
+{
+    return early;
+}
+
+BOOL WINAPI plugin_main(HINSTANCE self, DWORD why, LPVOID reserved)
+{
+    (void)self;
+    (void)reserved;
+    if (why == DLL_PROCESS_ATTACH)
+        early = malloc(100);
+    return TRUE;
+}

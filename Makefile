@@ -135,6 +135,7 @@ test-lua: lib lua ## states with caps and accounts, and the module, in each Lua
 
 test-windows: windows ## Windows programs on glebe, under Wine
 	$(call say,Windows under Wine)
+	@tools/setup windows-programs
 	@$(rust) $(pytest) test/windows
 
 # A TinyGo on PATH ($TINYGO) is taken if it is recent enough; else the set-up builds one, which takes minutes, once.

@@ -216,7 +216,8 @@ static void module_redirect(const char *base)
     if (base == (const char *)redirect.self || (source_of(base) && source_of(base)->rows == of_system))
         return;
     char names[LINE_BYTES] = "";
-    unsigned functions = 0, before = 0, failed = 0;
+    unsigned functions = 0, failed = 0;
+    bool has_crt = false;
     size_t at = 0;
     const IMAGE_DATA_DIRECTORY *where = image_directory(base, IMAGE_DIRECTORY_ENTRY_IMPORT);
     const IMAGE_IMPORT_DESCRIPTOR *library = (const IMAGE_IMPORT_DESCRIPTOR *)(base + where->VirtualAddress);
@@ -224,7 +225,7 @@ static void module_redirect(const char *base)
         for (redirect_code **slot = (redirect_code **)(uintptr_t)(base + library->FirstThunk); *slot; slot++) {
             const redirect_source *source = source_of((const void *)(uintptr_t)*slot);
             const redirect_row *row = row_of(source, *slot);
-            before += is_within((const char *)redirect.self, (const void *)(uintptr_t)*slot);
+            has_crt |= (source && source->rows == of_crt) || is_within((const char *)redirect.self, (const void *)(uintptr_t)*slot);
             if (!row)
                 continue;
             if (!slot_set(slot, row->ours))
@@ -243,8 +244,8 @@ static void module_redirect(const char *base)
     module_name(name, base);
     if (functions > 0)
         say("redirected in ", name, names);
-    else if (before == 0 && !is_systems(base) && !is_crt(base))
-        say("nothing to redirect in ", name, ": it imports no C library's malloc, and may have one of its own");
+    else if (!has_crt && !is_systems(base))
+        say("not redirected: ", name, " calls no C library outside, and may have one within");
     if (failed > 0)
         say("import table cannot be written: ", name, "");
 }

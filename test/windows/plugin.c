@@ -1,10 +1,9 @@
 /* A library of another C library than the program's (UCRT), without start-up code: it gives out blocks and takes them back. What it allocates
  * as it is loaded it frees later. */
-#include <windows.h>
+#include <stdlib.h>
+#include <string.h>
 
-__declspec(dllimport) void *malloc(size_t bytes);
-__declspec(dllimport) void free(void *block);
-__declspec(dllimport) char *_strdup(const char *string);
+#include <windows.h>
 
 static void *early;
 

@@ -1,6 +1,4 @@
-"""Windows programs that link build/windows/libglebe-override.a, under Wine, in a prefix of their own and without a display.
-
-Each program checks what it does and says "well". What passes here was seen under Wine; of Windows itself it says nothing."""
+"""Windows programs that link build/windows/libglebe-override.a. Each checks what it does and says "well"."""
 
 import json
 import os
@@ -10,48 +8,9 @@ import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-HERE = pathlib.Path(__file__).parent
-OUT = ROOT / "build/test-windows"
-ARCHIVES = ROOT / "build/windows"
-FLAGS = ["-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Werror", "-Wno-alloc-size-larger-than", f"-I{ROOT / 'include'}"]
-COMPILERS = {
-    "gcc": {".c": ["x86_64-w64-mingw32-gcc"], ".cpp": ["x86_64-w64-mingw32-g++-posix", "-std=c++17", "-static"]},
-    "clang": {".c": ["clang-19", "--target=x86_64-w64-mingw32", "-fuse-ld=lld"],
-              ".cpp": ["clang++-19", "--target=x86_64-w64-mingw32", "-fuse-ld=lld", "-std=c++17", "-static"]},
-}
+from programs import ARCHIVES, COMPILERS, HERE, OUT, ROOT, compile_program
+
 compilers = pytest.mark.parametrize("compiler", COMPILERS)
-
-
-def compile_program(name, compiler, archive="libglebe-override.a"):
-    source = HERE / name
-    command = COMPILERS[compiler][source.suffix]
-    if not shutil.which(command[0]):
-        pytest.skip(f"{command[0]} is not here: tools/setup windows")
-    out = OUT / compiler / archive / f"{source.stem}.exe"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    flags = FLAGS if compiler == "gcc" else [*(f for f in FLAGS if "alloc-size" not in f), "-Wno-deprecated-declarations"]
-    done = subprocess.run([*command, *flags, source, ARCHIVES / archive, "-lpthread", "-o", out], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return out
-
-
-@pytest.fixture(scope="session")
-def wine(tmp_path_factory):
-    """Runs a program: its exit status and what it said. The prefix is not in the tree, for links in it lead out to all of the machine."""
-    if not shutil.which("wine"):
-        pytest.skip("wine is not here: tools/setup windows")
-    prefix = tmp_path_factory.mktemp("wine")
-    environment = {k: v for k, v in os.environ.items() if k != "DISPLAY" and not k.startswith("GLEBE_")}
-    environment.update(WINEPREFIX=str(prefix), WINEDEBUG="-all", WINEDLLOVERRIDES="mscoree,mshtml,winemenubuilder.exe=", LC_ALL="C")
-    subprocess.run(["wineboot", "--init"], env=environment, capture_output=True, check=False, timeout=300)
-
-    def run(program, **options):
-        done = subprocess.run(["wine", program], env={**environment, **options}, capture_output=True, text=True, check=False, timeout=300)
-        return done.returncode, done.stdout, done.stderr
-
-    yield run
-    subprocess.run(["wineserver", "-k"], env=environment, capture_output=True, check=False)
 
 
 @compilers

@@ -2,7 +2,6 @@
  *
  *     family          each allocation function, by its import and by GetProcAddress
  *     late FOLDER     plugin.dll, which is loaded and unloaded a hundred times, and whose blocks cross to this C library and back
- *     early FOLDER    this program was linked to early.dll, a plugin that allocates before glebe.dll is there
  *     child PROGRAM   a child's status: the program, with "owns" as its argument
  *     owns            whether malloc's blocks are glebe's: exit status 0 if they are
  *     threads         they allocate, free each other's blocks and end by hundreds, while libraries are loaded
@@ -96,15 +95,6 @@ static void late(const char *folder)
     }
 }
 
-static void early(void)
-{
-    HMODULE library = GetModuleHandleA("early.dll");
-    CHECK(library);
-    void *block = ((void *(*)(void))(code *)GetProcAddress(library, "plugin_early"))();
-    CHECK(block && !ours(block) && _msize(block) == 100);
-    free(block);
-}
-
 static const char *folder_of_threads;
 static char *volatile exchanged[64];
 
@@ -156,8 +146,6 @@ int main(int count, char **words)
         return child(with);
     if (strcmp(what, "late") == 0)
         late(with);
-    else if (strcmp(what, "early") == 0)
-        early();
     else if (strcmp(what, "threads") == 0)
         folder_of_threads = with, threads();
     else if (strcmp(what, "misuse") == 0) {

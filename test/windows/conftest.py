@@ -1,0 +1,29 @@
+"""Windows programs under Wine, in a prefix of their own and without a display.
+
+What passes here was seen under Wine; of Windows itself it says nothing."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def wine(tmp_path_factory):
+    """Runs a program with arguments and environment variables: its exit status and what it said. The prefix is not in the tree, for links in
+    it lead out to all of the machine."""
+    if not shutil.which("wine"):
+        pytest.skip("wine is not here: tools/setup windows")
+    prefix = tmp_path_factory.mktemp("wine")
+    environment = {k: v for k, v in os.environ.items() if k != "DISPLAY" and not k.startswith("GLEBE_")}
+    environment.update(WINEPREFIX=str(prefix), WINEDEBUG="-all", WINEDLLOVERRIDES="mscoree,mshtml,winemenubuilder.exe=", LC_ALL="C")
+    subprocess.run(["wineboot", "--init"], env=environment, capture_output=True, check=False, timeout=300)
+
+    def run(program, *words, **variables):
+        done = subprocess.run(["wine", program, *words], env={**environment, **variables}, capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL, timeout=1800)
+        return done.returncode, done.stdout.replace("\r\n", "\n"), done.stderr
+
+    yield run
+    subprocess.run(["wineserver", "-k"], env=environment, capture_output=True, check=False)

@@ -1,0 +1,34 @@
+"""How the tests' programs are compiled, and where things are."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HERE = pathlib.Path(__file__).parent
+OUT = ROOT / "build/test-windows"
+ARCHIVES = ROOT / "build/windows"
+FLAGS = ["-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
+OF_GCC = ["-Wno-alloc-size-larger-than", "-Wno-free-nonheap-object"]
+COMPILERS = {
+    "gcc": {".c": ["x86_64-w64-mingw32-gcc"], ".cpp": ["x86_64-w64-mingw32-g++-posix", "-std=c++17", "-static"]},
+    "clang": {".c": ["clang-19", "--target=x86_64-w64-mingw32", "-fuse-ld=lld"],
+              ".cpp": ["clang++-19", "--target=x86_64-w64-mingw32", "-fuse-ld=lld", "-std=c++17", "-static"]},
+}
+
+
+def compile_program(name, compiler, archive="libglebe-override.a"):
+    """The path of a program of this folder, linked with an archive of glebe's or (None) with none."""
+    source = HERE / name
+    command = COMPILERS[compiler][source.suffix]
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not here: tools/setup windows")
+    out = OUT / compiler / str(archive) / f"{source.stem}.exe"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    flags = [*FLAGS, *(OF_GCC if compiler == "gcc" else ["-Wno-deprecated-declarations"])]
+    library = [ARCHIVES / archive] if archive else []
+    done = subprocess.run([*command, *flags, source, *library, "-lpthread", "-o", out], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return out

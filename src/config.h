@@ -81,10 +81,16 @@
 #endif
 #endif
 
+/* GB_AT_START(f): f runs when the library is loaded; GB_AT_END(f): when the program ends. On Windows every C library calls what a section
+ * lists, and has nothing of the kind for the end: gb_port_start sees to that. */
 #ifdef _WIN32
 #define GB_TLS_MODEL /* there is one */
+#define GB_AT_START(f) __attribute__((section(".CRT$XCU"), used)) static void (*const f##_row)(void) = f;
+#define GB_AT_END(f)
 #else
 #define GB_TLS_MODEL __attribute__((tls_model("initial-exec")))
+#define GB_AT_START(f) __attribute__((constructor)) static void f##_at_start(void) { f(); }
+#define GB_AT_END(f) __attribute__((destructor)) static void f##_at_end(void) { f(); }
 #endif
 
 #ifndef GB_IS_MALLOC

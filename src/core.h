@@ -330,7 +330,6 @@ GB_INLINE gb_span *gb_pool_next(const gb_pool *pool, const gb_span *span) { retu
 
 /* ---- options, statistics ---- */
 void gb_options_read(void);
-void gb_say_at_exit(void);
 
 /* ---- secure and audit builds: what they check of a small block ---- */
 /* false, and reported, where this block of a small page cannot be freed; else it is marked as free. */

@@ -82,8 +82,9 @@ bool gb_port_thread_start(void (*run)(void));
 /* Once, after the C library is up: fork handlers and whatever else wants libc. May allocate from glebe. */
 void gb_port_start(void);
 
-/* What the port calls in the core. */
+/* What the port calls in the core. The second: where GB_AT_END is none of the compiler's. */
 void gb_thread_exit(void);
+void gb_say_at_exit(void);
 void gb_fork_prepare(void);
 void gb_fork_parent(void);
 void gb_fork_child(void);

@@ -2,13 +2,10 @@
  * these only read the options, arm the fork handlers, and say at the end what was asked for. */
 #include "core.h"
 
-__attribute__((constructor)) static void start_library(void)
+static void start_library(void)
 {
     gb_options_read();
     gb_port_start();
 }
-
-__attribute__((destructor)) static void end_library(void)
-{
-    gb_say_at_exit();
-}
+GB_AT_START(start_library)
+GB_AT_END(gb_say_at_exit)

@@ -413,4 +413,5 @@ bool gb_port_thread_start(void (*run)(void))
 
 void gb_port_start(void)
 {
+    atexit(gb_say_at_exit);
 }

@@ -206,7 +206,7 @@ static bool check_block(gb_check *check, const gb_page *page, const gb_block *bl
     uint32_t cls = page->cls;
     bool ok = offset < gb_page_bytes(page);
     if (ok && GB_MIXES && cls == GB_MIXED)
-        ok = gb_mixed_starts(page, block, &cls);
+        ok = (cls = gb_mixed_class(page, block)) != GB_MIXED;
     else if (ok)
         ok = block_index(page, block) < page->bump && (size_t)block_index(page, block) * gb_classes[cls].bytes == offset;
     CHECK(ok && cls >= cls_least, 3, block, what);
@@ -260,10 +260,10 @@ static uint32_t check_carved(gb_check *check, const gb_page *page)
         CHECK(page->bump <= page->cap && page->cap == gb_page_bytes(page) / gb_classes[page->cls].bytes, 2, page, "the page's count of blocks is wrong");
         return page->bump;
     }
-    uint32_t carved = 0, cls;
+    uint32_t carved = 0;
     CHECK(page->bump <= page->cap, 2, page, "the page's count of cells is wrong");
     for (size_t offset = 0; offset < gb_page_bytes(page); offset += 16)
-        carved += gb_mixed_starts(page, (void *)(gb_page_start(page) + offset), &cls);
+        carved += gb_mixed_class(page, (void *)(gb_page_start(page) + offset)) != GB_MIXED;
     return carved;
 }
 

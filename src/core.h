@@ -107,8 +107,8 @@ bool gb_page_put(const char *call, gb_page *page, gb_block *block);
 gb_block *gb_mixed_supply(glebe_heap *heap, uint32_t cls);
 /* The class of the block that the byte at `offset` of a mixed page is in, and how far; false if no block was carved there. */
 bool gb_mixed_at(const gb_page *page, size_t offset, uint32_t *cls, size_t *inside);
-/* Whether a block starts there, and of which class. */
-bool gb_mixed_starts(const gb_page *page, const void *block, uint32_t *cls);
+/* The class of the block that starts there; GB_MIXED if none does. */
+uint32_t gb_mixed_class(const gb_page *page, const void *block);
 /* Gives the page back if it is empty, or anyway. Owner. */
 void gb_mixed_give(glebe_heap *heap, bool anyway);
 

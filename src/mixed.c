@@ -40,10 +40,11 @@ bool gb_mixed_at(const gb_page *page, size_t offset, uint32_t *cls, size_t *insi
     return start == 0 || start + bytes <= CELL_BYTES;
 }
 
-bool gb_mixed_starts(const gb_page *page, const void *block, uint32_t *cls)
+uint32_t gb_mixed_class(const gb_page *page, const void *block)
 {
+    uint32_t cls;
     size_t inside;
-    return gb_mixed_at(page, (uintptr_t)block - gb_page_start(page), cls, &inside) && inside == 0;
+    return gb_mixed_at(page, (uintptr_t)block - gb_page_start(page), &cls, &inside) && inside == 0 ? cls : GB_MIXED;
 }
 
 /* The heap's mixed page, which is made on first use; NULL where it may have none, or there is no memory for one. */
@@ -66,10 +67,9 @@ static gb_page *mixed_page(glebe_heap *heap)
 
 static void mixed_sort(glebe_heap *heap, gb_page *page)
 {
-    for (gb_block *block = page->free, *next; block; block = next) {
+    uint32_t cls;
+    for (gb_block *block = page->free, *next; block && (cls = gb_mixed_class(page, block)) != GB_MIXED; block = next) {
         next = gb_link_get(block);
-        uint32_t cls = 0;
-        gb_mixed_starts(page, block, &cls);
         gb_link_set(block, heap->front[cls]);
         heap->front[cls] = block;
         page->left++;

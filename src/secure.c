@@ -53,9 +53,9 @@ gb_block *gb_secure_out(gb_block *block, gb_block *next)
 bool gb_block_in_use(const gb_page *page, const void *block)
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
-    uint32_t cls, index = gb_class_index(page->cls, offset);
+    uint32_t index = gb_class_index(page->cls, offset);
     if (GB_MIXES && page->cls == GB_MIXED)
-        return gb_mixed_starts(page, block, &cls) && (!GB_AUDIT || gb_audit_alive(block));
+        return gb_mixed_class(page, block) != GB_MIXED && (!GB_AUDIT || gb_audit_alive(block));
     if (index >= page->cap || (size_t)index * gb_classes[page->cls].bytes != offset)
         return false;
     if (page->kind == GB_MEDIUM) /* a warm block of this thread's is free, though its bit does not say so */

@@ -152,8 +152,7 @@ static uint32_t index_of(const gb_page *page, const void *block)
 
 static bool is_carved(const gb_page *page, uint32_t index)
 {
-    uint32_t cls;
-    return page->cls == GB_MIXED ? gb_mixed_starts(page, (char *)gb_page_start(page) + index * 16, &cls) : index < page->bump;
+    return page->cls == GB_MIXED ? gb_mixed_class(page, (char *)gb_page_start(page) + index * 16) != GB_MIXED : index < page->bump;
 }
 
 static void place(const void *block, char where)

@@ -26,25 +26,25 @@ static uint32_t map_get(const gb_page *page, size_t cell)
     return __atomic_load_n(map_of(page) + cell, __ATOMIC_RELAXED); /* a free by another thread looks at it */
 }
 
-bool gb_mixed_at(const gb_page *page, size_t offset, uint32_t *cls, size_t *inside)
+gb_place gb_mixed_locate(const gb_page *page, size_t offset)
 {
+    const gb_place none = {.cls = GB_MIXED};
     size_t cell = offset >> CELL_LOG2;
     while (map_get(page, cell) == INSIDE && cell > 1)
         cell--;
     uint32_t mark = map_get(page, cell);
     if (cell == 0 || mark == 0)
-        return false;
-    *cls = mark - 1;
-    size_t bytes = gb_classes[*cls].bytes, from = offset - (cell << CELL_LOG2), start = from / bytes * bytes;
-    *inside = from - start;
-    return start == 0 || start + bytes <= CELL_BYTES;
+        return none;
+    size_t bytes = gb_classes[mark - 1].bytes, from = offset - (cell << CELL_LOG2), inside = from % bytes;
+    if (from > inside && from - inside + bytes > CELL_BYTES)
+        return none;
+    return (gb_place){mark - 1, (uint32_t)((offset - inside) >> 4), (uint32_t)inside, true};
 }
 
 uint32_t gb_mixed_class(const gb_page *page, const void *block)
 {
-    uint32_t cls;
-    size_t inside;
-    return gb_mixed_at(page, (uintptr_t)block - gb_page_start(page), &cls, &inside) && inside == 0 ? cls : GB_MIXED;
+    gb_place at = gb_mixed_locate(page, (uintptr_t)block - gb_page_start(page));
+    return at.inside == 0 ? at.cls : GB_MIXED;
 }
 
 /* The heap's mixed page, which is made on first use; NULL where it may have none, or there is no memory for one. */

@@ -417,11 +417,11 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
     for (const gb_pool *pool = check->level >= 2 ? heap->pools : NULL; pool; pool = pool->next)
         check_pool(check, pool);
     size_t bytes = 0, avail = 0, spare = 0;
-    if (GB_MIXES && heap->mixed && heap->mixed != GB_MIXED_LATER) {
-        const gb_page *page = gb_page_at(heap->mixed);
-        CHECK(page->state == GB_CURRENT && page->cls == GB_MIXED, 4, page, "the mixed page is not");
-        check_small(check, page);
-        bytes += gb_page_bytes(page);
+    const gb_page *mixed = GB_MIXES ? gb_mixed_page(heap) : NULL;
+    if (mixed) {
+        CHECK(mixed->state == GB_CURRENT && mixed->cls == GB_MIXED, 4, mixed, "the mixed page is not");
+        check_small(check, mixed);
+        bytes += gb_page_bytes(mixed);
     }
     for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
         if (heap->current[cls]) {

@@ -47,11 +47,16 @@ uint32_t gb_mixed_class(const gb_page *page, const void *block)
     return at.inside == 0 ? at.cls : GB_MIXED;
 }
 
-/* The heap's mixed page, which is made on first use; NULL where it may have none, or there is no memory for one. */
+gb_page *gb_mixed_page(const glebe_heap *heap)
+{
+    return heap->mixed != 0 && heap->mixed != GB_MIXED_LATER ? gb_page_at(heap->mixed) : NULL;
+}
+
+/* Made on first use; NULL where the heap may have none, or there is no memory for one. */
 static gb_page *mixed_page(glebe_heap *heap)
 {
     if (heap->mixed != GB_MIXED_LATER)
-        return gb_page_at(heap->mixed);
+        return gb_mixed_page(heap);
     bool zero;
     gb_page *page = gb_run_take(heap, GB_SMALL, SLICES, 1, &zero);
     heap->mixed = page ? gb_page_number(page) : 0;
@@ -102,7 +107,7 @@ static gb_block *mixed_carve(gb_page *page, uint32_t cls)
 gb_block *gb_mixed_supply(glebe_heap *heap, uint32_t cls)
 {
     gb_page *page = mixed_page(heap);
-    if (!heap->mixed)
+    if (!page)
         return NULL;
     if (gb_load_relaxed(&heap->inbox))
         gb_inbox_drain(heap);
@@ -112,8 +117,9 @@ gb_block *gb_mixed_supply(glebe_heap *heap, uint32_t cls)
 
 void gb_mixed_give(glebe_heap *heap, bool anyway)
 {
-    if (!heap->mixed || heap->mixed == GB_MIXED_LATER || (gb_page_at(heap->mixed)->left > 0 && !anyway))
+    gb_page *page = gb_mixed_page(heap);
+    if (!page || (page->left > 0 && !anyway))
         return;
-    gb_run_give(gb_page_at(heap->mixed));
+    gb_run_give(page);
     heap->mixed = GB_MIXED_LATER;
 }

@@ -1,5 +1,5 @@
-"""What the benches in lua/, tinygo/, rust/, stylus/ and pool/ share: building once, saying what was measured where, and what a person
-reads of it.
+"""What the benches in lua/, months/, tex/, tinygo/, rust/, stylus/ and pool/ share: building once, counting instructions, saying what was
+measured where, and what a person reads of it.
 
 Each bench has modules `build` and `report` of its own, so none can import from another. The module that the others of a bench import
 first (`build`, in stylus/ `ink`, in pool/ `run` itself) puts this folder on sys.path.
@@ -21,6 +21,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PEERS = pathlib.Path(os.environ.get("BENCH_BUILD") or ROOT / "bench/build").resolve() / "peers"  # that bench/peers/build.sh builds
 CARGO_TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "bench/build/cargo"))
 
 
@@ -52,11 +53,29 @@ def run(command, folder):
         sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
 
 
+# ---- measuring ----------------------------------------------------------------------------------------------------
+
+def instructions(command, cwd=None, env=None):
+    """How many a command executes, by valgrind's count; of several processes, the most. RuntimeError with what it said if it fails."""
+    done = subprocess.run(["valgrind", "--tool=cachegrind", "--cache-sim=no", "--trace-children=yes", "--cachegrind-out-file=/dev/null",
+                           *command], cwd=cwd, env=env, capture_output=True, text=True, errors="replace", check=False)
+    counts = [int(count.replace(",", "")) for count in re.findall(r"I +refs: +([\d,]+)", done.stderr)]
+    if done.returncode or not counts or "cannot be preloaded" in done.stderr:
+        raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stderr}")
+    return max(counts)
+
+
 # ---- what was measured, and where ---------------------------------------------------------------------------------
 
 @functools.cache
 def version(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def peer_version(library):
+    """What bench/peers/build.sh noted of a library that it built; None of others."""
+    said = library.with_suffix(".version")
+    return said.read_text().strip() if said.exists() else None
 
 
 def locked(folder):

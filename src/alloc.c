@@ -83,7 +83,7 @@ size_t gb_block_bytes(const char *call, const void *block)
     if (!GB_LINEAR && (page->kind == GB_SMALL || page->kind == GB_MEDIUM) && gb_block_in_use(page, block)) {
         uint32_t cls = page->cls;
         if (GB_MIXES && cls == GB_MIXED)
-            gb_mixed_starts(page, block, &cls);
+            cls = gb_mixed_class(page, block);
         return gb_classes[cls].bytes;
     }
     gb_report_address(call, block);

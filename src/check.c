@@ -193,23 +193,12 @@ static void check_linear(gb_check *check)
 
 /* ---- pages ---- */
 
-/* Which block of a small page that is, by a number below GB_PAGE_BLOCKS_MAX. */
-static uint32_t block_index(const gb_page *page, const gb_block *block)
-{
-    size_t offset = (uintptr_t)block - gb_page_start(page);
-    return GB_MIXES && page->cls == GB_MIXED ? (uint32_t)(offset >> 4) : gb_class_index(page->cls, offset);
-}
-
 static bool check_block(gb_check *check, const gb_page *page, const gb_block *block, uint32_t cls_least, const char *what)
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
-    uint32_t cls = page->cls;
-    bool ok = offset < gb_page_bytes(page);
-    if (ok && GB_MIXES && cls == GB_MIXED)
-        ok = gb_mixed_starts(page, block, &cls);
-    else if (ok)
-        ok = block_index(page, block) < page->bump && (size_t)block_index(page, block) * gb_classes[cls].bytes == offset;
-    CHECK(ok && cls >= cls_least, 3, block, what);
+    gb_place at = offset < gb_page_bytes(page) ? gb_page_locate(page, offset) : (gb_place){.carved = false};
+    bool ok = at.carved && at.inside == 0;
+    CHECK(ok && at.cls >= cls_least, 3, block, what);
     return ok;
 }
 
@@ -220,7 +209,7 @@ static uint32_t check_chain(gb_check *check, const gb_page *page, const gb_block
     for (; block; block = gb_link_get(block), length++) {
         if (!check_block(check, page, block, 0, "a link leads to what is no block of the page"))
             return 0;
-        uint32_t index = block_index(page, block);
+        uint32_t index = gb_page_locate(page, (uintptr_t)block - gb_page_start(page)).index;
         if (gb_bit(seen, index)) {
             check_fail(check, 3, block, "a free block stands in two places");
             return 0;
@@ -260,10 +249,10 @@ static uint32_t check_carved(gb_check *check, const gb_page *page)
         CHECK(page->bump <= page->cap && page->cap == gb_page_bytes(page) / gb_classes[page->cls].bytes, 2, page, "the page's count of blocks is wrong");
         return page->bump;
     }
-    uint32_t carved = 0, cls;
+    uint32_t carved = 0;
     CHECK(page->bump <= page->cap, 2, page, "the page's count of cells is wrong");
     for (size_t offset = 0; offset < gb_page_bytes(page); offset += 16)
-        carved += gb_mixed_starts(page, (void *)(gb_page_start(page) + offset), &cls);
+        carved += gb_mixed_class(page, (void *)(gb_page_start(page) + offset)) != GB_MIXED;
     return carved;
 }
 
@@ -428,11 +417,11 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
     for (const gb_pool *pool = check->level >= 2 ? heap->pools : NULL; pool; pool = pool->next)
         check_pool(check, pool);
     size_t bytes = 0, avail = 0, spare = 0;
-    if (GB_MIXES && heap->mixed && heap->mixed != GB_MIXED_LATER) {
-        const gb_page *page = gb_page_at(heap->mixed);
-        CHECK(page->state == GB_CURRENT && page->cls == GB_MIXED, 4, page, "the mixed page is not");
-        check_small(check, page);
-        bytes += gb_page_bytes(page);
+    const gb_page *mixed = GB_MIXES ? gb_mixed_page(heap) : NULL;
+    if (mixed) {
+        CHECK(mixed->state == GB_CURRENT && mixed->cls == GB_MIXED, 4, mixed, "the mixed page is not");
+        check_small(check, mixed);
+        bytes += gb_page_bytes(mixed);
     }
     for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
         if (heap->current[cls]) {

@@ -103,16 +103,27 @@ bool gb_parked_put(gb_page *page, gb_block *block);
 bool gb_page_put(const char *call, gb_page *page, gb_block *block);
 
 /* ---- mixed: the page that a program's heap begins with ---- */
+/* NULL: it has none now. */
+gb_page *gb_mixed_page(const glebe_heap *heap);
 /* A chain of blocks for the front, counted as out; NULL if the heap has no such page, or that is full. Owner. */
 gb_block *gb_mixed_supply(glebe_heap *heap, uint32_t cls);
-/* The class of the block that the byte at `offset` of a mixed page is in, and how far; false if no block was carved there. */
-bool gb_mixed_at(const gb_page *page, size_t offset, uint32_t *cls, size_t *inside);
-/* Whether a block starts there, and of which class. */
-bool gb_mixed_starts(const gb_page *page, const void *block, uint32_t *cls);
+/* gb_page_locate for a mixed page: cls is GB_MIXED if no block was carved there. */
+gb_place gb_mixed_locate(const gb_page *page, size_t offset);
+/* The class of the block that starts there; GB_MIXED if none does. */
+uint32_t gb_mixed_class(const gb_page *page, const void *block);
 /* Gives the page back if it is empty, or anyway. Owner. */
 void gb_mixed_give(glebe_heap *heap, bool anyway);
 
 /* ---- page: small pages ---- */
+/* Which block of a small or medium page the byte at `offset` is in. */
+GB_INLINE gb_place gb_page_locate(const gb_page *page, size_t offset)
+{
+    if (GB_MIXES && page->cls == GB_MIXED)
+        return gb_mixed_locate(page, offset);
+    uint32_t cls = page->cls, index = gb_class_index(cls, offset);
+    bool carved = index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED); /* its owner may be at it */
+    return (gb_place){cls, index, (uint32_t)offset - index * gb_classes[cls].bytes, carved};
+}
 /* The slow half of malloc: front[cls] is empty. Owner. */
 void *gb_small_refill(glebe_heap *heap, size_t cls);
 /* A run for a page of this class, large or small as the heap's demand is. */

@@ -26,31 +26,37 @@ static uint32_t map_get(const gb_page *page, size_t cell)
     return __atomic_load_n(map_of(page) + cell, __ATOMIC_RELAXED); /* a free by another thread looks at it */
 }
 
-bool gb_mixed_at(const gb_page *page, size_t offset, uint32_t *cls, size_t *inside)
+gb_place gb_mixed_locate(const gb_page *page, size_t offset)
 {
+    const gb_place none = {.cls = GB_MIXED};
     size_t cell = offset >> CELL_LOG2;
     while (map_get(page, cell) == INSIDE && cell > 1)
         cell--;
     uint32_t mark = map_get(page, cell);
     if (cell == 0 || mark == 0)
-        return false;
-    *cls = mark - 1;
-    size_t bytes = gb_classes[*cls].bytes, from = offset - (cell << CELL_LOG2), start = from / bytes * bytes;
-    *inside = from - start;
-    return start == 0 || start + bytes <= CELL_BYTES;
+        return none;
+    size_t bytes = gb_classes[mark - 1].bytes, from = offset - (cell << CELL_LOG2), inside = from % bytes;
+    if (from > inside && from - inside + bytes > CELL_BYTES)
+        return none;
+    return (gb_place){mark - 1, (uint32_t)((offset - inside) >> 4), (uint32_t)inside, true};
 }
 
-bool gb_mixed_starts(const gb_page *page, const void *block, uint32_t *cls)
+uint32_t gb_mixed_class(const gb_page *page, const void *block)
 {
-    size_t inside;
-    return gb_mixed_at(page, (uintptr_t)block - gb_page_start(page), cls, &inside) && inside == 0;
+    gb_place at = gb_mixed_locate(page, (uintptr_t)block - gb_page_start(page));
+    return at.inside == 0 ? at.cls : GB_MIXED;
 }
 
-/* The heap's mixed page, which is made on first use; NULL where it may have none, or there is no memory for one. */
+gb_page *gb_mixed_page(const glebe_heap *heap)
+{
+    return heap->mixed != 0 && heap->mixed != GB_MIXED_LATER ? gb_page_at(heap->mixed) : NULL;
+}
+
+/* Made on first use; NULL where the heap may have none, or there is no memory for one. */
 static gb_page *mixed_page(glebe_heap *heap)
 {
     if (heap->mixed != GB_MIXED_LATER)
-        return gb_page_at(heap->mixed);
+        return gb_mixed_page(heap);
     bool zero;
     gb_page *page = gb_run_take(heap, GB_SMALL, SLICES, 1, &zero);
     heap->mixed = page ? gb_page_number(page) : 0;
@@ -66,10 +72,9 @@ static gb_page *mixed_page(glebe_heap *heap)
 
 static void mixed_sort(glebe_heap *heap, gb_page *page)
 {
-    for (gb_block *block = page->free, *next; block; block = next) {
+    uint32_t cls;
+    for (gb_block *block = page->free, *next; block && (cls = gb_mixed_class(page, block)) != GB_MIXED; block = next) {
         next = gb_link_get(block);
-        uint32_t cls = 0;
-        gb_mixed_starts(page, block, &cls);
         gb_link_set(block, heap->front[cls]);
         heap->front[cls] = block;
         page->left++;
@@ -102,7 +107,7 @@ static gb_block *mixed_carve(gb_page *page, uint32_t cls)
 gb_block *gb_mixed_supply(glebe_heap *heap, uint32_t cls)
 {
     gb_page *page = mixed_page(heap);
-    if (!heap->mixed)
+    if (!page)
         return NULL;
     if (gb_load_relaxed(&heap->inbox))
         gb_inbox_drain(heap);
@@ -112,8 +117,9 @@ gb_block *gb_mixed_supply(glebe_heap *heap, uint32_t cls)
 
 void gb_mixed_give(glebe_heap *heap, bool anyway)
 {
-    if (!heap->mixed || heap->mixed == GB_MIXED_LATER || (gb_page_at(heap->mixed)->left > 0 && !anyway))
+    gb_page *page = gb_mixed_page(heap);
+    if (!page || (page->left > 0 && !anyway))
         return;
-    gb_run_give(gb_page_at(heap->mixed));
+    gb_run_give(page);
     heap->mixed = GB_MIXED_LATER;
 }

@@ -139,18 +139,15 @@ void gb_report_address(const char *call, const void *address)
         gb_report(call, address, "address is in free memory: freed already, or never given out");
         return;
     }
-    bool mixed = GB_MIXES && page->cls == GB_MIXED;
-    uint32_t cls = page->cls, index = gb_class_index(cls, offset);
-    size_t inside = offset - (size_t)index * gb_classes[cls].bytes;
-    bool carved = mixed ? gb_mixed_at(page, offset, &cls, &inside) : index < page->cap && (page->kind != GB_SMALL || index < page->bump);
-    uint32_t bytes = gb_classes[cls].bytes;
-    if (!carved && mixed)
+    gb_place found = gb_page_locate(page, offset);
+    uint32_t bytes = gb_classes[found.cls].bytes;
+    if (GB_MIXES && found.cls == GB_MIXED)
         gb_report(call, address, "address is in a page of blocks of many sizes, where no block was given out");
-    else if (!carved)
+    else if (!found.carved)
         gb_report(call, address, "address is in a page of blocks of %u bytes, where no block was given out", bytes);
-    else if (inside != 0)
-        gb_report(call, address, "address is %zu bytes inside a block of %u bytes that starts at %p", inside, bytes,
-            (void *)(at - inside));
+    else if (found.inside != 0)
+        gb_report(call, address, "address is %u bytes inside a block of %u bytes that starts at %p", found.inside, bytes,
+            (void *)(at - found.inside));
     else
         gb_report(call, address, "%sthe block of %u bytes here is free already", report_double(call), bytes);
 }

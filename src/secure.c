@@ -52,17 +52,12 @@ gb_block *gb_secure_out(gb_block *block, gb_block *next)
 
 bool gb_block_in_use(const gb_page *page, const void *block)
 {
-    size_t offset = (uintptr_t)block - gb_page_start(page);
-    uint32_t cls, index = gb_class_index(page->cls, offset);
-    if (GB_MIXES && page->cls == GB_MIXED)
-        return gb_mixed_starts(page, block, &cls) && (!GB_AUDIT || gb_audit_alive(block));
-    if (index >= page->cap || (size_t)index * gb_classes[page->cls].bytes != offset)
+    gb_place at = gb_page_locate(page, (uintptr_t)block - gb_page_start(page));
+    if (!at.carved || at.inside != 0)
         return false;
     if (page->kind == GB_MEDIUM) /* a warm block of this thread's is free, though its bit does not say so */
-        return (gb_load_relaxed(&page->bits) >> index & 1) == 0
-            && (gb_load_relaxed(&page->heap) != gb_self->number || gb_self->warm[page->cls - GB_SMALL_CLASSES] != block);
-    if (index >= __atomic_load_n(&page->bump, __ATOMIC_RELAXED))
-        return false;
+        return (gb_load_relaxed(&page->bits) >> at.index & 1) == 0
+            && (gb_load_relaxed(&page->heap) != gb_self->number || gb_self->warm[at.cls - GB_SMALL_CLASSES] != block);
     if (GB_AUDIT && !gb_audit_alive(block))
         return false;
     return !GB_SECURE || ((const uintptr_t *)block)[1] != secure_stamp(block);
@@ -76,13 +71,10 @@ uintptr_t gb_block_start(const void *address)
     gb_page *entry = gb_page_entry(address), *page = entry ? gb_page_head(entry) : NULL;
     if (!page || (page->kind != GB_SMALL && page->kind != GB_MEDIUM && page->kind != GB_LARGE))
         return 0;
-    size_t offset = (uintptr_t)address - gb_page_start(page), inside = offset;
-    uint32_t cls = page->cls;
-    if (page->kind != GB_LARGE && cls != GB_MIXED)
-        inside = offset - (size_t)gb_class_index(cls, offset) * gb_classes[cls].bytes;
-    else if (page->kind != GB_LARGE && !(GB_MIXES && gb_mixed_at(page, offset, &cls, &inside)))
-        return 0;
-    return (uintptr_t)address - inside;
+    if (page->kind == GB_LARGE)
+        return gb_page_start(page);
+    gb_place at = gb_page_locate(page, (uintptr_t)address - gb_page_start(page));
+    return at.cls == GB_MIXED ? 0 : (uintptr_t)address - at.inside;
 }
 
 bool gb_free_allowed(const char *call, const gb_page *page, void *block)

@@ -109,7 +109,7 @@ typedef struct gb_page {
             uint32_t next, prev; /* the one list that the page is on */
             uint32_t inbox_next;
             uint16_t cap; /* blocks that fit */
-            uint16_t bump; /* blocks carved so far (small) */
+            uint16_t bump; /* blocks carved so far (small); all (medium) */
             union { /* under the region's lock */
                 struct {
                     uint16_t holes; /* units that hold no block in use and no link: bits (small) */
@@ -129,6 +129,14 @@ _Static_assert(sizeof(gb_page) == 64, "free() finds entries by a shift");
 typedef struct gb_list {
     uint32_t first, last;
 } gb_list;
+
+/* A block of a small or medium page, as found by a byte that it has. */
+typedef struct gb_place {
+    uint32_t cls;
+    uint32_t index; /* below GB_PAGE_BLOCKS_MAX; where there are many classes, by where the block begins */
+    uint32_t inside; /* bytes from its start to that one */
+    bool carved; /* it was given out once; else in a page of one class it is the one that will be */
+} gb_place;
 
 /* A block with a tag: tagged.c has the picture. */
 typedef struct gb_tagged {

@@ -29,9 +29,13 @@
 
 #if ALLOCATOR == GLEBE || ALLOCATOR == ACCOUNT
 #include "../../bindings/lua/glebe_lua.h"
+#elif ALLOCATOR == MIMALLOC
+#include <mimalloc.h>
+#define free mi_free
+#define realloc mi_realloc
 #endif
 
-#if ALLOCATOR == GLIBC
+#if ALLOCATOR == GLIBC || ALLOCATOR == MIMALLOC
 
 /* The allocator of lauxlib.c. */
 static void *plain(void *ud, void *block, size_t old_bytes, size_t bytes)
@@ -63,30 +67,15 @@ static void *capped(void *ud, void *block, size_t old_bytes, size_t bytes)
 
 static lua_State *state_new(void) { return lua_newstate(plain, NULL); }
 
+/* mimalloc's have no cap. */
 static lua_State *state_capped(void)
 {
+    if (ALLOCATOR == MIMALLOC)
+        return state_new();
     account *a = calloc(1, sizeof *a);
     a->cap = CAP;
     return lua_newstate(capped, a);
 }
-static void state_close(lua_State *L) { lua_close(L); }
-static void state_drop(lua_State *L) { lua_close(L); }
-
-#elif ALLOCATOR == MIMALLOC
-#include <mimalloc.h>
-
-static void *plain(void *ud, void *block, size_t old_bytes, size_t bytes)
-{
-    (void)ud, (void)old_bytes;
-    if (bytes == 0) {
-        mi_free(block);
-        return NULL;
-    }
-    return mi_realloc(block, bytes);
-}
-
-static lua_State *state_new(void) { return lua_newstate(plain, NULL); }
-static lua_State *state_capped(void) { return state_new(); }
 static void state_close(lua_State *L) { lua_close(L); }
 static void state_drop(lua_State *L) { lua_close(L); }
 

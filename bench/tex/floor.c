@@ -11,7 +11,8 @@
 
 static char *top, *newest;
 
-static void *bump(size_t align, size_t n) {
+static void *bump(size_t align, size_t n)
+{
     if (!top) {
         top = mmap(NULL, RESERVED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (top == MAP_FAILED)
@@ -34,7 +35,8 @@ void *aligned_alloc(size_t align, size_t n) { return memalign(align, n); }
 int posix_memalign(void **p, size_t align, size_t n) { return *p = memalign(align, n), 0; }
 size_t malloc_usable_size(void *p) { return p ? ((size_t *)p)[-1] : 0; }
 
-void *realloc(void *p, size_t n) {
+void *realloc(void *p, size_t n)
+{
     size_t old = malloc_usable_size(p);
     if (p && (n <= old || p == newest)) {
         if (p == newest)

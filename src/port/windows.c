@@ -30,14 +30,20 @@
 
 /* ---- what is only there by name ---- */
 
-/* Functions that a version of Windows, or Wine alone, may or may not have. Looked up at the first need of each: any thread finds the same. */
-static FARPROC windows_find(const char *library, const char *function)
+typedef _Atomic(FARPROC) windows_found;
+
+/* What a version of Windows, or Wine alone, may or may not have: else NULL. Looked up until it is found; any thread finds the same. */
+static FARPROC windows_find(windows_found *found, const char *library, const char *name)
 {
+    FARPROC function = gb_load(found);
+    if (function)
+        return function;
     DWORD last = GetLastError();
     HMODULE module = GetModuleHandleA(library); /* the two that are asked for are in every process */
-    FARPROC found = module ? GetProcAddress(module, function) : NULL;
+    function = module ? GetProcAddress(module, name) : NULL;
     SetLastError(last);
-    return found;
+    gb_store(found, function);
+    return function;
 }
 
 /* ---- memory ---- */
@@ -53,7 +59,8 @@ size_t gb_port_page_bytes(void)
 
 size_t gb_port_address_bytes(void)
 {
-    return windows_find("ntdll.dll", "wine_get_version") ? (size_t)1 << 40 : SIZE_MAX;
+    static windows_found version;
+    return windows_find(&version, "ntdll.dll", "wine_get_version") ? (size_t)1 << 40 : SIZE_MAX;
 }
 
 static void *windows_take(uintptr_t at, size_t bytes, DWORD how, DWORD protection)
@@ -335,10 +342,8 @@ typedef VOID WINAPI windows_wake_function(PVOID);
 /* Windows 7 and before have no such calls: who waits there looks again each millisecond. */
 void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 {
-    static _Atomic(FARPROC) wait;
-    FARPROC function = gb_load(&wait);
-    if (!function && (function = windows_find("kernelbase.dll", "WaitOnAddress")) != NULL)
-        gb_store(&wait, function);
+    static windows_found wait;
+    FARPROC function = windows_find(&wait, "kernelbase.dll", "WaitOnAddress");
     DWORD last = GetLastError();
     if (function)
         ((windows_wait_function *)(void (*)(void))function)((volatile void *)word, &expected, sizeof expected, ms == UINT32_MAX ? INFINITE : ms);
@@ -349,10 +354,8 @@ void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 
 void gb_port_wake(_Atomic uint32_t *word)
 {
-    static _Atomic(FARPROC) wake;
-    FARPROC function = gb_load(&wake);
-    if (!function && (function = windows_find("kernelbase.dll", "WakeByAddressAll")) != NULL)
-        gb_store(&wake, function);
+    static windows_found wake;
+    FARPROC function = windows_find(&wake, "kernelbase.dll", "WakeByAddressAll");
     if (function)
         ((windows_wake_function *)(void (*)(void))function)((void *)(uintptr_t)word);
 }
@@ -364,10 +367,8 @@ void gb_port_yield(void)
 
 bool gb_port_alone(void)
 {
-    static _Atomic(FARPROC) ending;
-    FARPROC function = gb_load(&ending);
-    if (!function && (function = windows_find("ntdll.dll", "RtlDllShutdownInProgress")) != NULL)
-        gb_store(&ending, function);
+    static windows_found ending;
+    FARPROC function = windows_find(&ending, "ntdll.dll", "RtlDllShutdownInProgress");
     return function && ((BOOLEAN(WINAPI *)(void))(void (*)(void))function)();
 }
 

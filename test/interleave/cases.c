@@ -146,14 +146,12 @@ static char place_of[PAGES][GB_PAGE_BLOCKS_MAX];
 
 static uint32_t index_of(const gb_page *page, const void *block)
 {
-    size_t offset = (uintptr_t)block - gb_page_start(page);
-    return page->cls == GB_MIXED ? (uint32_t)(offset / 16) : gb_class_index(page->cls, offset);
+    return gb_page_locate(page, (uintptr_t)block - gb_page_start(page)).index;
 }
 
 static bool is_carved(const gb_page *page, uint32_t index)
 {
-    uint32_t cls;
-    return page->cls == GB_MIXED ? gb_mixed_starts(page, (char *)gb_page_start(page) + index * 16, &cls) : index < page->bump;
+    return page->cls == GB_MIXED ? gb_mixed_class(page, (char *)gb_page_start(page) + index * 16) != GB_MIXED : index < page->bump;
 }
 
 static void place(const void *block, char where)

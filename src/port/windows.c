@@ -20,6 +20,7 @@
 #ifndef _WIN32_WINNT
 #define _WIN32_WINNT 0x0603
 #endif
+#include <stdlib.h>
 #include <windows.h>
 
 #include "../port.h"

@@ -12,7 +12,7 @@
 
 #include "glebe.h"
 
-size_t _aligned_msize(void *, size_t, size_t); /* mingw's headers have it for newer libraries alone */
+_CRTIMP size_t _aligned_msize(void *, size_t, size_t); /* mingw's headers have it for newer libraries alone */
 
 #define CHECK(condition) \
     do \

@@ -12,23 +12,37 @@ OUT = ROOT / "build/test-windows"
 ARCHIVES = ROOT / "build/windows"
 FLAGS = ["-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
 OF_GCC = ["-Wno-alloc-size-larger-than", "-Wno-free-nonheap-object"]
+ZIG = ROOT / "build/venv/bin/python" # tools/check-macos installs it
 COMPILERS = {
     "gcc": {".c": ["x86_64-w64-mingw32-gcc"], ".cpp": ["x86_64-w64-mingw32-g++-posix", "-std=c++17", "-static"]},
     "clang": {".c": ["clang-19", "--target=x86_64-w64-mingw32", "-fuse-ld=lld"],
               ".cpp": ["clang++-19", "--target=x86_64-w64-mingw32", "-fuse-ld=lld", "-std=c++17", "-static"]},
+    "clang with UCRT": {".c": ["clang-19", "--target=x86_64-w64-mingw32", "-fuse-ld=lld", "-D_UCRT"]},
+    "zig": {".c": [ZIG, "-m", "ziglang", "cc", "-target", "x86_64-windows-gnu"],
+            ".cpp": [ZIG, "-m", "ziglang", "c++", "-target", "x86_64-windows-gnu", "-std=c++17"]},
 }
+
+
+def need(*command):
+    """Skips where a compiler is not here."""
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not here: tools/setup windows, tools/check-macos")
+    if command[0] == ZIG and not list(ZIG.parent.parent.glob("lib/python*/site-packages/ziglang")):
+        pytest.skip("zig is not here: tools/check-macos")
 
 
 def compile_program(name, compiler, archive="libglebe-override.a"):
     """The path of a program of this folder, linked with an archive of glebe's or (None) with none."""
     source = HERE / name
-    command = COMPILERS[compiler][source.suffix]
-    if not shutil.which(command[0]):
-        pytest.skip(f"{command[0]} is not here: tools/setup windows")
+    command = COMPILERS[compiler].get(source.suffix)
+    if not command:
+        pytest.skip("Debian's C++ libraries are for msvcrt")
+    need(*command)
     out = OUT / compiler / str(archive) / f"{source.stem}.exe"
     out.parent.mkdir(parents=True, exist_ok=True)
     flags = [*FLAGS, *(OF_GCC if compiler == "gcc" else ["-Wno-deprecated-declarations"])]
     library = [ARCHIVES / archive] if archive else []
-    done = subprocess.run([*command, *flags, source, *library, "-lpthread", "-o", out], capture_output=True, text=True, check=False)
+    library += ["-lucrt"] if "-D_UCRT" in command else [] if command[0] == ZIG else ["-lpthread"]
+    done = subprocess.run([*command, *flags, source, *library, "-o", out], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return out

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from programs import ARCHIVES, COMPILERS, HERE, OUT, ROOT, compile_program
+from programs import ARCHIVES, COMPILERS, HERE, OUT, ROOT, ZIG, compile_program, need
 
 compilers = pytest.mark.parametrize("compiler", COMPILERS)
 
@@ -28,6 +28,33 @@ def test_statistics_at_exit(wine, compiler):
     assert status == 0
     figures = {line.split(": ")[-2]: int(line.split(": ")[-1]) for line in err.splitlines() if line.startswith("glebe: family.exe")}
     assert figures["pages_taken"] > 100 and figures["errors"] == 0
+
+
+def test_microsofts_linker(wine):
+    """clang for Microsoft's ABI and lld-link: the library that clang-cl and cl programs link. Where LLVM looks for one lies the same."""
+    need("lld-link-19")
+    built, imports = OUT / "msvc", pathlib.Path("/usr/x86_64-w64-mingw32/lib")
+    built.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["clang-19", "--target=x86_64-pc-windows-msvc", "-O1", "-Wall", "-Wextra", "-Werror", "-c", HERE / "msvc.c", "-o", built / "msvc.obj"],
+                   check=True)
+    library = ARCHIVES / "msvc/glebe-override.lib"
+    subprocess.run(["lld-link-19", "/nologo", "/entry:start", "/subsystem:console", f"/out:{built / 'msvc.exe'}", built / "msvc.obj", library,
+                    imports / "libucrt.a", imports / "libkernel32.a"], check=True)
+    status, _, err = wine(built / "msvc.exe", GLEBE_STATS="json")
+    assert status == 0 and '"errors": 0' in err and '"foreign_frees": 1' in err, err
+    llvms = ARCHIVES / "llvm/mimalloc/out/msvc-x64/Release/mimalloc-static.lib"
+    assert llvms.read_bytes() == library.read_bytes()
+
+
+@pytest.mark.parametrize("source", ["src/glebe.c", "override/windows/crt.c", "override/windows/redirect.c", "override/windows/inject.c"])
+def test_arm64(source):
+    """Compiles for Windows on ARM64, where nothing of it has run."""
+    need(ZIG)
+    out = OUT / "arm64" / f"{pathlib.Path(source).stem}.o"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run([ZIG, "-m", "ziglang", "cc", "-target", "aarch64-windows-gnu", "-std=c11", "-O2", "-DNDEBUG", "-Wall", "-Wextra",
+                           "-Wpedantic", "-Werror", f"-I{ROOT / 'include'}", "-c", ROOT / source, "-o", out], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_control(wine):

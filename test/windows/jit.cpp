@@ -89,17 +89,27 @@ template <typename mutex> uint64_t call_back(uint64_t x)
     return x + 1;
 }
 
+// As a compiler's front end has it: maps of functions, each a map of values, of which the text is made in the end.
 template <typename mutex> std::string functions(unsigned count, unsigned round)
 {
-    std::string text = "target triple = \"x86_64-pc-windows-msvc\"\n";
-    auto back = reinterpret_cast<uintptr_t>(&call_back<mutex>);
+    std::unordered_map<std::string, std::unordered_map<std::string, std::string>> library;
     for (unsigned i = 0; i < count; i++) {
-        std::string n = std::to_string(i), k = std::to_string(round * 7 + i);
-        text += "define i64 @f" + n + "(i64 %x) {\nentry:\n  br label %loop\nloop:\n"
-                "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]\n  %sum = phi i64 [ %x, %entry ], [ %more, %loop ]\n"
-                "  %term = mul i64 %i, " + k + "\n  %more = add i64 %sum, %term\n  %next = add i64 %i, 1\n"
-                "  %on = icmp ult i64 %next, 10\n  br i1 %on, label %loop, label %end\nend:\n"
-                "  %called = call i64 inttoptr (i64 " + std::to_string(back) + " to ptr)(i64 %more)\n  ret i64 %called\n}\n";
+        auto &values = library["f" + std::to_string(i)];
+        values["i"] = "phi i64 [ 0, %entry ], [ %next, %loop ]";
+        values["sum"] = "phi i64 [ %x, %entry ], [ %more, %loop ]";
+        values["term"] = "mul i64 %i, " + std::to_string(round * 7 + i);
+        values["more"] = "add i64 %sum, %term";
+        values["next"] = "add i64 %i, 1";
+        values["on"] = "icmp ult i64 %next, 10";
+    }
+    std::string text = "target triple = \"x86_64-pc-windows-msvc\"\n";
+    std::string back = std::to_string(reinterpret_cast<uintptr_t>(&call_back<mutex>));
+    for (auto &[name, values] : library) {
+        text += "define i64 @" + name + "(i64 %x) {\nentry:\n  br label %loop\nloop:\n";
+        for (const char *value : {"i", "sum", "term", "more", "next", "on"})
+            text += std::string("  %") + value + " = " + values[value] + "\n";
+        text += "  br i1 %on, label %loop, label %end\nend:\n  %called = call i64 inttoptr (i64 " + back + " to ptr)(i64 %more)\n"
+                "  ret i64 %called\n}\n";
     }
     return text;
 }

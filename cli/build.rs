@@ -8,7 +8,7 @@
 //!      `src/glebe.c` and `override/*.c` are compiled here, once for each build.
 //!
 //! The result is `embedded.rs` in `OUT_DIR`: one row for each build, with its bytes and their
-//! SHA-256, which becomes part of the file's name at run time (see `src/library.rs`).
+//! SHA-256, which becomes part of the file's name at run time (see `src/linux/library.rs`).
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;

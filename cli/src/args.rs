@@ -24,6 +24,17 @@ pub enum Command {
     Stats(StatsOptions),
 }
 
+impl Command {
+    /// The program and its arguments, if one is given.
+    pub fn program(&self) -> &[OsString] {
+        match self {
+            Command::Run(options) => &options.program,
+            Command::Compare(options) => &options.program,
+            Command::Stats(options) => &options.program,
+        }
+    }
+}
+
 /// Run a program with glebe as its malloc.
 ///
 /// The library is part of this command. It is written to your cache directory and preloaded, so

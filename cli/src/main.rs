@@ -5,7 +5,8 @@
 //!   program     words -> the file that will run          run     options -> the library's own language
 //!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
 //!   stop        how programs end, and exit codes of our own
-//!   linux/      preloading, /proc and wait4
+//!   linux/      preloading, /proc and wait4; Windows programs go to Wine
+//!   windows/    glebe.dll in a process that has not begun
 //! ```
 //!
 //! All that differs between systems is `system`, which offers the same in each:
@@ -22,9 +23,9 @@
 //!   interrupt           Ctrl-C during a comparison
 //! ```
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", all(windows, target_arch = "x86_64"))))]
 compile_error!(
-    "the glebe command works on Linux only so far; the library itself builds without it"
+    "the glebe command works on Linux and 64-bit Windows only so far; the library itself builds without it"
 );
 
 mod args;
@@ -34,6 +35,7 @@ mod run;
 mod size;
 mod stop;
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
+#[cfg_attr(windows, path = "windows/mod.rs")]
 mod system;
 
 use args::Command;
@@ -41,15 +43,14 @@ use clap::Parser;
 
 fn main() {
     let command = args::Cli::parse().command;
-    system::begin();
-    let result = match &command {
+    let result = system::begin(command.program()).and_then(|()| match &command {
         Command::Run(options) => run::run(options),
         Command::Compare(options) => compare::compare(options),
         Command::Stats(options) => match options.pid {
             Some(pid) => system::show_live(pid, options.json),
             None => run::run(&options.of_a_run()),
         },
-    };
+    });
     match result {
         Ok(ending) => system::pass_on(ending),
         Err(error) => {

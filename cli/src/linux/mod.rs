@@ -6,6 +6,7 @@
 //!   launch     exec, fork, wait                                witness     did it get in?
 //!   run        glebe run                                       live        glebe stats
 //!   measure    one run of a comparison                         interrupt   Ctrl-C in it
+//!   wine       Windows programs
 //! ```
 
 mod inspect;
@@ -17,6 +18,7 @@ mod live;
 mod measure;
 mod run;
 mod search;
+mod wine;
 mod witness;
 
 pub use launch::pass_on;
@@ -25,12 +27,14 @@ pub use measure::{measure, scratch, NULL, SAMPLED_OF};
 pub use run::{check, run};
 pub use search::search;
 
-use std::ffi::{CString, OsStr};
+use anyhow::Result;
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Before all else.
-pub fn begin() {
+/// Before all else. Returns unless `program`, the words after the options, is one for Windows that Wine could run.
+pub fn begin(program: &[OsString]) -> Result<()> {
     launch::restore_sigpipe();
+    wine::hand_over(program)
 }
 
 /// Text as C has it. Words of a command line and of an environment cannot hold a NUL.

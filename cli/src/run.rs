@@ -60,7 +60,7 @@ fn environment(options: &RunOptions) -> Changes {
         None => {}
     }
     if options.children {
-        set("GLEBE_CHILDREN", "1".into());
+        set("GLEBE_TOOL_CHILDREN", "1".into());
     }
     changes
 }
@@ -90,6 +90,6 @@ mod tests {
         assert_eq!(value("GLEBE_LIMIT").unwrap(), "1048576");
         assert_eq!(value("GLEBE_PURGE_MS").unwrap(), "250");
         assert_eq!(value("GLEBE_ON_ERROR").unwrap(), "count");
-        assert_eq!(value("GLEBE_CHILDREN").unwrap(), "1");
+        assert_eq!(value("GLEBE_TOOL_CHILDREN").unwrap(), "1");
     }
 }

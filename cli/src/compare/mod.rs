@@ -176,8 +176,8 @@ fn remarks(rows: &[Row]) -> Vec<String> {
     }
     if rows.iter().flat_map(|row| &row.runs).any(|run| run.peak_is_guess) {
         notes.push(
-            "the program is about as small as this command, so its peak RSS cannot be told (in the \
-             JSON it is a guess)"
+            "the program is too short, or about as small as this command, for its peak RSS to be told \
+             (in the JSON it is a guess)"
                 .into(),
         );
     }

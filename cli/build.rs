@@ -8,7 +8,10 @@
 //!      `src/glebe.c` and `override/*.c` are compiled here, once for each build.
 //!
 //! The result is `embedded.rs` in `OUT_DIR`: one row for each build, with its bytes and their
-//! SHA-256, which becomes part of the file's name at run time (see `src/library.rs`).
+//! SHA-256, which becomes part of the file's name at run time (see `src/linux/library.rs`).
+//!
+//! On Windows the library is a file beside the command. What puts it into a process is compiled here:
+//! `override/windows/inject.c`, which the library needs as well.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -24,6 +27,9 @@ const BUILDS: [(&str, &str, &[&str]); 3] = [
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "windows") {
+        return inject();
+    }
     println!("cargo:rerun-if-env-changed=GLEBE_LIBRARY_DIR");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let given = env::var_os("GLEBE_LIBRARY_DIR").filter(|dir| !dir.is_empty());
@@ -54,6 +60,13 @@ fn main() {
     }
     let text = format!("pub static EMBEDDED: [Embedded; {}] = [\n{rows}];\n", BUILDS.len());
     fs::write(out.join("embedded.rs"), text).expect("OUT_DIR is writable");
+}
+
+/// What loads the library into a process, for Windows.
+fn inject() {
+    let source = sources().join("override/windows");
+    println!("cargo:rerun-if-changed={}", source.display());
+    cc::Build::new().file(source.join("inject.c")).std("c11").compile("glebe_inject");
 }
 
 /// The directory that holds `src/glebe.c`.

@@ -24,12 +24,27 @@ pub enum Command {
     Stats(StatsOptions),
 }
 
+impl Command {
+    /// The program and its arguments, if one is given.
+    pub fn program(&self) -> &[OsString] {
+        match self {
+            Command::Run(options) => &options.program,
+            Command::Compare(options) => &options.program,
+            Command::Stats(options) => &options.program,
+        }
+    }
+}
+
 /// Run a program with glebe as its malloc.
 ///
 /// The library is part of this command. It is written to your cache directory and preloaded, so
 /// children of the program get it too. A program that cannot take it is refused with the reason:
 /// static, setuid, another architecture, or a malloc of its own.
-#[derive(Args)]
+///
+/// Into a 64-bit Windows program glebe.dll is loaded, which lies beside glebe.exe (or where GLEBE_DLL
+/// says), before it begins. On Linux such a program is handed to Wine ($WINE) with glebe.exe
+/// ($GLEBE_EXE).
+#[derive(Args, Default)]
 #[command(after_help = "\
 Examples:
   glebe run -- python3 script.py
@@ -65,6 +80,9 @@ pub struct RunOptions {
     /// Use the checking build: verifies the whole heap as it goes; much slower
     #[arg(long)]
     pub audit: bool,
+    /// Windows programs: the programs that it starts get the library too, as elsewhere they always do
+    #[arg(long)]
+    pub children: bool,
     /// Start the program although it defines its own malloc or has a sanitizer inside
     #[arg(long)]
     pub force: bool,
@@ -108,6 +126,9 @@ pub enum OnError {
 /// CPU time and page faults are those of the program and the children it waited for; peak RSS is
 /// that of the largest single process; RSS over time is sampled and summed over the process tree.
 /// Output of the program is kept back and compared between allocators.
+///
+/// Of a Windows program all figures are those of the single process, faults of both kinds count as
+/// one, and only system, glebe and NAME=PATH.dll take part. Wine does not tell CPU time and faults.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -118,6 +139,7 @@ Examples:
 
 JSON: one object a line, one line a run: allocator, run, cpu_s, cpu_user_s, cpu_sys_s, wall_s,
 peak_rss_bytes, mean_rss_bytes (null if too short to sample), faults, major_faults, exit, signal.
+Null is what the system does not tell.
 
 Ctrl-C ends the program that is running and prints the table of the rounds that were whole.
 
@@ -138,7 +160,7 @@ pub struct CompareOptions {
     /// Seed of the shuffled order, to repeat one [default: from the clock, and printed]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
-    /// What the program reads as its standard input [default: /dev/null]
+    /// What the program reads as its standard input [default: nothing]
     #[arg(long, value_name = "FILE")]
     pub stdin: Option<PathBuf>,
     /// Let the program's output through rather than compare it
@@ -178,8 +200,8 @@ pub struct CompareOptions {
 
 /// Show glebe's statistics: of a running process, or of a program at its exit.
 ///
-/// A running process is only read (process_vm_readv), never stopped; the same rights as for a
-/// debugger are needed. A program speaks for itself, on stderr, when it exits; one that is killed or
+/// A running process (on Linux) is only read (process_vm_readv), never stopped; the same rights as for
+/// a debugger are needed. A program speaks for itself, on stderr, when it exits; one that is killed or
 /// ends by _exit says nothing.
 #[derive(Args)]
 #[command(
@@ -202,6 +224,17 @@ pub struct StatsOptions {
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
+}
+
+impl StatsOptions {
+    /// The program's own statistics are those of a run.
+    pub fn of_a_run(&self) -> RunOptions {
+        RunOptions {
+            stats: Some(if self.json { StatsFormat::Json } else { StatsFormat::Text }),
+            program: self.program.clone(),
+            ..RunOptions::default()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How the command ends when it ends by itself.
+//! How a program ends, and how the command ends when it ends by itself.
 //!
 //! The exit status belongs to the program that is being run, so the command keeps to the few codes
 //! that shells and `env`, `nice` and `timeout` keep for themselves:
@@ -11,6 +11,24 @@
 //! Everything else is passed on.
 
 use std::fmt;
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    Exit(i32),
+    #[cfg_attr(windows, allow(dead_code, reason = "signals are not of that world"))]
+    Signal(i32),
+}
+
+impl Ending {
+    /// As a shell's `$?` has it: 128 + n for signal n.
+    pub fn code(self) -> i32 {
+        match self {
+            Ending::Exit(code) => code,
+            Ending::Signal(signal) => 128 + signal,
+        }
+    }
+}
 
 /// The command line makes no sense.
 pub const WRONG_LINE: i32 = 2;

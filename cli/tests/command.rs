@@ -1,5 +1,7 @@
 //! The command from outside, as a shell sees it. Nothing here is timed, and nothing depends on what
-//! the embedded library does beyond being one that can be preloaded.
+//! the embedded library does beyond being one that can be preloaded. glebe.exe has its tests in
+//! test/windows.
+#![cfg(target_os = "linux")]
 
 use assert_cmd::Command;
 use predicates::prelude::*;
@@ -285,4 +287,56 @@ fn stats_explain_processes_that_cannot_be_read() {
         .stderr(contains("no glebe was found in process"));
     glebe(&home).args(["stats", "2147483647"]).assert().code(125).stderr(contains("no process"));
     glebe(&home).args(["stats", "--", "sh", "-c", "exit 6"]).assert().code(6);
+}
+
+/// Bytes that begin as a Windows program does.
+fn windows_program(path: &Path) {
+    let mut image = vec![0; 256];
+    image[..2].copy_from_slice(b"MZ");
+    image[0x3c] = 128;
+    image[128..130].copy_from_slice(b"PE");
+    fs::write(path, image).unwrap();
+}
+
+#[test]
+fn windows_programs_are_handed_to_wine_with_their_options() {
+    let home = home();
+    let place = |name: &str| home.path().join(name);
+    let (program, exe, wine) = (place("game.exe"), place("glebe.exe"), place("wine"));
+    windows_program(&program);
+    fs::write(&exe, "").unwrap();
+    fs::write(&wine, "#!/bin/sh\nfor word; do echo \"[$word]\"; done\nexit 7\n").unwrap();
+    fs::set_permissions(&wine, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", home.path().display());
+    let says = |words: &[&str]| {
+        let mut command = glebe(&home);
+        command.env("GLEBE_EXE", &exe).env("PATH", &path).current_dir(home.path());
+        let output = command.args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let words: Vec<&str> = text.lines().map(|line| &line[1..line.len() - 1]).collect();
+        assert_eq!(words[0], exe.to_str().unwrap());
+        words[1..].join("|")
+    };
+    let options = ["run", "--limit", "2G", "--children", "--", "./game.exe", "a b", "--", "-v"];
+    assert_eq!(says(&options), "run|--limit|2G|--children|--|./game.exe|a b|--|-v");
+    assert_eq!(says(&["compare", "-n", "3", "game.exe"]), "compare|-n|3|--|game.exe");
+    assert_eq!(says(&["stats", "--json", "--", "game.exe"]), "stats|--json|--|game.exe");
+    let whole = format!("run|--|Z:{}|", program.display());
+    assert_eq!(says(&["run", program.to_str().unwrap(), ""]), whole);
+}
+
+#[test]
+fn what_windows_programs_need_is_said() {
+    let home = home();
+    let program = home.path().join("game.exe");
+    windows_program(&program);
+    let mut command = glebe(&home);
+    let assert = command.arg("run").arg(&program).env("GLEBE_EXE", "/no/glebe.exe").assert();
+    assert
+        .code(127)
+        .stderr(contains("game.exe is a Windows program").and(contains("make windows")));
+    let mut command = glebe(&home);
+    command.arg("compare").arg(&program).env("GLEBE_EXE", &program).env("WINE", "no-such-wine");
+    command.assert().code(127).stderr(contains("set WINE"));
 }

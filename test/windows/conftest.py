@@ -25,5 +25,6 @@ def wine(tmp_path_factory):
                               stdin=subprocess.DEVNULL, timeout=1800)
         return done.returncode, done.stdout.replace("\r\n", "\n"), done.stderr
 
+    run.environment = environment
     yield run
     subprocess.run(["wineserver", "-k"], env=environment, capture_output=True, check=False)

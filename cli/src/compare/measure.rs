@@ -1,29 +1,17 @@
 //! One run of the program under one allocator, and everything that was seen.
 //!
-//! ```text
-//!   what              where from                           of whom
-//!   wall time         CLOCK_MONOTONIC, execve to end       the program
-//!   CPU time, faults  wait4's rusage, less what fork took  it and the children it waited for
-//!   peak RSS          wait4's ru_maxrss                    the largest single process of these
-//!   RSS over time     /proc, every few milliseconds        sum over the process tree
-//! ```
-//!
-//! Output goes to memory files and is kept only as length and checksum: a pipe would make the
-//! program wait for its reader, and this process must stay small (see `launch` on the floor).
+//! Output goes to files and is kept only as length and checksum: a pipe would make the program wait
+//! for its reader, and this process must stay small (see `launch` on the floor).
 
-use super::interrupt;
 use super::peers::Contender;
-use super::sampler::{Sampler, Samples};
-use crate::launch::{clock_s, seconds, wait, wait_ended, Ending, Image};
-use crate::library::preload_with;
+use super::sampler::Samples;
 use crate::program::Program;
-use crate::witness::{Proof, Witness};
+use crate::stop::Ending;
+use crate::system;
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,22 +24,56 @@ pub struct Setting {
     pub sample_every: Option<Duration>,
 }
 
+/// Standard input, and where output and errors go; None: to ours.
+pub struct Streams<'a> {
+    pub input: File,
+    pub kept: Option<&'a [File; 2]>,
+}
+
+/// What the system saw of a run. None: it does not tell.
+pub struct Measured {
+    pub ending: Ending,
+    pub wall_s: f64,
+    pub cpu_user_s: Option<f64>,
+    pub cpu_sys_s: Option<f64>,
+    pub peak_rss_bytes: u64,
+    pub peak_is_guess: bool,
+    pub faults: Option<u64>,
+    pub major_faults: Option<u64>,
+    pub samples: Samples,
+    /// Whether the library got in; None if there is none, or nothing could be seen.
+    pub proof: Option<Proof>,
+}
+
+/// What is known about the library in a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// Neither mapped nor opened.
+    Absent,
+    /// The file was opened while the program ran.
+    #[cfg_attr(windows, allow(dead_code, reason = "there it is asked for by name"))]
+    Opened,
+    /// It was seen in the program's memory.
+    Mapped,
+}
+
 /// One run. The fields are the keys of `--json`, in this order.
 #[derive(Debug, Clone, Serialize)]
 pub struct Run {
     pub allocator: String,
     /// The round, from 1; 0 is the warm-up, which is not reported.
     pub run: u32,
-    pub cpu_s: f64,
+    /// User and system together; null where the system does not tell.
+    pub cpu_s: Option<f64>,
     pub wall_s: f64,
     pub peak_rss_bytes: u64,
     /// Minor and major together.
-    pub faults: u64,
-    /// As in a shell: 128 + n for signal n.
+    pub faults: Option<u64>,
+    /// As in a shell: 128 + n for signal n. Negative are Windows' status codes.
     pub exit: i32,
-    pub cpu_user_s: f64,
-    pub cpu_sys_s: f64,
-    pub major_faults: u64,
+    pub cpu_user_s: Option<f64>,
+    pub cpu_sys_s: Option<f64>,
+    pub major_faults: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
     /// Mean over time; null if the program ended before it could be sampled.
@@ -63,17 +85,18 @@ pub struct Run {
     pub peak_is_guess: bool,
     #[serde(skip)]
     pub output: Option<[Output; 2]>,
-    /// Whether the library got in; None if there is none, or nothing could be seen.
     #[serde(skip)]
     pub proof: Option<Proof>,
 }
 
 impl Run {
-    /// `exit 3` or `killed by signal 11`; None if it ended with 0.
+    /// `exit 3`, `killed by signal 11` or `exit 0xC0000005`; None if it ended with 0.
     pub fn failure(&self) -> Option<String> {
-        match self.signal {
-            Some(signal) => Some(format!("killed by signal {signal}")),
-            None => (self.exit != 0).then(|| format!("exit {}", self.exit)),
+        match (self.signal, self.exit) {
+            (Some(signal), _) => Some(format!("killed by signal {signal}")),
+            (None, 0) => None,
+            (None, status @ ..0) => Some(format!("exit {status:#010X}")),
+            (None, code) => Some(format!("exit {code}")),
         }
     }
 }
@@ -88,70 +111,43 @@ pub struct Output {
 impl Setting {
     /// Runs the program once under `contender`.
     pub fn run(&self, contender: &Contender, round: u32) -> Result<Run> {
-        let stdin = match &self.stdin {
-            Some(path) => File::open(path).with_context(|| path.display().to_string())?,
-            None => File::open("/dev/null")?,
-        };
-        let kept = match self.show_output {
+        let input = self.stdin.as_deref().unwrap_or(system::NULL.as_ref());
+        let input = File::open(input).with_context(|| input.display().to_string())?;
+        let mut kept = match self.show_output {
             true => None,
-            false => Some([memory_file()?, memory_file()?]),
+            false => Some([system::scratch()?, system::scratch()?]),
         };
-        let stream =
-            |n: usize| -> Option<RawFd> { kept.as_ref().map(|files| files[n].as_raw_fd()) };
-        let image = Image::new(&self.program, &environment(contender));
-        let witness = contender.library.as_deref().map(Witness::listen);
-
-        let child = image.spawn([Some(stdin.as_raw_fd()), stream(0), stream(1)])?;
-        interrupt::started(child.pid);
-        let watched = if round == 0 { contender.library.clone() } else { None };
-        let sampler = Sampler::start(child.pid, child.birth.clock_s, self.sample_every, watched);
-        let ended = wait_ended(child.pid);
-        let wall_s = clock_s() - child.birth.clock_s;
-        let (samples, mapped) = sampler.stop();
-        interrupt::ended();
-        ended?;
-        let (ending, usage) = wait(child.pid)?;
-
-        let birth = child.birth;
-        let cpu_user_s = (seconds(usage.ru_utime) - birth.cpu_user_s).max(0.0);
-        let cpu_sys_s = (seconds(usage.ru_stime) - birth.cpu_sys_s).max(0.0);
-        let faults = usage.ru_minflt + usage.ru_majflt - birth.minor_faults - birth.major_faults;
-        let (peak_rss_bytes, peak_is_guess) =
-            peak(usage.ru_maxrss * 1024, birth.floor_rss_bytes, &samples);
+        let streams = Streams { input, kept: kept.as_ref() };
+        let library = contender.library.as_deref();
+        let seen = system::measure(&self.program, library, streams, self.sample_every, round == 0)?;
         let mut run = Run {
             allocator: contender.name.clone(),
             run: round,
-            cpu_s: microseconds(cpu_user_s + cpu_sys_s),
-            wall_s: microseconds(wall_s),
-            peak_rss_bytes,
-            faults: faults.max(0) as u64,
-            exit: ending.code(),
-            cpu_user_s: microseconds(cpu_user_s),
-            cpu_sys_s: microseconds(cpu_sys_s),
-            major_faults: (usage.ru_majflt - birth.major_faults).max(0) as u64,
-            signal: match ending {
+            cpu_s: seen.cpu_user_s.zip(seen.cpu_sys_s).map(|(user, sys)| microseconds(user + sys)),
+            wall_s: microseconds(seen.wall_s),
+            peak_rss_bytes: seen.peak_rss_bytes,
+            faults: seen.faults,
+            exit: seen.ending.code(),
+            cpu_user_s: seen.cpu_user_s.map(microseconds),
+            cpu_sys_s: seen.cpu_sys_s.map(microseconds),
+            major_faults: seen.major_faults,
+            signal: match seen.ending {
                 Ending::Signal(signal) => Some(signal),
                 Ending::Exit(_) => None,
             },
-            mean_rss_bytes: samples.mean_bytes(wall_s).map(f64::round),
-            samples: self.sample_every.map(|_| samples),
-            peak_is_guess,
+            mean_rss_bytes: seen.samples.mean_bytes(seen.wall_s).map(f64::round),
+            samples: self.sample_every.map(|_| seen.samples),
+            peak_is_guess: seen.peak_is_guess,
             output: None,
-            proof: witness.and_then(|witness| {
-                let opened = |yes| if yes { Proof::Opened } else { Proof::Absent };
-                if mapped {
-                    Some(Proof::Mapped)
-                } else {
-                    witness.opened().map(opened)
-                }
-            }),
+            proof: seen.proof,
         };
-        if let Some([mut out, mut err]) = kept {
+        if let Some([out, err]) = &mut kept {
+            // The dynamic loader of Linux says so after it has opened the file.
             let refused = |text: &[u8]| contains(text, b"cannot be preloaded");
-            let (out, _) = digest(&mut out, |_| false)?;
-            let (err, complaint) = digest(&mut err, refused)?;
+            let (out, _) = digest(out, |_| false)?;
+            let (err, complaint) = digest(err, refused)?;
             run.output = Some([out, err]);
-            if complaint && run.proof.is_some() && !mapped {
+            if complaint && run.proof == Some(Proof::Opened) {
                 run.proof = Some(Proof::Absent);
             }
         }
@@ -162,40 +158,6 @@ impl Setting {
 /// Rounded to what the kernel's figures hold, so that JSON does not show more.
 fn microseconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
-}
-
-/// What a child still grows between reporting its floor and execve (132 KiB were seen).
-const FLOOR_SLACK_BYTES: i64 = 192 << 10;
-
-/// The kernel's figure where it is the program's own; else, as a guess, the highest sample, or the
-/// floor where there is none.
-fn peak(maxrss: i64, floor: i64, samples: &Samples) -> (u64, bool) {
-    match samples.max_bytes() {
-        _ if maxrss > floor + FLOOR_SLACK_BYTES => (maxrss as u64, false),
-        0 => (maxrss as u64, true),
-        sampled => (sampled.min(maxrss as u64), true),
-    }
-}
-
-fn environment(contender: &Contender) -> Vec<(&'static str, Option<OsString>)> {
-    let before = crate::launch::variable(OsStr::new("LD_PRELOAD"));
-    match &contender.library {
-        Some(library) => vec![("LD_PRELOAD", Some(preload_with(before, library)))],
-        None => Vec::new(),
-    }
-}
-
-/// A file without a name, for output. Appending, so that two writers never overwrite each other.
-fn memory_file() -> io::Result<File> {
-    // SAFETY: a new descriptor, owned from here on; the name ends in NUL.
-    let file = unsafe {
-        match libc::memfd_create(c"glebe-output".as_ptr(), libc::MFD_CLOEXEC) {
-            -1 => return Err(io::Error::last_os_error()),
-            fd => File::from_raw_fd(fd),
-        }
-    };
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    OpenOptions::new().read(true).append(true).open(path).or(Ok(file))
 }
 
 /// Length and checksum (FNV-1a, 64 bits); and whether `look` liked any piece of it.
@@ -223,52 +185,18 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::compare::table::tests::row;
 
-    fn run(script: &str) -> Run {
-        let words = ["sh", "-c", script].map(OsString::from);
-        let setting = Setting {
-            program: Program::find(&words).unwrap(),
-            stdin: None,
-            show_output: false,
-            sample_every: Some(Duration::from_millis(2)),
+    #[test]
+    fn endings_are_told_in_the_systems_way() {
+        let mut run = row("x", &[1.0]).runs.remove(0);
+        let mut says = |exit, signal| {
+            (run.exit, run.signal) = (exit, signal);
+            run.failure().unwrap_or_default()
         };
-        setting.run(&Contender { name: "system".into(), library: None }, 1).unwrap()
-    }
-
-    #[test]
-    fn a_run_is_measured() {
-        let run = run("echo out; echo err >&2; exit 3");
-        assert_eq!((run.exit, run.signal), (3, None));
-        assert!(run.wall_s > 0.0 && run.cpu_s >= 0.0 && run.faults > 0);
-        assert!(run.peak_rss_bytes > 100 << 10, "{run:?}");
-        let [out, err] = run.output.unwrap();
-        assert_eq!((out.bytes, err.bytes), (4, 4));
-        assert_ne!(out.checksum, err.checksum);
-    }
-
-    #[test]
-    fn a_death_by_signal_is_told() {
-        let run = run("kill -SEGV $$");
-        assert_eq!((run.exit, run.signal), (128 + libc::SIGSEGV, Some(libc::SIGSEGV)));
-    }
-
-    #[test]
-    fn the_peak_is_that_of_the_program() {
-        // Positive control: 40 MB must show, in the kernel's figure and (given time) in the samples.
-        let run = run("x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 0.1; echo ${#x}");
-        assert!(run.peak_rss_bytes > 40_000_000, "{}", run.peak_rss_bytes);
-        let samples = run.samples.unwrap();
-        assert!(samples.max_bytes() > 40_000_000, "{samples:?}");
-        assert!(run.mean_rss_bytes.unwrap() < run.peak_rss_bytes as f64 * 1.5);
-    }
-
-    #[test]
-    fn a_peak_below_the_floor_is_not_believed() {
-        let mut samples = Samples::default();
-        assert_eq!(peak(2 << 20, 1 << 20, &samples), (2 << 20, false));
-        assert_eq!(peak(1 << 20, 1 << 20, &samples), (1 << 20, true));
-        samples.push(0.001, 1 << 19);
-        assert_eq!(peak((1 << 20) + 4096, 1 << 20, &samples), (1 << 19, true));
+        assert_eq!(says(0, None), "");
+        assert_eq!(says(3, None), "exit 3");
+        assert_eq!(says(139, Some(11)), "killed by signal 11");
+        assert_eq!(says(0xC000_0005_u32 as i32, None), "exit 0xC0000005");
     }
 }

@@ -8,7 +8,6 @@
 //!                 table, verdicts (noise), picture, JSON lines
 //! ```
 
-mod interrupt;
 mod measure;
 mod noise;
 mod peers;
@@ -18,18 +17,18 @@ mod sampler;
 mod table;
 
 use crate::args::CompareOptions;
-use crate::launch::Ending;
-use crate::library::EMBEDDED;
+pub use measure::{Measured, Proof, Run, Setting, Streams};
+pub use peers::Contender;
+pub use sampler::{sample, Samples};
+
 use crate::program::Program;
-use crate::run::check;
 use crate::size::counted;
-use crate::witness::Proof;
+use crate::stop::Ending;
+use crate::system::{self, check, interrupt};
 use anyhow::{bail, Result};
-use measure::{Run, Setting};
 use noise::Random;
-use peers::Contender;
 use progress::Progress;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use table::{Measure, Row};
 
@@ -37,7 +36,7 @@ use table::{Measure, Row};
 pub fn compare(options: &CompareOptions) -> Result<Ending> {
     let program = Program::find(&options.program)?;
     let contenders = peers::choose(&options.with, &options.only)?;
-    let mut notes = check(&program, &EMBEDDED[0], options.force)?;
+    let mut notes = check(&program, options.force)?;
     let title = program.display();
     let sampled = !options.no_samples;
     let setting = Setting {
@@ -67,9 +66,9 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         let whole = counted(rows.first().map_or(0, |row| row.runs.len()), "whole round");
         notes.push(format!("interrupted after {whole} of {}", options.runs));
     }
-    if let Some(signal) = caught.filter(|_| rows.iter().all(|row| row.runs.is_empty())) {
+    if let Some(ending) = caught.filter(|_| rows.iter().all(|row| row.runs.is_empty())) {
         eprintln!("glebe: interrupted before a round was whole");
-        return Ok(Ending::Signal(signal));
+        return Ok(ending);
     }
     notes.extend(remarks(&rows));
     if options.json {
@@ -84,8 +83,8 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
     if let Some(path) = &options.svg {
         picture::draw(path, &title, &rows)?;
     }
-    if let Some(signal) = caught {
-        return Ok(Ending::Signal(signal));
+    if let Some(ending) = caught {
+        return Ok(ending);
     }
     let failed = rows.iter().flat_map(|row| &row.runs).find(|run| run.exit != 0);
     Ok(Ending::Exit(failed.map_or(0, |run| run.exit)))
@@ -157,11 +156,12 @@ fn print_json(run: &Run, samples: bool) -> Result<()> {
 }
 
 fn print_table(rows: &[Row]) {
-    let width = io::stdout().is_terminal().then(terminal_width).flatten();
+    let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
     println!("{}", table::table(rows, width));
     let base = rows.first().map_or("", |row| &row.name);
     let sampled = rows.iter().any(|row| row.median(Measure::Mean).is_some());
-    let mean = if sampled { "; mean RSS is over time, of all its processes together" } else { "" };
+    let of = system::SAMPLED_OF;
+    let mean = if sampled { format!("; mean RSS is over time, of {of}") } else { String::new() };
     println!("median ±median absolute deviation, ratio to {base}{mean}");
     for line in table::verdicts(rows) {
         println!("{line}");
@@ -176,8 +176,8 @@ fn remarks(rows: &[Row]) -> Vec<String> {
     }
     if rows.iter().flat_map(|row| &row.runs).any(|run| run.peak_is_guess) {
         notes.push(
-            "the program is about as small as this command, so its peak RSS cannot be told (in the \
-             JSON it is a guess)"
+            "the program is too short, or about as small as this command, for its peak RSS to be told \
+             (in the JSON it is a guess)"
                 .into(),
         );
     }
@@ -206,15 +206,6 @@ fn clock_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // Short enough to be typed again.
     now.as_nanos() as u64 % 1_000_000_000
-}
-
-fn terminal_width() -> Option<u16> {
-    // SAFETY: TIOCGWINSZ writes to the struct that it is given.
-    unsafe {
-        let mut size: libc::winsize = std::mem::zeroed();
-        let answer = libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size);
-        (answer == 0 && size.ws_col > 0).then_some(size.ws_col)
-    }
 }
 
 #[cfg(test)]

@@ -1,37 +1,19 @@
-//! Who takes part in a comparison: names and paths become preloadable libraries.
-//!
-//! Peers are looked for where the dynamic loader looks: LD_LIBRARY_PATH, the usual directories,
-//! and the cache that ldconfig keeps. Only libraries of this machine's kind count.
+//! Who takes part in a comparison: names and paths become libraries that can be put under a program.
 
-use crate::inspect::{self, known_allocator, Facts};
-use crate::library::{Embedded, EMBEDDED};
+use crate::system::libraries::{build, builds, find, name_of, usable, PEERS};
 use anyhow::{anyhow, bail, Result};
-use std::env;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// One side of the comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contender {
     pub name: String,
-    /// What is preloaded; None for the system's malloc.
+    /// What is put under the program; None for the system's malloc.
     pub library: Option<PathBuf>,
 }
 
 /// The name of the system's malloc.
 pub const SYSTEM: &str = "system";
-
-/// Peers by name, with the files that they install, the better one first.
-const PEERS: [(&str, &[&str]); 6] = [
-    ("mimalloc", &["libmimalloc.so"]),
-    ("jemalloc", &["libjemalloc.so"]),
-    ("tcmalloc", &["libtcmalloc_minimal.so", "libtcmalloc.so"]),
-    ("snmalloc", &["libsnmallocshim.so"]),
-    ("rpmalloc", &["librpmallocwrap.so", "librpmalloc.so"]),
-    ("hardened_malloc", &["libhardened_malloc.so"]),
-];
 
 /// The contenders that `--with` and `--only` ask for, in the order of the table.
 pub fn choose(with: &[String], only: &[String]) -> Result<Vec<Contender>> {
@@ -67,7 +49,7 @@ fn contenders_of(word: &str) -> Result<Vec<Contender>> {
     if word == SYSTEM {
         return Ok(one(SYSTEM, None));
     }
-    if let Some(build) = Embedded::named(word) {
+    if let Some(build) = build(word) {
         return Ok(one(word, Some(build.place()?)));
     }
     if word == "found" {
@@ -75,105 +57,32 @@ fn contenders_of(word: &str) -> Result<Vec<Contender>> {
         return Ok(found.flat_map(|(name, path)| one(name, Some(path))).collect());
     }
     if let Some((name, path)) = word.split_once('=') {
-        if name.is_empty() || name == SYSTEM || Embedded::named(name).is_some() {
+        if name.is_empty() || name == SYSTEM || build(name).is_some() {
             bail!("{word}: choose a name of its own for {path}");
         }
         return Ok(one(name, Some(usable(Path::new(path))?)));
     }
-    if word.contains('/') {
+    if word.contains(std::path::is_separator) {
         let path = usable(Path::new(word))?;
         return Ok(one(&name_of(Path::new(word)), Some(path)));
     }
     let files = PEERS.iter().find(|(name, _)| *name == word).map(|(_, files)| *files);
-    let names = || PEERS.map(|(name, _)| name).join(", ");
+    let known = || {
+        let peers = PEERS.iter().map(|(name, _)| *name);
+        [SYSTEM].into_iter().chain(builds()).chain(peers).collect::<Vec<_>>().join(", ")
+    };
     match files {
         Some(files) => find(files).map(|path| one(word, Some(path))).ok_or_else(|| {
             anyhow!("{word} was not found on this machine ({}); give it as {word}=PATH", files[0])
         }),
         None => Err(anyhow!(
-            "{word}: no allocator of that name; known are {SYSTEM}, {}, {}; others as NAME=PATH",
-            EMBEDDED.each_ref().map(|build| build.name).join(", "),
-            names()
+            "{word}: no allocator of that name; known are {}; others as NAME=PATH",
+            known()
         )),
     }
 }
 
-/// A library that can be preloaded here, as an absolute path.
-fn usable(path: &Path) -> Result<PathBuf> {
-    let shown = path.display();
-    let path = fs::canonicalize(path).map_err(|e| anyhow!("{shown}: {e}"))?;
-    if path.as_os_str().as_bytes().iter().any(|b| b": \t".contains(b)) {
-        bail!("{shown}: the dynamic loader splits a preload path at colons and spaces; link to it");
-    }
-    match inspect::facts_of(&path) {
-        Some(facts) if same_kind(&facts) && facts.exports_malloc => Ok(path),
-        Some(facts) if same_kind(&facts) => {
-            bail!("{shown} defines no malloc, so its row would show the system's")
-        }
-        Some(_) => bail!("{shown} is a library for another kind of machine"),
-        None => bail!("{shown} is not a shared library (a linker script, perhaps?)"),
-    }
-}
-
-fn same_kind(facts: &Facts) -> bool {
-    let ours = inspect::parse(EMBEDDED[0].bytes);
-    ours.is_none_or(|ours| (ours.machine, ours.bits) == (facts.machine, facts.bits))
-}
-
-/// `libmimalloc.so.2` is mimalloc; a stranger keeps its file's name.
-fn name_of(path: &Path) -> String {
-    let file = path.file_name().unwrap_or_default().to_string_lossy();
-    if let Some(name) = known_allocator(&file) {
-        return name.into();
-    }
-    let stem = file.split(".so").next().unwrap_or(&file);
-    stem.strip_prefix("lib").unwrap_or(stem).to_string()
-}
-
-/// The first of these files that is installed.
-fn find(files: &[&str]) -> Option<PathBuf> {
-    let directories = directories();
-    let cached = cached();
-    files.iter().find_map(|file| {
-        let scanned = directories.iter().filter_map(|dir| newest(dir, file));
-        let known = cached.iter().filter(|path| is_version_of(path, file)).cloned();
-        scanned.chain(known).find_map(|path| usable(&path).ok())
-    })
-}
-
-fn directories() -> Vec<PathBuf> {
-    let path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let own = env::split_paths(&path).filter(|dir| dir.is_absolute()).collect::<Vec<_>>();
-    let triplet = format!("{}-linux-gnu", env::consts::ARCH);
-    let usual = ["/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/lib", "/lib64"];
-    let usual = usual.iter().flat_map(|dir| [Path::new(dir).join(&triplet), PathBuf::from(dir)]);
-    own.into_iter().chain(usual).collect()
-}
-
-/// What ldconfig knows, in directories that no list here has.
-fn cached() -> Vec<PathBuf> {
-    let output = ["/sbin/ldconfig", "/usr/sbin/ldconfig"]
-        .iter()
-        .find_map(|program| Command::new(program).arg("-p").output().ok());
-    let text = output.map(|output| output.stdout).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    text.lines().filter_map(|line| Some(PathBuf::from(line.split_once("=> ")?.1))).collect()
-}
-
-fn newest(directory: &Path, file: &str) -> Option<PathBuf> {
-    let entries = fs::read_dir(directory).ok()?;
-    let paths = entries.filter_map(|entry| entry.ok().map(|e| e.path()));
-    paths.filter(|path| is_version_of(path, file)).max()
-}
-
-/// `libx.so`, `libx.so.2`, `libx.so.2.0.9`; not `libx-debug.so`, not `libx.so.py`.
-fn is_version_of(path: &Path, file: &str) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let version = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '.');
-    name.strip_prefix(file).is_some_and(version)
-}
-
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
@@ -199,14 +108,5 @@ mod tests {
         assert!(says("x=/etc/passwd").contains("not a shared library"));
         assert!(says("system=/no/such.so").contains("a name of its own"));
         assert!(names(&[], &[""]).is_err());
-    }
-
-    #[test]
-    fn files_are_matched_by_version_only() {
-        let matches = |name: &str| is_version_of(Path::new(name), "libx.so");
-        assert!(matches("/a/libx.so") && matches("/a/libx.so.2") && matches("libx.so.2.0.9"));
-        assert!(!matches("libx-debug.so") && !matches("libx.so.py") && !matches("liby.so"));
-        assert_eq!(name_of(Path::new("/a/libmimalloc-secure.so.2")), "mimalloc");
-        assert_eq!(name_of(Path::new("/a/libfoo.so.1")), "foo");
     }
 }

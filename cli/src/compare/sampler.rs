@@ -1,17 +1,11 @@
 //! Resident memory over time, seen from outside.
 //!
-//! A thread reads `/proc/PID/statm` of the program and of its descendants on a fixed beat, at
-//! first more often, so that short programs are seen too. It costs a few system calls a beat.
-//!
-//! The kernel's counters behind statm may lag by some pages for each CPU, and pages that processes
-//! share count once for each: good for a curve, not for the last kilobyte.
+//! A thread looks on a fixed beat, at first more often, so that short programs are seen too. It costs
+//! a few system calls a beat.
 
-use crate::witness::is_mapped;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
-use std::fs;
-use std::path::PathBuf;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 /// A curve never has more points than this: beyond, every second one is dropped. Small on purpose,
@@ -94,95 +88,29 @@ impl Serialize for Samples {
     }
 }
 
-/// The thread that samples one run. The child must not be reaped before [`Sampler::stop`].
-pub struct Sampler {
-    thread: Option<(Sender<()>, JoinHandle<Seen>)>,
-}
-
-/// The curve, and whether the watched library was seen.
-type Seen = (Samples, bool);
-
-impl Sampler {
-    /// Starts to sample `pid`, born at `birth_s`, every `every` (None: not at all), and to look
-    /// whether `watched` gets mapped.
-    pub fn start(
-        pid: i32,
-        birth_s: f64,
-        every: Option<Duration>,
-        watched: Option<PathBuf>,
-    ) -> Sampler {
-        if every.is_none() && watched.is_none() {
-            return Sampler { thread: None };
-        }
-        let (stop, stopped) = mpsc::channel();
-        let thread = thread::spawn(move || {
-            let (mut samples, mut mapped) = (Samples::default(), false);
+/// Calls `look` at once, and then on a beat, from a thread of its own until `end` returns. None: never.
+pub fn sample<T>(
+    beat: Option<Duration>,
+    mut look: impl FnMut() + Send,
+    end: impl FnOnce() -> T,
+) -> T {
+    let Some(beat) = beat else { return end() };
+    thread::scope(|scope| {
+        let (stop, stopped) = mpsc::channel::<()>();
+        scope.spawn(move || {
             let mut pause = FIRST_PAUSE;
             loop {
-                if let Some(file) = watched.as_deref().filter(|_| !mapped) {
-                    mapped = is_mapped(pid, file);
-                }
-                if every.is_some() {
-                    let bytes = resident_bytes(pid);
-                    if bytes > 0 {
-                        samples.push(crate::launch::clock_s() - birth_s, bytes);
-                    }
-                }
+                look();
                 match stopped.recv_timeout(pause) {
-                    Err(RecvTimeoutError::Timeout) => {}
-                    _ => return (samples, mapped),
+                    Err(RecvTimeoutError::Timeout) => pause = (pause * 5 / 4).min(beat),
+                    _ => return,
                 }
-                pause = (pause * 5 / 4).min(every.unwrap_or(Duration::from_millis(10)));
             }
         });
-        Sampler { thread: Some((stop, thread)) }
-    }
-
-    /// Ends sampling.
-    pub fn stop(self) -> Seen {
-        let Some((stop, thread)) = self.thread else { return Default::default() };
+        let ended = end();
         drop(stop);
-        thread.join().unwrap_or_default()
-    }
-}
-
-/// Resident bytes of a process and its living descendants; 0 if it has ended.
-fn resident_bytes(pid: i32) -> u64 {
-    const TREE_MAX: usize = 1000;
-    let mut tree = vec![pid];
-    let mut pages = 0;
-    let mut next = 0;
-    while let Some(pid) = tree.get(next).copied() {
-        next += 1;
-        let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-        pages += statm.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        if tree.len() < TREE_MAX {
-            tree.extend(children(pid));
-        }
-    }
-    pages * page_bytes()
-}
-
-/// Children of every thread of a process. Kernels without that file show none.
-fn children(pid: i32) -> Vec<i32> {
-    const THREADS_MAX: usize = 16;
-    let mut threads = vec![pid];
-    let count = fs::metadata(format!("/proc/{pid}/task"))
-        .map_or(0, |meta| std::os::unix::fs::MetadataExt::nlink(&meta).saturating_sub(2) as usize);
-    if count > 1 && count <= THREADS_MAX {
-        let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        threads = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    }
-    let lists = threads.iter().map(|thread| format!("/proc/{pid}/task/{thread}/children"));
-    let lists = lists.map(|path| fs::read_to_string(path).unwrap_or_default());
-    lists
-        .flat_map(|list| list.split(' ').filter_map(|n| n.parse().ok()).collect::<Vec<_>>())
-        .collect()
-}
-
-fn page_bytes() -> u64 {
-    // SAFETY: sysconf only reads.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+        ended
+    })
 }
 
 #[cfg(test)]
@@ -214,13 +142,6 @@ mod tests {
         assert!((POINTS_MAX / 2..POINTS_MAX).contains(&count), "{count}");
         assert!((samples.at(500.0) / 1024.0 - 50_000.0).abs() < 1.0);
         assert!((samples.mean_bytes(1000.0).unwrap() / 1024.0 - 50_000.0).abs() < 500.0);
-    }
-
-    #[test]
-    fn this_process_has_memory() {
-        let own = std::process::id() as i32;
-        assert!(resident_bytes(own) > 100 << 10);
-        assert_eq!(resident_bytes(i32::MAX), 0);
     }
 
     #[test]

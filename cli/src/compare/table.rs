@@ -25,11 +25,11 @@ impl Measure {
     /// The value in the unit of the table. None if this run has none.
     pub fn of(self, run: &Run) -> Option<f64> {
         match self {
-            Measure::Cpu => Some(run.cpu_s),
+            Measure::Cpu => run.cpu_s,
             Measure::Wall => Some(run.wall_s),
             Measure::Peak => (!run.peak_is_guess).then(|| mib(run.peak_rss_bytes as f64)),
             Measure::Mean => run.mean_rss_bytes.map(mib),
-            Measure::Faults => Some(run.faults as f64),
+            Measure::Faults => run.faults.map(|faults| faults as f64),
         }
     }
 
@@ -220,14 +220,14 @@ pub mod tests {
         let run = |(i, cpu_s): (usize, &f64)| Run {
             allocator: name.into(),
             run: i as u32 + 1,
-            cpu_s: *cpu_s,
+            cpu_s: Some(*cpu_s),
             wall_s: cpu_s * 1.1,
             peak_rss_bytes: 64 << 20,
-            faults: 1000,
+            faults: Some(1000),
             exit: 0,
-            cpu_user_s: *cpu_s,
-            cpu_sys_s: 0.0,
-            major_faults: 0,
+            cpu_user_s: Some(*cpu_s),
+            cpu_sys_s: Some(0.0),
+            major_faults: Some(0),
             signal: None,
             mean_rss_bytes: None,
             samples: None,

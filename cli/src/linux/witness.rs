@@ -14,17 +14,6 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What is known about the library in a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Proof {
-    /// Neither mapped nor opened.
-    Absent,
-    /// The file was opened while the program ran.
-    Opened,
-    /// It was seen in the program's memory.
-    Mapped,
-}
-
 /// Hears whether a file is opened from now on.
 pub struct Witness {
     inotify: Option<OwnedFd>,

@@ -16,7 +16,7 @@
 //! Facts are gathered in one place and judged in another, so that every decision can be tested
 //! without a setuid file at hand. What cannot be determined is not held against the program.
 
-use crate::library::mount_flags;
+use super::library::mount_flags;
 use object::elf;
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _, Sym as _};
 use object::Endianness;

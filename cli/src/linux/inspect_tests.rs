@@ -26,7 +26,7 @@ fn notes(facts: Facts) -> String {
 
 #[test]
 fn the_embedded_libraries_are_read() {
-    for library in &crate::library::EMBEDDED {
+    for library in &crate::system::library::EMBEDDED {
         let facts = parse(library.bytes).expect(library.name);
         assert_eq!(u32::from(facts.bits), usize::BITS, "{}", library.name);
     }

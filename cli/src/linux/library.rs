@@ -38,11 +38,6 @@ pub struct Embedded {
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 impl Embedded {
-    /// The build of that name, if there is one.
-    pub fn named(name: &str) -> Option<&'static Embedded> {
-        EMBEDDED.iter().find(|library| library.name == name)
-    }
-
     /// The name of its file in the cache.
     fn file_name(&self) -> String {
         format!("lib{}-{}.so", self.name, &self.sha256[..16])

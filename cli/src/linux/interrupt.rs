@@ -3,6 +3,7 @@
 //! The first INT, TERM or HUP is handed on to the running program and remembered; `compare` then
 //! stops, prints what it has, and ends by that signal. A second one ends it at once.
 
+use crate::stop::Ending;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -52,7 +53,7 @@ pub fn ended() {
     CHILD.store(0, Ordering::SeqCst);
 }
 
-/// The signal that came, if one did.
-pub fn caught() -> Option<i32> {
-    Some(SIGNAL.load(Ordering::SeqCst)).filter(|signal| *signal > 0)
+/// How this command then has to end: by the signal that came, if one did.
+pub fn caught() -> Option<Ending> {
+    Some(SIGNAL.load(Ordering::SeqCst)).filter(|signal| *signal > 0).map(Ending::Signal)
 }

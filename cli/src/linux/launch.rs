@@ -19,8 +19,9 @@
 //! that floor in its `Birth`, so whoever measures can tell a measurement from a floor. CPU time and
 //! faults before execve are reported too, and taken off.
 
-use crate::program::{c_string, Program};
-use crate::stop::{Stop, NOT_EXECUTABLE, NOT_FOUND};
+use super::c_string;
+use crate::program::Program;
+use crate::stop::{Ending, Stop, NOT_EXECUTABLE, NOT_FOUND};
 use anyhow::Result;
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
@@ -42,7 +43,8 @@ pub struct Image {
 impl Image {
     /// The program in this process's environment with `changes` made to it (None removes).
     pub fn new(program: &Program, changes: &[(&str, Option<OsString>)]) -> Image {
-        let argv = program.argv();
+        let words = std::iter::once(&program.name).chain(&program.args);
+        let argv: Vec<CString> = words.map(|word| c_string(word)).collect();
         let path = c_string(program.path.as_os_str());
         let mut shell_argv = vec![c"/bin/sh".to_owned(), path.clone()];
         shell_argv.extend_from_slice(&argv[1..]);
@@ -169,47 +171,30 @@ pub fn seconds(time: libc::timeval) -> f64 {
     time.tv_sec as f64 + time.tv_usec as f64 * 1e-6
 }
 
-/// How a program ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    Exit(i32),
-    Signal(i32),
+fn ending(status: i32) -> Ending {
+    if libc::WIFSIGNALED(status) {
+        Ending::Signal(libc::WTERMSIG(status))
+    } else {
+        Ending::Exit(libc::WEXITSTATUS(status))
+    }
 }
 
-impl Ending {
-    fn from_status(status: i32) -> Ending {
-        if libc::WIFSIGNALED(status) {
-            Ending::Signal(libc::WTERMSIG(status))
-        } else {
-            Ending::Exit(libc::WEXITSTATUS(status))
+/// Ends this process as the program ended, so that whoever waits sees what the program did.
+pub fn pass_on(program: Ending) -> ! {
+    if let Ending::Signal(signal) = program {
+        // SAFETY: plain system calls. The core limit is dropped so that the program's own core
+        // file is not overwritten by ours.
+        unsafe {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            libc::signal(signal, libc::SIG_DFL);
+            let mut only: libc::sigset_t = std::mem::zeroed();
+            libc::sigaddset(&mut only, signal);
+            libc::sigprocmask(libc::SIG_UNBLOCK, &only, ptr::null_mut());
+            libc::raise(signal);
         }
     }
-
-    /// As a shell's `$?` has it: 128 + n for signal n.
-    pub fn code(self) -> i32 {
-        match self {
-            Ending::Exit(code) => code,
-            Ending::Signal(signal) => 128 + signal,
-        }
-    }
-
-    /// Ends this process in the same way, so that whoever waits sees what the program did.
-    pub fn pass_on(self) -> ! {
-        if let Ending::Signal(signal) = self {
-            // SAFETY: plain system calls. The core limit is dropped so that the program's own core
-            // file is not overwritten by ours.
-            unsafe {
-                let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-                libc::setrlimit(libc::RLIMIT_CORE, &none);
-                libc::signal(signal, libc::SIG_DFL);
-                let mut only: libc::sigset_t = std::mem::zeroed();
-                libc::sigaddset(&mut only, signal);
-                libc::sigprocmask(libc::SIG_UNBLOCK, &only, ptr::null_mut());
-                libc::raise(signal);
-            }
-        }
-        std::process::exit(self.code())
-    }
+    std::process::exit(program.code())
 }
 
 /// Waits until the child has ended, and leaves it to be reaped: its id stays its own until then.
@@ -238,7 +223,7 @@ pub fn wait(pid: i32) -> Result<(Ending, libc::rusage)> {
         };
         match answer {
             -1 => interrupted()?,
-            _ => return Ok((Ending::from_status(status), usage)),
+            _ => return Ok((ending(status), usage)),
         }
     }
 }
@@ -333,27 +318,27 @@ mod tests {
         Image::new(&Program::find(&words).unwrap(), &[("GLEBE_SAMPLE", Some("yes".into()))])
     }
 
-    fn ending(script: &str) -> Ending {
+    fn ends(script: &str) -> Ending {
         let child = sh(script).spawn([None; 3]).unwrap();
         wait(child.pid).unwrap().0
     }
 
     #[test]
     fn endings_are_told_apart() {
-        assert_eq!(ending("exit 0"), Ending::Exit(0));
-        assert_eq!(ending("exit 42"), Ending::Exit(42));
-        assert_eq!(ending("kill -9 $$"), Ending::Signal(9));
+        assert_eq!(ends("exit 0"), Ending::Exit(0));
+        assert_eq!(ends("exit 42"), Ending::Exit(42));
+        assert_eq!(ends("kill -9 $$"), Ending::Signal(9));
         assert_eq!(Ending::Signal(9).code(), 137);
     }
 
     #[test]
     fn the_environment_is_changed() {
-        assert_eq!(ending("test $GLEBE_SAMPLE = yes"), Ending::Exit(0));
+        assert_eq!(ends("test $GLEBE_SAMPLE = yes"), Ending::Exit(0));
     }
 
     #[test]
     fn sigpipe_is_back_to_its_default() {
-        assert_eq!(ending("kill -PIPE $$; exit 3"), Ending::Signal(libc::SIGPIPE));
+        assert_eq!(ends("kill -PIPE $$; exit 3"), Ending::Signal(libc::SIGPIPE));
     }
 
     #[test]

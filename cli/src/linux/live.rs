@@ -1,4 +1,4 @@
-//! `glebe stats`: the numbers of a program at its exit, or of a process as it runs.
+//! `glebe stats PID`: the numbers of a process as it runs.
 //!
 //! A running process is read from outside, by process_vm_readv and nothing else: no file of its
 //! file system is opened, so it works across containers, after the library was deleted, and for
@@ -15,9 +15,8 @@
 //! Names come from the process, so this reader knows no statistic by name and never gets old.
 //! Values are read while the process runs: each is whole, together they are a moment's blur.
 
-use crate::args::{RunOptions, StatsFormat, StatsOptions};
-use crate::launch::Ending;
-use crate::{run, size};
+use crate::size;
+use crate::stop::Ending;
 use anyhow::{anyhow, bail, Context, Result};
 use comfy_table::{presets, CellAlignment, Table};
 use serde_json::{Map, Value};
@@ -32,25 +31,10 @@ const COUNT_MAX: u64 = 4096;
 /// One statistic: name and value. Units are in the name (`_bytes`), all else are counts.
 type Statistic = (String, u64);
 
-/// `glebe stats`.
-pub fn stats(options: &StatsOptions) -> Result<Ending> {
-    let Some(pid) = options.pid else {
-        return run::run(&RunOptions {
-            verbose: false,
-            stats: Some(if options.json { StatsFormat::Json } else { StatsFormat::Text }),
-            background: false,
-            limit: None,
-            purge_ms: None,
-            on_error: None,
-            secure: false,
-            audit: false,
-            force: false,
-            quiet: false,
-            program: options.program.clone(),
-        });
-    };
+/// Prints the statistics of a running process.
+pub fn show_live(pid: i32, json: bool) -> Result<Ending> {
     let statistics = read_live(pid)?;
-    if options.json {
+    if json {
         let pairs = statistics.into_iter().map(|(name, value)| (name, Value::from(value)));
         println!("{}", Value::Object(pairs.collect::<Map<_, _>>()));
     } else {

@@ -1,0 +1,44 @@
+//! Linux: the library is preloaded, /proc shows what runs, wait4 what it has used.
+//!
+//! ```text
+//!   search     a name -> a file, a script -> its interpreter   inspect     can it take a preload?
+//!   library    the embedded library -> a path                  libraries   builds, peers, paths
+//!   launch     exec, fork, wait                                witness     did it get in?
+//!   run        glebe run                                       live        glebe stats
+//!   measure    one run of a comparison                         interrupt   Ctrl-C in it
+//!   wine       Windows programs
+//! ```
+
+mod inspect;
+pub mod interrupt;
+mod launch;
+pub mod libraries;
+mod library;
+mod live;
+mod measure;
+mod run;
+mod search;
+mod wine;
+mod witness;
+
+pub use launch::pass_on;
+pub use live::show_live;
+pub use measure::{measure, scratch, NULL, SAMPLED_OF};
+pub use run::{check, run};
+pub use search::search;
+
+use anyhow::Result;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+/// Before all else. Returns unless `program`, the words after the options, is one for Windows that Wine could run.
+pub fn begin(program: &[OsString]) -> Result<()> {
+    launch::restore_sigpipe();
+    wine::hand_over(program)
+}
+
+/// Text as C has it. Words of a command line and of an environment cannot hold a NUL.
+fn c_string(text: &OsStr) -> CString {
+    let bytes = text.as_bytes().iter().copied().take_while(|b| *b != 0).collect::<Vec<u8>>();
+    CString::new(bytes).unwrap_or_default()
+}

@@ -1,0 +1,159 @@
+//! `glebe run` by preloading.
+//!
+//! Nothing stands between the program and whoever started it: this process becomes the program.
+//! Only `--verbose` keeps a parent, because somebody must look whether the library really got in
+//! and say so when it did not, which the library itself cannot.
+
+use super::inspect::{self, known_allocator};
+use super::launch::{self, variable, Image};
+use super::library::{preload_with, EMBEDDED};
+use super::search::image_of;
+use super::witness::{is_mapped, Witness};
+use crate::compare::Proof;
+use crate::program::Program;
+use crate::run::Changes;
+use crate::stop::{Ending, Stop, OWN_FAILURE};
+use anyhow::Result;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Runs the program with `library`, which is the build of that name. Returns only if `verbose`, or with an error.
+pub fn run(
+    program: &Program,
+    build: &str,
+    library: &Path,
+    mut changes: Changes,
+    verbose: bool,
+) -> Result<Ending> {
+    let preload = preload_with(variable(OsStr::new("LD_PRELOAD")), library);
+    changes.push(("LD_PRELOAD", Some(preload)));
+    let image = Image::new(program, &changes);
+    if verbose {
+        supervise(&image, library, program, build)
+    } else {
+        Err(image.exec().into())
+    }
+}
+
+/// Refuses a program that cannot take the library, or returns what is to be said about it. All builds of the library are of
+/// one kind, so the first speaks for them.
+pub fn check(program: &Program, force: bool) -> Result<Vec<String>> {
+    let image = image_of(&program.path);
+    let ours = inspect::parse(EMBEDDED[0].bytes);
+    let (Some(facts), Some(ours)) = (inspect::facts_of(&image), ours) else {
+        return Ok(Vec::new());
+    };
+    let mut name = program.name.to_string_lossy().into_owned();
+    if image != program.path {
+        name = format!("{} (the interpreter of {name})", image.display());
+    }
+    let mut verdict = inspect::judge(&name, &facts, &ours);
+    if let Some(refusal) = verdict.refusal {
+        if !(force && refusal.forceable) {
+            return Err(Stop { code: OWN_FAILURE, message: refusal.text }.into());
+        }
+        verdict
+            .notes
+            .push("started all the same, because of --force; glebe may not be used".into());
+    }
+    verdict.notes.extend(preloaded_before().map(|allocator| {
+        format!("LD_PRELOAD already holds {allocator}, which comes first; glebe will not be used")
+    }));
+    Ok(verdict.notes)
+}
+
+/// An allocator that LD_PRELOAD names already.
+fn preloaded_before() -> Option<&'static str> {
+    let value = variable(OsStr::new("LD_PRELOAD"))?;
+    let text = value.to_string_lossy().into_owned();
+    text.split([':', ' ']).find_map(|path| known_allocator(path.rsplit('/').next().unwrap_or(path)))
+}
+
+/// The child that signals are handed to.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn hand_on(signal: libc::c_int) {
+    let pid = CHILD.load(Ordering::Relaxed);
+    if pid > 0 {
+        // SAFETY: kill is async-signal-safe, and the id is our unreaped child's.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// Runs the program as a child and says afterwards whether the library was in it.
+fn supervise(image: &Image, library: &Path, program: &Program, build: &str) -> Result<Ending> {
+    let witness = Witness::listen(library);
+    let child = image.spawn([None; 3])?;
+    CHILD.store(child.pid, Ordering::Relaxed);
+    // The terminal sends INT and QUIT to the child as well; the others only reach us.
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: sets a disposition.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCONT] {
+        // SAFETY: the handler only calls kill.
+        unsafe { libc::signal(signal, hand_on as *const () as libc::sighandler_t) };
+    }
+    let (seen, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut pause = Duration::from_micros(200);
+            while !ended.load(Ordering::Acquire) && !seen.load(Ordering::Relaxed) {
+                seen.store(is_mapped(child.pid, library), Ordering::Relaxed);
+                thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(100));
+            }
+        });
+        let outcome = launch::wait_ended(child.pid);
+        ended.store(true, Ordering::Release);
+        outcome
+    });
+    outcome?;
+    CHILD.store(0, Ordering::Relaxed);
+    let (ending, _) = launch::wait(child.pid)?;
+    let proof = if seen.into_inner() {
+        Some(Proof::Mapped)
+    } else {
+        witness.opened().map(|opened| if opened { Proof::Opened } else { Proof::Absent })
+    };
+    let name = program.name.to_string_lossy();
+    eprintln!("glebe: {}", sentence(&name, build, proof, preloaded_before()));
+    Ok(ending)
+}
+
+/// `before`: an allocator that LD_PRELOAD named already.
+fn sentence(name: &str, build: &str, proof: Option<Proof>, before: Option<&str>) -> String {
+    if let (Some(before), Some(Proof::Mapped | Proof::Opened)) = (before, proof) {
+        return format!(
+            "warning: {name} ran with {build} behind {before}, which served its malloc"
+        );
+    }
+    match proof {
+        Some(Proof::Mapped) => format!("{name} ran with {build} in its memory"),
+        Some(Proof::Opened) => {
+            format!("{name} was too quick to look at, but its loader opened {build}")
+        }
+        Some(Proof::Absent) => {
+            format!("warning: {name} never loaded {build}; it ran with another malloc")
+        }
+        None => format!("{name} was too quick to see whether it loaded {build}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_library_is_a_warning() {
+        let says = |proof| sentence("ls", "glebe", proof, None);
+        assert!(says(Some(Proof::Absent)).starts_with("warning: ls never"));
+        assert!(!says(Some(Proof::Mapped)).contains("warning"));
+        assert!(!says(None).contains("opened"));
+        let second = sentence("ls", "glebe", Some(Proof::Mapped), Some("jemalloc"));
+        assert_eq!(second, "warning: ls ran with glebe behind jemalloc, which served its malloc");
+    }
+}

@@ -1,0 +1,44 @@
+//! Ctrl-C and Ctrl-Break, which the console sends to the program as well.
+//!
+//! `run` stays till the program has ended, whatever that does about them. `compare` remembers the
+//! first one, stops after the run that it ended, prints what it has, and ends in the same way; a
+//! second one ends it at once.
+
+use crate::stop::Ending;
+use std::sync::atomic::{AtomicBool, Ordering};
+use windows_sys::core::BOOL;
+use windows_sys::Win32::Foundation::{STATUS_CONTROL_C_EXIT, TRUE};
+use windows_sys::Win32::System::Console::{
+    SetConsoleCtrlHandler, CTRL_BREAK_EVENT, CTRL_C_EVENT, PHANDLER_ROUTINE,
+};
+
+static CAUGHT: AtomicBool = AtomicBool::new(false);
+
+/// From now on this command is not ended.
+pub fn outlive() {
+    handle(Some(pass_over));
+}
+
+/// From now on the first one is remembered.
+pub fn listen() {
+    handle(Some(remember));
+}
+
+/// How this command then has to end, if one came.
+pub fn caught() -> Option<Ending> {
+    CAUGHT.load(Ordering::SeqCst).then_some(Ending::Exit(STATUS_CONTROL_C_EXIT))
+}
+
+/// A handler is this process's own; to ignore Ctrl-C (no handler) would be inherited by the program.
+fn handle(routine: PHANDLER_ROUTINE) {
+    // SAFETY: the routines only use an atomic.
+    unsafe { SetConsoleCtrlHandler(routine, TRUE) };
+}
+
+unsafe extern "system" fn pass_over(event: u32) -> BOOL {
+    BOOL::from(matches!(event, CTRL_C_EVENT | CTRL_BREAK_EVENT))
+}
+
+unsafe extern "system" fn remember(event: u32) -> BOOL {
+    BOOL::from(pass_over(event) == TRUE && !CAUGHT.swap(true, Ordering::SeqCst))
+}

@@ -1,0 +1,53 @@
+//! Libraries that can be put under a program: glebe.dll, and paths of the user's.
+//!
+//! glebe.dll stands beside glebe.exe; `GLEBE_DLL` names another. Nobody installs peers in places of which one could know.
+//! Whether a library can be loaded shows in the process that has to take it.
+
+use anyhow::{anyhow, Context, Result};
+use std::env;
+use std::path::{self, Path, PathBuf};
+
+/// The one build that there is.
+pub struct Build;
+
+const NAME: &str = "glebe";
+
+pub const PEERS: [(&str, &[&str]); 0] = [];
+
+/// The names of our own builds.
+pub fn builds() -> impl Iterator<Item = &'static str> {
+    [NAME].into_iter()
+}
+
+/// Our own build of that name, if there is one.
+pub fn build(name: &str) -> Option<Build> {
+    (name == NAME).then_some(Build)
+}
+
+impl Build {
+    /// Where the library lies.
+    pub fn place(&self) -> Result<PathBuf> {
+        if let Some(dll) = env::var_os("GLEBE_DLL").filter(|dll| !dll.is_empty()) {
+            return usable(Path::new(&dll)).context("GLEBE_DLL");
+        }
+        let dll = env::current_exe()?.with_file_name("glebe.dll");
+        usable(&dll).context("glebe.dll has to lie beside glebe.exe, or GLEBE_DLL to name it")
+    }
+}
+
+/// A file that is there, as an absolute path.
+pub fn usable(path: &Path) -> Result<PathBuf> {
+    let shown = path.display();
+    let whole = path::absolute(path).map_err(|e| anyhow!("{shown}: {e}"))?;
+    whole.is_file().then_some(whole).ok_or_else(|| anyhow!("{shown}: there is no such file"))
+}
+
+/// `C:\x\mimalloc.dll` is mimalloc.
+pub fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// No peer has a place of its own.
+pub fn find(_files: &[&str]) -> Option<PathBuf> {
+    None
+}

@@ -1,0 +1,82 @@
+//! Windows: glebe.dll is loaded into a process that has been made and has not begun.
+//!
+//! ```text
+//!   launch      a suspended process, the library in it, on its way    libraries   glebe.dll, paths
+//!   measure     one run of a comparison                               interrupt   Ctrl-C
+//!   prng        what lets this command start under older Wine
+//! ```
+//!
+//! Nothing is judged beforehand: that a program is for other processors, or lacks a library of its own, shows when the
+//! library is loaded into it, and is said then.
+
+pub mod interrupt;
+mod launch;
+pub mod libraries;
+mod measure;
+mod prng;
+
+pub use launch::run;
+pub use measure::{measure, scratch, NULL, SAMPLED_OF};
+
+use crate::program::Program;
+use crate::stop::{Ending, Stop, NOT_FOUND};
+use anyhow::{bail, Result};
+use std::ffi::{OsStr, OsString};
+use std::os::windows::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::ptr;
+use windows_sys::Win32::Storage::FileSystem::SearchPathW;
+
+/// Before all else: nothing, here.
+pub fn begin(_program: &[OsString]) -> Result<()> {
+    Ok(())
+}
+
+/// Ends this process with the program's exit code.
+pub fn pass_on(program: Ending) -> ! {
+    std::process::exit(program.code())
+}
+
+/// No program is refused, and none remarked upon.
+pub fn check(_program: &Program, _force: bool) -> Result<Vec<String>> {
+    Ok(Vec::new())
+}
+
+/// Statistics of other processes are read on Linux only.
+pub fn show_live(pid: i32, _json: bool) -> Result<Ending> {
+    bail!("process {pid} cannot be read on Windows; at its exit a program says the same: glebe stats -- PROGRAM")
+}
+
+/// The file that a name means, with `.exe` or without: beside this command, here, in the system's directories, in `PATH`.
+pub fn search(name: &OsStr) -> Result<PathBuf, Stop> {
+    let wanted = wide(name);
+    let mut found = vec![0u16; PATH_MAX];
+    // SAFETY: both strings end in NUL, and `found` has the length that is told.
+    let length = unsafe {
+        let suffix = windows_sys::w!(".exe");
+        let length = PATH_MAX as u32;
+        SearchPathW(
+            ptr::null(),
+            wanted.as_ptr(),
+            suffix,
+            length,
+            found.as_mut_ptr(),
+            ptr::null_mut(),
+        )
+    };
+    match found.get(..length as usize) {
+        Some(path) if !path.is_empty() => Ok(OsString::from_wide(path).into()),
+        _ => {
+            let shown = name.to_string_lossy();
+            Err(Stop { code: NOT_FOUND, message: format!("{shown}: there is no such program") })
+        }
+    }
+}
+
+/// No path of Windows is longer.
+const PATH_MAX: usize = 1 << 15;
+
+/// Text as Windows has it, with a NUL behind it.
+fn wide(text: &OsStr) -> Vec<u16> {
+    text.encode_wide().chain([0]).collect()
+}

@@ -41,9 +41,9 @@ impl Command {
 /// children of the program get it too. A program that cannot take it is refused with the reason:
 /// static, setuid, another architecture, or a malloc of its own.
 ///
-/// Into a 64-bit Windows program glebe.dll is loaded, which lies beside glebe.exe (or where GLEBE_DLL
+/// Into a 64-bit Windows program glebe.dll is loaded, which lies beside glebe.exe (or where GLEBE_TOOL_DLL
 /// says), before it begins. On Linux such a program is handed to Wine ($WINE) with glebe.exe
-/// ($GLEBE_EXE).
+/// ($GLEBE_TOOL_EXE).
 #[derive(Args, Default)]
 #[command(after_help = "\
 Examples:

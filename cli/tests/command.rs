@@ -310,7 +310,7 @@ fn windows_programs_are_handed_to_wine_with_their_options() {
     let path = format!("{}:/usr/bin:/bin", home.path().display());
     let says = |words: &[&str]| {
         let mut command = glebe(&home);
-        command.env("GLEBE_EXE", &exe).env("PATH", &path).current_dir(home.path());
+        command.env("GLEBE_TOOL_EXE", &exe).env("PATH", &path).current_dir(home.path());
         let output = command.args(words).output().unwrap();
         assert_eq!(output.status.code(), Some(7), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
@@ -332,11 +332,11 @@ fn what_windows_programs_need_is_said() {
     let program = home.path().join("game.exe");
     windows_program(&program);
     let mut command = glebe(&home);
-    let assert = command.arg("run").arg(&program).env("GLEBE_EXE", "/no/glebe.exe").assert();
+    let assert = command.arg("run").arg(&program).env("GLEBE_TOOL_EXE", "/no/glebe.exe").assert();
     assert
         .code(127)
         .stderr(contains("game.exe is a Windows program").and(contains("make windows")));
     let mut command = glebe(&home);
-    command.arg("compare").arg(&program).env("GLEBE_EXE", &program).env("WINE", "no-such-wine");
+    command.arg("compare").arg(&program).env("GLEBE_TOOL_EXE", &program).env("WINE", "no-such-wine");
     command.assert().code(127).stderr(contains("set WINE"));
 }

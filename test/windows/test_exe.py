@@ -42,7 +42,7 @@ def folder():
 def glebe(wine, folder):
     if not EXE.exists():
         pytest.skip("glebe.exe is not here: make windows, with Rust's target")
-    return lambda *words, **variables: wine(EXE, *words, **{"GLEBE_DLL": windows(folder / "sign.dll"), "LC_ALL": "C.UTF-8", **variables})
+    return lambda *words, **variables: wine(EXE, *words, **{"GLEBE_TOOL_DLL": windows(folder / "sign.dll"), "LC_ALL": "C.UTF-8", **variables})
 
 
 def test_imports():
@@ -67,7 +67,7 @@ def test_run_passes_all_through(glebe, wine, folder):
 def test_run_reads_standard_input(glebe, wine, folder):
     (folder / "in.txt").write_text("one\ntwo\n")
     line = f"{windows(EXE)} run -- {windows(folder / 'words.exe')} 0 < {windows(folder / 'in.txt')}"
-    assert wine("cmd", "/c", line, GLEBE_DLL=windows(folder / "sign.dll"))[:2] == (0, "one\ntwo\n")
+    assert wine("cmd", "/c", line, GLEBE_TOOL_DLL=windows(folder / "sign.dll"))[:2] == (0, "one\ntwo\n")
 
 
 def test_run_batch_file(glebe, folder):
@@ -81,7 +81,7 @@ def test_options_reach_the_library(glebe):
     said = dict(line.split("=") for line in out.splitlines())
     assert status == 0 and said.items() >= {"GLEBE_LIMIT": str(2 << 30), "GLEBE_STATS": "json", "GLEBE_ON_ERROR": "count",
                                             "GLEBE_TOOL_CHILDREN": "1"}.items(), out
-    assert "GLEBE_DLL" not in said
+    assert "GLEBE_TOOL_DLL" not in said
 
 
 def test_verbose(glebe, folder):
@@ -105,9 +105,9 @@ def test_refusals(glebe, folder, words, code, says):
 
 
 def test_library_that_is_none(glebe, folder, tmp_path):
-    status, out, err = glebe("run", "--", folder / "words.exe", "0", GLEBE_DLL=windows(tmp_path / "none.dll"))
-    assert (status, out) == (125, "") and "GLEBE_DLL" in err and "there is no such file" in err, err
-    status, out, err = glebe("run", "--", folder / "words.exe", "0", GLEBE_DLL=windows(HERE / "sign.c"))
+    status, out, err = glebe("run", "--", folder / "words.exe", "0", GLEBE_TOOL_DLL=windows(tmp_path / "none.dll"))
+    assert (status, out) == (125, "") and "GLEBE_TOOL_DLL" in err and "there is no such file" in err, err
+    status, out, err = glebe("run", "--", folder / "words.exe", "0", GLEBE_TOOL_DLL=windows(HERE / "sign.c"))
     assert (status, out) == (125, "") and "could not be loaded into" in err, err
 
 
@@ -159,7 +159,7 @@ def test_ctrl_c(glebe, wine, folder, words, code):
     if not shutil.which("script"):
         pytest.skip("script is not here: Debian's bsdutils")
     line = " ".join(["exec", "wine", str(EXE), *words, "--", str(folder / "words.exe"), "-9", "</dev/null"])
-    environment = {**wine.environment, "GLEBE_DLL": windows(folder / "sign.dll")}
+    environment = {**wine.environment, "GLEBE_TOOL_DLL": windows(folder / "sign.dll")}
     done = subprocess.run(["script", "-qec", line, os.devnull], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False,
                           timeout=300)
     assert done.returncode == code, done.stdout
@@ -170,7 +170,7 @@ def test_linux_hands_over(wine, folder):
     command = ARCHIVES.parent / "glebe"
     if not command.exists() or not EXE.exists():
         pytest.skip("build/glebe or build/windows/glebe.exe is not here: make cli windows")
-    environment = {**wine.environment, "GLEBE_DLL": windows(folder / "sign.dll")}
+    environment = {**wine.environment, "GLEBE_TOOL_DLL": windows(folder / "sign.dll")}
     done = subprocess.run([command, "run", "--", "words.exe", "5", "a b"], cwd=folder, env=environment, capture_output=True, text=True, input="in",
                           check=False, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (5, "a b\nin", "sign: left\n")

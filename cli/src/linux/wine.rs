@@ -32,7 +32,7 @@ pub fn hand_over(words: &[OsString]) -> Result<()> {
         message: format!("{shown} is a Windows program, which takes {what}"),
     };
     let exe = glebe_exe().ok_or_else(|| {
-        missing("glebe.exe: build it with `make windows`, or set GLEBE_EXE to where it is")
+        missing("glebe.exe: build it with `make windows`, or set GLEBE_TOOL_EXE to where it is")
     })?;
     let wine = wine().ok_or_else(|| {
         missing("Wine: install it (Debian: wine, wine64), or set WINE to the command")
@@ -46,7 +46,7 @@ pub fn hand_over(words: &[OsString]) -> Result<()> {
     let line = line.chain(args.iter().cloned()).collect();
     let wine = Program { name: wine.clone().into(), args: line, path: wine };
     // It has served, and is no option of the library.
-    Err(Image::new(&wine, &[("GLEBE_EXE", None)]).exec().into())
+    Err(Image::new(&wine, &[("GLEBE_TOOL_EXE", None)]).exec().into())
 }
 
 /// Does the file begin as Windows' programs do: `MZ`, and `PE` where the word at 0x3c points?
@@ -63,9 +63,9 @@ fn is_windows(path: &Path) -> bool {
     signature() == Some(*b"PE\0\0")
 }
 
-/// `$GLEBE_EXE`, or where it stands beside this command: in one directory, or as in the repository.
+/// `$GLEBE_TOOL_EXE`, or where it stands beside this command: in one directory, or as in the repository.
 fn glebe_exe() -> Option<PathBuf> {
-    if let Some(exe) = variable(OsStr::new("GLEBE_EXE")) {
+    if let Some(exe) = variable(OsStr::new("GLEBE_TOOL_EXE")) {
         return Some(PathBuf::from(exe)).filter(|exe| exe.is_file());
     }
     let own = env::current_exe().ok()?;

@@ -64,7 +64,7 @@ pub fn start(
 ) -> Result<Child> {
     let mut command = Command::new(&program.path);
     command.args(&program.args).stdin(input).stdout(output).stderr(errors);
-    command.env_remove("GLEBE_DLL"); // ours, and no option of the library
+    command.env_remove("GLEBE_TOOL_DLL"); // ours, and no option of the library
     for (name, value) in changes {
         match value {
             Some(value) => command.env(name, value),

@@ -1,6 +1,6 @@
 //! Libraries that can be put under a program: glebe.dll, and paths of the user's.
 //!
-//! glebe.dll stands beside glebe.exe; `GLEBE_DLL` names another. Nobody installs peers in places of which one could know.
+//! glebe.dll stands beside glebe.exe; `GLEBE_TOOL_DLL` names another. Nobody installs peers in places of which one could know.
 //! Whether a library can be loaded shows in the process that has to take it.
 
 use anyhow::{anyhow, Context, Result};
@@ -27,11 +27,11 @@ pub fn build(name: &str) -> Option<Build> {
 impl Build {
     /// Where the library lies.
     pub fn place(&self) -> Result<PathBuf> {
-        if let Some(dll) = env::var_os("GLEBE_DLL").filter(|dll| !dll.is_empty()) {
-            return usable(Path::new(&dll)).context("GLEBE_DLL");
+        if let Some(dll) = env::var_os("GLEBE_TOOL_DLL").filter(|dll| !dll.is_empty()) {
+            return usable(Path::new(&dll)).context("GLEBE_TOOL_DLL");
         }
         let dll = env::current_exe()?.with_file_name("glebe.dll");
-        usable(&dll).context("glebe.dll has to lie beside glebe.exe, or GLEBE_DLL to name it")
+        usable(&dll).context("glebe.dll has to lie beside glebe.exe, or GLEBE_TOOL_DLL to name it")
     }
 }
 

@@ -68,7 +68,7 @@ wine-x86_64 := test-windows
 c-tiers := test-unit test-asan test-tsan $(foreign-$(shell uname -m))
 tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-tinygo test-cli test-crate test-e2e
 
-.PHONY: test $(tiers) test-tinygo-oldest test-macos test-miri test-long test-setup
+.PHONY: test $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-long test-setup
 test: test-setup ## every quick tier: lint, unit, sanitizers, other processors, command, end to end (minutes)
 	@set -e; for tier in $(tiers); do start=$$(date +%s); $(MAKE) $$tier; echo "== $$tier took $$(($$(date +%s) - start)) s"; done
 	@printf '\nall tiers passed: %s\n' "$(tiers)"
@@ -138,6 +138,12 @@ test-windows: windows ## Windows programs on glebe, under Wine
 	@tools/setup windows-programs
 	@$(rust) $(pytest) test/windows
 
+test-windows-long: windows ## programs as large as clang-tidy and CPython, LLVM's JIT ten thousand times, zig's compiler (half an hour)
+	@tools/check-macos
+	@tools/setup windows-programs windows-programs-long
+	$(call say,Windows under Wine at length)
+	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/windows
+
 # A TinyGo on PATH ($TINYGO) is taken if it is recent enough; else the set-up builds one, which takes minutes, once.
 test-tinygo: wasm ## the Go module under TinyGo in each engine
 	@tools/setup tinygo
@@ -166,7 +172,7 @@ test-miri: ## Bump and FreeList under Miri, which objects to undefined behaviour
 	    set -e; rustup run nightly cargo miri test --no-default-features --test bump --test freelist; \
 	    rustup run nightly cargo miri test --no-default-features --features resize --test bump
 
-test-long: test test-macos test-miri test-tinygo-oldest ## test, then macOS objects, Miri, the oldest TinyGo, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, stress with printed seeds, and fuzzing (hours)
+test-long: test test-macos test-windows-long test-miri test-tinygo-oldest ## test, then macOS objects, Windows programs, Miri, the oldest TinyGo, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, stress with printed seeds, and fuzzing (hours)
 	$(call say,C tests with all seeds)
 	@set -e; for tier in $(c-tiers); do $(MAKE) $$tier LONG=ON; done
 	$(call say,interleavings of larger cases)
@@ -187,7 +193,7 @@ test-long: test test-macos test-miri test-tinygo-oldest ## test, then macOS obje
 
 # ---- measure, check, clean --------------------------------------------------------------------------------------
 
-.PHONY: bench bench-full bench-pool bench-lua bench-months bench-tinygo bench-stylus bench-rust bench-tex lint clean
+.PHONY: bench bench-full bench-pool bench-lua bench-months bench-tinygo bench-stylus bench-rust bench-tex bench-windows lint clean
 bench: cli ## compare with the peers, quick selection (prints a table)
 	@$(rust) bench/setup
 	@$(rust) bench/run --quick
@@ -220,6 +226,9 @@ bench-rust: | $(build) ## glebe's Rust allocators beside those of other crates: 
 	@tools/setup bench-rust
 	@$(rust) $(PYTHON) bench/rust/run
 	@$(rust) $(PYTHON) bench/rust/run --native
+
+bench-windows: windows ## Windows programs under Wine, on glebe and without, beside mimalloc: time, memory (ten minutes; bench/windows/run --help)
+	@bench/windows/run --write
 
 bench-tex: lib ## TeX engines typesetting a long book on glebe, glibc, mimalloc and jemalloc: CPU time, memory (an hour; bench/tex/run --help)
 	@tools/setup tex

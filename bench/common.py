@@ -1,5 +1,5 @@
-"""What the benches in lua/, months/, tex/, tinygo/, rust/, stylus/ and pool/ share: building once, counting instructions, saying what was
-measured where, and what a person reads of it.
+"""What the benches in lua/, months/, tex/, tinygo/, rust/, stylus/, windows/ and pool/ share: building once, counting instructions, saying
+what was measured where, and what a person reads of it.
 
 Each bench has modules `build` and `report` of its own, so none can import from another. The module that the others of a bench import
 first (`build`, in stylus/ `ink`, in pool/ `run` itself) puts this folder on sys.path.

@@ -46,3 +46,8 @@ def compile_program(name, compiler, archive="libglebe-override.a"):
     done = subprocess.run([*command, *flags, source, *library, "-o", out], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return out
+
+
+def windows(path):
+    """As programs there name a file of ours."""
+    return "Z:" + str(path).replace("/", "\\")

@@ -9,14 +9,10 @@ import subprocess
 
 import pytest
 
-from programs import ARCHIVES, COMPILERS, HERE, OUT, compile_program
+from programs import ARCHIVES, COMPILERS, HERE, OUT, compile_program, windows
 
 EXE = ARCHIVES / "glebe.exe"
 FOLDER = OUT / "exe"
-
-
-def windows(path):
-    return "Z:" + str(path).replace("/", "\\")
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,13 @@ import subprocess
 
 import pytest
 
-from programs import COMPILERS, HERE, ROOT, compile_program
+from programs import COMPILERS, HERE, ROOT, compile_program, windows
 
 OUT = ROOT / "build/test-windows/under"
 PROGRAMS = ROOT / "build/windows-programs"
 LONG = bool(os.environ.get("GLEBE_TEST_LONG"))
 long = pytest.mark.skipif(not LONG, reason="GLEBE_TEST_LONG=1")
 CLANG = [*COMPILERS["clang"][".c"], "-O1", "-fno-builtin"]
-
-
-def windows(path):
-    return "Z:" + str(path).replace("/", "\\")
 
 
 def program(name):

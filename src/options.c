@@ -114,7 +114,7 @@ static void option_complain(const char *what, const char *name, const char *valu
     gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
 }
 
-/* Is `entry` ("GLEBE_X=...") one of ours? Tools of ours set GLEBE_TOOL_..., which is not the library's business. */
+/* Is `entry` ("GLEBE_X=...") one of ours? Tools of ours set GLEBE_TOOL_..., and Windows' port reads one by itself. */
 static bool option_known(const char *entry)
 {
     for (int i = 0; i < OPTIONS; i++) {
@@ -122,7 +122,11 @@ static bool option_known(const char *entry)
         if (strncmp(entry, options[i].environment, length) == 0 && entry[length] == '=')
             return true;
     }
-    return strncmp(entry, "GLEBE_TOOL_", 11) == 0 || strncmp(entry, "GLEBE_LIBRARY", 13) == 0;
+    static const char *const of_others[] = {"GLEBE_TOOL_", "GLEBE_LIBRARY", "GLEBE_LARGE_PAGES="};
+    for (size_t i = 0; i < sizeof of_others / sizeof of_others[0]; i++)
+        if (strncmp(entry, of_others[i], strlen(of_others[i])) == 0)
+            return true;
+    return false;
 }
 
 void gb_options_read(void)

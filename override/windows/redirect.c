@@ -64,10 +64,11 @@ static const redirect_row of_system[] = {
 };
 enum { OF_CRT = sizeof of_crt / sizeof of_crt[0], OF_SYSTEM = sizeof of_system / sizeof of_system[0], ROWS = OF_CRT > OF_SYSTEM ? OF_CRT : OF_SYSTEM };
 
-/* A library whose functions are replaced: a C library, or the system's two that have the others. All that changes here changes under the
- * loader's lock. */
+/* A library whose functions are replaced: a C library, or the system's two that have the others. Rows change under the loader's lock, and
+ * GetProcAddress reads them without: what belongs to a base is there before it, and stays. */
 typedef struct redirect_source {
-    const char *base; /* NULL: a free row */
+    _Atomic(const char *) base; /* NULL: a free row */
+    size_t bytes;
     const redirect_row *rows;
     unsigned count;
     redirect_code *theirs[ROWS];
@@ -123,9 +124,11 @@ static redirect_code *image_export(const char *base, const char *name)
 
 static redirect_source *source_of(const void *address)
 {
-    for (redirect_source *source = sources; source < sources + SOURCES; source++)
-        if (source->base && is_within(source->base, address))
+    for (redirect_source *source = sources; source < sources + SOURCES; source++) {
+        const char *base = gb_load(&source->base);
+        if (base && (uintptr_t)address - (uintptr_t)base < source->bytes)
             return source;
+    }
     return NULL;
 }
 
@@ -136,11 +139,12 @@ static void source_add(const char *base, const redirect_row *rows, unsigned coun
         source++;
     if (source == sources + SOURCES || source->base)
         return;
+    source->bytes = image_headers(base)->OptionalHeader.SizeOfImage;
     source->rows = rows;
     source->count = count;
     for (unsigned i = 0; i < count; i++)
         source->theirs[i] = image_export(base, rows[i].name);
-    source->base = base;
+    gb_store(&source->base, base);
 }
 
 /* Whose blocks are headed for debugging (_malloc_dbg) is left alone: its programs free them by other names too. */
@@ -288,7 +292,7 @@ static VOID CALLBACK loader_speaks(ULONG why, const loader_news *news, void *con
     else if (why == LOADED)
         module_redirect(news->base);
     else if (why == UNLOADED && source_of(news->base))
-        source_of(news->base)->base = NULL;
+        gb_store(&source_of(news->base)->base, NULL);
     SetLastError(last);
 }
 

@@ -47,9 +47,28 @@ static FARPROC windows_find(windows_found *found, const char *library, const cha
     return function;
 }
 
+/* Asks for SeLockMemoryPrivilege, which large pages take: an account that has it has it switched off at first. */
+static void windows_may_lock(void)
+{
+    enum { LOCK_MEMORY = 4 }; /* SE_LOCK_MEMORY_PRIVILEGE */
+    typedef BOOL WINAPI open_token(HANDLE, DWORD, PHANDLE);
+    typedef BOOL WINAPI adjust(HANDLE, BOOL, PTOKEN_PRIVILEGES, DWORD, PTOKEN_PRIVILEGES, PDWORD);
+    static windows_found found_open, found_adjust;
+    FARPROC open = windows_find(&found_open, "kernelbase.dll", "OpenProcessToken");
+    FARPROC set = windows_find(&found_adjust, "kernelbase.dll", "AdjustTokenPrivileges");
+    TOKEN_PRIVILEGES wanted = {1, {{{LOCK_MEMORY, 0}, SE_PRIVILEGE_ENABLED}}};
+    HANDLE token;
+    DWORD last = GetLastError();
+    if (open && set && ((open_token *)(void (*)(void))open)(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES, &token)) {
+        ((adjust *)(void (*)(void))set)(token, FALSE, &wanted, 0, NULL, NULL);
+        CloseHandle(token);
+    }
+    SetLastError(last);
+}
+
 /* ---- memory ---- */
 
-enum { WINDOWS_ALIGNMENT = 1 << 22 };
+enum { WINDOWS_ALIGNMENT = 1 << 22, WINDOWS_LARGE_PAGE = 1 << 21 };
 
 size_t gb_port_page_bytes(void)
 {
@@ -58,10 +77,26 @@ size_t gb_port_page_bytes(void)
     return info.dwPageSize;
 }
 
+/* GLEBE_LARGE_PAGES=1: chunks are committed in large pages where the account may lock memory, else as ever. Large pages are committed as they
+ * are reserved, so nothing is reserved then, and purging a part of one is refused. */
+static bool windows_large_pages(void)
+{
+    enum { UNKNOWN, NO, YES };
+    static _Atomic uint32_t state;
+    if (gb_load(&state) == UNKNOWN) {
+        const char *value = gb_port_environment("GLEBE_LARGE_PAGES");
+        bool wanted = value && strcmp(value, "1") == 0;
+        if (wanted)
+            windows_may_lock();
+        gb_store(&state, wanted ? YES : NO);
+    }
+    return gb_load(&state) == YES;
+}
+
 size_t gb_port_address_bytes(void)
 {
     static windows_found version;
-    return windows_find(&version, "ntdll.dll", "wine_get_version") ? (size_t)1 << 40 : SIZE_MAX;
+    return windows_large_pages() || windows_find(&version, "ntdll.dll", "wine_get_version") ? (size_t)1 << 40 : SIZE_MAX;
 }
 
 static void *windows_take(uintptr_t at, size_t bytes, DWORD how, DWORD protection)
@@ -105,8 +140,12 @@ uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
 
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
 {
-    DWORD last = GetLastError();
-    void *p = VirtualAlloc((void *)at, bytes, reserved ? MEM_COMMIT : MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+    DWORD last = GetLastError(), how = reserved ? MEM_COMMIT : MEM_RESERVE | MEM_COMMIT;
+    void *p = NULL;
+    if (windows_large_pages() && ((at | bytes) & (WINDOWS_LARGE_PAGE - 1)) == 0)
+        p = VirtualAlloc((void *)at, bytes, how | MEM_LARGE_PAGES, PAGE_READWRITE);
+    if (!p)
+        p = VirtualAlloc((void *)at, bytes, how, PAGE_READWRITE);
     DWORD why = GetLastError();
     SetLastError(last);
     return p ? GB_COMMITTED : !reserved && why == ERROR_INVALID_ADDRESS ? GB_TAKEN : GB_NO_MEMORY;

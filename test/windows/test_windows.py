@@ -30,6 +30,13 @@ def test_statistics_at_exit(wine, compiler):
     assert figures["pages_taken"] > 100 and figures["errors"] == 0
 
 
+def test_large_pages(wine):
+    """Where the system has none for us, ordinary pages do, and nothing is said."""
+    assert wine(compile_program("family.c", "clang"), GLEBE_LARGE_PAGES="1") == (0, "well\n", "")
+    status, _, err = wine(compile_program("family.c", "clang"), GLEBE_LARGER_PAGES="1")
+    assert status == 0 and "unknown GLEBE_LARGER_PAGES=1" in err, err
+
+
 def test_microsofts_linker(wine):
     """clang for Microsoft's ABI and lld-link: the library that clang-cl and cl programs link. Where LLVM looks for one lies the same."""
     need("lld-link-19")

@@ -159,7 +159,7 @@ test-tinygo-oldest: wasm ## the same under the oldest TinyGo that is supported
 test-e2e: cli ## misuse, contract, mimalloc and package tests, with the built libraries
 	$(call say,end to end)
 	@tools/lint --symbols
-	@$(pytest) test/abuse test/contract test/mimalloc test/package --ignore=test/package/test_crates.py
+	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/contract test/mimalloc test/package --ignore=test/package/test_crates.py
 
 test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
 	$(call say,macOS objects)

@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 FOLDER = pathlib.Path(__file__).parent
+pytestmark = pytest.mark.xdist_group("mimalloc") # they share what is built at first
 LINES = (2, 3)
 every_line = pytest.mark.parametrize("line", LINES)
 

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 FOLDER = pathlib.Path(__file__).parent
+pytestmark = pytest.mark.xdist_group("package") # they share what is built at first
 
 
 def run(*command, **options):

@@ -28,6 +28,13 @@ void free(void *block)
 }
 CRT(free)
 
+/* For new.cpp, which is C++. */
+void override_delete(void *block);
+void override_delete(void *block)
+{
+    gb_free("operator delete", gb_self, block);
+}
+
 /* What a block for so many bytes has. */
 static size_t crt_whole(size_t bytes)
 {
@@ -63,6 +70,10 @@ void *_recalloc(void *block, size_t count, size_t bytes)
     size_t total, before = block ? gb_block_bytes("_recalloc", block) : 0;
     if (__builtin_mul_overflow(count, bytes, &total))
         return gb_out_of_memory();
+    if (block && before == 0) { /* it was reported */
+        errno = EINVAL;
+        return NULL;
+    }
     char *resized = glebe_realloc(block, total == 0 && block ? 0 : crt_whole(total));
     size_t after = resized ? gb_block_bytes("_recalloc", resized) : 0;
     if (after > before)
@@ -77,8 +88,8 @@ void *_expand(void *block, size_t bytes)
     if (!block || bytes > GB_MAX_BYTES)
         return NULL;
     gb_page *page = gb_page_entry(block);
-    bool fits = gb_block_bytes("_expand", block) >= bytes;
-    return fits || (page && page->kind == GB_LARGE && gb_large_resize(page, bytes)) ? block : NULL;
+    size_t before = gb_block_bytes("_expand", block); /* 0: it was reported */
+    return before && (before >= bytes || (page && page->kind == GB_LARGE && gb_large_resize(page, bytes))) ? block : NULL;
 }
 CRT(_expand)
 

@@ -5,6 +5,8 @@
 
 #include "../../include/glebe.h"
 
+extern "C" void override_delete(void *block); // glebe_free, which names itself so where it reports
+
 namespace {
 
 void *block_or_throw(std::size_t bytes, std::size_t alignment)
@@ -44,15 +46,15 @@ void *operator new[](size_t n, align_val_t a) { return block_or_throw(n, size_t(
 void *operator new(size_t n, align_val_t a, const nothrow_t &) noexcept { return block_or_null(n, size_t(a)); }
 void *operator new[](size_t n, align_val_t a, const nothrow_t &) noexcept { return block_or_null(n, size_t(a)); }
 
-void operator delete(void *p) noexcept { glebe_free(p); }
-void operator delete[](void *p) noexcept { glebe_free(p); }
-void operator delete(void *p, size_t) noexcept { glebe_free(p); }
-void operator delete[](void *p, size_t) noexcept { glebe_free(p); }
-void operator delete(void *p, const nothrow_t &) noexcept { glebe_free(p); }
-void operator delete[](void *p, const nothrow_t &) noexcept { glebe_free(p); }
-void operator delete(void *p, align_val_t) noexcept { glebe_free(p); }
-void operator delete[](void *p, align_val_t) noexcept { glebe_free(p); }
-void operator delete(void *p, size_t, align_val_t) noexcept { glebe_free(p); }
-void operator delete[](void *p, size_t, align_val_t) noexcept { glebe_free(p); }
-void operator delete(void *p, align_val_t, const nothrow_t &) noexcept { glebe_free(p); }
-void operator delete[](void *p, align_val_t, const nothrow_t &) noexcept { glebe_free(p); }
+void operator delete(void *p) noexcept { override_delete(p); }
+void operator delete[](void *p) noexcept { override_delete(p); }
+void operator delete(void *p, size_t) noexcept { override_delete(p); }
+void operator delete[](void *p, size_t) noexcept { override_delete(p); }
+void operator delete(void *p, const nothrow_t &) noexcept { override_delete(p); }
+void operator delete[](void *p, const nothrow_t &) noexcept { override_delete(p); }
+void operator delete(void *p, align_val_t) noexcept { override_delete(p); }
+void operator delete[](void *p, align_val_t) noexcept { override_delete(p); }
+void operator delete(void *p, size_t, align_val_t) noexcept { override_delete(p); }
+void operator delete[](void *p, size_t, align_val_t) noexcept { override_delete(p); }
+void operator delete(void *p, align_val_t, const nothrow_t &) noexcept { override_delete(p); }
+void operator delete[](void *p, align_val_t, const nothrow_t &) noexcept { override_delete(p); }

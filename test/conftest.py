@@ -13,6 +13,8 @@ import subprocess
 
 import pytest
 
+pytest.register_assert_rewrite("expectations") # of test/abuse
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIBRARIES = pathlib.Path(os.environ.get("GLEBE_LIBRARY_DIR") or ROOT / "build").resolve()
 BUILD = ROOT / "build"

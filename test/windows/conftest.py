@@ -18,7 +18,8 @@ def wine(tmp_path_factory):
     prefix = tmp_path_factory.mktemp("wine")
     environment = {k: v for k, v in os.environ.items() if k != "DISPLAY" and not k.startswith("GLEBE_")}
     environment.update(WINEPREFIX=str(prefix), WINEDEBUG="-all", WINEDLLOVERRIDES="mscoree,mshtml,winemenubuilder.exe=", LC_ALL="C")
-    subprocess.run(["wineboot", "--init"], env=environment, capture_output=True, check=False, timeout=300)
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} # not a pipe, which Wine's server would keep open
+    subprocess.run(["wineboot", "--init"], env=environment, check=False, timeout=300, **silent)
 
     def run(program, *words, **variables):
         done = subprocess.run(["wine", program, *words], env={**environment, **variables}, capture_output=True, text=True, check=False,
@@ -26,5 +27,7 @@ def wine(tmp_path_factory):
         return done.returncode, done.stdout.replace("\r\n", "\n"), done.stderr
 
     run.environment = environment
-    yield run
+    # While a program runs, the server and its services stay: each time that they end and begin takes two seconds.
+    with subprocess.Popen(["wine", "cmd"], env=environment, stdin=subprocess.PIPE, **silent):
+        yield run
     subprocess.run(["wineserver", "-k"], env=environment, capture_output=True, check=False)

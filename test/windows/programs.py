@@ -31,7 +31,7 @@ def need(*command):
         pytest.skip("zig is not here: tools/check-macos")
 
 
-def compile_program(name, compiler, archive="libglebe-override.a"):
+def compile_program(name, compiler, *options, archive="libglebe-override.a"):
     """The path of a program of this folder, linked with an archive of glebe's or (None) with none."""
     source = HERE / name
     command = COMPILERS[compiler].get(source.suffix)
@@ -43,7 +43,7 @@ def compile_program(name, compiler, archive="libglebe-override.a"):
     flags = [*FLAGS, *(OF_GCC if compiler == "gcc" else ["-Wno-deprecated-declarations"])]
     library = [ARCHIVES / archive] if archive else []
     library += ["-lucrt"] if "-D_UCRT" in command else [] if command[0] == ZIG else ["-lpthread"]
-    done = subprocess.run([*command, *flags, source, *library, "-o", out], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *flags, source, *library, *options, "-o", out], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return out
 

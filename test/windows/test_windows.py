@@ -67,7 +67,7 @@ def test_arm64(source):
 def test_control(wine):
     """Without the override calloc is the C library's."""
     for archive, said in {"libglebe.a": "not ours", "libglebe-override.a": "well"}.items():
-        assert wine(compile_program("ours.c", "gcc", archive))[:2] == (0, said + "\n")
+        assert wine(compile_program("ours.c", "gcc", archive=archive))[:2] == (0, said + "\n")
 
 
 def test_misuse(wine):

@@ -1,0 +1,79 @@
+"""What the programs of this folder shall say and how they shall end, in each build and on each system.
+
+A program's head comment says it; test_abuse.py tells how. `judge` runs a program by a function that the system's test brings, and
+compares. What a run answers has `returncode`, `out` (stdout) and `text` (stderr)."""
+
+import json
+import pathlib
+import re
+
+FOLDER = pathlib.Path(__file__).parent
+BUILDS = ("default", "secure", "audit")
+
+
+def expectations(source):
+    """What the head comment of a program says, as a dictionary; for each build the expected line or word."""
+    head = source.read_text().split("*/")[0].removeprefix("/*")
+    paragraphs = [" ".join(line.strip().removeprefix("* ").removeprefix("*") for line in p.splitlines()).strip()
+                  for p in re.split(r"\n \*\n", head)]
+    rules = {"text": paragraphs[0], "lines": "1"}
+    for line in head.splitlines():
+        match = re.match(r" \* ([a-z, ]+): (.+?)\s*$", line)
+        if match:
+            for key in match[1].split(", "):
+                for name in BUILDS if key == "all" else [key]:
+                    assert name not in rules or name == "lines", f"{source.name}: two answers of {name}"
+                    rules[name] = match[2]
+    assert set(BUILDS) <= set(rules), f"{source.name}: its head does not say what {set(BUILDS) - set(rules)} does"
+    return rules
+
+
+PROGRAMS = {path.stem: expectations(path) for path in sorted(FOLDER.glob("*.c"))}
+
+
+def said(result):
+    """What the program told on stdout, with all values of a name in order."""
+    told = {}
+    for line in result.out.splitlines():
+        name, _, value = line.partition(" ")
+        told.setdefault(name, []).append(value)
+    return told
+
+
+def reports(result):
+    return [line for line in result.text.splitlines() if line.startswith("glebe: ")]
+
+
+def expected_lines(template, told, count):
+    """The lines that must come: one for each ADDRESS that was announced, or the last of them `count` times."""
+    addresses = told["ADDRESS"]
+    addresses = addresses if len(addresses) >= count else addresses + addresses[-1:] * (count - len(addresses))
+    start = told.get("START", [""])[-1]
+    return [template.replace("ADDRESS", a).replace("START", start) for a in addresses[:count]]
+
+
+def judge(run, rules, build, *, aborted, faulted):
+    """run(**options of GLEBE_...) is one run of the program; `aborted` and `faulted` are the statuses of abort and of a wild access."""
+    rule, options = rules[build], dict(option.split("=") for option in rules.get("options", "").split())
+    if rule == "undetected":
+        # Undefined from here on: only that glebe itself says nothing is looked at.
+        assert reports(run(on_error="count", **options)) == []
+    elif rule == "served":
+        result = run(**options)
+        assert (result.returncode, result.text) == (0, ""), result.out
+    elif rule == "faults":
+        result = run(**options)
+        assert (result.returncode, result.text) == (faulted, "")
+    else:
+        result = run(**options)
+        told = said(result)
+        assert reports(result) == expected_lines(rule, told, 1)
+        assert result.returncode == aborted and result.text.count("\n") == 1
+
+        lines = int(rules["lines"])
+        result = run(on_error="count", stats="json", **options)
+        told = said(result)
+        assert result.returncode == 0, f"{result.out}{result.text}"
+        assert reports(result) == expected_lines(rule, told, lines)
+        assert "SOUND" in told and told["ERRORS"] == [str(lines)] * 2
+        assert json.loads(result.text.splitlines()[-1])["errors"] == lines

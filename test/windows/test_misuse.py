@@ -1,0 +1,45 @@
+"""The programs of test/abuse for Windows, under Wine, with what their head comments expect of the default build. test/windows/posix gives
+them what Windows calls otherwise. All are compiled as one, which runs the program that it is told: they differ in ten lines each."""
+
+import sys
+import types
+
+import pytest
+
+from programs import OUT, ROOT, compile_program
+
+sys.path.append(str(ROOT / "test/abuse"))
+from expectations import FOLDER, PROGRAMS, judge
+
+LEFT_OUT = {
+    "exhausted_address_space": "a process has no limit of its address space",
+    "foreign_malloc": "a block of the C library's own goes back to it: test/windows/family.c",
+}
+# abort ends with 3, as in the C library. Of a status the system that Wine runs on keeps the last eight bits: those of 0xC0000005.
+ABORTED, FAULTED = 3, 5
+
+
+@pytest.fixture(scope="module")
+def programs():
+    """The path of the one that holds all."""
+    names = [name for name in PROGRAMS if name not in LEFT_OUT]
+    source = OUT / "abuse.c"
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text("\n".join([
+        *(f'#define main {name}\n#include "{FOLDER / name}.c"\n#undef main' for name in names),
+        "int main(int argc, char **argv)\n{",
+        *(f'    if (argc > 1 && strcmp(argv[1], "{name}") == 0)\n        return {name}();' for name in names),
+        "    return 99;\n}\n"]))
+    return compile_program(source, "clang", f"-I{ROOT / 'test/windows/posix'}", "-Wno-unused-result", "-static", "-lstdc++")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(wine, programs, name):
+    if name in LEFT_OUT:
+        pytest.skip(LEFT_OUT[name])
+
+    def run(**options):
+        status, out, text = wine(programs, name, **{f"GLEBE_{option.upper()}": value for option, value in options.items()})
+        text = "".join(line for line in text.splitlines(True) if not line.startswith("wine: ")) # of its own: what an access was
+        return types.SimpleNamespace(returncode=status, out=out, text=text)
+    judge(run, PROGRAMS[name], "default", aborted=ABORTED, faulted=FAULTED)

@@ -18,8 +18,9 @@ void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call
     size_t offset = (uintptr_t)block - gb_page_start(page);
     uint32_t index;
     if (page->kind == GB_SMALL) {
-        bool mixed = GB_MIXES && page->cls == GB_MIXED;
-        if (mixed ? gb_mixed_class(page, block) == GB_MIXED : !gb_class_exact(page->cls, offset, &index) || index >= page->cap)
+        bool wrong = GB_MIXES && page->cls == GB_MIXED ? gb_mixed_class(page, block) == GB_MIXED
+                                                       : !gb_class_exact(page->cls, offset, &index) || index >= page->cap;
+        if (wrong)
             gb_report_address(call, block);
         else if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
             return;

@@ -47,12 +47,14 @@ void glebe_heap_destroy(glebe_heap *heap)
     if (GB_MIXES)
         gb_mixed_give(heap, true);
     list_give(&heap->full);
-    while (GB_LINEAR && heap->owned)
-        gb_tagged_free("glebe_heap_destroy", (uintptr_t)(heap->owned + 1));
+    if (GB_LINEAR)
+        while (heap->owned)
+            gb_tagged_free("glebe_heap_destroy", (uintptr_t)(heap->owned + 1));
     while (heap->large.first)
         gb_run_give(gb_page_at(heap->large.first));
-    while (!GB_LINEAR && heap->huge)
-        gb_huge_free(gb_the.slots + heap->huge);
+    if (!GB_LINEAR)
+        while (heap->huge)
+            gb_huge_free(gb_the.slots + heap->huge);
     heap->pools = NULL;
     gb_heap_retire(heap);
 }

@@ -31,14 +31,14 @@ def need(*command):
         pytest.skip("zig is not here: tools/check-macos")
 
 
-def compile_program(name, compiler, *options, archive="libglebe-override.a"):
-    """The path of a program of this folder, linked with an archive of glebe's or (None) with none."""
+def compile_program(name, compiler, *options, archive="libglebe-override.a", to=""):
+    """The path of a program of this folder, linked with an archive of glebe's or (None) with none; `to` keeps apart those of one name."""
     source = HERE / name
     command = COMPILERS[compiler].get(source.suffix)
     if not command:
         pytest.skip("Debian's C++ libraries are for msvcrt")
     need(*command)
-    out = OUT / compiler / str(archive) / f"{source.stem}.exe"
+    out = OUT / compiler / str(archive) / to / f"{source.stem}.exe"
     out.parent.mkdir(parents=True, exist_ok=True)
     flags = [*FLAGS, *(OF_GCC if compiler == "gcc" else ["-Wno-deprecated-declarations"])]
     library = [ARCHIVES / archive] if archive else []

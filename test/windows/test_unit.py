@@ -1,0 +1,40 @@
+"""The C tests of test/unit, test/model and test/regress for Windows, under Wine: on the fake port, whose memory comes from the system there
+(test/windows/posix). A long has 32 bits. The models have few seeds, as under sanitizers."""
+
+import subprocess
+
+import pytest
+
+from programs import COMPILERS, OUT, ROOT, compile_program, need
+
+SOURCES = sorted(path for kind in ("unit", "model", "regress") for path in (ROOT / "test" / kind).glob("*_test.c"))
+LEFT_OUT = {
+    "unit/pool_count_test.c": "counts instructions by ptrace",
+    "model/months_test.c": "nobody says what is resident",
+}
+LESS = {"GLEBE_TEST_SEEDS": "8", "GLEBE_TEST_STEPS": "150", "GLEBE_TEST_STRIDE": "5"}
+CMOCKA = ROOT / "build/cmocka"
+
+
+@pytest.fixture(scope="module")
+def cmocka():
+    """cmocka's object."""
+    if not CMOCKA.exists():
+        pytest.skip("cmocka's source is not here: tools/setup windows-programs")
+    need(*COMPILERS["clang"][".c"])
+    out = OUT / "cmocka.o"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    has = [f"-DHAVE_{header}_H" for header in ("INTTYPES", "MALLOC", "SIGNAL")]
+    subprocess.run(["clang-19", "--target=x86_64-w64-mingw32", "-w", *has, f"-I{CMOCKA / 'include'}", "-c", CMOCKA / "src/cmocka.c", "-o", out], check=True)
+    return out
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_passes(wine, cmocka, source):
+    name = f"{source.parent.name}/{source.name}"
+    if name in LEFT_OUT:
+        pytest.skip(LEFT_OUT[name])
+    includes = [f"-I{path}" for path in (ROOT / "test/windows/posix", ROOT / "src", CMOCKA / "include")]
+    program = compile_program(source, "clang", cmocka, *includes, "-O0", "-g0", "-static", archive=None, to=source.parent.name)
+    status, out, err = wine(program, **LESS)
+    assert status == 0 and ("[  PASSED  ]" in out + err or "seeds 1 to 8" in out), out + err

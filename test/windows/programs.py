@@ -1,5 +1,6 @@
 """How the tests' programs are compiled, and where things are."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ OUT = ROOT / "build/test-windows"
 ARCHIVES = ROOT / "build/windows"
 FLAGS = ["-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
 OF_GCC = ["-Wno-alloc-size-larger-than", "-Wno-free-nonheap-object"]
+LONG = bool(os.environ.get("GLEBE_TEST_LONG"))
 ZIG = ROOT / "build/venv/bin/python" # tools/check-macos installs it
 COMPILERS = {
     "gcc": {".c": ["x86_64-w64-mingw32-gcc"], ".cpp": ["x86_64-w64-mingw32-g++-posix", "-std=c++17", "-static"]},

@@ -4,18 +4,16 @@
 
 GLEBE_TEST_LONG=1 runs the larger of the real ones, and LLVM's JIT ten thousand times."""
 
-import os
 import re
 import shutil
 import subprocess
 
 import pytest
 
-from programs import COMPILERS, HERE, ROOT, compile_program, windows
+from programs import COMPILERS, HERE, LONG, ROOT, compile_program, windows
 
 OUT = ROOT / "build/test-windows/under"
 PROGRAMS = ROOT / "build/windows-programs"
-LONG = bool(os.environ.get("GLEBE_TEST_LONG"))
 long = pytest.mark.skipif(not LONG, reason="GLEBE_TEST_LONG=1")
 CLANG = [*COMPILERS["clang"][".c"], "-O1", "-fno-builtin"]
 

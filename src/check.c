@@ -126,6 +126,8 @@ static uint64_t check_blocks(gb_check *check, uint32_t from, uint32_t to, const 
 {
     uint64_t used = 0;
     bool before_used = true;
+    if (!GB_LINEAR)
+        return 0;
     const gb_tagged *c = gb_tagged_at(gb_slice_start(from) + 16), *end = gb_tagged_at(gb_slice_start(to));
     for (uint32_t bytes; c != end; c = gb_tagged_next(c, bytes)) {
         bytes = gb_tagged_bytes(c);

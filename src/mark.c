@@ -152,6 +152,8 @@ static GB_NOINLINE uint32_t mark_elements(glebe_gc *gc, const gb_marking *m, uin
 static uint32_t mark_stack_low(glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uint32_t count)
 {
     uintptr_t low, high;
+    if (!GB_STACKS)
+        return count; /* nobody defines gb_stack_ends then */
     gb_stack_ends(gc, page, &low, &high);
     for (; *at < low; *at += sizeof(uintptr_t))
         mark_at(gc, m, *at, &count);

@@ -21,6 +21,10 @@ BUILD = ROOT / "build"
 BUILDS = {"default": "libglebe.so", "secure": "libglebe-secure.so", "audit": "libglebe-audit.so"}
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "xdist_group(name): tests that run on one worker, where there are several")
+
+
 class Toolbox:
     """Compiles and runs programs. `result.text` is stderr, `result.out` stdout."""
 

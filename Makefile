@@ -133,12 +133,12 @@ test-lua: lib lua ## states with caps and accounts, and the module, in each Lua
 	$(call say,Lua)
 	@$(pytest) test/lua
 
-test-windows: windows ## Windows programs on glebe, under Wine
+test-windows: windows cli ## Windows programs on glebe, under Wine
 	$(call say,Windows under Wine)
 	@tools/setup windows-programs
 	@$(rust) $(pytest) test/windows
 
-test-windows-long: windows ## programs as large as clang-tidy and CPython, LLVM's JIT ten thousand times, zig's compiler (half an hour)
+test-windows-long: windows cli ## programs as large as clang-tidy and CPython, LLVM's JIT ten thousand times, zig's compiler (half an hour)
 	@tools/check-macos
 	@tools/setup windows-programs windows-programs-long
 	$(call say,Windows under Wine at length)

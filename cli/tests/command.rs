@@ -337,6 +337,10 @@ fn what_windows_programs_need_is_said() {
         .code(127)
         .stderr(contains("game.exe is a Windows program").and(contains("make windows")));
     let mut command = glebe(&home);
-    command.arg("compare").arg(&program).env("GLEBE_TOOL_EXE", &program).env("WINE", "no-such-wine");
+    command
+        .arg("compare")
+        .arg(&program)
+        .env("GLEBE_TOOL_EXE", &program)
+        .env("WINE", "no-such-wine");
     command.assert().code(127).stderr(contains("set WINE"));
 }

@@ -134,8 +134,13 @@ CRT(wcsdup)
 void _aligned_free(void *block)
 {
     char *start = (char *)(block ? gb_block_start(block) : 0);
-    if (block && !start) /* of a C library's own, which keeps the address of its block before it */
+    if (block && !start) { /* of a C library's own, which keeps the address of its block before it */
         start = ((char **)((uintptr_t)block & ~(sizeof(char *) - 1)))[-1];
+        if (!start || !gb_port_foreign_bytes(start)) {
+            gb_report_address("_aligned_free", block);
+            return;
+        }
+    }
     gb_free("_aligned_free", gb_self, start);
 }
 CRT(_aligned_free)

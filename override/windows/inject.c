@@ -1,11 +1,5 @@
 /* A thread is started in the process, at LoadLibraryW, which lies at one address in all processes of a system. The first thread of a process
  * initializes it: the libraries that the program imports are up when this one comes, and what they allocated till then is theirs. */
-#ifndef WIN32_LEAN_AND_MEAN
-#define WIN32_LEAN_AND_MEAN
-#endif
-#ifndef _WIN32_WINNT
-#define _WIN32_WINNT 0x0603
-#endif
 #include <stdbool.h>
 #include <windows.h>
 

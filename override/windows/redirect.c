@@ -17,9 +17,6 @@
 #include <stdlib.h>
 #include <wchar.h>
 
-#ifndef _WIN32_WINNT
-#define _WIN32_WINNT 0x0603
-#endif
 #include <windows.h>
 #include <psapi.h>
 
@@ -36,17 +33,6 @@ static BOOL WINAPI redirect_create_a(const char *, char *, LPSECURITY_ATTRIBUTES
 static BOOL WINAPI redirect_create_w(const wchar_t *, wchar_t *, LPSECURITY_ATTRIBUTES, LPSECURITY_ATTRIBUTES, BOOL, DWORD, void *, const wchar_t *,
     LPSTARTUPINFOW, LPPROCESS_INFORMATION);
 
-/* _base: what UCRT's own other parts call. ??2 and ??_U are operators new, ??3 and ??_V delete, of C libraries that have C++ in them. */
-#define REDIRECTED(X) \
-    X("malloc", malloc) X("calloc", calloc) X("realloc", realloc) X("free", free) X("_msize", _msize) X("_expand", _expand) \
-    X("_recalloc", _recalloc) X("_malloc_base", malloc) X("_calloc_base", calloc) X("_realloc_base", realloc) X("_free_base", free) \
-    X("_msize_base", _msize) X("_expand_base", _expand) X("_recalloc_base", _recalloc) X("_strdup", _strdup) X("strdup", _strdup) \
-    X("_mbsdup", _mbsdup) X("_wcsdup", _wcsdup) X("wcsdup", _wcsdup) X("_aligned_malloc", _aligned_malloc) X("_aligned_free", _aligned_free) \
-    X("_aligned_realloc", _aligned_realloc) X("_aligned_recalloc", _aligned_recalloc) X("_aligned_msize", _aligned_msize) \
-    X("_aligned_offset_malloc", _aligned_offset_malloc) X("_aligned_offset_realloc", _aligned_offset_realloc) \
-    X("_aligned_offset_recalloc", _aligned_offset_recalloc) X("??2@YAPEAX_K@Z", redirect_new) X("??_U@YAPEAX_K@Z", redirect_new) \
-    X("??3@YAXPEAX@Z", free) X("??_V@YAXPEAX@Z", free)
-
 unsigned char *_mbsdup(const unsigned char *);
 size_t _aligned_msize(void *, size_t, size_t);
 
@@ -55,12 +41,21 @@ typedef struct redirect_row {
     redirect_code *ours;
 } redirect_row;
 
-#define REDIRECT_ROW(name, ours) {name, (redirect_code *)ours},
-static const redirect_row of_crt[] = {REDIRECTED(REDIRECT_ROW)};
+#define ROW(name, ours) {name, (redirect_code *)ours}
+/* _base: what UCRT's own other parts call. ??2 and ??_U are operators new, ??3 and ??_V delete, of C libraries that have C++ in them. */
+static const redirect_row of_crt[] = {
+    ROW("malloc", malloc), ROW("calloc", calloc), ROW("realloc", realloc), ROW("free", free), ROW("_msize", _msize),
+    ROW("_expand", _expand), ROW("_recalloc", _recalloc), ROW("_malloc_base", malloc), ROW("_calloc_base", calloc),
+    ROW("_realloc_base", realloc), ROW("_free_base", free), ROW("_msize_base", _msize), ROW("_expand_base", _expand),
+    ROW("_recalloc_base", _recalloc), ROW("_strdup", _strdup), ROW("strdup", _strdup), ROW("_mbsdup", _mbsdup), ROW("_wcsdup", _wcsdup),
+    ROW("wcsdup", _wcsdup), ROW("_aligned_malloc", _aligned_malloc), ROW("_aligned_free", _aligned_free),
+    ROW("_aligned_realloc", _aligned_realloc), ROW("_aligned_recalloc", _aligned_recalloc), ROW("_aligned_msize", _aligned_msize),
+    ROW("_aligned_offset_malloc", _aligned_offset_malloc), ROW("_aligned_offset_realloc", _aligned_offset_realloc),
+    ROW("_aligned_offset_recalloc", _aligned_offset_recalloc), ROW("??2@YAPEAX_K@Z", redirect_new), ROW("??_U@YAPEAX_K@Z", redirect_new),
+    ROW("??3@YAXPEAX@Z", free), ROW("??_V@YAXPEAX@Z", free),
+};
 static const redirect_row of_system[] = {
-    {"GetProcAddress", (redirect_code *)redirect_find},
-    {"CreateProcessA", (redirect_code *)redirect_create_a},
-    {"CreateProcessW", (redirect_code *)redirect_create_w},
+    ROW("GetProcAddress", redirect_find), ROW("CreateProcessA", redirect_create_a), ROW("CreateProcessW", redirect_create_w),
 };
 enum { OF_CRT = sizeof of_crt / sizeof of_crt[0], OF_SYSTEM = sizeof of_system / sizeof of_system[0], ROWS = OF_CRT > OF_SYSTEM ? OF_CRT : OF_SYSTEM };
 

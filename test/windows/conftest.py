@@ -2,11 +2,12 @@
 
 What passes here was seen under Wine; of Windows itself it says nothing."""
 
-import os
 import shutil
 import subprocess
 
 import pytest
+
+import under_wine
 
 
 @pytest.fixture(scope="session")
@@ -16,8 +17,7 @@ def wine(tmp_path_factory):
     if not shutil.which("wine"):
         pytest.skip("wine is not here: tools/setup windows")
     prefix = tmp_path_factory.mktemp("wine")
-    environment = {k: v for k, v in os.environ.items() if k != "DISPLAY" and not k.startswith("GLEBE_")}
-    environment.update(WINEPREFIX=str(prefix), WINEDEBUG="-all", WINEDLLOVERRIDES="mscoree,mshtml,winemenubuilder.exe=", LC_ALL="C")
+    environment = under_wine.environment(prefix)
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} # not a pipe, which Wine's server would keep open
     subprocess.run(["wineboot", "--init"], env=environment, check=False, timeout=300, **silent)
 

@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
-from programs import ARCHIVES, COMPILERS, HERE, OUT, compile_program, windows
+from programs import ARCHIVES, COMPILERS, EXE, HERE, OUT, compile_program, glebe_exe
+from under_wine import windows
 
-EXE = ARCHIVES / "glebe.exe"
 FOLDER = OUT / "exe"
 
 
@@ -36,15 +36,13 @@ def folder():
 
 @pytest.fixture
 def glebe(wine, folder):
-    if not EXE.exists():
-        pytest.skip("glebe.exe is not here: make windows, with Rust's target")
+    glebe_exe()
     return lambda *words, **variables: wine(EXE, *words, **{"GLEBE_TOOL_DLL": windows(folder / "sign.dll"), "LC_ALL": "C.UTF-8", **variables})
 
 
 def test_imports():
     """Nothing that Wine 8 has not."""
-    if not EXE.exists():
-        pytest.skip("glebe.exe is not here: make windows, with Rust's target")
+    glebe_exe()
     done = subprocess.run(["x86_64-w64-mingw32-objdump", "-p", EXE], capture_output=True, text=True, check=True)
     libraries = set(re.findall(r"DLL Name: (\S+)", done.stdout))
     assert "advapi32.dll" in libraries and "bcryptprimitives.dll" not in libraries, libraries

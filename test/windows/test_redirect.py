@@ -10,7 +10,8 @@ import subprocess
 
 import pytest
 
-from programs import COMPILERS, HERE, LONG, ROOT, compile_program, windows
+from programs import COMPILERS, HERE, LONG, ROOT, compile_program, glebe_exe
+from under_wine import source, windows
 
 OUT = ROOT / "build/test-windows/under"
 PROGRAMS = ROOT / "build/windows-programs"
@@ -40,9 +41,8 @@ def folder():
 @pytest.fixture
 def glebe(wine):
     """Runs `glebe.exe run` with these words."""
-    if not (ROOT / "build/windows/glebe.exe").exists():
-        pytest.skip("glebe.exe is not here: make windows")
-    return lambda *words, **options: wine(ROOT / "build/windows/glebe.exe", "run", "--", *words, **options)
+    exe = glebe_exe()
+    return lambda *words, **options: wine(exe, "run", "--", *words, **options)
 
 
 def redirected(err, name):
@@ -105,11 +105,6 @@ def test_misuse(glebe, folder):
 # ---- programs that nobody here wrote ----
 
 
-def source(functions):
-    return "\n".join(f"static   int f{i}( int a,int b ){{ if(a>b){{return a*{i}+b;}} else {{ for(int k=0;k<b;k++)  a+=k*{i % 7} ; return  a; }} }}"
-                     for i in range(functions))
-
-
 def same_output(wine, glebe, words, *modules):
     """Runs with and without glebe: the same output and status; glebe was in each of the modules, and nothing went wrong."""
     status, out, err = wine(*words)
@@ -134,7 +129,7 @@ def test_clang_format(wine, glebe, tmp_path):
 def test_clang_tidy(wine, glebe, tmp_path):
     """LLVM's linter: twenty modules."""
     text = tmp_path / "text.cpp"
-    text.write_text(source(500) + "\nint main() { return f0(1, 2); }\n")
+    text.write_text(source(500) + "int main() { return f0(1, 2); }\n")
     out = same_output(wine, glebe, [program("clang_tidy/data/bin/clang-tidy.exe"), windows(text), "--checks=*", "--"], "clang-tidy.exe")
     assert out.count("warning: ") > 1000
 

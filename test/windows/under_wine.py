@@ -1,0 +1,21 @@
+"""What tests and benches of Windows programs need of Wine: its environment, paths, and a text for LLVM's tools."""
+
+import os
+
+
+def environment(prefix):
+    """That of a Wine in this prefix, without a display and without options of glebe's."""
+    kept = {k: v for k, v in os.environ.items() if k != "DISPLAY" and not k.startswith("GLEBE_")}
+    return {**kept, "WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe=", "LC_ALL": "C"}
+
+
+def windows(path):
+    """As programs there name a file of ours."""
+    return "Z:" + str(path).replace("/", "\\")
+
+
+def source(functions):
+    """C that wants formatting, a function a line."""
+    return "".join(
+        f"static   int f{i}( int a,int b ){{ if(a>b){{return a*{i}+b;}} else {{ for(int k=0;k<b;k++)  a+=k*{i % 7} ; return  a; }} }}\n"
+        for i in range(functions))

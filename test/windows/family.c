@@ -10,17 +10,10 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "check.h"
 #include "glebe.h"
 
 _CRTIMP size_t _aligned_msize(void *, size_t, size_t); /* mingw's headers have it for newer libraries alone */
-
-#define CHECK(condition) \
-    do \
-        if (!(condition)) { \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1); \
-        } \
-    while (0)
 
 static int zero(const char *from, const char *to)
 {

@@ -16,13 +16,7 @@
 
 #include <windows.h>
 
-#define CHECK(condition) \
-    do \
-        if (!(condition)) { \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1); \
-        } \
-    while (0)
+#include "check.h"
 
 typedef void code(void);
 

@@ -35,6 +35,14 @@ GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
     return gb_alloc_big(heap, bytes);
 }
 
+/* For what needs no more than the alignment of a word. */
+GB_INLINE void *gb_alloc_words(glebe_heap *heap, size_t bytes)
+{
+    if (GB_LIKELY(bytes <= GB_SMALL_MAX))
+        return gb_alloc_small(heap, gb_class_of_words(bytes));
+    return gb_alloc_big(heap, bytes);
+}
+
 /* Small blocks are cleared, larger ones only as far as they may hold something other than zero. */
 GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
 {

@@ -253,7 +253,7 @@ static uint32_t check_carved(gb_check *check, const gb_page *page)
     }
     uint32_t carved = 0;
     CHECK(page->bump <= page->cap, 2, page, "the page's count of cells is wrong");
-    for (size_t offset = 0; offset < gb_page_bytes(page); offset += 16)
+    for (size_t offset = 0; offset < gb_page_bytes(page); offset += 8)
         carved += gb_mixed_class(page, (void *)(gb_page_start(page) + offset)) != GB_MIXED;
     return carved;
 }

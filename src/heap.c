@@ -119,8 +119,8 @@ static GB_NOINLINE void *heap_resize_sized(glebe_heap *heap, void *block, size_t
 {
     if (old_bytes > GB_SMALL_MAX || bytes > GB_SMALL_MAX)
         return gb_realloc("glebe_heap_realloc_sized", heap, block, bytes);
-    size_t cls = gb_class_of_small(bytes);
-    if (gb_class_of_small(old_bytes) == cls)
+    size_t cls = gb_class_of_words(bytes);
+    if (gb_class_of_words(old_bytes) == cls)
         return block;
     int saved = errno;
     void *fresh = gb_alloc_small(heap, cls);
@@ -140,7 +140,7 @@ void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, 
     GB_ENTRY;
     heap = heap_or_self(heap);
     if (!block)
-        return bytes ? gb_alloc(heap, bytes) : NULL;
+        return bytes ? gb_alloc_words(heap, bytes) : NULL;
     if (bytes)
         return heap_resize_sized(heap, block, old_bytes, bytes);
     gb_free("glebe_heap_realloc_sized", heap, block);

@@ -11,5 +11,6 @@ const gb_class gb_classes[GB_CLASSES + 1] = {GB_CLASS_TABLE(GB_CLASS_ROW)};
 
 const uint8_t gb_class_small[GB_OBJECT_MAX / 16 + 1] = {GB_CLASS_SMALL_LOOKUP};
 #if !GB_LINEAR
+const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1] = {GB_CLASS_WORDS_LOOKUP};
 const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1] = {GB_CLASS_MEDIUM_LOOKUP};
 #endif

@@ -1,10 +1,14 @@
 /* Size classes: which block serves a request, and which block of its page an address is in.
  *
  *     bytes   1..128      every 16           8 classes    small: free blocks linked through themselves
+ *             24, 40, 56                     3 classes    for requests that say that they need the alignment of a word alone
  *             ..2 KiB     8 a doubling      32 classes
  *             ..64 KiB    8 a doubling      40 classes    medium: free blocks are bits of the page's entry
  *
+ * malloc never takes those of 24, 40 and 56 bytes, for it promises 16. A table of Lua's has 56 bytes, a closure 40.
+ *
  * Where memory is linear (config.h) classes end at 2 KiB, and malloc uses those up to 512 bytes; the others are collected objects'.
+ * There are none for words.
  *
  * Eight steps a doubling waste 1/16 on average and 1/9 at worst. The table is made by tools/size-classes. */
 #ifndef GB_SIZE_CLASS_H
@@ -30,6 +34,7 @@ typedef struct gb_class {
 extern const gb_class gb_classes[GB_CLASSES + 1]; /* the last row is that of mixed pages: no block starts anywhere by it */
 extern const uint8_t gb_class_small[GB_OBJECT_MAX / 16 + 1];
 #if !GB_LINEAR
+extern const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1];
 extern const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1];
 #endif
 
@@ -37,8 +42,12 @@ extern const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1];
 GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[(bytes + 15) >> 4]; }
 
 #if GB_LINEAR
+GB_INLINE uint32_t gb_class_of_words(size_t bytes) { return gb_class_of_small(bytes); }
 GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return (void)bytes, GB_CLASSES; }
 #else
+/* bytes <= GB_SMALL_MAX, of what needs no more than the alignment of a word */
+GB_INLINE uint32_t gb_class_of_words(size_t bytes) { return gb_class_words[(bytes + 7) >> 3]; }
+
 /* GB_SMALL_MAX < bytes <= GB_MEDIUM_MAX */
 GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return gb_class_medium[(bytes + 255) >> 8]; }
 #endif

@@ -56,14 +56,14 @@ static uint32_t bits_next(const uint64_t *bits, uint32_t from, uint32_t to)
 static uint32_t collected_class(size_t bytes)
 {
     if (GB_CELL_BYTES == 8 && bytes <= 56 && (bytes + 7) & 8)
-        return 40 + (uint32_t)bytes / 16;
-    uint32_t cls = gb_class_of_small(bytes);
-    return cls < 8 ? cls : cls | 1;
+        return GB_OBJECT_CLASSES + (uint32_t)bytes / 16;
+    uint32_t cls = gb_class_of_small(bytes), eights = gb_class_of_small(128) + 1;
+    return cls < eights ? cls : eights + ((cls - eights) | 1);
 }
 
 static uint32_t collected_step(uint32_t cls)
 {
-    return cls < 40 ? gb_classes[cls].bytes : (cls - 40) * 16 + 8;
+    return cls < GB_OBJECT_CLASSES ? gb_classes[cls].bytes : (cls - GB_OBJECT_CLASSES) * 16 + 8;
 }
 
 /* Bits of objects of `step` cells in [from, to): all are 0 and shall be 1, or the other way round. */
@@ -119,7 +119,7 @@ static bool layout_dense(uintptr_t layout)
 static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
 {
     bool zero;
-    uint32_t slices = cursor->cls < 40 ? gb_classes[cursor->cls].first_slices : 1;
+    uint32_t slices = cursor->cls < GB_OBJECT_CLASSES ? gb_classes[cursor->cls].first_slices : 1;
     gb_page *page = collected_take(gc, GB_COLLECTED, slices, cursor->layout, &zero);
     if (!page)
         return false;

@@ -264,7 +264,8 @@ typedef struct gb_huge_object {
 } gb_huge_object;
 
 #define GB_MARK_FEW 64
-#define GB_COLLECTED_CLASSES (40 + 4) /* malloc's of up to 2 KiB; behind them those of 8, 24, 40 and 56 bytes, where cells have 8 */
+#define GB_OBJECT_CLASSES (GB_LINEAR ? GB_CLASSES : GB_SMALL_CLASSES) /* malloc's of up to 2 KiB */
+#define GB_COLLECTED_CLASSES (GB_OBJECT_CLASSES + 4) /* behind them those of 8, 24, 40 and 56 bytes, where cells have 8 */
 #define GB_PRECISE_CURSORS 64 /* layouts that have pages of their own; further ones share the conservative pages */
 /* Cursors by number: of pages whose every word counts, of plain ones, of layouts. */
 #define GB_SCANNED 0

@@ -31,6 +31,7 @@ mod c {
         pub fn glebe_heap_calloc(heap: *mut Heap, count: usize, bytes: usize) -> *mut u8;
         pub fn glebe_heap_aligned_alloc(heap: *mut Heap, alignment: usize, bytes: usize)
             -> *mut u8;
+        pub fn glebe_heap_realloc(heap: *mut Heap, block: *mut u8, bytes: usize) -> *mut u8;
         pub fn glebe_heap_realloc_sized(
             heap: *mut Heap,
             block: *mut u8,
@@ -54,8 +55,10 @@ mod c {
 
 include!(concat!(env!("OUT_DIR"), "/stats.rs"));
 
-/// What every block of the core is aligned to.
+/// What every block of the core is aligned to, but for those of `glebe_heap_realloc_sized`:
 const ALIGNED: usize = 16;
+/// For layouts that need no more, there are blocks of 24, 40 and 56 bytes too.
+const ALIGNED_WORD: usize = 8;
 /// Blocks larger than this lie on slices of the core, so a cleared one is most likely aligned as well.
 const ON_SLICES: usize = 64 << 10;
 
@@ -235,10 +238,13 @@ impl OwnedHeap {
     pub fn alloc(&self, layout: Layout) -> Option<NonNull<u8>> {
         // SAFETY: the heap lives, and a Layout's alignment is valid.
         NonNull::new(unsafe {
-            if layout.align() <= ALIGNED {
-                c::glebe_heap_malloc(self.heap.as_ptr(), layout.size())
+            let heap = self.heap.as_ptr();
+            if layout.align() <= ALIGNED_WORD {
+                c::glebe_heap_realloc_sized(heap, core::ptr::null_mut(), 0, layout.size().max(1))
+            } else if layout.align() <= ALIGNED {
+                c::glebe_heap_malloc(heap, layout.size())
             } else {
-                c::glebe_heap_aligned_alloc(self.heap.as_ptr(), layout.align(), layout.size())
+                c::glebe_heap_aligned_alloc(heap, layout.align(), layout.size())
             }
         })
     }
@@ -295,9 +301,13 @@ impl OwnedHeap {
         let heap = self.heap.as_ptr();
         if layout.align() <= ALIGNED {
             // SAFETY: by this function's contract.
-            let new =
-                unsafe { c::glebe_heap_realloc_sized(heap, block.as_ptr(), layout.size(), bytes) };
-            return NonNull::new(new);
+            return NonNull::new(unsafe {
+                if layout.align() <= ALIGNED_WORD {
+                    c::glebe_heap_realloc_sized(heap, block.as_ptr(), layout.size(), bytes)
+                } else {
+                    c::glebe_heap_realloc(heap, block.as_ptr(), bytes)
+                }
+            });
         }
         // SAFETY: by this function's contract `bytes` makes a layout with the old alignment; both blocks hold what is copied.
         unsafe {

@@ -101,7 +101,7 @@ static void zero_read(const unsigned char *p, size_t bytes)
 static void block_enter(void *at, size_t bytes, size_t alignment, int heap, bool zero)
 {
     unsigned char *p = at;
-    REQUIRE((uintptr_t)p % (alignment < 16 ? 16 : alignment) == 0);
+    REQUIRE((uintptr_t)p % alignment == 0);
     REQUIRE(glebe_usable_size(p) >= bytes);
     for (int i = 0; i < block_count; i++)
         if (p < blocks[i].at + (blocks[i].bytes ? blocks[i].bytes : 1) && blocks[i].at < p + (bytes ? bytes : 1))
@@ -123,11 +123,13 @@ static int random_heap(void)
 
 static void step_allocate(void)
 {
-    size_t bytes = random_size(), alignment = 1, n = bytes <= GB_SMALL_MAX ? 1 + below(60) : bytes <= GB_MEDIUM_MAX ? 1 + below(8) : 1;
+    size_t bytes = random_size(), alignment = 16, n = bytes <= GB_SMALL_MAX ? 1 + below(60) : bytes <= GB_MEDIUM_MAX ? 1 + below(8) : 1;
     int h = random_heap(), way = (int)below(8);
     glebe_heap *heap = h < 0 ? NULL : heaps[h].heap;
     if (way == 0)
-        alignment = (size_t)1 << below(bytes <= LARGE_MAX ? 18 : GB_LINEAR ? 20 : 24);
+        alignment = (size_t)16 << below(bytes <= LARGE_MAX ? 14 : GB_LINEAR ? 16 : 20);
+    else if (way == 2 && bytes > 0)
+        alignment = 8;
     TRACE("%zu of %zu bytes, alignment %zu, heap %d%s\n", n, bytes, alignment, h, way == 1 ? ", zero" : "");
     for (size_t i = 0; i < n && block_count < BLOCKS; i++) {
         void *p;
@@ -135,6 +137,8 @@ static void step_allocate(void)
             p = h < 0 && one_in(2) ? glebe_memalign(alignment, bytes) : glebe_heap_aligned_alloc(heap, alignment, bytes);
         else if (way == 1)
             p = h < 0 && one_in(2) ? glebe_calloc(bytes, 1) : glebe_heap_calloc(heap, 1, bytes);
+        else if (alignment == 8)
+            p = glebe_heap_realloc_sized(heap, NULL, 0, bytes);
         else
             p = h < 0 && one_in(2) ? glebe_malloc(bytes) : glebe_heap_malloc(heap, bytes);
         if (!p) {
@@ -208,7 +212,7 @@ static void step_resize(void)
     uint32_t life = moved.life;
     /* realloc may leave a block larger than it need be where memory ended: no sized free is for that one */
     bool unsized = moved.unsized || (bytes <= GB_SMALL_MAX && glebe_usable_size(p) > GB_SMALL_MAX);
-    block_enter(p, bytes, 1, moved.heap, false);
+    block_enter(p, bytes, 8, moved.heap, false); /* in place it stays what it was */
     blocks[block_count - 1].unsized = unsized; /* it may be the same block still */
     if (stayed)
         blocks[block_count - 1].life = life;

@@ -7,11 +7,15 @@ enum { FLAT_MAX = GB_LINEAR ? 256 : 2048 }; /* blocks so small that any page wil
 static void test_smallest_fitting_class(void **state)
 {
     (void)state;
-    uint32_t best = 0;
+    uint32_t best = 0, words = 0;
     for (size_t bytes = 0; bytes <= GB_MEDIUM_MAX; bytes++) {
-        while (gb_classes[best].bytes < bytes)
+        while (gb_classes[best].bytes < bytes || gb_classes[best].bytes % 16 != 0)
             best++;
         assert_int_equal(gb_class_of(bytes), best);
+        while (words < best && gb_classes[words].bytes < bytes)
+            words++;
+        if (bytes <= GB_SMALL_MAX)
+            assert_int_equal(gb_class_of_words(bytes), words);
         if (bytes <= GB_OBJECT_MAX)
             assert_int_equal(gb_class_of_small(bytes), best);
         if (bytes > GB_OBJECT_MAX)
@@ -26,7 +30,7 @@ static void test_table_is_in_order(void **state)
     for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
         size_t bytes = gb_classes[cls].bytes;
         assert_true(cls == 0 || gb_classes[cls - 1].bytes < bytes);
-        assert_int_equal(bytes % 16, 0);
+        assert_int_equal(bytes % (!GB_LINEAR && bytes < 64 ? 8 : 16), 0);
         assert_int_equal(gb_ctz64(bytes), gb_classes[cls].shift);
         assert_int_equal(gb_class_is_small(cls), bytes <= GB_SMALL_MAX);
         bool flat = bytes <= FLAT_MAX;
@@ -65,9 +69,9 @@ static void test_index_of_every_object(void **state)
 {
     (void)state;
     for (uint32_t cls = 0; cls < GB_COLLECTED_CLASSES; cls++) {
-        gb_page page = {.step = cls < 40 ? gb_classes[cls].bytes : (cls - 40) * 16 + 8};
+        gb_page page = {.step = cls < GB_OBJECT_CLASSES ? gb_classes[cls].bytes : (cls - GB_OBJECT_CLASSES) * 16 + 8};
         page.magic = (uint32_t)((((uint64_t)1 << 32) + page.step - 1) / page.step);
-        size_t bytes = (size_t)(cls < 40 ? gb_classes[cls].first_slices : 1) << GB_SLICE_LOG2;
+        size_t bytes = (size_t)(cls < GB_OBJECT_CLASSES ? gb_classes[cls].first_slices : 1) << GB_SLICE_LOG2;
         for (size_t offset = 0; offset < bytes; offset++)
             if (gb_object_index(&page, offset) != offset / page.step)
                 fail_msg("objects of %u bytes: offset %zu gives %u", page.step, offset, gb_object_index(&page, offset));

@@ -314,8 +314,8 @@ GLEBE_API int glebe_option(const char *name, const char *value);
     X(small_bytes, "bytes", "pages of blocks up to 2 KiB")                                                                    \
     X(medium_bytes, "bytes", "pages of blocks over 2 KiB up to 64 KiB")                                                       \
     X(large_bytes, "bytes", "blocks over 64 KiB up to 1 MiB")                                                                 \
-    X(huge_bytes, "bytes", "blocks over 1 MiB")                                                                               \
-    X(huge_cached_bytes, "bytes", "freed blocks over 1 MiB that were not given back yet")                                     \
+    X(huge_bytes, "bytes", "blocks over 1 MiB, and over 256 KiB where realloc grew them")                                     \
+    X(huge_cached_bytes, "bytes", "what such blocks held that were freed, or shorter ones took the place of: not given back yet") \
     X(table_bytes, "bytes", "slice table, chunk table and heaps")                                                             \
     X(huge_page_bytes, "bytes", "chunks for which huge pages were advised")                                                   \
     X(purged_bytes, "bytes", "given back to the OS since the start")                                                          \

@@ -114,7 +114,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
             return block;
     } else if (!GB_LINEAR && !entry) {
         gb_slot *slot = gb_huge_find(block);
-        void *moved = slot && bytes > GB_LARGE_MAX ? gb_huge_resize(slot, bytes) : NULL;
+        void *moved = slot && bytes >= GB_GROWN_FROM ? gb_huge_resize(slot, bytes) : NULL;
         if (moved)
             return moved;
     } else if (!GB_LINEAR && entry->kind == GB_LARGE) {
@@ -123,7 +123,9 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
     } else if (bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
         return block;
     int saved = errno;
-    void *fresh = gb_alloc_seldom(self, bytes);
+    void *fresh = bytes > before && bytes >= GB_GROWN_FROM ? gb_huge_grown(self, bytes) : NULL;
+    if (!fresh)
+        fresh = gb_alloc_seldom(self, bytes);
     if (!fresh) {
         if (bytes > before)
             return NULL;

@@ -80,11 +80,37 @@ static void chunk_remove(gb_chunk *chunk, uint32_t start, uint32_t slices)
         chunk_rebin(chunk, gb_set_longest(chunk->free));
 }
 
-/* The first place in `slices_free` where a run fits; GB_CHUNK_SLICES if there is none. */
-static uint32_t run_fit(gb_slice_set slices_free, uint32_t slices, uint32_t alignment)
+/* Where a run of members begins. */
+static gb_slice_set run_starts(gb_slice_set members, uint32_t slices, uint32_t alignment)
 {
-    gb_slice_set starts = gb_set_runs(slices_free, slices);
-    return gb_set_first(alignment > 1 ? gb_set_aligned(starts, alignment) : starts);
+    gb_slice_set starts = gb_set_runs(members, slices);
+    return alignment > 1 ? gb_set_aligned(starts, alignment) : starts;
+}
+
+/* A place for a run. */
+typedef struct run_place {
+    gb_chunk *chunk; /* NULL: none */
+    uint32_t start, dirty; /* slices that are */
+} run_place;
+
+/* The first place in this chunk that is all dirty; else that with the most dirty slices, of the first one and those where rows of dirty ones
+ * begin, if these are more than `best` has. */
+static void run_fit(gb_chunk *chunk, uint32_t slices, uint32_t alignment, run_place *best)
+{
+    gb_slice_set starts = run_starts(gb_set_both(chunk->free, chunk->dirty), slices, alignment);
+    if (!gb_set_empty(starts)) {
+        *best = (run_place){chunk, gb_set_first(starts), slices};
+        return;
+    }
+    starts = run_starts(chunk->free, slices, alignment);
+    if (!best->chunk && !gb_set_empty(starts))
+        *best = (run_place){chunk, gb_set_first(starts), gb_set_count(gb_set_both(chunk->dirty, gb_set_range(gb_set_first(starts), slices)))};
+    for (starts = gb_set_both(starts, chunk->dirty); !gb_set_empty(starts);) {
+        uint32_t at = gb_set_first(starts), dirty = gb_set_count(gb_set_both(chunk->dirty, gb_set_range(at, slices)));
+        if (dirty > best->dirty)
+            *best = (run_place){chunk, at, dirty};
+        starts = gb_set_without(starts, gb_set_range(at, gb_set_run(chunk->dirty, at)));
+    }
 }
 
 /* ---- the region ---- */
@@ -337,43 +363,24 @@ static gb_chunk *chunk_grow(void)
 
 /* ---- runs ---- */
 
-/* The chunk and place for a run: bins in order. Memory that is resident is better than memory that is not; but after some looks
- * the first place that was found will do. */
-static gb_chunk *run_look(uint32_t slices, uint32_t alignment, uint32_t *start)
+/* A place for a run: bins in order. Memory that is resident is better than memory that is not; but after some looks the best place so far
+ * will do. */
+static run_place run_look(uint32_t slices, uint32_t alignment)
 {
     enum { LOOKS = 24 };
-    gb_chunk *found = NULL;
+    run_place best = {NULL, 0, 0};
     uint32_t bins = gb_the.bins_filled & ~(((uint32_t)1 << bin_of(slices)) - 1);
-    for (int looks = gb_the.dirty_slices >= slices ? LOOKS : 0; bins; bins &= bins - 1)
+    size_t wanted = gb_the.dirty_slices < slices ? gb_the.dirty_slices : slices;
+    for (int looks = LOOKS; bins; bins &= bins - 1)
         for (uint32_t number = gb_the.bins[gb_ctz32(bins)]; number; looks--) {
             gb_chunk *chunk = gb_chunk_at(number - 1);
             number = chunk->next;
-            if (chunk->longest < slices)
-                continue;
-            if (looks > 0) {
-                uint32_t at = run_fit(gb_set_both(chunk->free, chunk->dirty), slices, alignment);
-                if (at < GB_CHUNK_SLICES) {
-                    *start = at;
-                    return chunk;
-                }
-            }
-            if (!found && (*start = run_fit(chunk->free, slices, alignment)) < GB_CHUNK_SLICES)
-                found = chunk;
-            if (found && looks <= 1)
-                return found;
+            if (chunk->longest >= slices)
+                run_fit(chunk, slices, alignment, &best);
+            if (best.chunk && (best.dirty >= wanted || looks <= 1))
+                return best;
         }
-    return found;
-}
-
-static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zero)
-{
-    gb_slice_set run = gb_set_range(start, slices), dirty = gb_set_both(chunk->dirty, run);
-    *zero = gb_set_empty(dirty);
-    if (!*zero)
-        gb_the.dirty_slices -= gb_set_count(dirty);
-    chunk->dirty = gb_set_with(chunk->dirty, run);
-    chunk->idle = gb_set_without(chunk->idle, run);
-    chunk_remove(chunk, start, slices);
+    return best;
 }
 
 static size_t idle_bytes(void)
@@ -381,35 +388,43 @@ static size_t idle_bytes(void)
     return (gb_the.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
 }
 
-/* Untouched memory was taken. Where that takes the process to a new peak while a good part of what it freed still lies about,
- * the oldest of that goes back first: what is kept for reuse does not add to the peak. */
+/* Untouched memory was taken: where that passes the peak that config.h allows, as much goes back, what has waited longest first. */
 void gb_peak_passed(void)
 {
-    size_t used = (size_t)glebe_live.stats.used_bytes, idle = idle_bytes(), kept = used / 32 + ((size_t)128 << 10);
-    if (used + idle <= gb_the.peak_bytes)
-        return;
-    if (idle > kept)
-        gb_purge_oldest(idle - kept);
-    if (used + idle_bytes() > gb_the.peak_bytes)
-        gb_the.peak_bytes = used + idle_bytes();
+    size_t used = (size_t)glebe_live.stats.used_bytes, most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES, now = used + idle_bytes();
+    if (most > gb_the.peak_bytes)
+        gb_the.peak_bytes = most;
+    if (now > gb_the.peak_bytes)
+        gb_purge_oldest(now - gb_the.peak_bytes);
+}
+
+static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zero)
+{
+    gb_slice_set run = gb_set_range(start, slices), dirty = gb_set_both(chunk->dirty, run);
+    uint32_t touched = gb_set_count(dirty);
+    *zero = touched == 0;
+    gb_the.dirty_slices -= touched;
+    chunk->dirty = gb_set_with(chunk->dirty, run);
+    chunk->idle = gb_set_without(chunk->idle, run);
+    chunk_remove(chunk, start, slices);
+    if (touched < slices)
+        gb_peak_passed();
 }
 
 /* The entries are written under the lock, so that the purger never sees half a page. */
 gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero)
 {
     size_t bytes = (size_t)slices << GB_SLICE_LOG2;
-    uint32_t start = 0;
     gb_page *page = NULL;
     gb_lock_take(&gb_the.lock);
     if (gb_account(heap, bytes, gb_statistic(kind))) {
-        gb_chunk *chunk = run_look(slices, alignment, &start);
-        if (!chunk && (chunk = chunk_grow()) != NULL && (start = run_fit(chunk->free, slices, alignment)) >= GB_CHUNK_SLICES)
-            chunk = NULL;
-        if (chunk) {
-            page = gb_page_at((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + start);
-            run_mark(chunk, start, slices, zero);
-            if (*zero)
-                gb_peak_passed();
+        run_place at = run_look(slices, alignment);
+        gb_chunk *chunk = at.chunk ? NULL : chunk_grow();
+        if (chunk)
+            run_fit(chunk, slices, alignment, &at);
+        if (at.chunk) {
+            page = gb_page_at((uint32_t)(at.chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + at.start);
+            run_mark(at.chunk, at.start, slices, zero);
             memset(page, 0, sizeof *page);
             run_enter(page, 0, slices, kind, kind == GB_SMALL ? (uintptr_t)heap : 0);
             page->heap = heap->number;

@@ -558,9 +558,25 @@ static size_t check_heaps_single(gb_check *check)
     return held;
 }
 
+/* The slots with idle memory, those that wait longest first. */
+static void check_idle(gb_check *check)
+{
+    uint64_t bytes = 0;
+    uint32_t before = 0, bound = GB_LINEAR ? 0 : (uint32_t)((gb_the.slots_end - gb_the.slots_base) >> GB_GRANULE_LOG2);
+    for (uint32_t number = gb_load_relaxed(&gb_the.slots_idle); number && bound-- > 0; number = gb_the.slots[number].idle_next) {
+        const gb_slot *slot = gb_the.slots + number;
+        CHECK(slot->idle && slot->idle_prev == before && gb_huge_idle(slot) > 0, 4, gb_huge_start(slot), "a slot is on the list of idle memory that has none");
+        CHECK(!before || (int32_t)(slot->idle_ms - gb_the.slots[before].idle_ms) >= 0, 4, gb_huge_start(slot), "a slot with idle memory is out of turn");
+        bytes += gb_huge_idle(slot);
+        before = number;
+    }
+    CHECK(before == gb_the.slots_idle_last && bytes == glebe_live.stats.huge_cached_bytes, 7, &gb_the, "the idle memory of slots does not add up");
+}
+
 static void check_arena(gb_check *check)
 {
     size_t dirty = 0;
+    check_idle(check);
     for (uint32_t number = 0; number < gb_the.chunks; number++)
         dirty += check_chunk(check, number);
     check_away(check);

@@ -132,6 +132,7 @@
 #define GB_OBJECT_MAX ((size_t)2048) /* collected objects that share pages */
 #define GB_MEDIUM_MAX (GB_LINEAR ? GB_OBJECT_MAX : (size_t)64 << 10) /* free blocks are bits in the page's entry; where memory is linear, no more than the last class */
 #define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20) /* a run of slices of its own; beyond it a slot with room to grow */
+#define GB_GROWN_FROM (GB_LINEAR ? SIZE_MAX : (size_t)256 << 10) /* a block that has grown so far gets such a slot: it may grow on */
 
 #define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12) /* blocks that must come home before a full page is used again, where an eighth is fewer */
 #define GB_BIG_PAGE_SLICES 4 /* pages of a small class that is in demand; of a medium one, see tools/size-classes */
@@ -146,6 +147,10 @@
 #ifndef GB_TRIM_FROM
 #define GB_TRIM_FROM ((size_t)1 << 20) /* bytes of available pages from which emptying ones are searched for holes, with the background thread */
 #endif
+
+/* What is free and kept does not take the process beyond the most that was ever in use, this share of that, and so many bytes. */
+#define GB_KEPT_SHARE 16
+#define GB_KEPT_BYTES ((size_t)32 << 10)
 
 #define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
 #define GB_TICK_CYCLES ((uint64_t)1 << 28) /* or this time by gb_cycles: a tenth of a second */

@@ -150,6 +150,8 @@ void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 /* Sends the warm blocks home. Owner. */
 void gb_medium_cool(glebe_heap *heap);
 void gb_medium_trim(glebe_heap *heap);
+/* Before so many bytes are taken for the heap. Owner. */
+void gb_heap_grows(glebe_heap *heap, size_t bytes);
 
 /* ---- large and huge: blocks of their own ---- */
 void *gb_large_alloc(glebe_heap *heap, size_t bytes, size_t alignment, bool *zero);
@@ -158,6 +160,8 @@ bool gb_large_resize(gb_page *page, size_t bytes);
 void *gb_huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty);
 /* What there is at once: no room is made, nothing reported. */
 void *gb_huge_try(glebe_heap *heap, size_t bytes, size_t *dirty);
+/* The same for a block that grows: a slot though it is not huge yet, where slots are plenty. */
+void *gb_huge_grown(glebe_heap *heap, size_t bytes);
 void gb_huge_free(gb_slot *slot);
 /* Grows or shrinks in place, or moves without copying; the block's address, or NULL and nothing changed. */
 void *gb_huge_resize(gb_slot *slot, size_t bytes);
@@ -166,8 +170,12 @@ gb_slot *gb_huge_find(const void *address);
 /* The entry of the 4 MiB that `address` is in; NULL where no slot was handed out. */
 gb_slot *gb_huge_entry(const void *address);
 uintptr_t gb_huge_start(const gb_slot *slot);
+/* Bytes that the slot holds and no block needs. Locked. */
+size_t gb_huge_idle(const gb_slot *slot);
 /* Locked. */
 size_t gb_huge_purge(uint32_t now, bool all, bool lazily);
+/* Locked: so many bytes at once, of what has waited longest. Returns what was given back. */
+size_t gb_huge_shrink(size_t bytes);
 uint32_t gb_huge_wait(uint32_t now);
 
 /* ---- tagged: blocks of any size where memory is linear ---- */

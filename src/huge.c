@@ -1,13 +1,13 @@
-/* Huge blocks: over 1 MiB, each at the start of a slot of address space that is twice the next power of two, so that it can
- * grow where it stands. Address space is free on 64 bits; memory is committed as far as the block needs it.
+/* Huge blocks: over 1 MiB, and those that grew beyond 256 KiB. Each is at the start of a slot of address space that is twice the next power
+ * of two, so that it can grow where it stands. Address space is free on 64 bits; memory is committed as far as the block needs it.
  *
  *     slot: |#### committed ####| room to grow, no memory      |     sizes are powers of two from 4 MiB, aligned to themselves
  *           |== block ==|
  *
  * Beyond its slot a block moves to a larger one by moving its page tables, not its bytes. A freed slot keeps its memory for
- * purge_ms, so that the next block of that size finds it there; what is kept is bounded. Given back lazily it stays dirty, but
- * no longer counts as kept. The slot table has an entry for each
- * 4 MiB; the entry of a slot's first piece describes it. All of it is under the region's lock. */
+ * purge_ms, so that the next block of that size finds it there; what that one does not need, it finds as it grows. What is kept is
+ * bounded. Given back lazily it stays dirty, but no longer counts as kept. The slot table has an entry for each 4 MiB; the entry of
+ * a slot's first piece describes it. All of it is under the region's lock. */
 #include "core.h"
 
 enum { HUGE_SLOTS_MAX = 20000 }; /* each may cost three mappings, of which Linux allows 65530 by default */
@@ -98,16 +98,52 @@ static gb_slot *slot_new(unsigned log2)
     return slot;
 }
 
-/* The memory that free slots hold; whether there is any is what a tick looks at, without the lock. */
-static void cache_count(int64_t bytes)
+/* ---- idle memory: what free slots hold, and what lies behind the blocks of others ---- */
+
+size_t gb_huge_idle(const gb_slot *slot)
 {
-    glebe_live.stats.huge_cached_bytes += (uint64_t)bytes;
-    gb_store_relaxed(&gb_the.slots_cache, glebe_live.stats.huge_cached_bytes != 0);
+    return slot->lazy ? 0 : slot->dirty - (slot->state == GB_SLOT_USED ? slot->bytes : 0);
 }
 
-static int64_t slot_cached(const gb_slot *slot)
+static void idle_remove(gb_slot *slot)
 {
-    return slot->lazy ? 0 : (int64_t)slot->dirty;
+    slot->idle = 0;
+    if (slot->idle_prev)
+        slot_at(slot->idle_prev)->idle_next = slot->idle_next;
+    else
+        gb_store_relaxed(&gb_the.slots_idle, slot->idle_next);
+    if (slot->idle_next)
+        slot_at(slot->idle_next)->idle_prev = slot->idle_prev;
+    else
+        gb_the.slots_idle_last = slot->idle_prev;
+}
+
+/* Its time begins now. */
+static void idle_enter(gb_slot *slot)
+{
+    if (gb_huge_idle(slot) == 0)
+        return;
+    if (!gb_load_relaxed(&gb_the.slots_idle))
+        gb_background_nudge();
+    glebe_live.stats.huge_cached_bytes += gb_huge_idle(slot);
+    slot->idle = 1;
+    slot->idle_ms = gb_port_now_ms();
+    slot->idle_next = 0;
+    slot->idle_prev = gb_the.slots_idle_last;
+    gb_the.slots_idle_last = slot_number(slot);
+    if (slot->idle_prev)
+        slot_at(slot->idle_prev)->idle_next = slot_number(slot);
+    else
+        gb_store_relaxed(&gb_the.slots_idle, slot_number(slot));
+}
+
+/* Before its block, its memory or its state changes. */
+static void idle_leave(gb_slot *slot)
+{
+    if (!slot->idle)
+        return;
+    glebe_live.stats.huge_cached_bytes -= gb_huge_idle(slot);
+    idle_remove(slot);
 }
 
 static gb_slot *slot_take(unsigned log2)
@@ -119,7 +155,7 @@ static gb_slot *slot_take(unsigned log2)
         return slot_new(log2);
     gb_slot *slot = slot_at(first);
     slot_remove(&gb_the.slots_free[log2], slot);
-    cache_count(-slot_cached(slot));
+    idle_leave(slot);
     slot->lazy = 0;
     return slot;
 }
@@ -129,8 +165,7 @@ static void slot_give(gb_slot *slot)
     if (slot->state == GB_SLOT_LOST)
         return;
     slot->state = GB_SLOT_FREE;
-    slot->freed_ms = gb_port_now_ms();
-    cache_count((int64_t)slot->dirty);
+    idle_enter(slot);
     slot_push(&gb_the.slots_free[slot->log2], slot);
 }
 
@@ -215,42 +250,48 @@ static size_t cache_most(void)
     return ((size_t)16 << 20) + (size_t)glebe_live.stats.huge_bytes / 4;
 }
 
-static uint32_t huge_expired(const gb_slot *slot, uint32_t now)
+/* Gives `most` bytes of a slot's idle memory back, from its end. */
+static size_t idle_purge(gb_slot *slot, size_t most, bool lazily)
 {
-    return now - slot->freed_ms >= gb_the.options.purge_ms;
+    size_t idle = gb_huge_idle(slot), keep = slot->dirty - (most < idle ? most : idle);
+    size_t given = lazily && slot->state == GB_SLOT_FREE ? slot_purge_lazily(slot) : slot_purge(slot, keep);
+    glebe_live.stats.huge_cached_bytes -= idle - gb_huge_idle(slot);
+    if (gb_huge_idle(slot) == 0)
+        idle_remove(slot);
+    return given;
 }
 
 size_t gb_huge_purge(uint32_t now, bool all, bool lazily)
 {
     size_t given = 0;
-    if (glebe_live.stats.huge_cached_bytes == 0)
-        return 0;
-    for (unsigned log2 = GB_GRANULE_LOG2; log2 < GB_SLOT_LOG2S; log2++)
-        for (uint32_t link = gb_the.slots_free[log2]; link; link = slot_at(link)->next) {
-            gb_slot *slot = slot_at(link);
-            if (slot_cached(slot) == 0 || (!all && !huge_expired(slot, now)))
-                continue;
-            int64_t before = slot_cached(slot);
-            given += lazily ? slot_purge_lazily(slot) : slot_purge(slot, 0);
-            cache_count(slot_cached(slot) - before);
-        }
+    for (uint32_t link = gb_load_relaxed(&gb_the.slots_idle); link;) {
+        gb_slot *slot = slot_at(link);
+        if (!all && now - slot->idle_ms < gb_the.options.purge_ms)
+            break;
+        link = slot->idle_next;
+        given += idle_purge(slot, SIZE_MAX, lazily);
+    }
+    return given;
+}
+
+size_t gb_huge_shrink(size_t bytes)
+{
+    size_t given = 0;
+    for (uint32_t link = gb_load_relaxed(&gb_the.slots_idle); link && given < bytes;) {
+        gb_slot *slot = slot_at(link);
+        link = slot->idle_next;
+        given += idle_purge(slot, bytes - given, false);
+    }
     return given;
 }
 
 uint32_t gb_huge_wait(uint32_t now)
 {
-    uint32_t wait = UINT32_MAX;
-    if (glebe_live.stats.huge_cached_bytes == 0)
-        return wait;
-    for (unsigned log2 = GB_GRANULE_LOG2; log2 < GB_SLOT_LOG2S; log2++)
-        for (uint32_t link = gb_the.slots_free[log2]; link; link = slot_at(link)->next) {
-            if (slot_cached(slot_at(link)) == 0)
-                continue;
-            uint32_t waited = now - slot_at(link)->freed_ms;
-            uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
-            wait = due < wait ? due : wait;
-        }
-    return wait;
+    uint32_t first = gb_load_relaxed(&gb_the.slots_idle);
+    if (!first)
+        return UINT32_MAX;
+    uint32_t waited = now - slot_at(first)->idle_ms;
+    return waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
 }
 
 /* ---- blocks ---- */
@@ -267,6 +308,16 @@ static void slot_size(gb_slot *slot, size_t bytes)
     slot->bytes = bytes;
     if (slot->dirty < bytes)
         slot->dirty = bytes;
+}
+
+/* The slot serves the heap from now on. */
+static void slot_use(gb_slot *slot, glebe_heap *heap, size_t bytes)
+{
+    slot_size(slot, bytes);
+    slot->state = GB_SLOT_USED;
+    slot->collected = 0;
+    slot->heap = heap->number;
+    slot_push(&heap->huge, slot);
 }
 
 static void *huge_take(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty)
@@ -286,14 +337,11 @@ static void *huge_take(glebe_heap *heap, size_t bytes, size_t alignment, size_t 
             gb_unaccount(heap, bytes, &glebe_live.stats.huge_bytes);
     }
     if (slot) {
-        slot_purge(slot, bytes);
         *dirty = slot->dirty;
-        slot_size(slot, bytes);
-        slot->state = GB_SLOT_USED;
-        slot->collected = 0;
-        slot->heap = heap->number;
-        slot_push(&heap->huge, slot);
+        slot_use(slot, heap, bytes);
+        idle_enter(slot);
         gb_the.slots_used++;
+        gb_peak_passed();
         gb_account_kept();
     }
     gb_lock_drop(&gb_the.lock);
@@ -308,6 +356,7 @@ void *gb_huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, size_t *di
         return gb_out_of_memory();
     bytes = gb_round_up(bytes, gb_the.page_bytes);
     gb_tick(heap);
+    gb_heap_grows(heap, bytes);
     void *block = huge_take(heap, bytes, alignment, dirty);
     if (!block && gb_make_room(heap))
         block = huge_take(heap, bytes, alignment, dirty);
@@ -319,19 +368,26 @@ void *gb_huge_try(glebe_heap *heap, size_t bytes, size_t *dirty)
     return huge_enormous(bytes) ? NULL : huge_take(heap, gb_round_up(bytes, gb_the.page_bytes), 1, dirty);
 }
 
+void *gb_huge_grown(glebe_heap *heap, size_t bytes)
+{
+    size_t dirty;
+    gb_lock_take(&gb_the.lock);
+    bool plenty = gb_the.reserved && gb_the.slots_used < HUGE_SLOTS_MAX / 2;
+    gb_lock_drop(&gb_the.lock);
+    return plenty ? gb_huge_try(heap, bytes, &dirty) : NULL;
+}
+
 void gb_huge_free(gb_slot *slot)
 {
     gb_lock_take(&gb_the.lock);
     glebe_heap *heap = gb_heap_at(slot->heap);
     gb_unaccount(heap, slot->bytes, &glebe_live.stats.huge_bytes);
+    idle_leave(slot);
     slot_remove(&heap->huge, slot);
     gb_the.slots_used--;
-    bool first = glebe_live.stats.huge_cached_bytes == 0;
     if (glebe_live.stats.huge_cached_bytes + slot->dirty > cache_most())
         slot_purge(slot, 0);
     slot_give(slot);
-    if (first && slot->dirty)
-        gb_background_nudge();
     gb_lock_drop(&gb_the.lock);
 }
 
@@ -349,14 +405,10 @@ static bool huge_move(glebe_heap *heap, gb_slot *from, gb_slot *to, size_t bytes
     if (how != GB_MOVED)
         return false;
     slot_remove(&heap->huge, from);
-    if (from->dirty <= moved) /* else a purge was refused before, and what lies behind the block stays dirty */
+    if (from->dirty <= moved) /* else there is idle memory behind the block */
         from->dirty = 0;
     slot_purge(from, 0);
-    slot_size(to, bytes);
-    to->state = GB_SLOT_USED;
-    to->collected = 0;
-    to->heap = from->heap;
-    slot_push(&heap->huge, to);
+    slot_use(to, heap, bytes);
     return true;
 }
 
@@ -370,6 +422,7 @@ void *gb_huge_resize(gb_slot *slot, size_t bytes)
     glebe_heap *heap = gb_heap_at(slot->heap);
     uint64_t *statistic = &glebe_live.stats.huge_bytes;
     size_t before = slot->bytes;
+    idle_leave(slot);
     if (bytes <= before) {
         gb_unaccount(heap, before - bytes, statistic);
         slot->bytes = bytes;
@@ -394,6 +447,9 @@ void *gb_huge_resize(gb_slot *slot, size_t bytes)
         else
             gb_unaccount(heap, bytes - before, statistic);
     }
+    if (slot->state == GB_SLOT_USED)
+        idle_enter(slot);
+    gb_peak_passed();
     gb_lock_drop(&gb_the.lock);
     return block;
 }

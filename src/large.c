@@ -6,6 +6,7 @@ void *gb_large_alloc(glebe_heap *heap, size_t bytes, size_t alignment, bool *zer
     uint32_t slices = (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     uint32_t align = alignment > GB_SLICE_BYTES ? (uint32_t)(alignment >> GB_SLICE_LOG2) : 1;
     gb_tick(heap);
+    gb_heap_grows(heap, bytes);
     gb_page *page = gb_run_take(heap, GB_LARGE, slices, align, zero);
     if (!page && gb_make_room(heap))
         page = gb_run_take(heap, GB_LARGE, slices, align, zero);
@@ -14,7 +15,7 @@ void *gb_large_alloc(glebe_heap *heap, size_t bytes, size_t alignment, bool *zer
 
 bool gb_large_resize(gb_page *page, size_t bytes)
 {
-    if (bytes > GB_LARGE_MAX || bytes <= GB_MEDIUM_MAX)
+    if (bytes > GB_LARGE_MAX || bytes <= GB_MEDIUM_MAX || (bytes > gb_page_bytes(page) && bytes >= GB_GROWN_FROM))
         return false;
     return gb_run_resize(page, (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2));
 }

@@ -166,6 +166,19 @@ void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
     medium_give(heap, page); /* empty: its memory may serve another class */
 }
 
+/* Before a heap becomes larger than it ever was, what it kept for reuse by some class becomes anybody's. The secure build keeps its spare
+ * pages. */
+void gb_heap_grows(glebe_heap *heap, size_t bytes)
+{
+    size_t now = gb_load_relaxed(&heap->bytes) + bytes;
+    if (now <= heap->grown_bytes)
+        return;
+    heap->grown_bytes = now + now / 64;
+    gb_medium_trim(heap);
+    if (!GB_SECURE)
+        gb_spares_give(heap);
+}
+
 void gb_medium_trim(glebe_heap *heap)
 {
     gb_medium_cool(heap);

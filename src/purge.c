@@ -84,16 +84,19 @@ static void purge_enter(gb_chunk *chunk, gb_slice_set run, enum gb_purge done)
         chunk->lazy = gb_set_with(chunk->lazy, run);
 }
 
-static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily)
+/* Whole slices, and no more of them than `most` bytes need. */
+static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t most)
 {
     uintptr_t start = gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES);
     size_t given = 0;
     chunk->lazy = gb_set_both(chunk->lazy, chunk->idle);
     gb_slice_set want = purge_wanted(chunk, only_idle, lazily);
-    if (chunk->free_slices == GB_CHUNK_SLICES && !only_idle && !gb_set_empty(want))
+    if (chunk->free_slices == GB_CHUNK_SLICES && !only_idle && !gb_set_empty(want) && most >= GB_CHUNK_BYTES)
         want = chunk->free; /* in one call */
-    while (!gb_set_empty(want)) {
+    while (!gb_set_empty(want) && given < most) {
         uint32_t from = gb_set_first(want), slices = gb_set_run(want, from);
+        if (most - given < (size_t)slices << GB_SLICE_LOG2)
+            slices = (uint32_t)((most - given + GB_SLICE_BYTES - 1) >> GB_SLICE_LOG2);
         gb_slice_set run = gb_set_range(from, slices);
         size_t bytes = (size_t)slices << GB_SLICE_LOG2;
         enum gb_purge done = purge_range(start + ((uintptr_t)from << GB_SLICE_LOG2), bytes, lazily);
@@ -176,7 +179,8 @@ static void purge_never_used(gb_chunk *chunk)
     chunk->dirty = gb_set_with(chunk->dirty, never);
 }
 
-static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily)
+/* Free runs, and no more than `most` bytes of them. */
+static size_t purge_free(gb_chunk *chunk, bool only_idle, bool lazily, size_t most)
 {
     if (!gb_the.reserved && !only_idle && gb_chunk_leave(chunk)) {
         glebe_live.stats.purges++;
@@ -185,12 +189,18 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily)
     }
     if (chunk->huge_pages)
         purge_never_used(chunk);
-    size_t given = purge_runs(chunk, only_idle, lazily);
+    size_t given = purge_runs(chunk, only_idle, lazily, most);
     if (given && chunk->huge_pages && chunk->free_slices < GB_CHUNK_SLICES) { /* else the kernel fills the holes again */
         gb_port_huge_pages(gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
         chunk->huge_pages = 0;
         glebe_live.stats.huge_page_bytes -= GB_CHUNK_BYTES;
     }
+    return given;
+}
+
+static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily)
+{
+    size_t given = purge_free(chunk, only_idle, lazily, SIZE_MAX);
     chunk->idle = gb_set_both(chunk->free, chunk->dirty);
     uint32_t first = (uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
@@ -257,9 +267,10 @@ size_t gb_purge_quiet(uint32_t now)
 size_t gb_purge_oldest(size_t bytes)
 {
     size_t given = 0;
+    bytes = gb_round_up(bytes, gb_the.page_bytes);
     for (uint32_t number = gb_the.queue.first; number && given < bytes; number = gb_chunk_at(number - 1)->purge_next)
-        given += purge_chunk(gb_chunk_at(number - 1), false, false);
-    return given < bytes ? given + gb_huge_purge(0, true, false) : given;
+        given += purge_free(gb_chunk_at(number - 1), false, false, bytes - given);
+    return given < bytes ? given + gb_huge_shrink(bytes - given) : given;
 }
 
 uint32_t gb_purge_wait(uint32_t now)

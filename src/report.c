@@ -114,9 +114,9 @@ void gb_report_address(const char *call, const void *address)
         if (slot->state == GB_SLOT_USED && slot->collected)
             gb_report(call, address, "address is in the pages of a collector, whose objects only glebe_gc_free takes");
         else if (slot->state == GB_SLOT_FREE && gb_huge_start(slot) == at)
-            gb_report(call, address, "%sthe block of over 1 MiB here is free already", report_double(call));
+            gb_report(call, address, "%sthe block of over 256 KiB here is free already", report_double(call));
         else
-            gb_report(call, address, "address is inside a block of over 1 MiB, or between two");
+            gb_report(call, address, "address is inside a block of over 256 KiB, or between two");
         return;
     }
     gb_page *entry = gb_page_entry(address);

@@ -70,15 +70,18 @@ ABSENT(bool, gb_parked_put, (gb_page *page, gb_block *block), return false)
 
 ABSENT(void *, gb_medium_alloc, (glebe_heap *heap, uint32_t cls, bool *zero), return NULL)
 ABSENT(void, gb_medium_return, (glebe_heap *self, gb_page *page, void *block, const char *call), )
+ABSENT(void, gb_heap_grows, (glebe_heap *heap, size_t bytes), )
 ABSENT(void, gb_medium_trim, (glebe_heap *heap), )
 
 ABSENT(void *, gb_huge_alloc, (glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty), return gb_out_of_memory())
 ABSENT(void *, gb_huge_try, (glebe_heap *heap, size_t bytes, size_t *dirty), return NULL)
+ABSENT(void *, gb_huge_grown, (glebe_heap *heap, size_t bytes), return NULL)
 ABSENT(void, gb_huge_free, (gb_slot *slot), )
 ABSENT(void *, gb_huge_resize, (gb_slot *slot, size_t bytes), return NULL)
 ABSENT(gb_slot *, gb_huge_find, (const void *address), return NULL)
 ABSENT(gb_slot *, gb_huge_entry, (const void *address), return NULL)
 ABSENT(uintptr_t, gb_huge_start, (const gb_slot *slot), return 0)
+ABSENT(size_t, gb_huge_idle, (const gb_slot *slot), return 0)
 #pragma GCC diagnostic pop
 
 /* No page is parked. */

@@ -243,7 +243,7 @@ void gb_tick_due(glebe_heap *heap)
     gb_remote_flush(heap);
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
         gb_heap_rest(heap); /* this heap was left alone for so long that what is free in it may go */
-    if ((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_cache)) && gb_purge_due(now, false) > 0)
+    if ((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_idle)) && gb_purge_due(now, false) > 0)
         heap->tick = 1;
     gb_pressure_look(heap, now);
 }

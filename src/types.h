@@ -179,6 +179,7 @@ struct glebe_heap {
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
     uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see trim_pays in page.c */
+    size_t grown_bytes; /* beyond it the heap is larger than it ever was: gb_heap_grows */
     size_t limit_bytes;
     size_t collected_bytes; /* of pages and objects of a collector, which keeps its own lists */
     size_t refused_bytes; /* what was last asked for, if the process's limit stood against it, else 0; under the region's lock */
@@ -333,9 +334,11 @@ typedef struct gb_slot {
     size_t dirty; /* bytes from the start that may hold something other than zero */
     uint32_t heap;
     uint32_t next, prev; /* slot numbers; the heap's blocks, or the free ones of that size */
-    uint32_t freed_ms;
+    uint32_t idle_next, idle_prev; /* of those that hold idle memory */
+    uint32_t idle_ms; /* since when it does */
     uint8_t log2;
     uint8_t state;
+    uint8_t idle; /* is on that list */
     uint8_t lazy; /* free, and given back lazily: not known to be zero */
     uint8_t collected; /* in use, by a collector's object */
 } gb_slot;
@@ -383,7 +386,7 @@ typedef struct gb_region {
     uint32_t heaps_unused; /* list */
     size_t table_committed, chunk_table_committed, heaps_committed, slots_committed, shadow_committed, allocated_committed, unmarked_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
-    size_t peak_bytes; /* the most that was in use, or free and not given back */
+    size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_peak_passed */
     uint32_t bins[GB_BINS]; /* chunk numbers + 1 */
     uint32_t bins_filled; /* bits */
     gb_tagged *tagged[GB_TAGGED_BINS]; /* free blocks, and which bins may have one */
@@ -398,8 +401,9 @@ typedef struct gb_region {
     gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
     _Atomic uint32_t queue_chunks;
     _Atomic uintptr_t slots_low; /* slots were handed out down to here */
-    _Atomic uint32_t slots_cache; /* some free slot holds memory */
     uint32_t slots_free[GB_SLOT_LOG2S]; /* slot numbers; last freed first */
+    _Atomic uint32_t slots_idle; /* those that hold idle memory, longest waiting first; atomic for a look without the lock */
+    uint32_t slots_idle_last;
     uint32_t slots_used;
     size_t page_bytes; /* of the OS */
     _Atomic uint32_t now_ms; /* as last seen */

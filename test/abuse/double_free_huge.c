@@ -1,6 +1,6 @@
 /* A huge block freed twice.
  *
- * all: glebe: free(ADDRESS): double free: the block of over 1 MiB here is free already */
+ * all: glebe: free(ADDRESS): double free: the block of over 256 KiB here is free already */
 #include "abuse.h"
 
 int main(void)

@@ -1,6 +1,6 @@
 /* realloc of a huge block that is free.
  *
- * all: glebe: realloc(ADDRESS): the block of over 1 MiB here is free already */
+ * all: glebe: realloc(ADDRESS): the block of over 256 KiB here is free already */
 #include "abuse.h"
 
 int main(void)

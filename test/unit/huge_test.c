@@ -106,6 +106,86 @@ static void test_freed_slot_is_found_again(void **state)
     fixture_check();
 }
 
+/* A block that has grown beyond 256 KiB stays where it is from then on; what its slot held before serves it as it grows. */
+static void test_a_grown_block(void **state)
+{
+    (void)state;
+    void *room = glebe_malloc(16 * MIB); /* so that what is kept may come to 2 MiB */
+    void *huge = glebe_malloc(2 * MIB), *behind;
+    fixture_fill(huge, 2 * MIB, 1);
+    glebe_free(huge);
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, 2 * MIB);
+    unsigned char *p = glebe_malloc(200000);
+    behind = glebe_malloc(200000);
+    fixture_fill(p, 200000, 2);
+    p = glebe_realloc(p, 300000);
+    if (!gb_the.reserved) /* address space is dear */
+        return;
+    assert_ptr_equal(p, huge);
+    assert_int_equal(glebe_usable_size(p), gb_round_up(300000, gb_the.page_bytes));
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, 2 * MIB - glebe_usable_size(p));
+    assert_true(fixture_filled(p, 200000, 2));
+    fixture_check();
+    uint64_t commits = fake.calls[GB_FAKE_COMMIT];
+    assert_ptr_equal(glebe_realloc(p, 900000), p);
+    assert_ptr_equal(glebe_realloc(p, 1900000), p);
+    assert_ptr_equal(glebe_realloc(p, 2 * MIB), p);
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    assert_int_equal(fake.calls[GB_FAKE_COMMIT], commits);
+    assert_true(fixture_filled(p, 200000, 2));
+    fixture_check();
+    p = glebe_realloc(p, 100000); /* and back to where blocks of its size are */
+    assert_non_null(gb_page_entry(p));
+    assert_true(fixture_filled(p, 100000, 2));
+    glebe_free(p);
+    glebe_free(behind);
+    glebe_free(room);
+    fixture_check();
+    fixture_release();
+}
+
+/* What lies behind a block that does not grow goes back in time, and the block keeps its bytes. */
+static void test_idle_ends_are_purged_in_time(void **state)
+{
+    (void)state;
+    void *p = glebe_malloc(4 * MIB);
+    fixture_fill(p, 4 * MIB, 1);
+    glebe_free(p);
+    assert_ptr_equal(glebe_malloc(3 * MIB), p);
+    fixture_fill(p, 3 * MIB, 2);
+    assert_int_equal(gb_purge_wait(fake.now_ms), GB_PURGE_MS);
+    fake.now_ms += GB_PURGE_MS;
+    assert_int_equal(gb_purge_due(fake.now_ms, false), MIB);
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    fixture_check();
+    assert_true(fixture_filled(p, 3 * MIB, 2));
+    assert_ptr_equal(glebe_realloc(p, 4 * MIB), p);
+    assert_true(fixture_zero((char *)p + 3 * MIB, MIB));
+    glebe_free(p);
+    fixture_check();
+}
+
+/* Locked: as much as is asked for, to whole pages, from those that have waited longest. */
+static void test_shrinking_idle_memory(void **state)
+{
+    (void)state;
+    void *first = glebe_malloc(2 * MIB), *second = glebe_malloc(2 * MIB);
+    memset(first, 1, 2 * MIB);
+    memset(second, 2, 2 * MIB);
+    gb_slot *slots[] = {slot_of(first), slot_of(second)};
+    glebe_free(first);
+    glebe_free(second);
+    gb_lock_take(&gb_the.lock);
+    assert_in_range(gb_huge_shrink(MIB / 2), MIB / 2 - gb_the.page_bytes, 2 * MIB);
+    size_t left = gb_huge_idle(slots[0]);
+    assert_true(left < 2 * MIB && (!gb_the.reserved || left == 3 * MIB / 2));
+    assert_int_equal(gb_huge_idle(slots[1]), 2 * MIB);
+    assert_int_equal(gb_huge_shrink(8 * MIB), left + 2 * MIB);
+    gb_lock_drop(&gb_the.lock);
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    fixture_check();
+}
+
 static void test_cache_is_purged_in_time(void **state)
 {
     (void)state;
@@ -256,6 +336,9 @@ int main(void)
         FIXTURE_TEST(test_move_beyond_the_slot_copies_nothing),
         FIXTURE_TEST(test_move_that_fails),
         FIXTURE_TEST(test_freed_slot_is_found_again),
+        FIXTURE_TEST(test_a_grown_block),
+        FIXTURE_TEST(test_idle_ends_are_purged_in_time),
+        FIXTURE_TEST(test_shrinking_idle_memory),
         FIXTURE_TEST(test_cache_is_purged_in_time),
         FIXTURE_TEST(test_cache_is_bounded),
         FIXTURE_TEST(test_refused_purge_is_not_zero),

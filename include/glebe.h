@@ -2,9 +2,9 @@
  *
  * Sizes and limits are bytes, times are milliseconds, addresses are pointers. Functions that allocate return NULL and set
  * errno (ENOMEM; EINVAL where an alignment is wrong) when they cannot serve; functions that return int return 0 or an errno
- * value, unless they say otherwise. Memory is aligned to 16 bytes at least. No function here throws, and every function may be
- * called from any thread unless its comment names an owner. Only `glebe_usable_size` and `glebe_version` may be called from
- * a signal handler: see docs/contracts.md.
+ * value, unless they say otherwise. Memory is aligned to 16 bytes at least, but where glebe_heap_realloc_sized says otherwise. No
+ * function here throws, and every function may be called from any thread unless its comment names an owner. Only
+ * `glebe_usable_size` and `glebe_version` may be called from a signal handler: see docs/contracts.md.
  */
 #ifndef GLEBE_H
 #define GLEBE_H

@@ -142,9 +142,9 @@ static bool bits_commit(uint32_t chunks)
 bool gb_bits_start(void)
 {
     gb_lock_take(&gb_the.lock);
-    gb_the.collects = gb_the.collects || bits_commit(gb_the.chunks);
+    bool collects = gb_the.collects = gb_the.collects || bits_commit(gb_the.chunks);
     gb_lock_drop(&gb_the.lock);
-    return gb_the.collects;
+    return collects;
 }
 
 /* Lays the region out for `chunks_bytes` of chunks and as much of slots, at a place that is reserved or proposed. */

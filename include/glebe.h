@@ -92,7 +92,7 @@ GLEBE_API size_t glebe_heap_bytes(const glebe_heap *heap);
 GLEBE_API void *glebe_heap_malloc(glebe_heap *heap, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_heap_calloc(glebe_heap *heap, size_t count, size_t bytes) GLEBE_ALLOC(2, 3);
 GLEBE_API void *glebe_heap_aligned_alloc(glebe_heap *heap, size_t alignment, size_t bytes) GLEBE_ALLOC(3);
-/* `block` must be of this heap. As glebe_realloc. */
+/* `block` must be of this heap. As glebe_realloc. A block of glebe_heap_realloc_sized may stay where it is, on a multiple of 8. */
 GLEBE_API void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes);
 /* `old_bytes` is the size that was last asked for: small blocks are resized without a look-up. Shrinking does not fail. NULL allocates, and
  * `bytes` 0 frees and returns NULL, whatever `old_bytes` says: this is Lua's lua_Alloc. Blocks that it allocates or moves serve what needs an

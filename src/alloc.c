@@ -109,6 +109,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
         return NULL;
     }
     gb_page *entry = gb_page_entry(block);
+    bool large = !GB_LINEAR && entry && entry->kind == GB_LARGE;
     if (GB_LINEAR && entry->kind == GB_FREE) {
         if (bytes > GB_SMALL_MAX && gb_tagged_resize((uintptr_t)block, bytes))
             return block;
@@ -117,13 +118,12 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
         void *moved = slot && bytes >= GB_GROWN_FROM ? gb_huge_resize(slot, bytes) : NULL;
         if (moved)
             return moved;
-    } else if (!GB_LINEAR && entry->kind == GB_LARGE) {
-        if (gb_large_resize(entry, bytes))
-            return block;
-    } else if (bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
+    } else if (!large && bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
         return block;
     int saved = errno;
     void *fresh = bytes > before && bytes >= GB_GROWN_FROM ? gb_huge_grown(self, bytes) : NULL;
+    if (!fresh && large && gb_large_resize(entry, bytes))
+        return block;
     if (!fresh)
         fresh = gb_alloc_seldom(self, bytes);
     if (!fresh) {

@@ -137,7 +137,15 @@ static void idle_enter(gb_slot *slot)
         gb_store_relaxed(&gb_the.slots_idle, slot_number(slot));
 }
 
-/* Before its block, its memory or its state changes. */
+/* It had `before`. Its time goes on. */
+static void idle_changed(gb_slot *slot, size_t before)
+{
+    glebe_live.stats.huge_cached_bytes += gb_huge_idle(slot) - before;
+    if (gb_huge_idle(slot) == 0)
+        idle_remove(slot);
+}
+
+/* Before it serves another block, or none. */
 static void idle_leave(gb_slot *slot)
 {
     if (!slot->idle)
@@ -255,16 +263,15 @@ static size_t idle_purge(gb_slot *slot, size_t most, bool lazily)
 {
     size_t idle = gb_huge_idle(slot), keep = slot->dirty - (most < idle ? most : idle);
     size_t given = lazily && slot->state == GB_SLOT_FREE ? slot_purge_lazily(slot) : slot_purge(slot, keep);
-    glebe_live.stats.huge_cached_bytes -= idle - gb_huge_idle(slot);
-    if (gb_huge_idle(slot) == 0)
-        idle_remove(slot);
+    idle_changed(slot, idle);
     return given;
 }
 
 size_t gb_huge_purge(uint32_t now, bool all, bool lazily)
 {
     size_t given = 0;
-    for (uint32_t link = gb_load_relaxed(&gb_the.slots_idle); link;) {
+    uint32_t most = all ? UINT32_MAX : 64; /* bounds the pause of one tick */
+    for (uint32_t link = gb_load_relaxed(&gb_the.slots_idle); link && most-- > 0;) {
         gb_slot *slot = slot_at(link);
         if (!all && now - slot->idle_ms < gb_the.options.purge_ms)
             break;
@@ -371,6 +378,10 @@ void *gb_huge_try(glebe_heap *heap, size_t bytes, size_t *dirty)
 void *gb_huge_grown(glebe_heap *heap, size_t bytes)
 {
     size_t dirty;
+    if (heap->number == 0)
+        return NULL;
+    gb_tick(heap);
+    gb_heap_grows(heap, bytes);
     gb_lock_take(&gb_the.lock);
     bool plenty = gb_the.reserved && gb_the.slots_used < HUGE_SLOTS_MAX / 2;
     gb_lock_drop(&gb_the.lock);
@@ -421,8 +432,7 @@ void *gb_huge_resize(gb_slot *slot, size_t bytes)
     gb_lock_take(&gb_the.lock);
     glebe_heap *heap = gb_heap_at(slot->heap);
     uint64_t *statistic = &glebe_live.stats.huge_bytes;
-    size_t before = slot->bytes;
-    idle_leave(slot);
+    size_t before = slot->bytes, idle = gb_huge_idle(slot);
     if (bytes <= before) {
         gb_unaccount(heap, before - bytes, statistic);
         slot->bytes = bytes;
@@ -436,6 +446,7 @@ void *gb_huge_resize(gb_slot *slot, size_t bytes)
             }
         } else if (gb_the.reserved) {
             gb_slot *to = slot_take(slot_log2(bytes, 1));
+            idle_leave(slot);
             if (to && huge_move(heap, slot, to, bytes)) {
                 block = (void *)gb_huge_start(to);
                 slot_give(slot);
@@ -447,7 +458,9 @@ void *gb_huge_resize(gb_slot *slot, size_t bytes)
         else
             gb_unaccount(heap, bytes - before, statistic);
     }
-    if (slot->state == GB_SLOT_USED)
+    if (slot->state == GB_SLOT_USED && slot->idle)
+        idle_changed(slot, idle);
+    else if (slot->state == GB_SLOT_USED)
         idle_enter(slot);
     gb_peak_passed();
     gb_lock_drop(&gb_the.lock);

@@ -15,7 +15,7 @@ void *gb_large_alloc(glebe_heap *heap, size_t bytes, size_t alignment, bool *zer
 
 bool gb_large_resize(gb_page *page, size_t bytes)
 {
-    if (bytes > GB_LARGE_MAX || bytes <= GB_MEDIUM_MAX || (bytes > gb_page_bytes(page) && bytes >= GB_GROWN_FROM))
+    if (bytes > GB_LARGE_MAX || bytes <= GB_MEDIUM_MAX)
         return false;
     return gb_run_resize(page, (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2));
 }

@@ -170,10 +170,10 @@ void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
  * pages. */
 void gb_heap_grows(glebe_heap *heap, size_t bytes)
 {
-    size_t now = gb_load_relaxed(&heap->bytes) + bytes;
-    if (now <= heap->grown_bytes)
+    size_t held = gb_load_relaxed(&heap->bytes);
+    if (held + bytes <= heap->grown_bytes)
         return;
-    heap->grown_bytes = now + now / 64;
+    heap->grown_bytes = held + held / 64;
     gb_medium_trim(heap);
     if (!GB_SECURE)
         gb_spares_give(heap);

@@ -99,9 +99,10 @@ static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
             slices = (uint32_t)((most - given + GB_SLICE_BYTES - 1) >> GB_SLICE_LOG2);
         gb_slice_set run = gb_set_range(from, slices);
         size_t bytes = (size_t)slices << GB_SLICE_LOG2;
+        uint32_t dirty = gb_set_count(gb_set_both(run, chunk->dirty));
         enum gb_purge done = purge_range(start + ((uintptr_t)from << GB_SLICE_LOG2), bytes, lazily);
         purge_enter(chunk, run, done);
-        given += done != GB_PURGE_REFUSED ? bytes : 0;
+        given += done != GB_PURGE_REFUSED ? (size_t)dirty << GB_SLICE_LOG2 : 0;
         want = gb_set_without(want, run);
     }
     return given;

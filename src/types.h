@@ -179,7 +179,7 @@ struct glebe_heap {
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
     uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see trim_pays in page.c */
-    size_t grown_bytes; /* beyond it the heap is larger than it ever was: gb_heap_grows */
+    size_t grown_bytes; /* the most that it held when it last grew, or a little more: gb_heap_grows */
     size_t limit_bytes;
     size_t collected_bytes; /* of pages and objects of a collector, which keeps its own lists */
     size_t refused_bytes; /* what was last asked for, if the process's limit stood against it, else 0; under the region's lock */

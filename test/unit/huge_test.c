@@ -144,6 +144,57 @@ static void test_a_grown_block(void **state)
     fixture_release();
 }
 
+/* A thread whose first call it is gets a heap first. */
+static void test_a_block_grown_by_a_new_thread(void **state)
+{
+    (void)state;
+    void *p = glebe_malloc(200000);
+    fixture_fill(p, 200000, 1);
+    fixture_thread(1);
+    void *q = glebe_realloc(p, 300000);
+    assert_true(fixture_filled(q, 200000, 1));
+    assert_int_equal(gb_load(&gb_heap_none.bytes), 0);
+    assert_int_equal(gb_heap_none.huge, 0);
+    fixture_check();
+    fixture_thread(0);
+    glebe_free(q);
+    fixture_check();
+}
+
+/* Where old and new block together pass a heap's limit it grows where it is. */
+static void test_a_block_that_grows_below_a_limit(void **state)
+{
+    (void)state;
+    glebe_heap *heap = glebe_heap_create(MIB);
+    char *p = glebe_heap_malloc(heap, 500 << 10);
+    fixture_fill(p, 500 << 10, 1);
+    assert_ptr_equal(glebe_heap_realloc(heap, p, 700 << 10), p);
+    assert_ptr_equal(glebe_heap_realloc_sized(heap, p, 700 << 10, 900 << 10), p);
+    assert_true(fixture_filled(p, 500 << 10, 1));
+    assert_null(glebe_heap_malloc(heap, (size_t)1 << 40));
+    assert_true(heap->grown_bytes <= 2 * MIB); /* what was refused was no growth */
+    fixture_check();
+    glebe_heap_destroy(heap);
+    fixture_release();
+}
+
+/* A block that takes little of what lies behind it, again and again, does not keep the rest. */
+static void test_idle_ends_wait_no_longer_for_growth(void **state)
+{
+    (void)state;
+    void *p = glebe_realloc(glebe_malloc(2 * MIB), 4 * MIB);
+    memset(p, 1, 4 * MIB);
+    glebe_free(p);
+    assert_ptr_equal(glebe_malloc(2 * MIB), p);
+    for (size_t step = 1; step <= 4; step++) {
+        fake.now_ms += GB_PURGE_MS / 4;
+        assert_ptr_equal(glebe_realloc(p, 2 * MIB + step * 65536), p);
+    }
+    assert_int_equal(gb_purge_due(fake.now_ms, false), 2 * MIB - 4 * 65536);
+    fixture_check();
+    glebe_free(p);
+}
+
 /* What lies behind a block that does not grow goes back in time, and the block keeps its bytes. */
 static void test_idle_ends_are_purged_in_time(void **state)
 {
@@ -337,6 +388,9 @@ int main(void)
         FIXTURE_TEST(test_move_that_fails),
         FIXTURE_TEST(test_freed_slot_is_found_again),
         FIXTURE_TEST(test_a_grown_block),
+        FIXTURE_TEST(test_a_block_grown_by_a_new_thread),
+        FIXTURE_TEST(test_a_block_that_grows_below_a_limit),
+        FIXTURE_TEST(test_idle_ends_wait_no_longer_for_growth),
         FIXTURE_TEST(test_idle_ends_are_purged_in_time),
         FIXTURE_TEST(test_shrinking_idle_memory),
         FIXTURE_TEST(test_cache_is_purged_in_time),

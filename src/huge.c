@@ -140,7 +140,7 @@ static void idle_enter(gb_slot *slot)
 /* It had `before`. Its time goes on. */
 static void idle_changed(gb_slot *slot, size_t before)
 {
-    glebe_live.stats.huge_cached_bytes += gb_huge_idle(slot) - before;
+    glebe_live.stats.huge_cached_bytes += (uint64_t)gb_huge_idle(slot) - before;
     if (gb_huge_idle(slot) == 0)
         idle_remove(slot);
 }

@@ -122,7 +122,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
         return block;
     int saved = errno;
     void *fresh = bytes > before && bytes >= GB_GROWN_FROM ? gb_huge_grown(self, bytes) : NULL;
-    if (!fresh && large && gb_large_resize(entry, bytes))
+    if (!GB_LINEAR && !fresh && large && gb_large_resize(entry, bytes))
         return block;
     if (!fresh)
         fresh = gb_alloc_seldom(self, bytes);

@@ -6,6 +6,7 @@
 
 int main(void)
 {
+    on_thread(free_it, malloc(MEDIUM)); /* what a thread takes is there: a heap that grows sends blocks home, and the mistake is found */
     void *block = wrong(malloc(MEDIUM)), *other = malloc(MEDIUM);
     free(block);
     on_thread(free_it, block);

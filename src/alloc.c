@@ -121,7 +121,8 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
     } else if (!large && bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
         return block;
     int saved = errno;
-    void *fresh = bytes > before && bytes >= GB_GROWN_FROM ? gb_huge_grown(self, bytes) : NULL;
+    bool grown = bytes > before && bytes >= GB_GROWN_FROM && bytes <= GB_LARGE_MAX; /* larger ones get a slot anyway */
+    void *fresh = grown ? gb_huge_grown(self, bytes) : NULL;
     if (!GB_LINEAR && !fresh && large && gb_large_resize(entry, bytes))
         return block;
     if (!fresh)

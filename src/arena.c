@@ -93,6 +93,11 @@ typedef struct run_place {
     uint32_t start, dirty; /* slices that are */
 } run_place;
 
+static uint32_t run_dirty(const gb_chunk *chunk, uint32_t start, uint32_t slices)
+{
+    return gb_set_count(gb_set_both(chunk->dirty, gb_set_range(start, slices)));
+}
+
 /* The first place in this chunk that is all dirty; else that with the most dirty slices, of the first one and those where rows of dirty ones
  * begin, if these are more than `best` has. */
 static void run_fit(gb_chunk *chunk, uint32_t slices, uint32_t alignment, run_place *best)
@@ -104,9 +109,9 @@ static void run_fit(gb_chunk *chunk, uint32_t slices, uint32_t alignment, run_pl
     }
     starts = run_starts(chunk->free, slices, alignment);
     if (!best->chunk && !gb_set_empty(starts))
-        *best = (run_place){chunk, gb_set_first(starts), gb_set_count(gb_set_both(chunk->dirty, gb_set_range(gb_set_first(starts), slices)))};
+        *best = (run_place){chunk, gb_set_first(starts), run_dirty(chunk, gb_set_first(starts), slices)};
     for (starts = gb_set_both(starts, chunk->dirty); !gb_set_empty(starts);) {
-        uint32_t at = gb_set_first(starts), dirty = gb_set_count(gb_set_both(chunk->dirty, gb_set_range(at, slices)));
+        uint32_t at = gb_set_first(starts), dirty = run_dirty(chunk, at, slices);
         if (dirty > best->dirty)
             *best = (run_place){chunk, at, dirty};
         starts = gb_set_without(starts, gb_set_range(at, gb_set_run(chunk->dirty, at)));

@@ -69,7 +69,7 @@ static void test_index_of_every_object(void **state)
 {
     (void)state;
     for (uint32_t cls = 0; cls < GB_COLLECTED_CLASSES; cls++) {
-        gb_page page = {.step = cls < GB_OBJECT_CLASSES ? gb_classes[cls].bytes : (cls - GB_OBJECT_CLASSES) * 16 + 8};
+        gb_page page = {.step = collected_step(cls)};
         page.magic = (uint32_t)((((uint64_t)1 << 32) + page.step - 1) / page.step);
         size_t bytes = (size_t)(cls < GB_OBJECT_CLASSES ? gb_classes[cls].first_slices : 1) << GB_SLICE_LOG2;
         for (size_t offset = 0; offset < bytes; offset++)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../check.h"
+
 void *reallocarray(void *, size_t, size_t);
 void *memalign(size_t, size_t);
 size_t malloc_usable_size(void *);
@@ -25,14 +27,6 @@ static uint32_t below(uint32_t n)
     return (chance >> 8) % n;
 }
 
-#define REQUIRE(condition) \
-    do \
-        if (!(condition)) { \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1); \
-        } \
-    while (0)
-
 static void broken(void *context, int invariant, const void *address, const char *what)
 {
     (void)context;
@@ -41,7 +35,7 @@ static void broken(void *context, int invariant, const void *address, const char
 
 static void well(void)
 {
-    REQUIRE(glebe_check(NULL, 2, broken, NULL) == 0);
+    CHECK(glebe_check(NULL, 2, broken, NULL) == 0);
 }
 
 static size_t some_bytes(void)
@@ -56,7 +50,7 @@ static size_t some_bytes(void)
 
 static void mark(int i, void *at, size_t bytes)
 {
-    REQUIRE(at && (uintptr_t)at % 16 == 0);
+    CHECK(at && (uintptr_t)at % 16 == 0);
     blocks[i].at = at;
     blocks[i].bytes = bytes;
     memset(at, i % 251 + 1, bytes);
@@ -65,7 +59,7 @@ static void mark(int i, void *at, size_t bytes)
 static void look(int i, size_t bytes)
 {
     for (size_t k = 0; k < bytes; k += k < 32 || k + 32 > bytes ? 1 : 97)
-        REQUIRE(blocks[i].at[k] == i % 251 + 1);
+        CHECK(blocks[i].at[k] == i % 251 + 1);
 }
 
 static void step(void)
@@ -78,7 +72,7 @@ static void step(void)
         case 0:
             p = calloc(1, bytes);
             for (size_t k = 0; k < bytes; k++)
-                REQUIRE(((char *)p)[k] == 0);
+                CHECK(((char *)p)[k] == 0);
             break;
         case 1:
             p = aligned_alloc((size_t)16 << below(10), bytes);
@@ -100,21 +94,21 @@ static void step(void)
 static void test_names(void)
 {
     void *p = NULL;
-    REQUIRE(posix_memalign(&p, 4096, 10) == 0 && (uintptr_t)p % 4096 == 0);
+    CHECK(posix_memalign(&p, 4096, 10) == 0 && (uintptr_t)p % 4096 == 0);
     free(p);
-    REQUIRE(posix_memalign(&p, 3, 10) == EINVAL);
+    CHECK(posix_memalign(&p, 3, 10) == EINVAL);
     p = memalign(64, 100);
-    REQUIRE((uintptr_t)p % 64 == 0 && malloc_usable_size(p) >= 100);
+    CHECK((uintptr_t)p % 64 == 0 && malloc_usable_size(p) >= 100);
     p = reallocarray(p, 10, 100);
-    REQUIRE(p && malloc_usable_size(p) >= 1000);
+    CHECK(p && malloc_usable_size(p) >= 1000);
     free(p);
     char *copy = strdup("a string");
-    REQUIRE(strcmp(copy, "a string") == 0 && glebe_usable_size(copy) >= 9); /* it went through malloc */
+    CHECK(strcmp(copy, "a string") == 0 && glebe_usable_size(copy) >= 9); /* it went through malloc */
     free(copy);
     free(NULL);
-    REQUIRE(malloc(PTRDIFF_MAX) == NULL && errno == ENOMEM);
+    CHECK(malloc(PTRDIFF_MAX) == NULL && errno == ENOMEM);
     errno = 0;
-    REQUIRE(calloc(SIZE_MAX / 2, 4) == NULL && errno == ENOMEM);
+    CHECK(calloc(SIZE_MAX / 2, 4) == NULL && errno == ENOMEM);
 }
 
 static void test_heaps(void)
@@ -123,10 +117,10 @@ static void test_heaps(void)
     size_t n = 0;
     while (glebe_heap_malloc(heap, 500))
         n++;
-    REQUIRE(n > 150 && glebe_heap_bytes(heap) <= 100000);
+    CHECK(n > 150 && glebe_heap_bytes(heap) <= 100000);
     well();
     void *other = malloc(500);
-    REQUIRE(other);
+    CHECK(other);
     free(other);
     glebe_heap_destroy(heap);
     well();
@@ -141,13 +135,13 @@ static void test_end(void)
         int n = 0;
         while (n < MOST && (taken[n] = malloc(10000)) != NULL)
             n++;
-        REQUIRE(n < MOST && errno == ENOMEM);
-        REQUIRE(round == 0 || (size_t)n * 10240 > __builtin_wasm_memory_size(0) * 65536 / 8 * 7);
+        CHECK(n < MOST && errno == ENOMEM);
+        CHECK(round == 0 || (size_t)n * 10240 > __builtin_wasm_memory_size(0) * 65536 / 8 * 7);
         well();
         while (n > 0)
             free(taken[--n]);
         void *much = malloc(__builtin_wasm_memory_size(0) * 65536 / 4); /* what others took, and the table, lie in between */
-        REQUIRE(much);
+        CHECK(much);
         free(much);
     }
 }
@@ -160,7 +154,7 @@ int main(void)
         if (i % 1000 == 0)
             well();
         if (i % 5000 == 0) /* somebody else takes a page */
-            REQUIRE(__builtin_wasm_memory_grow(0, 1) != SIZE_MAX);
+            CHECK(__builtin_wasm_memory_grow(0, 1) != SIZE_MAX);
     }
     for (int i = 0; i < BLOCKS; i++)
         free(blocks[i].at);
@@ -170,7 +164,7 @@ int main(void)
     well();
     glebe_stats stats;
     glebe_stats_read(&stats);
-    REQUIRE(stats.pages_taken == stats.pages_returned + stats.used_bytes / 4096 || stats.used_bytes > 0);
+    CHECK(stats.pages_taken == stats.pages_returned + stats.used_bytes / 4096 || stats.used_bytes > 0);
     puts("ok");
     return 0;
 }

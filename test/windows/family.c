@@ -10,7 +10,7 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "check.h"
+#include "../check.h"
 #include "glebe.h"
 
 _CRTIMP size_t _aligned_msize(void *, size_t, size_t); /* mingw's headers have it for newer libraries alone */

@@ -16,7 +16,7 @@
 
 #include <windows.h>
 
-#include "check.h"
+#include "../check.h"
 
 typedef void code(void);
 

@@ -1,6 +1,6 @@
-/* A program here ends with what did not hold. */
-#ifndef TEST_WINDOWS_CHECK_H
-#define TEST_WINDOWS_CHECK_H
+/* For programs that are tests by themselves, where there is no cmocka: they end with what did not hold. */
+#ifndef TEST_CHECK_H
+#define TEST_CHECK_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -256,6 +256,24 @@ static uint32_t chunk_guards(void)
     return !GB_SECURE ? 0 : slices > 1 ? slices : 1;
 }
 
+/* Asks for a huge page for a chunk that nobody touched yet, if they are quick to come: one in eight is timed; slow, the next 1, 2, 4 ...
+ * chunks go without. docs/decisions/0018 has the figures. */
+static bool chunk_asks(uintptr_t at)
+{
+    enum { TRUST = 8 };
+    bool look = gb_the.huge_pages_left == 0;
+    gb_the.huge_pages_left -= !look;
+    if (!look && gb_the.huge_pages_slow)
+        return false;
+    gb_port_huge_pages(at, GB_CHUNK_BYTES, true);
+    if (look) {
+        bool quick = gb_port_huge_page_quick(at);
+        gb_the.huge_pages_slow = quick ? 0 : gb_the.huge_pages_slow ? gb_the.huge_pages_slow * 2 : 1;
+        gb_the.huge_pages_left = quick ? TRUST - 1 : gb_the.huge_pages_slow;
+    }
+    return true;
+}
+
 /* Enters a chunk that was committed as free. Its entries say so already, or were never written. */
 static gb_chunk *chunk_enter(uint32_t number)
 {
@@ -269,8 +287,7 @@ static gb_chunk *chunk_enter(uint32_t number)
         if (GB_SECURE)
             gb_port_protect(at, guards * GB_SLICE_BYTES);
     }
-    if ((size_t)number << GB_CHUNK_LOG2 >= GB_HUGE_PAGES_FROM) {
-        gb_port_huge_pages(at, GB_CHUNK_BYTES, true);
+    if (!GB_SECURE && (size_t)number << GB_CHUNK_LOG2 >= GB_HUGE_PAGES_FROM && chunk_asks(at)) { /* none around a guard */
         chunk->huge_pages = 1;
         glebe_live.stats.huge_page_bytes += GB_CHUNK_BYTES;
     }

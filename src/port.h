@@ -38,6 +38,8 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes);
 void gb_port_populate(uintptr_t at, size_t bytes);
 /* Whether huge pages may serve this range. A hint. */
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted);
+/* Touches the first byte of what they may serve, where nobody has before: whether memory came as quickly as a huge page should. */
+bool gb_port_huge_page_quick(uintptr_t at);
 /* Forbids all access, for guards. */
 void gb_port_protect(uintptr_t at, size_t bytes);
 /* Allows what is reserved and not committed to be read, as zeros; committed later it can be used as ever. A hint. */

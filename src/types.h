@@ -398,6 +398,8 @@ typedef struct gb_region {
     uint32_t table_room; /* entries that the table has room for */
     gb_list away; /* chunks without address space of their own, linked by `next`; chunk numbers + 1 */
     uint32_t chunks_away; /* how many */
+    uint32_t huge_pages_slow; /* 0: huge pages were quick to come; else how many chunks went without when one was slow last */
+    uint32_t huge_pages_left; /* chunks until the next is timed */
     gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
     _Atomic uint32_t queue_chunks;
     _Atomic uintptr_t slots_low; /* slots were handed out down to here */

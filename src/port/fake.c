@@ -86,6 +86,8 @@ typedef struct gb_fake {
     uint64_t purged_bytes; /* given back, by a purge or a decommit */
     uint64_t lazy_bytes; /* given back lazily */
     bool never_lazy; /* the host does at once what it is asked for lazily */
+    bool huge_slow; /* huge pages are slow to come */
+    uint32_t huge_looks; /* how often that was asked */
     uint64_t moved_bytes, populated_bytes, protected_bytes, readable_bytes, huge_bytes;
     uint32_t armed; /* calls of gb_port_thread_arm */
     uint32_t yields;
@@ -354,6 +356,13 @@ void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
 {
     fake_whole(at, bytes);
     fake.huge_bytes += wanted ? bytes : 0;
+}
+
+bool gb_port_huge_page_quick(uintptr_t at)
+{
+    FAKE_REQUIRE(gb_fake_is(at, FAKE_PAGE_BYTES, FAKE_COMMITTED), "a look for a huge page where nothing is committed");
+    fake.huge_looks++;
+    return !fake.huge_slow;
 }
 
 void gb_port_readable(uintptr_t at, size_t bytes)

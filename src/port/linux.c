@@ -86,6 +86,24 @@ void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
     posix_advise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
+/* To clear 2 MiB takes 0.1 to 0.4 ms, as many small pages 0.3 to 1.3. It is more where the kernel moves others' pages out of the way, or
+ * the host of a virtual machine has to find the memory first. */
+enum { LINUX_QUICK_NS = 1000000 };
+
+static uint64_t linux_thread_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* what others do meanwhile does not count */
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+bool gb_port_huge_page_quick(uintptr_t at)
+{
+    uint64_t start = linux_thread_ns();
+    *(volatile char *)at = 0;
+    return linux_thread_ns() - start < LINUX_QUICK_NS;
+}
+
 /* ---- the group of processes ----
  * /proc/self/cgroup says which it is: "0::/path" by the unified rules, "N:memory:/path" by the old ones. Each group on the way up
  * may have a limit of its own; what counts is the one that is nearest to being reached. In a container the path may be the one

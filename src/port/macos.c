@@ -61,6 +61,12 @@ void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
     (void)wanted;
 }
 
+bool gb_port_huge_page_quick(uintptr_t at)
+{
+    (void)at;
+    return true;
+}
+
 bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)
 {
     (void)limit_bytes;

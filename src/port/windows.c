@@ -211,6 +211,12 @@ void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
     (void)wanted;
 }
 
+bool gb_port_huge_page_quick(uintptr_t at)
+{
+    (void)at;
+    return true;
+}
+
 void gb_port_protect(uintptr_t at, size_t bytes)
 {
     DWORD last = GetLastError(), before;

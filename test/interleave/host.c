@@ -284,6 +284,7 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
 enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes) { return (void)from, (void)to, (void)bytes, GB_STAYED; }
 void gb_port_populate(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted) { (void)at, (void)bytes, (void)wanted; }
+bool gb_port_huge_page_quick(uintptr_t at) { return at != 0; }
 void gb_port_protect(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
 void gb_port_readable(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
 bool gb_port_pressure(uint64_t *limit, uint64_t *used) { return (void)limit, (void)used, false; }

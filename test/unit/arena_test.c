@@ -227,6 +227,24 @@ static void test_address_space_ends(void **state)
     fixture_balance();
 }
 
+/* From 64 MiB on chunks ask for huge pages. One in eight is timed; while they are slow, more and more chunks go without. */
+static void test_huge_pages_are_left_where_they_are_slow(void **state)
+{
+    (void)state;
+    enum { FIRST = GB_HUGE_PAGES_FROM >> GB_CHUNK_LOG2, QUICK = FIRST + 17, SLOW = QUICK + 31, LAST = SLOW + 33 };
+    fake.memory_bytes = (size_t)1 << 30;
+    for (uint32_t chunk = 0; chunk < LAST; chunk++) {
+        fake.huge_slow = chunk >= QUICK && chunk < SLOW;
+        take(GB_CHUNK_SLICES - (chunk == 0), 1);
+        bool asks = chunk >= FIRST;
+        if (chunk >= QUICK + 7) /* the next that is timed; then 1, 2, 4, 8 and 16 are left out */
+            asks = chunk == QUICK + 7 || chunk == QUICK + 9 || chunk == QUICK + 12 || chunk == QUICK + 17 || chunk == QUICK + 26 || chunk >= QUICK + 43;
+        assert_int_equal(gb_chunk_at(chunk)->huge_pages, asks);
+    }
+    assert_int_equal(fake.huge_looks, 3 + 5 + 3);
+    assert_int_equal(glebe_live.stats.huge_page_bytes, fake.huge_bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +260,7 @@ int main(void)
         FIXTURE_TEST(test_peak_is_what_was_used),
         FIXTURE_TEST(test_taken_chunks_are_passed_over),
         FIXTURE_TEST(test_address_space_ends),
+        FIXTURE_TEST(test_huge_pages_are_left_where_they_are_slow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

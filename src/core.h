@@ -105,8 +105,8 @@ bool gb_page_put(const char *call, gb_page *page, gb_block *block);
 /* ---- mixed: the page that a program's heap begins with ---- */
 /* NULL: it has none now. */
 gb_page *gb_mixed_page(const glebe_heap *heap);
-/* A chain of blocks for the front, counted as out; NULL if the heap has no such page, or that is full. Owner. */
-gb_block *gb_mixed_supply(glebe_heap *heap, uint32_t cls);
+/* Puts blocks on an empty front; false if the heap has no such page, or that is full. Owner. */
+bool gb_mixed_supply(glebe_heap *heap, uint32_t cls);
 /* gb_page_locate for a mixed page: cls is GB_MIXED if no block was carved there. */
 gb_place gb_mixed_locate(const gb_page *page, size_t offset);
 /* The class of the block that starts there; GB_MIXED if none does. */

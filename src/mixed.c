@@ -26,12 +26,18 @@ static uint32_t map_get(const gb_page *page, size_t cell)
     return __atomic_load_n(map_of(page) + cell, __ATOMIC_RELAXED); /* a free by another thread looks at it */
 }
 
+/* The cell where the block begins that has bytes in this one. */
+static size_t cell_first(const gb_page *page, size_t cell)
+{
+    while (map_get(page, cell) == INSIDE && cell > 1)
+        cell--;
+    return cell;
+}
+
 gb_place gb_mixed_locate(const gb_page *page, size_t offset)
 {
     const gb_place none = {.cls = GB_MIXED};
-    size_t cell = offset >> CELL_LOG2;
-    while (map_get(page, cell) == INSIDE && cell > 1)
-        cell--;
+    size_t cell = cell_first(page, offset >> CELL_LOG2);
     uint32_t mark = map_get(page, cell);
     if (cell == 0 || mark == 0)
         return none;
@@ -70,49 +76,53 @@ static gb_page *mixed_page(glebe_heap *heap)
     return page;
 }
 
+/* What came home goes to the fronts of its classes. That a block begins there is as little asked as where a page has one class. */
 static void mixed_sort(glebe_heap *heap, gb_page *page)
 {
-    uint32_t cls;
-    for (gb_block *block = page->free, *next; block && (cls = gb_mixed_class(page, block)) != GB_MIXED; block = next) {
+    for (gb_block *block = page->free, *next; block; block = next) {
+        uint32_t mark = map_get(page, cell_first(page, ((uintptr_t)block - gb_page_start(page)) >> CELL_LOG2));
         next = gb_link_get(block);
-        gb_link_set(block, heap->front[cls]);
-        heap->front[cls] = block;
+        if (mark == 0 || mark == INSIDE)
+            break; /* none of ours */
+        gb_link_set(block, heap->front[mark - 1]);
+        heap->front[mark - 1] = block;
         page->left++;
     }
     page->free = NULL;
 }
 
-/* A cell's blocks, linked and counted as out. Blocks lie on multiples of the power of two in their size, as in pages of their own. */
-static gb_block *mixed_carve(gb_page *page, uint32_t cls)
+/* A cell's blocks go on the front, counted as out; false if no cell is left. Blocks lie on multiples of the power of two in their size, as
+ * in pages of their own. */
+static bool mixed_carve(glebe_heap *heap, gb_page *page, uint32_t cls)
 {
     uint32_t bytes = gb_classes[cls].bytes, cells = (bytes + CELL_BYTES - 1) >> CELL_LOG2, count = cells > 1 ? 1 : CELL_BYTES / bytes;
     uint32_t step = gb_classes[cls].shift > CELL_LOG2 ? 1u << (gb_classes[cls].shift - CELL_LOG2) : 1;
     uint32_t cell = (page->bump + step - 1) & ~(step - 1);
     if (cell + cells > CELLS)
-        return NULL;
+        return false;
     for (uint32_t i = 1; i < cells; i++)
         __atomic_store_n(map_of(page) + cell + i, INSIDE, __ATOMIC_RELAXED);
     __atomic_store_n(map_of(page) + cell, cls + 1, __ATOMIC_RELAXED);
     page->bump = (uint16_t)(cell + cells);
     page->left += (int32_t)count;
-    gb_block *chain = NULL;
     for (uintptr_t start = gb_page_start(page) + (cell << CELL_LOG2); count-- > 0;) {
         gb_block *block = (gb_block *)(start + count * bytes);
-        gb_link_set(block, chain);
-        chain = block;
+        gb_link_set(block, heap->front[cls]);
+        heap->front[cls] = block;
     }
-    return chain;
+    return true;
 }
 
-gb_block *gb_mixed_supply(glebe_heap *heap, uint32_t cls)
+bool gb_mixed_supply(glebe_heap *heap, uint32_t cls)
 {
     gb_page *page = mixed_page(heap);
     if (!page)
-        return NULL;
+        return false;
     if (gb_load_relaxed(&heap->inbox))
         gb_inbox_drain(heap);
     mixed_sort(heap, page);
-    return heap->front[cls] ? heap->front[cls] : mixed_carve(page, cls);
+    bool few = !heap->front[cls] || !gb_link_get(heap->front[cls]); /* one block alone would bring the heap here at each call */
+    return (few && mixed_carve(heap, page, cls)) || heap->front[cls];
 }
 
 void gb_mixed_give(glebe_heap *heap, bool anyway)

@@ -228,11 +228,8 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
         return block;
     }
     gb_tick(heap);
-    if (GB_MIXES && heap->mixed) {
-        gb_block *chain = gb_mixed_supply(heap, cls);
-        if (chain)
-            return gb_hand_out(heap, cls, chain);
-    }
+    if (GB_MIXES && heap->mixed && gb_mixed_supply(heap, cls))
+        return gb_hand_out(heap, cls, heap->front[cls]);
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
     for (int tries = 0;;) {
         gb_block *chain = page ? page_supply(page) : NULL;

@@ -104,6 +104,27 @@ static void test_ways_out(void **state)
     fixture_release();
 }
 
+/* One block that comes and goes is soon one of two, and no more: the slow path is half as often on its way. */
+static void test_one_block_again_and_again(void **state)
+{
+    (void)state;
+    glebe_heap *heap = glebe_heap_create(0);
+    void *first = glebe_heap_malloc(heap, 300), *second = NULL;
+    glebe_heap_free(heap, first);
+    for (int i = 0; i < 20; i++) {
+        void *block = glebe_heap_malloc(heap, 300);
+        if (block != first) {
+            assert_true(!second || block == second);
+            second = block;
+        }
+        glebe_heap_free(heap, block);
+    }
+    assert_non_null(second);
+    fixture_check();
+    glebe_heap_destroy(heap);
+    fixture_release();
+}
+
 /* Empty it goes back, and there may be another. */
 static void test_gives_back(void **state)
 {
@@ -163,6 +184,7 @@ int main(void)
         FIXTURE_TEST(test_all_classes_in_one_page),
         FIXTURE_TEST(test_full),
         FIXTURE_TEST(test_ways_out),
+        FIXTURE_TEST(test_one_block_again_and_again),
         FIXTURE_TEST(test_gives_back),
         FIXTURE_TEST(test_where_there_is_no_room),
         FIXTURE_TEST(test_misuse),

@@ -410,14 +410,19 @@ static size_t idle_bytes(void)
     return (gb_the.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
 }
 
-/* Untouched memory was taken: where that passes the peak that config.h allows, as much goes back, what has waited longest first. */
+/* Untouched memory was taken: where that passes the peak that config.h allows, as much goes back, what has waited longest first. What the
+ * host does not take back has made the peak higher: it is asked again a share later. */
 void gb_peak_passed(void)
 {
     size_t used = (size_t)glebe_live.stats.used_bytes, most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES, now = used + idle_bytes();
     if (most > gb_the.peak_bytes)
         gb_the.peak_bytes = most;
-    if (now > gb_the.peak_bytes)
+    if (now > gb_the.peak_bytes) {
         gb_purge_oldest(now - gb_the.peak_bytes);
+        now = used + idle_bytes();
+        if (now > gb_the.peak_bytes)
+            gb_the.peak_bytes = now + now / GB_KEPT_SHARE;
+    }
 }
 
 static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zero)

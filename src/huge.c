@@ -272,12 +272,17 @@ size_t gb_huge_purge(uint32_t now, bool all, bool lazily)
 {
     size_t given = 0;
     uint32_t most = all ? UINT32_MAX : 64; /* bounds the pause of one tick */
-    for (uint32_t link = gb_load_relaxed(&gb_the.slots_idle); link && most-- > 0;) {
+    for (uint32_t link = gb_load_relaxed(&gb_the.slots_idle), last = gb_the.slots_idle_last; link && most-- > 0;) {
         gb_slot *slot = slot_at(link);
         if (!all && now - slot->idle_ms < gb_the.options.purge_ms)
             break;
-        link = slot->idle_next;
-        given += idle_purge(slot, SIZE_MAX, lazily);
+        link = link == last ? 0 : slot->idle_next;
+        size_t purged = idle_purge(slot, SIZE_MAX, lazily);
+        if (purged == 0) { /* refused, as where memory is locked: its time begins again */
+            idle_leave(slot);
+            idle_enter(slot);
+        }
+        given += purged;
     }
     return given;
 }

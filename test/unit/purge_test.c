@@ -279,10 +279,31 @@ static void test_a_lazy_purge_may_be_refused(void **state)
     purge_now();
     assert_int_equal(fake.lazy_bytes, 0);
     assert_int_equal(glebe_live.stats.huge_cached_bytes, gb_the.reserved ? gb_round_up(5000000, fake.page_bytes) : 0);
+    assert_int_equal(gb_purge_wait(fake.now_ms), gb_the.reserved ? GB_PURGE_MS : UINT32_MAX); /* nobody tries again at once */
     assert_int_equal(gb_the.dirty_slices, gb_round_up(500000, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     gb_fake_fail(0, 0, 0);
     glebe_collect(NULL);
     fixture_check();
+}
+
+/* What is kept would add to the peak, and the host does not take it back (it is locked): it is asked now and then, not each time. */
+static void test_a_host_that_refuses_is_not_asked_each_time(void **state)
+{
+    (void)state;
+    enum { N = 400 };
+    static void *blocks[N];
+    for (int i = 0; i < N; i++)
+        blocks[i] = glebe_malloc(70000);
+    for (int i = 0; i < N; i += 2)
+        glebe_free(blocks[i]);
+    gb_fake_fail(1u << GB_FAKE_PURGE, 1, UINT64_MAX);
+    for (int i = 0; i < N; i += 2)
+        blocks[i] = glebe_malloc(140000); /* twice as long as what is free */
+    assert_in_range(fake.failed, 1, 30 * N / 2); /* in 200 runs at each time */
+    gb_fake_fail(0, 0, 0);
+    fixture_check();
+    for (int i = 0; i < N; i++)
+        glebe_free(blocks[i]);
 }
 
 /* A chunk that has gone back whole holds nothing, huge pages or not: the oldest that does is another. */
@@ -327,6 +348,7 @@ int main(void)
         FIXTURE_TEST(test_at_once_where_asked_for),
         FIXTURE_TEST(test_a_quiet_heap),
         FIXTURE_TEST(test_a_host_that_is_never_lazy),
+        FIXTURE_TEST(test_a_host_that_refuses_is_not_asked_each_time),
         FIXTURE_TEST(test_what_went_back_does_not_go_twice),
         FIXTURE_TEST(test_a_lazy_purge_may_be_refused),
     };

@@ -418,10 +418,9 @@ void gb_peak_passed(void)
     if (most > gb_the.peak_bytes)
         gb_the.peak_bytes = most;
     if (now > gb_the.peak_bytes) {
-        gb_purge_oldest(now - gb_the.peak_bytes);
-        now = used + idle_bytes();
-        if (now > gb_the.peak_bytes)
-            gb_the.peak_bytes = now + now / GB_KEPT_SHARE;
+        size_t over = now - gb_the.peak_bytes, given = gb_purge_oldest(over);
+        if (given < over)
+            gb_the.peak_bytes = now - given + (now - given) / GB_KEPT_SHARE;
     }
 }
 

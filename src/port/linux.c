@@ -92,8 +92,10 @@ enum { LINUX_QUICK_NS = 1000000 };
 
 static uint64_t linux_thread_ns(void)
 {
-    struct timespec t;
+    struct timespec t = {0, 0}; /* where the clock cannot be read all is quick */
+    int saved = errno;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* what others do meanwhile does not count */
+    errno = saved;
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 

@@ -306,6 +306,27 @@ static void test_a_host_that_refuses_is_not_asked_each_time(void **state)
         glebe_free(blocks[i]);
 }
 
+/* Huge pages make resident what was never handed out. That it goes back a part at a time is no refusal: the bound stays. */
+static void test_the_bound_stays_with_huge_pages(void **state)
+{
+    (void)state;
+    enum { N = 200, SLICES = 50 }; /* two fit in a chunk, and 28 slices are never used */
+    static void *blocks[N];
+    for (int i = 0; i < N; i++)
+        blocks[i] = glebe_malloc(SLICES * GB_SLICE_BYTES);
+    for (int i = 0; i < N; i += 2) {
+        glebe_free(blocks[i]);
+        blocks[i] = i % 4 == 0 ? glebe_malloc((SLICES + 10) * GB_SLICE_BYTES) : NULL;
+    }
+    size_t peak = (size_t)glebe_live.stats.peak_used_bytes;
+    assert_int_equal(fake.failed, 0);
+    assert_in_range(glebe_live.stats.huge_page_bytes, 1, SIZE_MAX);
+    assert_in_range(gb_the.peak_bytes, peak, peak + peak / GB_KEPT_SHARE + GB_KEPT_BYTES);
+    fixture_check();
+    for (int i = 0; i < N; i++)
+        glebe_free(blocks[i]);
+}
+
 /* A chunk that has gone back whole holds nothing, huge pages or not: the oldest that does is another. */
 static void test_what_went_back_does_not_go_twice(void **state)
 {
@@ -349,6 +370,7 @@ int main(void)
         FIXTURE_TEST(test_a_quiet_heap),
         FIXTURE_TEST(test_a_host_that_is_never_lazy),
         FIXTURE_TEST(test_a_host_that_refuses_is_not_asked_each_time),
+        FIXTURE_TEST(test_the_bound_stays_with_huge_pages),
         FIXTURE_TEST(test_what_went_back_does_not_go_twice),
         FIXTURE_TEST(test_a_lazy_purge_may_be_refused),
     };

@@ -426,8 +426,8 @@ void gb_peak_passed(void)
 
 static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zero)
 {
-    gb_slice_set run = gb_set_range(start, slices), dirty = gb_set_both(chunk->dirty, run);
-    uint32_t touched = gb_set_count(dirty);
+    gb_slice_set run = gb_set_range(start, slices);
+    uint32_t touched = run_dirty(chunk, start, slices);
     *zero = touched == 0;
     gb_the.dirty_slices -= touched;
     chunk->dirty = gb_set_with(chunk->dirty, run);

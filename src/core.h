@@ -19,9 +19,8 @@ GB_INLINE void gb_lock_take(gb_lock *lock) { (void)lock; }
 GB_INLINE void gb_lock_drop(gb_lock *lock) { (void)lock; }
 #endif
 bool gb_lock_try(gb_lock *lock);
-/* From here on (until `false`) this thread, which holds every lock, neither takes nor drops one. */
+/* From here on, until as many calls with `false`, this thread, which holds every lock, neither takes nor drops one. */
 void gb_lock_fork(bool begins);
-bool gb_lock_forking(void);
 
 /* ---- report: misuse and exhaustion ----
  * One line on stderr with the call, the address and what is known of it; then abort, or go on if the option says so. */

@@ -6,23 +6,23 @@
 enum { LOCK_SPINS = 40 };
 
 /* This thread forks, and holds every lock from the first handler to the last. Handlers of others run in between, on this very
- * thread, and may allocate: for them each lock is taken already. */
-static GB_TLS bool lock_forking;
+ * thread, and may allocate: for them each lock is taken already. They may fork too: so this counts. */
+static GB_TLS uint32_t lock_forking;
 
 void gb_lock_fork(bool begins)
 {
-    lock_forking = begins;
+    lock_forking += begins ? 1 : UINT32_MAX;
 }
 
 bool gb_lock_forking(void)
 {
-    return lock_forking;
+    return lock_forking != 0;
 }
 
 bool gb_lock_try(gb_lock *lock)
 {
     uint32_t free = 0;
-    return GB_UNLIKELY(lock_forking) || atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire, memory_order_relaxed);
+    return GB_UNLIKELY(lock_forking != 0) || atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire, memory_order_relaxed);
 }
 
 void gb_lock_take(gb_lock *lock)
@@ -38,7 +38,7 @@ void gb_lock_take(gb_lock *lock)
 
 void gb_lock_drop(gb_lock *lock)
 {
-    if (GB_UNLIKELY(lock_forking))
+    if (GB_UNLIKELY(lock_forking != 0))
         return;
     if (GB_UNLIKELY(gb_swap(&lock->word, 0) == 2))
         gb_port_wake(&lock->word);

@@ -77,7 +77,7 @@ void gb_port_wake(_Atomic uint32_t *word);
 void gb_port_yield(void);
 /* The process ends, and the system has ended all other threads wherever they were: who held a lock will not drop it. */
 bool gb_port_alone(void);
-/* gb_thread_exit() is called when this thread ends. May allocate from glebe. */
+/* gb_thread_exit() is called when this thread ends. The first call arms the fork handlers. May allocate from glebe. */
 void gb_port_thread_arm(void);
 /* Starts `run` on a thread of its own that takes no signals. May allocate from glebe. */
 bool gb_port_thread_start(void (*run)(void));
@@ -90,6 +90,8 @@ void gb_say_at_exit(void);
 void gb_fork_prepare(void);
 void gb_fork_parent(void);
 void gb_fork_child(void);
+/* Between the first and the last two, on the thread that forks. */
+bool gb_lock_forking(void);
 
 #pragma GCC visibility pop
 

@@ -299,6 +299,7 @@ void gb_background_nudge(void)
 
 /* ---- fork ---- */
 
+/* Within a fork whose handlers fork, these calls take and drop nothing. */
 void gb_fork_prepare(void)
 {
     gb_lock_take(&gb_the.orphans_lock);

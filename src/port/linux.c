@@ -328,10 +328,64 @@ static void linux_stay_loaded(void)
         dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+/* ---- fork ----
+ * What holds of glibc's own malloc holds of ours:
+ * 1. A process with one thread may fork in a signal handler, whatever that interrupted: no lock is taken, and none is dropped. Nobody else
+ *    can be in the heap.
+ * 2. The lock of the list of streams is taken before the heap's: fork itself takes it after these handlers, and a thread may hold it while
+ *    it waits for a stream whose owner allocates. glibc lets one thread take it twice, and resets it in the child.
+ * Other C libraries lack these names, and older ones some. */
+
+extern char __libc_single_threaded __attribute__((weak));
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+extern void _IO_list_resetlock(void) __attribute__((weak));
+
+static bool linux_list_held; /* for this fork; written under that lock */
+
+static void linux_fork_prepare(void)
+{
+    if (!gb_lock_forking()) {
+        if (&__libc_single_threaded && __libc_single_threaded)
+            return;
+        if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock) {
+            _IO_list_lock();
+            linux_list_held = true;
+        }
+    }
+    gb_fork_prepare();
+}
+
+static void linux_fork_parent(void)
+{
+    if (!gb_lock_forking())
+        return; /* nothing was prepared */
+    gb_fork_parent();
+    if (!gb_lock_forking() && linux_list_held) {
+        linux_list_held = false;
+        _IO_list_unlock();
+    }
+}
+
+static void linux_fork_child(void)
+{
+    if (!gb_lock_forking())
+        return;
+    if (linux_list_held)
+        _IO_list_resetlock(); /* again, where the process had one thread when fork began */
+    linux_list_held = false;
+    gb_fork_child();
+}
+
+static void posix_fork_watch(void)
+{
+    pthread_atfork(linux_fork_prepare, linux_fork_parent, linux_fork_child);
+}
+
 void gb_port_start(void)
 {
     int saved = errno;
-    pthread_atfork(gb_fork_prepare, gb_fork_parent, gb_fork_child);
+    pthread_once(&posix_once, posix_start);
     if (LINUX_MAY_UNLOAD)
         linux_stay_loaded();
     errno = saved;

@@ -188,9 +188,14 @@ static void macos_fork_child(void)
     gb_fork_child();
 }
 
+static void posix_fork_watch(void)
+{
+    pthread_atfork(gb_fork_prepare, gb_fork_parent, macos_fork_child);
+}
+
 void gb_port_start(void)
 {
     int saved = errno;
-    pthread_atfork(gb_fork_prepare, gb_fork_parent, macos_fork_child);
+    pthread_once(&posix_once, posix_start);
     errno = saved;
 }

@@ -201,8 +201,11 @@ bool gb_port_alone(void)
 }
 
 static pthread_key_t posix_key;
-static pthread_once_t posix_key_once = PTHREAD_ONCE_INIT;
+static pthread_once_t posix_once = PTHREAD_ONCE_INIT;
 static bool posix_key_ready;
+
+/* The system's own handlers of fork. */
+static void posix_fork_watch(void);
 
 static void posix_key_end(void *value)
 {
@@ -210,15 +213,18 @@ static void posix_key_end(void *value)
     gb_thread_exit();
 }
 
-static void posix_key_make(void)
+/* At the first malloc, or as the library starts. Handlers that prepare a fork run in the order last to first: the heap's locks are
+ * to be the last that are taken, for whoever holds another library's lock may wait for the heap's. */
+static void posix_start(void)
 {
+    posix_fork_watch();
     posix_key_ready = pthread_key_create(&posix_key, posix_key_end) == 0;
 }
 
 void gb_port_thread_arm(void)
 {
     int saved = errno; /* pthread_setspecific may call malloc, which may fail */
-    pthread_once(&posix_key_once, posix_key_make);
+    pthread_once(&posix_once, posix_start);
     if (posix_key_ready)
         pthread_setspecific(posix_key, &posix_key);
     errno = saved;

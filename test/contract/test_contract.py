@@ -163,6 +163,36 @@ def test_fork_handlers_may_allocate(box, program, build):
     assert box.check(path, preload=None), "control: with the C library's malloc"
 
 
+def preloaded_and_static(box, program, build, name, *words):
+    """With the library preloaded; and as a static program with the archive, once."""
+    box.check(program(name), *words, preload=build, timeout=60)
+    if build == "default":
+        path = program(name, "-static", to="contract-static", libs=["-Wl,-u,malloc", box.library("libglebe-override.a")])
+        box.check(path, *words, preload=None, verbose=1, timeout=60)
+
+
+@every_build
+def test_fork_while_streams_are_flushed(box, program, build, tmp_path):
+    """fork, fflush(NULL) and a getline whose buffer grows do not wait for each other in a circle."""
+    preloaded_and_static(box, program, build, "fork_streams", tmp_path / "lines", 100)
+
+
+@every_build
+def test_fork_in_a_signal_handler(box, program, build):
+    """In a process with one thread: malloc, interrupted by a handler that forks, goes on in parent and child."""
+    preloaded_and_static(box, program, build, "fork_in_handler", 300)
+
+
+@pytest.mark.parametrize("what, when", [("locks", "FREE"), ("forks", "FREE"), ("forks", "FIRST")])
+def test_fork_handlers_of_others(box, program, what, when):
+    """A library's fork handlers may take a lock that it holds while it allocates, and may fork themselves."""
+    others = program("fork_others", "-shared", "-fPIC", "-DLIBRARY", f"-D{when}", to=f"contract-others-{when}")
+    path = program("fork_others", to=f"contract-others-program-{when}", libs=[others, f"-Wl,-rpath,{others.parent}"])
+    box.check(path, what, preload=None, timeout=60)
+    for build in BUILDS:
+        box.check(path, what, preload=build, timeout=60)
+
+
 # ---- loading and unloading ----------------------------------------------------------------------------------------
 
 def test_unload_of_a_plugin_linked_with_the_library(box, program):

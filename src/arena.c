@@ -160,7 +160,8 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, 
     heaps_max = heaps_max > (1 << 20) ? 1 << 20 : heaps_max;
     size_t table = gap, chunk_table = table + (chunks_bytes >> GB_SLICE_LOG2) * sizeof(gb_page) + gap;
     size_t heaps = chunk_table + gb_round_up((chunks_bytes >> GB_CHUNK_LOG2) * sizeof(gb_chunk), gap) + gap;
-    size_t slot_table = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
+    size_t heap_bits = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
+    size_t slot_table = heap_bits + gb_round_up((heaps_max / 64 + 1) * sizeof(gb_heap_bits), gap) + gap;
     size_t shadow = slot_table + gb_round_up(slots_max * sizeof(gb_slot), gap) + gap;
     size_t allocated = GB_AUDIT ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow;
     size_t unmarked = allocated + bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
@@ -174,6 +175,7 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, 
     gb_the.table = (gb_page *)(at + table);
     gb_the.chunk_table = (gb_chunk *)(at + chunk_table);
     gb_the.heaps = (glebe_heap *)(at + heaps);
+    gb_the.heap_bits = (gb_heap_bits *)(at + heap_bits);
     gb_the.slots = (gb_slot *)(at + slot_table);
     gb_the.shadow = (uint64_t *)(at + shadow);
     gb_the.allocated = (uint64_t *)(at + allocated);

@@ -535,12 +535,11 @@ int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
 static size_t check_heaps_threads(gb_check *check)
 {
     size_t held = 0;
-    for (uint32_t number = 1; number <= gb_the.heaps_made; number++)
-        if (gb_heap_at(number)->kind != GB_HEAP_UNUSED) {
-            held += gb_load_relaxed(&gb_heap_at(number)->bytes);
-            if (gb_heap_at(number)->kind != GB_HEAP_DEAD)
-                check_heap(check, gb_heap_at(number));
-        }
+    for (const glebe_heap *heap = NULL; (heap = gb_heap_next(heap));) {
+        held += gb_load_relaxed(&heap->bytes);
+        if (heap->kind != GB_HEAP_DEAD)
+            check_heap(check, heap);
+    }
     return held;
 }
 

@@ -229,6 +229,8 @@ glebe_heap *gb_thread_leave(void);
 void gb_thread_return(glebe_heap *heap);
 glebe_heap *gb_heap_new(enum gb_heap_kind kind);
 void gb_heap_retire(glebe_heap *heap); /* its number may be used again */
+/* All heaps but unused ones, by their numbers; NULL: the first, or no more. */
+glebe_heap *gb_heap_next(const glebe_heap *before);
 /* The heap, of a thread or of the program, has no owner any more: its blocks live on, and what is free in it is for others. Owner. */
 void gb_heap_orphan(glebe_heap *heap);
 /* Takes pages of this class that orphans have to give. Owner. */

@@ -48,6 +48,7 @@ void gb_heap_retire(glebe_heap *heap)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+ABSENT(glebe_heap *, gb_heap_next, (const glebe_heap *before), return NULL)
 ABSENT(void, gb_thread_late, (void), )
 ABSENT(void, gb_tick, (glebe_heap *heap), )
 ABSENT(void, gb_background_start, (void), )

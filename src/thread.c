@@ -17,19 +17,55 @@
 glebe_heap gb_heap_none;
 GB_TLS glebe_heap *gb_self = &gb_heap_none;
 
-/* ---- heaps ---- */
+/* ---- heaps ----
+ * The lowest unused number is used next. Each time that some heaps have become unused their memory goes back, adjacent ones' in one call. */
+
+static bool heap_commit(uint32_t number)
+{
+    return number < gb_the.heaps_max && gb_meta_commit(gb_the.heaps, &gb_the.heaps_committed, (number + 1) * GB_HEAP_STRIDE)
+        && gb_meta_commit(gb_the.heap_bits, &gb_the.heap_bits_committed, (number / 64 + 1) * sizeof(gb_heap_bits));
+}
+
+/* Locked. 0: there is no memory for one. */
+static uint32_t heap_number(void)
+{
+    uint32_t words = gb_the.heaps_made ? gb_the.heaps_made / 64 + 1 : 0;
+    for (; gb_the.heaps_unused_from < words; gb_the.heaps_unused_from++) {
+        gb_heap_bits *bits = gb_the.heap_bits + gb_the.heaps_unused_from;
+        if (bits->unused) {
+            unsigned bit = gb_ctz64(bits->unused);
+            bits->unused &= bits->unused - 1;
+            bits->touched &= ~((uint64_t)1 << bit);
+            return gb_the.heaps_unused_from * 64 + bit;
+        }
+    }
+    return heap_commit(gb_the.heaps_made + 1) ? ++gb_the.heaps_made : 0;
+}
+
+/* Locked. An OS page may hold several heaps. */
+static void heaps_purge(void)
+{
+    uint32_t group = (uint32_t)(gb_the.page_bytes / GB_HEAP_STRIDE);
+    uint64_t page = ((uint64_t)1 << group) - 1;
+    for (uint32_t i = 0; i <= gb_the.heaps_made / 64; i++) {
+        gb_heap_bits *bits = gb_the.heap_bits + i;
+        for (uint32_t from = 0, to; bits->touched && from < 64; from = to + group) {
+            uint64_t run = 0;
+            for (to = from; to < 64 && (~bits->unused & page << to) == 0; to += group)
+                run |= page << to;
+            if (bits->touched & run)
+                gb_port_purge((uintptr_t)gb_heap_at(i * 64 + from), (to - from) * GB_HEAP_STRIDE, false);
+            bits->touched &= ~run;
+        }
+    }
+}
 
 glebe_heap *gb_heap_new(enum gb_heap_kind kind)
 {
     glebe_heap *heap = NULL;
     gb_lock_take(&gb_the.lock);
     if (gb_region_start()) {
-        uint32_t number = gb_the.heaps_unused;
-        if (number)
-            gb_the.heaps_unused = gb_heap_at(number)->next;
-        else if (gb_the.heaps_made + 1 < gb_the.heaps_max
-            && gb_meta_commit(gb_the.heaps, &gb_the.heaps_committed, (gb_the.heaps_made + 2) * GB_HEAP_STRIDE))
-            number = ++gb_the.heaps_made;
+        uint32_t number = heap_number();
         if (number) {
             heap = gb_heap_at(number);
             memset(heap, 0, sizeof *heap);
@@ -46,12 +82,26 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
 
 void gb_heap_retire(glebe_heap *heap)
 {
+    enum { HEAPS_RETIRED = 64 };
     gb_lock_take(&gb_the.lock);
     heap->kind = GB_HEAP_UNUSED;
-    heap->next = gb_the.heaps_unused;
-    gb_the.heaps_unused = heap->number;
+    gb_heap_bits *bits = gb_the.heap_bits + heap->number / 64;
+    bits->unused |= (uint64_t)1 << heap->number % 64;
+    bits->touched |= (uint64_t)1 << heap->number % 64;
+    if (heap->number / 64 < gb_the.heaps_unused_from)
+        gb_the.heaps_unused_from = heap->number / 64;
+    if (++gb_the.heaps_retired % HEAPS_RETIRED == 0)
+        heaps_purge();
     glebe_live.stats.heaps--;
     gb_lock_drop(&gb_the.lock);
+}
+
+glebe_heap *gb_heap_next(const glebe_heap *before)
+{
+    for (uint32_t number = before ? before->number + 1 : 1; number <= gb_the.heaps_made; number++)
+        if ((gb_the.heap_bits[number / 64].unused >> number % 64 & 1) == 0)
+            return gb_heap_at(number);
+    return NULL;
 }
 
 /* ---- threads ---- */
@@ -316,13 +366,11 @@ void gb_fork_parent(void)
 
 void gb_fork_child(void)
 {
-    for (uint32_t number = 1; number <= gb_the.heaps_made; number++) {
-        glebe_heap *heap = gb_heap_at(number);
+    for (glebe_heap *heap = NULL; (heap = gb_heap_next(heap));)
         if (heap->kind == GB_HEAP_THREAD && heap != gb_self && heap != thread_left) {
             heap->kind = GB_HEAP_DEAD;
             gb_the.heaps_dead = true;
         }
-    }
     gb_store(&gb_the.background_state, BACKGROUND_OFF);
     gb_fork_parent();
     if (gb_the.options.background)

@@ -189,7 +189,7 @@ struct glebe_heap {
     uint64_t tick_cycles; /* the same by gb_cycles */
     uint32_t number;
     _Atomic uint32_t kind; /* atomic for gb_remote_free of others */
-    uint32_t next; /* in the list of orphans or of unused heaps */
+    uint32_t next; /* in the list of orphans */
     uint32_t huge; /* first slot */
     _Atomic uint32_t inbox; /* pages that others freed blocks of */
     gb_remote remote[GB_REMOTE_SLOTS];
@@ -346,6 +346,11 @@ typedef struct gb_slot {
 #define GB_HEAP_STRIDE ((size_t)4096)
 _Static_assert(sizeof(struct glebe_heap) <= GB_HEAP_STRIDE, "heaps are found by arithmetic");
 
+typedef struct gb_heap_bits {
+    uint64_t unused;
+    uint64_t touched; /* unused, and not given back since */
+} gb_heap_bits;
+
 #define GB_BINS 32
 #define GB_SLOT_LOG2S 48
 
@@ -370,6 +375,7 @@ typedef struct gb_region {
     uintptr_t slots_base, slots_end; /* of huge blocks; slots are handed out from the end down */
     gb_slot *slots;
     glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
+    gb_heap_bits *heap_bits; /* one for 64 heaps */
     gb_chunk *chunk_table;
     uintptr_t key; /* of the links, in the secure build */
     uint64_t *allocated; /* bits: a collected object begins in this cell, GB_SLICE_BITS of them for a slice */
@@ -383,8 +389,9 @@ typedef struct gb_region {
     bool reserved; /* the region's address space is ours; else each commit takes its own */
     uint32_t chunks, chunks_max;
     uint32_t heaps_made, heaps_max;
-    uint32_t heaps_unused; /* list */
-    size_t table_committed, chunk_table_committed, heaps_committed, slots_committed, shadow_committed, allocated_committed, unmarked_committed; /* bytes, from each start */
+    uint32_t heaps_unused_from; /* no bits before this word say that a heap is unused */
+    uint32_t heaps_retired; /* how many became unused since the start */
+    size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, slots_committed, shadow_committed, allocated_committed, unmarked_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
     size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_peak_passed */
     uint32_t bins[GB_BINS]; /* chunk numbers + 1 */

@@ -103,16 +103,22 @@ static bool heap_ends(const char *call, mi_heap_t *heap)
     return true;
 }
 
-/* Orphans end when they are found empty. They are looked at as often as there may be twice as many as at the last look. */
+static uint32_t orphans(void)
+{
+    return (uint32_t)__atomic_load_n(&glebe_live.stats.orphans, __ATOMIC_RELAXED);
+}
+
+/* Orphans end when they are found empty. They are looked at when there are twice as many as the last look left, and some. */
 EXPORT void mi_heap_delete(mi_heap_t *heap)
 {
-    static _Atomic uint32_t deleted;
+    enum { SOME = 16 };
+    static _Atomic uint32_t left;
     if (!heap_ends("mi_heap_delete", heap))
         return;
     gb_heap_orphan(heap);
-    if (atomic_fetch_add_explicit(&deleted, 1, memory_order_relaxed) >= __atomic_load_n(&glebe_live.stats.orphans, __ATOMIC_RELAXED)) {
-        gb_store_relaxed(&deleted, 0);
+    if (orphans() / 2 > gb_load_relaxed(&left) + SOME / 2) {
         gb_orphans_trim();
+        gb_store_relaxed(&left, orphans());
     }
 }
 

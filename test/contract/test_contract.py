@@ -129,6 +129,15 @@ def test_signal_handler(box, program, build):
     box.check(program("signals", glebe=True), preload=build)
 
 
+@every_build
+@pytest.mark.parametrize("heaps", [2000, 6000])
+def test_heaps_that_were_destroyed(box, program, build, heaps):
+    """Nothing of them stays: not 4 KiB for each."""
+    most, kept = map(int, box.check(program("heap_rounds", glebe=True), heaps, preload=build).out.split())
+    assert most >= 4 * heaps * 4096 >> 20, "control: they took that much"
+    assert kept <= 8
+
+
 # ---- fork ---------------------------------------------------------------------------------------------------------
 
 @every_build

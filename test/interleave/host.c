@@ -26,6 +26,7 @@ static struct {
     gb_page table[ONE_CHUNK];
     gb_chunk chunk;
     char heaps[HEAPS * GB_HEAP_STRIDE];
+    gb_heap_bits heap_bits;
     char slices[ONE_CHUNK][GB_SLICE_BYTES];
 } saved;
 
@@ -105,6 +106,7 @@ void host_save(void)
     memcpy(saved.table, gb_the.table, sizeof saved.table);
     saved.chunk = gb_the.chunk_table[0];
     memcpy(saved.heaps, gb_the.heaps, sizeof saved.heaps);
+    saved.heap_bits = gb_the.heap_bits[0];
     for (uint32_t i = 0; i < ONE_CHUNK; i++)
         if (gb_set_has(saved.chunk.dirty, i))
             memcpy(saved.slices[i], (void *)gb_slice_start(i), GB_SLICE_BYTES);
@@ -126,6 +128,7 @@ void host_restore(void)
     memcpy(gb_the.table, saved.table, sizeof saved.table);
     gb_the.chunk_table[0] = saved.chunk;
     memcpy(gb_the.heaps, saved.heaps, sizeof saved.heaps);
+    gb_the.heap_bits[0] = saved.heap_bits;
 }
 
 static uint64_t hashed(uint64_t hash, const void *p, size_t bytes)
@@ -145,6 +148,7 @@ uint64_t host_state(void)
     hash = hashed(hash, gb_the.table, sizeof saved.table);
     hash = hashed(hash, gb_the.chunk_table, sizeof saved.chunk);
     hash = hashed(hash, gb_the.heaps, sizeof saved.heaps);
+    hash = hashed(hash, gb_the.heap_bits, sizeof saved.heap_bits);
     for (uint32_t i = 0; i < ONE_CHUNK; i++)
         if (gb_set_has(gb_the.chunk_table[0].dirty, i))
             hash = hashed(hash, (void *)gb_slice_start(i), GB_SLICE_BYTES);
@@ -337,7 +341,7 @@ static const struct field {
       FIELD(glebe_heap, next), FIELD(glebe_heap, inbox), FIELD(glebe_heap, remote)},
   region_fields[] = {FIELD(gb_region, slices), FIELD(gb_region, lock), FIELD(gb_region, orphans_lock),
       FIELD(gb_region, orphans), FIELD(gb_region, now_ms), FIELD(gb_region, queue_chunks), FIELD(gb_region, slots_idle),
-      FIELD(gb_region, heaps_unused), FIELD(gb_region, queue), FIELD(gb_region, background_state)},
+      FIELD(gb_region, heaps_unused_from), FIELD(gb_region, queue), FIELD(gb_region, background_state)},
   chunk_fields[] = {FIELD(gb_chunk, touched_ms), FIELD(gb_chunk, queued), FIELD(gb_chunk, free), FIELD(gb_chunk, dirty)};
 
 static bool field_name(char *out, size_t bytes, const char *what, size_t number, size_t offset, const struct field *fields,

@@ -133,6 +133,15 @@ def test_heaps(box, program, tmp_path, line):
     assert broken == 0 and heaps <= 12 and used <= 1 << 20, done.out
 
 
+@every_line
+@pytest.mark.parametrize("threads, rounds", [(1, 5000), (1, 20000), (4, 5000)])
+def test_heaps_deleted_before_their_blocks(box, program, tmp_path, line, threads, rounds):
+    """Heaps that are deleted and then become empty end, while others are made; memory stays within a bound."""
+    done = on(box, ours(box, line), line, program("rounds", line), threads, rounds, tmp_path=tmp_path)
+    broken, heaps, mib = map(int, done.out.split())
+    assert broken == 0 and heaps <= 64 and mib <= 16, done.out
+
+
 def test_new(box, program, tmp_path):
     """mi_new: the handler, bad_alloc, and null where nothing may be thrown."""
     done = on(box, ours(box, 3), 3, program("new"), tmp_path=tmp_path)

@@ -8,7 +8,7 @@ typedef struct gb_option {
     void *value;
 } gb_option;
 
-static const char *const option_wants[] = {"0 or 1", "0, 1 or json", "abort or count", "dontneed or free", "milliseconds", "bytes, or K, M, G"};
+static const char *const option_wants[] = {"0 or 1", "0, 1 or json", "abort or count", "dontneed or free", "milliseconds, at most 1073741823", "bytes, or K, M, G"};
 
 static const gb_option options[] = {
     {"verbose", "GLEBE_VERBOSE", OPTION_FLAG, &gb_the.options.verbose},

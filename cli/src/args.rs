@@ -9,6 +9,9 @@ const EXIT_STATUS: &str = "\
 Exit status: the program's own. Of glebe itself: 125 if it failed or refused, 126 if the program \
 cannot be executed, 127 if there is no such program, 2 for a wrong command line.";
 
+/// The most that the library takes for purge_ms.
+const PURGE_MS_MOST: u32 = u32::MAX / 4;
+
 /// Put the glebe allocator into any program, and compare allocators on it.
 #[derive(Parser)]
 #[command(name = "glebe", version, about, after_help = EXIT_STATUS, disable_help_subcommand = true)]
@@ -68,9 +71,10 @@ pub struct RunOptions {
     /// Let malloc fail beyond this size (bytes, or with K, M, G; powers of 1024)
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub limit: Option<u64>,
-    /// Milliseconds before freed memory goes back to the system
-    #[arg(long, value_name = "MS")]
-    pub purge_ms: Option<u64>,
+    /// Milliseconds before freed memory goes back to the system, at most 1073741823
+    #[arg(long, value_name = "MS",
+          value_parser = clap::value_parser!(u32).range(..=i64::from(PURGE_MS_MOST)))]
+    pub purge_ms: Option<u32>,
     /// What to do about a misuse such as a wild or double free
     #[arg(long, value_name = "WHAT")]
     pub on_error: Option<OnError>,
@@ -219,7 +223,8 @@ pub struct StatsOptions {
     #[arg(long)]
     pub json: bool,
     /// Process that runs with glebe inside
-    #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program")]
+    #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program",
+          value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
@@ -267,11 +272,33 @@ mod tests {
     }
 
     #[test]
+    fn what_the_library_takes_is_taken() {
+        assert_eq!(run(&["--purge-ms", "1073741823", "ls"]).purge_ms, Some(PURGE_MS_MOST));
+        assert_eq!(run(&["--purge-ms", "0", "ls"]).purge_ms, Some(0));
+        assert_eq!(run(&["--limit", "9223372036854775807", "ls"]).limit, Some(i64::MAX as u64));
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for words in [
             &["glebe", "run"][..],
             &["glebe", "run", "--secure", "--audit", "ls"],
             &["glebe", "run", "--limit", "lots", "ls"],
+            &["glebe", "run", "--limit", "18446744073709551615", "ls"],
+            &["glebe", "run", "--limit", "-1", "ls"],
+            &["glebe", "run", "--limit=", "ls"],
+            &["glebe", "run", "--limit", "0", "ls"],
+            &["glebe", "run", "--purge-ms", "1073741824", "ls"],
+            &["glebe", "run", "--purge-ms", "99999999999", "ls"],
+            &["glebe", "run", "--purge-ms=-1", "ls"],
+            &["glebe", "run", "--purge-ms", "1s", "ls"],
+            &["glebe", "run", "--on-error", "panic", "ls"],
+            &["glebe", "run", "--stats=xml", "ls"],
+            &["glebe", "compare", "--runs", "10001", "ls"],
+            &["glebe", "compare", "--sample-ms", "0", "ls"],
+            &["glebe", "compare", "--seed=-1", "ls"],
+            &["glebe", "stats", "0"],
+            &["glebe", "stats", "2147483648"],
             &["glebe", "compare", "--runs", "0", "ls"],
             &["glebe", "compare", "--samples-json", "ls"],
             &["glebe", "compare", "--with", "a", "--only", "b", "ls"],

@@ -4,7 +4,7 @@
 //!   args        what can be said on the command line, and the help
 //!   program     words -> the file that will run          run     options -> the library's own language
 //!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
-//!   stop        how programs end, and exit codes of our own
+//!   stop        how programs end, and exit codes of our own   words   what it writes
 //!   linux/      preloading, /proc and wait4; Windows programs go to Wine
 //!   windows/    glebe.dll in a process that has not begun
 //! ```
@@ -37,12 +37,31 @@ mod stop;
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
 #[cfg_attr(windows, path = "windows/mod.rs")]
 mod system;
+mod words;
 
 use args::Command;
 use clap::Parser;
+use std::io::{self, Write};
+
+/// The command line; else help or what is wrong with it was printed, and the process ends.
+fn command() -> Command {
+    args::Cli::try_parse().map_or_else(
+        |told| {
+            let printed = told.print().and_then(|()| io::stdout().flush());
+            match printed.err().filter(|e| e.kind() != io::ErrorKind::BrokenPipe) {
+                Some(error) if !told.use_stderr() => {
+                    words::say(format!("standard output: {error}"));
+                    std::process::exit(stop::OWN_FAILURE);
+                }
+                _ => std::process::exit(told.exit_code()),
+            }
+        },
+        |cli| cli.command,
+    )
+}
 
 fn main() {
-    let command = args::Cli::parse().command;
+    let command = command();
     let result = system::begin(command.program()).and_then(|()| match &command {
         Command::Run(options) => run::run(options),
         Command::Compare(options) => compare::compare(options),
@@ -54,7 +73,7 @@ fn main() {
     match result {
         Ok(ending) => system::pass_on(ending),
         Err(error) => {
-            eprintln!("glebe: {error:#}");
+            words::say(format!("{error:#}"));
             std::process::exit(stop::code_of(&error));
         }
     }

@@ -7,6 +7,7 @@ use crate::args::{OnError, RunOptions, StatsFormat};
 use crate::program::Program;
 use crate::stop::{Ending, Stop, OWN_FAILURE};
 use crate::system;
+use crate::words::say;
 use anyhow::Result;
 use std::ffi::OsString;
 
@@ -27,7 +28,7 @@ pub fn run(options: &RunOptions) -> Result<Ending> {
     let program = Program::find(&options.program)?;
     for note in system::check(&program, options.force)? {
         if !options.quiet {
-            eprintln!("glebe: note: {note}");
+            say(format!("note: {note}"));
         }
     }
     system::run(&program, build, &library.place()?, environment(options), options.verbose)

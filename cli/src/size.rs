@@ -3,6 +3,9 @@
 //! `512M`, `2G`, `64KiB`, `1.5g` and plain bytes all parse; every unit is a power of 1024, since a
 //! limit on memory is a limit on pages. Printing always goes to MiB: one unit in one table.
 
+/// The largest size that the library takes: GB_MAX_BYTES.
+const MOST: u64 = i64::MAX as u64;
+
 /// Parses a size into bytes. The error says what is wrong with the text, and what would be right.
 pub fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
@@ -20,13 +23,16 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let bytes = if number.contains('.') {
         let value: f64 = number.parse().map_err(|_| not_a_number(text))?;
         let bytes = value * scale as f64;
-        if bytes >= u64::MAX as f64 {
+        if bytes >= MOST as f64 {
             return Err(too_big(text));
         }
         bytes.round() as u64
+    } else if number.is_empty() {
+        return Err(not_a_number(text));
     } else {
-        let value: u64 = number.parse().map_err(|_| not_a_number(text))?;
-        value.checked_mul(scale).ok_or_else(|| too_big(text))?
+        // Digits alone: what does not parse is too long.
+        let value = number.parse().ok().and_then(|value: u64| value.checked_mul(scale));
+        value.filter(|bytes| *bytes <= MOST).ok_or_else(|| too_big(text))?
     };
     if bytes == 0 {
         return Err("a size must be more than zero".into());
@@ -39,7 +45,9 @@ fn not_a_number(text: &str) -> String {
 }
 
 fn too_big(text: &str) -> String {
-    format!("{text:?} is more than 64 bits can count")
+    format!(
+        "{text:?} is more than any memory: less than 8388608T, which is 2^63 bytes, can be said"
+    )
 }
 
 /// `1 run`, `2 runs`.
@@ -75,7 +83,12 @@ mod tests {
         assert!(parse("12 parsecs").unwrap_err().contains("unknown unit"));
         assert!(parse("-1").unwrap_err().contains("unknown unit"));
         assert!(parse("0").unwrap_err().contains("more than zero"));
-        assert!(parse("99999999999T").unwrap_err().contains("64 bits"));
-        assert!(parse("9999999999.9T").unwrap_err().contains("64 bits"));
+        for much in
+            ["8388608T", "99999999999T", "9999999999.9T", "8388608.0T", "18446744073709551616"]
+        {
+            assert!(parse(much).unwrap_err().contains("more than any memory"), "{much}");
+        }
+        assert_eq!(parse("9223372036854775807"), Ok(MOST));
+        assert!(parse("9223372036854775808").is_err());
     }
 }

@@ -23,6 +23,20 @@ fn glebe(home: &TempDir) -> Command {
     command
 }
 
+/// The same with words, for what needs the standard library's own.
+fn command_of(home: &TempDir, words: &[&str]) -> std::process::Command {
+    let ours = glebe(home);
+    let mut command = std::process::Command::new(ours.get_program());
+    for (name, value) in ours.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.args(words);
+    command
+}
+
 fn home() -> TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -343,4 +357,112 @@ fn what_windows_programs_need_is_said() {
         .env("GLEBE_TOOL_EXE", &program)
         .env("WINE", "no-such-wine");
     command.assert().code(127).stderr(contains("set WINE"));
+}
+
+/// A file that is full.
+fn full() -> fs::File {
+    fs::OpenOptions::new().write(true).open("/dev/full").unwrap()
+}
+
+#[test]
+fn a_full_standard_output_is_an_error() {
+    let home = home();
+    let mut sleeper = command_of(&home, &["run", "--", "sleep", "1000"]).spawn().unwrap();
+    let pid = sleeper.id().to_string();
+    while glebe(&home).args(["stats", &pid]).output().unwrap().status.code() != Some(0) {
+        assert!(sleeper.try_wait().unwrap().is_none(), "it ended before it could be read");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let compare = ["compare", "--only", "system", "--runs", "1", "--quiet"];
+    for words in [
+        &["--help"][..],
+        &["--version"],
+        &["run", "--help"],
+        &["stats", &pid],
+        &["stats", "--json", &pid],
+        &[&compare[..], &["--", "true"]].concat(),
+        &[&compare[..], &["--json", "--", "true"]].concat(),
+    ] {
+        let output = command_of(&home, words).stdout(full()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{words:?}: {text}");
+        assert!(text.contains("standard output: No space left on device"), "{words:?}: {text}");
+    }
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+}
+
+#[test]
+fn a_full_standard_error_changes_no_exit_code() {
+    let home = home();
+    for (words, code) in [
+        (&["run", "--verbose", "--", "sh", "-c", "exit 3"][..], 3),
+        (&["compare", "--only", "system", "--runs", "1", "--", "true"], 0),
+        (&["run", "--", "no-such-program"], 127),
+        (&["stats", "999999999"], 125),
+        (&["compare", "--runs", "0", "true"], 2),
+    ] {
+        let status =
+            command_of(&home, words).stdout(std::process::Stdio::null()).stderr(full()).status();
+        let status = status.unwrap();
+        assert_eq!(status.code(), Some(code), "{words:?}");
+    }
+}
+
+/// Nobody reads: the command ends by the signal, as others do, or as if all had been read, and says nothing.
+#[test]
+fn a_pipe_without_a_reader_is_no_error_of_ours() {
+    use std::os::unix::process::ExitStatusExt;
+    let home = home();
+    for words in
+        [&["--help"][..], &["compare", "--only", "system", "--runs", "1", "--quiet", "--", "true"]]
+    {
+        let mut child = command_of(&home, words);
+        let mut reader = std::process::Command::new("true");
+        let mut reader = reader.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let writer = reader.stdin.take().unwrap();
+        reader.wait().unwrap();
+        let output = child.stdout(writer).output().unwrap();
+        assert_eq!(output.stderr, b"", "{words:?}");
+        assert!(
+            output.status.success() || output.status.signal() == Some(13),
+            "{words:?}: {}",
+            output.status
+        );
+    }
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_and_runs_nothing() {
+    let home = home();
+    for (option, value, says) in [
+        ("--limit", "18446744073709551615", "more than any memory"),
+        ("--limit", "8388608T", "more than any memory"),
+        ("--limit", "99999999999999999999999", "more than any memory"),
+        ("--limit", "-1", "unknown unit"),
+        ("--limit", "0", "more than zero"),
+        ("--limit", "1X", "unknown unit"),
+        ("--purge-ms", "99999999999", "1073741823"),
+        ("--purge-ms", "1073741824", "1073741823"),
+        ("--purge-ms", "soon", "invalid"),
+        ("--on-error", "ignore", "abort"),
+    ] {
+        let assert =
+            glebe(&home).args(["run", &format!("{option}={value}"), "--", "echo", "ran"]).assert();
+        assert.code(2).stdout("").stderr(contains(option).and(contains(value)).and(contains(says)));
+    }
+}
+
+/// The largest values that the command takes are none too large for the library.
+#[test]
+fn a_value_at_its_bound_is_taken_by_the_library() {
+    let home = home();
+    for option in ["--limit=9223372036854775807", "--purge-ms=1073741823", "--purge-ms=0"] {
+        glebe(&home)
+            .args(["run", option, "--", "echo", "ran"])
+            .assert()
+            .success()
+            .stdout("ran\n")
+            .stderr("");
+    }
 }

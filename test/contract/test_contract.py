@@ -466,7 +466,9 @@ def test_descriptors_are_the_programs(box, program):
     ("VERBOSE", "yes", "0 or 1"), ("STATS", "xml", "0, 1 or json"), ("BACKGROUND", "2", "0 or 1"),
     ("LIMIT", "12X", "bytes, or K, M, G"), ("LIMIT", "-1", "bytes, or K, M, G"),
     ("LIMIT", "99999999999999999999", "bytes, or K, M, G"), ("LIMIT", "1\n\x1b[31m2", "bytes, or K, M, G"),
-    ("PURGE_MS", "1s", "milliseconds"), ("PURGE", "lazily", "dontneed or free"), ("ON_ERROR", "ignore", "abort or count")])
+    ("PURGE_MS", "1s", "milliseconds, at most 1073741823"), ("PURGE_MS", "-1", "milliseconds, at most 1073741823"),
+    ("PURGE_MS", "1073741824", "milliseconds, at most 1073741823"), ("LIMIT", "9223372036854775808", "bytes, or K, M, G"),
+    ("LIMIT", "8589934592G", "bytes, or K, M, G"), ("VERBOSE", "4294967297", "0 or 1"), ("PURGE", "lazily", "dontneed or free"), ("ON_ERROR", "ignore", "abort or count")])
 def test_option_malformed(box, name, value, wants):
     """A value that does not parse is named, on one line whatever is in it, with what would do, and changes nothing."""
     done = box.check("true", env={f"GLEBE_{name}": value})

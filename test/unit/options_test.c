@@ -50,7 +50,7 @@ static void test_environment(void **state)
     assert_int_equal(gb_the.options.stats, 2);
     assert_true(fake.stderr_kept); /* while it is still there */
     assert_int_equal(gb_the.options.purge_ms, 0); /* as it was: the default comes with the region */
-    fixture_printed("glebe: malformed GLEBE_PURGE_MS=soon is ignored: it takes milliseconds\n"
+    fixture_printed("glebe: malformed GLEBE_PURGE_MS=soon is ignored: it takes milliseconds, at most 1073741823\n"
                     "glebe: unknown GLEBE_LIMITS=3 is ignored\n"
                     "glebe: unknown GLEBE_= is ignored\n");
     assert_non_null(glebe_malloc(1));

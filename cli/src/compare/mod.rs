@@ -25,10 +25,11 @@ use crate::program::Program;
 use crate::size::counted;
 use crate::stop::Ending;
 use crate::system::{self, check, interrupt};
+use crate::words::{print, say};
 use anyhow::{bail, Result};
 use noise::Random;
 use progress::Progress;
-use std::io::{self, Write};
+use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use table::{Measure, Row};
 
@@ -54,9 +55,9 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
     let seed = options.seed.unwrap_or_else(clock_seed);
     if !options.quiet {
         let names: Vec<&str> = contenders.iter().map(|c| c.name.as_str()).collect();
-        eprintln!("glebe: {title}");
+        say(&title);
         let rounds = counted(options.runs as usize, "round");
-        eprintln!("glebe: {}; {rounds}, seed {seed}", names.join(", "));
+        say(format!("{}; {rounds}, seed {seed}", names.join(", ")));
     }
 
     interrupt::listen();
@@ -67,7 +68,7 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         notes.push(format!("interrupted after {whole} of {}", options.runs));
     }
     if let Some(ending) = caught.filter(|_| rows.iter().all(|row| row.runs.is_empty())) {
-        eprintln!("glebe: interrupted before a round was whole");
+        say("interrupted before a round was whole");
         return Ok(ending);
     }
     notes.extend(remarks(&rows));
@@ -75,10 +76,10 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         let failures = rows.iter().filter_map(|row| Some((&row.name, row.failure()?)));
         notes.extend(failures.map(|(name, failure)| format!("{name}: {failure}")));
     } else {
-        print_table(&rows);
+        print_table(&rows)?;
     }
     for note in &notes {
-        eprintln!("glebe: note: {note}");
+        say(format!("note: {note}"));
     }
     if let Some(path) = &options.svg {
         picture::draw(path, &title, &rows)?;
@@ -150,22 +151,18 @@ fn run_rounds(
 fn print_json(run: &Run, samples: bool) -> Result<()> {
     let mut run = run.clone();
     run.samples = run.samples.filter(|_| samples);
-    let mut line = serde_json::to_string(&run)?;
-    line.push('\n');
-    Ok(io::stdout().lock().write_all(line.as_bytes())?)
+    print(serde_json::to_string(&run)?)
 }
 
-fn print_table(rows: &[Row]) {
+fn print_table(rows: &[Row]) -> Result<()> {
     let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
-    println!("{}", table::table(rows, width));
+    print(table::table(rows, width))?;
     let base = rows.first().map_or("", |row| &row.name);
     let sampled = rows.iter().any(|row| row.median(Measure::Mean).is_some());
     let of = system::SAMPLED_OF;
     let mean = if sampled { format!("; mean RSS is over time, of {of}") } else { String::new() };
-    println!("median ±median absolute deviation, ratio to {base}{mean}");
-    for line in table::verdicts(rows) {
-        println!("{line}");
-    }
+    print(format!("median ±median absolute deviation, ratio to {base}{mean}"))?;
+    table::verdicts(rows).iter().try_for_each(print)
 }
 
 /// What should be known about these figures, besides the figures.

@@ -4,6 +4,7 @@
 //! screen, and a bar would be torn by it.
 
 use crate::args::CompareOptions;
+use crate::words;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 
@@ -42,7 +43,7 @@ impl Progress {
     /// A milestone, for those who see no bar.
     pub fn line(&self, text: &str) {
         if self.lines {
-            eprintln!("glebe: {text}");
+            words::say(text);
         }
     }
 
@@ -50,7 +51,7 @@ impl Progress {
     pub fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(format!("glebe: {text}")),
-            None => eprintln!("glebe: {text}"),
+            None => words::say(text),
         }
     }
 

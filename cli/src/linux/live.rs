@@ -17,6 +17,7 @@
 
 use crate::size;
 use crate::stop::Ending;
+use crate::words::print;
 use anyhow::{anyhow, bail, Context, Result};
 use comfy_table::{presets, CellAlignment, Table};
 use serde_json::{Map, Value};
@@ -36,9 +37,9 @@ pub fn show_live(pid: i32, json: bool) -> Result<Ending> {
     let statistics = read_live(pid)?;
     if json {
         let pairs = statistics.into_iter().map(|(name, value)| (name, Value::from(value)));
-        println!("{}", Value::Object(pairs.collect::<Map<_, _>>()));
+        print(Value::Object(pairs.collect::<Map<_, _>>()))?;
     } else {
-        println!("{}", table(&statistics).trim_fmt());
+        print(table(&statistics).trim_fmt())?;
     }
     Ok(Ending::Exit(0))
 }

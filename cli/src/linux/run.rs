@@ -13,6 +13,7 @@ use crate::compare::Proof;
 use crate::program::Program;
 use crate::run::Changes;
 use crate::stop::{Ending, Stop, OWN_FAILURE};
+use crate::words::say;
 use anyhow::Result;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -120,7 +121,7 @@ fn supervise(image: &Image, library: &Path, program: &Program, build: &str) -> R
         witness.opened().map(|opened| if opened { Proof::Opened } else { Proof::Absent })
     };
     let name = program.name.to_string_lossy();
-    eprintln!("glebe: {}", sentence(&name, build, proof, preloaded_before()));
+    say(sentence(&name, build, proof, preloaded_before()));
     Ok(ending)
 }
 

@@ -14,6 +14,7 @@ use super::{interrupt, wide};
 use crate::program::Program;
 use crate::run::Changes;
 use crate::stop::{Ending, Stop, NOT_EXECUTABLE, OWN_FAILURE};
+use crate::words::say;
 use anyhow::Result;
 use std::ffi::OsString;
 use std::io;
@@ -50,7 +51,7 @@ pub fn run(
     let streams = [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()];
     let ending = wait(&mut start(program, Some(library), &changes, streams)?)?;
     if verbose {
-        eprintln!("glebe: {} ran with {build} in its memory", program.name.to_string_lossy());
+        say(format!("{} ran with {build} in its memory", program.name.to_string_lossy()));
     }
     Ok(ending)
 }

@@ -192,9 +192,12 @@ GLEBE_API void glebe_pool_stats_read(const glebe_pool *pool, glebe_pool_stats *o
  * reachable objects those that their layout names. Memory of malloc is not looked at. */
 typedef struct glebe_gc glebe_gc;
 
-/* A new collector, or NULL and ENOMEM. `limit_bytes` 0 is no limit; else its objects' pages stay within it. */
+/* A new collector, or NULL and ENOMEM. `limit_bytes` 0 is no limit; else its objects' pages and its own tables stay within it: a limit that
+ * would leave no room for objects is refused (128 KiB never is). Collectors are independent: each is one thread's, at the same time, and
+ * what looks like a reference to another's object is none. The one that was created first marks some 10 % faster than further ones. */
 GLEBE_API glebe_gc *glebe_gc_create(size_t limit_bytes);
-/* Frees all objects at once; no finalizer runs. NULL does nothing. */
+/* Frees all objects at once; no finalizer runs, and memory of roots and weak references is not looked at. A collector must not be destroyed by
+ * its own marker or listener, which is reported, nor by a finalizer of its objects. NULL does nothing. */
 GLEBE_API void glebe_gc_destroy(glebe_gc *gc);
 
 /* Objects of `bytes` bytes, all zero, aligned to 16 (where pointers have 4 bytes and `bytes` is not a multiple of 16: to 8). NULL and
@@ -203,7 +206,8 @@ GLEBE_API void glebe_gc_destroy(glebe_gc *gc);
  *     glebe_gc_alloc           every aligned word of it may be a reference
  *     glebe_gc_alloc_plain     none is
  *     glebe_gc_alloc_layout    `layout` says which: GLEBE_GC_LAYOUT(words, mask), of an element that repeats to the object's end: bit i of
- *                              the mask is word i. Or the address of a glebe_gc_layout, which must last as long as the collector */
+ *                              the mask is word i. Or the address of a glebe_gc_layout, which must last as long as the collector. Of a
+ *                              layout of 0 words every word may be one */
 GLEBE_API void *glebe_gc_alloc(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_gc_alloc_plain(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout) GLEBE_ALLOC(2);
@@ -211,18 +215,23 @@ GLEBE_API void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layo
 #define GLEBE_GC_LAYOUT(words, mask) \
     ((uintptr_t)1 | (uintptr_t)(words) << 1 | (uintptr_t)(mask) << (1 + GLEBE_GC_LAYOUT_BITS))
 typedef struct glebe_gc_layout {
-    uintptr_t words; /* of an element */
-    uint8_t bits[1]; /* as many as it takes: word i is a reference if bits[i / 8] >> i % 8 & 1 */
+    uintptr_t words; /* of an element; it may be longer than the object */
+    uint8_t bits[1]; /* as many as it takes, for words or for the longest object: word i is a reference if bits[i / 8] >> i % 8 & 1 */
 } glebe_gc_layout;
-/* Gives an object back at once; `object` must be its start. For who knows that nothing refers to it. NULL does nothing. */
+/* Gives an object back at once; `object` must be its start, else it is reported. For a caller that knows that nothing refers to it. Its
+ * finalizer will not run. Weak references to it become NULL and are forgotten: that takes a look at each weak reference there is. NULL
+ * does nothing. */
 GLEBE_API void glebe_gc_free(glebe_gc *gc, void *object);
 /* Bytes that may be used at `object`, which may point into it; 0 if no object is there. */
 GLEBE_API size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object);
 
-/* Roots: memory whose words are references. ENOMEM, or 0. A range is removed by its start: ENOENT where there is none. */
+/* Roots: memory whose words are references, and which lasts until they are removed. ENOMEM; EINVAL where the range passes the end of memory;
+ * or 0. Ranges may overlap. A range is removed by its start: ENOENT where there is none. Ranges with the same start are removed one by
+ * one; until the last of them is, the longest counts. A root that is added while a collection marks counts in that collection. */
 GLEBE_API int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes);
 GLEBE_API int glebe_gc_root_remove(glebe_gc *gc, const void *start);
-/* Called in each collection, to name further roots by glebe_gc_mark: stacks, for example. It must not allocate from the collector. */
+/* Called in each collection, to name further roots by glebe_gc_mark: stacks, for example. It must return. What glebe_gc_begin says of the time
+ * from begin to finish holds for it. */
 typedef void glebe_gc_marker(void *context, glebe_gc *gc);
 GLEBE_API void glebe_gc_on_mark(glebe_gc *gc, glebe_gc_marker *marker, void *context);
 /* From a glebe_gc_marker, or between glebe_gc_begin and glebe_gc_finish: the words in [start, end) are references. */
@@ -230,7 +239,14 @@ GLEBE_API void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end);
 
 /* Collects now. Returns the bytes of objects that were found unreachable, holes in pages and all. */
 GLEBE_API size_t glebe_gc_collect(glebe_gc *gc);
-/* The same in parts, for runtimes that mark their roots by themselves: begin; glebe_gc_mark, any number of times; finish. */
+/* The same in parts, for runtimes that mark their roots by themselves: begin; glebe_gc_mark, any number of times; finish.
+ *
+ * From begin to finish, which includes markers and listeners:
+ *   - no other collection begins, and no finalizer runs: glebe_gc_begin does nothing, glebe_gc_collect and glebe_gc_finalize return 0. So
+ *     does glebe_gc_finish without a begin, and in a marker or listener.
+ *   - allocation lets memory grow. What is new stays, with all that it refers to at finish.
+ *   - glebe_gc_free, roots, weak references and finalizers work as ever.
+ *   - a reference that is moved to memory which was marked already, and nowhere else, must be named by glebe_gc_mark. */
 GLEBE_API void glebe_gc_begin(glebe_gc *gc);
 GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
 
@@ -239,14 +255,18 @@ GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
 GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every);
 
 /* `function(object, context)` is called once after the object was found unreachable, by glebe_gc_finalize, and keeps it alive until
- * then. Of objects that refer to each other the one goes first that none refers to; those in a circle wait for ever. NULL as
- * function: no more. ENOMEM, EINVAL where `object` is not the start of one, or 0. */
+ * it has returned. Of objects that refer to each other the one goes first that none refers to; those in a circle wait for ever. To set
+ * another one takes the first one's place, also where that is due already; NULL as function: no more. ENOMEM, EINVAL where `object`
+ * is not the start of one, or 0. */
 typedef void glebe_gc_final(void *object, void *context);
 GLEBE_API int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, void *context);
-/* Runs the finalizers that are ready, and returns how many it ran. They may allocate. */
+/* Runs the finalizers that are ready, and returns how many it ran. They may allocate, collect, free their object, set a finalizer for it
+ * again, and call glebe_gc_finalize. A finalizer that does not return (longjmp) leaves its object alive until glebe_gc_free or
+ * glebe_gc_destroy. Finalizers need no memory to become ready: a collector at its limit frees again after this call and a collection. */
 GLEBE_API size_t glebe_gc_finalize(glebe_gc *gc);
-/* *slot, which must not lie in an object of this collector, is set to NULL when what it refers to is found unreachable. The slot is
- * known until then, or until it is removed. ENOMEM, ENOENT, or 0. */
+/* *slot, which must not lie in an object of a collector, is set to NULL when what it refers to is found unreachable. The slot is
+ * known until then, or until it was removed as often as it was added; its memory must last so long. ENOMEM; EINVAL where `slot` is NULL,
+ * not aligned, or in an object of this collector; ENOENT; or 0. */
 GLEBE_API int glebe_gc_weak_add(glebe_gc *gc, void **slot);
 GLEBE_API int glebe_gc_weak_remove(glebe_gc *gc, void **slot);
 
@@ -262,7 +282,7 @@ typedef struct glebe_gc_stats {
     uint64_t overflows; /* times that marking went over a page again for want of room */
 } glebe_gc_stats;
 GLEBE_API void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out);
-/* Told when a collection begins (stats as before it) and when it has ended. It must not use the collector. */
+/* Told when a collection begins (stats as before it) and when it has ended. It must return. See glebe_gc_begin for what it may do. */
 typedef enum glebe_gc_event { GLEBE_GC_BEGINS, GLEBE_GC_ENDED } glebe_gc_event;
 typedef void glebe_gc_listener(void *context, glebe_gc_event event, const glebe_gc_stats *stats);
 GLEBE_API void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context);
@@ -281,7 +301,7 @@ GLEBE_API size_t glebe_collect(glebe_heap *heap);
  *     own limit, and a system that is out of memory, just fail.
  * It is called from inside the malloc of whichever thread is there, with no lock held, by several threads at once if they get
  * there at once, never within itself. It may allocate and free, destroy heaps, and call whatever else there is, but not allocate
- * in a heap of glebe_heap_create that this very thread is allocating from, nor take a lock that its own callers of malloc hold.
+ * in a heap of glebe_heap_create or destroy a collector that this very thread is allocating from, nor take a lock that its own callers of malloc hold.
  * NULL as `heap` means a heap that serves while it runs. It must return. */
 typedef void glebe_pressure(void *context, uint64_t used_bytes, uint64_t limit_bytes);
 /* One for the process: the callback from now on, in place of the one before, which other threads may be in still. NULL is none. */

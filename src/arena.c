@@ -138,18 +138,28 @@ static size_t bits_bytes(uint32_t chunks)
     return (size_t)chunks * GB_CHUNK_SLICES * (GB_SLICE_BITS / 8);
 }
 
-static bool bits_commit(uint32_t chunks)
+static bool bits_commit(gb_bits *bits, uint32_t chunks)
 {
-    return gb_meta_commit(gb_the.allocated, &gb_the.allocated_committed, bits_bytes(chunks))
-        && gb_meta_commit(gb_the.unmarked, &gb_the.unmarked_committed, bits_bytes(chunks));
+    return gb_meta_commit(bits->allocated, &bits->allocated_committed, bits_bytes(chunks))
+        && gb_meta_commit(bits->unmarked, &bits->unmarked_committed, bits_bytes(chunks));
 }
 
-bool gb_bits_start(void)
+bool gb_bits_start(glebe_gc *gc)
 {
     gb_lock_take(&gb_the.lock);
-    bool collects = gb_the.collects = gb_the.collects || bits_commit(gb_the.chunks);
+    gb_bits *bits = gb_the.bits + (gb_the.bits[0].collectors != 0);
+    bool ok = bits_commit(bits, gb_the.chunks);
+    bits->collectors += ok;
+    gc->bits = bits;
     gb_lock_drop(&gb_the.lock);
-    return collects;
+    return ok;
+}
+
+void gb_bits_end(glebe_gc *gc)
+{
+    gb_lock_take(&gb_the.lock);
+    gc->bits->collectors--;
+    gb_lock_drop(&gb_the.lock);
 }
 
 /* Lays the region out for `chunks_bytes` of chunks and as much of slots, at a place that is reserved or proposed. */
@@ -164,8 +174,8 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, 
     size_t slot_table = heap_bits + gb_round_up((heaps_max / 64 + 1) * sizeof(gb_heap_bits), gap) + gap;
     size_t shadow = slot_table + gb_round_up(slots_max * sizeof(gb_slot), gap) + gap;
     size_t allocated = GB_AUDIT ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow;
-    size_t unmarked = allocated + bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
-    size_t chunks = gb_round_up(unmarked + (unmarked - allocated), GB_GRANULE_BYTES);
+    size_t bits = bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
+    size_t chunks = gb_round_up(allocated + 2 * GB_BITS * bits, GB_GRANULE_BYTES);
     size_t slots = chunks + chunks_bytes;
 
     uintptr_t at = reserve ? gb_port_reserve(slots + slots_bytes) : gb_port_propose(slots + slots_bytes, attempt);
@@ -178,8 +188,10 @@ static bool region_place(size_t chunks_bytes, size_t slots_bytes, bool reserve, 
     gb_the.heap_bits = (gb_heap_bits *)(at + heap_bits);
     gb_the.slots = (gb_slot *)(at + slot_table);
     gb_the.shadow = (uint64_t *)(at + shadow);
-    gb_the.allocated = (uint64_t *)(at + allocated);
-    gb_the.unmarked = (uint64_t *)(at + unmarked);
+    for (size_t k = 0; k < GB_BITS; k++) {
+        gb_the.bits[k].allocated = (uint64_t *)(at + allocated + 2 * k * bits);
+        gb_the.bits[k].unmarked = (uint64_t *)(at + allocated + (2 * k + 1) * bits);
+    }
     gb_the.base = at + chunks;
     gb_the.slots_base = at + slots;
     gb_the.slots_end = at + slots + slots_bytes;
@@ -231,7 +243,7 @@ bool gb_region_start(void)
     return placed;
 }
 
-/* Free slices have no owner, and only small pages get one. */
+/* Free slices have no owner. */
 static void run_enter(gb_page *page, uint32_t from, uint32_t slices, enum gb_kind kind, uintptr_t owner)
 {
     for (uint32_t i = from; i < slices; i++) {
@@ -369,7 +381,8 @@ static gb_chunk *chunk_grow(void)
         size_t entries = (size_t)(number + 1) * GB_CHUNK_SLICES;
         if (!gb_meta_commit(gb_the.table, &gb_the.table_committed, entries * sizeof(gb_page))
             || !gb_meta_commit(gb_the.chunk_table, &gb_the.chunk_table_committed, (number + 1) * sizeof(gb_chunk))
-            || (gb_the.collects && !bits_commit(number + 1))
+            || (gb_the.bits[0].collectors && !bits_commit(gb_the.bits, number + 1))
+            || (gb_the.bits[1].collectors && !bits_commit(gb_the.bits + 1, number + 1))
             || (GB_AUDIT && !gb_meta_commit(gb_the.shadow, &gb_the.shadow_committed, (size_t)(number + 1) << (GB_CHUNK_LOG2 - GB_SHADOW_LOG2))))
             return NULL;
         got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, gb_the.reserved);
@@ -453,8 +466,8 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
         if (at.chunk) {
             page = gb_page_at((uint32_t)(at.chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + at.start);
             run_mark(at.chunk, at.start, slices, zero);
-            memset(page, 0, sizeof *page);
-            run_enter(page, 0, slices, kind, kind == GB_SMALL ? (uintptr_t)heap : 0);
+            memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes)); /* collectors look at the owner of any page */
+            run_enter(page, 0, slices, kind, gb_owner(heap, kind));
             page->heap = heap->number;
             page->slices = slices;
             if (kind == GB_LARGE) {

@@ -65,7 +65,7 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
             CHECK(!gb_set_has(chunk->free, i + k), 1, gb_slice_start(first + i + k), "a slice in use is marked free");
             CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
             CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
-            CHECK(gb_load_relaxed(&page[k].owner) == (page->kind == GB_SMALL && page->flags != GB_PARKED ? (uintptr_t)heap : 0), 1, page + k, "the owner is wrong");
+            CHECK(gb_load_relaxed(&page[k].owner) == (page->kind == GB_SMALL && page->flags == GB_PARKED ? 0 : gb_owner(heap, (enum gb_kind)page->kind)), 1, page + k, "the owner is wrong");
         }
         i += page->slices;
     }
@@ -99,7 +99,7 @@ static void check_run(gb_check *check, const gb_page *page)
     for (uint32_t k = 0; k < page->slices; k++) {
         CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
         CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
-        CHECK(gb_load_relaxed(&page[k].owner) == (page->kind == GB_SMALL ? (uintptr_t)heap : 0), 1, page + k, "the owner is wrong");
+        CHECK(gb_load_relaxed(&page[k].owner) == gb_owner(heap, (enum gb_kind)page->kind), 1, page + k, "the owner is wrong");
     }
 }
 
@@ -473,11 +473,11 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
 {
     for (uint32_t number = list->first; number; number = gb_page_at(number)->next) {
         const gb_page *page = gb_page_at(number);
-        const uint64_t *allocated = gb_page_bits(gb_the.allocated, page), *unmarked = gb_page_bits(gb_the.unmarked, page);
+        const uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page), *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
         CHECK(page->kind == (cursor ? GB_COLLECTED : GB_COLLECTED_LARGE) && page->state == GB_SWEPT, 4, page, "a page is on a list that is not its kind's");
-        CHECK(!cursor || (page->cls == cursor->cls && page->layout == cursor->layout), 4, page, "a page is on another cursor's list");
+        CHECK(!cursor || (page->cls == cursor->cls && page->layout == cursor->layout && page->cursor == (uint32_t)(cursor - gc->cursors)), 4, page, "a page is on another cursor's list");
         CHECK(gb_load_relaxed(&page->heap) == gc->heap->number, 4, page, "a page is on another collector's list");
-        CHECK(page->flags == 0, 8, page, "a page stayed on the overflow list");
+        CHECK(gc->marking || page->flags == 0, 8, page, "a page stayed on the overflow list");
         uint32_t objects = 0, bits = 0;
         for (uint32_t i = 0; i < page->cap; i++)
             objects += gb_bit(allocated, i * (page->step / GB_CELL_BYTES));
@@ -515,6 +515,22 @@ static void check_huge_objects(gb_check *check, const glebe_gc *gc)
     CHECK(bytes == gc->huge_bytes && gc->huge_waiting == 0, 8, gc, "the bytes of huge objects are wrong");
 }
 
+/* Objects with finalizers are there, and those that are ready are counted. */
+static void check_finals(gb_check *check, const glebe_gc *gc)
+{
+    const gb_final *finals = gc->finals.items;
+    uint32_t ready = 0;
+    size_t bytes;
+    for (uint32_t i = 0; i < gc->finals.room; i++) {
+        if (!finals[i].object)
+            continue;
+        CHECK(gb_object_bounds(gc, ~finals[i].object, &bytes) == ~finals[i].object, 8, ~finals[i].object, "a finalizer is of no object");
+        CHECK(finals[i].function || finals[i].running, 8, ~finals[i].object, "a finalizer does nothing");
+        ready += finals[i].ready;
+    }
+    CHECK(ready == gc->ready, 8, gc, "the count of ready finalizers is wrong");
+}
+
 int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
 {
     GB_ENTRY;
@@ -523,7 +539,11 @@ int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         check_collected(check, gc, gb_collected_list(gc, i), i < GB_CURSORS ? &gc->cursors[i] : NULL, &bytes);
     CHECK(bytes == gc->heap->collected_bytes, 7, gc, "the collector's bytes are not those of its pages");
-    CHECK(gb_finals_well(gc), 8, gc, "a finalizer is not where it is looked for");
+    CHECK(gb_table_well(&gc->finals, sizeof(gb_final)), 8, gc, "a finalizer is not where it is looked for");
+    CHECK(gb_table_well(&gc->roots, sizeof(gb_rooted)), 8, gc, "a root is not where it is looked for");
+    CHECK(gb_table_well(&gc->weak, sizeof(gb_weak)), 8, gc, "a weak reference is not where it is looked for");
+    CHECK(gb_bits_of(gc)->collectors > 0, 8, gc, "the collector's tables may end before its pages");
+    check_finals(check, gc);
     if (!GB_LINEAR)
         check_huge_objects(check, gc);
     check_heap(check, gc->heap);

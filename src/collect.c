@@ -4,6 +4,11 @@
  *     mark       glebe_gc_mark: further roots, by whoever collects in parts
  *     finish     weak references and finalizers; then what is not marked is free
  *
+ * From begin to finish `forced` is set: no other collection begins, and memory grows for what is allocated, by callbacks or between
+ * the parts. That is marked from its birth on (the bit that says "not reached" is never set), and scanned when the collection ends.
+ * What a collection needs of memory was taken before, or it does without: finalizers that are ready stay in their table, the mark stack
+ * has `few` places in the collector itself.
+ *
  * Everything is the work of one thread, which the program's others that hold references wait for. The next collection is due when so
  * much was handed out as `percent` of what this one found live, roots included: the work of marking is then in a fixed proportion to
  * what the program allocates. */
@@ -24,7 +29,7 @@ static GB_NOINLINE void pace_next(glebe_gc *gc)
 /* `gc` is all zero. */
 bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
 {
-    if (!gb_bits_start())
+    if (!gb_bits_start(gc))
         return false;
     gc->heap = heap;
     for (uint32_t i = 0; i < GB_COLLECTED_CLASSES; i++) {
@@ -37,12 +42,21 @@ bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
     return true;
 }
 
+/* Does the limit leave room for a page of objects, and for the collector's own tables? One without would serve nothing. */
+static bool limit_serves(glebe_heap *heap)
+{
+    gb_lock_take(&gb_the.lock);
+    bool serves = gb_account_allows(heap, GB_BIG_PAGE_SLICES * GB_SLICE_BYTES);
+    gb_lock_drop(&gb_the.lock);
+    return serves;
+}
+
 glebe_gc *glebe_gc_create(size_t limit_bytes)
 {
     GB_ENTRY;
     glebe_heap *heap = glebe_heap_create(limit_bytes);
     glebe_gc *gc = heap ? gb_calloc(heap, 1, sizeof *gc) : NULL;
-    if (gc && gb_collector_begin(gc, heap))
+    if (gc && limit_serves(heap) && gb_collector_begin(gc, heap))
         return gc;
     glebe_heap_destroy(heap);
     return gb_out_of_memory();
@@ -66,8 +80,13 @@ void glebe_gc_destroy(glebe_gc *gc)
     GB_ENTRY;
     if (!gc)
         return;
+    if (gc->calling) {
+        gb_report("glebe_gc_destroy", gc, "called by a marker or listener of this collector");
+        return;
+    }
     gb_sweep_begin(gc);
     gb_sweep_finish(gc);
+    gb_bits_end(gc);
     glebe_heap_destroy(gc->heap);
 }
 
@@ -122,6 +141,7 @@ void glebe_gc_free(glebe_gc *gc, void *object)
         gb_report("glebe_gc_free", object, "not the start of an object of this collector");
         return;
     }
+    gb_object_forget(gc, (uintptr_t)object, bytes);
     gc->stats.freed_objects++;
     uintptr_t start;
     gb_page *page = gb_object_at(gc, (uintptr_t)object, &start);
@@ -130,8 +150,8 @@ void glebe_gc_free(glebe_gc *gc, void *object)
         return;
     }
     size_t cell = gb_cell(start), first = (size_t)gb_page_number(page) * GB_SLICE_BITS;
-    gb_the.allocated[cell / 64] &= ~((uint64_t)1 << cell % 64);
-    gb_the.unmarked[cell / 64] &= ~((uint64_t)1 << cell % 64);
+    gb_bits_of(gc)->allocated[cell / 64] &= ~((uint64_t)1 << cell % 64);
+    gb_bits_of(gc)->unmarked[cell / 64] &= ~((uint64_t)1 << cell % 64);
     if (page->kind == GB_COLLECTED_LARGE)
         gb_collected_give(gc, &gc->large, page);
     else if (page->bump > cell - first)
@@ -151,23 +171,30 @@ size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object)
 int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes)
 {
     GB_ENTRY;
-    gb_root *root = gb_array_push(gc, &gc->roots, sizeof *root);
+    uintptr_t from = (uintptr_t)start, to = from + bytes;
+    if (from >= UINTPTR_MAX - bytes)
+        return EINVAL;
+    gb_rooted *root = gb_table_add(gc, &gc->roots, sizeof *root, from);
     if (!root)
         return ENOMEM;
-    *root = (gb_root){(uintptr_t)start, (uintptr_t)start + bytes};
+    root->times++;
+    root->end = root->end > to ? root->end : to;
+    if (gc->marking) /* those that were known have been gone through */
+        gb_mark_range(gc, from, to);
     return 0;
 }
 
 int glebe_gc_root_remove(glebe_gc *gc, const void *start)
 {
     GB_ENTRY;
-    gb_root *roots = gc->roots.items;
-    for (uint32_t i = 0; i < gc->roots.count; i++)
-        if (roots[i].from == (uintptr_t)start) {
-            roots[i] = roots[--gc->roots.count];
-            return 0;
-        }
-    return ENOENT;
+    gb_rooted *root = gb_table_find(&gc->roots, sizeof *root, (uintptr_t)start);
+    if (!root)
+        return ENOENT;
+    if (--root->times == 0) {
+        gb_table_remove(&gc->roots, sizeof *root, root);
+        gb_table_fit(gc, &gc->roots, sizeof *root);
+    }
+    return 0;
 }
 
 void glebe_gc_on_mark(glebe_gc *gc, glebe_gc_marker *marker, void *context)
@@ -190,7 +217,7 @@ void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end)
 static void stack_begin(glebe_gc *gc)
 {
     size_t room = gc->live_bytes / (64 * sizeof(uintptr_t));
-    room = room < GB_MARK_LEAST ? GB_MARK_LEAST : room;
+    room = room < GB_MARK_LEAST ? GB_MARK_LEAST : room > UINT32_MAX ? UINT32_MAX : room;
     gc->stack = gb_alloc(gc->heap, room * sizeof(uintptr_t));
     gc->stack_room = gc->stack ? (uint32_t)room : GB_MARK_FEW;
     if (!gc->stack)
@@ -203,28 +230,40 @@ static void collect_tell(glebe_gc *gc, glebe_gc_event event)
         return;
     glebe_gc_stats stats;
     glebe_gc_stats_read(gc, &stats);
+    gc->calling = true;
     gc->listener(gc->listener_context, event, &stats);
+    gc->calling = false;
 }
 
 void glebe_gc_begin(glebe_gc *gc)
 {
     GB_ENTRY;
+    if (GB_CALLBACKS && gc->forced)
+        return;
+    gc->forced = GB_CALLBACKS;
     collect_tell(gc, GLEBE_GC_BEGINS);
-    gc->finalizes = gb_finalize_room(gc);
     stack_begin(gc);
     gb_sweep_begin(gc);
     gb_mark_begin(gc);
     gb_ready_mark(gc);
-    const gb_root *roots = gc->roots.items;
-    for (uint32_t i = 0; GB_CALLBACKS && i < gc->roots.count; i++)
-        gb_mark_range(gc, roots[i].from, roots[i].to);
-    if (GB_CALLBACKS && gc->marker)
+    const gb_rooted *roots = gc->roots.items;
+    for (uint32_t i = 0; GB_CALLBACKS && i < gc->roots.room; i++)
+        if (roots[i].start)
+            gb_mark_range(gc, ~roots[i].start, roots[i].end);
+    if (GB_CALLBACKS && gc->marker) {
+        gc->calling = true;
         gc->marker(gc->marker_context, gc);
+        gc->calling = false;
+    }
 }
 
 size_t glebe_gc_finish(glebe_gc *gc)
 {
     GB_ENTRY;
+    if (GB_CALLBACKS && (!gc->marking || gc->calling))
+        return 0;
+    if (GB_CALLBACKS)
+        gb_mark_born(gc);
     gb_finalize_finish(gc);
     gc->marking = false;
     size_t before = gc->live_bytes + gc->taken_bytes;
@@ -240,12 +279,15 @@ size_t glebe_gc_finish(glebe_gc *gc)
     if (GB_PURGES)
         gb_purge_due(gb_port_now_ms(), false);
     collect_tell(gc, GLEBE_GC_ENDED);
+    gc->forced = false;
     return freed;
 }
 
 size_t glebe_gc_collect(glebe_gc *gc)
 {
     GB_ENTRY;
+    if (gc->forced)
+        return 0;
     glebe_gc_begin(gc);
     return glebe_gc_finish(gc);
 }

@@ -53,8 +53,10 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
 bool gb_run_fits(uint32_t slices); /* without more memory (linear) */
 /* Where memory is linear: lets it grow until a free block of so many bytes is at its end. */
 bool gb_memory_grow(size_t bytes);
-/* From here on slices have bits for objects that are collected; false: there is no memory for them. */
-bool gb_bits_start(void);
+/* From here on slices have bits for the collector's objects; false: there is no memory for them. */
+bool gb_bits_start(glebe_gc *gc);
+/* It has no object any more. */
+void gb_bits_end(glebe_gc *gc);
 void gb_run_give(gb_page *page);
 /* Moves the end of a large run in place; false if the slices behind it are not free. */
 bool gb_run_resize(gb_page *page, uint32_t slices);
@@ -282,7 +284,20 @@ void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout);
 gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object);
 GB_INLINE uint32_t gb_object_index(const gb_page *page, size_t offset) { return (uint32_t)((uint64_t)offset * page->magic >> 32); }
 GB_INLINE uintptr_t gb_object_start(const gb_page *page, uint32_t index) { return gb_page_start(page) + (size_t)index * page->step; }
-/* An object's bit, in gb_the.allocated and gb_the.unmarked, is that of the cell that it starts in. */
+/* The collector's tables. An object's bit is that of the cell that it starts in. Natively the collector that was there first is alone in one
+ * pair of tables, and the others share one: no bit of the first's is another's, whatever number it looks up there. */
+GB_INLINE gb_bits *gb_bits_of(const glebe_gc *gc) { return GB_BITS == 1 ? gb_the.bits : gc->bits; }
+/* Others have theirs beside the collector's: it asks whose a page is before it looks at a bit. Where memory is linear that does not change
+ * under its hands. */
+GB_INLINE bool gb_bits_shared(const glebe_gc *gc)
+{
+    return GB_HEAPS && (GB_BITS == 1 ? gb_the.bits->collectors > 1 : gc->bits != gb_the.bits);
+}
+/* Is the slice with this entry the collector's? Then no other thread writes to its page and bits. */
+GB_INLINE bool gb_collects(const glebe_gc *gc, const gb_page *entry)
+{
+    return GB_HEAPS ? gb_peek(entry->owner) == gb_owner(gc->heap, GB_COLLECTED) : entry->kind >= GB_COLLECTED;
+}
 GB_INLINE size_t gb_cell(uintptr_t address) { return (address - gb_the.base) / GB_CELL_BYTES; }
 /* A page's bits, and how many words they are. */
 GB_INLINE uint64_t *gb_page_bits(uint64_t *table, const gb_page *page)
@@ -297,10 +312,17 @@ GB_INLINE gb_list *gb_collected_list(glebe_gc *gc, uint32_t i)
 }
 /* Objects that cursors have still to hand out, which count as allocated. */
 uint64_t gb_cursors_left(const glebe_gc *gc);
+/* Nothing is handed out any more from the holes that there are. */
+void gb_cursors_drop(glebe_gc *gc);
 /* Nothing is marked, and nothing is handed out any more. */
 void gb_sweep_begin(glebe_gc *gc);
 /* What is not marked is free from now on. Returns the bytes of what is marked. */
 size_t gb_sweep_finish(glebe_gc *gc);
+/* Of an element. 0: it says nothing. */
+static inline size_t gb_layout_words(uintptr_t layout)
+{
+    return layout & 1 ? layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1) : layout ? ((const glebe_gc_layout *)layout)->words : 1;
+}
 /* A page of a collector goes back. */
 void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page);
 /* ---- huge_object: those over 1 MiB, where memory is not linear ---- */
@@ -318,6 +340,8 @@ void gb_stack_ends(const glebe_gc *gc, const gb_page *page, uintptr_t *low, uint
 /* Where the object that `word` is an address in starts, and its bytes; 0, and no bytes, if there is none. */
 uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes);
 void gb_mark_begin(glebe_gc *gc);
+/* What was allocated since, and what that refers to. No more will be. */
+void gb_mark_born(glebe_gc *gc);
 void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end);
 /* Marks what is reachable from an object: with or without itself. */
 void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself);
@@ -327,14 +351,26 @@ bool gb_object_marked(const glebe_gc *gc, uintptr_t object);
 /* Makes a collector of `gc`, which is all zero, on a heap that is its owner's. */
 bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap);
 
+/* ---- table: hash tables; `bytes` is that of an item, which begins with ~key ---- */
+/* The key's item; NULL if there is none. */
+void *gb_table_find(const gb_table *table, size_t bytes, uintptr_t key);
+/* The same, or a new one, zero behind its key; NULL: there is no memory. */
+void *gb_table_add(glebe_gc *gc, gb_table *table, size_t bytes, uintptr_t key);
+/* Another item may come in its place; none moves to a place before it but from behind the table's end. */
+void gb_table_remove(gb_table *table, size_t bytes, void *item);
+/* Room for one item more, and not far too much; false: there is no memory. */
+bool gb_table_fit(glebe_gc *gc, gb_table *table, size_t bytes);
+/* Each item is where it is looked for. */
+bool gb_table_well(const gb_table *table, size_t bytes);
+
 /* ---- finalize: what happens to objects that are unreachable ---- */
-/* Room for one item more in an array of the collector's; NULL where there is no memory. */
-void *gb_array_push(glebe_gc *gc, gb_array *array, size_t item_bytes);
 /* glebe_gc_finalizer; *before is the context that was there, or NULL. */
 int gb_finalizer_set(glebe_gc *gc, void *object, glebe_gc_final *function, void *context, void **before);
-/* Each entry of the table is where it is looked for. */
-bool gb_finals_well(const glebe_gc *gc);
-bool gb_finalize_room(glebe_gc *gc);
+/* A finalizer that is ready, and not any more from now on; NULL: none is. */
+gb_final *gb_ready_take(glebe_gc *gc);
+/* The object is freed: its finalizer does not run, and weak references to it are cleared. */
+void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes);
+/* Roots: objects whose finalizers are ready, or run. */
 void gb_ready_mark(glebe_gc *gc);
 void gb_finalize_finish(glebe_gc *gc);
 

@@ -62,6 +62,7 @@ GB_MALLOC_END
 #include "huge_object.c"
 #include "mark.c"
 GB_SHORT_BEGIN
+#include "table.c"
 #include "finalize.c"
 #include "collect.c"
 GB_SHORT_END

@@ -158,7 +158,7 @@ void gb_page_park(gb_page *page)
     gb_block *chain = page->free;
     page->free = NULL;
     page->flags = GB_PARKED;
-    gb_page_own(page, NULL);
+    gb_page_own(page, 0);
     while (chain) {
         gb_block *block = chain;
         chain = gb_link_get(block);
@@ -182,7 +182,7 @@ void gb_page_unpark(gb_page *page)
         }
     page->free = chain;
     page->flags = 0;
-    gb_page_own(page, gb_heap_at(gb_load_relaxed(&page->heap)));
+    gb_page_own(page, (uintptr_t)gb_heap_at(gb_load_relaxed(&page->heap)));
 }
 
 bool gb_parked_put(gb_page *page, gb_block *block)

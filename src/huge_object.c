@@ -35,24 +35,49 @@ static void huge_objects_bound(glebe_gc *gc)
     gc->huge_span = gc->huge.count ? first[gc->huge.count - 1].to - first->from : 0;
 }
 
+/* Room for one more. The program may be told of memory pressure by the allocation, and use the collector then. */
+static bool huge_objects_room(glebe_gc *gc)
+{
+    while (gc->huge.count == gc->huge.room) {
+        gb_table old = gc->huge;
+        uint32_t room = old.room ? old.room * 2 : 16;
+        void *items = gb_alloc(gc->heap, room * sizeof(gb_huge_object));
+        if (!items)
+            return false;
+        bool same = gc->huge.items == old.items;
+        if (same && old.items)
+            memcpy(items, old.items, gc->huge.count * sizeof(gb_huge_object));
+        if (same) {
+            gc->huge.items = items;
+            gc->huge.room = room;
+        }
+        gb_free("glebe_gc", gc->heap, same ? old.items : items);
+    }
+    return true;
+}
+
 void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     size_t dirty;
-    if (!gb_array_push(gc, &gc->huge, sizeof(gb_huge_object)))
+    if (!huge_objects_room(gc))
         return NULL;
-    gc->huge.count--; /* there is room */
     void *block = gb_huge_try(gc->heap, bytes, &dirty);
     if (!block && gc->forced && gb_make_room(gc->heap))
         block = gb_huge_try(gc->heap, bytes, &dirty);
     if (!block)
         return NULL;
+    if (!huge_objects_room(gc)) { /* others came when room was made */
+        gb_huge_free(gb_huge_find(block));
+        return NULL;
+    }
     gb_slot *slot = gb_huge_find(block);
     slot->collected = 1;
     memset(block, 0, dirty < slot->bytes ? dirty : slot->bytes); /* to its end, which is scanned too */
     uint32_t rank = huge_object_rank(gc, (uintptr_t)block);
     gb_huge_object *object = huge_objects(gc) + rank;
     memmove(object + 1, object, (gc->huge.count++ - rank) * sizeof *object);
-    *object = (gb_huge_object){(uintptr_t)block, (uintptr_t)block + slot->bytes, layout, false, false};
+    *object = (gb_huge_object){(uintptr_t)block, (uintptr_t)block + slot->bytes, layout, gc->marking, false, gc->marking};
+    gc->born |= gc->marking;
     huge_objects_bound(gc);
     gc->huge_bytes += slot->bytes;
     gc->taken_bytes += slot->bytes;
@@ -78,7 +103,7 @@ void gb_huge_object_free(glebe_gc *gc, gb_huge_object *object)
 void gb_huge_sweep_begin(glebe_gc *gc)
 {
     for (uint32_t i = 0; i < gc->huge.count; i++)
-        huge_objects(gc)[i].marked = huge_objects(gc)[i].waits = false;
+        huge_objects(gc)[i].marked = huge_objects(gc)[i].waits = huge_objects(gc)[i].born = false;
     gc->huge_waiting = 0;
 }
 

@@ -57,7 +57,7 @@ static void entries_write(uint32_t first, uint32_t slices, enum gb_kind kind)
 /* Bytes of the table for each slice: its entry, and where something is collected the bits of its objects. */
 static size_t table_stride(void)
 {
-    return sizeof(gb_page) + (gb_the.collects ? 2 * GB_SLICE_BITS / 8 : 0);
+    return sizeof(gb_page) + (gb_the.bits->collectors ? 2 * GB_SLICE_BITS / 8 : 0);
 }
 
 /* The table moves to `start`, where all is zero. */
@@ -68,14 +68,14 @@ static void table_move(uintptr_t start, uint32_t room)
     uint64_t *allocated = (uint64_t *)(table + room), *unmarked = allocated + room * words;
     if (known)
         memcpy(table, gb_the.table, known * sizeof(gb_page));
-    if (known && gb_the.allocated) {
-        memcpy(allocated, gb_the.allocated, known * words * 8);
-        memcpy(unmarked, gb_the.unmarked, known * words * 8);
+    if (known && gb_the.bits->allocated) {
+        memcpy(allocated, gb_the.bits->allocated, known * words * 8);
+        memcpy(unmarked, gb_the.bits->unmarked, known * words * 8);
     }
     gb_the.table = table;
     gb_the.table_room = room;
-    gb_the.allocated = gb_the.collects ? allocated : NULL;
-    gb_the.unmarked = gb_the.collects ? unmarked : NULL;
+    gb_the.bits->allocated = gb_the.bits->collectors ? allocated : NULL;
+    gb_the.bits->unmarked = gb_the.bits->collectors ? unmarked : NULL;
 }
 
 /* Lets memory grow until `bytes` are free at its end, and the table has room for it: else a new one comes behind them, for half as
@@ -160,18 +160,26 @@ bool gb_memory_grow(size_t bytes)
     return true;
 }
 
-bool gb_bits_start(void)
+bool gb_bits_start(glebe_gc *gc)
 {
-    gb_the.collects = true;
-    if (gb_peek(gb_the.slices) && !gb_the.allocated) {
+    (void)gc;
+    gb_the.bits->collectors++;
+    if (gb_peek(gb_the.slices) && !gb_the.bits->allocated) {
         uint32_t room = gb_the.table_room;
         gb_the.table_room = 0; /* the table is too short, however long it is */
         if (!gb_memory_grow(GB_TAGGED_LEAST)) {
             gb_the.table_room = room;
-            gb_the.collects = false;
+            gb_the.bits->collectors--;
+            return false;
         }
     }
-    return gb_the.collects;
+    return true;
+}
+
+void gb_bits_end(glebe_gc *gc)
+{
+    (void)gc;
+    gb_the.bits->collectors--;
 }
 
 bool gb_region_start(void)
@@ -267,9 +275,9 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
     entries_write(first, slices, kind);
     page->heap = heap->number;
     page->slices = slices;
-    if (kind == GB_SMALL)
-        gb_page_own(page, heap);
-    else if (kind == GB_LARGE) {
+    if (gb_owner(heap, kind))
+        gb_page_own(page, gb_owner(heap, kind));
+    if (kind == GB_LARGE) {
         page->state = GB_SINGLE;
         gb_list_push_last(&heap->large, page);
     }

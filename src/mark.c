@@ -5,7 +5,10 @@
  *
  * The stack has a bound. What finds no room leaves its page on the overflow list; when the stack is empty those pages are gone
  * through again, and all that is marked there is scanned: so marking ends whatever memory there is. Large objects are scanned in
- * pieces, so that a long array does not fill the stack. Nothing here allocates, and nothing calls out. */
+ * pieces, so that a long array does not fill the stack. Nothing here allocates, and nothing calls out.
+ *
+ * A word may be any number: the address of another collector's object, or of malloc's, of which other threads write the entries and
+ * bits meanwhile. What is looked at of those is the slice's owner, which is atomic, and bits that no other collector writes. */
 #include "core.h"
 
 enum { PIECE_BYTES = 4096 };
@@ -15,23 +18,23 @@ typedef uintptr_t __attribute__((may_alias)) gb_word;
 
 GB_NOINLINE gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object)
 {
-    size_t i = (word - gb_the.base) >> GB_SLICE_LOG2;
-    if (i >= gb_peek(gb_the.slices))
+    gb_page *page = gb_page_entry((const void *)word);
+    if (!page || !gb_collects(gc, page))
         return NULL;
-    gb_page *page = gb_page_head(gb_the.table + i);
-    if (page->kind < GB_COLLECTED || gb_load_relaxed(&page->heap) != gc->heap->number)
-        return NULL;
+    page = gb_page_head(page);
     uint32_t index = gb_object_index(page, word - gb_page_start(page));
     if (index >= page->cap)
         return NULL;
     *object = gb_object_start(page, index);
-    return gb_bit(gb_the.allocated, gb_cell(*object)) ? page : NULL;
+    return gb_bit(gb_bits_of(gc)->allocated, gb_cell(*object)) ? page : NULL;
 }
 
 uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
 {
     uintptr_t start;
     const gb_page *page = gb_object_at(gc, word, &start);
+    if (page && page->magic && start - gc->cursors[page->cursor].at < gc->cursors[page->cursor].end - gc->cursors[page->cursor].at)
+        page = NULL; /* it was not handed out yet */
     const gb_huge_object *huge = GB_LINEAR || page ? NULL : gb_huge_object_at(gc, word);
     *bytes = page ? page->step : huge ? huge->to - huge->from : 0;
     return page ? start : huge ? huge->from : 0;
@@ -40,9 +43,9 @@ uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
 static GB_COLD void mark_overflow(glebe_gc *gc, uintptr_t object)
 {
     gb_page *page = gb_page_head(gb_page_entry((const void *)object));
-    if (page->flags)
+    if (page->flags & GB_OVERFLOWS)
         return;
-    page->flags = 1;
+    page->flags |= GB_OVERFLOWS;
     page->inbox_next = gc->overflow;
     gc->overflow = gb_page_number(page);
 }
@@ -66,6 +69,7 @@ typedef struct gb_marking {
     const uint64_t *allocated;
     uint64_t *unmarked;
     uint32_t room;
+    bool shared; /* these bits have others, too */
     uintptr_t *stack;
 } gb_marking;
 
@@ -76,17 +80,13 @@ static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
     return gb_object_at(gc, word, &object) ? object : 0;
 }
 
-/* A word that counts: the object that it leads to is marked, and goes on the stack. Most references are to an object's start,
- * whose bit says all. */
-GB_INLINE void mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count)
+/* A word that leads to a slice: the object there is marked, and goes on the stack. Most references are to an object's start, whose bit
+ * says all. `shared` is m->shared, which a loop knows. */
+GB_INLINE void mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count, bool shared)
 {
-    size_t offset = word - m->base;
-    if (offset >= m->bytes) {
-        if (!GB_LINEAR && GB_UNLIKELY(word - gc->huge_from < gc->huge_span))
-            mark_huge(gc, word);
+    size_t offset = word - m->base, i = offset / GB_CELL_BYTES;
+    if (shared && !gb_collects(gc, m->table + (offset >> GB_SLICE_LOG2)))
         return;
-    }
-    size_t i = offset / GB_CELL_BYTES;
     if (!gb_bit(m->unmarked, i)) {
         if (gb_bit(m->allocated, i) || (word = mark_inside(gc, word)) == 0)
             return;
@@ -102,36 +102,48 @@ GB_INLINE void mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint
         mark_overflow(gc, word);
 }
 
-/* The same, where it is wanted more than once: most words of a sparse object lead nowhere. */
+/* A word that leads elsewhere. */
+GB_INLINE void mark_far(glebe_gc *gc, uintptr_t word)
+{
+    if (!GB_LINEAR && GB_UNLIKELY(word - gc->huge_from < gc->huge_span))
+        mark_huge(gc, word);
+}
+
+/* mark_near, where it is wanted more than once: most words of a sparse object lead nowhere. */
 static GB_NOINLINE uint32_t mark_inner(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t count)
 {
-    mark_word(gc, m, word, &count);
+    mark_near(gc, m, word, &count, false);
     return count;
 }
 
+static GB_NOINLINE uint32_t mark_inner_shared(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t count)
+{
+    mark_near(gc, m, word, &count, true);
+    return count;
+}
+
+/* A word that counts. */
 GB_INLINE void mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, uint32_t *count)
 {
     uintptr_t word = *(const gb_word *)at;
-    if (!GB_LINEAR || word - m->base < m->bytes)
-        *count = mark_inner(gc, m, word, *count);
+    if (word - m->base < m->bytes)
+        *count = GB_HEAPS && m->shared ? mark_inner_shared(gc, m, word, *count) : mark_inner(gc, m, word, *count);
+    else
+        mark_far(gc, word);
 }
 
-static size_t layout_words(uintptr_t layout)
-{
-    return layout & 1 ? layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1) : layout ? ((const glebe_gc_layout *)layout)->words : 1;
-}
-
-/* What of a large object is scanned at once: whole elements. */
+/* What of a large object is scanned at once: whole elements. An element may be longer than any object. */
 static size_t piece_bytes(size_t words)
 {
-    size_t element = (words ? words : 1) * sizeof(uintptr_t);
-    return element > PIECE_BYTES ? element : PIECE_BYTES / element * element;
+    enum { PIECE_WORDS = PIECE_BYTES / sizeof(uintptr_t) };
+    words = words > PIECE_WORDS ? words : PIECE_WORDS / words * words;
+    return words > GB_MAX_BYTES / sizeof(uintptr_t) ? GB_MAX_BYTES : words * sizeof(uintptr_t);
 }
 
 /* Scans [at, end), where an element begins, of a layout that says which words count. */
 static GB_NOINLINE uint32_t mark_elements(glebe_gc *gc, const gb_marking *m, uintptr_t layout, uintptr_t at, uintptr_t end, uint32_t count)
 {
-    size_t words = layout_words(layout), w = 0;
+    size_t words = gb_layout_words(layout), w = 0;
     if (layout & 1)
         for (; at < end; at += words * sizeof(uintptr_t))
             for (uintptr_t bits = layout >> (1 + GLEBE_GC_LAYOUT_BITS); bits; bits &= bits - 1) {
@@ -140,7 +152,7 @@ static GB_NOINLINE uint32_t mark_elements(glebe_gc *gc, const gb_marking *m, uin
                     mark_at(gc, m, word, &count);
             }
     else
-        for (; at < end && words; at += sizeof(uintptr_t)) {
+        for (; at < end; at += sizeof(uintptr_t)) {
             if (((const glebe_gc_layout *)layout)->bits[w / 8] >> w % 8 & 1)
                 mark_at(gc, m, at, &count);
             w = w + 1 < words ? w + 1 : 0;
@@ -174,7 +186,7 @@ static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const
         if (GB_STACKS && page->before && from == gb_page_start(page))
             count = mark_stack_low(gc, m, page, &from, count);
         *at = from;
-        size_t piece = piece_bytes(layout_words(layout));
+        size_t piece = piece_bytes(gb_layout_words(layout));
         if (*end - from > piece) { /* there is room: one was just taken */
             *end = from + piece;
             m->stack[count++] = *end;
@@ -188,17 +200,22 @@ static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const
 
 static gb_marking marking_of(const glebe_gc *gc)
 {
-    return (gb_marking){gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table, gb_the.allocated, gb_the.unmarked, gc->stack_room, gc->stack};
+    const gb_bits *bits = gb_bits_of(gc);
+    return (gb_marking){gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table, bits->allocated, bits->unmarked, gc->stack_room, gb_bits_shared(gc), gc->stack};
 }
 
-/* Scans [at, end), where every word counts, and whatever that leads to. */
-static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
+GB_INLINE void mark_run_in(glebe_gc *gc, uintptr_t at, uintptr_t end, bool shared)
 {
     const gb_marking m = marking_of(gc);
     uint32_t count = gc->stack_count;
     for (;;) {
-        for (; at < end; at += sizeof(uintptr_t))
-            mark_word(gc, &m, *(const gb_word *)at, &count);
+        for (; at < end; at += sizeof(uintptr_t)) {
+            uintptr_t word = *(const gb_word *)at;
+            if (word - m.base < m.bytes)
+                mark_near(gc, &m, word, &count, shared);
+            else
+                mark_far(gc, word);
+        }
         if (count == 0)
             break;
         at = m.stack[--count]; /* an object's start, or that of a further piece */
@@ -209,6 +226,15 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
             count = mark_sparse(gc, &m, page, &at, &end, count);
     }
     gc->stack_count = 0;
+}
+
+/* Scans [at, end), where every word counts, and whatever that leads to. */
+static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
+{
+    if (gb_bits_shared(gc))
+        mark_run_in(gc, at, end, true);
+    else
+        mark_run_in(gc, at, end, false);
 }
 
 /* What is reachable from an object, which is marked. */
@@ -223,9 +249,9 @@ static void mark_from(glebe_gc *gc, uintptr_t object)
 static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
 {
     const gb_marking m = marking_of(gc);
-    size_t piece = piece_bytes(layout_words(object->layout));
-    for (uintptr_t at = object->from; at < object->to; at += piece) {
-        uintptr_t end = object->to - at < piece ? object->to : at + piece;
+    size_t piece = piece_bytes(gb_layout_words(object->layout));
+    for (uintptr_t at = object->from, end; at < object->to; at = end) {
+        end = object->to - at < piece ? object->to : at + piece;
         if (object->layout)
             gc->stack_count = mark_elements(gc, &m, object->layout, at, end, 0);
         mark_run(gc, object->layout ? end : at, end);
@@ -247,14 +273,15 @@ static void mark_huge_waiting(glebe_gc *gc)
 
 static void mark_drain_once(glebe_gc *gc)
 {
+    const gb_bits *bits = gb_bits_of(gc);
     while (gc->overflow) {
         gb_page *page = gb_page_at(gc->overflow);
         gc->overflow = page->inbox_next;
-        page->flags = 0;
+        page->flags &= (uint8_t)~GB_OVERFLOWS;
         gc->stats.overflows++;
         for (uint32_t i = 0; i < page->cap; i++) {
             uintptr_t object = gb_object_start(page, i);
-            if (gb_bit(gb_the.allocated, gb_cell(object)) && !gb_bit(gb_the.unmarked, gb_cell(object)))
+            if (gb_bit(bits->allocated, gb_cell(object)) && !gb_bit(bits->unmarked, gb_cell(object)))
                 mark_from(gc, object);
         }
     }
@@ -273,7 +300,29 @@ void gb_mark_begin(glebe_gc *gc)
 {
     gc->stack_count = gc->overflow = 0;
     gc->roots_bytes = 0;
+    gc->born = false;
     gc->marking = true;
+}
+
+/* It is marked from its birth on, but what it refers to may not be. */
+void gb_mark_born(glebe_gc *gc)
+{
+    if (!gc->born)
+        return;
+    gb_cursors_drop(gc);
+    for (uint32_t i = 0; i <= GB_CURSORS; i++)
+        for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next)
+            if (gb_page_at(number)->flags & GB_BORN) {
+                gb_page_at(number)->flags = 0; /* no page overflows between two marks */
+                mark_overflow(gc, gb_slice_start(number));
+            }
+    gb_huge_object *objects = gc->huge.items;
+    for (uint32_t i = 0; !GB_LINEAR && i < gc->huge.count; i++)
+        if (objects[i].born && objects[i].layout != GB_PLAIN) {
+            objects[i].waits = true;
+            gc->huge_waiting++;
+        }
+    mark_drain(gc);
 }
 
 void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end)
@@ -306,7 +355,7 @@ bool gb_object_marked(const glebe_gc *gc, uintptr_t word)
 {
     uintptr_t start;
     if (gb_object_at(gc, word, &start))
-        return !gb_bit(gb_the.unmarked, gb_cell(start));
+        return !gb_bit(gb_bits_of(gc)->unmarked, gb_cell(start));
     const gb_huge_object *huge = GB_LINEAR ? NULL : gb_huge_object_at(gc, word);
     return huge && huge->marked;
 }

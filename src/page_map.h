@@ -26,11 +26,16 @@ GB_INLINE uintptr_t gb_page_start(const gb_page *page)
 
 GB_INLINE size_t gb_page_bytes(const gb_page *page) { return (size_t)page->slices << GB_SLICE_LOG2; }
 
-/* Whose frees of its blocks take the short way: NULL, nobody's. */
-GB_INLINE void gb_page_own(gb_page *page, const glebe_heap *owner)
+/* The owner in the entries of a run: of small pages the heap, whose frees take the short way; of collected ones what no heap is. Of others 0. */
+GB_INLINE uintptr_t gb_owner(const glebe_heap *heap, enum gb_kind kind)
+{
+    return kind == GB_SMALL ? (uintptr_t)heap : GB_HEAPS && kind >= GB_COLLECTED ? (uintptr_t)heap | 1 : 0;
+}
+
+GB_INLINE void gb_page_own(gb_page *page, uintptr_t owner)
 {
     for (uint32_t i = 0; i < page->slices; i++)
-        gb_store_relaxed(&page[i].owner, (uintptr_t)owner);
+        gb_store_relaxed(&page[i].owner, owner);
 }
 
 GB_INLINE gb_chunk *gb_chunk_at(uint32_t chunk) { return gb_the.chunk_table + chunk; }

@@ -131,7 +131,7 @@ bool gb_page_steal(glebe_heap *thief, gb_page *page)
         return false;
     gb_store_relaxed(&page->heap, thief->number);
     if (small)
-        gb_page_own(page, thief);
+        gb_page_own(page, (uintptr_t)thief);
     return true;
 }
 

@@ -76,10 +76,19 @@ static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step
         bits[from / 64] ^= (uint64_t)1 << from % 64;
 }
 
+/* While marking runs what is new counts as reached. */
+static void collected_born(glebe_gc *gc, gb_page *page)
+{
+    if (GB_CALLBACKS && gc->marking) {
+        page->flags |= GB_BORN;
+        gc->born = true;
+    }
+}
+
 /* The next hole of the page, from page->bump on, becomes the cursor's; false if there is none. */
 static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
 {
-    uint64_t *bits = gb_page_bits(gb_the.allocated, page);
+    uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
     uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, from = page->bump;
     while (from < end && gb_bit(bits, from))
         from += step;
@@ -88,6 +97,7 @@ static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
     if (from >= to)
         return false;
     cells_flip(bits, from, to, step);
+    collected_born(gc, page);
     size_t bytes = (to - from) * GB_CELL_BYTES;
     cursor->at = gb_page_start(page) + from * GB_CELL_BYTES;
     cursor->end = cursor->at + bytes;
@@ -124,6 +134,7 @@ static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
     if (!page)
         return false;
     page->cls = (uint8_t)cursor->cls;
+    page->cursor = (uint32_t)(cursor - gc->cursors);
     page->step = collected_step(cursor->cls);
     page->magic = (uint32_t)((((uint64_t)1 << 32) + page->step - 1) / page->step);
     page->cap = (uint16_t)(gb_page_bytes(page) / page->step);
@@ -192,7 +203,8 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, slices, layout, &zero);
     if (!page)
         return NULL;
-    gb_page_bits(gb_the.allocated, page)[0] = 1;
+    gb_page_bits(gb_bits_of(gc)->allocated, page)[0] = 1;
+    collected_born(gc, page);
     if (GB_STACKS && layout == 0)
         page->before = (uint32_t)gc->latest;
     gb_list_push_last(&gc->large, page);
@@ -221,7 +233,7 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     }
     if (layout & 1 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == 0)
         layout = GB_PLAIN;
-    else if (layout & 1 && (layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1)) == 0)
+    else if (gb_layout_words(layout) == 0)
         layout = 0; /* an element without words says nothing */
     if (bytes > GB_OBJECT_MAX)
         return large_new(gc, bytes, layout);
@@ -258,9 +270,10 @@ void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 
 void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
+    bool before = GB_CALLBACKS && gc->forced;
     gc->forced = true;
     void *object = object_new_slow(gc, bytes, layout);
-    gc->forced = false;
+    gc->forced = before;
     return object;
 }
 
@@ -275,22 +288,28 @@ uint64_t gb_cursors_left(const glebe_gc *gc)
 }
 
 /* What a cursor did not hand out is no object, whatever number looks like a reference to it. */
-void gb_sweep_begin(glebe_gc *gc)
+void gb_cursors_drop(glebe_gc *gc)
 {
     gc->stats.allocated_objects -= gb_cursors_left(gc);
     for (gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++) {
         gb_page *page = gb_page_at(cursor->page);
         if (cursor->at != cursor->end)
-            cells_flip(gb_page_bits(gb_the.allocated, page), (uint32_t)((cursor->at - gb_page_start(page)) / GB_CELL_BYTES),
+            cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page), (uint32_t)((cursor->at - gb_page_start(page)) / GB_CELL_BYTES),
                 (uint32_t)((cursor->end - gb_page_start(page)) / GB_CELL_BYTES), page->step / (uint32_t)GB_CELL_BYTES);
         cursor->at = cursor->end = 0;
     }
+}
+
+void gb_sweep_begin(glebe_gc *gc)
+{
+    const gb_bits *bits = gb_bits_of(gc);
+    gb_cursors_drop(gc);
     if (!GB_LINEAR)
         gb_huge_sweep_begin(gc);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next) {
             const gb_page *page = gb_page_at(number);
-            memcpy(gb_page_bits(gb_the.unmarked, page), gb_page_bits(gb_the.allocated, page), gb_page_words(page) * 8);
+            memcpy(gb_page_bits(bits->unmarked, page), gb_page_bits(bits->allocated, page), gb_page_words(page) * 8);
         }
 }
 
@@ -300,7 +319,7 @@ static void list_sweep(glebe_gc *gc, gb_list *list)
     for (uint32_t number = list->first; number;) {
         gb_page *page = gb_page_at(number);
         number = page->next;
-        uint64_t *allocated = gb_page_bits(gb_the.allocated, page), *unmarked = gb_page_bits(gb_the.unmarked, page);
+        uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page), *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
         uint32_t live = 0;
         for (uint32_t i = 0; i < gb_page_words(page); i++) {
             live += gb_popcount64(allocated[i] ^= unmarked[i]);
@@ -309,6 +328,8 @@ static void list_sweep(glebe_gc *gc, gb_list *list)
         gc->live_bytes += (size_t)live * page->step;
         gc->stats.marked_objects += live;
         page->bump = 0;
+        if (GB_CALLBACKS)
+            page->flags = 0;
         if (live == 0)
             gb_collected_give(gc, list, page);
     }

@@ -64,6 +64,8 @@ enum gb_state {
 #define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
 
 #define GB_PARKED 255
+#define GB_OVERFLOWS 1
+#define GB_BORN 2
 #define GB_MIXED GB_CLASSES /* cls of a page that has blocks of many: mixed.c */
 #define GB_MIXED_LATER UINT32_MAX
 #define GB_HOLDS_HEAP 255 /* cls of a large block, where there are no threads */
@@ -73,7 +75,7 @@ enum gb_state {
 
 typedef struct gb_page {
     alignas(64) union {
-        _Atomic uintptr_t owner; /* the heap's address; in every slice of a small page, 0 elsewhere: the fast free's one compare */
+        _Atomic uintptr_t owner; /* gb_owner, in every slice of a page: the fast free's one compare, and a collector's */
         uintptr_t owner_peek; /* for gb_peek */
     };
     uint32_t back_bytes; /* of table, from this entry to its head's; 0 in the head */
@@ -81,7 +83,7 @@ typedef struct gb_page {
     /* the head's alone, from here on */
     uint8_t cls;
     uint8_t state;
-    uint8_t flags; /* AVAIL, small: `left` counts down to cap >> flags, 0: to empty; GB_PARKED: hole.c */
+    uint8_t flags; /* AVAIL, small: `left` counts down to cap >> flags, 0: to empty; GB_PARKED: hole.c; GB_OVERFLOWS, GB_BORN: mark.c */
     union {
         struct {
             union {
@@ -116,6 +118,7 @@ typedef struct gb_page {
                     uint16_t punched; /* holes whose memory was given back */
                 };
                 uint32_t before; /* the object that was allocated before it: it may describe this one, as a stack (collected, large, GB_STACKS) */
+                uint32_t cursor; /* number of the one that has the page (collected, small) */
                 uint32_t lazy; /* blocks that were given back lazily; only the idle ones' bits count (medium) */
             };
             uint32_t slices;
@@ -239,22 +242,44 @@ typedef struct gb_recent {
     gb_cursor *cursor; /* NULL: nothing is here */
 } gb_recent;
 
-/* Complemented, so that the collector does not take it for a reference where tables are roots. */
+/* Items of tables, which begin with their key, complemented: table.c. */
 typedef struct gb_final {
     uintptr_t object;
-    glebe_gc_final *function;
+    glebe_gc_final *function; /* NULL: it runs, and there is no other */
     void *context;
+    uint32_t running; /* that were called for this object, and did not return: it stays */
+    bool ready; /* the object was found unreachable: it stays until the function was called */
 } gb_final;
+
+typedef struct gb_weak {
+    uintptr_t slot;
+    uint32_t times; /* added, less removed */
+} gb_weak;
+
+typedef struct gb_rooted {
+    uintptr_t start;
+    uintptr_t end; /* of the longest range that begins there */
+    uint32_t times;
+} gb_rooted;
 
 typedef struct gb_root {
     uintptr_t from, to;
 } gb_root;
 
-/* A growing array in the collector's own heap. */
-typedef struct gb_array {
+/* A growing array, or a hash table, in the collector's own heap. */
+typedef struct gb_table {
     void *items;
     uint32_t count, room;
-} gb_array;
+} gb_table;
+
+/* Where collected objects begin: bits, GB_SLICE_BITS for a slice. */
+typedef struct gb_bits {
+    uint64_t *allocated; /* an object begins in this cell */
+    uint64_t *unmarked; /* the same, while a collection runs: and was not reached yet; else all 0 */
+    size_t allocated_committed, unmarked_committed; /* bytes, from each start */
+    uint32_t collectors; /* that have their objects here; 0: the tables may be shorter than the slices' */
+} gb_bits;
+#define GB_BITS (GB_LINEAR ? 1 : 2)
 
 /* A collected object in a slot of its own: huge_object.c. */
 typedef struct gb_huge_object {
@@ -262,6 +287,7 @@ typedef struct gb_huge_object {
     uintptr_t layout;
     bool marked;
     bool waits; /* is marked, and to be scanned */
+    bool born; /* while marking ran */
 } gb_huge_object;
 
 #define GB_MARK_FEW 64
@@ -279,8 +305,9 @@ struct glebe_gc {
     gb_cursor cursors[GB_CURSORS];
     gb_recent recent[GB_RECENTS]; /* by layout and size: found without a look for its cursor */
     glebe_heap *heap; /* that owns the pages; the blocks that it gives by malloc are the collector's own tables */
+    gb_bits *bits; /* its tables; see gb_bits_of */
     gb_list large;
-    gb_array huge; /* sorted by address */
+    gb_table huge; /* an array, sorted by address */
     uintptr_t huge_from; /* of the first; and to the end of the last: */
     size_t huge_span;
     size_t huge_bytes;
@@ -293,16 +320,17 @@ struct glebe_gc {
     size_t live_bytes, roots_bytes; /* as the last collection found them */
     uint32_t percent; /* of live and roots: the trigger */
     bool due; /* an allocation failed because a collection is */
-    bool forced; /* memory may grow although it is */
+    bool forced; /* memory may grow although it is, and no collection begins */
     bool marking;
-    bool finalizes; /* this collection has room for what is ready */
+    bool born; /* something was allocated since marking began */
+    bool calling; /* the program, which may not end the collection then */
     uint32_t every, until; /* stress: collect at every n-th allocation; 0: not */
     uintptr_t *stack; /* of addresses to scan from */
     uintptr_t few[GB_MARK_FEW]; /* it, where there is no memory for more */
     uint32_t stack_count, stack_room;
     uint32_t overflow; /* list of pages with marked objects that found no room there */
-    gb_array roots, ready, weak;
-    gb_array finals; /* a hash table */
+    gb_table roots, weak, finals; /* of gb_rooted, gb_weak, gb_final */
+    uint32_t ready, ready_at; /* finalizers that are; where in the table the next is looked for */
     glebe_gc_marker *marker;
     glebe_gc_listener *listener;
     void *marker_context, *listener_context;
@@ -378,9 +406,7 @@ typedef struct gb_region {
     gb_heap_bits *heap_bits; /* one for 64 heaps */
     gb_chunk *chunk_table;
     uintptr_t key; /* of the links, in the secure build */
-    uint64_t *allocated; /* bits: a collected object begins in this cell, GB_SLICE_BITS of them for a slice */
-    uint64_t *unmarked; /* the same, while a collection runs: and was not reached yet; else all 0 */
-    bool collects; /* something is collected: there are such bits */
+    gb_bits bits[GB_BITS]; /* of the collector that is alone in them; of all others */
     uint64_t *shadow; /* of the chunks, in the audit build: see secure.c */
 
     alignas(64) gb_lock lock; /* guards all that follows, and every chunk and slot */
@@ -391,7 +417,7 @@ typedef struct gb_region {
     uint32_t heaps_made, heaps_max;
     uint32_t heaps_unused_from; /* no bits before this word say that a heap is unused */
     uint32_t heaps_retired; /* how many became unused since the start */
-    size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, slots_committed, shadow_committed, allocated_committed, unmarked_committed; /* bytes, from each start */
+    size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, slots_committed, shadow_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
     size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_peak_passed */
     uint32_t bins[GB_BINS]; /* chunk numbers + 1 */

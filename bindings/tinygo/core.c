@@ -175,11 +175,13 @@ bool glebe_go_finalizer(void *object, void *context, void **before)
 /* The next object whose finalizer is to run, and its context in *context; NULL if there is none. */
 void *glebe_go_ready(void **context)
 {
-    if (go_gc.ready.count == 0)
+    gb_final *final = gb_ready_take(&go_gc);
+    if (!final)
         return NULL;
-    gb_final final = ((gb_final *)go_gc.ready.items)[--go_gc.ready.count];
-    *context = final.context;
-    return (void *)~final.object;
+    void *object = (void *)~final->object;
+    *context = final->context;
+    final_drop(&go_gc, final);
+    return object;
 }
 
 /* ---- for C in the same module ---- */

@@ -1,6 +1,7 @@
-/* The collector against a model of it. A random graph of objects: each has words that hold references, addresses inside objects, numbers
- * that look like such, or nothing. The model knows which words count, by the object's layout, and finds what is reachable by
- * itself. After each collection, whoever began it, exactly that is there, with its contents; all else is gone.
+/* Collectors against a model of them. A random graph of objects: each has words that hold references, addresses inside objects, numbers
+ * that look like such, addresses of another collector's objects, or nothing. Objects have finalizers and weak references, are freed
+ * by hand, and are allocated by finalizers and while marking runs. The model knows which words count, by the object's layout, and finds
+ * what is reachable by itself. After each collection, whoever began it, exactly that is there, with its contents; all else is gone.
  *
  *     seed % 8   0..3 plain   4 collects at every 7th allocation   5 little memory   6 the host fails now and then
  *                7 next to nothing on the mark stack
@@ -10,22 +11,29 @@
 #define MODEL_REPEAT "test/model/collect"
 #include "model.h"
 
-enum { OBJECTS = 3000, ROOTS = 24, LAYOUTS = 100 };
+enum { OBJECTS = 3000, ROOTS = 16, LAYOUTS = 100, COLLECTORS = 3, WEAKS = 40 };
 
 typedef struct model_object {
     uintptr_t *at;
     size_t words;
     uintptr_t layout; /* of its page: 0 scanned, GB_PLAIN, or one of ours */
-    bool reached;
+    int of; /* which collector's */
+    bool reached, final, ready, running, born;
 } model_object;
 
 static model_object objects[OBJECTS];
 static int object_count;
-static uintptr_t roots[ROOTS]; /* what the collector looks at */
 static uintptr_t *copies[OBJECTS]; /* of each object's words */
-static glebe_gc *gc;
-static uint64_t collections, allocations;
-static bool failing;
+static struct model_side {
+    glebe_gc *gc;
+    uintptr_t roots[ROOTS]; /* what the collector looks at */
+    void *weak[WEAKS];
+    void *weak_copies[WEAKS];
+    bool weak_known[WEAKS];
+    uint64_t collections, allocations;
+    bool marking;
+} sides[COLLECTORS];
+static bool failing, finalizing;
 
 /* ---- layouts ---- */
 
@@ -68,24 +76,49 @@ static int object_within(uintptr_t address)
     return -1;
 }
 
-static void reach(int i)
+static int object_of(int of, uintptr_t address)
+{
+    int i = address > 4096 ? object_within(address) : -1;
+    return i >= 0 && objects[i].of == of ? i : -1;
+}
+
+/* What is reachable from an object, which is not marked itself if it was not. */
+static void reach_from(int first)
 {
     static int stack[OBJECTS];
     int count = 0;
-    if (i < 0 || objects[i].reached)
-        return;
-    objects[i].reached = true;
-    stack[count++] = i;
+    stack[count++] = first;
     while (count) {
         int at = stack[--count];
         for (size_t w = 0; w < objects[at].words; w++) {
-            int to = counts(&objects[at], w) && copies[at][w] > 4096 ? object_within(copies[at][w]) : -1;
+            int to = counts(&objects[at], w) ? object_of(objects[at].of, copies[at][w]) : -1;
             if (to >= 0 && !objects[to].reached) {
                 objects[to].reached = true;
                 stack[count++] = to;
             }
         }
     }
+}
+
+static void reach(int i)
+{
+    if (i < 0 || objects[i].reached)
+        return;
+    objects[i].reached = true;
+    reach_from(i);
+}
+
+/* From roots, from what finalizers have still to see, and from what is new. */
+static void reach_all(int of)
+{
+    for (int i = 0; i < object_count; i++)
+        if (objects[i].of == of)
+            objects[i].reached = false;
+    for (int r = 0; r < ROOTS; r++)
+        reach(object_of(of, sides[of].roots[r]));
+    for (int i = 0; i < object_count; i++)
+        if (objects[i].of == of && (objects[i].ready || objects[i].running || objects[i].born))
+            reach(i);
 }
 
 static void object_forget(int i)
@@ -96,33 +129,76 @@ static void object_forget(int i)
     bounds[i] = bounds[object_count];
 }
 
-/* A collection was. What had to be there then is there, and nothing else. */
-static void model_collected(void)
+/* A reference to what was not reached, or to [start, start + bytes), is gone. */
+static void weak_expect(int of, uintptr_t start, size_t bytes)
 {
+    struct model_side *side = &sides[of];
+    for (int w = 0; w < WEAKS; w++) {
+        uintptr_t to = (uintptr_t)side->weak_copies[w];
+        int i = object_of(of, to);
+        if (side->weak_known[w] && to && (start ? to - start < bytes : i < 0 || !objects[i].reached)) {
+            side->weak_copies[w] = NULL;
+            side->weak_known[w] = false;
+        }
+        if (side->weak[w] != side->weak_copies[w])
+            model_fail(side->weak[w] ? "a weak reference leads to an object that is gone" : "a weak reference was lost");
+    }
+}
+
+static void finals_expect(int of)
+{
+    static int waiting[OBJECTS];
+    int count = 0;
     for (int i = 0; i < object_count; i++)
-        objects[i].reached = false;
-    for (int r = 0; r < ROOTS; r++)
-        reach(roots[r] > 4096 ? object_within(roots[r]) : -1);
+        if (objects[i].of == of && objects[i].final && !objects[i].reached)
+            waiting[count++] = i;
+    for (int k = 0; k < count; k++)
+        reach_from(waiting[k]);
+    for (int k = 0; k < count; k++)
+        if (!objects[waiting[k]].reached)
+            objects[waiting[k]].ready = true;
+    for (int k = 0; k < count; k++)
+        if (objects[waiting[k]].ready) {
+            objects[waiting[k]].final = false;
+            objects[waiting[k]].reached = true;
+        }
+}
+
+/* A collection was. What had to be there then is there, and nothing else. */
+static void model_collected(int of)
+{
+    reach_all(of);
+    weak_expect(of, 0, 0);
+    finals_expect(of);
     for (int i = 0; i < object_count; i++) {
-        bool there = gb_object_marked(gc, (uintptr_t)objects[i].at);
-        if (objects[i].reached != there)
+        bool there = gb_object_marked(sides[objects[i].of].gc, (uintptr_t)objects[i].at);
+        if (objects[i].of == of && objects[i].reached != there)
             model_fail(there ? "an unreachable object is alive" : "a reachable object is lost");
-        if (there && memcmp(objects[i].at, copies[i], objects[i].words * sizeof(uintptr_t)) != 0)
+        if ((there || objects[i].of != of) && memcmp(objects[i].at, copies[i], objects[i].words * sizeof(uintptr_t)) != 0)
             model_fail("an object does not hold what was written to it");
     }
     for (int i = object_count; i-- > 0;)
-        if (!objects[i].reached)
+        if (objects[i].of == of && !objects[i].reached)
             object_forget(i);
+}
+
+static uint64_t model_count(int of)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < object_count; i++)
+        count += objects[i].of == of;
+    return count;
 }
 
 static void model_hears(void *context, glebe_gc_event event, const glebe_gc_stats *stats)
 {
-    (void)context;
+    struct model_side *side = context;
+    int of = (int)(side - sides);
     if (event != GLEBE_GC_ENDED)
         return;
-    REQUIRE(stats->collections == ++collections);
-    model_collected();
-    if (stats->allocated_objects - stats->freed_objects != (uint64_t)object_count || stats->allocated_objects != allocations)
+    REQUIRE(stats->collections == ++side->collections);
+    model_collected(of);
+    if (stats->allocated_objects - stats->freed_objects != model_count(of) || stats->allocated_objects != side->allocations)
         model_fail("objects were not counted right");
 }
 
@@ -141,14 +217,39 @@ static uintptr_t some_value(void)
     return (uintptr_t)objects[i].at + (one_in(4) ? below(objects[i].words * sizeof(uintptr_t) + 1) : 0);
 }
 
-/* A new object hangs on a root or a word that counts, else on nothing. */
+static void step_allocate(void);
+
+static void model_final(void *object, void *context)
+{
+    struct model_side *side = context;
+    int of = (int)(side - sides), i = object_within((uintptr_t)object);
+    REQUIRE(i >= 0 && objects[i].at == object && objects[i].of == of && objects[i].ready && !finalizing);
+    objects[i].ready = false;
+    objects[i].running = finalizing = true;
+    for (size_t n = below(4); n > 0; n--)
+        step_allocate();
+    if (one_in(4))
+        glebe_gc_collect(side->gc);
+    i = object_within((uintptr_t)object);
+    REQUIRE(i >= 0 && objects[i].at == object && memcmp(object, copies[i], objects[i].words * sizeof(uintptr_t)) == 0);
+    if (one_in(8) && !objects[i].final && glebe_gc_finalizer(side->gc, object, model_final, side) == 0)
+        objects[i].final = true;
+    objects[i].running = finalizing = false;
+}
+
+/* A new object hangs on a root or a word that counts, else on nothing. While marking runs it hangs on nothing, and stays. */
 static void step_allocate(void)
 {
-    size_t bytes = one_in(1000) ? ((size_t)1 << 20) + below((size_t)2 << 20) : one_in(40) ? 2000 + below(40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
+    if (object_count == OBJECTS)
+        return;
+    int of = (int)below(COLLECTORS);
+    glebe_gc *gc = sides[of].gc;
+    size_t bytes = one_in(sides[of].marking ? 100 : 1000) ? ((size_t)1 << 20) - 8 + below(one_in(2) ? 16 : (size_t)2 << 20)
+        : one_in(40) ? 2040 + below(one_in(3) ? 16 : 40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
     size_t kind = below(8);
     uintptr_t layout = kind < 3 ? 0 : kind < 5 ? GB_PLAIN : layout_of(below(one_in(2) ? 4 : LAYOUTS));
     void *at = layout == 0 ? glebe_gc_alloc(gc, bytes) : layout == GB_PLAIN ? glebe_gc_alloc_plain(gc, bytes) : glebe_gc_alloc_layout(gc, bytes, layout);
-    allocations += at != NULL;
+    sides[of].allocations += at != NULL;
     if (!at) {
         REQUIRE(failing);
         return;
@@ -156,54 +257,141 @@ static void step_allocate(void)
     REQUIRE((uintptr_t)at % (bytes % 16 ? GB_CELL_BYTES : 16) == 0 && glebe_gc_usable_size(gc, at) >= bytes);
     REQUIRE(fixture_zero(at, glebe_gc_usable_size(gc, at)));
     REQUIRE(object_within((uintptr_t)at) == -1);
+    for (int k = 0; k < COLLECTORS; k++)
+        REQUIRE(k == of || glebe_gc_usable_size(sides[k].gc, at) == 0);
     int i = object_count++;
     uintptr_t start;
     const gb_page *page = gb_object_at(gc, (uintptr_t)at, &start);
     REQUIRE((page == NULL) == (!GB_LINEAR && bytes > GB_LARGE_MAX));
     uintptr_t taken = page ? page->layout : gb_huge_object_at(gc, (uintptr_t)at)->layout;
     REQUIRE(taken == layout || (taken == 0 && layout != GB_PLAIN)); /* few of a layout lie where every word counts */
-    objects[i] = (model_object){at, bytes / sizeof(uintptr_t), taken, false};
+    objects[i] = (model_object){.at = at, .words = bytes / sizeof(uintptr_t), .layout = taken, .of = of, .born = sides[of].marking};
     bounds[i] = glebe_gc_usable_size(gc, at);
+    REQUIRE(object_within((uintptr_t)at + bounds[i]) >= 0 || glebe_gc_usable_size(gc, (char *)at + bounds[i]) == 0); /* what comes next is no object yet */
     copies[i] = calloc(objects[i].words + 1, sizeof(uintptr_t));
     for (size_t n = objects[i].words ? below(6) : 0; n > 0; n--)
         word_write(i, below(objects[i].words), some_value());
+    if (one_in(8) && glebe_gc_finalizer(gc, at, model_final, &sides[of]) == 0)
+        objects[i].final = true;
     int holder = (int)below((size_t)object_count);
-    if (one_in(6) || objects[holder].words == 0)
-        roots[below(ROOTS)] = (uintptr_t)at;
+    if (sides[of].marking)
+        return;
+    if (one_in(6) || objects[holder].words == 0 || sides[objects[holder].of].marking)
+        sides[of].roots[below(ROOTS)] = (uintptr_t)at;
     else
         word_write(holder, below(objects[holder].words), (uintptr_t)at);
-    if (object_count == OBJECTS) {
-        glebe_gc_collect(gc);
-        while (object_count > OBJECTS / 2) {
-            roots[below(ROOTS)] = 0;
-            glebe_gc_collect(gc);
-        }
-    }
 }
 
 static void step_write(void)
 {
     int i = object_count ? (int)below((size_t)object_count) : -1;
     if (i < 0 || objects[i].words == 0 || one_in(5))
-        roots[below(ROOTS)] = one_in(3) ? 0 : some_value();
+        sides[below(COLLECTORS)].roots[below(ROOTS)] = one_in(3) ? 0 : some_value();
     else
         word_write(i, below(objects[i].words), some_value());
 }
 
-/* An object that nothing refers to is given back by hand. */
+/* An object that nothing refers to is given back by hand, whatever else is known of it. */
 static void step_free(void)
 {
     if (object_count == 0)
         return;
-    for (int i = 0; i < object_count; i++)
-        objects[i].reached = false;
-    for (int r = 0; r < ROOTS; r++)
-        reach(roots[r] > 4096 ? object_within(roots[r]) : -1);
-    int i = (int)below((size_t)object_count);
-    if (objects[i].reached)
+    int i = (int)below((size_t)object_count), of = objects[i].of;
+    reach_all(of);
+    if (objects[i].reached && !objects[i].ready)
         return;
-    glebe_gc_free(gc, objects[i].at);
+    uintptr_t at = (uintptr_t)objects[i].at;
+    size_t bytes = bounds[i];
+    glebe_gc_free(sides[of].gc, objects[i].at);
+    weak_expect(of, at, bytes);
     object_forget(i);
+    REQUIRE(glebe_gc_usable_size(sides[of].gc, (void *)at) == 0);
+    REQUIRE(glebe_gc_finalizer(sides[of].gc, (void *)at, model_final, NULL) == EINVAL);
+}
+
+static void step_weak(void)
+{
+    struct model_side *side = &sides[below(COLLECTORS)];
+    size_t w = below(WEAKS);
+    if (side->weak_known[w]) {
+        REQUIRE(glebe_gc_weak_remove(side->gc, &side->weak[w]) == 0);
+        side->weak_known[w] = false;
+    } else if (glebe_gc_weak_add(side->gc, &side->weak[w]) == 0) {
+        side->weak_known[w] = true;
+        side->weak[w] = side->weak_copies[w] = (void *)some_value();
+    } else
+        REQUIRE(failing);
+}
+
+static void step_finalizer(void)
+{
+    int i = object_count ? (int)below((size_t)object_count) : -1;
+    if (i < 0)
+        return;
+    glebe_gc *gc = sides[objects[i].of].gc;
+    if (one_in(3)) {
+        REQUIRE(glebe_gc_finalizer(gc, objects[i].at, NULL, NULL) == 0);
+        objects[i].final = objects[i].ready = false;
+    } else if (glebe_gc_finalizer(gc, objects[i].at, model_final, &sides[objects[i].of]) == 0) {
+        objects[i].final = true;
+        objects[i].ready = false;
+    } else
+        REQUIRE(failing);
+}
+
+/* Collections in parts, of one or of all at once, in which the program goes on allocating. */
+static void step_parts(void)
+{
+    for (int k = 0; k < COLLECTORS; k++)
+        if (k == 0 || one_in(2)) {
+            glebe_gc_begin(sides[k].gc);
+            sides[k].marking = true;
+        }
+    for (size_t n = below(40); n > 0; n--) {
+        int k = (int)below(COLLECTORS);
+        step_allocate();
+        if (one_in(8) && sides[k].marking) {
+            uintptr_t values[] = {some_value(), some_value()};
+            int to[] = {object_of(k, values[0]), object_of(k, values[1])};
+            glebe_gc_mark(sides[k].gc, values, values + 2);
+            for (int v = 0; v < 2; v++)
+                if (to[v] >= 0)
+                    objects[to[v]].born = true; /* it is kept alike */
+        }
+        if (one_in(8))
+            glebe_gc_begin(sides[k].gc), sides[k].marking = true;
+        if (one_in(8) && sides[k].marking)
+            REQUIRE(glebe_gc_collect(sides[k].gc) == 0 && glebe_gc_finalize(sides[k].gc) == 0);
+        REQUIRE(glebe_gc_check(sides[k].gc, NULL, NULL) == 0);
+    }
+    for (int k = COLLECTORS; k-- > 0;) {
+        if (!sides[k].marking)
+            continue;
+        sides[k].marking = false;
+        glebe_gc_finish(sides[k].gc);
+        REQUIRE(glebe_gc_finish(sides[k].gc) == 0);
+        for (int i = 0; i < object_count; i++)
+            objects[i].born = objects[i].born && objects[i].of != k;
+    }
+}
+
+static void finals_drop(void)
+{
+    for (int i = 0; i < object_count; i++) {
+        REQUIRE(glebe_gc_finalizer(sides[objects[i].of].gc, objects[i].at, NULL, NULL) == 0);
+        objects[i].final = objects[i].ready = false;
+    }
+}
+
+/* Too many are there. */
+static void step_drop(void)
+{
+    finals_drop();
+    while (object_count > OBJECTS / 2)
+        for (int k = 0; k < COLLECTORS; k++) {
+            sides[k].roots[below(ROOTS)] = 0;
+            glebe_gc_collect(sides[k].gc);
+        }
 }
 
 static void model_host(void)
@@ -215,44 +403,65 @@ static void model_host(void)
         gb_fake_fail(1u << GB_FAKE_COMMIT | 1u << GB_FAKE_GROW, 1 + below(3), 1 + below(3));
 }
 
+static void model_well(void)
+{
+    fixture_check();
+    for (int k = 0; k < COLLECTORS; k++)
+        if (glebe_gc_check(sides[k].gc, NULL, NULL) != 0)
+            model_fail("the collector is broken");
+    REQUIRE(glebe_live.stats.errors == 0);
+}
+
 static void model_run(void)
 {
     fixture_start(seed);
     chance = seed * 1000003;
     object_count = 0;
-    collections = allocations = 0;
-    memset(roots, 0, sizeof roots);
+    memset(sides, 0, sizeof sides);
     for (size_t i = 0; i < LAYOUTS / 2; i++) {
         outside[i].words = 1 + below(120);
         for (size_t k = 0; k < sizeof outside[i].bits; k++)
             outside[i].bits[k] = (uint8_t)random_next();
     }
-    gc = glebe_gc_create(0);
-    REQUIRE(gc && glebe_gc_root_add(gc, roots, sizeof roots) == 0);
-    glebe_gc_on_event(gc, model_hears, NULL);
-    glebe_gc_pace(gc, 50, 16 << 10, seed % 8 == 4 ? 7 : 0);
+    for (int k = 0; k < COLLECTORS; k++) {
+        glebe_gc *gc = sides[k].gc = glebe_gc_create(0);
+        REQUIRE(gc && glebe_gc_root_add(gc, sides[k].roots, sizeof sides[k].roots) == 0);
+        glebe_gc_on_event(gc, model_hears, &sides[k]);
+        glebe_gc_pace(gc, 50, 16 << 10, seed % 8 == 4 ? 7 : 0);
+    }
     for (step = 0; step < steps_wanted; step++) {
         model_host();
-        if (seed % 8 == 7)
-            gc->live_bytes = 0;
+        for (int k = 0; k < COLLECTORS && seed % 8 == 7; k++)
+            sides[k].gc->live_bytes = 0;
         for (size_t n = below(20); n > 0; n--)
             step_allocate();
         for (size_t n = below(20); n > 0; n--)
             step_write();
+        for (size_t n = below(3); n > 0; n--)
+            step_weak();
+        for (size_t n = below(3); n > 0; n--)
+            step_finalizer();
         if (one_in(3))
             step_free();
         if (one_in(12))
-            glebe_gc_collect(gc);
-        fixture_check();
-        if (glebe_gc_check(gc, NULL, NULL) != 0)
-            model_fail("the collector is broken");
-        REQUIRE(glebe_live.stats.errors == 0);
+            glebe_gc_collect(sides[below(COLLECTORS)].gc);
+        if (one_in(12))
+            step_parts();
+        if (one_in(6))
+            glebe_gc_finalize(sides[below(COLLECTORS)].gc);
+        if (object_count > OBJECTS * 3 / 4)
+            step_drop();
+        model_well();
     }
     gb_fake_fail(0, 0, 0);
-    memset(roots, 0, sizeof roots);
-    glebe_gc_collect(gc);
-    REQUIRE(object_count == 0 && gc->heap->collected_bytes == 0 && gc->huge_bytes == 0);
-    glebe_gc_destroy(gc);
+    finals_drop();
+    for (int k = 0; k < COLLECTORS; k++) {
+        memset(sides[k].roots, 0, sizeof sides[k].roots);
+        glebe_gc_collect(sides[k].gc);
+        REQUIRE(model_count(k) == 0 && sides[k].gc->heap->collected_bytes == 0 && sides[k].gc->huge_bytes == 0);
+    }
+    for (int k = 0; k < COLLECTORS; k++)
+        glebe_gc_destroy(sides[k].gc);
     fixture_release();
 }
 

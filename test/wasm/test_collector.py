@@ -71,7 +71,7 @@ def test_the_pool_model_objects(tmp_path):
 
 def test_the_model_objects(tmp_path):
     """A collector that overlooks the last roots: the model must notice."""
-    range_of = "gb_mark_range(gc, roots[i].from, roots[i].to);"
-    plant(tmp_path, "src/collect.c", range_of, range_of.replace(".to", ".to - 64"))
+    range_of = "gb_mark_range(gc, ~roots[i].start, roots[i].end);"
+    plant(tmp_path, "src/collect.c", range_of, range_of.replace(".end", ".end - 32"))
     status, said = ENGINES["wasmtime"](build("model", "planted", root=tmp_path), GLEBE_TEST_SEEDS="1")
     assert status != 0 and "a reachable object is lost" in said

@@ -320,6 +320,7 @@ GLEBE_API void glebe_thread_wait(bool sleeps);
  *   purge_ms     milliseconds   how long memory stays free before it is given back (default 500)
  *   purge        dontneed|free  how time gives it back: at once (default), or when the system comes to want it
  *   on_error     abort | count  what follows the line on stderr about misuse
+ *   deepbind     0 | 1          pass RTLD_DEEPBIND on to dlopen, though a module then has the C library's malloc
  * Windows also knows GLEBE_LARGE_PAGES=1, from the environment alone: docs/windows.md.
  * Returns 0, ENOENT for an unknown name, EINVAL for a value that does not parse (the option stays as it was). */
 GLEBE_API int glebe_option(const char *name, const char *value);

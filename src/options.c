@@ -18,6 +18,7 @@ static const gb_option options[] = {
     {"purge", "GLEBE_PURGE", OPTION_PURGE, &gb_the.options.purge_lazily},
     {"purge_ms", "GLEBE_PURGE_MS", OPTION_MS, &gb_the.options.purge_ms},
     {"on_error", "GLEBE_ON_ERROR", OPTION_ERROR, &gb_the.options.on_error},
+    {"deepbind", "GLEBE_DEEPBIND", OPTION_FLAG, &gb_the.options.deepbind},
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 

@@ -389,6 +389,7 @@ typedef struct gb_lock {
 typedef struct gb_options {
     uint32_t verbose, stats, background, on_error; /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
     uint32_t purge_ms, purge_lazily;
+    uint32_t deepbind; /* RTLD_DEEPBIND is passed on: override/dlopen.c */
     size_t limit;
 } gb_options;
 

@@ -216,6 +216,61 @@ def test_unload_of_a_plugin_that_contains_the_archive(box, program):
     box.check(program("unload"), plugin, preload=None)
 
 
+@pytest.fixture(scope="session")
+def deepbind(program):
+    """A program, and a plugin that it opens with RTLD_DEEPBIND."""
+    return program("deepbind", "-rdynamic"), program("deepbind_plugin", "-shared", "-fPIC")
+
+
+@every_build
+@pytest.mark.parametrize("how", ["open", "base"])
+def test_deepbind(box, deepbind, build, how):
+    """What the program allocates a module may free that was opened with RTLD_DEEPBIND, and the other way round: strdup, getline, asprintf,
+    new, a thread of the module's. A name that both define is the program's."""
+    assert box.check(*deepbind, how, preload=None).out == "one malloc, plugin's name\n", "control: with the C library's malloc"
+    assert box.check(*deepbind, how, preload=build).out == "one malloc, program's name\n"
+
+
+@pytest.mark.parametrize("how", ["open", "base"])
+def test_option_deepbind(box, deepbind, how):
+    """GLEBE_DEEPBIND=1 leaves it as the program asked."""
+    assert box.check(*deepbind, how, "look", deepbind=1).out == "another malloc, plugin's name\n"
+    assert box.check(*deepbind, how, "look", deepbind=0).out == "one malloc, program's name\n"
+
+
+@every_build
+def test_php(box, build):
+    """PHP opens its extensions so, and both sides free what the other allocated."""
+    box.need("php")
+    extensions = {"dom", "SimpleXML", "intl", "mbstring"}
+    if not extensions <= set(box.check("php", "-m", preload=None).out.split()):
+        pytest.skip(f"php lacks some of {extensions}: tools/setup test")
+    script = FOLDER / "modules.php"
+    expected = "28030 text STRASSE aäz\n"
+    assert box.check("php", script, preload=None).out == expected
+    assert box.check("php", script, preload=build).out == expected
+    assert box.run("php", script, preload=build, deepbind=1).returncode < 0, "control"
+
+
+@every_build
+def test_another_namespace(box, deepbind, build):
+    """dlmopen: another namespace has a C library of its own, and so a malloc."""
+    assert box.check(*deepbind, "new", preload=None).out == "another malloc, plugin's name\n", "control: so it is without glebe"
+    assert box.check(*deepbind, "new", preload=build).out == "another malloc, plugin's name\n"
+
+
+@every_build
+def test_dlopen_knows_its_caller(box, program, build):
+    """A library opens another by name: it is searched in the RUNPATH of the library that calls dlopen, relative to its $ORIGIN."""
+    wanted = program("no_fork_handlers", "-shared", "-fPIC", to="contract-by-name/module")
+    by_name = program("opens_by_name", "-shared", "-fPIC", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/module", to="contract-by-name")
+    path = program("opens", "-Wl,--no-as-needed", libs=[by_name])
+    box.check(path, wanted.name, preload=None)
+    done = box.run(path, wanted.name, preload=None, env={"LD_PRELOAD": str(program("calls_dlopen", "-shared", "-fPIC"))})
+    assert done.returncode == 1 and "opens_by_name(" in done.text, "control: a dlopen that calls the next one"
+    box.check(path, wanted.name, preload=build)
+
+
 # ---- limits -------------------------------------------------------------------------------------------------------
 
 @every_build

@@ -17,6 +17,7 @@ static const struct {
     {"limit", "9999999999999G", EINVAL, 1 << 30}, {"limit", "1.5M", EINVAL, 1 << 30},
     {"on_error", "count", 0, 1}, {"on_error", "abort", 0, 0}, {"on_error", "ignore", EINVAL, 0}, {"on_error", "", EINVAL, 0},
     {"purge", "free", 0, 1}, {"purge", "1", EINVAL, 1}, {"purge", "dontneed", 0, 0}, {"purge", "FREE", EINVAL, 0}, {"purge", "", EINVAL, 0},
+    {"deepbind", "1", 0, 1}, {"deepbind", "0", 0, 0}, {"deepbind", "no", EINVAL, 0},
     {"background", "0", 0, 0}, {"background", "x", EINVAL, 0},
     {"", "1", ENOENT, 0}, {"Verbose", "1", ENOENT, 0}, {"purges", "1", ENOENT, 0},
 };

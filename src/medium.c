@@ -63,7 +63,7 @@ static bool medium_refill(glebe_heap *heap, uint32_t cls)
 {
     gb_tick(heap);
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
-    if (page && page->left == 0) { /* all free, but none to be had: the purger is at it */
+    if (page && page->left < page->cap) { /* the purger holds its free blocks: on FULL nothing would wake a page whose blocks in use stay */
         gb_lock_take(&gb_the.lock);
         gb_lock_drop(&gb_the.lock);
         return true;

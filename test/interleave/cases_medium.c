@@ -56,6 +56,16 @@ static void all_free(void)
     as_end();
 }
 
+/* One block of A's current page is in use, by B for good: the purger may hold all others. */
+static void nearly_free(void)
+{
+    as_with_heap(0);
+    take_for(1, MEDIUM, 1);
+    take_for(0, MEDIUM, PAGE_BLOCKS - 1);
+    free_now(0, 0, PAGE_BLOCKS - 1);
+    as_end();
+}
+
 /* Marked idle once, and the time has come again while the chunk is busy. */
 static void idle_once(void)
 {
@@ -143,6 +153,8 @@ const il_case cases_medium[] = {
         idle_once, 0, a_works, give_all_of_it, purge_idle),
     CASE("all-claimed", "the purger holds a whole page when its owner comes",
         all_free, 0, a_takes_two, purge_all_twice),
+    CASE("nearly-claimed", "the same, and one block of the page stays in use",
+        nearly_free, 0, a_takes_two, purge_all_twice),
     CASE("release", "two pages become empty, one is given back and used again",
         last_blocks, 0, a_drains_and_takes, give_all_of_it, give_all_of_it),
     LONG("release-two", "the same, and the purger comes by",

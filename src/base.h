@@ -66,6 +66,14 @@ GB_INLINE size_t gb_round_up(size_t x, size_t to) { return (x + to - 1) & ~(to -
 GB_INLINE size_t gb_round_down(size_t x, size_t to) { return x & ~(to - 1); }
 GB_INLINE bool gb_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
 
+/* Milliseconds from `then` to `now`, by a clock that wraps after 49 days. 0 where `then` is the later one, by up to three days:
+ * another thread looked at the clock after us. */
+GB_INLINE uint32_t gb_ms_since(uint32_t now, uint32_t then)
+{
+    uint32_t ms = now - then;
+    return ms >> 28 == 15 ? 0 : ms;
+}
+
 /* A relaxed load on a fast path, of a field that has a plain twin `_peek` in a union: compilers fold a plain load into the
  * compare, an atomic one they do not. The race sanitizer sees the atomic one. */
 #if defined(__SANITIZE_THREAD__)

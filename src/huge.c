@@ -274,7 +274,7 @@ size_t gb_huge_purge(uint32_t now, bool all, bool lazily)
     uint32_t most = all ? UINT32_MAX : 64; /* bounds the pause of one tick */
     for (uint32_t link = gb_load_relaxed(&gb_the.slots_idle), last = gb_the.slots_idle_last; link && most-- > 0;) {
         gb_slot *slot = slot_at(link);
-        if (!all && now - slot->idle_ms < gb_the.options.purge_ms)
+        if (!all && gb_ms_since(now, slot->idle_ms) < gb_the.options.purge_ms)
             break;
         link = link == last ? 0 : slot->idle_next;
         size_t purged = idle_purge(slot, SIZE_MAX, lazily);
@@ -303,7 +303,7 @@ uint32_t gb_huge_wait(uint32_t now)
     uint32_t first = gb_load_relaxed(&gb_the.slots_idle);
     if (!first)
         return UINT32_MAX;
-    uint32_t waited = now - slot_at(first)->idle_ms;
+    uint32_t waited = gb_ms_since(now, slot_at(first)->idle_ms);
     return waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
 }
 

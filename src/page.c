@@ -280,7 +280,7 @@ static bool trim_pays(glebe_heap *heap)
 {
     if (heap->trims_left == 0) {
         uint32_t now = gb_load_relaxed(&gb_the.now_ms);
-        if (now - heap->trims_ms < gb_the.options.purge_ms)
+        if (gb_ms_since(now, heap->trims_ms) < gb_the.options.purge_ms)
             return false;
         heap->trims_ms = now;
         heap->trims_left = (uint32_t)(heap->small_bytes / (2 * GB_SLICE_BYTES)) + 64;

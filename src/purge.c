@@ -221,7 +221,7 @@ static gb_chunk *queue_pop(uint32_t now, bool all)
     if (!gb_the.queue.first)
         return NULL;
     gb_chunk *chunk = gb_chunk_at(gb_the.queue.first - 1);
-    if (!all && now - chunk->purge_ms < gb_the.options.purge_ms)
+    if (!all && gb_ms_since(now, chunk->purge_ms) < gb_the.options.purge_ms)
         return NULL;
     gb_the.queue.first = chunk->purge_next;
     if (!gb_the.queue.first)
@@ -241,7 +241,7 @@ static size_t purge_queued(uint32_t now, bool all, bool lazily)
         gb_chunk *chunk = queue_pop(now, all);
         if (!chunk)
             break;
-        bool busy = !all && now - gb_load_relaxed(&chunk->touched_ms) < gb_the.options.purge_ms;
+        bool busy = !all && gb_ms_since(now, gb_load_relaxed(&chunk->touched_ms)) < gb_the.options.purge_ms;
         given += purge_chunk(chunk, busy, lazily);
         if (busy) {
             uint32_t touched = gb_load_relaxed(&chunk->touched_ms);
@@ -279,7 +279,7 @@ uint32_t gb_purge_wait(uint32_t now)
     gb_lock_take(&gb_the.lock);
     uint32_t wait = gb_huge_wait(now);
     if (gb_the.queue.first) {
-        uint32_t waited = now - gb_chunk_at(gb_the.queue.first - 1)->purge_ms;
+        uint32_t waited = gb_ms_since(now, gb_chunk_at(gb_the.queue.first - 1)->purge_ms);
         uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
         wait = due < wait ? due : wait;
     }

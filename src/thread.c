@@ -286,7 +286,7 @@ void gb_tick_due(glebe_heap *heap)
     heap->tick_cycles = gb_cycles();
     if (now == heap->tick_ms)
         return;
-    bool quiet = now - heap->tick_ms >= gb_the.options.purge_ms;
+    bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
     if ((now ^ heap->tick_ms) >> COOL_MS_LOG2)
         gb_medium_cool(heap); /* a warm block keeps its page; those that are of use are warm again soon */
     heap->tick_ms = now;

@@ -3,7 +3,7 @@
  *     group of processes (cgroup)              used / limit       done about it
  *     |............................|.......|...|                  looked at by ticks, at most every 200 ms, every 20 from 85 % on
  *     0                           85      95  100 %
- *                                  |       |
+ *                                  |       |          (every 5 s while there is no limit: one may be set at any time)
  *                                  |       +-- the heap's and orphans' caches go too; where that does not do, the callback
  *                                  +---------- all that is free goes back at once, due or not
  *
@@ -52,19 +52,17 @@ static bool pressure_tell(uint64_t used, uint64_t limit)
 
 void gb_pressure_look(glebe_heap *heap, uint32_t now)
 {
-    enum { EVERY_MS = 200, SOON_MS = 20, TELL_MS = 1000, FROM_SLICES = 64 << (20 - GB_SLICE_LOG2) };
+    enum { EVERY_MS = 200, SOON_MS = 20, UNLIMITED_MS = 5000, TELL_MS = 1000, FROM_SLICES = 64 << (20 - GB_SLICE_LOG2) };
     uint64_t limit, used;
-    int32_t since = (int32_t)(now - gb_load_relaxed(&gb_the.pressure_ms));
-    if (since < (gb_load_relaxed(&gb_the.pressure_high) ? SOON_MS : EVERY_MS) || gb_load_relaxed(&gb_the.slices) < FROM_SLICES)
+    if (gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_ms)) < gb_load_relaxed(&gb_the.pressure_every_ms) || gb_load_relaxed(&gb_the.slices) < FROM_SLICES)
         return;
     gb_store_relaxed(&gb_the.pressure_ms, now);
-    if (!gb_port_pressure(&limit, &used)) {
-        gb_store_relaxed(&gb_the.pressure_ms, now + (1u << 30)); /* no limit stands: look again in twelve days */
+    gb_store_relaxed(&gb_the.pressure_every_ms, UNLIMITED_MS);
+    if (!gb_port_pressure(&limit, &used))
         return;
-    }
     uint64_t high = limit / 20 * 17, critical = limit / 20 * 19;
-    gb_store_relaxed(&gb_the.pressure_high, used > high);
-    if (used <= high || now - gb_load_relaxed(&gb_the.pressure_done_ms) < EVERY_MS)
+    gb_store_relaxed(&gb_the.pressure_every_ms, used > high ? SOON_MS : EVERY_MS);
+    if (used <= high || gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_done_ms)) < EVERY_MS)
         return;
     gb_store_relaxed(&gb_the.pressure_done_ms, now);
     if (used <= critical) {
@@ -72,7 +70,7 @@ void gb_pressure_look(glebe_heap *heap, uint32_t now)
         return;
     }
     glebe_collect(heap);
-    if (!gb_port_pressure(&limit, &used) || used <= critical || now - gb_load_relaxed(&gb_the.pressure_told_ms) < TELL_MS)
+    if (!gb_port_pressure(&limit, &used) || used <= critical || gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_told_ms)) < TELL_MS)
         return;
     gb_store_relaxed(&gb_the.pressure_told_ms, now);
     if (pressure_tell(used, limit))

@@ -444,7 +444,7 @@ typedef struct gb_region {
     size_t page_bytes; /* of the OS */
     _Atomic uint32_t now_ms; /* as last seen */
     _Atomic uint32_t pressure_ms; /* when memory pressure was last looked at */
-    _Atomic uint32_t pressure_high; /* it was high then */
+    _Atomic uint32_t pressure_every_ms; /* how long that look is good for */
     _Atomic uint32_t pressure_done_ms, pressure_told_ms; /* when something was last done about it, and the program told */
     glebe_pressure *pressure; /* the program's callback */
     void *pressure_context;

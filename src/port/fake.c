@@ -66,6 +66,7 @@ typedef struct gb_fake {
     size_t address_bytes; /* SIZE_MAX: plenty; else the core commits without reserving */
     size_t memory_bytes; /* commits beyond it fail */
     uint64_t pressure_limit, pressure_used; /* of the group of processes; limit 0: none */
+    uint64_t pressure_looks; /* how often that was asked */
     char *const *environment; /* NULL-terminated "NAME=value", or NULL */
     const char *program; /* NULL: none */
     bool stderr_kept; /* what is said where it was not is the core's fault */
@@ -383,6 +384,7 @@ void gb_port_protect(uintptr_t at, size_t bytes)
 
 bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)
 {
+    fake.pressure_looks++;
     *limit_bytes = fake.pressure_limit;
     *used_bytes = fake.pressure_used;
     return fake.pressure_limit != 0;

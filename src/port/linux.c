@@ -149,14 +149,27 @@ static bool linux_group_read(linux_group *group, const char *file)
     return linux_read(group->name, group->text, sizeof group->text);
 }
 
+/* The lower of the two: past memory.high processes are slowed down until they stand still. What the old rules call soft limits neither
+ * slows nor ends anybody. */
+static bool linux_group_limit(linux_group *group, uint64_t *limit)
+{
+    static const char *const files[2][2] = {{"/memory.limit_in_bytes"}, {"/memory.max", "/memory.high"}};
+    *limit = (uint64_t)1 << 60; /* so large a number means none */
+    for (int i = 0; i < 2; i++) {
+        const char *file = files[group->unified][i];
+        uint64_t value;
+        if (file && linux_group_read(group, file) && linux_number(group->text, &value) && value != 0 && value < *limit)
+            *limit = value;
+    }
+    return *limit < (uint64_t)1 << 60;
+}
+
 /* false where this group has no limit, or is not there. Files in the cache that were not used lately are not counted: the system
  * drops them before anybody is out of memory, and whoever reads files fills its group with them to the brim. */
 static bool linux_group_pressure(linux_group *group, uint64_t *limit, uint64_t *used)
 {
-    if (!linux_group_read(group, group->unified ? "/memory.max" : "/memory.limit_in_bytes") || !linux_number(group->text, limit)
-        || *limit == 0 || *limit >= (uint64_t)1 << 60)
-        return false;
-    if (!linux_group_read(group, group->unified ? "/memory.current" : "/memory.usage_in_bytes") || !linux_number(group->text, used))
+    if (!linux_group_limit(group, limit) || !linux_group_read(group, group->unified ? "/memory.current" : "/memory.usage_in_bytes")
+        || !linux_number(group->text, used))
         return false;
     uint64_t droppable;
     const char *key = group->unified ? "\ninactive_file " : "\ntotal_inactive_file ";

@@ -2,7 +2,8 @@
  * /sys/fs/cgroup, in a namespace where nobody else sees it). When glebe says that memory is about to end, the program drops its
  * cache, which glebe must have given back to the system by the next request.
  *
- * pressure unified|old FOLDER */
+ * pressure FILE FOLDER [later]      FILE: memory.max, memory.high (unified), memory.limit_in_bytes (old)
+ * `later`: there is no limit until the program has run for a while. */
 #include "contract.h"
 #include "glebe.h"
 
@@ -46,13 +47,15 @@ static void go_on(unsigned ms)
 
 int main(int count, char **words)
 {
-    CHECK(count == 3);
-    const char *folder = words[2];
-    int old = strcmp(words[1], "old") == 0;
-    const char *max = old ? "memory.limit_in_bytes" : "memory.max", *current = old ? "memory.usage_in_bytes" : "memory.current";
+    CHECK(count >= 3);
+    const char *folder = words[2], *max = words[1];
+    int old = strcmp(max, "memory.limit_in_bytes") == 0, later = count > 3;
+    const char *current = old ? "memory.usage_in_bytes" : "memory.current";
     const char *key = old ? "cache 1\ninactive_file 7\ntotal_inactive_file" : "anon 1\ninactive_file";
     char text[200];
-    put(folder, max, "1000000000\n");
+    if (strcmp(max, "memory.high") == 0)
+        put(folder, "memory.max", later ? "max\n" : "2000000000\n");
+    put(folder, max, later ? old ? "9223372036854771712\n" : "max\n" : "1000000000\n");
     put(folder, current, "960000000\n");
     snprintf(text, sizeof text, "%s 100000000\nactive_file 5\n", key); /* 86 %: files that nobody uses do not count */
     put(folder, "memory.stat", text);
@@ -66,6 +69,12 @@ int main(int count, char **words)
     size_t before = resident_bytes();
     snprintf(text, sizeof text, "%s 1000000\nactive_file 5\n", key);
     put(folder, "memory.stat", text);
+    if (later) {
+        CHECK(calls == 0);
+        put(folder, max, "1000000000\n");
+        for (int i = 0; i < 60 && calls == 0; i++)
+            go_on(100); /* at the latest it is seen after five seconds */
+    }
     go_on(500);
     CHECK(calls == 1 && used == 959000000 && limit == 1000000000);
     CHECK(before - resident_bytes() > (size_t)CACHE * BYTES / 10 * 9);

@@ -340,24 +340,26 @@ def test_locked_memory(box, program, build, when):
     box.check(program("locked"), when, preload=build)
 
 
-PLACES = {"unified": "/sys/fs/cgroup", "old": "/sys/fs/cgroup/memory"}
+PLACES = {"memory.max": "/sys/fs/cgroup", "memory.high": "/sys/fs/cgroup", "memory.limit_in_bytes": "/sys/fs/cgroup/memory"}
 
 
 @every_build
-@pytest.mark.parametrize("rules", ["unified", "old"])
-@pytest.mark.parametrize("group, limited", [("/", "/"), ("/a/b", "/a/b"), ("/a/b", "/a"), ("/not/here", "/")])
-def test_group_limit(box, program, tmp_path, build, rules, group, limited):
+@pytest.mark.parametrize("file, group, limited, later", [
+    ("memory.max", "/", "/", ""), ("memory.max", "/a/b", "/a", ""), ("memory.max", "/a/b", "/a/b", "later"), ("memory.max", "/not/here", "/", ""),
+    ("memory.high", "/a/b", "/a/b", ""), ("memory.high", "/a/b", "/a", ""),
+    ("memory.limit_in_bytes", "/a/b", "/a/b", ""), ("memory.limit_in_bytes", "/a/b", "/a", ""), ("memory.limit_in_bytes", "/not/here", "/", "")])
+def test_group_limit(box, program, tmp_path, build, file, group, limited, later):
     """Near the limit of its group of processes, or of one further up, a program is told, once, and what it drops goes back to the
-    system. The group's files are the test's own, laid over the real ones in a mount namespace: no group of this machine
+    system; also where the limit is set only as the program runs. The group's files are the test's own, laid over the real ones in a mount namespace: no group of this machine
     is touched."""
     box.need("unshare")
     own = tmp_path / "cgroup"
-    own.write_text("9:name=systemd:/else\n4:cpu,cpuacct:/else\n" + (f"3:memory:{group}\n0::/else\n" if rules == "old" else f"0::{group}\n"))
+    own.write_text("9:name=systemd:/else\n4:cpu,cpuacct:/else\n" + (f"3:memory:{group}\n0::/else\n" if file == "memory.limit_in_bytes" else f"0::{group}\n"))
     lay = f'mount -t tmpfs none /sys/fs/cgroup && mount --bind "{own}" /proc/$$/cgroup'
     if subprocess.run(["unshare", "-rm", "sh", "-c", lay], capture_output=True, check=False).returncode:
         pytest.skip("no mount namespaces here: unshare -rm mount -t tmpfs fails")
-    folder = PLACES[rules] + limited.rstrip("/")
-    script = f'{lay} && mkdir -p "{folder}" && exec env LD_PRELOAD={box.library(build)} {program("pressure", glebe=True)} {rules} "{folder}"'
+    folder = PLACES[file] + limited.rstrip("/")
+    script = f'{lay} && mkdir -p "{folder}" && exec env LD_PRELOAD={box.library(build)} {program("pressure", glebe=True)} {file} "{folder}" {later}'
     box.check("unshare", "-rm", "sh", "-c", script, preload=None)
 
 

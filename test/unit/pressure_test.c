@@ -132,18 +132,35 @@ static void test_how_often(void **state)
     assert_in_range(program.calls, 9, 11);
 }
 
-static void test_no_limit_is_not_asked_again(void **state)
+/* Where there is no limit, every five seconds. One may be set at any time, raised, lowered and taken away. */
+static void test_a_limit_that_changes(void **state)
 {
     (void)state;
     grow();
     glebe_on_pressure(told, &program);
-    tick(250);
+    for (uint32_t ms = 0; ms < 3600000; ms += 50)
+        tick(50);
+    assert_in_range(fake.pressure_looks, 700, 721);
     fake.pressure_limit = 1000;
     fake.pressure_used = 999;
-    tick(2000);
-    assert_int_equal(program.calls, 0);
-    tick(1u << 30);
+    uint32_t seen = 0;
+    for (; seen < 5050 && program.calls == 0; seen += 50)
+        tick(50);
     assert_int_equal(program.calls, 1);
+    fake.pressure_limit = 10000;
+    tick(2000);
+    tick(2000);
+    assert_int_equal(program.calls, 1);
+    fake.pressure_limit = 1000;
+    tick(250);
+    assert_int_equal(program.calls, 2);
+    fake.pressure_limit = 0;
+    tick(250);
+    uint64_t looks = fake.pressure_looks;
+    for (uint32_t ms = 0; ms < 60000; ms += 50)
+        tick(50);
+    assert_in_range(fake.pressure_looks - looks, 11, 13);
+    assert_int_equal(program.calls, 2);
 }
 
 /* The tick that tells the program stands in the middle of a malloc of each kind, with the callback using every kind. */
@@ -366,7 +383,7 @@ int main(void)
         PRESSURE_TEST(test_marks),
         PRESSURE_TEST(test_orphans_give_too),
         PRESSURE_TEST(test_how_often),
-        PRESSURE_TEST(test_no_limit_is_not_asked_again),
+        PRESSURE_TEST(test_a_limit_that_changes),
         PRESSURE_TEST(test_from_inside_malloc),
         PRESSURE_TEST(test_limit),
         PRESSURE_TEST(test_caches_go_first),

@@ -1,7 +1,8 @@
 /* The contract with the host: everything that the core wants of an operating system. One file of src/port/ implements it;
  * src/glebe.c picks which. Nothing else in src/ knows an OS.
  *
- * All addresses and sizes are multiples of gb_port_page_bytes(). No function allocates from glebe or changes errno.
+ * All addresses and sizes are multiples of gb_port_page_bytes(). No function allocates from glebe, changes errno, or ends a thread that
+ * is to be cancelled.
  * The core calls them with its locks held or not, as it likes, so they must not call back into it, except where said. */
 #ifndef GB_PORT_H
 #define GB_PORT_H

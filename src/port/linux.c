@@ -122,13 +122,14 @@ typedef struct linux_group {
 
 static bool linux_read(const char *path, char *text, size_t bytes)
 {
-    int saved = errno;
+    int saved = errno, cancel = posix_cancel_off();
     ssize_t got = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
         got = read(fd, text, bytes - 1);
         close(fd);
     }
+    posix_cancel_restore(cancel);
     errno = saved;
     text[got > 0 ? got : 0] = 0;
     return got > 0;
@@ -264,7 +265,7 @@ void gb_port_keep_stderr(void)
 /* A pipe whose reader has gone must not end the program by a signal where its own words would not have. */
 void gb_port_say(const char *text, size_t bytes)
 {
-    int saved = errno, file = posix_stderr_file();
+    int saved = errno, file = posix_stderr_file(), cancel = posix_cancel_off();
     if (file >= 0) {
         sigset_t broken, before, waiting;
         struct timespec none = {0, 0};
@@ -277,6 +278,7 @@ void gb_port_say(const char *text, size_t bytes)
             sigtimedwait(&broken, NULL, &none);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
+    posix_cancel_restore(cancel);
     errno = saved;
 }
 

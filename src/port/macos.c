@@ -142,7 +142,7 @@ static macos_bed *macos_bed_of(const void *word)
 void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 {
     macos_bed *bed = macos_bed_of((const void *)word);
-    int saved = errno;
+    int saved = errno, cancel = posix_cancel_off();
     pthread_mutex_lock(&bed->mutex);
     if (gb_load(word) == expected) { /* looked at under the mutex, which whoever wakes takes too: no wake is missed */
         if (ms == UINT32_MAX)
@@ -153,6 +153,7 @@ void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
         }
     }
     pthread_mutex_unlock(&bed->mutex);
+    posix_cancel_restore(cancel);
     errno = saved;
 }
 

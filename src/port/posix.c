@@ -112,9 +112,23 @@ void gb_port_readable(uintptr_t at, size_t bytes)
 
 /* ---- words ---- */
 
+/* The system's calls that may sleep end a thread that is to be cancelled, and malloc must not: the heap would stay as it is in the
+ * middle of a change. Between these two no thread is cancelled. */
+static int posix_cancel_off(void)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static void posix_cancel_restore(int before)
+{
+    pthread_setcancelstate(before, &before);
+}
+
 static void posix_write(int file, const char *text, size_t bytes)
 {
-    int saved = errno;
+    int saved = errno, cancel = posix_cancel_off();
     while (bytes > 0) {
         ssize_t written = write(file, text, bytes);
         if (written <= 0)
@@ -122,6 +136,7 @@ static void posix_write(int file, const char *text, size_t bytes)
         text += written;
         bytes -= (size_t)written;
     }
+    posix_cancel_restore(cancel);
     errno = saved;
 }
 

@@ -138,6 +138,15 @@ def test_heaps_that_were_destroyed(box, program, build, heaps):
     assert kept <= 8
 
 
+def test_a_cancelled_thread(box, program, build):
+    """A thread that is to be cancelled is not cancelled inside malloc, whatever that reads or writes."""
+    path = program("cancelled")
+    box.check(path, "stats", preload=None)
+    assert "used_bytes: " in box.check(path, "stats", preload=build).text
+    assert box.check(path, "wrong", preload=build, on_error="count").text.count("glebe: free(") == 3
+    box.check(path, "works", preload=build)
+
+
 # ---- fork ---------------------------------------------------------------------------------------------------------
 
 @every_build

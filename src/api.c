@@ -104,7 +104,7 @@ int glebe_posix_memalign(void **out, size_t alignment, size_t bytes)
 void *glebe_memalign(size_t alignment, size_t bytes)
 {
     GB_ENTRY;
-    if (alignment > GB_MAX_BYTES) {
+    if (alignment > GB_MAX_BYTES + 1) { /* more than the largest power of two */
         errno = EINVAL;
         return NULL;
     }

@@ -124,7 +124,21 @@ NEW(new_array_aligned, "_Zna" NEW_SIZE "St11align_val_t", (size_t n, size_t a), 
 NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
 NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
 
-/* The sizes that delete is told are the compiler's own and need no check. */
+/* The default build does not look at what delete is told: it is the compiler's own. But the wrong destructor, or another type than that of
+ * new, tells another size: the builds that look for mistakes say so. */
+GB_COLD static bool delete_allowed(const void *block, size_t bytes, size_t alignment)
+{
+    static const char call[] = "operator delete";
+    return !block || (gb_alignment_fits(call, block, alignment) && gb_size_fits(call, block, bytes));
+}
+
+#define DELETE_TOLD(name, mangled, parameters, bytes, alignment) \
+    EXPORT void name parameters __asm__(mangled); \
+    void name parameters \
+    { \
+        if (!(GB_SECURE || GB_AUDIT) || delete_allowed(block, bytes, alignment)) \
+            gb_free("operator delete", gb_self, block); \
+    }
 #define DELETE(name, mangled, parameters) \
     EXPORT void name parameters __asm__(mangled); \
     void name parameters { gb_free("operator delete", gb_self, block); }
@@ -133,14 +147,14 @@ NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9noth
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 DELETE(delete_one, "_ZdlPv", (void *block))
 DELETE(delete_array, "_ZdaPv", (void *block))
-DELETE(delete_one_sized, "_ZdlPv" NEW_SIZE, (void *block, size_t n))
-DELETE(delete_array_sized, "_ZdaPv" NEW_SIZE, (void *block, size_t n))
+DELETE_TOLD(delete_one_sized, "_ZdlPv" NEW_SIZE, (void *block, size_t n), n, 1)
+DELETE_TOLD(delete_array_sized, "_ZdaPv" NEW_SIZE, (void *block, size_t n), n, 1)
 DELETE(delete_one_nothrow, "_ZdlPvRKSt9nothrow_t", (void *block, const void *tag))
 DELETE(delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", (void *block, const void *tag))
-DELETE(delete_one_aligned, "_ZdlPvSt11align_val_t", (void *block, size_t a))
-DELETE(delete_array_aligned, "_ZdaPvSt11align_val_t", (void *block, size_t a))
-DELETE(delete_one_sized_aligned, "_ZdlPv" NEW_SIZE "St11align_val_t", (void *block, size_t n, size_t a))
-DELETE(delete_array_sized_aligned, "_ZdaPv" NEW_SIZE "St11align_val_t", (void *block, size_t n, size_t a))
-DELETE(delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", (void *block, size_t a, const void *tag))
-DELETE(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", (void *block, size_t a, const void *tag))
+DELETE_TOLD(delete_one_aligned, "_ZdlPvSt11align_val_t", (void *block, size_t a), 0, a)
+DELETE_TOLD(delete_array_aligned, "_ZdaPvSt11align_val_t", (void *block, size_t a), 0, a)
+DELETE_TOLD(delete_one_sized_aligned, "_ZdlPv" NEW_SIZE "St11align_val_t", (void *block, size_t n, size_t a), n, a)
+DELETE_TOLD(delete_array_sized_aligned, "_ZdaPv" NEW_SIZE "St11align_val_t", (void *block, size_t n, size_t a), n, a)
+DELETE_TOLD(delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", (void *block, size_t a, const void *tag), 0, a)
+DELETE_TOLD(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", (void *block, size_t a, const void *tag), 0, a)
 #pragma GCC diagnostic pop

@@ -90,6 +90,24 @@ size_t gb_block_bytes(const char *call, const void *block)
     return 0;
 }
 
+bool gb_size_fits(const char *call, const void *block, size_t bytes)
+{
+    size_t usable = gb_block_bytes(call, block);
+    if (usable == 0)
+        return false;
+    if (bytes > usable)
+        gb_report(call, block, "size %zu is wrong: the block has %zu bytes", bytes, usable);
+    return bytes <= usable;
+}
+
+bool gb_alignment_fits(const char *call, const void *block, size_t alignment)
+{
+    bool fits = gb_is_pow2(alignment) && ((uintptr_t)block & (alignment - 1)) == 0;
+    if (!fits)
+        gb_report(call, block, "alignment %zu is wrong: the block does not have it", alignment);
+    return fits;
+}
+
 void *gb_alloc_any(glebe_heap *heap, size_t bytes)
 {
     return gb_alloc(heap, bytes);

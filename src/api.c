@@ -48,32 +48,17 @@ void glebe_free(void *block)
     gb_free("free", gb_self, block);
 }
 
-/* A block may be larger than was asked for, and an aligned one by a lot, so only a size that it cannot hold is surely wrong. */
-static bool api_size_fits(const char *call, const void *block, size_t bytes)
-{
-    size_t usable = gb_block_bytes(call, block);
-    if (usable == 0)
-        return false;
-    if (bytes > usable)
-        gb_report(call, block, "size %zu is wrong: the block has %zu bytes", bytes, usable);
-    return bytes <= usable;
-}
-
 void glebe_free_sized(void *block, size_t bytes)
 {
     GB_ENTRY;
-    if (block && api_size_fits("free_sized", block, bytes))
+    if (block && gb_size_fits("free_sized", block, bytes))
         gb_free("free_sized", gb_self, block);
 }
 
 void glebe_free_aligned_sized(void *block, size_t alignment, size_t bytes)
 {
     GB_ENTRY;
-    if (!block)
-        return;
-    if (!gb_is_pow2(alignment) || ((uintptr_t)block & (alignment - 1)) != 0)
-        gb_report("free_aligned_sized", block, "alignment %zu is wrong: the block does not have it", alignment);
-    else if (api_size_fits("free_aligned_sized", block, bytes))
+    if (block && gb_alignment_fits("free_aligned_sized", block, alignment) && gb_size_fits("free_aligned_sized", block, bytes))
         gb_free("free_aligned_sized", gb_self, block);
 }
 

@@ -263,6 +263,10 @@ GB_NOINLINE void gb_free_page(glebe_heap *self, gb_page *page, void *block, cons
 GB_NOINLINE void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call);
 /* Bytes usable at a block; 0 where the address is not the start of one, which is reported under the name `call`. */
 size_t gb_block_bytes(const char *call, const void *block);
+/* What the caller says of a block that it frees; false, and reported, where it is surely wrong. A block may be larger than was asked for, and
+ * an aligned one by a lot, so that is a size which the block cannot hold. */
+bool gb_size_fits(const char *call, const void *block, size_t bytes);
+bool gb_alignment_fits(const char *call, const void *block, size_t alignment);
 /* The fast paths out of line: see gb_alloc_seldom. */
 GB_NOINLINE void *gb_alloc_any(glebe_heap *heap, size_t bytes);
 GB_NOINLINE void gb_free_any(const char *call, glebe_heap *self, void *block);

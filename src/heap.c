@@ -141,6 +141,10 @@ void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, 
     heap = heap_or_self(heap);
     if (!block)
         return bytes ? gb_alloc_words(heap, bytes) : NULL;
+    if ((GB_SECURE || GB_AUDIT) && bytes && !gb_size_fits("glebe_heap_realloc_sized", block, old_bytes)) {
+        errno = EINVAL;
+        return NULL;
+    }
     if (bytes)
         return heap_resize_sized(heap, block, old_bytes, bytes);
     gb_free("glebe_heap_realloc_sized", heap, block);
@@ -156,7 +160,8 @@ void glebe_heap_free(glebe_heap *heap, void *block)
 void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes)
 {
     GB_ENTRY;
-    (void)bytes;
+    if ((GB_SECURE || GB_AUDIT) && block && !gb_size_fits("glebe_heap_free_sized", block, bytes))
+        return;
     gb_free("glebe_heap_free_sized", heap_or_self(heap), block);
 }
 

@@ -511,9 +511,7 @@ static void release_sized(const char *call, void *p, size_t bytes, size_t alignm
         return; /* which was reported */
     if (bytes > has)
         gb_report(call, p, "size %zu is wrong: the block has %zu bytes", bytes, has);
-    else if (!gb_is_pow2(alignment) || ((uintptr_t)p & (alignment - 1)) != 0)
-        gb_report(call, p, "alignment %zu is wrong: the block does not have it", alignment);
-    else
+    else if (gb_alignment_fits(call, p, alignment))
         release(call, p);
 }
 

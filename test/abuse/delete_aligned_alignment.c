@@ -1,0 +1,22 @@
+/* operator delete that is told an alignment which the block does not have.
+ *
+ * default: served
+ * secure, audit: glebe: operator delete(ADDRESS): alignment 1048576 is wrong: the block does not have it */
+#include "abuse.h"
+
+extern void told(void *, size_t) __asm__("_ZdlPvSt11align_val_t");
+
+static void *odd(size_t alignment)
+{
+    void *block = malloc(SMALL);
+    while (((uintptr_t)block & (alignment - 1)) == 0)
+        block = malloc(SMALL);
+    return block;
+}
+
+int main(void)
+{
+    void *block = wrong(odd(1048576));
+    told(block, 1048576);
+    return abuse_end();
+}

@@ -1,0 +1,14 @@
+/* operator delete that is told the right alignment and a size which the block cannot hold.
+ *
+ * default: served
+ * secure, audit: glebe: operator delete(ADDRESS): size 6145 is wrong: the block has 6144 bytes */
+#include "abuse.h"
+
+extern void told(void *, size_t, size_t) __asm__("_ZdlPvmSt11align_val_t");
+
+int main(void)
+{
+    void *block = wrong(aligned_alloc(64, MEDIUM));
+    told(block, 6145, 64);
+    return abuse_end();
+}

@@ -1,0 +1,14 @@
+/* operator delete that is told a size which the small block cannot hold: the type is another than that of new.
+ *
+ * default: served
+ * secure, audit: glebe: operator delete(ADDRESS): size 65 is wrong: the block has 64 bytes */
+#include "abuse.h"
+
+extern void told(void *, size_t) __asm__("_ZdlPvm");
+
+int main(void)
+{
+    void *block = wrong(malloc(SMALL));
+    told(block, 65);
+    return abuse_end();
+}

@@ -11,7 +11,7 @@
  * back to the arena all the same once others have freed every block that fits in it: then none can be anywhere else.
  *
  * Orphans are a stack under orphans_lock, which is taken before the region's lock. The background thread, if it is wanted,
- * sleeps until something is due to be given back, and without limit when nothing is. */
+ * sleeps until something is due to be given back, and without limit when nothing is. fork's child starts its own with a tick. */
 #include "core.h"
 
 glebe_heap gb_heap_none;
@@ -275,6 +275,18 @@ size_t gb_orphans_trim(void)
 
 /* ---- ticks ---- */
 
+enum { BACKGROUND_OFF, BACKGROUND_RUNS, BACKGROUND_SLEEPS, BACKGROUND_DUE /* in fork's child: with its next tick */ };
+
+/* Starting a thread may allocate, and a tick stands in the middle of a malloc: as in pressure.c, meanwhile this thread has another heap. */
+static void background_late(void)
+{
+    if (thread_left || gb_lock_forking())
+        return;
+    glebe_heap *self = gb_thread_leave();
+    gb_background_start();
+    gb_thread_return(self);
+}
+
 /* Fewer slow events pass until the next look where memory waits to be given back, so that a process that has gone quiet and
  * stirs now and then still does it. */
 void gb_tick_due(glebe_heap *heap)
@@ -296,6 +308,8 @@ void gb_tick_due(glebe_heap *heap)
     if ((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_idle)) && gb_purge_due(now, false) > 0)
         heap->tick = 1;
     gb_pressure_look(heap, now);
+    if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == BACKGROUND_DUE))
+        background_late();
 }
 
 void gb_tick(glebe_heap *heap)
@@ -305,8 +319,6 @@ void gb_tick(glebe_heap *heap)
 }
 
 /* ---- the background thread ---- */
-
-enum { BACKGROUND_OFF, BACKGROUND_RUNS, BACKGROUND_SLEEPS };
 
 static void background_run(void)
 {
@@ -331,8 +343,9 @@ static void background_run(void)
 
 void gb_background_start(void)
 {
-    uint32_t off = BACKGROUND_OFF;
-    if (!atomic_compare_exchange_strong(&gb_the.background_state, &off, BACKGROUND_RUNS))
+    uint32_t off = BACKGROUND_OFF, due = BACKGROUND_DUE;
+    if (!atomic_compare_exchange_strong(&gb_the.background_state, &off, BACKGROUND_RUNS)
+        && !atomic_compare_exchange_strong(&gb_the.background_state, &due, BACKGROUND_RUNS))
         return;
     if (!gb_port_thread_start(background_run))
         gb_store(&gb_the.background_state, BACKGROUND_OFF);
@@ -371,8 +384,6 @@ void gb_fork_child(void)
             heap->kind = GB_HEAP_DEAD;
             gb_the.heaps_dead = true;
         }
-    gb_store(&gb_the.background_state, BACKGROUND_OFF);
+    gb_store(&gb_the.background_state, gb_the.options.background ? BACKGROUND_DUE : BACKGROUND_OFF);
     gb_fork_parent();
-    if (gb_the.options.background)
-        gb_background_start();
 }

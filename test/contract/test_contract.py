@@ -138,6 +138,7 @@ def test_heaps_that_were_destroyed(box, program, build, heaps):
     assert kept <= 8
 
 
+@every_build
 def test_a_cancelled_thread(box, program, build):
     """A thread that is to be cancelled is not cancelled inside malloc, whatever that reads or writes."""
     path = program("cancelled")
@@ -562,11 +563,18 @@ def test_option_limit(box, program):
 
 
 def test_option_background(box, program):
-    """Memory goes back while the process idles, with no call of malloc; the thread lives on in fork's child."""
+    """Memory goes back while the process idles, with no call of malloc; fork's child has such a thread too."""
     path = program("idle")
     box.check(path, 30, background=1)
     box.check(path, 30, "fork", background=1)
     assert box.run(path, 3).returncode == 7, "control: without the thread nothing goes back"
+
+
+def test_background_in_a_child(box, program):
+    """A child of fork has one thread, as its system calls may want, until it works."""
+    path = program("background_child")
+    box.check(path, background=1)
+    assert box.run(path).returncode == 1, "control: without the option there is no thread"
 
 
 def test_option_purge_ms(box, program):

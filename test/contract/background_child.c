@@ -1,0 +1,48 @@
+/* fork's child of a program with the background thread has one thread until it works: some system calls want that (unshare of user
+ * namespaces, setns). Then it has the thread too. */
+#include "contract.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/wait.h>
+
+/* Without allocating. */
+static int threads(void)
+{
+    static char text[4096];
+    int fd = open("/proc/self/status", O_RDONLY);
+    CHECK(fd >= 0 && read(fd, text, sizeof text - 1) > 0 && close(fd) == 0);
+    const char *line = strstr(text, "\nThreads:");
+    CHECK(line);
+    return atoi(line + 9);
+}
+
+static void child(void)
+{
+    CHECK(threads() == 1);
+    CHECK(unshare(CLONE_NEWUSER) == 0 || errno != EINVAL); /* that it is not allowed is another matter */
+    for (int i = 0; i < 3000 && threads() == 1; i++) {
+        for (int k = 0; k < 200; k++)
+            free(kept(malloc(1000 + (size_t)(i + k) % 50 * 1000)));
+        sleep_ms(1);
+    }
+    CHECK(threads() == 2);
+}
+
+int main(void)
+{
+    for (int i = 0; i < 2000; i++)
+        CHECK(kept(malloc(1000)));
+    CHECK(threads() == 2);
+    for (int round = 0; round < 5; round++) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) {
+            child();
+            _exit(0);
+        }
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    return 0;
+}

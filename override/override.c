@@ -125,10 +125,10 @@ EXPORT struct override_mallinfo2 mallinfo2(void)
 {
     glebe_stats s;
     glebe_stats_read(&s);
-    size_t in_chunks = (size_t)(s.small_bytes + s.medium_bytes + s.large_bytes);
+    size_t used = gb_blocks_bytes();
     size_t chunks = GB_LINEAR ? (size_t)s.committed_bytes : (size_t)(gb_the.chunks - gb_the.chunks_away) << GB_CHUNK_LOG2;
     return (struct override_mallinfo2){.arena = chunks, .hblks = gb_the.slots_used, .hblkhd = (size_t)s.huge_bytes,
-        .uordblks = in_chunks, .fordblks = chunks - in_chunks};
+        .uordblks = used, .fordblks = chunks > used ? chunks - used : 0};
 }
 
 EXPORT struct override_mallinfo mallinfo(void)

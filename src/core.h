@@ -112,6 +112,8 @@ bool gb_mixed_supply(glebe_heap *heap, uint32_t cls);
 gb_place gb_mixed_locate(const gb_page *page, size_t offset);
 /* The class of the block that starts there; GB_MIXED if none does. */
 uint32_t gb_mixed_class(const gb_page *page, const void *block);
+/* How many bytes its blocks have on the average. */
+size_t gb_mixed_mean(const gb_page *page);
 /* Gives the page back if it is empty, or anyway. Owner. */
 void gb_mixed_give(glebe_heap *heap, bool anyway);
 
@@ -389,6 +391,9 @@ GB_INLINE gb_span *gb_pool_next(const gb_pool *pool, const gb_span *span) { retu
 #define GB_POOL_UNITS_MAX 1024
 
 /* ---- options, statistics ---- */
+/* Bytes of all blocks in use but huge ones, as far as this thread can tell: free blocks that other threads' heaps keep at hand, or have not
+ * sent home yet, count as in use. Takes a look at every page. */
+size_t gb_blocks_bytes(void);
 void gb_options_read(void);
 
 /* ---- secure and audit builds: what they check of a small block ---- */

@@ -53,6 +53,20 @@ uint32_t gb_mixed_class(const gb_page *page, const void *block)
     return at.inside == 0 ? at.cls : GB_MIXED;
 }
 
+size_t gb_mixed_mean(const gb_page *page)
+{
+    size_t bytes = 0, blocks = 0;
+    for (size_t cell = 1; cell < CELLS; cell++) {
+        uint32_t mark = map_get(page, cell);
+        if (mark == 0 || mark == INSIDE)
+            continue;
+        size_t each = gb_classes[mark - 1].bytes, count = each < CELL_BYTES ? CELL_BYTES / each : 1;
+        bytes += count * each;
+        blocks += count;
+    }
+    return blocks ? bytes / blocks : 0;
+}
+
 gb_page *gb_mixed_page(const glebe_heap *heap)
 {
     return heap->mixed != 0 && heap->mixed != GB_MIXED_LATER ? gb_page_at(heap->mixed) : NULL;

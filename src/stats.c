@@ -21,6 +21,65 @@ void glebe_stats_read(glebe_stats *out)
     gb_lock_drop(&gb_the.lock);
 }
 
+/* ---- blocks in use ---- */
+
+/* Bytes of a page's blocks that are in use, at hand in its heap's fronts, or on their way to the page from another thread's slots. The page's
+ * owner may be at it, so what was read may not fit together: never more than the page holds. */
+static size_t page_used(const gb_page *page)
+{
+    size_t all = gb_page_bytes(page);
+    uint32_t cls = page->cls, out;
+    if (!GB_LINEAR && page->kind == GB_MEDIUM)
+        return cls < GB_CLASSES ? (page->cap - gb_popcount32(gb_load_relaxed(&page->bits))) * (size_t)gb_classes[cls].bytes : 0;
+    if (page->kind != GB_SMALL)
+        return all;
+    gb_page seen = {.cap = page->cap, .left = __atomic_load_n(&page->left, __ATOMIC_RELAXED),
+        .state = __atomic_load_n(&page->state, __ATOMIC_RELAXED), .flags = __atomic_load_n(&page->flags, __ATOMIC_RELAXED)};
+    out = gb_page_out(&seen);
+    out -= GB_THREADS ? GB_XFREE_COUNT(gb_load_relaxed(&page->xfree)) : 0;
+    if ((int32_t)out <= 0)
+        return 0;
+    size_t bytes = GB_MIXES && cls == GB_MIXED ? gb_mixed_mean(page) : cls < GB_CLASSES ? gb_classes[cls].bytes : 0;
+    return out <= all / 16 && out * bytes <= all ? out * bytes : all;
+}
+
+/* What this thread's heap holds of that, and nobody uses. */
+static size_t heap_at_hand(const glebe_heap *heap)
+{
+    size_t bytes = 0;
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        for (gb_block *block = heap->front[cls]; block; block = gb_link_get(block))
+            bytes += gb_classes[cls].bytes;
+    for (uint32_t i = 0; !GB_LINEAR && i < GB_CLASSES - GB_SMALL_CLASSES; i++)
+        bytes += heap->warm[i] ? gb_classes[GB_SMALL_CLASSES + i].bytes : 0;
+    for (uint32_t i = 0; i < GB_REMOTE_SLOTS; i++)
+        bytes += heap->remote[i].count ? heap->remote[i].count * (size_t)gb_classes[gb_page_at(heap->remote[i].page)->cls].bytes : 0;
+    return bytes;
+}
+
+size_t gb_blocks_bytes(void)
+{
+    GB_ENTRY;
+    enum { AT_ONCE = 128 };
+    size_t bytes = 0, at_hand;
+    for (uint32_t i = 0; i < gb_load_relaxed(&gb_the.slices);) {
+        gb_lock_take(&gb_the.lock);
+        for (uint32_t end = i + AT_ONCE; i < end && i < gb_load_relaxed(&gb_the.slices);) {
+            const gb_page *page = gb_page_at(i);
+            bool run = page->kind != GB_FREE && page->kind != GB_RESERVED;
+            bytes += run ? page_used(page) : 0;
+            i += run && page->slices ? page->slices : 1;
+        }
+        gb_lock_drop(&gb_the.lock);
+    }
+    if (GB_LINEAR)
+        bytes += gb_the.tagged_used - gb_the.tagged_warm_bytes;
+    at_hand = heap_at_hand(gb_self);
+    return bytes > at_hand ? bytes - at_hand : 0;
+}
+
+/* ---- in words ---- */
+
 /* The i-th statistic: the struct is all of one type, in the order of the names. */
 static uint64_t stats_value(const glebe_stats *stats, int i)
 {

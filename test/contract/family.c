@@ -163,6 +163,19 @@ static void glibc_extras(void)
     struct mallinfo2 info = mallinfo2();
     CHECK(info.uordblks >= 300000 && info.hblkhd >= 3000000 && info.hblks >= 1 && info.arena >= info.uordblks);
     CHECK(info.fordblks == info.arena - info.uordblks);
+    static void *small[10000];
+    for (int i = 0; i < 10000; i++)
+        small[i] = kept(malloc(1000));
+    struct mallinfo2 more = mallinfo2();
+    for (int i = 0; i < 10000; i++)
+        if (i % 16)
+            free(small[i]);
+    struct mallinfo2 less = mallinfo2(); /* one block in each 16 KiB: blocks count, not pages */
+    CHECK(more.uordblks - info.uordblks >= 10000000 && more.uordblks - info.uordblks <= 10500000);
+    CHECK(more.uordblks - less.uordblks >= 9375000 && less.fordblks - more.fordblks <= 9900000);
+    for (int i = 0; i < 10000; i += 16)
+        free(small[i]);
+    CHECK(mallinfo2().uordblks == info.uordblks);
     free(huge);
     memset(block, 1, 300000);
     free(block);

@@ -78,6 +78,16 @@ def peer_version(library):
     return said.read_text().strip() if said.exists() else None
 
 
+def vendored(crate):
+    """The sources of a crate that bench/peers/build.sh fetched."""
+    return next((PEERS.parent / "vendor").glob(f"{crate}-[0-9]*"))
+
+
+def mimalloc_sources():
+    """Those of the newest mimalloc, for benches that link it."""
+    return vendored("rustfs-mimalloc-sys") / "c_src/mimalloc"
+
+
 def locked(folder):
     """{crate: version} of what a crate is locked to."""
     return dict(re.findall(r'name = "([^"]+)"\nversion = "([^"]+)"', (folder / "Cargo.lock").read_text()))

@@ -35,7 +35,8 @@ say() { printf '%s\n' "peers: $*"; }
 # fresh NAME: is NAME.so there, and newer than all it is made from?
 fresh() {
     [ -s "$out/$1.so" ] && [ -s "$out/$1.version" ] &&
-        [ "$out/$1.so" -nt "$here/build.sh" ] && [ "$out/$1.so" -nt "$here/Cargo.lock" ]
+        [ "$out/$1.so" -nt "$here/build.sh" ] && [ "$out/$1.so" -nt "$here/Cargo.lock" ] &&
+        [ "$out/$1.so" -nt "$here/mimalloc/Cargo.lock" ]
 }
 
 # source CRATE: the directory of its one vendored version.
@@ -68,19 +69,21 @@ verify() {
     return 1
 }
 
-# The crate leaves out what mimalloc's CMake files need to run, so these are the
-# flags that its CMakeLists.txt would set for a release with overriding on.
-mimalloc() {    # LINE (v2 or v3)
-    src=$(source_of libmimalloc-sys)/c_src/mimalloc/$1
+# The crates leave out what mimalloc's CMake files need to run, so these are the
+# flags that its CMakeLists.txt would set for a release with overriding on, and
+# what it finds on Linux with glibc (version 3 reads that).
+mimalloc() {    # LINE (v2 or v3), SOURCES
+    src=$2
     cc -std=gnu11 -O3 -w -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec \
         -fno-builtin-malloc -DNDEBUG -DMI_BUILD_RELEASE -DMI_CMAKE_BUILD_TYPE=release \
         -DMI_MALLOC_OVERRIDE=1 -DMI_SHARED_LIB -DMI_SHARED_LIB_EXPORT \
+        -DMI_HAS_UNISTDH=1 -DMI_HAS_EXECINFOH=1 \
         -I"$src/include" -I"$src/src" -o "$work/mimalloc-$1.so" "$src/src/static.c" -pthread >&2 || return
     n=$(sed -n 's/^#define MI_MALLOC_VERSION *\([0-9]*\).*/\1/p' "$src/include/mimalloc.h")
     echo "mimalloc $((n / 10000)).$((n / 100 % 100)).$((n % 100))"
 }
-mimalloc_v2() { mimalloc v2; }
-mimalloc_v3() { mimalloc v3; }
+mimalloc_v2() { mimalloc v2 "$(source_of libmimalloc-sys)/c_src/mimalloc/v2"; }
+mimalloc_v3() { mimalloc v3 "$(source_of rustfs-mimalloc-sys)/c_src/mimalloc"; }
 
 # The crate keeps jemalloc's configure script beside the tree, not in it.
 jemalloc() {
@@ -118,10 +121,10 @@ tcmalloc() {
         echo "gperftools $(dpkg-query -W -f '${Version}' libtcmalloc-minimal4)"
 }
 
-if [ ! -d "$vendor" ] || [ "$here/Cargo.lock" -nt "$vendor/.done" ]; then
+if [ ! -d "$vendor" ] || [ "$here/Cargo.lock" -nt "$vendor/.done" ] || [ "$here/mimalloc/Cargo.lock" -nt "$vendor/.done" ]; then
     say "fetching the sources"
     cargo vendor --quiet --locked --versioned-dirs --manifest-path "$here/Cargo.toml" \
-        "$vendor" >/dev/null 2>>"$log" || { say "cargo vendor FAILED, see $log"; exit 1; }
+        --sync "$here/mimalloc/Cargo.toml" "$vendor" >/dev/null 2>>"$log" || { say "cargo vendor FAILED, see $log"; exit 1; }
     touch "$vendor/.done"
 fi
 make -s -C "$here/.." BENCH_BUILD="$build" whose || exit 1

@@ -87,10 +87,12 @@ pub fn heading(results: &Results) -> String {
 
 fn tables(results: &Results, baseline: &str, absolute: bool) -> String {
     let mut text = String::new();
+    let of = results.allocators.iter().find(|a| a.name == baseline);
+    let version = of.map_or(baseline, |a| a.version.as_str());
     for (title, quantity) in [("CPU time", Quantity::Cpu), ("Peak RSS", Quantity::PeakRss)] {
         let _ = writeln!(
             text,
-            "{title} as a multiple of {baseline}'s; lower is better.\n"
+            "{title} as a multiple of {baseline}'s ({version}); lower is better.\n"
         );
         let _ = writeln!(text, "{}\n", ratio_table(results, baseline, quantity));
     }

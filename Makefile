@@ -157,10 +157,10 @@ test-tinygo-oldest: wasm ## the same under the oldest TinyGo that is supported
 	@TINYGO=$$(tools/setup which tinygo-oldest) || { echo "skipped: it could not be had"; exit 0; }; \
 	    export TINYGO; $(pytest) test/tinygo
 
-test-e2e: cli ## misuse, contract, mimalloc and package tests, with the built libraries
+test-e2e: cli ## misuse, contract, mimalloc, package and scale tests, with the built libraries
 	$(call say,end to end)
 	@tools/lint --symbols
-	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/contract test/mimalloc test/package --ignore=test/package/test_crates.py
+	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/contract test/mimalloc test/package test/scale --ignore=test/package/test_crates.py
 
 test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
 	$(call say,macOS objects)
@@ -173,7 +173,7 @@ test-miri: ## Bump and FreeList under Miri, which objects to undefined behaviour
 	    set -e; rustup run nightly cargo miri test --no-default-features --test bump --test freelist; \
 	    rustup run nightly cargo miri test --no-default-features --features resize --test bump
 
-test-long: test test-macos test-windows-long test-miri test-tinygo-oldest ## test, then macOS objects, Windows programs, Miri, the oldest TinyGo, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, stress with printed seeds, and fuzzing (hours)
+test-long: test test-macos test-windows-long test-miri test-tinygo-oldest ## test, then macOS objects, Windows programs, Miri, the oldest TinyGo, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, test/scale whole, stress with printed seeds, and fuzzing (hours)
 	$(call say,C tests with all seeds)
 	@set -e; for tier in $(c-tiers); do $(MAKE) $$tier LONG=ON; done
 	$(call say,interleavings of larger cases)
@@ -188,13 +188,16 @@ test-long: test test-macos test-windows-long test-miri test-tinygo-oldest ## tes
 	@GLEBE_TEST_LONG=1 $(build)/cmake-test/test-model-months
 	$(call say,ten minutes of a service in Lua)
 	@$(PYTHON) bench/months/run --gate
+	$(call say,a server's size: that the gates can fail; every case)
+	@test/scale/run --self-test
+	@test/scale/run --gate --allocators glebe,glibc
 	$(call say,stress and fuzzing)
 	@test/stress/run
 	@test/fuzz/run
 
 # ---- measure, check, clean --------------------------------------------------------------------------------------
 
-.PHONY: bench bench-full bench-pool bench-lua bench-months bench-tinygo bench-stylus bench-rust bench-tex bench-windows lint clean
+.PHONY: bench bench-full bench-pool bench-lua bench-months bench-scale bench-tinygo bench-stylus bench-rust bench-tex bench-windows lint clean
 bench: cli ## compare with the peers, quick selection (prints a table)
 	@$(rust) bench/setup
 	@$(rust) bench/run --quick
@@ -214,6 +217,9 @@ bench-months: lib ## a Lua service whose days last two minutes, under each alloc
 	@tools/setup bench-lua
 	@$(rust) bench/setup
 	@$(PYTHON) bench/months/run --gate
+
+bench-scale: lib ## many blocks, threads, heaps, much address space: time, longest request, memory, mappings beside others (half an hour; test/scale/run --help)
+	@$(rust) $(PYTHON) test/scale/run
 
 bench-tinygo: | $(build) ## glebe beside TinyGo's collectors and nottinygc: time, memory, pauses, code (minutes; bench/tinygo/run --help)
 	@tools/setup wasm $(shell sed -n 's/^list_tinygo().*/tinygo/p' tools/setup)

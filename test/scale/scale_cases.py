@@ -1,0 +1,159 @@
+"""The cases of test/scale, and the figures that glebe is held to.
+
+A case is a mode of the program (main in harness.c) with its arguments: whole, and a small form that takes a second. A gate is a figure of a
+run and its limit. Those that are `timed` are judged in whole runs alone; the others are counts and bytes, and the same on a busy machine.
+Where a case failed or its run was cut short, what it did not say is no figure, and a gate without a figure has failed.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import typing
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+SOURCES = [FOLDER / name for name in ("harness.c", "blocks.c", "small.c", "threads.c", "heaps.c", "limit.c")]
+FLAGS = ("-O2", "-std=gnu11", "-fno-builtin", "-pthread")
+MIB = 1 << 20
+
+
+def mappings_budget():
+    """What an allocator may take of the kernel's limit."""
+    return int(pathlib.Path("/proc/sys/vm/max_map_count").read_text()) // 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Gate:
+    name: str
+    figure: typing.Callable  # of the case's figures, glibc's of the same case, and those of all cases
+    limit: float
+    timed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    what: str
+    whole: tuple
+    small: tuple
+    gates: tuple = ()
+    tested: bool = True  # its small form is in `make test`
+    seconds: int = 600  # that a whole run may take
+
+
+def of(name):
+    return lambda own, glibc, every: own[name]
+
+
+def to_glibc(name):
+    return lambda own, glibc, every: own[name] / max(glibc[name], 1e-9)
+
+
+def to_case(case, name):
+    return lambda own, glibc, every: own[name] / every[case][name]
+
+
+# Every case has these. `capped`: the machine had no memory for the rest.
+COMMON = (Gate("requests refused", of("refused"), 0), Gate("blocks with lost bytes", of("broken"), 0))
+MAPPINGS = Gate("mappings", of("mappings"), mappings_budget())
+EACH = Gate("KB each, of glibc's", to_glibc("kb_each"), 1.5)
+ENDED = (Gate("resident after light work, of what was freed", of("after_light_of_freed"), 0.25),
+         Gate("peak, of the most that lived", of("peak_of_live"), 1.25))
+WAKES = (Gate("longest request, fill and free, CPU us", of("busy_most_us"), 1000, timed=True),
+         Gate("longest request of a wake, CPU us", of("wake_most_us"), 1000, timed=True))
+SETTLED = Gate("a wake when settled, CPU ms", of("wake_settled_ms"), 0.5, timed=True)
+LIMIT = (Gate("served, of the limit", of("granted_of_limit"), 1.0),
+         Gate("not served, of the limit", lambda own, glibc, every: 1 - own["granted_of_limit"], 0.35),
+         Gate("not served once more, of the limit", lambda own, glibc, every: 1 - own["again_of_limit"], 0.35),
+         Gate("threads, mmap, dlopen that failed", of("others_failed"), 0))
+
+CASES = {
+    "large": Case("100,000 blocks of 1.1 MB, a word written in each; every second freed, then all",
+                  ("blocks", 100_000, 1_100_000, 1_100_000, 0, 1), ("blocks", 24_000, 1_100_000, 1_100_000, 0, 1),
+                  (Gate("mappings with all of them", of("live_mappings"), 2000), MAPPINGS, EACH)),
+    "large-mixed": Case("60,000 blocks of 64 KiB to 1 MiB, a word written in each",
+                        ("blocks", 60_000, 65_537, MIB, 0, 1), ("blocks", 3_000, 65_537, MIB, 0, 1), (MAPPINGS, EACH)),
+    "medium-large": Case("200,000 blocks of 32 to 256 KiB, a word written in each",
+                         ("blocks", 200_000, 32_768, 262_144, 0, 1), ("blocks", 8_000, 32_768, 262_144, 0, 1), (MAPPINGS, EACH)),
+    "half-mib": Case("3,000 blocks of 512 KiB, a word written in each",
+                     ("blocks", 3_000, MIB // 2, MIB // 2, 0, 1), ("blocks", 1_000, MIB // 2, MIB // 2, 0, 1), (MAPPINGS, EACH)),
+    "200-kb": Case("10,000 blocks of 200 KB, a word written in each",
+                   ("blocks", 10_000, 200_000, 200_000, 0, 1), ("blocks", 3_000, 200_000, 200_000, 0, 1), (MAPPINGS, EACH)),
+    "aligned": Case("3,000 blocks of 1 KiB aligned to 1 MiB",
+                    ("blocks", 3_000, 1024, 1024, MIB, 1), ("blocks", 1_000, 1024, 1024, MIB, 1), (MAPPINGS, EACH)),
+    "live-threads": Case("8,000 threads at once, 24 small blocks in each",
+                         ("live-threads", 8_000, 24), ("live-threads", 500, 24), (MAPPINGS, EACH)),
+    "ended": Case("200 threads take 2 MB each in 128 B blocks and end; main frees them; 3 s of light work; main takes as much in 256 B blocks",
+                  ("ended", 200, 2048, 128, 0, 3000), ("ended", 100, 512, 128, 0, 1200), ENDED),
+    "ended-own": Case("1,000 threads of 300 KB at once that free their own; the same",
+                      ("ended", 1000, 300, 128, 1, 3000), ("ended", 200, 300, 128, 1, 1200), ENDED),
+    "passing": Case("10,000 threads come and go, 8 at a time; each leaves a small block",
+                    ("passing", 10_000, 8), ("passing", 400, 8), (MAPPINGS, Gate("KB for each", of("kb_each"), 4))),
+    "wakes": Case("400 MB of 64 B blocks, three in four freed at random; 100 small requests each 0.7 s",
+                  ("wakes", 400, 64, 24, 700, 100), ("wakes", 32, 64, 3, 100, 100), (*WAKES, SETTLED)),
+    "wakes-large": Case("the same of 4 GB",
+                        ("wakes", 4096, 64, 40, 700, 100), ("wakes", 64, 64, 3, 100, 100), (*WAKES, SETTLED), tested=False),
+    "idle": Case("16 GB of small blocks (less where the machine has less), half freed in stretches; 1,000 requests each 0.7 s; filled again",
+                 ("idle", 16_384, 12, 1000), ("idle", 64, 3, 1000), (*WAKES, Gate("resident at the last wake, of what lives", of("of_live"), 1.15))),
+    "holes": Case("100,000 blocks of 192 KB, every tenth freed; new blocks of 240 KB",
+                  ("holes", 100_000, 196_608, 2_000, 20_000), ("holes", 5_000, 196_608, 500, 2_000),
+                  (Gate("a new block, CPU us", of("new_us"), 1.5, timed=True), Gate("a free and malloc, CPU us", of("pair_us"), 0.6, timed=True), MAPPINGS)),
+    "holes-large": Case("the same with 400,000",
+                        ("holes", 400_000, 196_608, 2_000, 20_000), ("holes", 20_000, 196_608, 500, 2_000),
+                        (Gate("a new block, of that with 100,000", to_case("holes", "new_us"), 1.3, timed=True),
+                         Gate("a free and malloc, of that with 100,000", to_case("holes", "pair_us"), 1.3, timed=True), MAPPINGS), tested=False),
+    "ranges": Case("4,095 blocks of 1 GiB by a page's alignment, freed; 64 of 100 MiB; 32 of 4 GiB",
+                   ("ranges", 4095, 1024), ("ranges", 4095, 1024), (MAPPINGS,)),
+    "limit-beyond": Case("RLIMIT_AS set by the program, 2 GB beyond what it has; blocks of 16 MB until NULL, freed, again",
+                         ("limit", 2048, 1, 16 * MIB), ("limit", 2048, 1, 16 * MIB), LIMIT),
+    "limit-absolute": Case("the same, of 4 GB in all",
+                           ("limit", 4096, 0, 16 * MIB), ("limit", 4096, 0, 16 * MIB), LIMIT),
+    "limit-small": Case("the same, of 512 MB in all, by blocks of 1,000 bytes",
+                        ("limit", 512, 0, 1000), ("limit", 96, 0, 1000), LIMIT),
+    "replace": Case("64 blocks of 1 to 4 MiB, touched whole, one replaced at a time, 4,000 times",
+                    ("replace", 64, MIB, 4 * MIB, 4_000), ("replace", 64, MIB, 4 * MIB, 400),
+                    (Gate("CPU time, of glibc's", to_glibc("cpu_ms"), 0.6, timed=True), Gate("peak, of glibc's", to_glibc("peak_kb"), 1.10),
+                     Gate("page faults, of glibc's", to_glibc("faults"), 1.0))),
+    "pieces": Case("100 GB of address space in pieces of 16 KiB to 512 MiB, 3,000,000 operations",
+                   ("pieces", 100, 3_000_000), ("pieces", 4, 20_000), (MAPPINGS,)),
+    "heaps": Case("10,000 heaps of the allocator's own, 10 small blocks in each",
+                  ("heaps", 10_000, 10), ("heaps", 1_000, 10), (MAPPINGS,)),
+    "churn": Case("1,000,000 heaps created and destroyed, 64 at a time",
+                  ("churn", 1_000_000), ("churn", 20_000), (Gate("resident KB", of("live_kb"), 2048), MAPPINGS)),
+}
+
+
+def gates(name):
+    return (*COMMON, *CASES[name].gates)
+
+
+def judged(gate, name, own, glibc, every):
+    """The gate's figure, or None if the run did not say it."""
+    try:
+        return gate.figure(own, glibc, every)
+    except (KeyError, TypeError, ZeroDivisionError):
+        return None
+
+
+def passes(gate, figure):
+    return figure is not None and figure <= gate.limit
+
+
+def figures(program, name, library=None, small=False, cap_mb=12_000, env=None):
+    """What a run said; {"failed": why} if it did not end well."""
+    case = CASES[name]
+    command = [str(word) for word in (program, *(case.small if small else case.whole))]
+    if name == "idle":
+        command[2] = str(min(int(command[2]), max(64, cap_mb - 2_000)))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("GLEBE_", "MALLOC_", "MIMALLOC_", "LD_PRELOAD", "POOR"))}
+    environment.update({"SCALE_CAP_MB": str(cap_mb)}, **(env or {}))
+    if library:
+        environment["LD_PRELOAD"] = str(library)
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60 if small else case.seconds,
+                              stdin=subprocess.DEVNULL, check=False)
+    except subprocess.TimeoutExpired:
+        return {"failed": "hangs"}
+    if done.returncode:
+        return {"failed": f"status {done.returncode}", "said": done.stderr[-400:]}
+    return json.loads(done.stdout)

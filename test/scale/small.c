@@ -1,0 +1,117 @@
+/* Small blocks by the hundred million bytes, in a program that mostly waits: what a request pays when it wakes, and what stays resident. */
+#include "scale.h"
+#include <stdlib.h>
+
+enum { WAKES = 256 };
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* So many requests of small sizes: all in CPU time, and each by the clock. */
+static double wake(size_t requests, uint64_t salt)
+{
+    uint64_t from = process_cpu_ns();
+    for (size_t i = 0; i < requests; i++) {
+        char *block = ask(16 + mixed(salt + i) % 400);
+        if (block)
+            *block = 1;
+        give(block);
+    }
+    return (double)(process_cpu_ns() - from) / 1e6;
+}
+
+/* Less what the clocks themselves cost: the least of some wakes before there is a block. */
+static double wake_floor(size_t requests)
+{
+    double least = wake(requests, 0);
+    for (int i = 0; i < 8; i++) {
+        double again = wake(requests, 0);
+        least = again < least ? again : least;
+    }
+    return least;
+}
+
+/* Wakes, each after some idle time. Says the dearest of all; of the last third, when all is in order again, the middle one and its longest
+ * request. */
+static void wakes(size_t count, size_t requests, unsigned ms, double floor)
+{
+    static double cost[WAKES];
+    count = count < WAKES ? count : WAKES;
+    size_t settled = count - (count + 2) / 3;
+    double most = 0, before = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i == settled) {
+            before = most_cpu_us();
+            start_longest();
+        }
+        nap(ms);
+        cost[i] = wake(requests, (i + 1) * requests) - floor;
+        most = cost[i] > most ? cost[i] : most;
+    }
+    say("wake_most_ms", most);
+    double last = most_cpu_us();
+    say("wake_most_us", last > before ? last : before);
+    qsort(cost + settled, count - settled, sizeof *cost, by_value);
+    double middle = cost[settled + (count - settled) / 2];
+    say("wake_settled_ms", middle > 0 ? middle : 0);
+    say("wake_settled_us", last);
+}
+
+/* MIB BYTES WAKES MS REQUESTS */
+void wakes_case(const size_t *argument)
+{
+    struct set set = set_of((argument[0] << 20) / argument[1], argument[1], argument[1]);
+    begin();
+    double floor = wake_floor(argument[4]);
+    start_longest();
+    set_take(&set, 0, set.count);
+    say("fill_most_us", most_cpu_us());
+    set_drop(&set, 0, set.count, three_in_four);
+    say("busy_most_us", most_cpu_us());
+    start_longest();
+    wakes(argument[2], argument[4], (unsigned)argument[3], floor);
+    say_resident("live_kb");
+    mappings();
+    set_check(&set);
+    start_longest();
+    set_end(&set);
+    say("end_most_us", most_cpu_us());
+}
+
+static bool stretch(size_t i) { return mixed(i >> 14) % 2; }
+
+/* MIB WAKES REQUESTS. Stretches are of some MiB, so that nearly all that is freed can go back. */
+void idle_case(const size_t *argument)
+{
+    enum { FROM = 32, TO = 480 };
+    struct set set = set_of((argument[0] << 20) / ((FROM + TO) / 2), FROM, TO);
+    struct set more = set_of(set.count / 2, FROM, TO);
+    begin();
+    double floor = wake_floor(argument[2]), live = 0;
+    start_longest();
+    set_take(&set, 0, set.count);
+    say_resident("full_kb");
+    set_drop(&set, 0, set.count, stretch);
+    for (size_t i = 0; i < set.count; i++)
+        if (set.at[i])
+            live += (double)set_bytes(&set, i) / 1024;
+    say("busy_most_us", most_cpu_us());
+    start_longest();
+    wakes(argument[1], argument[2], 700, floor);
+    say_resident("live_kb");
+    say("of_live", (double)resident_kb() / live);
+    set_check(&set);
+    start_longest();
+    set_take(&more, 0, more.count);
+    say("fill_most_us", most_cpu_us());
+    say_resident("filled_kb");
+    mappings();
+    start_longest();
+    set_check(&set);
+    set_end(&more);
+    set_end(&set);
+    say("end_most_us", most_cpu_us());
+}

@@ -1,0 +1,206 @@
+/* Threads by the thousand: what each costs while it lives, and what it leaves when it ends. Their stacks are cut from one mapping, so that
+ * the mappings are the allocator's. */
+#include "scale.h"
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { STACK = 64 << 10 };
+
+struct crowd {
+    size_t count;
+    pthread_t *threads;
+    char *stacks;
+};
+
+/* Stacks are resident from the start, and so in no figure; or they count as far as they are touched. */
+static struct crowd crowd_of(size_t count, bool resident)
+{
+    char *stacks = resident ? outside(count * STACK) : mmap(NULL, count * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stacks == MAP_FAILED)
+        die("no memory for stacks");
+    return (struct crowd){count, outside(count * sizeof(pthread_t)), stacks};
+}
+
+static size_t start(struct crowd *crowd, size_t first, size_t end, void *(*run)(void *), char *arguments, size_t step)
+{
+    for (size_t i = first; i < end; i++) {
+        pthread_attr_t how;
+        pthread_attr_init(&how);
+        pthread_attr_setstack(&how, crowd->stacks + i % crowd->count * STACK, STACK);
+        int failed = pthread_create(&crowd->threads[i % crowd->count], &how, run, arguments + i * step);
+        pthread_attr_destroy(&how);
+        if (failed) {
+            refuse(end - i);
+            return i;
+        }
+    }
+    return end;
+}
+
+static void join(struct crowd *crowd, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++)
+        pthread_join(crowd->threads[i % crowd->count], NULL);
+}
+
+/* All of a crowd are there before any goes on. */
+static pthread_barrier_t all_there;
+
+/* ---- threads that ended ---- */
+
+struct task { struct set set; bool own; };
+
+static void *take_and_end(void *argument)
+{
+    struct task *task = argument;
+    set_take(&task->set, 0, task->set.count);
+    if (task->own) {
+        pthread_barrier_wait(&all_there);
+        set_drop(&task->set, 0, task->set.count, all);
+    }
+    merge_longest();
+    return NULL;
+}
+
+/* THREADS KIB BYTES OWN MS. What was freed is looked at after so long a time in which main makes a few requests each hundredth of a second, as
+ * a server does that waits. Then main takes as much by blocks of twice the size. */
+void ended_case(const size_t *argument)
+{
+    size_t threads = argument[0], each = (argument[1] << 10) / argument[2], took = 0;
+    struct crowd crowd = crowd_of(threads, true);
+    struct task *tasks = outside(threads * sizeof *tasks);
+    struct set twice = set_of(threads * each / 2, argument[2] * 2, argument[2] * 2);
+    for (size_t i = 0; i < threads; i++)
+        tasks[i] = (struct task){set_of(each, argument[2], argument[2]), argument[3]};
+    begin();
+    pthread_barrier_init(&all_there, NULL, (unsigned)threads);
+    took = start(&crowd, 0, threads, take_and_end, (char *)tasks, sizeof *tasks);
+    if (took < threads)
+        die("no thread"); /* those at the barrier wait for all */
+    join(&crowd, 0, threads);
+    mappings();
+    say("ended_peak_kb", (double)peak_kb());
+    for (size_t i = 0; i < threads; i++)
+        set_drop(&tasks[i].set, 0, each, all);
+    say_resident("freed_kb");
+    say("free_most_us", most_cpu_us());
+    start_longest();
+    for (size_t i = 0; i < argument[4] / 10; i++) {
+        nap(10);
+        for (size_t j = 0; j < 20; j++)
+            give(ask(16 + mixed(i * 20 + j) % 400));
+    }
+    say("light_most_us", most_cpu_us());
+    say_resident("after_light_kb");
+    double live_kb = (double)(threads * (argument[1]));
+    say("after_light_of_freed", (double)resident_kb() / live_kb);
+    set_take(&twice, 0, twice.count);
+    say_resident("again_kb");
+    say("peak_of_live", (double)peak_kb() / live_kb);
+    mappings();
+    set_end(&twice);
+}
+
+/* ---- threads that live at once ---- */
+
+struct liver { char **at; size_t count; };
+static sem_t may_end;
+
+static void *live(void *argument)
+{
+    struct liver *own = argument;
+    for (size_t i = 0; i < own->count; i++) {
+        size_t bytes = 16 + mixed(i) % 240;
+        own->at[i] = ask(bytes);
+        if (own->at[i])
+            stamp(own->at[i], bytes, (uint64_t)(uintptr_t)&own->at[i], false);
+    }
+    pthread_barrier_wait(&all_there);
+    sem_wait(&may_end);
+    for (size_t i = 0; i < own->count; i++) {
+        if (own->at[i])
+            check_stamp(own->at[i], 16 + mixed(i) % 240, (uint64_t)(uintptr_t)&own->at[i], false);
+        give(own->at[i]);
+    }
+    merge_longest();
+    return NULL;
+}
+
+/* THREADS BLOCKS */
+void live_threads_case(const size_t *argument)
+{
+    size_t threads = argument[0], blocks = argument[1];
+    struct crowd crowd = crowd_of(threads, false);
+    struct liver *lives = outside(threads * sizeof *lives);
+    char **at = outside(threads * blocks * sizeof *at);
+    for (size_t i = 0; i < threads; i++)
+        lives[i] = (struct liver){at + i * blocks, blocks};
+    begin();
+    sem_init(&may_end, 0, 0);
+    pthread_barrier_init(&all_there, NULL, (unsigned)threads + 1);
+    if (start(&crowd, 0, threads, live, (char *)lives, sizeof *lives) < threads)
+        die("no thread");
+    pthread_barrier_wait(&all_there);
+    mappings();
+    say_resident("live_kb");
+    say("kb_each", (double)resident_kb() / (double)threads);
+    for (size_t i = 0; i < threads; i++)
+        sem_post(&may_end);
+    join(&crowd, 0, threads);
+    say_resident("ended_kb");
+}
+
+/* ---- threads that come and go ---- */
+
+enum { PASSING = 60 };
+static char **left;
+
+/* Small blocks mostly, one of a page's size, one of half a MiB. The first stays when the thread has gone. */
+static void *pass(void *argument)
+{
+    char **own = argument, *blocks[PASSING];
+    uint64_t which = (uint64_t)(own - left);
+    for (size_t i = 0; i < PASSING; i++) {
+        size_t bytes = i == 1 ? 4096 : i == 2 ? (size_t)512 << 10 : 16 + mixed(which * PASSING + i) % 1000;
+        blocks[i] = ask(bytes);
+        if (blocks[i])
+            stamp(blocks[i], 16, which + i, false);
+    }
+    for (size_t i = 0; i < PASSING; i++) {
+        if (!blocks[i])
+            continue;
+        check_stamp(blocks[i], 16, which + i, false);
+        if (i)
+            give(blocks[i]);
+    }
+    *own = blocks[0];
+    merge_longest();
+    return NULL;
+}
+
+/* THREADS TOGETHER */
+void passing_case(const size_t *argument)
+{
+    size_t threads = argument[0], together = argument[1];
+    struct crowd crowd = crowd_of(together, true);
+    left = outside(threads * sizeof *left);
+    begin();
+    for (size_t first = 0; first < threads; first += together) {
+        size_t end = first + together < threads ? first + together : threads;
+        join(&crowd, first, start(&crowd, first, end, pass, (char *)left, sizeof *left));
+    }
+    mappings();
+    say_resident("live_kb");
+    say("kb_each", (double)resident_kb() / (double)threads);
+    for (size_t i = 0; i < threads; i++) {
+        if (left[i])
+            check_stamp(left[i], 16, i, false);
+        give(left[i]);
+    }
+    nap(700);
+    for (int i = 0; i < 1000; i++)
+        give(ask(100));
+    say_resident("ended_kb");
+}

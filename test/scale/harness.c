@@ -64,6 +64,16 @@ uint64_t mixed(uint64_t value)
     return value ^ (value >> 31);
 }
 
+/* As a server that waits: twenty small requests each hundredth of a second. */
+void light_work(size_t ms)
+{
+    for (size_t i = 0; i < ms / 10; i++) {
+        nap(10);
+        for (size_t j = 0; j < 20; j++)
+            give(ask(16 + mixed(i * 20 + j) % 400));
+    }
+}
+
 void *outside(size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -332,7 +342,7 @@ static const struct entry CASES[] = {
     {"ended", ended_case, 5, "THREADS KIB BYTES OWN MS: each takes so much, and ends; OWN: frees it itself; light work; as much again"},
     {"live-threads", live_threads_case, 2, "THREADS BLOCKS: alive at once, each with so many small blocks"},
     {"passing", passing_case, 2, "THREADS TOGETHER: come and go; each leaves a block behind"},
-    {"heaps", heaps_case, 2, "COUNT BLOCKS: heaps of the allocator's own at once"},
+    {"heaps", heaps_case, 3, "COUNT BLOCKS MS: heaps of the allocator's own at once; destroyed; light work"},
     {"churn", churn_case, 1, "COUNT: heaps created and destroyed, one after another"},
     {"limit", limit_case, 3, "MIB BEYOND BYTES: RLIMIT_AS set by the program; BEYOND: so much beyond what it has"},
 };

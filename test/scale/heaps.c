@@ -27,7 +27,7 @@ static bool has_heaps(struct kind *kind)
     return has;
 }
 
-/* COUNT BLOCKS: every second heap is destroyed and comes anew, then all are destroyed with what is in them. */
+/* COUNT BLOCKS MS: every second heap is destroyed and comes anew, then all are destroyed with what is in them. */
 void heaps_case(const size_t *argument)
 {
     size_t count = argument[0], blocks = argument[1], failed = 0, done = 1;
@@ -58,6 +58,7 @@ void heaps_case(const size_t *argument)
     mappings();
     say_resident("live_kb");
     say("kb_each", (double)resident_kb() / (double)done);
+    size_t live_kb = resident_kb();
     for (size_t i = 0; i < count * blocks; i++)
         if (at[i])
             check_stamp(at[i], 16 + mixed(i) % 400, i, false);
@@ -65,10 +66,8 @@ void heaps_case(const size_t *argument)
         if (heaps[i])
             kind.destroy(heaps[i]);
     refuse(failed);
-    nap(700);
-    for (int i = 0; i < 1000; i++)
-        give(ask(100));
-    say_resident("ended_kb");
+    light_work(argument[2]);
+    say("after_light_of_freed", (double)resident_kb() / (double)live_kb);
 }
 
 /* COUNT */

@@ -52,6 +52,7 @@ uint64_t mixed(uint64_t value);
 uint64_t steady_ns(void);
 uint64_t process_cpu_ns(void);
 void nap(unsigned ms);
+void light_work(size_t ms);
 void *outside(size_t bytes); /* zeroed and resident, from no allocator */
 void outside_end(void *at, size_t bytes);
 _Noreturn void die(const char *what);

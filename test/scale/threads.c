@@ -64,8 +64,7 @@ static void *take_and_end(void *argument)
     return NULL;
 }
 
-/* THREADS KIB BYTES OWN MS. What was freed is looked at after so long a time in which main makes a few requests each hundredth of a second, as
- * a server does that waits. Then main takes as much by blocks of twice the size. */
+/* THREADS KIB BYTES OWN MS. What was freed is looked at after so much light work. Then main takes as much by blocks of twice the size. */
 void ended_case(const size_t *argument)
 {
     size_t threads = argument[0], each = (argument[1] << 10) / argument[2], took = 0;
@@ -87,11 +86,7 @@ void ended_case(const size_t *argument)
     say_resident("freed_kb");
     say("free_most_us", most_cpu_us());
     start_longest();
-    for (size_t i = 0; i < argument[4] / 10; i++) {
-        nap(10);
-        for (size_t j = 0; j < 20; j++)
-            give(ask(16 + mixed(i * 20 + j) % 400));
-    }
+    light_work(argument[4]);
     say("light_most_us", most_cpu_us());
     say_resident("after_light_kb");
     double live_kb = (double)(threads * (argument[1]));
@@ -199,8 +194,4 @@ void passing_case(const size_t *argument)
             check_stamp(left[i], 16, i, false);
         give(left[i]);
     }
-    nap(700);
-    for (int i = 0; i < 1000; i++)
-        give(ask(100));
-    say_resident("ended_kb");
 }

@@ -38,7 +38,6 @@ class Case:
     small: tuple
     gates: tuple = ()
     tested: bool = True  # its small form is in `make test`
-    seconds: int = 600  # that a whole run may take
 
 
 def of(name):
@@ -139,7 +138,7 @@ def passes(gate, figure):
     return figure is not None and figure <= gate.limit
 
 
-def figures(program, name, library=None, small=False, cap_mb=12_000, env=None):
+def figures(program, name, library=None, small=False, cap_mb=12_000, seconds=600, env=None):
     """What a run said; {"failed": why} if it did not end well."""
     case = CASES[name]
     command = [str(word) for word in (program, *(case.small if small else case.whole))]
@@ -150,10 +149,10 @@ def figures(program, name, library=None, small=False, cap_mb=12_000, env=None):
     if library:
         environment["LD_PRELOAD"] = str(library)
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60 if small else case.seconds,
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds,
                               stdin=subprocess.DEVNULL, check=False)
     except subprocess.TimeoutExpired:
-        return {"failed": "hangs"}
+        return {"failed": f"over {seconds} s"}
     if done.returncode:
         return {"failed": f"status {done.returncode}", "said": done.stderr[-400:]}
     return json.loads(done.stdout)

@@ -12,15 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GROUP = 16, FIGURES = 64, LOOK = 1024 /* blocks between two looks at the cap */ };
+enum { GROUP = 16, FIGURES = 64, LOOK = 1024 /* blocks between two looks at the cap */, MILLISECOND_NS = 1000000 };
 
-/* The longest request: by the steady clock, the CPU time of that one (or of its group), and the most CPU time of any. */
+/* The longest request: by the steady clock, the CPU time of that one (or of its group), and the most CPU time of any; how many (or groups)
+ * took more than a millisecond of CPU time. */
 struct longest {
-    uint64_t steady_ns, its_cpu_ns, most_cpu_ns;
+    uint64_t steady_ns, its_cpu_ns, most_cpu_ns, over;
 };
 
 static _Thread_local struct longest mine;
-static struct longest longest_of_all;
+static struct longest longest_of_step, longest_of_all;
 static pthread_mutex_t merge_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_size_t refused, broken;
 static atomic_bool capped;
@@ -121,25 +122,27 @@ size_t mappings(void)
 
 /* ---- requests ---- */
 
+static void join_longest(struct longest *into, const struct longest *other)
+{
+    if (other->steady_ns > into->steady_ns) {
+        into->steady_ns = other->steady_ns;
+        into->its_cpu_ns = other->its_cpu_ns;
+    }
+    if (other->most_cpu_ns > into->most_cpu_ns)
+        into->most_cpu_ns = other->most_cpu_ns;
+    into->over += other->over;
+}
+
 static void note(uint64_t steady, uint64_t cpu)
 {
-    if (steady > mine.steady_ns) {
-        mine.steady_ns = steady;
-        mine.its_cpu_ns = cpu;
-    }
-    if (cpu > mine.most_cpu_ns)
-        mine.most_cpu_ns = cpu;
+    join_longest(&mine, &(struct longest){steady, cpu, cpu, 0});
 }
 
 void merge_longest(void)
 {
     pthread_mutex_lock(&merge_lock);
-    if (mine.steady_ns > longest_of_all.steady_ns) {
-        longest_of_all.steady_ns = mine.steady_ns;
-        longest_of_all.its_cpu_ns = mine.its_cpu_ns;
-    }
-    if (mine.most_cpu_ns > longest_of_all.most_cpu_ns)
-        longest_of_all.most_cpu_ns = mine.most_cpu_ns;
+    join_longest(&longest_of_step, &mine);
+    join_longest(&longest_of_all, &mine);
     pthread_mutex_unlock(&merge_lock);
     mine = (struct longest){0};
 }
@@ -147,12 +150,19 @@ void merge_longest(void)
 double most_cpu_us(void)
 {
     merge_longest();
-    return (double)longest_of_all.most_cpu_ns / 1e3;
+    return (double)longest_of_step.most_cpu_ns / 1e3;
+}
+
+size_t over_a_millisecond(void)
+{
+    merge_longest();
+    return longest_of_step.over;
 }
 
 void start_longest(void)
 {
-    mine = longest_of_all = (struct longest){0};
+    merge_longest();
+    longest_of_step = (struct longest){0};
 }
 
 /* This machine has no more for the case: what is left is not asked for. */
@@ -242,6 +252,7 @@ void set_take(struct set *set, size_t first, size_t end)
             took[j - i] = steady_ns() - from;
         }
         cpu = thread_cpu_ns() - cpu;
+        mine.over += cpu > MILLISECOND_NS;
         for (size_t j = i; j < until; j++) {
             note(took[j - i], cpu);
             if (set->at[j])
@@ -284,6 +295,7 @@ void set_drop(struct set *set, size_t first, size_t end, bool (*chosen)(size_t i
             took[j] = steady_ns() - from;
         }
         cpu = thread_cpu_ns() - cpu;
+        mine.over += cpu > MILLISECOND_NS;
         for (size_t j = 0; j < count; j++) {
             note(took[j], cpu);
             set->at[group[j]] = NULL;

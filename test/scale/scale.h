@@ -44,9 +44,10 @@ void stamp(char *block, size_t bytes, uint64_t which, bool sparse);
 void check_stamp(const char *block, size_t bytes, uint64_t which, bool sparse);
 void refuse(size_t count);
 bool over_cap(void);
-void start_longest(void); /* forgets the longest request so far, where a case begins anew */
+void start_longest(void); /* a step of the case begins */
 void merge_longest(void); /* at the end of each thread */
-double most_cpu_us(void); /* of the requests since `start_longest` */
+double most_cpu_us(void); /* of the requests of this step */
+size_t over_a_millisecond(void); /* of CPU time: requests of sets in this step, or groups of them */
 
 uint64_t mixed(uint64_t value);
 uint64_t steady_ns(void);

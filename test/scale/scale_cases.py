@@ -58,7 +58,10 @@ MAPPINGS = Gate("mappings", of("mappings"), mappings_budget())
 EACH = Gate("KB each, of glibc's", to_glibc("kb_each"), 1.5)
 LIGHT = Gate("resident after light work, of what was freed", of("after_light_of_freed"), 0.25)
 ENDED = (LIGHT, Gate("peak, of the most that lived", of("peak_of_live"), 1.25))
-WAKES = (Gate("longest request, fill and free, CPU us", of("busy_most_us"), 1000, timed=True),
+# A virtual machine's host takes the processor away now and then, and the CPU clock goes on: in millions of requests some take milliseconds under
+# every allocator. So it is how many, beside glibc's.
+WAKES = (Gate("requests over 1 ms of CPU time, fill and free, of glibc's", lambda own, glibc, every: own["busy_over"] / max(5, glibc["busy_over"]), 2,
+              timed=True),
          Gate("longest request of a wake, CPU us", of("wake_most_us"), 1000, timed=True))
 SETTLED = Gate("a wake when settled, CPU ms", of("wake_settled_ms"), 0.5, timed=True)
 LIMIT = (Gate("served, of the limit", of("granted_of_limit"), 1.0),
@@ -113,8 +116,8 @@ CASES = {
                     ("replace", 64, MIB, 4 * MIB, 4_000), ("replace", 64, MIB, 4 * MIB, 400),
                     (Gate("CPU time, of glibc's", to_glibc("cpu_ms"), 0.6, timed=True), Gate("peak, of glibc's", to_glibc("peak_kb"), 1.10),
                      Gate("page faults, of glibc's", to_glibc("faults"), 1.0))),
-    "pieces": Case("100 GB of address space in pieces of 16 KiB to 512 MiB, 3,000,000 operations",
-                   ("pieces", 100, 3_000_000), ("pieces", 4, 20_000), (MAPPINGS,)),
+    "pieces": Case("100 GB of address space in pieces of 16 KiB to 512 MiB, 1,000,000 operations",
+                   ("pieces", 100, 1_000_000), ("pieces", 4, 20_000), (MAPPINGS,)),
     "heaps": Case("10,000 heaps of the allocator's own, 10 small blocks in each; destroyed; 3 s of light work",
                   ("heaps", 10_000, 10, 3000), ("heaps", 1_000, 10, 300), (MAPPINGS, dataclasses.replace(LIGHT, timed=True))),
     "churn": Case("1,000,000 heaps created and destroyed, 64 at a time",

@@ -71,6 +71,7 @@ void wakes_case(const size_t *argument)
     say("fill_most_us", most_cpu_us());
     set_drop(&set, 0, set.count, three_in_four);
     say("busy_most_us", most_cpu_us());
+    say("busy_over", (double)over_a_millisecond());
     start_longest();
     wakes(argument[2], argument[4], (unsigned)argument[3], floor);
     say_resident("live_kb");
@@ -99,6 +100,7 @@ void idle_case(const size_t *argument)
         if (set.at[i])
             live += (double)set_bytes(&set, i) / 1024;
     say("busy_most_us", most_cpu_us());
+    say("busy_over", (double)over_a_millisecond());
     start_longest();
     wakes(argument[1], argument[2], 700, floor);
     say_resident("live_kb");

@@ -1,9 +1,10 @@
 /* The arena: reserves the region, commits it chunk by chunk, and hands out runs of slices.
  *
- *     chunk:  |FFFF....FF......|   128 slices; F free        bins[b] -> chunks whose longest free run has about 2^(b/2) slices
+ *     chunk:  |DDDD....Dcc.....|   128 slices; D free and dirty, c free and clean: rows[GB_ROW_DIRTY][4] and rows[GB_ROW_FREE][4]
+ *                                  lead to it, since four are its longest row of either
  *
- * A run is taken from the chunk with the shortest free run that fits, at the first place there: full chunks fill up, empty ones
- * stay empty and can be given back. What was never touched, or was purged, is known to be zero: `dirty` says what is not.
+ * A run is taken from the chunk with the shortest row that fits, at the first place there: full chunks fill up, empty ones stay
+ * empty and can be given back. What was never touched, or was purged, is known to be zero: `dirty` says what is not.
  *
  * Where address space is plenty the region is reserved whole. Where it is limited (RLIMIT_AS, 32 bits) only its place is
  * chosen: a commit then takes address space too. There a chunk that is wholly free is not purged but leaves: its address space
@@ -13,71 +14,77 @@
  * Everything here is under gb_the.lock, which the functions take themselves unless core.h says "locked". */
 #include "core.h"
 
-/* ---- bins ---- */
+/* ---- chunks by the length of their longest rows ---- */
 
-static uint32_t bin_of(uint32_t longest)
+static void row_unlink(gb_chunk *chunk, enum gb_row_kind kind)
 {
-    if (longest < 2)
-        return longest;
-    unsigned log2 = gb_log2(longest);
-    return 2 * log2 + (longest >> (log2 - 1) & 1);
-}
-
-static void bin_remove(gb_chunk *chunk)
-{
-    if (chunk->bin == 0)
+    gb_row *row = &chunk->rows[kind];
+    if (row->slices == 0)
         return;
-    if (chunk->prev)
-        gb_chunk_at(chunk->prev - 1)->next = chunk->next;
-    else if ((gb_the.bins[chunk->bin] = chunk->next) == 0)
-        gb_the.bins_filled &= ~((uint32_t)1 << chunk->bin);
-    if (chunk->next)
-        gb_chunk_at(chunk->next - 1)->prev = chunk->prev;
+    if (row->prev)
+        gb_chunk_at(row->prev - 1)->rows[kind].next = row->next;
+    else if ((gb_the.rows[kind][row->slices] = row->next) == 0)
+        gb_the.rows_filled[kind] = gb_set_without(gb_the.rows_filled[kind], gb_set_range(row->slices - 1, 1));
+    if (row->next)
+        gb_chunk_at(row->next - 1)->rows[kind].prev = row->prev;
 }
 
-static void bin_insert(gb_chunk *chunk, uint32_t bin)
+/* The longest row has this length now. */
+static void row_change(gb_chunk *chunk, enum gb_row_kind kind, uint32_t slices)
 {
+    gb_row *row = &chunk->rows[kind];
+    if (row->slices == slices)
+        return;
+    row_unlink(chunk, kind);
+    *row = (gb_row){0, 0, slices};
+    if (slices == 0)
+        return;
     uint32_t number = (uint32_t)(chunk - gb_the.chunk_table) + 1;
-    chunk->bin = (uint8_t)bin;
-    if (bin == 0)
-        return;
-    chunk->prev = 0;
-    chunk->next = gb_the.bins[bin];
-    if (chunk->next)
-        gb_chunk_at(chunk->next - 1)->prev = number;
-    gb_the.bins[bin] = number;
-    gb_the.bins_filled |= (uint32_t)1 << bin;
+    row->next = gb_the.rows[kind][slices];
+    if (row->next)
+        gb_chunk_at(row->next - 1)->rows[kind].prev = number;
+    gb_the.rows[kind][slices] = number;
+    gb_the.rows_filled[kind] = gb_set_with(gb_the.rows_filled[kind], gb_set_range(slices - 1, 1));
 }
 
-/* The longest free run changed: the bin that goes with it. */
-static void chunk_rebin(gb_chunk *chunk, uint32_t longest)
+/* The first of the chunks with the shortest row that has `slices` at least; 0 if there is none. */
+static uint32_t row_first(enum gb_row_kind kind, uint32_t slices)
 {
-    chunk->longest = (uint8_t)longest;
-    uint32_t bin = bin_of(longest);
-    if (bin != chunk->bin) {
-        bin_remove(chunk);
-        bin_insert(chunk, bin);
-    }
+    uint32_t more = slices > GB_CHUNK_SLICES ? GB_CHUNK_SLICES : gb_set_first(gb_set_down(gb_the.rows_filled[kind], slices - 1));
+    return more < GB_CHUNK_SLICES ? gb_the.rows[kind][slices + more] : 0;
 }
 
-/* `run` is free from now on. */
+/* The length of the row that [start, start + slices) is in, of members. */
+static uint32_t row_around(gb_slice_set members, uint32_t start)
+{
+    return gb_set_run_before(members, start) + gb_set_run(members, start);
+}
+
+/* `run` is free from now on, and dirty. */
 static void chunk_add(gb_chunk *chunk, uint32_t start, uint32_t slices)
 {
     chunk->free = gb_set_with(chunk->free, gb_set_range(start, slices));
     chunk->free_slices = (uint8_t)(chunk->free_slices + slices);
-    uint32_t merged = gb_set_run_before(chunk->free, start) + gb_set_run(chunk->free, start);
-    if (merged > chunk->longest)
-        chunk_rebin(chunk, merged);
+    uint32_t row = row_around(chunk->free, start), dirty = row_around(gb_set_both(chunk->free, chunk->dirty), start);
+    if (row > chunk->rows[GB_ROW_FREE].slices)
+        row_change(chunk, GB_ROW_FREE, row);
+    if (dirty > chunk->rows[GB_ROW_DIRTY].slices)
+        row_change(chunk, GB_ROW_DIRTY, dirty);
 }
 
 /* It is not. */
 static void chunk_remove(gb_chunk *chunk, uint32_t start, uint32_t slices)
 {
-    uint32_t hole = gb_set_run_before(chunk->free, start) + gb_set_run(chunk->free, start);
+    uint32_t row = row_around(chunk->free, start);
     chunk->free = gb_set_without(chunk->free, gb_set_range(start, slices));
     chunk->free_slices = (uint8_t)(chunk->free_slices - slices);
-    if (hole == chunk->longest)
-        chunk_rebin(chunk, gb_set_longest(chunk->free));
+    if (row == chunk->rows[GB_ROW_FREE].slices)
+        row_change(chunk, GB_ROW_FREE, gb_set_longest(chunk->free));
+}
+
+void gb_chunk_dirty_changed(gb_chunk *chunk)
+{
+    row_change(chunk, GB_ROW_DIRTY, gb_set_longest(gb_set_both(chunk->free, chunk->dirty)));
 }
 
 /* Where a run of members begins. */
@@ -312,9 +319,9 @@ static gb_chunk *chunk_enter(uint32_t number)
 /* Puts a chunk, which is in no bin, last on the list of those away. */
 static void away_push(uint32_t number)
 {
-    gb_chunk_at(number)->next = 0;
+    gb_chunk_at(number)->rows[GB_ROW_FREE].next = 0;
     if (gb_the.away.last)
-        gb_chunk_at(gb_the.away.last - 1)->next = number + 1;
+        gb_chunk_at(gb_the.away.last - 1)->rows[GB_ROW_FREE].next = number + 1;
     else
         gb_the.away.first = number + 1;
     gb_the.away.last = number + 1;
@@ -324,7 +331,7 @@ static void away_push(uint32_t number)
 static uint32_t away_pop(void)
 {
     uint32_t number = gb_the.away.first - 1;
-    gb_the.away.first = gb_chunk_at(number)->next;
+    gb_the.away.first = gb_chunk_at(number)->rows[GB_ROW_FREE].next;
     if (!gb_the.away.first)
         gb_the.away.last = 0;
     gb_the.chunks_away--;
@@ -343,7 +350,8 @@ bool gb_chunk_leave(gb_chunk *chunk)
     chunk->huge_pages = 0;
     chunk->free = chunk->dirty = chunk->idle = (gb_slice_set){0, 0};
     chunk->free_slices = 0;
-    chunk_rebin(chunk, 0);
+    row_change(chunk, GB_ROW_FREE, 0);
+    row_change(chunk, GB_ROW_DIRTY, 0);
     run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
     away_push(number);
     return true;
@@ -400,23 +408,28 @@ static gb_chunk *chunk_grow(void)
 
 /* ---- runs ---- */
 
-/* A place for a run: bins in order. Memory that is resident is better than memory that is not; but after some looks the best place so far
- * will do. */
+/* Some chunks with a row of `length` slices or more, the shortest first: a place that has more dirty slices than the best so far. */
+static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, uint32_t alignment, run_place *best)
+{
+    enum { LOOKS = 8 };
+    uint32_t wanted = gb_the.dirty_slices < slices ? (uint32_t)gb_the.dirty_slices : slices, number = row_first(kind, length);
+    for (int looks = LOOKS; number && looks > 0 && (!best->chunk || best->dirty < wanted); looks--) {
+        gb_chunk *chunk = gb_chunk_at(number - 1);
+        run_fit(chunk, slices, alignment, best);
+        number = chunk->rows[kind].next ? chunk->rows[kind].next : row_first(kind, chunk->rows[kind].slices + 1);
+    }
+}
+
+/* A place for a run. Memory that is resident is better than memory that is not. The cost does not grow with the number of chunks: every row
+ * that is long enough has a place, unless that must be aligned; then one that is longer by the alignment has. */
 static run_place run_look(uint32_t slices, uint32_t alignment)
 {
-    enum { LOOKS = 24 };
     run_place best = {NULL, 0, 0};
-    uint32_t bins = gb_the.bins_filled & ~(((uint32_t)1 << bin_of(slices)) - 1);
-    size_t wanted = gb_the.dirty_slices < slices ? gb_the.dirty_slices : slices;
-    for (int looks = LOOKS; bins; bins &= bins - 1)
-        for (uint32_t number = gb_the.bins[gb_ctz32(bins)]; number; looks--) {
-            gb_chunk *chunk = gb_chunk_at(number - 1);
-            number = chunk->next;
-            if (chunk->longest >= slices)
-                run_fit(chunk, slices, alignment, &best);
-            if (best.chunk && (best.dirty >= wanted || looks <= 1))
-                return best;
-        }
+    uint32_t longer = slices + alignment - 1;
+    rows_look(GB_ROW_DIRTY, slices, slices, alignment, &best);
+    rows_look(GB_ROW_FREE, slices, slices, alignment, &best);
+    if (!best.chunk && alignment > 1)
+        rows_look(GB_ROW_FREE, longer < GB_CHUNK_SLICES ? longer : GB_CHUNK_SLICES, slices, alignment, &best);
     return best;
 }
 
@@ -448,6 +461,8 @@ static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zer
     chunk->dirty = gb_set_with(chunk->dirty, run);
     chunk->idle = gb_set_without(chunk->idle, run);
     chunk_remove(chunk, start, slices);
+    if (touched)
+        gb_chunk_dirty_changed(chunk);
     if (touched < slices)
         gb_peak_passed();
 }

@@ -70,7 +70,8 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
         i += page->slices;
     }
     CHECK(free == chunk->free_slices, 1, chunk, "the count of free slices is wrong");
-    CHECK(longest == chunk->longest, 1, chunk, "the longest free run is wrong");
+    CHECK(longest == chunk->rows[GB_ROW_FREE].slices, 1, chunk, "the longest free run is wrong");
+    CHECK(gb_set_longest(gb_set_both(chunk->free, chunk->dirty)) == chunk->rows[GB_ROW_DIRTY].slices, 1, chunk, "the longest run that is free and dirty is wrong");
     return dirty;
 }
 
@@ -78,12 +79,12 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
 static void check_away(gb_check *check)
 {
     uint32_t count = 0;
-    for (uint32_t link = gb_the.away.first; link; link = gb_chunk_at(link - 1)->next) {
+    for (uint32_t link = gb_the.away.first; link; link = gb_chunk_at(link - 1)->rows[GB_ROW_FREE].next) {
         const gb_chunk *chunk = gb_chunk_at(link - 1);
-        CHECK(chunk->free_slices == 0 && chunk->bin == 0, 1, chunk, "a chunk that is away has free slices");
+        CHECK(chunk->free_slices == 0 && chunk->rows[GB_ROW_FREE].slices == 0, 1, chunk, "a chunk that is away has free slices");
         for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
             CHECK(gb_page_at((link - 1) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk, "a chunk that is away has a page");
-        CHECK(chunk->next != 0 || gb_the.away.last == link, 1, chunk, "the last chunk away is not the last");
+        CHECK(chunk->rows[GB_ROW_FREE].next != 0 || gb_the.away.last == link, 1, chunk, "the last chunk away is not the last");
         if (++count > gb_the.chunks_away)
             break;
     }

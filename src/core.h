@@ -60,6 +60,8 @@ void gb_bits_end(glebe_gc *gc);
 void gb_run_give(gb_page *page);
 /* Moves the end of a large run in place; false if the slices behind it are not free. */
 bool gb_run_resize(gb_page *page, uint32_t slices);
+/* Locked: other slices of its free ones are dirty now. */
+void gb_chunk_dirty_changed(gb_chunk *chunk);
 /* Locked: commits metadata from `start` up to `need` bytes. */
 bool gb_meta_commit(const void *start, size_t *committed, size_t need);
 /* Locked: where nothing is reserved, gives the address space of a wholly free chunk back; false if it is not wholly free. */

@@ -105,6 +105,7 @@ static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
         given += done != GB_PURGE_REFUSED ? (size_t)dirty << GB_SLICE_LOG2 : 0;
         want = gb_set_without(want, run);
     }
+    gb_chunk_dirty_changed(chunk);
     return given;
 }
 
@@ -178,6 +179,7 @@ static void purge_never_used(gb_chunk *chunk)
     gb_slice_set never = gb_set_without(chunk->free, chunk->dirty);
     gb_the.dirty_slices += gb_set_count(never);
     chunk->dirty = gb_set_with(chunk->dirty, never);
+    gb_chunk_dirty_changed(chunk);
 }
 
 /* Free runs, and no more than `most` bytes of them. */

@@ -80,15 +80,21 @@ GB_INLINE gb_slice_set gb_set_aligned(gb_slice_set s, uint32_t alignment)
     return (gb_slice_set){s.low & multiples, s.high & multiples};
 }
 
-/* The length of the longest row of members. */
+/* The length of the longest row of members: the largest power of two that some row has, then what else it has, by halves. */
 GB_INLINE uint32_t gb_set_longest(gb_slice_set s)
 {
-    uint32_t longest = 0;
-    while (!gb_set_empty(s)) {
-        uint32_t first = gb_set_first(s), run = gb_set_run(s, first);
-        longest = run > longest ? run : longest;
-        s = gb_set_without(s, gb_set_range(first, run));
-    }
+    gb_slice_set rows[8] = {s}, more; /* rows[k]: where 2^k members begin */
+    uint32_t k = 0, longest;
+    if (gb_set_empty(s))
+        return 0;
+    while (k < 7 && !gb_set_empty(more = gb_set_both(rows[k], gb_set_down(rows[k], 1u << k))))
+        rows[++k] = more;
+    s = rows[k];
+    for (longest = 1u << k; k-- > 0;)
+        if (longest < GB_CHUNK_SLICES && !gb_set_empty(more = gb_set_both(s, gb_set_down(rows[k], longest)))) {
+            s = more;
+            longest += 1u << k;
+        }
     return longest;
 }
 

@@ -3,7 +3,7 @@
  *     low addresses                                                                              high addresses
  *     +-------------+-------------+-------+--- chunks ----------------------+ - - - - - - +--- slots ------------+
  *     | slice table | chunk table | heaps | 2 MiB | 2 MiB | ... grows up -->              | <-- grow down        |
- *     | 64 B/slice  | 96 B/chunk  | slots'| 128 slices of 16 KiB each     |               | each a power of two, |
+ *     | 64 B/slice  | 104 B/chunk | slots'| 128 slices of 16 KiB each     |               | each a power of two, |
  *     |             |             | table |                               |               | with room to grow    |
  *     +-------------+-------------+-------+---------------------------------+ - - - - - - +----------------------+
  *
@@ -337,20 +337,25 @@ struct glebe_gc {
     glebe_gc_stats stats;
 };
 
+/* A chunk is found by the length of its longest row of free slices, and by that of free slices that are dirty. */
+enum gb_row_kind { GB_ROW_FREE, GB_ROW_DIRTY, GB_ROWS };
+typedef struct gb_row {
+    uint32_t next, prev; /* chunks whose longest row has this length; chunk numbers + 1 */
+    uint32_t slices; /* 0: there is none, and the chunk is on no list */
+} gb_row;
+
 /* 2 MiB of slices. All of it under the region's lock, but `touched_ms` and `queued`, which are hints. */
 typedef struct gb_chunk {
     gb_slice_set free;
     gb_slice_set dirty; /* may hold something other than zero */
     gb_slice_set idle; /* free and dirty when the purger last came by, and since */
     gb_slice_set lazy; /* given back lazily: not known to be zero; only the idle ones' bits count */
-    uint32_t next, prev; /* in the bin of its longest free run; chunk numbers + 1 */
+    gb_row rows[GB_ROWS];
     uint32_t purge_next; /* in the purge queue */
     uint32_t purge_ms; /* when it was queued */
     _Atomic uint32_t touched_ms; /* when memory in it was last freed */
     _Atomic uint8_t queued;
     uint8_t free_slices;
-    uint8_t longest;
-    uint8_t bin;
     uint8_t huge_pages; /* advised */
 } gb_chunk;
 
@@ -379,7 +384,6 @@ typedef struct gb_heap_bits {
     uint64_t touched; /* unused, and not given back since */
 } gb_heap_bits;
 
-#define GB_BINS 32
 #define GB_SLOT_LOG2S 48
 
 typedef struct gb_lock {
@@ -421,8 +425,8 @@ typedef struct gb_region {
     size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, slots_committed, shadow_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
     size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_peak_passed */
-    uint32_t bins[GB_BINS]; /* chunk numbers + 1 */
-    uint32_t bins_filled; /* bits */
+    uint32_t rows[GB_ROWS][GB_CHUNK_SLICES + 1]; /* the first chunk of each length; chunk numbers + 1 */
+    gb_slice_set rows_filled[GB_ROWS]; /* lengths - 1 that some chunk has */
     gb_tagged *tagged[GB_TAGGED_BINS]; /* free blocks, and which bins may have one */
     uint64_t tagged_bits[GB_TAGGED_BINS / 64];
     gb_tagged *tagged_warm; /* the one that was freed last, if tagged_warm_bytes is not 0 */

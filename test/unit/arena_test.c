@@ -114,17 +114,10 @@ static void test_zero_is_known(void **state)
     assert_true(fixture_zero((void *)gb_page_start(again), 5 * GB_SLICE_BYTES));
 }
 
-static void test_bins(void **state)
+static void test_shortest_row_that_fits(void **state)
 {
     (void)state;
-    uint32_t before = 0;
-    for (uint32_t longest = 0; longest <= GB_CHUNK_SLICES; longest++) {
-        uint32_t bin = bin_of(longest);
-        assert_true(bin < GB_BINS && bin >= before);
-        before = bin;
-    }
-    assert_true(bin_of(1) != bin_of(0));
-    gb_page *pages[4]; /* chunks whose longest free runs are in different bins: the shortest that fits is used */
+    gb_page *pages[4]; /* chunks whose longest free runs differ: the shortest that fits is used */
     for (uint32_t i = 0; i < 4; i++)
         pages[i] = take(GB_CHUNK_SLICES - 1 - i * 16, 1);
     for (uint32_t i = 1; i < 4; i++) {
@@ -254,7 +247,7 @@ int main(void)
         FIXTURE_TEST(test_alignment),
         FIXTURE_TEST(test_resize),
         FIXTURE_TEST(test_zero_is_known),
-        FIXTURE_TEST(test_bins),
+        FIXTURE_TEST(test_shortest_row_that_fits),
         FIXTURE_TEST(test_commit_fails),
         FIXTURE_TEST(test_limits),
         FIXTURE_TEST(test_peak_is_what_was_used),

@@ -96,7 +96,8 @@ static void test_1_slices(void **state)
     DAMAGE(1, large->slices, 0);
     DAMAGE(1, large->slices, large->slices - 1);
     DAMAGE(1, chunk->free_slices, chunk->free_slices + 1);
-    DAMAGE(1, chunk->longest, chunk->longest - 1);
+    DAMAGE(1, chunk->rows[GB_ROW_FREE].slices, chunk->rows[GB_ROW_FREE].slices - 1);
+    DAMAGE(1, chunk->rows[GB_ROW_DIRTY].slices, chunk->rows[GB_ROW_DIRTY].slices + 1);
     uint32_t bit = gb_page_number(large) % GB_CHUNK_SLICES;
     uint64_t *word = bit < 64 ? &chunk->free.low : &chunk->free.high;
     DAMAGE(1, *word, *word | (uint64_t)1 << bit % 64);

@@ -73,10 +73,10 @@ static void chunk_add(gb_chunk *chunk, uint32_t start, uint32_t slices)
 }
 
 /* It is not. */
-static void chunk_remove(gb_chunk *chunk, uint32_t start, uint32_t slices)
+static void chunk_remove(gb_chunk *chunk, uint32_t start, uint32_t slices, gb_slice_set run)
 {
     uint32_t row = row_around(chunk->free, start);
-    chunk->free = gb_set_without(chunk->free, gb_set_range(start, slices));
+    chunk->free = gb_set_without(chunk->free, run);
     chunk->free_slices = (uint8_t)(chunk->free_slices - slices);
     if (row == chunk->rows[GB_ROW_FREE].slices)
         row_change(chunk, GB_ROW_FREE, gb_set_longest(chunk->free));
@@ -455,13 +455,14 @@ void gb_peak_passed(void)
 static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zero)
 {
     gb_slice_set run = gb_set_range(start, slices);
-    uint32_t touched = run_dirty(chunk, start, slices);
+    uint32_t touched = gb_set_count(gb_set_both(chunk->dirty, run));
     *zero = touched == 0;
     gb_the.dirty_slices -= touched;
     chunk->dirty = gb_set_with(chunk->dirty, run);
     chunk->idle = gb_set_without(chunk->idle, run);
-    chunk_remove(chunk, start, slices);
-    if (touched)
+    bool shorter = touched && (touched < slices || row_around(gb_set_both(chunk->free, chunk->dirty), start) == chunk->rows[GB_ROW_DIRTY].slices);
+    chunk_remove(chunk, start, slices, run);
+    if (shorter)
         gb_chunk_dirty_changed(chunk);
     if (touched < slices)
         gb_peak_passed();

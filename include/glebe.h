@@ -316,6 +316,7 @@ GLEBE_API void glebe_thread_wait(bool sleeps);
  *   verbose      0 | 1          say at exit that glebe was active, and what it did, on stderr as it is when this is set
  *   stats        0 | 1 | json   print the statistics at exit, there too
  *   background   0 | 1          a thread that gives memory back while the process idles
+ *   huge_pages   1 | 0          ask the system for huge pages where memory fills densely (default), or never
  *   limit        bytes          no more memory than this for the whole process (suffixes K, M, G); 0 is none
  *   purge_ms     milliseconds   how long memory stays free before it is given back (default 500)
  *   purge        dontneed|free  how time gives it back: at once (default), or when the system comes to want it

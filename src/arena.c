@@ -277,11 +277,22 @@ static uint32_t chunk_guards(void)
     return !GB_SECURE ? 0 : slices > 1 ? slices : 1;
 }
 
-/* Asks for a huge page for a chunk that nobody touched yet, if they are quick to come: one in eight is timed; slow, the next 1, 2, 4 ...
- * chunks go without. docs/decisions/0018 has the figures. */
-static bool chunk_asks(uintptr_t at)
+/* Is memory touched densely? A sample chunk goes without a huge page, and is looked at when two more were committed. */
+static bool chunk_samples_dense(uint32_t number)
+{
+    enum { EVERY = 16, LATER = 2 };
+    if (number % EVERY == 0)
+        gb_the.huge_pages_dense = gb_port_resident(gb_slice_start((number - LATER) * GB_CHUNK_SLICES), GB_CHUNK_BYTES) >= GB_CHUNK_BYTES / 4 * 3;
+    return gb_the.huge_pages_dense && number % EVERY != EVERY - LATER;
+}
+
+/* Asks for a huge page for a chunk that nobody touched yet, where memory is touched densely and huge pages are quick to come: one in eight
+ * is timed; slow, the next 1, 2, 4 ... chunks go without. docs/decisions/0018 and 0019 have the figures. */
+static bool chunk_asks(uint32_t number, uintptr_t at)
 {
     enum { TRUST = 8 };
+    if (GB_SECURE || gb_the.options.no_huge_pages || number < GB_HUGE_PAGES_FROM >> GB_CHUNK_LOG2 || !chunk_samples_dense(number))
+        return false; /* none around a guard */
     bool look = gb_the.huge_pages_left == 0;
     gb_the.huge_pages_left -= !look;
     if (!look && gb_the.huge_pages_slow)
@@ -308,7 +319,7 @@ static gb_chunk *chunk_enter(uint32_t number)
         if (GB_SECURE)
             gb_port_protect(at, guards * GB_SLICE_BYTES);
     }
-    if (!GB_SECURE && (size_t)number << GB_CHUNK_LOG2 >= GB_HUGE_PAGES_FROM && chunk_asks(at)) { /* none around a guard */
+    if (chunk_asks(number, at)) {
         chunk->huge_pages = 1;
         glebe_live.stats.huge_page_bytes += GB_CHUNK_BYTES;
     }

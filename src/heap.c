@@ -15,7 +15,6 @@ glebe_heap *glebe_heap_create(size_t limit_bytes)
     if (!heap)
         return gb_out_of_memory();
     heap->limit_bytes = limit_bytes;
-    heap->mixed = GB_MIXES ? GB_MIXED_LATER : 0;
     return heap;
 }
 

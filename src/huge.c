@@ -206,7 +206,7 @@ static bool slot_commit(gb_slot *slot, size_t bytes)
     /* A block that grows by small steps is used to its end, which a new or a doubled one need not be. */
     uintptr_t from = gb_round_down(at, GB_CHUNK_BYTES), to = gb_round_down(at + more + ahead, GB_CHUNK_BYTES);
     if (slot->state == GB_SLOT_USED && more < slot->committed / 4 && to > from && glebe_live.stats.used_bytes >= GB_HUGE_BLOCKS_FROM
-        && gb_the.huge_pages_slow == 0)
+        && gb_the.huge_pages_slow == 0 && !gb_the.options.no_huge_pages)
         gb_port_huge_pages(from, to - from, true);
     slot->committed += more + ahead;
     glebe_live.stats.committed_bytes += more + ahead;

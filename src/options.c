@@ -4,16 +4,17 @@
 
 typedef struct gb_option {
     const char *name, *environment;
-    enum { OPTION_FLAG, OPTION_STATS, OPTION_ERROR, OPTION_PURGE, OPTION_MS, OPTION_BYTES } kind;
+    enum { OPTION_FLAG, OPTION_OFF, OPTION_STATS, OPTION_ERROR, OPTION_PURGE, OPTION_MS, OPTION_BYTES } kind;
     void *value;
 } gb_option;
 
-static const char *const option_wants[] = {"0 or 1", "0, 1 or json", "abort or count", "dontneed or free", "milliseconds, at most 1073741823", "bytes, or K, M, G"};
+static const char *const option_wants[] = {"0 or 1", "0 or 1", "0, 1 or json", "abort or count", "dontneed or free", "milliseconds, at most 1073741823", "bytes, or K, M, G"};
 
 static const gb_option options[] = {
     {"verbose", "GLEBE_VERBOSE", OPTION_FLAG, &gb_the.options.verbose},
     {"stats", "GLEBE_STATS", OPTION_STATS, &gb_the.options.stats},
     {"background", "GLEBE_BACKGROUND", OPTION_FLAG, &gb_the.options.background},
+    {"huge_pages", "GLEBE_HUGE_PAGES", OPTION_OFF, &gb_the.options.no_huge_pages},
     {"limit", "GLEBE_LIMIT", OPTION_BYTES, &gb_the.options.limit},
     {"purge", "GLEBE_PURGE", OPTION_PURGE, &gb_the.options.purge_lazily},
     {"purge_ms", "GLEBE_PURGE_MS", OPTION_MS, &gb_the.options.purge_ms},
@@ -59,6 +60,11 @@ static int option_set(const gb_option *option, const char *text)
         n = strcmp(text, "free") == 0;
         if (!n && strcmp(text, "dontneed") != 0)
             return EINVAL;
+        break;
+    case OPTION_OFF:
+        if (!option_number(text, false, 1, &n))
+            return EINVAL;
+        n = !n;
         break;
     case OPTION_FLAG:
         if (!option_number(text, false, 1, &n))

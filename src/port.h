@@ -41,6 +41,8 @@ void gb_port_populate(uintptr_t at, size_t bytes);
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted);
 /* Touches the first byte of what they may serve, where nobody has before: whether memory came as quickly as a huge page should. */
 bool gb_port_huge_page_quick(uintptr_t at);
+/* Bytes of the range, of 16 MiB at most, that are resident; all of them where the host does not say. */
+size_t gb_port_resident(uintptr_t at, size_t bytes);
 /* Forbids all access, for guards. */
 void gb_port_protect(uintptr_t at, size_t bytes);
 /* Allows what is reserved and not committed to be read, as zeros; committed later it can be used as ever. A hint. */

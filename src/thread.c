@@ -60,6 +60,8 @@ static void heaps_purge(void)
     }
 }
 
+enum { FEW_HEAPS = 8 }; /* the heaps of further threads begin with a mixed page: most of many threads hold little */
+
 glebe_heap *gb_heap_new(enum gb_heap_kind kind)
 {
     glebe_heap *heap = NULL;
@@ -73,6 +75,7 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
             heap->kind = kind;
             heap->tick = GB_TICK_EVENTS;
             heap->tick_cycles = gb_cycles();
+            heap->mixed = GB_MIXES && (kind == GB_HEAP_OWNED || number > FEW_HEAPS) ? GB_MIXED_LATER : 0;
             glebe_live.stats.heaps++;
         }
     }

@@ -391,7 +391,7 @@ typedef struct gb_lock {
 } gb_lock;
 
 typedef struct gb_options {
-    uint32_t verbose, stats, background, on_error; /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
+    uint32_t verbose, stats, background, on_error, no_huge_pages; /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
     uint32_t purge_ms, purge_lazily;
     uint32_t deepbind; /* RTLD_DEEPBIND is passed on: override/dlopen.c */
     size_t limit;
@@ -438,6 +438,7 @@ typedef struct gb_region {
     uint32_t chunks_away; /* how many */
     uint32_t huge_pages_slow; /* 0: huge pages were quick to come; else how many chunks went without when one was slow last */
     uint32_t huge_pages_left; /* chunks until the next is timed */
+    bool huge_pages_dense; /* the chunk that was last looked at was touched densely */
     gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
     _Atomic uint32_t queue_chunks;
     _Atomic uintptr_t slots_low; /* slots were handed out down to here */

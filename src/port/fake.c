@@ -79,6 +79,7 @@ typedef struct gb_fake {
 
     size_t grown_bytes, foreign_bytes; /* where memory is linear: its end; what somebody else takes before it grows next */
     bool moves_lose; /* a move that fails loses its target */
+    bool sparse; /* nothing that is looked at was touched */
     bool exact; /* what is given back leaves the process, however little it is: gb_fake_resident_bytes is true then */
 
     uint64_t calls[GB_FAKE_CALLS]; /* of each kind, failed or not */
@@ -364,6 +365,12 @@ bool gb_port_huge_page_quick(uintptr_t at)
     FAKE_REQUIRE(gb_fake_is(at, FAKE_PAGE_BYTES, FAKE_COMMITTED), "a look for a huge page where nothing is committed");
     fake.huge_looks++;
     return !fake.huge_slow;
+}
+
+size_t gb_port_resident(uintptr_t at, size_t bytes)
+{
+    (void)at;
+    return fake.sparse ? 0 : bytes;
 }
 
 void gb_port_readable(uintptr_t at, size_t bytes)

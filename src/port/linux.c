@@ -106,6 +106,18 @@ bool gb_port_huge_page_quick(uintptr_t at)
     return linux_thread_ns() - start < LINUX_QUICK_NS;
 }
 
+size_t gb_port_resident(uintptr_t at, size_t bytes)
+{
+    unsigned char pages[4096]; /* the lowest bit of each: it is resident */
+    size_t page = gb_port_page_bytes(), count = bytes / page, resident = 0;
+    int saved = errno;
+    bool told = count <= sizeof pages && mincore((void *)at, bytes, pages) == 0;
+    errno = saved;
+    for (size_t i = 0; told && i < count; i++)
+        resident += pages[i] & 1;
+    return told ? resident * page : bytes;
+}
+
 /* ---- the group of processes ----
  * /proc/self/cgroup says which it is: "0::/path" by the unified rules, "N:memory:/path" by the old ones. Each group on the way up
  * may have a limit of its own; what counts is the one that is nearest to being reached. In a container the path may be the one

@@ -67,6 +67,12 @@ bool gb_port_huge_page_quick(uintptr_t at)
     return true;
 }
 
+size_t gb_port_resident(uintptr_t at, size_t bytes)
+{
+    (void)at;
+    return bytes;
+}
+
 bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)
 {
     (void)limit_bytes;

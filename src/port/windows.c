@@ -217,6 +217,12 @@ bool gb_port_huge_page_quick(uintptr_t at)
     return true;
 }
 
+size_t gb_port_resident(uintptr_t at, size_t bytes)
+{
+    (void)at;
+    return bytes;
+}
+
 void gb_port_protect(uintptr_t at, size_t bytes)
 {
     DWORD last = GetLastError(), before;

@@ -289,6 +289,7 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes) { return (
 void gb_port_populate(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted) { (void)at, (void)bytes, (void)wanted; }
 bool gb_port_huge_page_quick(uintptr_t at) { return at != 0; }
+size_t gb_port_resident(uintptr_t at, size_t bytes) { return (void)at, bytes; }
 void gb_port_protect(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
 void gb_port_readable(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
 bool gb_port_pressure(uint64_t *limit, uint64_t *used) { return (void)limit, (void)used, false; }

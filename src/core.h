@@ -143,6 +143,10 @@ uint32_t gb_page_out(const gb_page *page);
 void gb_fronts_flush(glebe_heap *heap);
 /* Gives all spare pages back; false if there was none. Owner. */
 bool gb_spares_give(glebe_heap *heap);
+/* Its thread has ended: pages without a block out go back, and current ones are where others look for pages with room. The
+ * fronts are empty. Owner. */
+void gb_heap_settle(glebe_heap *heap);
+void gb_medium_settle(glebe_heap *heap);
 /* Finds holes in AVAIL pages and gives spare pages back. Owner. */
 void gb_heap_trim(glebe_heap *heap);
 
@@ -239,6 +243,8 @@ void gb_heap_retire(glebe_heap *heap); /* its number may be used again */
 glebe_heap *gb_heap_next(const glebe_heap *before);
 /* The heap, of a thread or of the program, has no owner any more: its blocks live on, and what is free in it is for others. Owner. */
 void gb_heap_orphan(glebe_heap *heap);
+/* Others freed blocks of this heap: if it is an orphan, its pages take them in now, since no owner will. */
+void gb_orphan_settle(glebe_heap *heap);
 /* Takes pages of this class that orphans have to give. Owner. */
 bool gb_orphans_rob(glebe_heap *heap, uint32_t cls);
 size_t gb_orphans_trim(void);

@@ -190,3 +190,14 @@ void gb_medium_trim(glebe_heap *heap)
         }
     }
 }
+
+void gb_medium_settle(glebe_heap *heap)
+{
+    gb_medium_trim(heap);
+    for (uint32_t cls = GB_SMALL_CLASSES; cls < GB_CLASSES; cls++)
+        if (heap->current[cls]) {
+            gb_page_at(heap->current[cls])->state = GB_AVAIL;
+            gb_list_push_last(&heap->avail[cls], gb_page_at(heap->current[cls]));
+            heap->current[cls] = 0;
+        }
+}

@@ -121,12 +121,20 @@ static void page_give(glebe_heap *heap, gb_page *page)
     gb_run_give(page);
 }
 
+/* Many heaps share what few may have. An abandoned heap has no use for any. */
+static size_t spare_most(const glebe_heap *heap)
+{
+    enum { FEW = 16 };
+    uint64_t heaps = glebe_live.stats.heaps; /* a hint */
+    size_t most = gb_the.options.background ? (size_t)128 << 10 : ((size_t)512 << 10) + heap->small_bytes / 16;
+    return gb_load_relaxed(&heap->kind) == GB_HEAP_ORPHAN ? 0 : heaps > FEW ? (size_t)(most * FEW / heaps) : most;
+}
+
 /* A page without a block out is kept for the next need of any class, within bounds. In the secure build some are
  * always kept back, so that what was freed last is not handed out next. */
 static void page_retire(glebe_heap *heap, gb_page *page)
 {
-    size_t most = gb_the.options.background ? (size_t)128 << 10 : ((size_t)512 << 10) + heap->small_bytes / 16;
-    if (GB_LINEAR || heap->spare_bytes + gb_page_bytes(page) > most) {
+    if (GB_LINEAR || heap->spare_bytes + gb_page_bytes(page) > spare_most(heap)) {
         page_give(heap, page);
         return;
     }
@@ -337,7 +345,9 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
         avail_remove(heap, page);
         page_retire(heap, page);
         return false;
-    default: /* the current page: all that it handed out is home again, and it stays current */
+    default: /* the current page: all that it handed out is home again, and it stays current; an abandoned heap has a mixed one alone */
+        if (GB_MIXES && gb_load_relaxed(&heap->kind) == GB_HEAP_ORPHAN)
+            gb_mixed_give(heap, false);
         return false;
     }
 }
@@ -387,27 +397,48 @@ bool gb_spares_give(glebe_heap *heap)
     return any;
 }
 
-void gb_heap_trim(glebe_heap *heap)
+/* Pages without a block out go back. The fronts are empty. */
+static void empty_pages_give(glebe_heap *heap)
 {
-    gb_fronts_flush(heap);
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
         uint32_t number = heap->current[cls];
         if (number && gb_page_at(number)->left == 0) {
             heap->current[cls] = 0;
             page_give(heap, gb_page_at(number));
-        } else if (number)
-            page_trim_all(gb_page_at(number));
+        }
         for (number = heap->avail[cls].first; number;) {
             gb_page *page = gb_page_at(number);
             number = page->next;
             if (page->left == 0) {
                 avail_remove(heap, page);
                 page_give(heap, page);
-            } else if (page->flags != GB_PARKED)
-                page_trim_all(page);
+            }
         }
     }
     if (GB_MIXES)
         gb_mixed_give(heap, false);
     gb_spares_give(heap);
+}
+
+void gb_heap_settle(glebe_heap *heap)
+{
+    empty_pages_give(heap);
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        if (heap->current[cls]) {
+            avail_add(heap, gb_page_at(heap->current[cls]));
+            heap->current[cls] = 0;
+        }
+}
+
+void gb_heap_trim(glebe_heap *heap)
+{
+    gb_fronts_flush(heap);
+    empty_pages_give(heap);
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
+        if (heap->current[cls])
+            page_trim_all(gb_page_at(heap->current[cls]));
+        for (uint32_t number = heap->avail[cls].first; number; number = gb_page_at(number)->next)
+            if (gb_page_at(number)->flags != GB_PARKED)
+                page_trim_all(gb_page_at(number));
+    }
 }

@@ -155,12 +155,15 @@ void gb_heap_orphan(glebe_heap *heap)
 {
     gb_remote_flush(heap);
     gb_inbox_drain(heap);
-    gb_fronts_flush(heap); /* its pages know all their free blocks: what is empty can go */
+    gb_fronts_flush(heap); /* its pages know all their free blocks */
+    gb_heap_settle(heap);
+    gb_medium_settle(heap);
     heap->limit_bytes = 0; /* it was its owner's */
     if (gb_self == heap)
         gb_self = &gb_heap_none;
     gb_lock_take(&gb_the.orphans_lock);
     heap->kind = GB_HEAP_ORPHAN;
+    gb_inbox_drain(heap); /* from here on who frees a block sees to it */
     heap->next = gb_load_relaxed(&gb_the.orphans);
     gb_store_relaxed(&gb_the.orphans, heap->number);
     glebe_live.stats.orphans++;
@@ -225,20 +228,36 @@ static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
     return true;
 }
 
+void gb_orphan_settle(glebe_heap *heap)
+{
+    if (!gb_lock_try(&gb_the.orphans_lock))
+        return; /* whoever holds it may come by the heap; else the next free does */
+    if (heap->kind == GB_HEAP_ORPHAN)
+        gb_inbox_drain(heap);
+    gb_lock_drop(&gb_the.orphans_lock);
+}
+
+/* Where the last one stopped the next goes on, so that all orphans are come by. */
 bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
 {
-    enum { ORPHANS = 4, PAGES = 4 };
+    enum { ORPHANS = 32, PAGES = 4 };
     if (thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.orphans_lock))
         return false;
     int pages = 0;
-    uint32_t number = gb_load_relaxed(&gb_the.orphans);
-    for (int i = 0; number && i < ORPHANS && pages < PAGES; i++, number = gb_heap_at(number)->next) {
+    uint32_t number = gb_the.orphans_next;
+    for (int i = 0; i < ORPHANS && pages < PAGES; i++) {
+        if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
+            number = gb_load_relaxed(&gb_the.orphans);
+        if (!number)
+            break;
         glebe_heap *orphan = gb_heap_at(number);
+        number = orphan->next;
         if (gb_load_relaxed(&orphan->inbox))
             gb_inbox_drain(orphan);
         while (orphan->avail[cls].first && pages < PAGES && page_adopt(orphan, thief, gb_page_at(orphan->avail[cls].first)))
             pages++;
     }
+    gb_the.orphans_next = number;
     gb_lock_drop(&gb_the.orphans_lock);
     return pages > 0;
 }

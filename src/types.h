@@ -456,6 +456,7 @@ typedef struct gb_region {
 
     gb_lock orphans_lock; /* taken before `lock` */
     _Atomic uint32_t orphans; /* list */
+    uint32_t orphans_next; /* where a search for pages goes on, if it is one still; under orphans_lock */
     gb_options options;
     _Atomic uint32_t background_state;
 

@@ -287,7 +287,7 @@ static bool chunk_samples_dense(uint32_t number)
 }
 
 /* Asks for a huge page for a chunk that nobody touched yet, where memory is touched densely and huge pages are quick to come: one in eight
- * is timed; slow, the next 1, 2, 4 ... chunks go without. docs/decisions/0018 and 0019 have the figures. */
+ * is timed; slow, the next 1, 2, 4 ... chunks go without. docs/decisions/0018 and 0026 have the figures. */
 static bool chunk_asks(uint32_t number, uintptr_t at)
 {
     enum { TRUST = 8 };

@@ -74,6 +74,12 @@ GB_INLINE uint32_t gb_ms_since(uint32_t now, uint32_t then)
     return ms >> 28 == 15 ? 0 : ms;
 }
 
+/* Is one time by that clock later than another, by up to three days? */
+GB_INLINE bool gb_ms_later(uint32_t ms, uint32_t than)
+{
+    return ms != than && (ms - than) >> 28 == 0;
+}
+
 /* A relaxed load on a fast path, of a field that has a plain twin `_peek` in a union: compilers fold a plain load into the
  * compare, an atomic one they do not. The race sanitizer sees the atomic one. */
 #if defined(__SANITIZE_THREAD__)

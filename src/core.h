@@ -77,8 +77,8 @@ void gb_purge_note(const gb_page *page);
 /* Purges what is due at `now`, lazily if the option says so; `all`: everything, due or not, and at once. Returns the bytes given
  * back. */
 size_t gb_purge_due(uint32_t now, bool all);
-/* Everything, due or not, but lazily if the option says so. */
-size_t gb_purge_quiet(uint32_t now);
+/* Purges as much of what was freed at `since` or before as a request may wait for. False: there is no more. */
+bool gb_purge_step(uint32_t since);
 /* Locked: purges free runs and free slots, those that have waited longest first, until `bytes` are given back or nothing is
  * left. Returns what was. */
 size_t gb_purge_oldest(size_t bytes);
@@ -86,8 +86,8 @@ size_t gb_purge_oldest(size_t bytes);
 uint32_t gb_purge_wait(uint32_t now);
 /* Claims one hole of a small page, which has one, for use: its unit. */
 unsigned gb_hole_take(gb_page *page);
-/* Adds holes to a small page. Its links must not lie in them. */
-void gb_hole_give(gb_page *page, uint32_t units);
+/* Adds holes to a small page, and purges them `now` or when their time has come. Its links must not lie in them. */
+void gb_hole_give(gb_page *page, uint32_t units, bool now);
 
 /* ---- hole: memory of small pages that goes back although other blocks of the page are in use ---- */
 /* Blocks of the class that touch a unit in `units` (a bit mask), among those carved. */
@@ -96,7 +96,7 @@ uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
 gb_block *gb_hole_carve(gb_page *page);
 /* Finds the page's holes by a walk. `coming` of its blocks are on its list and count as out still. Returns how many free blocks
  * were behind a link that was written over (secure build): they count as out from now on. Owner. */
-uint32_t gb_page_trim(gb_page *page, uint32_t coming);
+uint32_t gb_page_trim(gb_page *page, uint32_t coming, bool now);
 /* The same, and again with each block that is freed from now on. The page is on an AVAIL list, all carved, of four slices. Owner. */
 void gb_page_park(gb_page *page);
 void gb_page_unpark(gb_page *page);
@@ -141,8 +141,14 @@ void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 uint32_t gb_page_out(const gb_page *page);
 /* Sends the fronts home. Owner. */
 void gb_fronts_flush(glebe_heap *heap);
-/* Gives all spare pages back; false if there was none. Owner. */
-bool gb_spares_give(glebe_heap *heap);
+/* Small pages with room for others: on to their class's list, and off it. Owner. */
+void gb_avail_add(glebe_heap *heap, gb_page *page);
+void gb_avail_remove(glebe_heap *heap, gb_page *page);
+/* A step of giving back: looks for holes in AVAIL pages that were not looked at since their blocks were freed. False: there is none
+ * left. The fronts are empty. Owner. */
+bool gb_heap_look(glebe_heap *heap);
+/* Gives `most` spare pages back; false if there was none. Owner. */
+bool gb_spares_give(glebe_heap *heap, uint32_t most);
 /* Its thread has ended: pages without a block out go back, and current ones are where others look for pages with room. The
  * fronts are empty. Owner. */
 void gb_heap_settle(glebe_heap *heap);
@@ -182,7 +188,7 @@ uintptr_t gb_huge_start(const gb_slot *slot);
 /* Bytes that the slot holds and no block needs. Locked. */
 size_t gb_huge_idle(const gb_slot *slot);
 /* Locked. */
-size_t gb_huge_purge(uint32_t now, bool all, bool lazily);
+size_t gb_huge_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes);
 /* Locked: so many bytes at once, of what has waited longest. Returns what was given back. */
 size_t gb_huge_shrink(size_t bytes);
 uint32_t gb_huge_wait(uint32_t now);
@@ -282,8 +288,6 @@ GB_NOINLINE void *gb_alloc_any(glebe_heap *heap, size_t bytes);
 GB_NOINLINE void gb_free_any(const char *call, glebe_heap *self, void *block);
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes);
 
-/* What glebe_collect does, but lazily if the option says so. Owner. */
-size_t gb_heap_rest(glebe_heap *heap);
 /* Gives back what can be given back, so that a request may be tried again; false if nothing changed. Owner. */
 bool gb_make_room(glebe_heap *heap);
 

@@ -193,13 +193,6 @@ static void heap_trim(glebe_heap *heap)
         gb_tagged_cool();
 }
 
-size_t gb_heap_rest(glebe_heap *heap)
-{
-    heap_trim(heap);
-    gb_orphans_trim();
-    return gb_purge_quiet(gb_port_now_ms());
-}
-
 size_t glebe_collect(glebe_heap *heap)
 {
     GB_ENTRY;

@@ -77,7 +77,7 @@ gb_block *gb_hole_carve(gb_page *page)
     return chain;
 }
 
-uint32_t gb_page_trim(gb_page *page, uint32_t coming)
+uint32_t gb_page_trim(gb_page *page, uint32_t coming, bool now)
 {
     uint32_t lost = 0;
     if (gb_the.page_bytes > GB_UNIT_BYTES)
@@ -115,7 +115,7 @@ uint32_t gb_page_trim(gb_page *page, uint32_t coming)
             chain = block;
         }
     page->free = chain;
-    gb_hole_give(page, found);
+    gb_hole_give(page, found, now);
     return lost;
 }
 
@@ -165,7 +165,7 @@ void gb_page_park(gb_page *page)
         found |= park_put(page, block, gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page)));
     }
     if (found)
-        gb_hole_give(page, found);
+        gb_hole_give(page, found, false);
 }
 
 void gb_page_unpark(gb_page *page)
@@ -192,7 +192,7 @@ bool gb_parked_put(gb_page *page, gb_block *block)
         return false;
     uint32_t empty = park_put(page, block, index);
     if (empty)
-        gb_hole_give(page, empty);
+        gb_hole_give(page, empty, false);
     return true;
 }
 

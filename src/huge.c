@@ -268,16 +268,16 @@ static size_t idle_purge(gb_slot *slot, size_t most, bool lazily)
     return given;
 }
 
-size_t gb_huge_purge(uint32_t now, bool all, bool lazily)
+size_t gb_huge_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes)
 {
     size_t given = 0;
-    uint32_t most = all ? UINT32_MAX : 64; /* bounds the pause of one tick */
-    for (uint32_t link = gb_load_relaxed(&gb_the.slots_idle), last = gb_the.slots_idle_last; link && most-- > 0;) {
+    for (uint32_t link = gb_load_relaxed(&gb_the.slots_idle), last = gb_the.slots_idle_last; link && *budget_bytes > 0;) {
         gb_slot *slot = slot_at(link);
-        if (!all && gb_ms_since(now, slot->idle_ms) < gb_the.options.purge_ms)
+        if (!all && gb_ms_later(slot->idle_ms, since))
             break;
         link = link == last ? 0 : slot->idle_next;
-        size_t purged = idle_purge(slot, SIZE_MAX, lazily);
+        size_t purged = idle_purge(slot, *budget_bytes < GB_MAX_BYTES ? gb_round_up(*budget_bytes, gb_the.page_bytes) : SIZE_MAX, lazily);
+        *budget_bytes -= purged < *budget_bytes ? purged : *budget_bytes;
         if (purged == 0) { /* refused, as where memory is locked: its time begins again */
             idle_leave(slot);
             idle_enter(slot);

@@ -176,7 +176,7 @@ void gb_heap_grows(glebe_heap *heap, size_t bytes)
     heap->grown_bytes = held + held / 64;
     gb_medium_trim(heap);
     if (!GB_SECURE)
-        gb_spares_give(heap);
+        gb_spares_give(heap, UINT32_MAX);
 }
 
 void gb_medium_trim(glebe_heap *heap)

@@ -12,6 +12,8 @@
 
 /* ---- how many ---- */
 
+enum { MARKS = 64 }; /* an AVAIL page's marks are shares of it */
+
 /* Blocks that must come home before a full page is looked at again. */
 static uint32_t page_wake(const gb_page *page)
 {
@@ -21,13 +23,19 @@ static uint32_t page_wake(const gb_page *page)
     return wake ? wake : 1;
 }
 
+/* Blocks that are out of an AVAIL page when `left` is 0. */
+static uint32_t page_mark(const gb_page *page)
+{
+    return page->flags && page->flags != GB_PARKED ? page->cap * (page->flags - 1u) / MARKS : 0;
+}
+
 uint32_t gb_page_out(const gb_page *page)
 {
     uint32_t left = (uint32_t)page->left;
     switch (page->state) {
     case GB_CURRENT: return left;
     case GB_FULL: return page->cap - page_wake(page) + left;
-    case GB_AVAIL: return page->flags && page->flags != GB_PARKED ? left + (uint32_t)(page->cap >> page->flags) : left;
+    case GB_AVAIL: return left + page_mark(page);
     default: return 0;
     }
 }
@@ -78,11 +86,17 @@ static gb_block *page_carve(gb_page *page, uint32_t count, gb_block *chain)
 
 enum { FEW = 8 };
 
-/* A chain of blocks for the front, counted as out; NULL if the page has none. A short list is made longer by carving: a program
+/* A chain of blocks for the front, counted as out, or `one` block; NULL if the page has none. A short list is made longer by carving: a program
  * that uses few blocks again and again would come here each time they were used up. */
-static gb_block *page_supply(gb_page *page)
+static gb_block *page_supply(gb_page *page, bool one)
 {
     gb_block *chain = page->free;
+    if (chain && one && !GB_SECURE) {
+        page->free = gb_link_get(chain);
+        gb_link_set(chain, NULL);
+        page->left++;
+        return chain;
+    }
     if (chain) {
         uint32_t holes = GB_PURGES && page->holes ? gb_hole_blocks(page, page->holes) : 0, count = page->bump - holes - (uint32_t)page->left;
         page->free = NULL;
@@ -90,7 +104,7 @@ static gb_block *page_supply(gb_page *page)
         return count < FEW && page->bump < page->cap ? page_carve(page, FEW - count, chain) : chain;
     }
     if (page->bump < page->cap)
-        return page_carve(page, gb_classes[page->cls].bytes > GB_UNIT_BYTES ? 1 : (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes), NULL);
+        return page_carve(page, one || gb_classes[page->cls].bytes > GB_UNIT_BYTES ? 1 : (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes), NULL);
     while (GB_PURGES && page->holes) {
         chain = gb_hole_carve(page);
         if (chain)
@@ -101,16 +115,18 @@ static gb_block *page_supply(gb_page *page)
 
 /* ---- lists ---- */
 
-static void avail_add(glebe_heap *heap, gb_page *page)
+void gb_avail_add(glebe_heap *heap, gb_page *page)
 {
     page->state = GB_AVAIL;
     heap->avail_bytes += gb_page_bytes(page);
+    heap->unlooked[page->cls] += page->flags == 0;
     gb_list_push_last(&heap->avail[page->cls], page);
 }
 
-static void avail_remove(glebe_heap *heap, gb_page *page)
+void gb_avail_remove(glebe_heap *heap, gb_page *page)
 {
     heap->avail_bytes -= gb_page_bytes(page);
+    heap->unlooked[page->cls] -= page->flags == 0;
     gb_list_remove(&heap->avail[page->cls], page);
 }
 
@@ -121,13 +137,18 @@ static void page_give(glebe_heap *heap, gb_page *page)
     gb_run_give(page);
 }
 
+static bool heap_abandoned(const glebe_heap *heap)
+{
+    return gb_load_relaxed(&heap->kind) == GB_HEAP_ORPHAN;
+}
+
 /* Many heaps share what few may have. An abandoned heap has no use for any. */
 static size_t spare_most(const glebe_heap *heap)
 {
     enum { FEW = 16 };
     uint64_t heaps = glebe_live.stats.heaps; /* a hint */
     size_t most = gb_the.options.background ? (size_t)128 << 10 : ((size_t)512 << 10) + heap->small_bytes / 16;
-    return gb_load_relaxed(&heap->kind) == GB_HEAP_ORPHAN ? 0 : heaps > FEW ? (size_t)(most * FEW / heaps) : most;
+    return heap_abandoned(heap) ? 0 : heaps > FEW ? (size_t)(most * FEW / heaps) : most;
 }
 
 /* A page without a block out is kept for the next need of any class, within bounds. In the secure build some are
@@ -139,6 +160,7 @@ static void page_retire(glebe_heap *heap, gb_page *page)
         return;
     }
     page->state = GB_SPARE;
+    page->flags = 0;
     page->left = 0;
     heap->spare_bytes += gb_page_bytes(page);
     heap->spare_classes |= (uint64_t)1 << page->cls;
@@ -214,13 +236,13 @@ static gb_page *page_next(glebe_heap *heap, uint32_t cls)
     uint32_t number = heap->avail[cls].first;
     if (number) {
         gb_page *page = gb_page_at(number);
+        gb_avail_remove(heap, page);
         if (GB_PURGES && GB_UNLIKELY(page->flags == GB_PARKED))
             gb_page_unpark(page);
         else if (GB_PURGES && GB_UNLIKELY(page->flags)) {
             page->left = (int32_t)gb_page_out(page);
             page->flags = 0;
         }
-        avail_remove(heap, page);
         return page;
     }
     gb_page *page = spare_take(heap, cls);
@@ -240,7 +262,7 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
         return gb_hand_out(heap, cls, heap->front[cls]);
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
     for (int tries = 0;;) {
-        gb_block *chain = page ? page_supply(page) : NULL;
+        gb_block *chain = page ? page_supply(page, GB_PURGES && heap->rests) : NULL;
         if (chain)
             return gb_hand_out(heap, cls, chain);
         if (page) {
@@ -297,21 +319,38 @@ static bool trim_pays(glebe_heap *heap)
     return true;
 }
 
-/* Sets `left` to what is still to come home until the next trim mark below `out`, or until the page is empty. page->flags is
- * the mark's shift of `cap`: 0 for none. */
-static void page_count_down(gb_page *page, uint32_t out, uint32_t shift)
+/* Sets `left` to what is still to come home until `share` MARKS-ths of the page are out, or, where as few are already, until it is empty. */
+static void page_count_down(gb_page *page, uint32_t out, uint32_t share)
 {
-    uint32_t mark = shift ? (uint32_t)page->cap >> shift : 0;
-    page->flags = (uint8_t)(mark > 0 && mark < out ? shift : 0);
-    page->left = (int32_t)(page->flags ? out - mark : out);
+    page->flags = (uint8_t)(page->cap * share / MARKS < out ? share + 1 : 1);
+    page->left = (int32_t)(out - page_mark(page));
 }
 
-enum { TRIM_SHIFT = 3 }; /* the first mark: 1/8 */
+enum { TRIM_SHARE = MARKS / 8 }; /* the first mark with the background thread */
 
 /* The secure build walks, because it has more than one list to doubt then. */
 static bool page_may_park(const gb_page *page)
 {
-    return !GB_SECURE && page->slices == GB_BIG_PAGE_SLICES && gb_the.page_bytes <= GB_UNIT_BYTES;
+    return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES && gb_the.page_bytes <= GB_UNIT_BYTES;
+}
+
+/* Of an AVAIL page only as many blocks are out as its mark said. With the background thread its holes are looked for now; else when the
+ * heap next rests. */
+static void page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)
+{
+    uint32_t out = page_mark(page);
+    if (!gb_the.options.background) {
+        gb_avail_remove(heap, page);
+        page->flags = 0;
+        page->left = (int32_t)out;
+        gb_avail_add(heap, page);
+        return;
+    }
+    bool pays = trim_pays(heap), park = pays && page_may_park(page);
+    uint32_t lost = pays && !park ? gb_page_trim(page, coming, false) : 0;
+    page_count_down(page, out + (GB_SECURE ? lost : 0), park ? 0 : (page->flags - 1u) / 2);
+    if (park)
+        gb_page_park(page);
 }
 
 /* `coming` blocks are on its list and not counted yet. false: no further event can come from this page. */
@@ -325,28 +364,27 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
             page_retire(heap, page);
             return false;
         }
-        avail_add(heap, page);
-        page_count_down(page, out, GB_PURGES && gb_the.options.background && heap->avail_bytes > GB_TRIM_FROM ? TRIM_SHIFT : 0);
+        page->flags = 0;
+        page->left = (int32_t)out;
+        if (GB_PURGES && gb_the.options.background && heap->avail_bytes + gb_page_bytes(page) > GB_TRIM_FROM)
+            page_count_down(page, out, TRIM_SHARE);
+        gb_avail_add(heap, page);
         return true;
     }
     case GB_AVAIL:
-        if (GB_PURGES && page->flags && page->flags != GB_PARKED) {
-            bool pays = trim_pays(heap), park = pays && page_may_park(page);
-            uint32_t lost = pays && !park ? gb_page_trim(page, coming) : 0;
-            page_count_down(page, ((uint32_t)page->cap >> page->flags) + (GB_SECURE ? lost : 0), park ? 0 : page->flags + 1u);
-            if (park)
-                gb_page_park(page);
+        if (GB_PURGES && page->flags > 1 && page->flags != GB_PARKED) {
+            page_mark_reached(heap, page, coming);
             return true;
         }
+        if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last && !heap_abandoned(heap))
+            return false; /* the class's only page with room: it stays where the next refill looks */
+        gb_avail_remove(heap, page);
         if (GB_PURGES && page->flags == GB_PARKED)
             gb_page_unpark(page);
-        if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last)
-            return false; /* the class's only page with room: it stays where the next refill looks */
-        avail_remove(heap, page);
         page_retire(heap, page);
         return false;
     default: /* the current page: all that it handed out is home again, and it stays current; an abandoned heap has a mixed one alone */
-        if (GB_MIXES && gb_load_relaxed(&heap->kind) == GB_HEAP_ORPHAN)
+        if (GB_MIXES && heap_abandoned(heap))
             gb_mixed_give(heap, false);
         return false;
     }
@@ -380,16 +418,41 @@ void gb_fronts_flush(glebe_heap *heap)
         }
 }
 
-static void page_trim_all(gb_page *page)
+/* Looks for holes in a page on an AVAIL list, and purges them `now` or when their time has come. The next mark is one MARKS-th on the way to empty. */
+static void avail_look(glebe_heap *heap, gb_page *page, bool now)
 {
-    uint32_t lost = gb_page_trim(page, 0);
-    page->left += GB_SECURE ? (int32_t)lost : 0;
+    uint32_t lost = gb_page_trim(page, 0, now), out = gb_page_out(page) + (GB_SECURE ? lost : 0);
+    heap->unlooked[page->cls] -= page->flags == 0;
+    page_count_down(page, out, (out - 1) * MARKS / page->cap);
 }
 
-bool gb_spares_give(glebe_heap *heap)
+bool gb_heap_look(glebe_heap *heap)
+{
+    enum { BLOCKS = 16384, PER_PAGE = 64 }; /* what a step walks: a tenth of a millisecond */
+    uint32_t walked = 0;
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        while (heap->unlooked[cls]) {
+            gb_page *page = gb_page_at(heap->avail[cls].last);
+            if (walked >= BLOCKS)
+                return true;
+            walked += PER_PAGE;
+            gb_list_remove(&heap->avail[cls], page); /* those that were looked at come first */
+            gb_list_push_first(&heap->avail[cls], page);
+            if (page->flags == 0 && page->left > 0) {
+                walked += page->cap;
+                avail_look(heap, page, true);
+            } else if (page->flags == 0) { /* the only page of its class with room, which is empty */
+                gb_avail_remove(heap, page);
+                page_give(heap, page);
+            }
+        }
+    return false;
+}
+
+bool gb_spares_give(glebe_heap *heap, uint32_t most)
 {
     bool any = heap->spare_classes != 0;
-    while (!GB_LINEAR && heap->spare_classes) {
+    while (!GB_LINEAR && heap->spare_classes && most-- > 0) {
         gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
         spare_remove(heap, page);
         page_give(heap, page);
@@ -401,31 +464,31 @@ bool gb_spares_give(glebe_heap *heap)
 static void empty_pages_give(glebe_heap *heap)
 {
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
-        uint32_t number = heap->current[cls];
-        if (number && gb_page_at(number)->left == 0) {
+        gb_page *current = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+        gb_page *first = heap->avail[cls].first ? gb_page_at(heap->avail[cls].first) : NULL;
+        if (current && current->left == 0) {
             heap->current[cls] = 0;
-            page_give(heap, gb_page_at(number));
+            page_give(heap, current);
         }
-        for (number = heap->avail[cls].first; number;) {
-            gb_page *page = gb_page_at(number);
-            number = page->next;
-            if (page->left == 0) {
-                avail_remove(heap, page);
-                page_give(heap, page);
+        for (gb_page *next; first; first = next) {
+            next = first->next ? gb_page_at(first->next) : NULL;
+            if (first->left == 0) {
+                gb_avail_remove(heap, first);
+                page_give(heap, first);
             }
         }
     }
     if (GB_MIXES)
         gb_mixed_give(heap, false);
-    gb_spares_give(heap);
 }
 
 void gb_heap_settle(glebe_heap *heap)
 {
     empty_pages_give(heap);
+    gb_spares_give(heap, UINT32_MAX);
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
         if (heap->current[cls]) {
-            avail_add(heap, gb_page_at(heap->current[cls]));
+            gb_avail_add(heap, gb_page_at(heap->current[cls]));
             heap->current[cls] = 0;
         }
 }
@@ -434,11 +497,17 @@ void gb_heap_trim(glebe_heap *heap)
 {
     gb_fronts_flush(heap);
     empty_pages_give(heap);
+    gb_spares_give(heap, UINT32_MAX);
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
-        if (heap->current[cls])
-            page_trim_all(gb_page_at(heap->current[cls]));
-        for (uint32_t number = heap->avail[cls].first; number; number = gb_page_at(number)->next)
-            if (gb_page_at(number)->flags != GB_PARKED)
-                page_trim_all(gb_page_at(number));
+        gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+        uint32_t lost = page ? gb_page_trim(page, 0, false) : 0;
+        if (GB_SECURE && lost)
+            page->left += (int32_t)lost;
+        for (uint32_t number = heap->avail[cls].first; GB_PURGES && number;) {
+            page = gb_page_at(number);
+            number = page->next;
+            if (page->flags != GB_PARKED)
+                avail_look(heap, page, false);
+        }
     }
 }

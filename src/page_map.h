@@ -73,6 +73,18 @@ GB_INLINE void gb_list_push_last(gb_list *list, gb_page *page)
     list->last = number;
 }
 
+GB_INLINE void gb_list_push_first(gb_list *list, gb_page *page)
+{
+    uint32_t number = gb_page_number(page);
+    page->prev = 0;
+    page->next = list->first;
+    if (list->first)
+        gb_page_at(list->first)->prev = number;
+    else
+        list->last = number;
+    list->first = number;
+}
+
 GB_INLINE void gb_list_remove(gb_list *list, gb_page *page)
 {
     if (page->prev)

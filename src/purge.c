@@ -46,8 +46,21 @@ void gb_purge_note(const gb_page *page)
     gb_lock_drop(&gb_the.lock);
 }
 
-static enum gb_purge purge_range(uintptr_t at, size_t bytes, bool lazily)
+/* What a request may wait for. A budget that is spent is 0 in one of both. */
+typedef struct purge_budget {
+    size_t bytes;
+    uint32_t calls;
+} purge_budget;
+
+static bool purge_spent(const purge_budget *budget)
 {
+    return budget->bytes == 0 || budget->calls == 0;
+}
+
+static enum gb_purge purge_range(uintptr_t at, size_t bytes, bool lazily, purge_budget *budget)
+{
+    budget->calls -= budget->calls > 0;
+    budget->bytes -= bytes < budget->bytes ? bytes : budget->bytes;
     enum gb_purge done = bytes ? gb_port_purge(at, bytes, lazily) : GB_PURGE_REFUSED;
     if (done != GB_PURGE_REFUSED) {
         glebe_live.stats.purges++;
@@ -85,7 +98,7 @@ static void purge_enter(gb_chunk *chunk, gb_slice_set run, enum gb_purge done)
 }
 
 /* Whole slices, and no more of them than `most` bytes need. */
-static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t most)
+static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t most, purge_budget *budget)
 {
     uintptr_t start = gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES);
     size_t given = 0;
@@ -93,14 +106,14 @@ static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
     gb_slice_set want = purge_wanted(chunk, only_idle, lazily);
     if (chunk->free_slices == GB_CHUNK_SLICES && !only_idle && !gb_set_empty(want) && most >= GB_CHUNK_BYTES)
         want = chunk->free; /* in one call */
-    while (!gb_set_empty(want) && given < most) {
+    while (!gb_set_empty(want) && given < most && !purge_spent(budget)) {
         uint32_t from = gb_set_first(want), slices = gb_set_run(want, from);
         if (most - given < (size_t)slices << GB_SLICE_LOG2)
             slices = (uint32_t)((most - given + GB_SLICE_BYTES - 1) >> GB_SLICE_LOG2);
         gb_slice_set run = gb_set_range(from, slices);
         size_t bytes = (size_t)slices << GB_SLICE_LOG2;
         uint32_t dirty = gb_set_count(gb_set_both(run, chunk->dirty));
-        enum gb_purge done = purge_range(start + ((uintptr_t)from << GB_SLICE_LOG2), bytes, lazily);
+        enum gb_purge done = purge_range(start + ((uintptr_t)from << GB_SLICE_LOG2), bytes, lazily, budget);
         purge_enter(chunk, run, done);
         given += done != GB_PURGE_REFUSED ? (size_t)dirty << GB_SLICE_LOG2 : 0;
         want = gb_set_without(want, run);
@@ -109,14 +122,14 @@ static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
     return given;
 }
 
-static size_t purge_holes(gb_page *page, bool lazily)
+static size_t purge_holes(gb_page *page, bool lazily, purge_budget *budget)
 {
     size_t given = 0;
     for (uint32_t want = (uint32_t)(page->holes & ~page->punched); want;) {
         unsigned from = gb_ctz32(want), units = gb_ctz32(~(want >> from));
         uint32_t run = (((uint32_t)1 << units) - 1) << from;
         size_t bytes = (size_t)units << GB_UNIT_LOG2;
-        if (purge_range(gb_page_start(page) + ((uintptr_t)from << GB_UNIT_LOG2), bytes, lazily) != GB_PURGE_REFUSED)
+        if (purge_range(gb_page_start(page) + ((uintptr_t)from << GB_UNIT_LOG2), bytes, lazily, budget) != GB_PURGE_REFUSED)
             given += bytes;
         page->punched = (uint16_t)(page->punched | run);
         want &= ~run;
@@ -126,14 +139,14 @@ static size_t purge_holes(gb_page *page, bool lazily)
 
 /* Purges the blocks `run` (adjacent, claimed). OS pages that they share with others stay and are cleared by hand: a purged
  * block is zero to its last byte. */
-static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily)
+static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily, purge_budget *budget)
 {
     size_t size = gb_classes[page->cls].bytes;
     uintptr_t start = gb_page_start(page) + gb_ctz32(run) * size, end = start + gb_popcount32(run) * size;
     uintptr_t from = gb_round_up(start, gb_the.page_bytes), to = gb_round_down(end, gb_the.page_bytes);
     if (from >= to)
         return 0;
-    enum gb_purge done = purge_range(from, to - from, lazily);
+    enum gb_purge done = purge_range(from, to - from, lazily, budget);
     if (done != GB_PURGE_ZERO) {
         page->lazy |= done == GB_PURGE_LAZY ? run : 0;
         return done == GB_PURGE_LAZY ? to - from : 0;
@@ -145,7 +158,7 @@ static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily)
     return to - from;
 }
 
-static size_t purge_medium(gb_page *page, bool only_idle, bool lazily)
+static size_t purge_medium(gb_page *page, bool only_idle, bool lazily, purge_budget *budget)
 {
     uint32_t dirty = gb_load_relaxed(&page->dirty), idle = gb_load_relaxed(&page->idle);
     if ((gb_load_relaxed(&page->bits) & dirty) == 0)
@@ -162,7 +175,7 @@ static size_t purge_medium(gb_page *page, bool only_idle, bool lazily)
         unsigned blocks = tail ? gb_ctz32(tail) : 32 - from;
         uint32_t run = (blocks == 32 ? ~(uint32_t)0 : ((uint32_t)1 << blocks) - 1) << from;
         if (run & dirty)
-            given += purge_blocks(page, run, lazily);
+            given += purge_blocks(page, run, lazily, budget);
         want &= ~run;
     }
     gb_or(&page->idle, claimed & gb_load_relaxed(&page->dirty));
@@ -183,7 +196,7 @@ static void purge_never_used(gb_chunk *chunk)
 }
 
 /* Free runs, and no more than `most` bytes of them. */
-static size_t purge_free(gb_chunk *chunk, bool only_idle, bool lazily, size_t most)
+static size_t purge_free(gb_chunk *chunk, bool only_idle, bool lazily, size_t most, purge_budget *budget)
 {
     if (!gb_the.reserved && !only_idle && gb_chunk_leave(chunk)) {
         glebe_live.stats.purges++;
@@ -192,7 +205,7 @@ static size_t purge_free(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
     }
     if (chunk->huge_pages)
         purge_never_used(chunk);
-    size_t given = purge_runs(chunk, only_idle, lazily, most);
+    size_t given = purge_runs(chunk, only_idle, lazily, most, budget);
     if (given && chunk->huge_pages && chunk->free_slices < GB_CHUNK_SLICES) { /* else the kernel fills the holes again */
         gb_port_huge_pages(gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
         chunk->huge_pages = 0;
@@ -201,55 +214,59 @@ static size_t purge_free(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
     return given;
 }
 
-static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily)
+/* Where the budget does not do the rest is for the next step: what was given back is not looked at again. */
+static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, purge_budget *budget)
 {
-    size_t given = purge_free(chunk, only_idle, lazily, SIZE_MAX);
+    size_t given = purge_free(chunk, only_idle, lazily, SIZE_MAX, budget);
     chunk->idle = gb_set_both(chunk->free, chunk->dirty);
     uint32_t first = (uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES;
-    for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
+    for (uint32_t i = 0; i < GB_CHUNK_SLICES && !purge_spent(budget);) {
         gb_page *page = gb_page_at(first + i);
         if (page->kind == GB_SMALL)
-            given += purge_holes(page, lazily);
+            given += purge_holes(page, lazily, budget);
         else if (page->kind == GB_MEDIUM)
-            given += purge_medium(page, only_idle, lazily);
+            given += purge_medium(page, only_idle, lazily, budget);
         i += page->kind == GB_FREE || page->kind == GB_RESERVED ? 1 : page->slices;
     }
     return given;
 }
 
-/* The chunk that has waited longest, if its time has come; the lock is held. */
-static gb_chunk *queue_pop(uint32_t now, bool all)
+/* The chunk that has waited longest, if it does since `since`. Locked. */
+static gb_chunk *queue_first(uint32_t since, bool all)
 {
-    if (!gb_the.queue.first)
-        return NULL;
-    gb_chunk *chunk = gb_chunk_at(gb_the.queue.first - 1);
-    if (!all && gb_ms_since(now, chunk->purge_ms) < gb_the.options.purge_ms)
-        return NULL;
+    gb_chunk *chunk = gb_the.queue.first ? gb_chunk_at(gb_the.queue.first - 1) : NULL;
+    return chunk && (all || !gb_ms_later(chunk->purge_ms, since)) ? chunk : NULL;
+}
+
+static void queue_pop(gb_chunk *chunk)
+{
     gb_the.queue.first = chunk->purge_next;
     if (!gb_the.queue.first)
         gb_the.queue.last = 0;
     gb_store_relaxed(&gb_the.queue_chunks, gb_load_relaxed(&gb_the.queue_chunks) - 1);
     gb_store_relaxed(&chunk->queued, 0);
-    return chunk;
 }
 
-static size_t purge_queued(uint32_t now, bool all, bool lazily)
+/* Purges what was freed at `since` or before, until the budget is spent or there is no more. In a busy chunk memory was freed later: what the
+ * budget leaves there waits as if it had been freed now. */
+static size_t purge_queued(uint32_t since, bool all, bool lazily, purge_budget *budget)
 {
-    size_t given = 0;
+    enum { CHUNK_CALLS = 4 }; /* what it costs to look at one */
     gb_lock_take(&gb_the.lock);
-    uint32_t queued = gb_load_relaxed(&gb_the.queue_chunks), most = all ? queued : 16 + queued / 4; /* bounds the pause of one tick */
-    given += gb_huge_purge(now, all, lazily);
-    for (uint32_t i = 0; i < most; i++) {
-        gb_chunk *chunk = queue_pop(now, all);
-        if (!chunk)
-            break;
-        bool busy = !all && gb_ms_since(now, gb_load_relaxed(&chunk->touched_ms)) < gb_the.options.purge_ms;
-        given += purge_chunk(chunk, busy, lazily);
+    size_t given = gb_huge_purge(since, all, lazily, &budget->bytes);
+    gb_chunk *chunk;
+    for (uint32_t most = gb_load_relaxed(&gb_the.queue_chunks); most-- > 0 && !purge_spent(budget) && (chunk = queue_first(since, all)) != NULL;) {
+        bool busy = !all && gb_ms_later(gb_load_relaxed(&chunk->touched_ms), since);
+        size_t here = purge_chunk(chunk, busy, lazily, budget);
+        given += here;
+        if (busy || here == 0 || !purge_spent(budget)) /* else the next step goes on in it */
+            queue_pop(chunk);
         if (busy) {
             uint32_t touched = gb_load_relaxed(&chunk->touched_ms);
             gb_purge_queue(chunk);
             gb_store_relaxed(&chunk->touched_ms, touched);
         }
+        budget->calls -= budget->calls < CHUNK_CALLS ? budget->calls : CHUNK_CALLS;
         gb_lock_drop(&gb_the.lock);
         gb_lock_take(&gb_the.lock);
     }
@@ -257,22 +274,31 @@ static size_t purge_queued(uint32_t now, bool all, bool lazily)
     return given;
 }
 
-size_t gb_purge_due(uint32_t now, bool all)
+static purge_budget purge_any(void)
 {
-    return purge_queued(now, all, !all && gb_the.options.purge_lazily);
+    return (purge_budget){SIZE_MAX, UINT32_MAX};
 }
 
-size_t gb_purge_quiet(uint32_t now)
+size_t gb_purge_due(uint32_t now, bool all)
 {
-    return purge_queued(now, true, gb_the.options.purge_lazily);
+    purge_budget budget = purge_any();
+    return purge_queued(now - gb_the.options.purge_ms, all, !all && gb_the.options.purge_lazily, &budget);
+}
+
+bool gb_purge_step(uint32_t since)
+{
+    purge_budget budget = {GB_CHUNK_BYTES, 96}; /* a quarter of a millisecond at most */
+    purge_queued(since, false, gb_the.options.purge_lazily, &budget);
+    return purge_spent(&budget);
 }
 
 size_t gb_purge_oldest(size_t bytes)
 {
     size_t given = 0;
+    purge_budget budget = purge_any();
     bytes = gb_round_up(bytes, gb_the.page_bytes);
     for (uint32_t number = gb_the.queue.first; number && given < bytes; number = gb_chunk_at(number - 1)->purge_next)
-        given += purge_free(gb_chunk_at(number - 1), false, false, bytes - given);
+        given += purge_free(gb_chunk_at(number - 1), false, false, bytes - given, &budget);
     return given < bytes ? given + gb_huge_shrink(bytes - given) : given;
 }
 
@@ -300,10 +326,14 @@ unsigned gb_hole_take(gb_page *page)
     return unit;
 }
 
-void gb_hole_give(gb_page *page, uint32_t units)
+void gb_hole_give(gb_page *page, uint32_t units, bool now)
 {
+    purge_budget budget = purge_any();
     gb_lock_take(&gb_the.lock);
     page->holes = (uint16_t)(page->holes | units);
-    gb_purge_queue(gb_chunk_of(gb_page_number(page)));
+    if (now)
+        purge_holes(page, gb_the.options.purge_lazily, &budget);
+    else
+        gb_purge_queue(gb_chunk_of(gb_page_number(page)));
     gb_lock_drop(&gb_the.lock);
 }

@@ -25,8 +25,7 @@ static void inbox_push(gb_page *page)
     do
         page->inbox_next = first;
     while (!gb_cas(&heap->inbox, &first, number));
-    if (GB_UNLIKELY(gb_load(&heap->kind) == GB_HEAP_ORPHAN))
-        gb_orphan_settle(heap);
+    gb_orphan_settle(heap);
 }
 
 bool gb_heap_dead(const gb_page *page)

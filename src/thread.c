@@ -197,17 +197,33 @@ void gb_thread_return(glebe_heap *heap)
 
 /* ---- orphans ---- */
 
-/* Moves one page, which the orphan has taken off its list, to the thief's list of available ones. */
+static void avail_add(glebe_heap *heap, gb_page *page)
+{
+    if (page->kind == GB_SMALL)
+        gb_avail_add(heap, page);
+    else
+        gb_list_push_last(&heap->avail[page->cls], page);
+}
+
+static void avail_remove(glebe_heap *heap, gb_page *page)
+{
+    if (page->kind == GB_SMALL)
+        gb_avail_remove(heap, page);
+    else
+        gb_list_remove(&heap->avail[page->cls], page);
+}
+
+/* Moves one page to the thief's list of available ones. */
 static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
 {
     size_t bytes = gb_page_bytes(page), held = gb_load_relaxed(&thief->bytes);
     if (thief->limit_bytes && held + bytes > thief->limit_bytes)
         return false;
+    avail_remove(from, page);
     if (page->kind == GB_SMALL && page->flags == GB_PARKED)
         gb_page_unpark(page);
-    gb_list_remove(&from->avail[page->cls], page);
     if (!gb_page_steal(thief, page)) {
-        gb_list_push_last(&from->avail[page->cls], page);
+        avail_add(from, page);
         return false;
     }
     gb_lock_take(&gb_the.lock);
@@ -216,22 +232,20 @@ static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
     glebe_live.stats.pages_adopted++;
     gb_lock_drop(&gb_the.lock);
     if (page->kind == GB_SMALL) {
-        from->avail_bytes -= bytes;
         from->small_bytes -= bytes;
-        thief->avail_bytes += bytes;
         thief->small_bytes += bytes;
     }
     from->class_slices[page->cls] -= page->slices;
     thief->class_slices[page->cls] += page->slices;
-    gb_list_push_last(&thief->avail[page->cls], page);
+    avail_add(thief, page);
     gb_page_accept(thief, page); /* clears QUEUED, and takes what came meanwhile */
     return true;
 }
 
 void gb_orphan_settle(glebe_heap *heap)
 {
-    if (!gb_lock_try(&gb_the.orphans_lock))
-        return; /* whoever holds it may come by the heap; else the next free does */
+    if (heap->kind != GB_HEAP_ORPHAN || !gb_lock_try(&gb_the.orphans_lock))
+        return; /* the lock's holder may come by the heap; else the next free does */
     if (heap->kind == GB_HEAP_ORPHAN)
         gb_inbox_drain(heap);
     gb_lock_drop(&gb_the.orphans_lock);
@@ -295,6 +309,28 @@ size_t gb_orphans_trim(void)
     return given;
 }
 
+/* A step for the orphans: the next one that has pages to look at. False: none has. */
+static bool orphans_look(void)
+{
+    enum { ORPHANS = 64 };
+    bool more = false;
+    if (!gb_load_relaxed(&gb_the.orphans) || !gb_lock_try(&gb_the.orphans_lock))
+        return false;
+    uint32_t number = gb_the.orphans_looked;
+    if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
+        number = gb_load_relaxed(&gb_the.orphans);
+    for (int i = 0; number && i < ORPHANS && !more; i++) {
+        glebe_heap *orphan = gb_heap_at(number);
+        if (gb_load_relaxed(&orphan->inbox))
+            gb_inbox_drain(orphan);
+        more = gb_heap_look(orphan);
+        number = more ? number : orphan->next;
+    }
+    gb_the.orphans_looked = number;
+    gb_lock_drop(&gb_the.orphans_lock);
+    return more || number;
+}
+
 /* ---- ticks ---- */
 
 enum { BACKGROUND_OFF, BACKGROUND_RUNS, BACKGROUND_SLEEPS, BACKGROUND_DUE /* in fork's child: with its next tick */ };
@@ -309,6 +345,25 @@ static void background_late(void)
     gb_thread_return(self);
 }
 
+/* The heap was left alone for so long that what is free in it may go. Each slow event does a step, and none of what others do depends on it. */
+static void rest_begin(glebe_heap *heap, uint32_t now)
+{
+    gb_fronts_flush(heap);
+    gb_medium_trim(heap);
+    gb_mixed_give(heap, false);
+    heap->rests = true;
+    heap->rest_ms = now;
+}
+
+static void rest_step(glebe_heap *heap, uint32_t now)
+{
+    enum { PAGES = 32 };
+    if (gb_spares_give(heap, PAGES))
+        heap->rest_ms = now;
+    else
+        heap->rests = gb_heap_look(heap) || orphans_look() || gb_purge_step(heap->rest_ms);
+}
+
 /* Fewer slow events pass until the next look where memory waits to be given back, so that a process that has gone quiet and
  * stirs now and then still does it. */
 void gb_tick_due(glebe_heap *heap)
@@ -318,7 +373,9 @@ void gb_tick_due(glebe_heap *heap)
     gb_store_relaxed(&gb_the.now_ms, now);
     heap->tick = GB_TICK_EVENTS;
     heap->tick_cycles = gb_cycles();
-    if (now == heap->tick_ms)
+    if (heap->rests)
+        rest_step(heap, now);
+    if (now == heap->tick_ms && !heap->rests)
         return;
     bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
     if ((now ^ heap->tick_ms) >> COOL_MS_LOG2)
@@ -326,8 +383,8 @@ void gb_tick_due(glebe_heap *heap)
     heap->tick_ms = now;
     gb_remote_flush(heap);
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
-        gb_heap_rest(heap); /* this heap was left alone for so long that what is free in it may go */
-    if ((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_idle)) && gb_purge_due(now, false) > 0)
+        rest_begin(heap, now);
+    if (((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_idle)) && gb_purge_step(now - gb_the.options.purge_ms)) || heap->rests)
         heap->tick = 1;
     gb_pressure_look(heap, now);
     if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == BACKGROUND_DUE))

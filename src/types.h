@@ -17,7 +17,7 @@
  *
  * Accounting of a page, `out` being its blocks that are not free in it (in use, in the heap's front, on their way home):
  *     small   CURRENT, AVAIL   left = out               FULL   left = blocks to come back until the page is looked at again
- *             AVAIL, flags f   left = out - (cap >> f): a mark on the way to empty
+ *             AVAIL, flags f   left = out - cap * (f - 1) / 64: a mark on the way to empty
  *     medium  always           left = out
  */
 #ifndef GB_TYPES_H
@@ -83,7 +83,7 @@ typedef struct gb_page {
     /* the head's alone, from here on */
     uint8_t cls;
     uint8_t state;
-    uint8_t flags; /* AVAIL, small: `left` counts down to cap >> flags, 0: to empty; GB_PARKED: hole.c; GB_OVERFLOWS, GB_BORN: mark.c */
+    uint8_t flags; /* AVAIL, small: 0, its holes were not looked for; else `left` counts down to flags - 1 64ths of cap; GB_PARKED: hole.c. GB_OVERFLOWS, GB_BORN: mark.c */
     union {
         struct {
             union {
@@ -181,6 +181,9 @@ struct glebe_heap {
     size_t spare_bytes;
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
+    uint32_t unlooked[GB_SMALL_CLASSES]; /* those whose flags are 0 */
+    bool rests; /* it was left alone for so long that what is free in it goes back, a step with each slow event */
+    uint32_t rest_ms; /* what was free then goes */
     uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see trim_pays in page.c */
     size_t grown_bytes; /* the most that it held when it last grew, or a little more: gb_heap_grows */
     size_t limit_bytes;
@@ -456,7 +459,7 @@ typedef struct gb_region {
 
     gb_lock orphans_lock; /* taken before `lock` */
     _Atomic uint32_t orphans; /* list */
-    uint32_t orphans_next; /* where a search for pages goes on, if it is one still; under orphans_lock */
+    uint32_t orphans_next, orphans_looked; /* where a search for pages, and one for holes, goes on, if it is one still; under orphans_lock */
     gb_options options;
     _Atomic uint32_t background_state;
 

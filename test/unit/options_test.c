@@ -19,7 +19,7 @@ static const struct {
     {"purge", "free", 0, 1}, {"purge", "1", EINVAL, 1}, {"purge", "dontneed", 0, 0}, {"purge", "FREE", EINVAL, 0}, {"purge", "", EINVAL, 0},
     {"deepbind", "1", 0, 1}, {"deepbind", "0", 0, 0}, {"deepbind", "no", EINVAL, 0},
     {"background", "0", 0, 0}, {"background", "x", EINVAL, 0},
-    {"huge_pages", "0", 0, 0}, {"huge_pages", "1", 0, 0}, {"huge_pages", "2", EINVAL, 0},
+    {"huge_pages", "0", 0, 1}, {"huge_pages", "1", 0, 0}, {"huge_pages", "2", EINVAL, 0},
     {"", "1", ENOENT, 0}, {"Verbose", "1", ENOENT, 0}, {"purges", "1", ENOENT, 0},
 };
 

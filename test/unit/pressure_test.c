@@ -101,9 +101,13 @@ static void test_orphans_give_too(void **state)
     grow();
     fixture_thread(1);
     void *p = glebe_malloc(100);
-    glebe_free(p);
     glebe_heap *orphan = gb_self;
     fixture_thread_end(1);
+    fixture_thread(0);
+    glebe_free(p);
+    gb_lock_take(&gb_the.orphans_lock); /* else the orphan would take it in, and give its page back, at once */
+    gb_remote_flush(gb_self);
+    gb_lock_drop(&gb_the.orphans_lock);
     assert_true(gb_load(&orphan->bytes) > 0);
     fake.pressure_limit = 1000;
     fake.pressure_used = 960;

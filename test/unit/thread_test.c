@@ -240,7 +240,9 @@ static void test_a_queued_page_is_not_stolen(void **state)
     gb_page *page = page_of(blocks[0]);
     fixture_thread(0);
     release(0, 3);
+    gb_lock_take(&gb_the.orphans_lock); /* else the orphan would take them in at once */
     gb_remote_flush(gb_self);
+    gb_lock_drop(&gb_the.orphans_lock);
     assert_true(gb_load(&page->xfree) & GB_XFREE_QUEUED);
     assert_false(gb_page_steal(gb_self, page));
     assert_int_equal(gb_load(&page->heap), orphan->number);

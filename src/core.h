@@ -249,8 +249,6 @@ void gb_heap_retire(glebe_heap *heap); /* its number may be used again */
 glebe_heap *gb_heap_next(const glebe_heap *before);
 /* The heap, of a thread or of the program, has no owner any more: its blocks live on, and what is free in it is for others. Owner. */
 void gb_heap_orphan(glebe_heap *heap);
-/* Others freed blocks of this heap: if it is an orphan, its pages take them in now, since no owner will. */
-void gb_orphan_settle(glebe_heap *heap);
 /* Takes pages of this class that orphans have to give. Owner. */
 bool gb_orphans_rob(glebe_heap *heap, uint32_t cls);
 size_t gb_orphans_trim(void);

@@ -157,6 +157,7 @@ void gb_page_park(gb_page *page)
     }
     gb_block *chain = page->free;
     page->free = NULL;
+    gb_heap_at(gb_load_relaxed(&page->heap))->unlooked[page->cls] -= page->flags == 0;
     page->flags = GB_PARKED;
     gb_page_own(page, 0);
     while (chain) {

@@ -25,7 +25,6 @@ static void inbox_push(gb_page *page)
     do
         page->inbox_next = first;
     while (!gb_cas(&heap->inbox, &first, number));
-    gb_orphan_settle(heap);
 }
 
 bool gb_heap_dead(const gb_page *page)
@@ -39,7 +38,7 @@ bool gb_heap_dead(const gb_page *page)
 void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count)
 {
     uintptr_t start = gb_page_start(page);
-    bool dead = gb_heap_dead(page); /* such pages are never stolen, and heaps stay dead */
+    uint32_t all = !gb_heap_dead(page) ? 0 : page->cls == GB_MIXED ? UINT32_MAX : page->cap; /* such pages are never stolen, and heaps stay dead */
     uint64_t before = gb_load_relaxed(&page->xfree), after;
     do {
         uint32_t head = GB_XFREE_FIRST(before);
@@ -47,8 +46,8 @@ void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t cou
         after = GB_XFREE_QUEUED | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT
             | (uint32_t)((uintptr_t)first - start + 1);
     } while (!gb_cas(&page->xfree, &before, after));
-    if (GB_UNLIKELY(dead)) { /* whoever sends the last may give the page back at once: nothing else touches it */
-        if (page->cls != GB_MIXED && GB_XFREE_COUNT(after) == page->cap)
+    if (GB_UNLIKELY(all)) { /* whoever sends the last may give the page back at once: nothing else touches it */
+        if (GB_XFREE_COUNT(after) == all)
             gb_run_give(page);
     } else if ((before & GB_XFREE_QUEUED) == 0)
         inbox_push(page);

@@ -163,7 +163,6 @@ void gb_heap_orphan(glebe_heap *heap)
         gb_self = &gb_heap_none;
     gb_lock_take(&gb_the.orphans_lock);
     heap->kind = GB_HEAP_ORPHAN;
-    gb_inbox_drain(heap); /* from here on who frees a block sees to it */
     heap->next = gb_load_relaxed(&gb_the.orphans);
     gb_store_relaxed(&gb_the.orphans, heap->number);
     glebe_live.stats.orphans++;
@@ -242,12 +241,19 @@ static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
     return true;
 }
 
-void gb_orphan_settle(glebe_heap *heap)
+/* The next orphans in turn, which are at rest: blocks that others freed go to their pages, and of these the empty ones go back. */
+static void orphans_drain(void)
 {
-    if (heap->kind != GB_HEAP_ORPHAN || !gb_lock_try(&gb_the.orphans_lock))
-        return; /* the lock's holder may come by the heap; else the next free does */
-    if (heap->kind == GB_HEAP_ORPHAN)
-        gb_inbox_drain(heap);
+    enum { ORPHANS = 32 };
+    if (!gb_load_relaxed(&gb_the.orphans) || !gb_lock_try(&gb_the.orphans_lock))
+        return;
+    uint32_t number = gb_the.orphans_drained;
+    if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
+        number = gb_load_relaxed(&gb_the.orphans);
+    for (int i = 0; number && i < ORPHANS; i++, number = gb_heap_at(number)->next)
+        if (gb_load_relaxed(&gb_heap_at(number)->inbox))
+            gb_inbox_drain(gb_heap_at(number));
+    gb_the.orphans_drained = number;
     gb_lock_drop(&gb_the.orphans_lock);
 }
 
@@ -258,12 +264,13 @@ bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
     if (thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.orphans_lock))
         return false;
     int pages = 0;
-    uint32_t number = gb_the.orphans_next;
+    uint32_t number = gb_the.orphans_next, first = 0;
     for (int i = 0; i < ORPHANS && pages < PAGES; i++) {
         if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
             number = gb_load_relaxed(&gb_the.orphans);
-        if (!number)
+        if (!number || number == first)
             break;
+        first = first ? first : number;
         glebe_heap *orphan = gb_heap_at(number);
         number = orphan->next;
         if (gb_load_relaxed(&orphan->inbox))
@@ -382,6 +389,7 @@ void gb_tick_due(glebe_heap *heap)
         gb_medium_cool(heap); /* a warm block keeps its page; those that are of use are warm again soon */
     heap->tick_ms = now;
     gb_remote_flush(heap);
+    orphans_drain();
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
         rest_begin(heap, now);
     if (((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_idle)) && gb_purge_step(now - gb_the.options.purge_ms)) || heap->rests)

@@ -459,7 +459,7 @@ typedef struct gb_region {
 
     gb_lock orphans_lock; /* taken before `lock` */
     _Atomic uint32_t orphans; /* list */
-    uint32_t orphans_next, orphans_looked; /* where a search for pages, and one for holes, goes on, if it is one still; under orphans_lock */
+    uint32_t orphans_next, orphans_looked, orphans_drained; /* where a search for pages, one for holes, one for freed blocks goes on, if it is one still; under orphans_lock */
     gb_options options;
     _Atomic uint32_t background_state;
 

@@ -70,10 +70,6 @@ BUGS = [
     dict(name="orphans are robbed without their lock", case="rob-two", expression=True,
          edits=[("thread.c", "thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.orphans_lock)", 
                  "thief->kind != GB_HEAP_THREAD || (gb_lock_try(&gb_the.orphans_lock), false)")]),
-    dict(name="an orphan takes blocks in without the lock", case="adopt-two", expression=True,
-         edits=[("thread.c", "heap->kind != GB_HEAP_ORPHAN || !gb_lock_try(&gb_the.orphans_lock)", "false")]),
-    dict(name="who frees a block of an adopted heap takes it in", case="adopt-two",
-         edits=[("thread.c", "if (heap->kind == GB_HEAP_ORPHAN)\n        gb_inbox_drain(heap);", "gb_inbox_drain(heap);")]),
     # ---- what was once so ----
     dict(name="a heap's kind is read by others and not atomic", case="exit-both", expression=True,
          edits=[("remote.c", "gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind)",

@@ -38,7 +38,7 @@ enum { FAKE_PAGE_LOG2 = 12, FAKE_PIECE_LOG2 = 20, FAKE_PRINTED_BYTES = 8192 };
 #define FAKE_PAGE_BYTES ((size_t)1 << FAKE_PAGE_LOG2)
 #define FAKE_ALIGNMENT ((size_t)1 << 22)
 /* 2 GiB of chunks, as much of slots, and their tables; 32 bits propose 1.75 GiB */
-#define FAKE_BYTES ((size_t)(sizeof(void *) == 8 ? 0x114000000ull : 0x74000000ull))
+#define FAKE_BYTES ((size_t)(sizeof(void *) == 8 ? 0x114000000ull : 0x76000000ull))
 
 /* The calls that may fail, or find something unusual. */
 enum gb_fake_call {

@@ -268,6 +268,8 @@ size_t glebe_gc_finish(glebe_gc *gc)
     gc->marking = false;
     size_t before = gc->live_bytes + gc->taken_bytes;
     size_t live = gb_sweep_finish(gc);
+    if (GB_STACKS)
+        gb_stacks_swept(gc);
     if (gc->stack != gc->few)
         gb_free("glebe_gc", gc->heap, gc->stack);
     size_t freed = before > live ? before - live : 0;

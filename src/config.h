@@ -98,7 +98,7 @@
 #endif
 
 #ifndef GB_STACKS
-#define GB_STACKS 0 /* large objects may be stacks, of which only the ends in use are scanned: gb_stack_ends says which (TinyGo's goroutines) */
+#define GB_STACKS 0 /* large objects may be stacks, of which only the ends in use are scanned: stack.c (TinyGo's goroutines) */
 #endif
 
 #ifndef GB_PROBED

@@ -60,6 +60,9 @@ GB_MALLOC_END
 
 #include "sweep.c"
 #include "huge_object.c"
+GB_SHORT_BEGIN
+#include "stack.c"
+GB_SHORT_END
 #include "mark.c"
 GB_SHORT_BEGIN
 #include "table.c"

@@ -160,19 +160,6 @@ static GB_NOINLINE uint32_t mark_elements(glebe_gc *gc, const gb_marking *m, uin
     return count;
 }
 
-/* The lower end of what may be a stack. What is left of it begins at *at. */
-static uint32_t mark_stack_low(glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uint32_t count)
-{
-    uintptr_t low, high;
-    if (!GB_STACKS)
-        return count; /* nobody defines gb_stack_ends then */
-    gb_stack_ends(gc, page, &low, &high);
-    for (; *at < low; *at += sizeof(uintptr_t))
-        mark_at(gc, m, *at, &count);
-    *at = high;
-    return count;
-}
-
 /* Scans an object of whose words not all count, or a piece of one that is large. What is left to scan, word by word, is [*at, *end). */
 static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uint32_t count)
 {
@@ -182,15 +169,18 @@ static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const
         return count;
     *end += page->step;
     if (GB_UNLIKELY(page->magic == 0)) {
-        *end = gb_page_start(page) + page->step;
-        if (GB_STACKS && page->before && from == gb_page_start(page))
-            count = mark_stack_low(gc, m, page, &from, count);
+        uintptr_t start = gb_page_start(page), low = start;
+        *end = start + page->step;
+        if (GB_STACKS && from == start)
+            gb_stack_ends(gc, page, &low, &from);
         *at = from;
         size_t piece = piece_bytes(gb_layout_words(layout));
-        if (*end - from > piece) { /* there is room: one was just taken */
+        if (*end - from > piece) { /* there is room as long as nothing is marked: one was just taken */
             *end = from + piece;
             m->stack[count++] = *end;
         }
+        for (; start < low; start += sizeof(uintptr_t))
+            mark_at(gc, m, start, &count);
     }
     if (layout == 0)
         return count;

@@ -205,8 +205,6 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
         return NULL;
     gb_page_bits(gb_bits_of(gc)->allocated, page)[0] = 1;
     collected_born(gc, page);
-    if (GB_STACKS && layout == 0)
-        page->before = (uint32_t)gc->latest;
     gb_list_push_last(&gc->large, page);
     gc->taken_bytes += gb_page_bytes(page);
     gc->stats.allocated_objects++;

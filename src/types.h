@@ -117,8 +117,8 @@ typedef struct gb_page {
                     uint16_t holes; /* units that hold no block in use and no link: bits (small) */
                     uint16_t punched; /* holes whose memory was given back */
                 };
-                uint32_t before; /* the object that was allocated before it: it may describe this one, as a stack (collected, large, GB_STACKS) */
                 uint32_t cursor; /* number of the one that has the page (collected, small) */
+                uint32_t stack; /* the place of its gb_stack, bytes from the region's base; 0: it is no stack (collected, large, GB_STACKS) */
                 uint32_t lazy; /* blocks that were given back lazily; only the idle ones' bits count (medium) */
             };
             uint32_t slices;
@@ -315,7 +315,6 @@ struct glebe_gc {
     size_t huge_span;
     size_t huge_bytes;
     uint32_t huge_waiting;
-    uintptr_t latest; /* object handed out (GB_STACKS) */
     uintptr_t stack_pointer; /* as the collection began: what lies below it in its stack is dead (GB_STACKS) */
     size_t taken_bytes; /* handed out, holes whole, since the last collection */
     size_t trigger_bytes; /* a collection is due when so many are */
@@ -346,6 +345,11 @@ typedef struct gb_row {
     uint32_t next, prev; /* chunks whose longest row has this length; chunk numbers + 1 */
     uint32_t slices; /* 0: there is none, and the chunk is on no list */
 } gb_row;
+
+/* What a scheduler says of a stack that waits: [start, low) and [high, its end) are in use (GB_STACKS). */
+typedef struct gb_stack {
+    uintptr_t low, high, start;
+} gb_stack;
 
 /* 2 MiB of slices. All of it under the region's lock, but `touched_ms` and `queued`, which are hints. */
 typedef struct gb_chunk {

@@ -17,58 +17,27 @@ void *glebe_go_alloc(size_t bytes, uintptr_t layout, void *context) __asm__("run
 
 /* ---- goroutines' stacks ----
  *
- * A stack is an object, allocated right after the Task that describes it:
+ * A stack is an object of 64 KiB, and the goroutine's Task says what of it is in use:
  *
  *     canary | asyncify's, of a goroutine that waits --> | dead | <-- C's |
  *     ^canaryPtr                              asyncifysp^        ^csp     ^end
  *
- * The three are neighbours in the Task (TinyGo's src/internal/task/task_asyncify.go), and up to date while the goroutine waits. While it
- * runs nothing is saved by asyncify, and C's part begins at the stack pointer; if a host called by it called back, that is not known. */
+ * The three are neighbours in the Task's state (TinyGo's src/internal/task/task_asyncify.go), behind its entry and arguments, and the assembly
+ * that starts, suspends and resumes goroutines counts on that. They are up to date while the goroutine waits. While it runs nothing is
+ * saved by asyncify, and C's part begins at the stack pointer; if a host called by it called back, that is not known.
+ *
+ * Every goroutine starts here: the runtime's call of tinygo_launch does, by stacks.go. So its Task is known for certain. */
+void tinygo_launch(void *state);
 
-static const uintptr_t STACK_CANARY = 0xb83bf575;
-
-static bool go_stack_is(const gb_page *page)
+void glebe_go_launch(void *state)
 {
-    return page->before && *(const uintptr_t *)gb_page_start(page) == STACK_CANARY;
-}
-
-/* Its Task refers to its inside too, and to its end: csp does before the goroutine runs. There the next stack begins, and ended
- * goroutines would keep each other in a chain. */
-bool gb_stack_begins(uintptr_t word)
-{
-    return go_stack_is(gb_page_entry((const void *)word));
-}
-
-void gb_stack_ends(const glebe_gc *gc, const gb_page *page, uintptr_t *low, uintptr_t *high)
-{
-    static bool described; /* a Task was where this looks for it: a stack without one belongs to a goroutine that is gone */
-    uintptr_t start = gb_page_start(page), end = start + page->step;
-    *low = *high = start;
-    if (!go_stack_is(page))
-        return;
-    size_t bytes;
-    const uintptr_t *word = (const uintptr_t *)gb_object_bounds(gc, page->before, &bytes), *last = word + bytes / sizeof *word;
-    for (word += 2; word < last && *word != start;)
-        word++;
-    described |= word < last;
-    if (gc->stack_pointer - start < end - start)
-        *high = gc->stack_pointer;
-    else if (word >= last)
-        *high = described ? end : start;
-    else if (word[-2] > start + sizeof *word) {
-        *low = word[-2];
-        *high = word[-1];
+    if (GB_STACKS) {
+        gb_stack_runs(&go_gc, (const gb_stack *)((const uintptr_t *)state + 2));
+        tinygo_launch(state);
     }
 }
 
 /* ---- allocation ---- */
-
-static void *go_latest(void *object)
-{
-    if (GB_STACKS)
-        go_gc.latest = (uintptr_t)object;
-    return object;
-}
 
 /* The first allocation comes before C constructors and package inits: all zero is what there is, and it comes here. */
 static GB_NOINLINE void *go_alloc_slow(size_t bytes, uintptr_t layout)
@@ -76,14 +45,19 @@ static GB_NOINLINE void *go_alloc_slow(size_t bytes, uintptr_t layout)
     if (!go_gc.heap && !gb_collector_begin(&go_gc, gb_thread_start()))
         return glebe_go_alloc_slow(bytes, layout);
     void *object = object_new_slow(&go_gc, bytes, layout);
-    return go_latest(object ? object : glebe_go_alloc_slow(bytes, layout));
+    return object ? object : glebe_go_alloc_slow(bytes, layout);
 }
 
 GB_NOINLINE void *glebe_go_alloc(size_t bytes, uintptr_t layout, void *context)
 {
     (void)context;
     void *object = gb_object_recent(&go_gc, bytes, layout);
-    return GB_LIKELY(object) ? go_latest(object) : go_alloc_slow(bytes, layout);
+    if (GB_LIKELY(object)) {
+        if (GB_STACKS)
+            __asm__ volatile("" ::: "memory"); /* keeps this return apart from the other: joined, asyncify guards it as well */
+        return object;
+    }
+    return go_alloc_slow(bytes, layout);
 }
 
 /* Where no collection is due, or one was just now: memory may grow. */

@@ -40,6 +40,11 @@ def test_model(engine):
     assert (status, text) == (0, f"seeds 1 to {SEEDS}, 150 steps each\n"), text
 
 
+def test_model_of_stacks():
+    status, text = ENGINES["wasmtime"](build("model", "model", of="collect_stacks_linear"), GLEBE_TEST_SEEDS=str(SEEDS), GLEBE_TEST_STEPS="150")
+    assert (status, text) == (0, f"seeds 1 to {SEEDS}, 150 steps each\n"), text
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_pool(engine):
     status, text = ENGINES[engine](build("unit", "unit", of="pool"))
@@ -74,4 +79,12 @@ def test_the_model_objects(tmp_path):
     range_of = "gb_mark_range(gc, ~roots[i].start, roots[i].end);"
     plant(tmp_path, "src/collect.c", range_of, range_of.replace(".end", ".end - 32"))
     status, said = ENGINES["wasmtime"](build("model", "planted", root=tmp_path), GLEBE_TEST_SEEDS="1")
+    assert status != 0 and "a reachable object is lost" in said
+
+
+def test_the_model_of_stacks_objects(tmp_path):
+    """A stack that is believed by what it holds: the model must notice."""
+    known = "page->kind == GB_COLLECTED_LARGE && page->stack != 0;"
+    plant(tmp_path, "src/stack.c", known, "page->kind == GB_COLLECTED_LARGE && *(const uintptr_t *)gb_page_start(page) == 0xb83bf575;")
+    status, said = ENGINES["wasmtime"](build("model", "planted", root=tmp_path, of="collect_stacks_linear"), GLEBE_TEST_SEEDS="1")
     assert status != 0 and "a reachable object is lost" in said

@@ -351,8 +351,6 @@ void gb_huge_sweep_finish(glebe_gc *gc);
 /* ---- stack: objects that a scheduler runs on (GB_STACKS) ---- */
 /* The scheduler starts this stack, which may stay in use until the object that `stack` is in is freed. */
 void gb_stack_runs(const glebe_gc *gc, const gb_stack *stack);
-/* Does a known stack begin there? Then a reference to its very start does not count. `word` is the start of an object, and of a slice. */
-bool gb_stack_begins(uintptr_t word);
 /* What of a large object is to be scanned: [its start, *low) and [*high, its end). */
 void gb_stack_ends(const glebe_gc *gc, const gb_page *page, uintptr_t *low, uintptr_t *high);
 /* Right after sweeping: stacks whose record was freed are in use no more. */

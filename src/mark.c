@@ -93,8 +93,7 @@ GB_INLINE void mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint
         i = (word - m->base) / GB_CELL_BYTES;
         if (!gb_bit(m->unmarked, i))
             return;
-    } else if (GB_STACKS && GB_UNLIKELY(word % GB_SLICE_BYTES == 0) && gb_stack_begins(word))
-        return;
+    }
     m->unmarked[i / 64] ^= (uint64_t)1 << i % 64;
     if (GB_LIKELY(*count < m->room))
         m->stack[(*count)++] = word & ~(uintptr_t)(GB_CELL_BYTES - 1);

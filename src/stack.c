@@ -9,8 +9,8 @@
  *    is not asked: a buffer may hold any number, and the address of any object.
  * 2  The record is the scheduler's own, and an object that was reachable at the last collection or is younger. When it is freed the
  *    stack never runs again, for nothing else can resume it: the page says so from then on.
- * 3  A record holds an address inside its stack, behind the start, as long as the stack may run. So the stack's start itself keeps no stack:
- *    it is where the stack before it ends, and records say that too. Stacks that are gone would keep each other in a chain.
+ * 3  A stack's end is no other object's start (large_new leaves a slice between), for records say where their stacks end: that would keep
+ *    the neighbour, and stacks that are gone would keep each other in a chain.
  * 4  Where the record does not say what is in use, all of the object is scanned. */
 #include "core.h"
 
@@ -18,22 +18,11 @@ _Static_assert(!GB_STACKS || GB_LINEAR, "a page has 32 bits for a record's place
 
 enum { STACK_GONE = 1 }; /* no record is there: slice 0 has no objects */
 
-/* The one test. */
-static bool stack_known(const gb_page *page)
-{
-    return page->kind == GB_COLLECTED_LARGE && page->stack != 0;
-}
-
-GB_NOINLINE bool gb_stack_begins(uintptr_t word)
-{
-    return stack_known(gb_page_entry((const void *)word));
-}
-
 GB_NOINLINE void gb_stack_ends(const glebe_gc *gc, const gb_page *page, uintptr_t *low, uintptr_t *high)
 {
     uintptr_t start = gb_page_start(page), end = start + page->step;
     *low = *high = start;
-    if (!stack_known(page))
+    if (page->stack == 0)
         return;
     const gb_stack *stack = (const gb_stack *)(gb_the.base + page->stack);
     if (gc->stack_pointer - start < end - start) /* it runs: nothing is saved */

@@ -196,20 +196,22 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     if (bytes > GB_LARGE_MAX)
         return GB_LINEAR ? NULL : gb_huge_object_new(gc, bytes, layout);
     uint32_t slices = (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
-    if (GB_LINEAR && !gc->forced && gc->taken_bytes >= gc->trigger_bytes / 2 && !gb_run_fits(slices)) { /* between large objects much lies idle */
+    bool apart = GB_STACKS && layout == 0 && bytes % GB_SLICE_BYTES == 0; /* it may be a stack: stack.c */
+    if (GB_LINEAR && !gc->forced && gc->taken_bytes >= gc->trigger_bytes / 2 && !gb_run_fits(slices + apart)) { /* between large objects much lies idle */
         gc->due = true;
         return NULL;
     }
-    gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, slices, layout, &zero);
+    gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, slices + apart, layout, &zero);
     if (!page)
         return NULL;
+    page->step = slices << GB_SLICE_LOG2;
     gb_page_bits(gb_bits_of(gc)->allocated, page)[0] = 1;
     collected_born(gc, page);
     gb_list_push_last(&gc->large, page);
-    gc->taken_bytes += gb_page_bytes(page);
+    gc->taken_bytes += page->step;
     gc->stats.allocated_objects++;
     void *object = (void *)gb_page_start(page);
-    return zero ? object : memset(object, 0, gb_page_bytes(page)); /* to its end, which is scanned too */
+    return zero ? object : memset(object, 0, page->step); /* to its end, which is scanned too */
 }
 
 /* Sizes of one class have the same, up to some: 1 to 8 bytes, 9 to 16, and so on. */

@@ -24,8 +24,29 @@ type boxed struct {
 	typecode, value unsafe.Pointer
 }
 
+// reflect's, of a type.
+const kindPointer, kindFunc = 21, 24
+
+//go:linkname kindOf (*internal/reflectlite.RawType).Kind
+func kindOf(typecode unsafe.Pointer) uint8
+
+//go:linkname abort runtime.abort
+func abort()
+
+// What TinyGo's own collectors say: no panic, for nothing can recover from it.
+func fatal(text string) {
+	println("fatal error: runtime.SetFinalizer: " + text)
+	abort()
+}
+
 //go:linkname setFinalizer runtime.SetFinalizer
 func setFinalizer(object, function interface{}) {
+	if kindOf((*boxed)(unsafe.Pointer(&object)).typecode) != kindPointer {
+		fatal("first argument is not a pointer")
+	}
+	if function != nil && kindOf((*boxed)(unsafe.Pointer(&function)).typecode) != kindFunc {
+		fatal("second argument is not a function")
+	}
 	pointer := (*boxed)(unsafe.Pointer(&object)).value
 	if pointer == nil {
 		return
@@ -52,7 +73,8 @@ func setFinalizer(object, function interface{}) {
 	}
 }
 
-// drop takes the node off the list.
+// drop takes the node off the list. It refers to none any more: where something looks like a reference to it, it would keep those that were
+// its neighbours, and they theirs.
 func (node *finalizer) drop() {
 	if node.before != nil {
 		node.before.next = node.next
@@ -62,6 +84,7 @@ func (node *finalizer) drop() {
 	if node.next != nil {
 		node.next.before = node.before
 	}
+	node.next, node.before = nil, nil
 }
 
 // RunFinalizers runs the finalizers of objects that were found unreachable, and returns how many. With a scheduler a goroutine does it

@@ -1,6 +1,7 @@
 """TinyGo programs with glebe as collector and malloc, compiled by $TINYGO or what `tools/setup which tinygo` names, in each engine
 that is here: wasmtime from PyPI, node, and wazero's command."""
 
+import functools
 import os
 import pathlib
 import re
@@ -25,6 +26,7 @@ def tinygo(*arguments):
     return subprocess.run([TINYGO, *arguments], capture_output=True, text=True, check=False, cwd=ROOT, env=ENVIRONMENT)
 
 
+@functools.cache
 def build(program, scheduler, *flags, target="wasip1"):
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"{program}-{target}-{scheduler}{''.join(flags)}.wasm"
@@ -103,6 +105,33 @@ def test_collecting_while_a_host_calls_back(scheduler):
     exports["_initialize"](store)
     for _ in range(20):
         assert exports["outer"](store) == 49500
+
+
+@pytest.mark.parametrize("scheduler", ["none", "asyncify"])
+@pytest.mark.parametrize("function, said", [
+    ("no_function", "fatal error: runtime.SetFinalizer: second argument is not a function\n"),
+    ("pointer_to_function", "fatal error: runtime.SetFinalizer: second argument is not a function\n"),
+    ("no_pointer", "fatal error: runtime.SetFinalizer: first argument is not a pointer\n"),
+    ("nothing", "fatal error: runtime.SetFinalizer: first argument is not a pointer\n"),
+    ("fine", 1111),
+])
+def test_finalizer_misuse(scheduler, function, said, tmp_path):
+    """The words are those of TinyGo's own collectors."""
+    wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
+    engine = wasmtime.Engine()
+    linker, store, wasi = wasmtime.Linker(engine), wasmtime.Store(engine), wasmtime.WasiConfig()
+    linker.define_wasi()
+    wasi.stdout_file = str(tmp_path / "said")
+    store.set_wasi(wasi)
+    module = wasmtime.Module.from_file(engine, str(build("misuse", scheduler, "-buildmode=c-shared")))
+    exports = linker.instantiate(store, module).exports(store)
+    exports["_initialize"](store)
+    if isinstance(said, int):
+        assert exports[function](store) == said
+    else:
+        with pytest.raises(wasmtime.Trap):
+            exports[function](store)
+        assert (tmp_path / "said").read_text() == said
 
 
 def test_memory_ends():

@@ -107,7 +107,46 @@ func deadFrames() {
 	}
 }
 
+//go:noinline
+func neighbour(freed *int) {
+	object := new([8192]byte)
+	object[1] = 1
+	runtime.SetFinalizer(object, func(*[8192]byte) { *freed++ })
+}
+
+// What lies behind the stack of a goroutine that waits: its Task says where the stack ends.
+func neighbours() {
+	const count = 20
+	freed, stop := 0, make(chan bool)
+	for range count {
+		go func() { <-stop }()
+		neighbour(&freed)
+		runtime.Gosched()
+	}
+	for i := 0; i < 4 && freed < count; i++ {
+		clobber(200)
+		runtime.GC()
+		runtime.Gosched()
+	}
+	close(stop)
+	if freed < count-1 { // the last may be in a frame
+		fmt.Println(freed, "neighbours of stacks found unreachable, of", count)
+		os.Exit(1)
+	}
+}
+
+//go:noinline
+func clobber(n int) int { // what was on the stack is overwritten
+	var words [32]int
+	words[n%32] = n
+	if n == 0 {
+		return words[0]
+	}
+	return clobber(n-1) + words[n%32]
+}
+
 func main() {
+	neighbours()
 	deadFrames()
 	glebe.SetStress(300)
 	long := build(12)

@@ -3,7 +3,8 @@
 // A guest for hosts of http-wasm: reads and rewrites headers and bodies in both directions.
 //
 //	request   each header X-In-NAME gets a twin X-Out-NAME in capitals; the body is put into capitals
-//	response  the body is reversed; X-Pages is what memory.size says, X-Collections how often was collected
+//	response  the body is reversed; X-Pages is what memory.size says, X-Collections how often this instance collected, X-Requests
+//	          how many requests it had
 //
 // Its configuration is a number: a collection at every n-th allocation; 0 for none but those that are due.
 package main
@@ -43,7 +44,10 @@ func read(body api.Body) []byte {
 	return all.Bytes()
 }
 
+var requests int
+
 func request(r api.Request, _ api.Response) (next bool, context uint32) {
+	requests++
 	for _, name := range r.Headers().Names() {
 		if rest, found := strings.CutPrefix(strings.ToLower(name), "x-in-"); found {
 			value, _ := r.Headers().Get(name)
@@ -59,5 +63,6 @@ func response(_ uint32, _ api.Request, r api.Response, _ bool) {
 	slices.Reverse(text)
 	r.Body().Write(text)
 	r.Headers().Set("X-Pages", strconv.Itoa(int(C.pages())))
+	r.Headers().Set("X-Requests", strconv.Itoa(requests))
 	r.Headers().Set("X-Collections", strconv.Itoa(int(glebe.ReadStats().Collections)))
 }

@@ -1,0 +1,389 @@
+/* One collector, and contents that might deceive it, against a model; collect_test.c has several collectors. A random graph of objects:
+ * each has words that hold references, addresses inside objects, numbers that look like such, or nothing. The model knows which words count, by the object's layout, and finds what is reachable by
+ * itself. After each collection, whoever began it, exactly that is there, with its contents; all else is gone. What objects hold is
+ * what might deceive a collector: addresses, the heap's own numbers, and complete copies of what a scheduler says of a stack.
+ *
+ * With GB_STACKS some large objects are stacks, whose records say what counts of them.
+ *
+ *     seed % 8   0..3 plain   4 collects at every n-th allocation, from 1 on   5 little memory   6 the host fails now and then
+ *                7 next to nothing on the mark stack
+ *
+ *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)        GLEBE_TEST_SEED=n   the first of them (default 1)
+ *     GLEBE_TEST_STEPS=n   steps of each (default 150) */
+#define MODEL_REPEAT "test/model/collect_content"
+#include "model.h"
+
+enum { OBJECTS = 3000, ROOTS = 24, LAYOUTS = 100 };
+
+typedef struct model_object {
+    uintptr_t *at;
+    size_t words, usable;
+    uintptr_t layout; /* of its page: 0 scanned, GB_PLAIN, or one of ours */
+    uintptr_t holder; /* the object that a stack's record is in; 0: it is no stack, HOLDER_GONE: that was collected */
+    gb_stack in_use; /* what the record says */
+    bool record; /* it holds a record, in words that the scheduler alone writes */
+    bool reached;
+} model_object;
+
+enum { HOLDER_GONE = 1, RECORD_AT = 2, RECORD_WORDS = 12 };
+
+static model_object objects[OBJECTS];
+static size_t bounds[OBJECTS]; /* their bytes: the model's own, for the collector may have forgotten objects when they are asked for */
+static int object_count;
+static uintptr_t roots[ROOTS]; /* what the collector looks at */
+static uintptr_t *copies[OBJECTS]; /* of each object's words */
+static glebe_gc *gc;
+static uint64_t collections, allocations;
+static bool failing;
+
+/* ---- layouts ---- */
+
+static struct {
+    uintptr_t words;
+    uint8_t bits[16];
+} outside[LAYOUTS / 2];
+
+/* Half of them are inline, half descriptors; more of them than there are cursors. */
+static uintptr_t layout_of(size_t i)
+{
+    if (i % 2)
+        return (uintptr_t)&outside[i / 2];
+    return GLEBE_GC_LAYOUT(1 + i % 9, (i * 37 + 1) & (((uintptr_t)1 << (1 + i % 9)) - 1));
+}
+
+static bool stack_counts(const model_object *object, uintptr_t at)
+{
+    uintptr_t start = (uintptr_t)object->at;
+    if (gc->stack_pointer - start < object->usable)
+        return at >= gc->stack_pointer;
+    return object->holder != HOLDER_GONE && (object->in_use.low <= start + sizeof start || at < object->in_use.low || at >= object->in_use.high);
+}
+
+static bool counts(const model_object *object, size_t word)
+{
+    uintptr_t layout = object->layout;
+    if (object->holder)
+        return stack_counts(object, (uintptr_t)(object->at + word));
+    if (layout == 0)
+        return true;
+    if (layout & 1) {
+        size_t words = layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1);
+        return layout >> (1 + GLEBE_GC_LAYOUT_BITS) >> word % words & 1;
+    }
+    const glebe_gc_layout *out = (const glebe_gc_layout *)layout;
+    return out->bits[word % out->words / 8] >> word % out->words % 8 & 1;
+}
+
+/* ---- reachability, by the book ---- */
+
+static int object_within(uintptr_t address)
+{
+    for (int i = 0; i < object_count; i++)
+        if (address - (uintptr_t)objects[i].at < bounds[i])
+            return i;
+    return -1;
+}
+
+static int object_meant(uintptr_t address)
+{
+    return address > 4096 ? object_within(address) : -1;
+}
+
+static void reach(int i)
+{
+    static int stack[OBJECTS];
+    int count = 0;
+    if (i < 0 || objects[i].reached)
+        return;
+    objects[i].reached = true;
+    stack[count++] = i;
+    while (count) {
+        int at = stack[--count];
+        for (size_t w = 0; w < objects[at].words; w++) {
+            int to = counts(&objects[at], w) ? object_meant(copies[at][w]) : -1;
+            if (to >= 0 && !objects[to].reached) {
+                objects[to].reached = true;
+                stack[count++] = to;
+            }
+        }
+    }
+}
+
+static void reach_all(void)
+{
+    for (int i = 0; i < object_count; i++)
+        objects[i].reached = false;
+    for (int r = 0; r < ROOTS; r++)
+        reach(object_meant(roots[r]));
+}
+
+static void object_forget(int i)
+{
+    free(copies[i]);
+    objects[i] = objects[--object_count];
+    copies[i] = copies[object_count];
+    bounds[i] = bounds[object_count];
+}
+
+/* A collection was. What had to be there then is there, and nothing else. */
+static void model_collected(void)
+{
+    reach_all();
+    for (int i = 0; i < object_count; i++) {
+        bool there = gb_object_marked(gc, (uintptr_t)objects[i].at);
+        if (objects[i].reached != there)
+            model_fail(there ? "an unreachable object is alive" : "a reachable object is lost");
+        if (there && memcmp(objects[i].at, copies[i], objects[i].words * sizeof(uintptr_t)) != 0)
+            model_fail("an object does not hold what was written to it");
+        if (objects[i].holder > HOLDER_GONE && !objects[object_within(objects[i].holder)].reached)
+            objects[i].holder = HOLDER_GONE;
+    }
+    for (int i = object_count; i-- > 0;)
+        if (!objects[i].reached)
+            object_forget(i);
+}
+
+static void model_hears(void *context, glebe_gc_event event, const glebe_gc_stats *stats)
+{
+    (void)context;
+    if (event != GLEBE_GC_ENDED)
+        return;
+    REQUIRE(stats->collections == ++collections);
+    model_collected();
+    if (stats->allocated_objects - stats->freed_objects != (uint64_t)object_count || stats->allocated_objects != allocations)
+        model_fail("objects were not counted right");
+}
+
+/* ---- steps ---- */
+
+static void word_write(int i, size_t w, uintptr_t value)
+{
+    objects[i].at[w] = copies[i][w] = value;
+}
+
+/* What the heap itself works with: marks of other schedulers, places of its tables, an object's complement, page, entry and bits. */
+static uintptr_t some_constant(int i)
+{
+    uintptr_t at = (uintptr_t)objects[i].at, slice = at & ~(uintptr_t)(GB_SLICE_BYTES - 1);
+    const uintptr_t constants[] = {(uintptr_t)UINT64_C(0x670c1333b83bf575), 0xb83bf575, 1, UINTPTR_MAX, GB_PLAIN, ~at, at - gb_the.base, at >> GB_SLICE_LOG2,
+        slice, slice + GB_SLICE_BYTES, at + bounds[i], gb_the.base, (uintptr_t)&gb_the, (uintptr_t)gc, (uintptr_t)gc->stack, (uintptr_t)gb_bits_of(gc)->allocated,
+        (uintptr_t)gb_bits_of(gc)->unmarked, (uintptr_t)gb_page_entry(objects[i].at), objects[i].layout, gc->stack_pointer};
+    return constants[below(sizeof constants / sizeof *constants)];
+}
+
+static uintptr_t some_value(void)
+{
+    if (object_count == 0 || one_in(4))
+        return below(3) ? below(5000) : (uintptr_t)random_next();
+    int i = (int)below((size_t)object_count);
+    if (one_in(4))
+        return some_constant(i);
+    return (uintptr_t)objects[i].at + (one_in(4) ? below(objects[i].words * sizeof(uintptr_t) + 1) : 0);
+}
+
+/* Anywhere, but where a scheduler's record is. */
+static void word_scribble(int i, size_t w, uintptr_t value)
+{
+    if (!objects[i].record || w - RECORD_AT >= sizeof(gb_stack) / sizeof(uintptr_t))
+        word_write(i, w, value);
+}
+
+/* What a large object begins with may be what stacks begin with, and anything may look like a record: of the object itself, or of another. */
+static void object_forge(int i)
+{
+    int of = one_in(2) ? i : (int)below((size_t)object_count);
+    uintptr_t start = (uintptr_t)objects[of].at, end = start + bounds[of], low = start + sizeof start * (1 + below(4));
+    const uintptr_t forged[] = {one_in(2) ? 0xb83bf575 : start, 0xb83bf575, low, one_in(2) ? end : low, start, end};
+    size_t at = one_in(2) ? 0 : below(objects[i].words);
+    for (size_t w = 0; w < sizeof forged / sizeof *forged && at + w < objects[i].words; w++)
+        word_scribble(i, at + w, forged[w]);
+}
+
+/* The object's number; -1 where there is no memory for it. */
+static int object_new(size_t bytes, uintptr_t layout)
+{
+    void *at = layout == 0 ? glebe_gc_alloc(gc, bytes) : layout == GB_PLAIN ? glebe_gc_alloc_plain(gc, bytes) : glebe_gc_alloc_layout(gc, bytes, layout);
+    allocations += at != NULL;
+    if (!at) {
+        REQUIRE(failing);
+        return -1;
+    }
+    REQUIRE((uintptr_t)at % (bytes % 16 ? GB_CELL_BYTES : 16) == 0 && glebe_gc_usable_size(gc, at) >= bytes);
+    REQUIRE(fixture_zero(at, glebe_gc_usable_size(gc, at)));
+    REQUIRE(object_within((uintptr_t)at) == -1);
+    int i = object_count++;
+    uintptr_t start;
+    const gb_page *page = gb_object_at(gc, (uintptr_t)at, &start);
+    REQUIRE((page == NULL) == (!GB_LINEAR && bytes > GB_LARGE_MAX));
+    uintptr_t taken = page ? page->layout : gb_huge_object_at(gc, (uintptr_t)at)->layout;
+    REQUIRE(taken == layout || (taken == 0 && layout != GB_PLAIN)); /* few of a layout lie where every word counts */
+    objects[i] = (model_object){.at = at, .words = bytes / sizeof(uintptr_t), .usable = glebe_gc_usable_size(gc, at), .layout = taken};
+    bounds[i] = objects[i].usable + (GB_STACKS && taken == 0 && bytes > GB_OBJECT_MAX && bytes % GB_SLICE_BYTES == 0 ? GB_SLICE_BYTES : 0); /* kept apart */
+    copies[i] = calloc(objects[i].words + 1, sizeof(uintptr_t));
+    return i;
+}
+
+static uintptr_t some_layout(void)
+{
+    size_t kind = below(8);
+    return kind < 3 ? 0 : kind < 5 ? GB_PLAIN : layout_of(below(one_in(2) ? 4 : LAYOUTS));
+}
+
+/* A new object hangs on a root or a word that counts, else on nothing. */
+static void step_allocate(void)
+{
+    size_t bytes = one_in(1000) ? ((size_t)1 << 20) + below((size_t)2 << 20) : one_in(40) ? 2000 + below(40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
+    int i = object_new(bytes, some_layout());
+    if (i < 0)
+        return;
+    for (size_t n = objects[i].words ? below(6) : 0; n > 0; n--)
+        word_write(i, below(objects[i].words), some_value());
+    if (objects[i].words && one_in(bytes > GB_OBJECT_MAX ? 2 : 20))
+        object_forge(i);
+    int holder = (int)below((size_t)object_count);
+    if (one_in(6) || objects[holder].words == 0)
+        roots[below(ROOTS)] = (uintptr_t)objects[i].at;
+    else
+        word_scribble(holder, below(objects[holder].words), (uintptr_t)objects[i].at);
+    if (object_count == OBJECTS) {
+        glebe_gc_collect(gc);
+        while (object_count > OBJECTS / 2) {
+            roots[below(ROOTS)] = 0;
+            glebe_gc_collect(gc);
+        }
+    }
+}
+
+static void step_write(void)
+{
+    int i = object_count ? (int)below((size_t)object_count) : -1;
+    if (i < 0 || objects[i].words == 0 || one_in(5))
+        roots[below(ROOTS)] = one_in(3) ? 0 : some_value();
+    else
+        word_scribble(i, below(objects[i].words), some_value());
+}
+
+/* ---- a scheduler's stacks ---- */
+
+static void record_write(int stack, uintptr_t low, uintptr_t high)
+{
+    int holder = object_within(objects[stack].holder);
+    objects[stack].in_use = (gb_stack){low, high, (uintptr_t)objects[stack].at};
+    const uintptr_t words[] = {low, high, (uintptr_t)objects[stack].at};
+    for (size_t w = 0; w < 3; w++)
+        word_write(holder, RECORD_AT + w, words[w]);
+}
+
+/* A stack, and the record of it before; and the scheduler starts it, as a rule. */
+static void stack_start(void)
+{
+    int holder = object_new(RECORD_WORDS * sizeof(uintptr_t), one_in(2) ? 0 : some_layout());
+    if (holder < 0)
+        return;
+    uintptr_t record = (uintptr_t)objects[holder].at;
+    roots[below(ROOTS)] = record;
+    int stack = object_new(one_in(2) ? GB_SLICE_BYTES * (1 + below(6)) : GB_OBJECT_MAX + sizeof(uintptr_t) * (1 + below(3000)), 0);
+    if (stack < 0)
+        return;
+    word_write(stack, 0, 0xb83bf575);
+    roots[below(ROOTS)] = (uintptr_t)objects[stack].at + sizeof(uintptr_t);
+    holder = object_within(record);
+    if (holder < 0 || one_in(8))
+        return;
+    objects[holder].record = true;
+    objects[stack].holder = record;
+    uintptr_t start = (uintptr_t)objects[stack].at;
+    record_write(stack, start + sizeof start, start + objects[stack].words * sizeof start);
+    gb_stack_runs(gc, (const gb_stack *)(objects[holder].at + RECORD_AT));
+}
+
+/* One waits elsewhere now, or runs. */
+static void stack_switch(void)
+{
+    int i = object_count ? (int)below((size_t)object_count) : -1;
+    while (i >= 0 && objects[i].holder <= HOLDER_GONE)
+        i--;
+    if (i < 0)
+        return;
+    uintptr_t start = (uintptr_t)objects[i].at, end = objects[i].words, low = 1 + below(end), high = low + below(end - low + 1);
+    record_write(i, start + low * sizeof start, start + high * sizeof start);
+    gc->stack_pointer = one_in(3) ? start + high * sizeof start : 0;
+}
+
+static void step_stacks(void)
+{
+    if (one_in(2))
+        stack_start();
+    for (size_t n = below(4); n > 0; n--)
+        stack_switch();
+}
+
+/* An object that nothing refers to is given back by hand. */
+static void step_free(void)
+{
+    if (object_count == 0)
+        return;
+    reach_all();
+    int i = (int)below((size_t)object_count);
+    if (objects[i].reached || objects[i].record)
+        return;
+    glebe_gc_free(gc, objects[i].at);
+    object_forget(i);
+}
+
+static void model_host(void)
+{
+    failing = seed % 8 == 5 || seed % 8 == 6;
+    if (seed % 8 == 5)
+        fake.memory_bytes = (size_t)3 << 20;
+    if (seed % 8 == 6 && one_in(8))
+        gb_fake_fail(1u << GB_FAKE_COMMIT | 1u << GB_FAKE_GROW, 1 + below(3), 1 + below(3));
+}
+
+static void model_run(void)
+{
+    fixture_start(seed);
+    chance = seed * 1000003;
+    object_count = 0;
+    collections = allocations = 0;
+    memset(roots, 0, sizeof roots);
+    for (size_t i = 0; i < LAYOUTS / 2; i++) {
+        outside[i].words = 1 + below(120);
+        for (size_t k = 0; k < sizeof outside[i].bits; k++)
+            outside[i].bits[k] = (uint8_t)random_next();
+    }
+    gc = glebe_gc_create(0);
+    REQUIRE(gc && glebe_gc_root_add(gc, roots, sizeof roots) == 0);
+    glebe_gc_on_event(gc, model_hears, NULL);
+    glebe_gc_pace(gc, 50, 16 << 10, seed % 8 == 4 ? 1 + (unsigned)(seed / 8) * 3 : 0);
+    for (step = 0; step < steps_wanted; step++) {
+        model_host();
+        if (seed % 8 == 7)
+            gc->live_bytes = 0;
+        for (size_t n = below(20); n > 0; n--)
+            step_allocate();
+        for (size_t n = below(20); n > 0; n--)
+            step_write();
+        if (GB_STACKS)
+            step_stacks();
+        if (one_in(3))
+            step_free();
+        if (one_in(12))
+            glebe_gc_collect(gc);
+        fixture_check();
+        if (glebe_gc_check(gc, NULL, NULL) != 0)
+            model_fail("the collector is broken");
+        REQUIRE(glebe_live.stats.errors == 0);
+    }
+    gb_fake_fail(0, 0, 0);
+    memset(roots, 0, sizeof roots);
+    glebe_gc_collect(gc);
+    REQUIRE(object_count == 0 && gc->heap->collected_bytes == 0 && gc->huge_bytes == 0);
+    glebe_gc_destroy(gc);
+    fixture_release();
+}
+
+int main(void)
+{
+    return model_main(model_run, 150);
+}

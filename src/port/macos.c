@@ -203,6 +203,6 @@ static void posix_fork_watch(void)
 void gb_port_start(void)
 {
     int saved = errno;
-    pthread_once(&posix_once, posix_start);
+    gb_port_thread_arm();
     errno = saved;
 }

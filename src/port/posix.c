@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../config.h"
 #include "../port.h"
 
 /* ---- memory ---- */
@@ -218,6 +219,7 @@ bool gb_port_alone(void)
 static pthread_key_t posix_key;
 static pthread_once_t posix_once = PTHREAD_ONCE_INIT;
 static bool posix_key_ready;
+static GB_TLS bool posix_starting; /* this thread is in posix_start, which may allocate (musl's pthread_atfork does) */
 
 /* The system's own handlers of fork. */
 static void posix_fork_watch(void);
@@ -232,12 +234,16 @@ static void posix_key_end(void *value)
  * to be the last that are taken, for whoever holds another library's lock may wait for the heap's. */
 static void posix_start(void)
 {
+    posix_starting = true;
     posix_fork_watch();
     posix_key_ready = pthread_key_create(&posix_key, posix_key_end) == 0;
+    posix_starting = false;
 }
 
 void gb_port_thread_arm(void)
 {
+    if (posix_starting)
+        return; /* the caller of posix_start goes on to the rest */
     int saved = errno; /* pthread_setspecific may call malloc, which may fail */
     pthread_once(&posix_once, posix_start);
     if (posix_key_ready)

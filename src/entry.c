@@ -31,6 +31,11 @@ void gb_enter_slow(uint32_t me)
     }
 }
 
+GB_NOINLINE void gb_enter_grown(void)
+{
+    gb_port_grown(gb_the.base + (gb_peek(gb_the.slices) << GB_SLICE_LOG2));
+}
+
 void glebe_thread_wait(bool sleeps)
 {
     gb_me.waiting = sleeps ? GB_WAITS_ASLEEP : GB_WAITS_AWAKE;

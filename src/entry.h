@@ -36,12 +36,15 @@ extern GB_TLS gb_thread gb_me;
 
 /* Somebody is in, perhaps we. */
 GB_COLD void gb_enter_slow(uint32_t me);
+/* The lock is taken: makes memory usable by this thread as far as other threads let it grow. */
+void gb_enter_grown(void);
 
 GB_INLINE gb_entry gb_enter(void)
 {
     uint32_t nobody = 0, me = (uint32_t)(uintptr_t)&gb_me;
     if (GB_UNLIKELY(!atomic_compare_exchange_strong_explicit(&gb_the.entry.word, &nobody, me, memory_order_acquire, memory_order_relaxed)))
         gb_enter_slow(me);
+    gb_enter_grown();
     return (gb_entry){0};
 }
 

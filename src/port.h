@@ -53,6 +53,8 @@ bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes);
 /* Where memory is linear this takes the place of all above: at least *bytes new bytes, zero, on a slice; *bytes says how many in
  * fact. 0: there is no more. They follow those of the last call, unless somebody else let memory grow in between. */
 uintptr_t gb_port_grow(size_t *bytes);
+/* Memory reaches to `end` at least: another thread of ours may have let it grow. From here on this thread can use all of it. */
+void gb_port_grown(uintptr_t end);
 
 /* Where blocks of other allocators come to free() (GB_FOREIGN): the bytes of one, 0 if it is none of theirs; and back to whose it is. */
 size_t gb_port_foreign_bytes(const void *block);

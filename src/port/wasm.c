@@ -57,6 +57,15 @@ uintptr_t gb_port_grow(size_t *bytes)
     return at;
 }
 
+/* V8 (node, Chrome) tells the other threads of a longer memory when they next look for interrupts, and never tells a thread that was
+ * just being handed the memory. Until then that thread's memory.fill, memory.copy and atomic instructions trap beyond the length
+ * that it knows. memory.grow by nothing brings the length up to date. */
+void gb_port_grown(uintptr_t end)
+{
+    if (GB_UNLIKELY(__builtin_wasm_memory_size(0) < end >> WASM_PAGE_LOG2))
+        __builtin_wasm_memory_grow(0, 0);
+}
+
 _Noreturn void gb_port_abort(void)
 {
     __builtin_trap();

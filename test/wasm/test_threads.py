@@ -61,6 +61,14 @@ def test_threads_that_never_sleep():
     assert run_node(build("threads", ARCHIVE), "spin") == (0, "ok\n")
 
 
+def test_a_worker_that_hears_late_of_longer_memory():
+    """A regression: V8 did not tell it, and the heap trapped in memory that another thread had let grow."""
+    if not shutil.which("node"):
+        pytest.skip("node is not here: tools/setup wasm")
+    status, text = run(["node", str(HERE / "late.js"), str(build("threads", ARCHIVE)), "1000"])
+    assert status == 0 and text in ("stale ok\n", "in time ok\n"), text
+
+
 def test_family_with_a_c_library_for_threads():
     """The one that Rust brings: errno is each thread's own."""
     sysroot = ""

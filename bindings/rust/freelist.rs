@@ -190,8 +190,8 @@ const fn rounded(bytes: usize) -> usize {
 #[inline(always)]
 fn large_of(bytes: usize) -> usize {
     let log = log2(bytes);
-    let list = ((log - LARGE_FIRST) as usize) << STEPS_LOG2
-        | (bytes >> (log - STEPS_LOG2) & ((1 << STEPS_LOG2) - 1));
+    let list = (((log - LARGE_FIRST) as usize) << STEPS_LOG2)
+        | ((bytes >> (log - STEPS_LOG2)) & ((1 << STEPS_LOG2) - 1));
     if list < LARGE {
         list
     } else {

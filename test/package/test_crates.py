@@ -31,7 +31,8 @@ def run(*command, cwd, env=None, fails=False):
 def crates():
     """The two packages, unpacked: a folder with glebe/ and glebe-cli/. It is the same each time, so that cargo knows it again,
     and outside the repository, whose workspace cargo would find otherwise."""
-    run("cargo", "package", "--quiet", "--workspace", "--no-verify", "--allow-dirty", cwd=ROOT)
+    own = f'patch.crates-io.glebe.path="{ROOT}"'  # cargo before 1.90 asks the registry for it
+    run("cargo", "package", "--quiet", "--workspace", "--no-verify", "--allow-dirty", "--config", own, cwd=ROOT)
     folder = pathlib.Path(tempfile.gettempdir()) / f"glebe-crates-{os.getuid()}-{zlib.crc32(str(ROOT).encode()):08x}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)

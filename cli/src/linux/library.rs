@@ -167,13 +167,13 @@ fn check_private(directory: &Path) -> Result<()> {
 }
 
 /// The flags of the file system that a path is on; 0 if they cannot be read.
-pub fn mount_flags(path: &Path) -> u64 {
+pub fn mount_flags(path: &Path) -> libc::c_ulong {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return 0 };
     // SAFETY: `path` ends in NUL and statvfs only writes to the struct it is given.
     unsafe {
         let mut info: libc::statvfs = std::mem::zeroed();
         match libc::statvfs(path.as_ptr(), &mut info) {
-            0 => info.f_flag as u64,
+            0 => info.f_flag,
             _ => 0,
         }
     }

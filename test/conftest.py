@@ -63,7 +63,7 @@ class Toolbox:
             stamp.write_text(" ".join(command))
         return out
 
-    def run(self, *command, preload="default", timeout=120, limits=None, env=None, **options):
+    def run(self, *command, preload="default", timeout=600, limits=None, env=None, **options):
         """Run a program with a library preloaded (None: none), under `options` of GLEBE_... by their lower-case names.
         `limits` is called in the child before the program starts."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GLEBE_") and k != "LD_PRELOAD"}

@@ -266,7 +266,7 @@ fn an_interrupted_comparison_ends_its_program_and_shows_whole_rounds() {
         std::thread::sleep(std::time::Duration::from_millis(20));
         fs::read_to_string(ready.with_extension("pid")).unwrap_or_default()
     });
-    let sleeper: i32 = number.take(1000).find_map(|text| text.trim().parse().ok()).unwrap();
+    let sleeper: i32 = number.take(30_000).find_map(|text| text.trim().parse().ok()).unwrap();
     // SAFETY: only sends a signal.
     unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
     let output = child.wait_with_output().unwrap();

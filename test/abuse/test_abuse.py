@@ -45,7 +45,7 @@ def cases():
 def test_misuse(box, programs, name, way):
     rules = PROGRAMS[name]
     program = programs(name, way)
-    how = {"preload": None if way == "linked" else way, "timeout": 60}
+    how = {"preload": None if way == "linked" else way, "timeout": 600}
     if "address" in rules:
         bytes_ = int(rules["address"].rstrip("M")) << 20
         how["limits"] = lambda: resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))

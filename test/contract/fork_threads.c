@@ -67,7 +67,7 @@ static void in_child(int round)
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : 200;
+    int rounds = argc > 1 ? atoi(argv[1]) : 200, patience = argc > 2 ? atoi(argv[2]) : 200; /* seconds */
     pthread_t workers[WORKERS];
     for (int i = 0; i < WORKERS; i++)
         CHECK(pthread_create(&workers[i], NULL, churn, (void *)(uintptr_t)(i + 1)) == 0);
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
             in_child(round);
         int status = 0;
         pid_t got = 0;
-        for (int waited = 0; waited < 5000 && (got = waitpid(child, &status, WNOHANG)) == 0; waited++)
+        for (int waited = 0; waited < patience * 500 && (got = waitpid(child, &status, WNOHANG)) == 0; waited++)
             sleep_ms(waited < 100 ? 1 : 2);
         if (got == 0) {
             kill(child, SIGKILL);

@@ -169,7 +169,7 @@ def test_fork_inherits(box, program, build, bytes_):
 def test_fork_control(box, program):
     """The same without fork handlers hangs: the test above could fail."""
     shim = program("no_fork_handlers", "-shared", "-fPIC")
-    done = box.run(program("fork_threads"), 2000, preload=None, env={"LD_PRELOAD": f"{shim} {box.library()}"}, timeout=300)
+    done = box.run(program("fork_threads"), 2000, 10, preload=None, env={"LD_PRELOAD": f"{shim} {box.library()}"}, timeout=300)
     assert done.returncode == 42 and "the child hung" in done.text
 
 
@@ -178,7 +178,7 @@ def test_fork_handlers_may_allocate(box, program, build):
     """Other libraries' fork handlers may allocate, in whatever order they were registered."""
     early = program("fork_handlers_early", "-shared", "-fPIC")
     path = program("fork_handlers", "-Wl,--no-as-needed", libs=[early, f"-Wl,-rpath,{early.parent}"])
-    box.check(path, preload=build, timeout=60)
+    box.check(path, preload=build)
     assert box.check(path, preload=None), "control: with the C library's malloc"
 
 

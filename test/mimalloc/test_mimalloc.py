@@ -50,7 +50,7 @@ def on(box, library, line, *command, tmp_path, check=True, **options):
     if not place.exists():
         place.symlink_to(library)
     run = box.check if check else box.run
-    return run(*command, preload=None, env={"LD_LIBRARY_PATH": str(folder)}, timeout=60, **options)
+    return run(*command, preload=None, env={"LD_LIBRARY_PATH": str(folder)}, **options)
 
 
 def exports(library):

@@ -101,7 +101,7 @@ class Running:
         self.address = None
 
     def get(self, path):
-        connection = http.client.HTTPConnection(self.admin, timeout=60)
+        connection = http.client.HTTPConnection(self.admin, timeout=600)
         try:
             connection.request("GET", path)
             return connection.getresponse().read().decode()
@@ -137,7 +137,7 @@ def process_of(text, folder):
                                     "--use-dynamic-base-id", "-l", "warning"], stdout=file, stderr=file)
     try:
         running = None
-        for _ in range(600):
+        for _ in range(6000):
             assert process.poll() is None, log.read_text()
             with contextlib.suppress(OSError, TypeError):
                 running = Running(address.read_text())
@@ -150,12 +150,12 @@ def process_of(text, folder):
         yield running
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(600)
 
 
 def requests(running, count, path="/", large=12000):
     """Sends `count` requests over one connection, of sizes that repeat, and looks at each answer."""
-    connection = http.client.HTTPConnection(running.address, timeout=60)
+    connection = http.client.HTTPConnection(running.address, timeout=600)
     before = ""
     for i in range(count):
         body = bytes(range(97, 123)) * (i * 37 % 100 * large // 2600 + 1)
@@ -224,7 +224,7 @@ def test_what_docs_tell(tmp_path):
     configuration = configuration.replace("plugin.wasm", f"{tmp_path}/plugin.wasm")
     admin = "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}\n"
     with process_of(admin + configuration, tmp_path) as running:
-        connection = http.client.HTTPConnection(running.address, timeout=60)
+        connection = http.client.HTTPConnection(running.address, timeout=600)
         connection.request("GET", "/")
         assert connection.getresponse().read() == b"HELLO FROM ENVOY\n"
         connection.close()

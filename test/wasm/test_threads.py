@@ -17,21 +17,21 @@ WORKERS, STEPS = 4, 60000
 EXPORTED = ("__stack_pointer", "__wasm_init_tls", "__tls_align")
 
 
-def run_node(module, *flags):
+def run_node(module, *flags, timeout=600):
     if not shutil.which("node"):
         pytest.skip("node is not here: tools/setup wasm")
-    return run(["node", str(HERE / "threads.js"), str(module), str(WORKERS), str(STEPS), *flags])
+    return run(["node", str(HERE / "threads.js"), str(module), str(WORKERS), str(STEPS), *flags], timeout)
 
 
-def run_wasmtime(module):
+def run_wasmtime(module, timeout=600):
     pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
-    return run([sys.executable, str(HERE / "threads_wasmtime.py"), str(module), str(WORKERS), str(STEPS)])
+    return run([sys.executable, str(HERE / "threads_wasmtime.py"), str(module), str(WORKERS), str(STEPS)], timeout)
 
 
-def run(command):
+def run(command, timeout=600):
     """Status and words; None where it did not end, as with a heap whose lists lead in a circle."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
         return None, ""
     return done.returncode, done.stdout + done.stderr
@@ -97,4 +97,4 @@ def builtins():
 def test_the_lock_is_what_does_it(engine):
     """Without the lock the same test fails, in one way or another; by bad luck not each time."""
     module = build("threads-without-lock", "-DGB_SHARED=0", ROOT / "src/glebe.c")
-    assert any(ENGINES[engine](module) != (0, "ok\n") for _ in range(5))
+    assert any(ENGINES[engine](module, timeout=60) != (0, "ok\n") for _ in range(5))

@@ -9,15 +9,16 @@ MAKEFLAGS += --no-print-directory
 
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 PYTHON ?= $(shell tools/setup which python)
-CARGO  ?= $(shell tools/setup which cargo)
+CARGO  ?= $$(tools/setup which cargo)
 
 # Files of tests run beside each other, where pytest can: those in one file may share what they build.
 pytest = $(PYTHON) -m pytest -q -rs $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(JOBS) --dist=loadfile")
 
 build := $(CURDIR)/build
 say    = @printf '\n== %s\n' "$(1)"
-# An older Rust may come first on PATH: whatever calls cargo or rustc gets the chosen one.
-rust   = PATH="$(dir $(CARGO)):$$PATH"
+# An older Rust may come first on PATH: whatever calls cargo or rustc gets the chosen one. It is chosen when a line runs: the
+# line before may have brought it.
+rust   = PATH="$$(dirname "$(CARGO)"):$$PATH"
 cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) cargo
 
 .PHONY: help
@@ -68,7 +69,7 @@ wine-x86_64 := test-windows
 c-tiers := test-unit test-asan test-tsan $(foreign-$(shell uname -m))
 tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-tinygo test-cli test-crate test-e2e
 
-.PHONY: test $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-long test-setup
+.PHONY: test $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-bare test-long test-setup
 test: test-setup ## every quick tier: lint, unit, sanitizers, other processors, command, end to end (minutes)
 	@set -e; for tier in $(tiers); do start=$$(date +%s); $(MAKE) $$tier; echo "== $$tier took $$(($$(date +%s) - start)) s"; done
 	@printf '\nall tiers passed: %s\n' "$(tiers)"
@@ -122,7 +123,7 @@ test-cli: lib ## the `glebe` command: format, clippy, tests
 test-crate: lib ## the crate `glebe`: Bump in WebAssembly, without a C compiler, with the oldest Rust; both crates unpacked and run
 	$(call say,the crates)
 	@tools/setup crate
-	@PATH="$(dir $(CARGO)):$$PATH" $(pytest) test/crate bench/stylus bench/rust test/package/test_crates.py
+	@$(rust) $(pytest) test/crate bench/stylus bench/rust test/package/test_crates.py
 
 test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime, node and wazero
 	@tools/setup wazero
@@ -173,7 +174,11 @@ test-miri: ## Bump and FreeList under Miri, which objects to undefined behaviour
 	    set -e; rustup run nightly cargo miri test --no-default-features --test bump --test freelist; \
 	    rustup run nightly cargo miri test --no-default-features --features resize --test bump
 
-test-long: test test-macos test-windows-long test-miri test-tinygo-oldest ## test, then macOS objects, Windows programs, Miri, the oldest TinyGo, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, test/scale whole, stress with printed seeds, and fuzzing (hours)
+test-bare: ## `make demo` and `make test` on a bare machine: Debian's minimal tree in a chroot (an hour; takes root)
+	$(call say,a bare machine)
+	@if [ "$$(id -u)" = 0 ]; then tools/setup bare && tools/bare; else echo "skipped: it takes root: sudo make test-bare"; fi
+
+test-long: test test-macos test-windows-long test-miri test-tinygo-oldest test-bare ## test, then macOS objects, Windows programs, Miri, the oldest TinyGo, a bare machine, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, test/scale whole, stress with printed seeds, and fuzzing (hours)
 	$(call say,C tests with all seeds)
 	@set -e; for tier in $(c-tiers); do $(MAKE) $$tier LONG=ON; done
 	$(call say,interleavings of larger cases)

@@ -4,11 +4,10 @@
  *                                     |       a block of that heap itself: destroying the heap ends both
  *                                     +-- before: the allocator that a state had which adopted its heap
  *
- * The allocator of a state is one of three functions, by which the state is known again:
+ * The allocator of a state is one of two functions, by which the state is known again:
  *
  *     account_alloc   every block is the heap's
  *     adopted_alloc   blocks that are not go to `before`; those that Lua resizes move over
- *     closing_alloc   glebe_lua_close has begun: frees do nothing, for the heap is destroyed afterwards
  *
  * 1. The state's first block, which lua_State lies in, is the last that lua_close frees: the heap goes with it.
  * 2. Sizes are exact, for Lua says with each block what it last asked for; only the bytes from before an adoption are an estimate, since
@@ -19,8 +18,13 @@
 
 #include <errno.h>
 #include <lauxlib.h>
+#include <lualib.h>
 #include <stdio.h>
 #include <string.h>
+
+#ifdef LUA_JITLIBNAME
+#include <luajit.h>
+#endif
 
 #define MARK "glebe.heap" /* in the registry of a state that has one, also for another copy of this code */
 
@@ -28,8 +32,10 @@ typedef struct account {
     glebe_heap *heap;
     size_t live, peak;
     const lua_State *main; /* NULL while lua_newstate runs */
-    size_t limit, relieved; /* relieved: what the heap held after the last collection by glebe_lua_relieve */
-    uint64_t refusals;
+    size_t limit, relieved; /* relieved: what the heap held after the last collection by glebe_lua_relieve; 0 once it is below the threshold */
+    uint64_t refusals, relieved_refusals;
+    bool asking; /* in the pressure callback */
+    bool warns, warning; /* Lua 5.4: warnings are on; one has begun that goes on */
     glebe_lua_pressure *pressure;
     void *context;
     size_t foreign;
@@ -55,9 +61,12 @@ static int account_limit(account *a, size_t limit_bytes)
 
 static void *account_refused(account *a, void *block, size_t old_bytes, size_t new_bytes)
 {
-    size_t limit = a->limit;
-    if (a->pressure && a->pressure(a->context, new_bytes, glebe_heap_bytes(a->heap), &limit)) {
-        if (limit != a->limit)
+    size_t before = a->limit, limit = before;
+    a->asking = a->pressure != NULL;
+    bool again = a->pressure && a->pressure(a->context, new_bytes, glebe_heap_bytes(a->heap), &limit);
+    a->asking = false;
+    if (again) {
+        if (limit != before)
             account_limit(a, limit);
         void *served = glebe_lua_alloc(a->heap, block, old_bytes, new_bytes);
         if (served)
@@ -100,9 +109,11 @@ static void *account_alloc(void *ud, void *block, size_t old_bytes, size_t new_b
     return NULL;
 }
 
+static void foreign_less(account *a, size_t bytes) { a->foreign -= bytes < a->foreign ? bytes : a->foreign; }
+
 static void foreign_free(account *a, void *block, size_t bytes)
 {
-    a->foreign -= bytes < a->foreign ? bytes : a->foreign;
+    foreign_less(a, bytes);
     a->before(a->before_ud, block, bytes, 0);
 }
 
@@ -119,21 +130,15 @@ static void *adopted_alloc(void *ud, void *block, size_t old_bytes, size_t new_b
         return NULL;
     }
     void *moved = account_grant(a, NULL, 0, new_bytes);
-    if (!moved)
-        return new_bytes <= old_bytes ? a->before(a->before_ud, block, old_bytes, new_bytes) : NULL;
+    if (!moved && new_bytes > old_bytes)
+        return NULL;
+    if (!moved) {
+        foreign_less(a, old_bytes - new_bytes);
+        return a->before(a->before_ud, block, old_bytes, new_bytes);
+    }
     memcpy(moved, block, old_bytes < new_bytes ? old_bytes : new_bytes);
     foreign_free(a, block, old_bytes);
     return moved;
-}
-
-static void *closing_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes)
-{
-    account *a = ud;
-    if (new_bytes != 0)
-        return (a->before ? adopted_alloc : account_alloc)(a, block, old_bytes, new_bytes);
-    if (block && a->before && !glebe_heap_owns(a->heap, block))
-        foreign_free(a, block, old_bytes);
-    return NULL;
 }
 
 /* ---- states ---- */
@@ -142,7 +147,7 @@ static account *account_of(lua_State *L)
 {
     void *ud;
     lua_Alloc alloc = lua_getallocf(L, &ud);
-    return alloc == account_alloc || alloc == adopted_alloc || alloc == closing_alloc ? ud : NULL;
+    return alloc == account_alloc || alloc == adopted_alloc ? ud : NULL;
 }
 
 /* Without its cap yet: a state that ran into it while it is being made would be at the mercy of code that is seldom run. */
@@ -162,15 +167,18 @@ static account *account_new(const glebe_lua_options *options)
     return a;
 }
 
-static void mark_set(lua_State *L, bool marked)
+/* What the registry has under MARK: a full collection, to be called protected, since finalizers raise errors before Lua 5.4. It is there before
+ * memory ends: in Lua 5.1 a C function takes some. false where Lua does not collect: Lua 5.4 in a finalizer. */
+static int collect(lua_State *L)
 {
-    lua_pushboolean(L, marked);
-    lua_setfield(L, LUA_REGISTRYINDEX, MARK);
+    lua_pushboolean(L, lua_gc(L, LUA_GCCOLLECT, 0) >= 0);
+    return 1;
 }
 
 static int mark(lua_State *L)
 {
-    mark_set(L, true);
+    lua_pushcfunction(L, collect);
+    lua_setfield(L, LUA_REGISTRYINDEX, MARK);
     return 0;
 }
 
@@ -190,6 +198,21 @@ static int panic(lua_State *L)
     return 0;
 }
 
+#if LUA_VERSION_NUM >= 504
+/* As luaL_newstate's: off until a message "@on". */
+static void warn(void *ud, const char *message, int goes_on)
+{
+    account *a = ud;
+    if (!goes_on && !a->warning && message[0] == '@') {
+        if (strcmp(message, "@on") == 0 || strcmp(message, "@off") == 0)
+            a->warns = message[2] == 'n';
+    } else if (a->warns) {
+        fprintf(stderr, "%s%s%s", a->warning ? "" : "Lua warning: ", message, goes_on ? "" : "\n");
+        a->warning = goes_on;
+    }
+}
+#endif
+
 lua_State *glebe_lua_newstate(const glebe_lua_options *options)
 {
     account *a = account_new(options);
@@ -202,6 +225,9 @@ lua_State *glebe_lua_newstate(const glebe_lua_options *options)
     }
     a->main = L;
     lua_atpanic(L, panic);
+#if LUA_VERSION_NUM >= 504
+    lua_setwarnf(L, warn, a);
+#endif
 #if LUA_VERSION_NUM < 502
     int failed = lua_cpcall(L, mark, NULL);
 #else
@@ -218,13 +244,14 @@ lua_State *glebe_lua_newstate(const glebe_lua_options *options)
 void glebe_lua_close(lua_State *L, glebe_lua_closing how)
 {
     account *a = account_of(L);
-    bool drop = a && how == GLEBE_LUA_DROP && !a->before;
-    if (a && !drop)
-        lua_setallocf(L, closing_alloc, a);
-    if (!drop)
+    if (!a || how == GLEBE_LUA_FINALIZE || a->before) {
         lua_close(L);
-    if (a)
-        glebe_heap_destroy(a->heap);
+        return;
+    }
+#ifdef LUA_JITLIBNAME
+    luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_FLUSH); /* machine code is in mappings of its own */
+#endif
+    glebe_heap_destroy(a->heap);
 }
 
 /* NULL where it cannot be had: Lua 5.1 knows no coroutine's main state. */
@@ -264,12 +291,13 @@ int glebe_lua_adopt(lua_State *L, const glebe_lua_options *options)
     const lua_State *main = main_state(L);
     if (!main || is_luajit(L))
         return ENOTSUP;
-    mark_set(L, true); /* may raise an error, and nothing has happened yet */
+    mark(L); /* may raise an error, and nothing has happened yet */
     account *a = account_new(options);
     if (!a || account_limit(a, options ? options->limit_bytes : 0) != 0) {
         if (a)
             glebe_heap_destroy(a->heap);
-        mark_set(L, false);
+        lua_pushnil(L);
+        lua_setfield(L, LUA_REGISTRYINDEX, MARK);
         return ENOMEM;
     }
     a->main = main;
@@ -304,17 +332,34 @@ size_t glebe_lua_trim(lua_State *L)
     return a ? glebe_collect(a->heap) : 0;
 }
 
-/* A state that lives near its cap is not collected each time, but when it has grown by a sixteenth of the cap. */
+/* A state that lives near its cap is not collected each time, but when it has grown by a sixteenth of the cap; where less than that is left to
+ * grow into, or memory has ended since, what was let go of is wanted at once. */
+static bool relief_is_due(const account *a, size_t held)
+{
+    size_t part = a->limit / 16;
+    return a->relieved == 0 || held >= a->relieved + part || held > a->limit - part || a->refusals != a->relieved_refusals;
+}
+
 bool glebe_lua_relieve(lua_State *L, unsigned percent)
 {
     account *a = account_of(L);
-    if (!a || a->limit == 0 || glebe_heap_bytes(a->heap) <= a->limit / 100 * percent)
+    if (!a || a->limit == 0 || a->asking)
         return false;
-    if (a->relieved && glebe_heap_bytes(a->heap) < a->relieved + a->limit / 16)
+    size_t held = glebe_heap_bytes(a->heap);
+    if (held <= a->limit / 100 * percent) {
+        a->relieved = 0;
         return false;
-    lua_gc(L, LUA_GCCOLLECT, 0);
+    }
+    if (!relief_is_due(a, held))
+        return false;
+    lua_getfield(L, LUA_REGISTRYINDEX, MARK);
+    bool collected = lua_pcall(L, 0, 1, 0) != 0 || lua_toboolean(L, -1); /* an error is a finalizer's, after the sweep */
+    lua_pop(L, 1);
+    if (!collected)
+        return false;
     glebe_collect(a->heap);
     a->relieved = glebe_heap_bytes(a->heap);
+    a->relieved_refusals = a->refusals;
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <lauxlib.h>
 #include <lualib.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,16 +210,18 @@ static int finalizer(lua_State *L)
 static lua_State *with_finalizers(int count)
 {
     lua_State *L = state(8 * MIB);
+    finalized = 0;
     for (int i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "u%d", i);
         lua_newuserdata(L, 100);
         lua_newtable(L);
         lua_pushcfunction(L, finalizer);
         lua_setfield(L, -2, "__gc");
         lua_setmetatable(L, -2);
-        lua_setglobal(L, lua_pushfstring(L, "u%d", i) ? lua_tostring(L, -1) : "");
-        lua_settop(L, 0);
+        lua_setglobal(L, name);
     }
-    finalized = 0;
+    CHECK(finalized == 0);
     return L;
 }
 
@@ -243,6 +246,62 @@ static void finalizers(void)
         CHECK(finalized == !drop);
     }
 #endif
+    check_heaps();
+}
+
+static int ended;
+static uint64_t held_most;
+
+/* Called from finalizers, at their ends. */
+static int at_end(lua_State *L)
+{
+    uint64_t held = account(L).held;
+    held_most = held > held_most ? held : held_most;
+    ended++;
+    return 0;
+}
+
+/* Finalizers that let go of 400 KB each: of tables in Lua 5.2 and later, of userdata before. At the cap Lua 5.3 and later collect in them, but
+ * not for buffers; Lua 5.1 and LuaJIT by the script; Lua 5.2 never. */
+#define STRINGS                                                                                                        \
+    "local collect = _VERSION == 'Lua 5.1' and collectgarbage or function() end "                                      \
+    "local base = ('x'):rep(20000) "                                                                                   \
+    "local function finalizer()"                                                                                       \
+    "  for i = 1, 20 do local s = (capped and base or ('x'):rep(20000)) .. i end collect() at_end() "                  \
+    "end "                                                                                                             \
+    "local function object()"                                                                                          \
+    "  if not newproxy then return setmetatable({}, {__gc = finalizer}) end"                                           \
+    "  local u = newproxy(true) getmetatable(u).__gc = finalizer return u "                                            \
+    "end "                                                                                                             \
+    "kept = {} for i = 1, 100 do kept[i] = object() end"
+
+/* glebe_lua_close runs every finalizer to its end, and what one lets go of serves the next: the heap holds no more than where lua_close runs
+ * them. */
+static void closing(void)
+{
+    for (size_t cap = 0; cap <= 2 * MIB; cap += 2 * MIB) {
+        if (cap && LUA_VERSION_NUM == 502)
+            continue;
+        uint64_t held[2];
+        for (int ours = 0; ours < 2; ours++) {
+            lua_State *L = state(cap);
+            lua_register(L, "at_end", at_end);
+            lua_pushboolean(L, cap != 0);
+            lua_setglobal(L, "capped");
+            CHECK(!run(L, STRINGS));
+            ended = 0;
+            held_most = 0;
+            if (ours)
+                glebe_lua_close(L, GLEBE_LUA_FINALIZE);
+            else
+                lua_close(L);
+            held[ours] = held_most;
+            fprintf(stderr, "%s, cap %zu: %d of 100 finalizers ended, %llu KiB held\n", ours ? "glebe_lua_close" : "lua_close", cap, ended,
+                (unsigned long long)(held_most >> 10));
+            CHECK(ended == 100 && heaps() == 0);
+        }
+        CHECK(held[1] <= held[0] + 256 * 1024);
+    }
     check_heaps();
 }
 
@@ -293,11 +352,156 @@ static void pressure(void)
     glebe_lua_close(other, GLEBE_LUA_DROP);
 }
 
+static int held(lua_State *L)
+{
+    lua_pushinteger(L, (lua_Integer)account(L).held);
+    return 1;
+}
+
+static void fill_to(lua_State *L, size_t bytes)
+{
+    lua_register(L, "held", held);
+    lua_pushinteger(L, (lua_Integer)bytes);
+    lua_setglobal(L, "wanted");
+    CHECK(!run(L, "collectgarbage('stop') kept = {('x'):rep(1000)} while held() < wanted do kept[#kept + 1] = kept[1] .. #kept end collectgarbage('restart')"));
+}
+
+/* A state that was once full of what lived is collected again when it has let go, and one whose room is large is not collected for nothing. */
+static void relieved(void)
+{
+    static const size_t room[] = {64 << 10, 128 << 10, 384 << 10, 512 << 10, 2 << 20};
+    size_t cap = 4 * MIB;
+    for (size_t i = 0; i < sizeof room / sizeof *room; i++) {
+        size_t free_bytes = room[i];
+        lua_State *L = state(cap);
+        fill_to(L, cap - free_bytes);
+        bool above = free_bytes < cap / 4;
+        CHECK(glebe_lua_relieve(L, 75) == above && account(L).held > cap - free_bytes - cap / 16);
+        CHECK(glebe_lua_relieve(L, 75) == (account(L).held > cap - cap / 16)); /* nothing happened since */
+        lua_settop(L, 0);
+        lua_pushnil(L);
+        lua_setglobal(L, "kept");
+        int failed = 0;
+        for (int i = 0; i < 100; i++) {
+            glebe_lua_relieve(L, 75);
+            failed += run(L, "local t = {} for i = 1, 100 do t[i] = ('y'):rep(1000) .. i end") != NULL;
+        }
+        CHECK(failed == 0);
+        CHECK(ends_memory(L, "kept = {} for i = 1, 1e7 do kept[i] = {} end")); /* a refusal, and then nothing lives */
+        lua_settop(L, 0);
+        lua_pushnil(L);
+        lua_setglobal(L, "kept");
+        glebe_lua_relieve(L, 75);
+        CHECK(!run(L, "local t = {} for i = 1, 1000 do t[i] = ('y'):rep(1000) .. i end"));
+        glebe_lua_close(L, GLEBE_LUA_FINALIZE);
+    }
+    check_heaps();
+}
+
+static size_t mapped_pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+    CHECK(file && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    return pages;
+}
+
+static void *close_finalize(void *L)
+{
+    glebe_lua_close(L, GLEBE_LUA_FINALIZE);
+    return NULL;
+}
+
+/* However and wherever states are closed, nothing of theirs stays mapped: of LuaJIT's machine code neither. */
+static void churn(void)
+{
+    for (int how = 0; how < 4; how++) {
+        size_t before = 0;
+        for (int i = 0; i < 600; i++) {
+            lua_State *L = state(4 * MIB);
+            CHECK(!run(L, "local s = 0 for i = 1, 1000 do s = s + i end kept = {} for i = 1, 500 do kept[i] = {i, tostring(i)} end"));
+            pthread_t thread;
+            if (how == 0)
+                lua_close(L);
+            else if (how < 3)
+                glebe_lua_close(L, how == 1 ? GLEBE_LUA_FINALIZE : GLEBE_LUA_DROP);
+            else
+                CHECK(pthread_create(&thread, NULL, close_finalize, L) == 0 && pthread_join(thread, NULL) == 0);
+            before = i == 100 ? mapped_pages() : before;
+        }
+        CHECK(mapped_pages() <= before + 256 && heaps() == 0);
+    }
+    check_heaps();
+}
+
+static int relieve_now(lua_State *L)
+{
+    lua_pushboolean(L, glebe_lua_relieve(L, 1));
+    return 1;
+}
+
+static bool relieve_inside(void *context, size_t asked, size_t held, size_t *limit)
+{
+    (void)asked, (void)held, (void)limit;
+    lua_State *L = *(lua_State **)context;
+    CHECK(!glebe_lua_relieve(L, 1)); /* it cannot collect here */
+    return glebe_lua_limit(L, account(L).limit + MIB) == 0;
+}
+
+/* Wherever it is called: outside of any protected call, where a finalizer raises an error; in finalizers, coroutines and hooks; and in the
+ * pressure callback, which may raise the cap by glebe_lua_limit too. */
+static void relieving(void)
+{
+    lua_State *L = NULL;
+    glebe_lua_options options = {.limit_bytes = MIB, .pressure = relieve_inside, .context = &L};
+    L = glebe_lua_newstate(&options);
+    luaL_openlibs(L);
+    lua_register(L, "relieve", relieve_now);
+    lua_register(L, "at_end", at_end);
+    CHECK(!run(L, "function object(finalizer)"
+                  "  if not newproxy then return setmetatable({}, {__gc = finalizer}) end"
+                  "  local u = newproxy(true) getmetatable(u).__gc = finalizer return u "
+                  "end "
+                  "object(function() error('raised') end) object(function() error() end)"));
+    CHECK(glebe_lua_relieve(L, 1) && lua_gettop(L) == 0);
+    ended = 0;
+    const char *error = run(L, "pcall(collectgarbage) object(function() relieve() at_end() end) collectgarbage() collectgarbage()");
+    CHECK(!error && ended == 1);
+    CHECK(!run(L, "assert(coroutine.wrap(function() return type(relieve()) end)() == 'boolean')"));
+    CHECK(!run(L, "debug.sethook(relieve, '', 100) local t = {} for i = 1, 1000 do t[i] = {i} end debug.sethook() assert(t[1000][1] == 1000)"));
+    CHECK(!run(L, "kept = {} for i = 1, 60000 do kept[i] = {i} end") && account(L).limit > 2 * MIB && account(L).refusals == 0);
+    CHECK(!run(L, "object(function() relieve() at_end() error('raised') end) co = coroutine.wrap(function() coroutine.yield() end) co()"));
+    glebe_lua_close(L, GLEBE_LUA_FINALIZE);
+    CHECK(ended == 2 && heaps() == 0);
+    check_heaps();
+}
+
 static int adopt_now(lua_State *L)
 {
     glebe_lua_options options = {.limit_bytes = 8 * MIB};
     lua_pushinteger(L, glebe_lua_adopt(L, &options));
     return 1;
+}
+
+/* A block from before that shrinks where the heap is full stays with malloc, and `foreign` counts it. */
+static void shrink_foreign(lua_State *L)
+{
+    void *ud, *filled = NULL;
+    lua_Alloc alloc = lua_getallocf(L, &ud);
+    for (void *block; (block = alloc(ud, NULL, 0, 500)) != NULL; filled = block)
+        memcpy(block, &filled, sizeof filled);
+    char *foreign = malloc(10000);
+    memset(foreign, 'x', 10000);
+    uint64_t before = account(L).foreign;
+    foreign = alloc(ud, foreign, 10000, 500);
+    CHECK(foreign && foreign[499] == 'x' && account(L).foreign == before - 9500);
+    alloc(ud, foreign, 500, 0);
+    CHECK(account(L).foreign == before - 10000);
+    for (void *next; filled; filled = next) {
+        memcpy(&next, filled, sizeof next);
+        alloc(ud, filled, 500, 0);
+    }
 }
 
 /* What was allocated before goes back to malloc, which the sanitizer's look for leaks would say. */
@@ -325,6 +529,7 @@ static void adopt(void)
         CHECK(account(L).foreign < foreign && account(L).live > 0);
         check_heaps();
         CHECK(ends_memory(L, "more = {} for i = 1, 1000000 do more[i] = {i, tostring(i)} end"));
+        shrink_foreign(L);
         let_go(L, "more");
         CHECK(!run(L, "co = coroutine.wrap(function() for i = 1, 100 do local t = {i} coroutine.yield(t) end end) for i = 1, 50 do co() end"));
         if (close == 0)
@@ -348,7 +553,8 @@ int main(int count, char **arguments)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"contract", contract}, {"cap", cap}, {"tight", tight}, {"many", many}, {"finalizers", finalizers}, {"pressure", pressure},
+    } cases[] = {{"contract", contract}, {"cap", cap}, {"tight", tight}, {"many", many}, {"churn", churn}, {"finalizers", finalizers}, {"closing", closing},
+                 {"pressure", pressure}, {"relieved", relieved}, {"relieving", relieving},
                  {"adopt", adopt}, {"leak", leak}};
     glebe_lua_options options = {0};
     lua_State *L = glebe_lua_newstate(&options);

@@ -8,7 +8,7 @@ import pytest
 
 FOLDER = pathlib.Path(__file__).parent
 ROOT = FOLDER.parent.parent
-every_lua = pytest.mark.parametrize("lua", ("lua5.1", "lua5.3", "lua5.4", "luajit"))
+every_lua = pytest.mark.parametrize("lua", ("lua5.1", "lua5.2", "lua5.3", "lua5.4", "luajit"))
 
 
 def module(lua):

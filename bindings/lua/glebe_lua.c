@@ -4,15 +4,19 @@
  *                                     |       a block of that heap itself: destroying the heap ends both
  *                                     +-- before: the allocator that a state had which adopted its heap
  *
- * The allocator of a state is one of two functions, by which the state is known again:
+ * The allocator of a state is one of three functions, by which the state is known again:
  *
  *     account_alloc   every block is the heap's
  *     adopted_alloc   blocks that are not go to `before`; those that Lua resizes move over
+ *     closing_alloc   the last finalizer of glebe_lua_close has run: frees do nothing, for the heap is destroyed afterwards
  *
  * 1. The state's first block, which lua_State lies in, is the last that lua_close frees: the heap goes with it.
  * 2. Sizes are exact, for Lua says with each block what it last asked for; only the bytes from before an adoption are an estimate, since
  *    buffers of the auxiliary library are in no count of Lua's.
- * 3. Nothing here calls Lua from inside lua_Alloc. */
+ * 3. Nothing here calls Lua from inside lua_Alloc.
+ * 4. Lua finalizes the object last that got its finalizer first, which is ours (`last`), unless a collection while the state closes finds more
+ *    to finalize. Such a collection also takes an object that only a weak table holds (`witness`): while it is there, none has been. Neither
+ *    holds in LuaJIT, nor for a state that adopts its heap: there each block is freed. */
 
 #include "glebe_lua.h"
 
@@ -24,14 +28,18 @@
 
 #ifdef LUA_JITLIBNAME
 #include <luajit.h>
+enum { IS_LUAJIT = 1 };
+#else
+enum { IS_LUAJIT = 0 };
 #endif
 
+#define LAST "glebe.last" /* in the registry too: the object that is finalized last; while the state closes, the weak table with the witness */
 #define MARK "glebe.heap" /* in the registry of a state that has one, also for another copy of this code */
 
 typedef struct account {
     glebe_heap *heap;
     size_t live, peak;
-    const lua_State *main; /* NULL while lua_newstate runs */
+    lua_State *main; /* NULL while lua_newstate runs, and glebe_lua_close */
     size_t limit, relieved; /* relieved: what the heap held after the last collection by glebe_lua_relieve; 0 once it is below the threshold */
     uint64_t refusals, relieved_refusals;
     bool asking; /* in the pressure callback */
@@ -141,13 +149,19 @@ static void *adopted_alloc(void *ud, void *block, size_t old_bytes, size_t new_b
     return moved;
 }
 
+/* A request is not expected. */
+static void *closing_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes)
+{
+    return new_bytes == 0 ? NULL : account_alloc(ud, block, old_bytes, new_bytes);
+}
+
 /* ---- states ---- */
 
 static account *account_of(lua_State *L)
 {
     void *ud;
     lua_Alloc alloc = lua_getallocf(L, &ud);
-    return alloc == account_alloc || alloc == adopted_alloc ? ud : NULL;
+    return alloc == account_alloc || alloc == adopted_alloc || alloc == closing_alloc ? ud : NULL;
 }
 
 /* Without its cap yet: a state that ran into it while it is being made would be at the mercy of code that is seldom run. */
@@ -180,6 +194,53 @@ static int mark(lua_State *L)
     lua_pushcfunction(L, collect);
     lua_setfield(L, LUA_REGISTRYINDEX, MARK);
     return 0;
+}
+
+static int last(lua_State *L)
+{
+    lua_getfield(L, LUA_REGISTRYINDEX, LAST);
+    if (!lua_istable(L, -1))
+        return 0;
+    lua_rawgeti(L, -1, 1);
+    if (!lua_isnil(L, -1))
+        lua_setallocf(L, closing_alloc, account_of(L));
+    return 0;
+}
+
+static int witness(lua_State *L)
+{
+    lua_newtable(L);
+    lua_newtable(L);
+    lua_pushliteral(L, "v");
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+    lua_newtable(L);
+    lua_rawseti(L, -2, 1);
+    lua_setfield(L, LUA_REGISTRYINDEX, LAST);
+    return 0;
+}
+
+/* In a new state. */
+static int prepare(lua_State *L)
+{
+    mark(L);
+    lua_newuserdata(L, 0);
+    lua_newtable(L);
+    lua_pushcfunction(L, last);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    lua_setfield(L, LUA_REGISTRYINDEX, LAST);
+    return 0;
+}
+
+static int protect(lua_State *L, lua_CFunction function)
+{
+#if LUA_VERSION_NUM < 502
+    return lua_cpcall(L, function, NULL);
+#else
+    lua_pushcfunction(L, function);
+    return lua_pcall(L, 0, 0, 0);
+#endif
 }
 
 static bool is_marked(lua_State *L)
@@ -228,34 +289,43 @@ lua_State *glebe_lua_newstate(const glebe_lua_options *options)
 #if LUA_VERSION_NUM >= 504
     lua_setwarnf(L, warn, a);
 #endif
-#if LUA_VERSION_NUM < 502
-    int failed = lua_cpcall(L, mark, NULL);
-#else
-    lua_pushcfunction(L, mark);
-    int failed = lua_pcall(L, 0, 0, 0);
-#endif
-    if (failed || glebe_lua_limit(L, options ? options->limit_bytes : 0) != 0) {
+    if (protect(L, prepare) != 0 || glebe_lua_limit(L, options ? options->limit_bytes : 0) != 0) {
         lua_close(L);
         return NULL;
     }
     return L;
 }
 
+/* For the witness in pages of its own. An attempt that failed would cost finalizers what they need: Lua 5.3 lets go of call frames then. */
+static bool has_room(const account *a)
+{
+    size_t room = 64 << 10;
+    return a->limit == 0 || (a->limit >= room && glebe_heap_bytes(a->heap) <= a->limit - room);
+}
+
 void glebe_lua_close(lua_State *L, glebe_lua_closing how)
 {
     account *a = account_of(L);
-    if (!a || how == GLEBE_LUA_FINALIZE || a->before) {
+    if (!a || a->before) {
         lua_close(L);
         return;
     }
+    glebe_heap *heap = a->heap;
+    if (how == GLEBE_LUA_FINALIZE) {
+        if (!IS_LUAJIT && has_room(a))
+            protect(a->main, witness); /* where it fails, each block is freed */
+        a->main = NULL; /* the heap stays after its last block */
+        lua_close(L);
+    }
 #ifdef LUA_JITLIBNAME
-    luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_FLUSH); /* machine code is in mappings of its own */
+    else
+        luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_FLUSH); /* machine code is in mappings of its own */
 #endif
-    glebe_heap_destroy(a->heap);
+    glebe_heap_destroy(heap);
 }
 
 /* NULL where it cannot be had: Lua 5.1 knows no coroutine's main state. */
-static const lua_State *main_state(lua_State *L)
+static lua_State *main_state(lua_State *L)
 {
 #ifdef LUA_RIDX_MAINTHREAD
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
@@ -263,7 +333,7 @@ static const lua_State *main_state(lua_State *L)
 #else
     bool is_main = lua_pushthread(L);
 #endif
-    const lua_State *state = lua_tothread(L, -1);
+    lua_State *state = lua_tothread(L, -1);
     lua_pop(L, 1);
     return is_main ? state : NULL;
 }
@@ -288,7 +358,7 @@ int glebe_lua_adopt(lua_State *L, const glebe_lua_options *options)
     luaL_checkstack(L, 3, "adopt");
     if (is_marked(L))
         return EEXIST;
-    const lua_State *main = main_state(L);
+    lua_State *main = main_state(L);
     if (!main || is_luajit(L))
         return ENOTSUP;
     mark(L); /* may raise an error, and nothing has happened yet */

@@ -38,8 +38,9 @@ typedef struct glebe_lua_options {
  * that all sizes share, then pages of 16 KiB for each, so one under 80 KiB leaves no room. LuaJIT: NULL where its build wants its own allocator. */
 GLEBE_API lua_State *glebe_lua_newstate(const glebe_lua_options *options);
 
-/* GLEBE_LUA_FINALIZE: as lua_close, which does as well: all finalizers run, under the cap, and each block is freed. GLEBE_LUA_DROP: frees
- * everything at once; no finalizer runs, so files stay open and what they buffer is lost (states that adopted their heap do as with FINALIZE). */
+/* GLEBE_LUA_FINALIZE: as lua_close, but what is left after the last finalizer is freed at once. GLEBE_LUA_DROP: frees everything at once; no
+ * finalizer runs, so files stay open and what they buffer is lost (states that adopted their heap do as with FINALIZE). lua_close does well too,
+ * block by block, as with any allocator. */
 typedef enum glebe_lua_closing { GLEBE_LUA_FINALIZE, GLEBE_LUA_DROP } glebe_lua_closing;
 GLEBE_API void glebe_lua_close(lua_State *L, glebe_lua_closing how);
 

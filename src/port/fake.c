@@ -276,6 +276,11 @@ __attribute__((unused)) static size_t gb_fake_resident_bytes(void)
 }
 
 /* In steps of 64 KiB, as in WebAssembly. */
+void gb_port_grown(uintptr_t end)
+{
+    FAKE_REQUIRE(end != 0, "memory that has no end");
+}
+
 uintptr_t gb_port_grow(size_t *bytes)
 {
     size_t step = (size_t)1 << 16, want = (*bytes + step - 1) & ~(step - 1);

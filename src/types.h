@@ -415,11 +415,11 @@ typedef struct gb_region {
     uintptr_t slots_base, slots_end; /* of huge blocks; slots are handed out from the end down */
     gb_slot *slots;
     glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
-    gb_heap_bits *heap_bits; /* one for 64 heaps */
     gb_chunk *chunk_table;
     uintptr_t key; /* of the links, in the secure build */
     gb_bits bits[GB_BITS]; /* of the collector that is alone in them; of all others */
     uint64_t *shadow; /* of the chunks, in the audit build: see secure.c */
+    gb_heap_bits *heap_bits; /* one for 64 heaps */
 
     alignas(64) gb_lock lock; /* guards all that follows, and every chunk and slot */
     bool ready;

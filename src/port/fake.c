@@ -278,7 +278,7 @@ __attribute__((unused)) static size_t gb_fake_resident_bytes(void)
 /* In steps of 64 KiB, as in WebAssembly. */
 void gb_port_grown(uintptr_t end)
 {
-    FAKE_REQUIRE(end != 0, "memory that has no end");
+    (void)end;
 }
 
 uintptr_t gb_port_grow(size_t *bytes)

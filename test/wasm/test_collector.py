@@ -84,7 +84,7 @@ def test_the_model_objects(tmp_path):
 
 def test_the_model_of_stacks_objects(tmp_path):
     """A stack that is believed by what it holds: the model must notice."""
-    believed = "if (*(const uintptr_t *)start != 0xb83bf575)"
-    plant(tmp_path, "src/stack.c", "if (page->stack == 0)", believed)
+    known = "if (page->stack == 0)"
+    plant(tmp_path, "src/stack.c", known, f"if (*(const uintptr_t *)start == 0xb83bf575)\n        *high = end;\n    {known}")
     status, said = ENGINES["wasmtime"](build("model", "planted", root=tmp_path, of="collect_stacks_linear"), GLEBE_TEST_SEEDS="1")
     assert status != 0 and "a reachable object is lost" in said

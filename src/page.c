@@ -35,7 +35,7 @@ uint32_t gb_page_out(const gb_page *page)
     switch (page->state) {
     case GB_CURRENT: return left;
     case GB_FULL: return page->cap - page_wake(page) + left;
-    case GB_AVAIL: return left + page_mark(page);
+    case GB_AVAIL: return GB_PURGES ? left + page_mark(page) : left;
     default: return 0;
     }
 }
@@ -88,7 +88,7 @@ enum { FEW = 8 };
 
 /* A chain of blocks for the front, counted as out, or `one` block; NULL if the page has none. A short list is made longer by carving: a program
  * that uses few blocks again and again would come here each time they were used up. */
-static gb_block *page_supply(gb_page *page, bool one)
+GB_INLINE gb_block *page_supply(gb_page *page, bool one)
 {
     gb_block *chain = page->free;
     if (chain && one && !GB_SECURE) {
@@ -119,14 +119,16 @@ void gb_avail_add(glebe_heap *heap, gb_page *page)
 {
     page->state = GB_AVAIL;
     heap->avail_bytes += gb_page_bytes(page);
-    heap->unlooked[page->cls] += page->flags == 0;
+    if (GB_PURGES)
+        heap->unlooked[page->cls] += page->flags == 0;
     gb_list_push_last(&heap->avail[page->cls], page);
 }
 
 void gb_avail_remove(glebe_heap *heap, gb_page *page)
 {
     heap->avail_bytes -= gb_page_bytes(page);
-    heap->unlooked[page->cls] -= page->flags == 0;
+    if (GB_PURGES)
+        heap->unlooked[page->cls] -= page->flags == 0;
     gb_list_remove(&heap->avail[page->cls], page);
 }
 
@@ -139,7 +141,7 @@ static void page_give(glebe_heap *heap, gb_page *page)
 
 static bool heap_abandoned(const glebe_heap *heap)
 {
-    return gb_load_relaxed(&heap->kind) == GB_HEAP_ORPHAN;
+    return GB_THREADS && gb_load_relaxed(&heap->kind) == GB_HEAP_ORPHAN;
 }
 
 /* Many heaps share what few may have. An abandoned heap has no use for any. */
@@ -364,7 +366,8 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
             page_retire(heap, page);
             return false;
         }
-        page->flags = 0;
+        if (GB_PURGES)
+            page->flags = 0;
         page->left = (int32_t)out;
         if (GB_PURGES && gb_the.options.background && heap->avail_bytes + gb_page_bytes(page) > GB_TRIM_FROM)
             page_count_down(page, out, TRIM_SHARE);

@@ -353,20 +353,20 @@ static void background_late(void)
 }
 
 /* The heap was left alone for so long that what is free in it may go. Each slow event does a step, and none of what others do depends on it. */
-static void rest_begin(glebe_heap *heap, uint32_t now)
+static void rest_begin(glebe_heap *heap)
 {
     gb_fronts_flush(heap);
     gb_medium_trim(heap);
     gb_mixed_give(heap, false);
     heap->rests = true;
-    heap->rest_ms = now;
+    heap->rest_ms = gb_port_now_ms();
 }
 
-static void rest_step(glebe_heap *heap, uint32_t now)
+static void rest_step(glebe_heap *heap)
 {
     enum { PAGES = 32 };
     if (gb_spares_give(heap, PAGES))
-        heap->rest_ms = now;
+        heap->rest_ms = gb_port_now_ms(); /* they wait since now, not since the look at the clock before */
     else
         heap->rests = gb_heap_look(heap) || orphans_look() || gb_purge_step(heap->rest_ms);
 }
@@ -381,7 +381,7 @@ void gb_tick_due(glebe_heap *heap)
     heap->tick = GB_TICK_EVENTS;
     heap->tick_cycles = gb_cycles();
     if (heap->rests)
-        rest_step(heap, now);
+        rest_step(heap);
     if (now == heap->tick_ms && !heap->rests)
         return;
     bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
@@ -391,7 +391,7 @@ void gb_tick_due(glebe_heap *heap)
     gb_remote_flush(heap);
     orphans_drain();
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
-        rest_begin(heap, now);
+        rest_begin(heap);
     if (((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_idle)) && gb_purge_step(now - gb_the.options.purge_ms)) || heap->rests)
         heap->tick = 1;
     gb_pressure_look(heap, now);

@@ -181,7 +181,7 @@ struct glebe_heap {
     size_t spare_bytes;
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
-    uint32_t unlooked[GB_SMALL_CLASSES]; /* those whose flags are 0 */
+    uint32_t unlooked[GB_LINEAR ? 1 : GB_SMALL_CLASSES]; /* those whose flags are 0 */
     bool rests; /* it was left alone for so long that what is free in it goes back, a step with each slow event */
     uint32_t rest_ms; /* what was free then goes */
     uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see trim_pays in page.c */
@@ -432,7 +432,7 @@ typedef struct gb_region {
     size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, slots_committed, shadow_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
     size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_peak_passed */
-    uint32_t rows[GB_ROWS][GB_CHUNK_SLICES + 1]; /* the first chunk of each length; chunk numbers + 1 */
+    uint32_t rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the first chunk of each length; chunk numbers + 1 */
     gb_slice_set rows_filled[GB_ROWS]; /* lengths - 1 that some chunk has */
     gb_tagged *tagged[GB_TAGGED_BINS]; /* free blocks, and which bins may have one */
     uint64_t tagged_bits[GB_TAGGED_BINS / 64];

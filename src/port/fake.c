@@ -77,6 +77,7 @@ typedef struct gb_fake {
     uint64_t fail_at, fail_count, fail_seen;
     uintptr_t taken_from, taken_to; /* what somebody else has mapped: commits there, unreserved, find it taken */
 
+    uintptr_t told_end; /* by gb_port_grown */
     size_t grown_bytes, foreign_bytes; /* where memory is linear: its end; what somebody else takes before it grows next */
     bool moves_lose; /* a move that fails loses its target */
     bool sparse; /* nothing that is looked at was touched */
@@ -276,11 +277,6 @@ __attribute__((unused)) static size_t gb_fake_resident_bytes(void)
 }
 
 /* In steps of 64 KiB, as in WebAssembly. */
-void gb_port_grown(uintptr_t end)
-{
-    (void)end;
-}
-
 uintptr_t gb_port_grow(size_t *bytes)
 {
     size_t step = (size_t)1 << 16, want = (*bytes + step - 1) & ~(step - 1);
@@ -294,6 +290,11 @@ uintptr_t gb_port_grow(size_t *bytes)
     fake.grown_bytes += want;
     *bytes = want;
     return at;
+}
+
+void gb_port_grown(uintptr_t end)
+{
+    fake.told_end = end;
 }
 
 bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)

@@ -26,6 +26,24 @@ static void test_entered_again(void **state)
     assert_int_equal(word_now(), 0);
 }
 
+static uintptr_t heap_end(void) { return gb_the.base + (gb_the.slices << GB_SLICE_LOG2); }
+
+static void test_told_how_far_memory_reaches(void **state)
+{
+    (void)state;
+    void *small = glebe_malloc(100);
+    uintptr_t before = heap_end();
+    void *large = glebe_malloc(4 << 20);
+    assert_true(heap_end() >= before + (4 << 20)); /* as another thread would have let it grow */
+    assert_true(fake.told_end < heap_end());
+    {
+        GB_ENTRY;
+        assert_int_equal(fake.told_end, heap_end());
+    }
+    glebe_free(large);
+    glebe_free(small);
+}
+
 static void others_leave(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 {
     assert_ptr_equal(word, &gb_the.entry.word);
@@ -149,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_entered_again),
+        FIXTURE_TEST(test_told_how_far_memory_reaches),
         FIXTURE_TEST(test_sleep),
         FIXTURE_TEST(test_threads),
     };

@@ -321,7 +321,8 @@ static bool trim_pays(glebe_heap *heap)
     return true;
 }
 
-/* Sets `left` to what is still to come home until `share` MARKS-ths of the page are out, or, where as few are already, until it is empty. */
+/* Sets `left` to count down from `out` blocks in use to `share` MARKS-ths of the page. If no more than that are in use, it counts down to
+ * an empty page. */
 static void page_count_down(gb_page *page, uint32_t out, uint32_t share)
 {
     page->flags = (uint8_t)(page->cap * share / MARKS < out ? share + 1 : 1);
@@ -336,8 +337,8 @@ static bool page_may_park(const gb_page *page)
     return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES && gb_the.page_bytes <= GB_UNIT_BYTES;
 }
 
-/* Of an AVAIL page only as many blocks are out as its mark said. With the background thread its holes are looked for now; else when the
- * heap next rests. */
+/* An AVAIL page reached its mark. With the background thread, looks for its holes now. Without it, the page waits until the heap next
+ * rests. */
 static void page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)
 {
     uint32_t out = page_mark(page);
@@ -421,7 +422,7 @@ void gb_fronts_flush(glebe_heap *heap)
         }
 }
 
-/* Looks for holes in a page on an AVAIL list, and purges them `now` or when their time has come. The next mark is one MARKS-th on the way to empty. */
+/* Looks for holes in a page on an AVAIL list, and purges them `now` or when their time has come. The next mark is one MARKS-th lower. */
 static void avail_look(glebe_heap *heap, gb_page *page, bool now)
 {
     uint32_t lost = gb_page_trim(page, 0, now), out = gb_page_out(page) + (GB_SECURE ? lost : 0);

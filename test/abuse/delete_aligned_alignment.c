@@ -4,7 +4,7 @@
  * secure, audit: glebe: operator delete(ADDRESS): alignment 1048576 is wrong: the block does not have it */
 #include "abuse.h"
 
-extern void told(void *, size_t) __asm__("_ZdlPvSt11align_val_t");
+extern void delete_aligned(void *, size_t) __asm__("_ZdlPvSt11align_val_t");
 
 static void *odd(size_t alignment)
 {
@@ -17,6 +17,6 @@ static void *odd(size_t alignment)
 int main(void)
 {
     void *block = wrong(odd(1048576));
-    told(block, 1048576);
+    delete_aligned(block, 1048576);
     return abuse_end();
 }

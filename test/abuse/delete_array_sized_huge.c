@@ -4,11 +4,11 @@
  * secure, audit: glebe: operator delete(ADDRESS): size 3002369 is wrong: the block has 3002368 bytes */
 #include "abuse.h"
 
-extern void told(void *, size_t) __asm__("_ZdaPvm");
+extern void delete_array_sized(void *, size_t) __asm__("_ZdaPvm");
 
 int main(void)
 {
     void *block = wrong(malloc(HUGE_));
-    told(block, 3002369);
+    delete_array_sized(block, 3002369);
     return abuse_end();
 }

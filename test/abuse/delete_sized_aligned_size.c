@@ -4,11 +4,11 @@
  * secure, audit: glebe: operator delete(ADDRESS): size 6145 is wrong: the block has 6144 bytes */
 #include "abuse.h"
 
-extern void told(void *, size_t, size_t) __asm__("_ZdlPvmSt11align_val_t");
+extern void delete_sized_aligned(void *, size_t, size_t) __asm__("_ZdlPvmSt11align_val_t");
 
 int main(void)
 {
     void *block = wrong(aligned_alloc(64, MEDIUM));
-    told(block, 6145, 64);
+    delete_sized_aligned(block, 6145, 64);
     return abuse_end();
 }

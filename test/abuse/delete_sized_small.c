@@ -4,11 +4,11 @@
  * secure, audit: glebe: operator delete(ADDRESS): size 65 is wrong: the block has 64 bytes */
 #include "abuse.h"
 
-extern void told(void *, size_t) __asm__("_ZdlPvm");
+extern void delete_sized(void *, size_t) __asm__("_ZdlPvm");
 
 int main(void)
 {
     void *block = wrong(malloc(SMALL));
-    told(block, 65);
+    delete_sized(block, 65);
     return abuse_end();
 }

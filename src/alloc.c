@@ -62,9 +62,9 @@ size_t gb_block_bytes(const char *call, const void *block)
 {
     gb_page *entry = gb_page_entry(block);
     if (!entry) {
-        gb_slot *slot = gb_huge_find(block);
-        if (slot && !slot->collected)
-            return slot->bytes;
+        gb_extent *extent = gb_huge_find(block);
+        if (extent && !extent->collected)
+            return extent->bytes;
         size_t foreign = GB_FOREIGN ? gb_port_foreign_bytes(block) : 0;
         if (!foreign)
             gb_report_address(call, block);
@@ -132,14 +132,14 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
         if (bytes > GB_SMALL_MAX && gb_tagged_resize((uintptr_t)block, bytes))
             return block;
     } else if (!GB_LINEAR && !entry) {
-        gb_slot *slot = gb_huge_find(block);
-        void *moved = slot && bytes >= GB_GROWN_FROM ? gb_huge_resize(slot, bytes) : NULL;
+        gb_extent *extent = gb_huge_find(block);
+        void *moved = extent && bytes >= GB_GROWN_FROM ? gb_huge_resize(extent, bytes) : NULL;
         if (moved)
             return moved;
     } else if (!large && bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
         return block;
     int saved = errno;
-    bool grown = bytes > before && bytes >= GB_GROWN_FROM && bytes <= GB_LARGE_MAX; /* larger ones get a slot anyway */
+    bool grown = bytes > before && bytes >= GB_GROWN_FROM;
     void *fresh = grown ? gb_huge_grown(self, bytes) : NULL;
     if (!GB_LINEAR && !fresh && large && gb_large_resize(entry, bytes))
         return block;

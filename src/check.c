@@ -454,9 +454,10 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
     bytes += check_list(check, heap, &heap->full, GB_FULL, GB_CLASSES);
     bytes += spare;
     bytes += check_list(check, heap, &heap->large, GB_SINGLE, GB_CLASSES);
-    for (uint32_t number = heap->huge; number; number = gb_the.slots[number].next) {
-        CHECK(gb_the.slots[number].state == GB_SLOT_USED && gb_the.slots[number].heap == heap->number, 4, gb_huge_start(gb_the.slots + number), "a huge block is on another heap's list");
-        bytes += gb_the.slots[number].bytes;
+    for (uint32_t number = heap->huge; number; number = gb_the.extents[number].next) {
+        const gb_extent *extent = gb_the.extents + number;
+        CHECK(extent->state == GB_EXTENT_USED && extent->heap == heap->number, 4, gb_extent_start(extent), "a huge block is on another heap's list");
+        bytes += extent->bytes;
     }
     bytes += heap->collected_bytes;
     if (GB_LINEAR)
@@ -511,8 +512,8 @@ static void check_huge_objects(gb_check *check, const glebe_gc *gc)
     uintptr_t before = gc->huge_from;
     size_t bytes = 0;
     for (uint32_t i = 0; i < gc->huge.count; i++) {
-        const gb_slot *slot = gb_huge_find((const void *)objects[i].from);
-        CHECK(slot && slot->collected && slot->heap == gc->heap->number && slot->bytes == objects[i].to - objects[i].from, 8, objects[i].from, "a huge object is not that of its slot");
+        const gb_extent *extent = gb_huge_find((const void *)objects[i].from);
+        CHECK(extent && extent->collected && extent->heap == gc->heap->number && extent->bytes == objects[i].to - objects[i].from, 8, objects[i].from, "a huge object is not that of its extent");
         CHECK(objects[i].from >= before && objects[i].to - gc->huge_from <= gc->huge_span, 8, objects[i].from, "huge objects are not in order");
         CHECK(!objects[i].waits, 8, objects[i].from, "a huge object waits to be scanned");
         before = objects[i].to;
@@ -583,25 +584,69 @@ static size_t check_heaps_single(gb_check *check)
     return held;
 }
 
-/* The slots with idle memory, those that wait longest first. */
-static void check_idle(gb_check *check)
+/* The idle extents, those that wait longest first. */
+static void check_idle(gb_check *check, uint32_t count)
 {
     uint64_t bytes = 0;
-    uint32_t before = 0, bound = GB_LINEAR ? 0 : (uint32_t)((gb_the.slots_end - gb_the.slots_base) >> GB_GRANULE_LOG2);
-    for (uint32_t number = gb_load_relaxed(&gb_the.slots_idle); number && bound-- > 0; number = gb_the.slots[number].idle_next) {
-        const gb_slot *slot = gb_the.slots + number;
-        CHECK(slot->idle && slot->idle_prev == before && gb_huge_idle(slot) > 0, 4, gb_huge_start(slot), "a slot is on the list of idle memory that has none");
-        CHECK(!before || (int32_t)(slot->idle_ms - gb_the.slots[before].idle_ms) >= 0, 4, gb_huge_start(slot), "a slot with idle memory is out of turn");
-        bytes += gb_huge_idle(slot);
+    uint32_t before = 0;
+    for (uint32_t number = gb_load_relaxed(&gb_the.idle_first); number && count > 0; number = gb_the.extents[number].idle_next, count--) {
+        const gb_extent *extent = gb_the.extents + number;
+        CHECK(extent->state == GB_EXTENT_IDLE && extent->idle_prev == before, 4, gb_extent_start(extent), "an extent is on the list of idle ones that is not idle");
+        CHECK(!before || !gb_ms_later(gb_the.extents[before].idle_ms, extent->idle_ms), 4, gb_extent_start(extent), "an idle extent is out of turn");
+        bytes += (uint64_t)extent->granules << GB_GRANULE_LOG2;
         before = number;
     }
-    CHECK(before == gb_the.slots_idle_last && bytes == glebe_live.stats.huge_cached_bytes, 7, &gb_the, "the idle memory of slots does not add up");
+    CHECK(count == 0 && before == gb_the.idle_last && bytes == glebe_live.stats.huge_cached_bytes, 7, &gb_the, "the idle memory of huge blocks does not add up");
+}
+
+/* Free ones of a state and about one length. */
+static uint32_t check_extents_listed(gb_check *check, uint32_t set)
+{
+    uint32_t listed = 0;
+    for (uint32_t bin = 0; bin < GB_EXTENT_BINS; bin++) {
+        uint32_t before = 0, number = gb_the.extent_sets[set].first[bin];
+        CHECK((gb_the.extent_sets[set].filled[bin / 64] >> bin % 64 & 1) == (number != 0), 5, &gb_the, "extents are not found by their length");
+        for (; number && listed < gb_the.extent_sets[set].count; number = gb_the.extents[number].next, listed++) {
+            const gb_extent *extent = gb_the.extents + number;
+            CHECK(extent->state == GB_EXTENT_IDLE + set && extent->prev == before, 5, gb_extent_start(extent), "an extent is on the list of another state");
+            before = number;
+        }
+    }
+    return listed;
+}
+
+/* Extents are side by side, and neighbours that are free and alike are one. */
+static void check_extents(gb_check *check)
+{
+    uint32_t counts[GB_EXTENT_SETS] = {0}, moved = 0, used = 0, top = gb_load_relaxed(&gb_the.extents_top);
+    const gb_extent *before = gb_the.extents;
+    for (uint32_t number = 1; number < top; number += before->granules) {
+        const gb_extent *extent = gb_the.extents + number;
+        if (extent->state < GB_EXTENT_USED || extent->granules == 0 || extent->granules > top - number || extent[extent->granules - 1].before != extent->granules) {
+            CHECK(false, 5, gb_extent_start(extent), "the table of extents is broken");
+            return;
+        }
+        CHECK(extent->state == GB_EXTENT_USED || extent->state == GB_EXTENT_LOST || extent->state != before->state || extent->moved || before->moved, 5,
+            gb_extent_start(extent), "two free extents side by side are not one");
+        CHECK(extent->state != GB_EXTENT_USED || (extent->bytes <= extent->committed && extent->committed <= (size_t)extent->granules << GB_GRANULE_LOG2), 5,
+            gb_extent_start(extent), "a huge block is longer than its extent");
+        if (extent->state != GB_EXTENT_USED)
+            counts[extent->state - GB_EXTENT_IDLE]++;
+        used += extent->state == GB_EXTENT_USED;
+        moved += extent->moved;
+        before = extent;
+    }
+    for (uint32_t set = 0; set < GB_EXTENT_SETS; set++)
+        CHECK(counts[set] == gb_the.extent_sets[set].count && check_extents_listed(check, set) == counts[set], 5, &gb_the, "the counts of extents are wrong");
+    CHECK(moved == gb_the.extents_moved && used == gb_the.huge_blocks, 7, &gb_the, "the counts of huge blocks are wrong");
+    check_idle(check, counts[0]);
 }
 
 static void check_arena(gb_check *check)
 {
     size_t dirty = 0;
-    check_idle(check);
+    if (!GB_LINEAR)
+        check_extents(check);
     for (uint32_t number = 0; number < gb_the.chunks; number++)
         dirty += check_chunk(check, number);
     check_away(check);

@@ -111,11 +111,18 @@
 
 #ifndef GB_PLACE_LOG2
 #define GB_PLACE_LOG2 36 /* least room for chunks where none is reserved */
+#define GB_PLACE_MOST_LOG2 42
+#endif
+
+#define GB_ADDRESS_PLENTY (UINT64_C(1) << 39) /* a process that may have less is limited */
+#ifndef GB_AWAY_MOST
+#define GB_AWAY_MOST 4096 /* extents between others that are not committed, and */
+#define GB_MOVED_MOST 1024 /* those whose pages were moved: mappings, of which Linux allows 65530 by default */
 #endif
 
 #define GB_SLICE_LOG2 (GB_LINEAR ? 12 : 14) /* the unit of pages and large blocks; docs/decisions/0001 says why */
 #define GB_CHUNK_LOG2 (GB_LINEAR ? 19 : 21) /* what is committed at once, and what a huge page covers */
-#define GB_GRANULE_LOG2 22 /* the least slot of a huge block */
+#define GB_GRANULE_LOG2 16 /* what address space of huge blocks is counted in; an OS page is no larger */
 #define GB_UNIT_LOG2 12 /* what a hole in a page is counted in; an OS page may be larger, never smaller */
 
 #define GB_CELL_BYTES (2 * sizeof(void *)) /* collected objects begin at multiples of it */
@@ -131,8 +138,8 @@
 #define GB_SMALL_MAX ((size_t)(GB_LINEAR ? 512 : 2048)) /* free blocks linked through themselves; the fast path */
 #define GB_OBJECT_MAX ((size_t)2048) /* collected objects that share pages */
 #define GB_MEDIUM_MAX (GB_LINEAR ? GB_OBJECT_MAX : (size_t)64 << 10) /* free blocks are bits in the page's entry; where memory is linear, no more than the last class */
-#define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20) /* a run of slices of its own; beyond it a slot with room to grow */
-#define GB_GROWN_FROM (GB_LINEAR ? SIZE_MAX : (size_t)256 << 10) /* a block that has grown so far gets such a slot: it may grow on */
+#define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20) /* a run of slices of its own; beyond it an extent */
+#define GB_GROWN_FROM (GB_LINEAR ? SIZE_MAX : (size_t)256 << 10) /* a block that has grown so far gets such an extent: it may grow on */
 
 #define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12) /* blocks that must come home before a full page is used again, where an eighth is fewer */
 #define GB_BIG_PAGE_SLICES 4 /* pages of a small class that is in demand; of a medium one, see tools/size-classes */
@@ -148,9 +155,12 @@
 #define GB_TRIM_FROM ((size_t)1 << 20) /* bytes of available pages from which emptying ones are searched for holes, with the background thread */
 #endif
 
-/* What is free and kept does not take the process beyond the most that was ever in use, this share of that, and so many bytes. */
+/* What is free and kept does not take the process beyond the most that was ever in use, this share of that, and so many bytes; and another
+ * share of what huge blocks took beyond this size, for these replace each other at other lengths (docs/decisions/0027). */
 #define GB_KEPT_SHARE 16
 #define GB_KEPT_BYTES ((size_t)32 << 10)
+#define GB_KEPT_HUGE_SHARE 8
+#define GB_KEPT_HUGE_FROM ((size_t)32 << 20)
 
 #define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
 #define GB_TICK_CYCLES ((uint64_t)1 << 28) /* or this time by gb_cycles: a tenth of a second */

@@ -64,7 +64,7 @@ bool gb_run_resize(gb_page *page, uint32_t slices);
 void gb_chunk_dirty_changed(gb_chunk *chunk);
 /* Locked: commits metadata from `start` up to `need` bytes. */
 bool gb_meta_commit(const void *start, size_t *committed, size_t need);
-/* Locked: where nothing is reserved, gives the address space of a wholly free chunk back; false if it is not wholly free. */
+/* Locked: where address space is limited, gives that of a wholly free chunk back; false if it is not wholly free. */
 bool gb_chunk_leave(gb_chunk *chunk);
 /* Locked: memory that was not resident is about to be touched. */
 void gb_peak_passed(void);
@@ -79,7 +79,7 @@ void gb_purge_note(const gb_page *page);
 size_t gb_purge_due(uint32_t now, bool all);
 /* Purges as much of what was freed at `since` or before as a request may wait for. False: there is no more. */
 bool gb_purge_step(uint32_t since);
-/* Locked: purges free runs and free slots, those that have waited longest first, until `bytes` are given back or nothing is
+/* Locked: purges free runs and idle extents, those that have waited longest first, until `bytes` are given back or nothing is
  * left. Returns what was. */
 size_t gb_purge_oldest(size_t bytes);
 /* Milliseconds until something is due; UINT32_MAX if nothing waits. */
@@ -173,25 +173,39 @@ void *gb_large_alloc(glebe_heap *heap, size_t bytes, size_t alignment, bool *zer
 bool gb_large_resize(gb_page *page, size_t bytes);
 /* *dirty, if asked for: bytes from the start that may not be zero. */
 void *gb_huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty);
+/* It may grow to `room` bytes where it is. */
+void *gb_huge_alloc_room(glebe_heap *heap, size_t bytes, size_t room);
 /* What there is at once: no room is made, nothing reported. */
 void *gb_huge_try(glebe_heap *heap, size_t bytes, size_t *dirty);
-/* The same for a block that grows: a slot though it is not huge yet, where slots are plenty. */
+/* The same for a block that grows, though it is not huge yet, where address space is plenty. */
 void *gb_huge_grown(glebe_heap *heap, size_t bytes);
-void gb_huge_free(gb_slot *slot);
+void gb_huge_free(gb_extent *extent);
 /* Grows or shrinks in place, or moves without copying; the block's address, or NULL and nothing changed. */
-void *gb_huge_resize(gb_slot *slot, size_t bytes);
-/* The slot that starts at `address`, in use; NULL if there is none. */
-gb_slot *gb_huge_find(const void *address);
-/* The entry of the 4 MiB that `address` is in; NULL where no slot was handed out. */
-gb_slot *gb_huge_entry(const void *address);
-uintptr_t gb_huge_start(const gb_slot *slot);
-/* Bytes that the slot holds and no block needs. Locked. */
-size_t gb_huge_idle(const gb_slot *slot);
-/* Locked. */
-size_t gb_huge_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes);
-/* Locked: so many bytes at once, of what has waited longest. Returns what was given back. */
-size_t gb_huge_shrink(size_t bytes);
-uint32_t gb_huge_wait(uint32_t now);
+void *gb_huge_resize(gb_extent *extent, size_t bytes);
+/* The extent of the block that starts at `address`; NULL if there is none. */
+gb_extent *gb_huge_find(const void *address);
+
+/* ---- extent: address space of huge blocks. Locked, but for the first two ---- */
+/* The extent that `address` is in, in use or not; NULL where none was handed out. */
+gb_extent *gb_extent_of(const void *address);
+uintptr_t gb_extent_start(const gb_extent *extent);
+/* An extent of a block of `bytes`, in whole OS pages, which are committed; NULL if there is no memory or no space. */
+gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place *place);
+void gb_extent_give(gb_extent *extent);
+/* Its pages were to be moved here, and were not: `lost` bytes from its start are not ours any more. */
+void gb_extent_lost(gb_extent *extent, size_t lost);
+/* Room for `bytes` where it is; false, and nothing changed, if there is none. */
+bool gb_extent_extend(gb_extent *extent, size_t bytes);
+/* The block has so many bytes from now on. */
+void gb_extent_cut(gb_extent *extent, size_t bytes);
+/* Gives idle memory back that has waited since `since`, or all. */
+size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes);
+/* So many bytes at once, of what has waited longest. Returns what was given back. */
+size_t gb_extents_shrink(size_t bytes);
+/* Until the first is due. */
+uint32_t gb_extents_wait(uint32_t now);
+/* The program may have set a limit on its address space, or taken it back. */
+void gb_limit_look(void);
 
 /* ---- tagged: blocks of any size where memory is linear ---- */
 /* It reads as zero if it lies behind what gb_the.fresh was before. */

@@ -3,9 +3,9 @@
 
 void gb_free_elsewhere(const char *call, void *block)
 {
-    gb_slot *slot = GB_LINEAR ? NULL : gb_huge_find(block);
-    if (slot && !slot->collected)
-        gb_huge_free(slot);
+    gb_extent *extent = GB_LINEAR ? NULL : gb_huge_find(block);
+    if (extent && !extent->collected)
+        gb_huge_free(extent);
     else if (GB_FOREIGN && block && gb_port_foreign_free(block))
         __atomic_fetch_add(&glebe_live.stats.foreign_frees, 1, __ATOMIC_RELAXED);
     else if (block)

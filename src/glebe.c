@@ -41,6 +41,7 @@ GB_SHORT_END
 #include "page.c"
 #include "medium.c"
 #include "large.c"
+#include "extent.c"
 #include "huge.c"
 
 #include "remote.c"

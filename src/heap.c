@@ -53,7 +53,7 @@ void glebe_heap_destroy(glebe_heap *heap)
         gb_run_give(gb_page_at(heap->large.first));
     if (!GB_LINEAR)
         while (heap->huge)
-            gb_huge_free(gb_the.slots + heap->huge);
+            gb_huge_free(gb_the.extents + heap->huge);
     heap->pools = NULL;
     gb_heap_retire(heap);
 }
@@ -171,8 +171,8 @@ bool glebe_heap_owns(const glebe_heap *heap, const void *block)
         heap = gb_self;
     gb_page *entry = gb_page_entry(block);
     if (!entry) {
-        const gb_slot *slot = GB_LINEAR ? NULL : gb_huge_find(block);
-        return slot && slot->heap == heap->number;
+        const gb_extent *extent = GB_LINEAR ? NULL : gb_huge_find(block);
+        return extent && extent->heap == heap->number;
     }
     if (GB_LINEAR && entry->kind == GB_FREE)
         return gb_tagged_owner("glebe_heap_owns", (uintptr_t)block) == heap;

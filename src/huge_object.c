@@ -70,17 +70,17 @@ void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
         gb_huge_free(gb_huge_find(block));
         return NULL;
     }
-    gb_slot *slot = gb_huge_find(block);
-    slot->collected = 1;
-    memset(block, 0, dirty < slot->bytes ? dirty : slot->bytes); /* to its end, which is scanned too */
+    gb_extent *extent = gb_huge_find(block);
+    extent->collected = 1;
+    memset(block, 0, dirty < extent->bytes ? dirty : extent->bytes); /* to its end, which is scanned too */
     uint32_t rank = huge_object_rank(gc, (uintptr_t)block);
     gb_huge_object *object = huge_objects(gc) + rank;
     memmove(object + 1, object, (gc->huge.count++ - rank) * sizeof *object);
-    *object = (gb_huge_object){(uintptr_t)block, (uintptr_t)block + slot->bytes, layout, gc->marking, false, gc->marking};
+    *object = (gb_huge_object){(uintptr_t)block, (uintptr_t)block + extent->bytes, layout, gc->marking, false, gc->marking};
     gc->born |= gc->marking;
     huge_objects_bound(gc);
-    gc->huge_bytes += slot->bytes;
-    gc->taken_bytes += slot->bytes;
+    gc->huge_bytes += extent->bytes;
+    gc->taken_bytes += extent->bytes;
     gc->stats.allocated_objects++;
     return block;
 }
@@ -88,7 +88,7 @@ void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 static void huge_object_give(glebe_gc *gc, const gb_huge_object *object)
 {
     gc->huge_bytes -= object->to - object->from;
-    gb_huge_free(gb_huge_entry((const void *)object->from));
+    gb_huge_free(gb_huge_find((const void *)object->from));
 }
 
 void gb_huge_object_free(glebe_gc *gc, gb_huge_object *object)

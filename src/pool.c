@@ -1,7 +1,7 @@
 /* Pools: objects of few sizes in one array, for programs that know both. An object is some units long; each length has a list of
  * free ones, linked through their first words. glebe.h has the two functions that are inlined: they pop and push there.
  *
- *     64 bits: one huge block, whose slot of address space is as long as the limit, so that it grows where it stands
+ *     64 bits: one huge block, whose address space is as long as the limit, so that it grows where it stands
  *
  *          first                     fresh          end
  *         | object | free | object | not given out | to be had | address space up to the limit           index = unit, from 1
@@ -127,13 +127,13 @@ static bool span_audit(gb_pool *pool, gb_span *span, uintptr_t end)
 /* The one block: `bytes` of it, in whole pages of the OS, are to be had. */
 static bool whole_resize(gb_pool *pool, size_t bytes)
 {
-    gb_slot *slot = gb_huge_find((void *)pool->whole.start);
+    gb_extent *extent = gb_huge_find((void *)pool->whole.start);
     bool grows = bytes > pool->held_bytes;
     size_t unit = pool->open.unit_bytes, most = pool->limit_bytes < bytes ? pool->limit_bytes : bytes;
     uintptr_t end = pool->whole.start + most / unit * unit;
     if (grows && !span_audit(pool, &pool->whole, end))
         return false;
-    if (!gb_huge_resize(slot, bytes) && !(grows && gb_make_room(pool->heap) && gb_huge_resize(slot, bytes)))
+    if (!gb_huge_resize(extent, bytes) && !(grows && gb_make_room(pool->heap) && gb_huge_resize(extent, bytes)))
         return false;
     pool->whole.end = end;
     pool->held_bytes = bytes;
@@ -288,7 +288,7 @@ static bool pool_begin(gb_pool *pool)
         return true;
     }
     size_t most = gb_round_up(pool->limit_bytes, gb_the.page_bytes), bytes = pool->step_bytes < most ? pool->step_bytes : most;
-    void *block = gb_huge_alloc(pool->heap, bytes, (size_t)1 << gb_log2_ceil(most), NULL);
+    void *block = gb_huge_alloc_room(pool->heap, bytes, most);
     if (!block)
         return false;
     pool->whole.start = pool->whole.end = pool->fresh = (uintptr_t)block;

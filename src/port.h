@@ -45,8 +45,6 @@ bool gb_port_huge_page_quick(uintptr_t at);
 size_t gb_port_resident(uintptr_t at, size_t bytes);
 /* Forbids all access, for guards. */
 void gb_port_protect(uintptr_t at, size_t bytes);
-/* Allows what is reserved and not committed to be read, as zeros; committed later it can be used as ever. A hint. */
-void gb_port_readable(uintptr_t at, size_t bytes);
 /* Memory limit of the group of processes that we run in, and what it uses; false if there is none. */
 bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes);
 

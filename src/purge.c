@@ -198,7 +198,7 @@ static void purge_never_used(gb_chunk *chunk)
 /* Free runs, and no more than `most` bytes of them. */
 static size_t purge_free(gb_chunk *chunk, bool only_idle, bool lazily, size_t most, purge_budget *budget)
 {
-    if (!gb_the.reserved && !only_idle && gb_chunk_leave(chunk)) {
+    if (gb_the.limited && !only_idle && gb_chunk_leave(chunk)) {
         glebe_live.stats.purges++;
         glebe_live.stats.purged_bytes += GB_CHUNK_BYTES;
         return GB_CHUNK_BYTES;
@@ -253,7 +253,7 @@ static size_t purge_queued(uint32_t since, bool all, bool lazily, purge_budget *
 {
     enum { CHUNK_CALLS = 4 }; /* what it costs to look at one */
     gb_lock_take(&gb_the.lock);
-    size_t given = gb_huge_purge(since, all, lazily, &budget->bytes);
+    size_t given = gb_extents_purge(since, all, lazily, &budget->bytes);
     gb_chunk *chunk;
     for (uint32_t most = gb_load_relaxed(&gb_the.queue_chunks); most-- > 0 && !purge_spent(budget) && (chunk = queue_first(since, all)) != NULL;) {
         bool busy = !all && gb_ms_later(gb_load_relaxed(&chunk->touched_ms), since);
@@ -299,13 +299,13 @@ size_t gb_purge_oldest(size_t bytes)
     bytes = gb_round_up(bytes, gb_the.page_bytes);
     for (uint32_t number = gb_the.queue.first; number && given < bytes; number = gb_chunk_at(number - 1)->purge_next)
         given += purge_free(gb_chunk_at(number - 1), false, false, bytes - given, &budget);
-    return given < bytes ? given + gb_huge_shrink(bytes - given) : given;
+    return given < bytes ? given + gb_extents_shrink(bytes - given) : given;
 }
 
 uint32_t gb_purge_wait(uint32_t now)
 {
     gb_lock_take(&gb_the.lock);
-    uint32_t wait = gb_huge_wait(now);
+    uint32_t wait = gb_extents_wait(now);
     if (gb_the.queue.first) {
         uint32_t waited = gb_ms_since(now, gb_chunk_at(gb_the.queue.first - 1)->purge_ms);
         uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;

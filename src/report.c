@@ -109,11 +109,11 @@ void gb_report_address(const char *call, const void *address)
     if (!GB_WORDS)
         gb_port_abort();
     uintptr_t at = (uintptr_t)address;
-    gb_slot *slot = gb_huge_entry(address);
-    if (slot) {
-        if (slot->state == GB_SLOT_USED && slot->collected)
+    gb_extent *extent = gb_extent_of(address);
+    if (extent) {
+        if (extent->state == GB_EXTENT_USED && extent->collected)
             gb_report(call, address, "address is in the pages of a collector, whose objects only glebe_gc_free takes");
-        else if (slot->state == GB_SLOT_FREE && gb_huge_start(slot) == at)
+        else if (extent->state != GB_EXTENT_USED && (at - gb_the.extents_base) % GB_GRANULE_BYTES == 0)
             gb_report(call, address, "%sthe block of over 256 KiB here is free already", report_double(call));
         else
             gb_report(call, address, "address is inside a block of over 256 KiB, or between two");

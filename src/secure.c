@@ -65,9 +65,9 @@ bool gb_block_in_use(const gb_page *page, const void *block)
 
 uintptr_t gb_block_start(const void *address)
 {
-    const gb_slot *slot = gb_huge_entry(address);
-    if (slot)
-        return slot->state == GB_SLOT_USED ? gb_huge_start(slot) : 0;
+    const gb_extent *extent = gb_extent_of(address);
+    if (extent)
+        return extent->state == GB_EXTENT_USED ? gb_extent_start(extent) : 0;
     gb_page *entry = gb_page_entry(address), *page = entry ? gb_page_head(entry) : NULL;
     if (!page || (page->kind != GB_SMALL && page->kind != GB_MEDIUM && page->kind != GB_LARGE))
         return 0;

@@ -77,12 +77,12 @@ ABSENT(void, gb_medium_trim, (glebe_heap *heap), )
 ABSENT(void *, gb_huge_alloc, (glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty), return gb_out_of_memory())
 ABSENT(void *, gb_huge_try, (glebe_heap *heap, size_t bytes, size_t *dirty), return NULL)
 ABSENT(void *, gb_huge_grown, (glebe_heap *heap, size_t bytes), return NULL)
-ABSENT(void, gb_huge_free, (gb_slot *slot), )
-ABSENT(void *, gb_huge_resize, (gb_slot *slot, size_t bytes), return NULL)
-ABSENT(gb_slot *, gb_huge_find, (const void *address), return NULL)
-ABSENT(gb_slot *, gb_huge_entry, (const void *address), return NULL)
-ABSENT(uintptr_t, gb_huge_start, (const gb_slot *slot), return 0)
-ABSENT(size_t, gb_huge_idle, (const gb_slot *slot), return 0)
+ABSENT(void *, gb_huge_alloc_room, (glebe_heap *heap, size_t bytes, size_t room), return gb_out_of_memory())
+ABSENT(void, gb_huge_free, (gb_extent *extent), )
+ABSENT(void *, gb_huge_resize, (gb_extent *extent, size_t bytes), return NULL)
+ABSENT(gb_extent *, gb_huge_find, (const void *address), return NULL)
+ABSENT(gb_extent *, gb_extent_of, (const void *address), return NULL)
+ABSENT(uintptr_t, gb_extent_start, (const gb_extent *extent), return 0)
 #pragma GCC diagnostic pop
 
 /* No page is parked. */

@@ -392,7 +392,7 @@ void gb_tick_due(glebe_heap *heap)
     orphans_drain();
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
         rest_begin(heap);
-    if (((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.slots_idle)) && gb_purge_step(now - gb_the.options.purge_ms)) || heap->rests)
+    if (((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.idle_first)) && gb_purge_step(now - gb_the.options.purge_ms)) || heap->rests)
         heap->tick = 1;
     gb_pressure_look(heap, now);
     if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == BACKGROUND_DUE))

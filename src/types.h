@@ -1,13 +1,13 @@
 /* Every structure of the core, on one page.
  *
  *     low addresses                                                                              high addresses
- *     +-------------+-------------+-------+--- chunks ----------------------+ - - - - - - +--- slots ------------+
- *     | slice table | chunk table | heaps | 2 MiB | 2 MiB | ... grows up -->              | <-- grow down        |
- *     | 64 B/slice  | 104 B/chunk | slots'| 128 slices of 16 KiB each     |               | each a power of two, |
- *     |             |             | table |                               |               | with room to grow    |
+ *     +-------------+-------------+-------+--- chunks ----------------------+ - - - - - - +--- extents ----------+
+ *     | slice table | chunk table | heaps | 2 MiB | 2 MiB | ... grows up -->              | of huge blocks,      |
+ *     | 64 B/slice  | 136 B/chunk | ext.s'| 128 slices of 16 KiB each     |               | in granules of 64 KiB|
+ *     |             |             | table |                               |               | ... grow up -->      |
  *     +-------------+-------------+-------+---------------------------------+ - - - - - - +----------------------+
  *
- * Address space is reserved once and committed in pieces. A slice is free, or part of a run: a page of small or medium blocks,
+ * Address space is reserved, or only its place chosen, and committed in pieces. A slice is free, or part of a run: a page of small or medium blocks,
  * or one large block. Entry i of the slice table describes slice i; the entry of a run's first slice (its head) describes the
  * run, the others say how far back the head is. Links between entries are slice numbers, 0 is none: slice 0 is never given out.
  *
@@ -196,7 +196,7 @@ struct glebe_heap {
     uint32_t number;
     _Atomic uint32_t kind; /* atomic for gb_remote_free of others */
     uint32_t next; /* in the list of orphans */
-    uint32_t huge; /* first slot */
+    uint32_t huge; /* its first extent */
     _Atomic uint32_t inbox; /* pages that others freed blocks of */
     gb_remote remote[GB_REMOTE_SLOTS];
     struct gb_pool *pools;
@@ -284,7 +284,7 @@ typedef struct gb_bits {
 } gb_bits;
 #define GB_BITS (GB_LINEAR ? 1 : 2)
 
-/* A collected object in a slot of its own: huge_object.c. */
+/* A collected object in an extent of its own: huge_object.c. */
 typedef struct gb_huge_object {
     uintptr_t from, to;
     uintptr_t layout;
@@ -366,22 +366,47 @@ typedef struct gb_chunk {
     uint8_t huge_pages; /* advised */
 } gb_chunk;
 
-/* A huge block: one slot of 2^log2 bytes, committed from its start as far as it was needed. */
-enum gb_slot_state { GB_SLOT_NEVER, GB_SLOT_USED, GB_SLOT_FREE, GB_SLOT_LOST /* somebody else has its place: on no list, for good */ };
-typedef struct gb_slot {
-    size_t bytes; /* usable, in OS pages */
-    size_t committed;
-    size_t dirty; /* bytes from the start that may hold something other than zero */
-    uint32_t heap;
-    uint32_t next, prev; /* slot numbers; the heap's blocks, or the free ones of that size */
-    uint32_t idle_next, idle_prev; /* of those that hold idle memory */
-    uint32_t idle_ms; /* since when it does */
-    uint8_t log2;
+/* Address space of huge blocks: extent.c has the picture. */
+enum gb_extent_state {
+    GB_EXTENT_INSIDE, /* the entry of a granule that begins none */
+    GB_EXTENT_EDGE, /* the first granule, which is no block's */
+    GB_EXTENT_USED,
+    GB_EXTENT_IDLE, /* the free ones, in the order in which they are wanted */
+    GB_EXTENT_LAZY,
+    GB_EXTENT_CLEAN,
+    GB_EXTENT_AWAY,
+    GB_EXTENT_LOST,
+};
+#define GB_EXTENT_SETS (GB_EXTENT_LOST - GB_EXTENT_IDLE + 1)
+#define GB_EXTENT_BINS 128
+typedef struct gb_extent {
+    size_t bytes; /* of the block, in OS pages */
+    size_t committed; /* bytes from the start (used) */
+    size_t dirty; /* bytes from the start that may hold something other than zero (used) */
+    uint32_t granules;
+    uint32_t before; /* in the entry of its last granule: how many it has */
+    uint32_t next, prev; /* numbers; the heap's blocks, or free ones of a state and about that length */
+    uint32_t heap; /* (used) */
+    uint32_t idle_next, idle_prev; /* of the idle ones */
+    uint32_t idle_ms; /* since when it is */
     uint8_t state;
-    uint8_t idle; /* is on that list */
-    uint8_t lazy; /* free, and given back lazily: not known to be zero */
-    uint8_t collected; /* in use, by a collector's object */
-} gb_slot;
+    uint8_t collected; /* a collector's object (used) */
+    uint8_t room; /* what is not committed of it stays its own (used) */
+    uint8_t moved; /* its pages are from elsewhere: a mapping of its own */
+} gb_extent;
+
+typedef struct gb_extent_set {
+    uint64_t filled[GB_EXTENT_BINS / 64];
+    uint32_t first[GB_EXTENT_BINS];
+    uint32_t count;
+} gb_extent_set;
+
+/* What a huge block wants of its place. */
+typedef struct gb_extent_place {
+    size_t room; /* bytes that are its own from the start; 0: as many as it has */
+    size_t behind; /* bytes that should be free behind it, for it may grow */
+    bool clean; /* no idle memory: its pages are to be moved there */
+} gb_extent_place;
 
 #define GB_HEAP_STRIDE ((size_t)4096)
 _Static_assert(sizeof(struct glebe_heap) <= GB_HEAP_STRIDE, "heaps are found by arithmetic");
@@ -390,8 +415,6 @@ typedef struct gb_heap_bits {
     uint64_t unused;
     uint64_t touched; /* unused, and not given back since */
 } gb_heap_bits;
-
-#define GB_SLOT_LOG2S 48
 
 typedef struct gb_lock {
     _Atomic uint32_t word; /* 0 free, 1 held, 2 held and waited for */
@@ -412,8 +435,8 @@ typedef struct gb_region {
         size_t slices_peek;
     };
     gb_page *table;
-    uintptr_t slots_base, slots_end; /* of huge blocks; slots are handed out from the end down */
-    gb_slot *slots;
+    uintptr_t extents_base; /* of huge blocks */
+    gb_extent *extents;
     glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
     gb_chunk *chunk_table;
     uintptr_t key; /* of the links, in the secure build */
@@ -421,15 +444,16 @@ typedef struct gb_region {
     uint64_t *shadow; /* of the chunks, in the audit build: see secure.c */
     gb_heap_bits *heap_bits; /* one for 64 heaps */
 
-    alignas(64) gb_lock lock; /* guards all that follows, and every chunk and slot */
+    alignas(64) gb_lock lock; /* guards all that follows, and every chunk and extent */
     bool ready;
     bool heaps_dead; /* some heap is GB_HEAP_DEAD; set before the child of a fork has threads */
     bool reserved; /* the region's address space is ours; else each commit takes its own */
+    bool limited; /* it is not, and the process has a limit: what is free leaves with its address space */
     uint32_t chunks, chunks_max;
     uint32_t heaps_made, heaps_max;
     uint32_t heaps_unused_from; /* no bits before this word say that a heap is unused */
     uint32_t heaps_retired; /* how many became unused since the start */
-    size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, slots_committed, shadow_committed; /* bytes, from each start */
+    size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, extents_committed, shadow_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
     size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_peak_passed */
     uint32_t rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the first chunk of each length; chunk numbers + 1 */
@@ -448,11 +472,13 @@ typedef struct gb_region {
     bool huge_pages_dense; /* the chunk that was last looked at was touched densely */
     gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
     _Atomic uint32_t queue_chunks;
-    _Atomic uintptr_t slots_low; /* slots were handed out down to here */
-    uint32_t slots_free[GB_SLOT_LOG2S]; /* slot numbers; last freed first */
-    _Atomic uint32_t slots_idle; /* those that hold idle memory, longest waiting first; atomic for a look without the lock */
-    uint32_t slots_idle_last;
-    uint32_t slots_used;
+    uint32_t extents_max; /* granules */
+    _Atomic uint32_t extents_top; /* the first granule that was never handed out; 0: none was */
+    gb_extent_set extent_sets[GB_LINEAR ? 1 : GB_EXTENT_SETS]; /* by state, from GB_EXTENT_IDLE on */
+    _Atomic uint32_t idle_first; /* idle extents, longest waiting first; atomic for a look without the lock */
+    uint32_t idle_last;
+    uint32_t extents_moved;
+    uint32_t huge_blocks;
     size_t page_bytes; /* of the OS */
     _Atomic uint32_t now_ms; /* as last seen */
     _Atomic uint32_t pressure_ms; /* when memory pressure was last looked at */

@@ -131,9 +131,9 @@ EXPORT void mi_heap_destroy(mi_heap_t *heap)
 /* The heap whose block or page `address` is in, or NULL. */
 static glebe_heap *heap_of(const void *address)
 {
-    gb_slot *slot = gb_huge_entry(address);
-    if (slot)
-        return slot->state == GB_SLOT_USED && !slot->collected ? gb_heap_at(slot->heap) : NULL;
+    gb_extent *extent = gb_extent_of(address);
+    if (extent)
+        return extent->state == GB_EXTENT_USED && !extent->collected ? gb_heap_at(extent->heap) : NULL;
     gb_page *entry = gb_page_entry(address);
     gb_page *page = entry ? gb_page_head(entry) : NULL;
     bool of_blocks = page && (page->kind == GB_SMALL || page->kind == GB_MEDIUM || page->kind == GB_LARGE);

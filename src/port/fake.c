@@ -91,7 +91,7 @@ typedef struct gb_fake {
     bool never_lazy; /* the host does at once what it is asked for lazily */
     bool huge_slow; /* huge pages are slow to come */
     uint32_t huge_looks; /* how often that was asked */
-    uint64_t moved_bytes, populated_bytes, protected_bytes, readable_bytes, huge_bytes;
+    uint64_t moved_bytes, populated_bytes, protected_bytes, huge_bytes;
     uint32_t armed; /* calls of gb_port_thread_arm */
     uint32_t yields;
     bool alone; /* all other threads were ended */
@@ -377,13 +377,6 @@ size_t gb_port_resident(uintptr_t at, size_t bytes)
 {
     (void)at;
     return fake.sparse ? 0 : bytes;
-}
-
-void gb_port_readable(uintptr_t at, size_t bytes)
-{
-    fake_whole(at, bytes);
-    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_NONE), "committed memory would be read alone");
-    fake.readable_bytes += bytes;
 }
 
 void gb_port_protect(uintptr_t at, size_t bytes)

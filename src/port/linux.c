@@ -1,7 +1,7 @@
 /* The host contract (../port.h) on Linux, for glibc and musl, static and dynamic.
  *
- * Address space comes from mmap(PROT_NONE) and is committed by mprotect. Where it is limited (RLIMIT_AS, 32 bits) nothing is
- * reserved: a commit maps its own piece with MAP_FIXED_NOREPLACE and finds out whether the address was taken.
+ * Nothing is reserved unless no place serves: a commit maps its own piece with MAP_FIXED_NOREPLACE and finds out whether the address was
+ * taken. The kernel makes one mapping of pieces side by side.
  * madvise(MADV_DONTNEED) purges, lazily MADV_FREE; both fail on locked memory, and the caller is told. Every function keeps errno. */
 #include <dlfcn.h>
 #include <limits.h>
@@ -18,17 +18,10 @@ size_t gb_port_page_bytes(void)
     return (size_t)getauxval(AT_PAGESZ);
 }
 
-/* Emulators in user mode keep a record of each page of address space, reserved or not: qemu before 8.0 takes 32 bytes for it,
- * 64 GiB for 8 TiB, and is killed. They are known by what they lack: the kernel gives every process a vDSO, they give none
- * (nor does valgrind; qemu from 8.2 on does, and counts ranges). Asking costs no system call. */
-static size_t linux_plenty(void)
-{
-    return getauxval(AT_SYSINFO_EHDR) ? SIZE_MAX : SIZE_MAX >> 24;
-}
-
+/* A mapping without memory counts against a limit that the program may set on itself later, so nothing is reserved. */
 size_t gb_port_address_bytes(void)
 {
-    return posix_address_bytes(sizeof(size_t) == 8 ? linux_plenty() : SIZE_MAX);
+    return posix_address_bytes(sizeof(size_t) == 8 ? SIZE_MAX >> 24 : SIZE_MAX);
 }
 
 /* 64 bits: far below where mmap hands out from the top, 16 TiB apart; the last for processors with 39 bits of address. 32 bits:

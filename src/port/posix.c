@@ -106,11 +106,6 @@ void gb_port_protect(uintptr_t at, size_t bytes)
     posix_protect(at, bytes, PROT_NONE);
 }
 
-void gb_port_readable(uintptr_t at, size_t bytes)
-{
-    posix_protect(at, bytes, PROT_READ);
-}
-
 /* ---- words ---- */
 
 /* The system's calls that may sleep end a thread that is to be cancelled, and malloc must not: the heap would stay as it is in the

@@ -96,7 +96,7 @@ static bool windows_large_pages(void)
 size_t gb_port_address_bytes(void)
 {
     static windows_found version;
-    return windows_large_pages() || windows_find(&version, "ntdll.dll", "wine_get_version") ? (size_t)1 << 40 : SIZE_MAX;
+    return windows_large_pages() || windows_find(&version, "ntdll.dll", "wine_get_version") ? (size_t)1 << 38 : SIZE_MAX;
 }
 
 static void *windows_take(uintptr_t at, size_t bytes, DWORD how, DWORD protection)
@@ -228,12 +228,6 @@ void gb_port_protect(uintptr_t at, size_t bytes)
     DWORD last = GetLastError(), before;
     VirtualProtect((void *)at, bytes, PAGE_NOACCESS, &before);
     SetLastError(last);
-}
-
-void gb_port_readable(uintptr_t at, size_t bytes)
-{
-    (void)at;
-    (void)bytes;
 }
 
 bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)

@@ -291,7 +291,6 @@ void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted) { (void)at, (vo
 bool gb_port_huge_page_quick(uintptr_t at) { return at != 0; }
 size_t gb_port_resident(uintptr_t at, size_t bytes) { return (void)at, bytes; }
 void gb_port_protect(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
-void gb_port_readable(uintptr_t at, size_t bytes) { (void)at, (void)bytes; }
 bool gb_port_pressure(uint64_t *limit, uint64_t *used) { return (void)limit, (void)used, false; }
 uint32_t gb_port_now_ms(void) { return the_world.now_ms; }
 uint64_t gb_port_random(void) { return 4; }
@@ -341,7 +340,7 @@ static const struct field {
       FIELD(glebe_heap, spare), FIELD(glebe_heap, bytes), FIELD(glebe_heap, tick), FIELD(glebe_heap, kind),
       FIELD(glebe_heap, next), FIELD(glebe_heap, inbox), FIELD(glebe_heap, remote)},
   region_fields[] = {FIELD(gb_region, slices), FIELD(gb_region, lock), FIELD(gb_region, orphans_lock),
-      FIELD(gb_region, orphans), FIELD(gb_region, now_ms), FIELD(gb_region, queue_chunks), FIELD(gb_region, slots_idle),
+      FIELD(gb_region, orphans), FIELD(gb_region, now_ms), FIELD(gb_region, queue_chunks), FIELD(gb_region, idle_first),
       FIELD(gb_region, heaps_unused_from), FIELD(gb_region, queue), FIELD(gb_region, background_state)},
   chunk_fields[] = {FIELD(gb_chunk, touched_ms), FIELD(gb_chunk, queued), FIELD(gb_chunk, free), FIELD(gb_chunk, dirty)};
 

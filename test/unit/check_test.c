@@ -205,8 +205,8 @@ static void test_4_lists(void **state)
     gb_self->avail[cls + 1] = (gb_list){0, 0};
     well();
     DAMAGE(4, gb_self->current[0], gb_page_number(small));
-    gb_slot *slot = gb_huge_find(world.huge);
-    DAMAGE(4, slot->heap, 2);
+    gb_extent *extent = gb_huge_find(world.huge);
+    DAMAGE(4, extent->heap, 2);
     uint32_t number = gb_load(&small->heap);
     gb_store(&small->heap, world.heap->number);
     expect(4);

@@ -14,6 +14,9 @@
 
 #define GB_PORT_FAKE 1
 #define GB_PLACE_LOG2 28 /* the fake host has little address space */
+#define GB_PLACE_MOST_LOG2 31
+#define GB_AWAY_MOST 64
+#define GB_MOVED_MOST 64
 #ifndef GB_TRIM_FROM
 #define GB_TRIM_FROM 0 /* and tests have little memory */
 #endif

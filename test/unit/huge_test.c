@@ -1,40 +1,43 @@
-/* Huge blocks: slots, growth where they stand, moves by page tables, what is kept of freed ones and for how long. */
+/* Huge blocks: their extents, growth where they stand, moves by page tables, what is kept of freed ones and for how long. */
 #include "fixture.h"
 
 #define MIB ((size_t)1 << 20)
 
-static gb_slot *slot_of(const void *block)
+static gb_extent *extent_of(const void *block)
 {
-    gb_slot *slot = gb_huge_find(block);
-    assert_non_null(slot);
-    return slot;
+    gb_extent *extent = gb_huge_find(block);
+    assert_non_null(extent);
+    return extent;
 }
 
-static void test_slots_have_room_to_grow(void **state)
+static size_t extent_bytes(const void *block)
+{
+    return (size_t)extent_of(block)->granules << GB_GRANULE_LOG2;
+}
+
+static void test_blocks_lie_side_by_side(void **state)
 {
     (void)state;
-    for (size_t mib = 2; mib <= 64; mib = mib * 3 / 2) {
-        void *p = glebe_malloc(mib * MIB);
-        gb_slot *slot = slot_of(p);
-        size_t room = (size_t)1 << slot->log2;
-        assert_true(room >= GB_GRANULE_BYTES && room >= mib * MIB);
-        if (sizeof(void *) == 8)
-            assert_true(room == GB_GRANULE_BYTES || (room >= 2 * mib * MIB && room < 4 * mib * MIB));
-        assert_int_equal((uintptr_t)p % room, 0);
-        assert_int_equal(glebe_usable_size(p), mib * MIB);
-        fixture_fill(p, 4096, mib);
+    char *end = NULL;
+    for (size_t kib = 1100; kib <= 65536; kib = kib * 3 / 2) {
+        char *p = glebe_malloc(kib << 10);
+        assert_true(end == NULL || p == end);
+        assert_int_equal((uintptr_t)p % GB_GRANULE_BYTES, 0);
+        assert_int_equal(glebe_usable_size(p), gb_round_up(kib << 10, gb_the.page_bytes));
+        assert_int_equal(extent_bytes(p), gb_round_up(kib << 10, GB_GRANULE_BYTES));
+        end = p + extent_bytes(p);
+        fixture_fill(p, 4096, kib);
     }
     fixture_check();
     fixture_balance();
 }
 
-static void test_growth_stays_in_the_slot(void **state)
+static void test_growth_where_it_stands(void **state)
 {
     (void)state;
     unsigned char *p = glebe_malloc(3 * MIB), *first = p;
-    size_t room = (size_t)1 << slot_of(p)->log2;
     fixture_fill(p, 3 * MIB, 7);
-    for (size_t bytes = 3 * MIB; bytes <= room; bytes += MIB / 2) {
+    for (size_t bytes = 3 * MIB; bytes <= 40 * MIB; bytes += MIB / 2) {
         p = glebe_realloc(p, bytes);
         assert_ptr_equal(p, first);
         p[bytes - 1] = 9;
@@ -46,22 +49,176 @@ static void test_growth_stays_in_the_slot(void **state)
     fixture_release();
 }
 
-static void test_move_beyond_the_slot_copies_nothing(void **state)
+/* Blocks that grow in turn are in each other's way once each, and have as much room as they are long from then on. */
+static void test_growth_in_turn(void **state)
 {
     (void)state;
     if (sizeof(void *) != 8)
         return;
-    unsigned char *p = glebe_malloc(2 * MIB);
-    size_t room = (size_t)1 << slot_of(p)->log2;
+    enum { BLOCKS = 4 };
+    unsigned char *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = glebe_malloc(2 * MIB);
+        fixture_fill(blocks[i], 2 * MIB, (uint64_t)i);
+    }
+    for (size_t bytes = 2 * MIB; bytes <= 32 * MIB; bytes += MIB / 4)
+        for (int i = 0; i < BLOCKS; i++)
+            blocks[i] = glebe_realloc(blocks[i], bytes);
+    assert_true(fake.calls[GB_FAKE_MOVE] <= BLOCKS * 5);
+    for (int i = 0; i < BLOCKS; i++) {
+        assert_true(fixture_filled(blocks[i], 2 * MIB, (uint64_t)i));
+        fixture_check();
+        glebe_free(blocks[i]);
+    }
+    fixture_release();
+}
+
+static void test_move_copies_nothing(void **state)
+{
+    (void)state;
+    if (sizeof(void *) != 8)
+        return;
+    unsigned char *p = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
     fixture_fill(p, 2 * MIB, 3);
-    unsigned char *q = glebe_realloc(p, room + 4096);
+    unsigned char *q = glebe_realloc(p, 3 * MIB);
     assert_non_null(q);
     assert_ptr_not_equal(q, p);
     assert_int_equal(fake.moved_bytes, 2 * MIB);
     assert_true(fixture_filled(q, 2 * MIB, 3));
     assert_true(fixture_zero(p, 2 * MIB)); /* moved away, and committed still */
     fixture_check();
+    assert_ptr_equal(glebe_calloc(2, MIB), p); /* where the next block finds it */
     glebe_free(q);
+    glebe_free(p);
+    glebe_free(behind);
+    fixture_release();
+}
+
+/* Each block whose pages were moved is a mapping: there is a bound, and bytes are copied from there on. */
+static void test_moves_are_bounded(void **state)
+{
+    (void)state;
+    if (sizeof(void *) != 8)
+        return;
+    glebe_free(glebe_malloc(2 * MIB));
+    gb_lock_take(&gb_the.lock);
+    uint32_t moved = gb_the.extents_moved;
+    gb_the.extents_moved = GB_MOVED_MOST;
+    gb_lock_drop(&gb_the.lock);
+    unsigned char *p = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
+    fixture_fill(p, 2 * MIB, 3);
+    p = glebe_realloc(p, 3 * MIB);
+    assert_int_equal(fake.calls[GB_FAKE_MOVE], 0);
+    assert_true(fixture_filled(p, 2 * MIB, 3));
+    gb_the.extents_moved = moved;
+    glebe_free(p);
+    glebe_free(behind);
+    fixture_check();
+    fixture_release();
+}
+
+/* What blocks touched serves others of whatever size, one alone or several side by side. */
+static void test_touched_memory_serves_any_size(void **state)
+{
+    (void)state;
+    void *keep = glebe_malloc(64 * MIB); /* so that what is kept may come to 4 MiB */
+    char *a = glebe_malloc(2 * MIB), *b = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
+    memset(a, 1, 2 * MIB);
+    memset(b, 1, 2 * MIB);
+    glebe_free(a);
+    glebe_free(b);
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, 4 * MIB);
+    uint64_t commits = fake.calls[GB_FAKE_COMMIT], purges = fake.calls[GB_FAKE_PURGE];
+    char *c = glebe_malloc(3 * MIB);
+    assert_ptr_equal(c, a);
+    glebe_free(c);
+    char *d = glebe_malloc(MIB + 1), *e = glebe_malloc(MIB + 1);
+    assert_ptr_equal(d, a);
+    assert_true(e > d && e < behind);
+    assert_int_equal(fake.calls[GB_FAKE_COMMIT], commits);
+    assert_int_equal(fake.calls[GB_FAKE_PURGE], purges);
+    fixture_check();
+    glebe_free(behind); /* clean or idle, what is behind completes what is too short */
+    c = glebe_malloc(5 * MIB);
+    assert_true(c > e && c < behind + 2 * MIB);
+    glebe_free(c);
+    glebe_free(d);
+    glebe_free(e);
+    glebe_free(keep);
+    fixture_check();
+    fixture_release();
+}
+
+/* No extent is for ever: once everything is free there is one, as long as all of them. */
+static void test_free_extents_become_one(void **state)
+{
+    (void)state;
+    void *blocks[64];
+    for (size_t i = 0; i < 64; i++)
+        assert_non_null(blocks[i] = glebe_aligned_alloc(i % 3 == 2 ? 8 * MIB : 4096, MIB + (i * 7919 << 10) % (2 * MIB)));
+    for (size_t i = 0; i < 64; i++) {
+        glebe_free(blocks[i * 37 % 64]);
+        fixture_check();
+    }
+    fake.now_ms += GB_PURGE_MS;
+    gb_purge_due(fake.now_ms, true);
+    fixture_check();
+    size_t whole = (size_t)(gb_the.extents_max - 1) << GB_GRANULE_LOG2;
+    void *all = glebe_malloc(whole);
+    assert_true(all != NULL || sizeof(void *) != 8);
+    fixture_check();
+    glebe_free(all);
+}
+
+/* Where nothing is reserved the kernel merges what is committed side by side: what is not costs a mapping, and is bounded. */
+static void test_gaps_are_bounded(void **state)
+{
+    (void)state;
+    if (sizeof(void *) != 8)
+        return;
+    fake.address_bytes = SIZE_MAX >> 24;
+    glebe_free(glebe_malloc(2 * MIB));
+    assert_false(gb_the.reserved || gb_the.limited);
+    enum { BLOCKS = 2 * GB_AWAY_MOST };
+    static void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+        assert_non_null(blocks[i] = glebe_aligned_alloc((size_t)1 << 17, MIB + 65537));
+        assert_true(gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count <= GB_AWAY_MOST + 1);
+    }
+    fixture_check();
+    for (int i = 0; i < BLOCKS; i += 2)
+        glebe_free(blocks[i]);
+    assert_true(gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count <= GB_AWAY_MOST + 1);
+    for (int i = 1; i < BLOCKS; i += 2)
+        glebe_free(blocks[i]);
+    fixture_check();
+    fixture_release();
+}
+
+/* A limit that the program sets on itself: what is free leaves with its address space, and comes back when there is none any more. */
+static void test_a_limit_that_comes_later(void **state)
+{
+    (void)state;
+    if (sizeof(void *) != 8)
+        return;
+    fake.address_bytes = SIZE_MAX >> 24;
+    void *p = glebe_malloc(8 * MIB), *behind = glebe_malloc(2 * MIB);
+    memset(p, 1, 8 * MIB);
+    glebe_free(p);
+    size_t committed = fake.committed_bytes;
+    gb_purge_due(fake.now_ms, true);
+    assert_int_equal(fake.committed_bytes, committed);
+    fake.address_bytes = 64 * MIB;
+    gb_purge_due(fake.now_ms, true);
+    assert_true(gb_the.limited);
+    assert_int_equal(fake.committed_bytes, committed - 8 * MIB);
+    fixture_check();
+    fake.address_bytes = SIZE_MAX >> 24;
+    assert_non_null(p = glebe_malloc(4 * MIB));
+    assert_false(gb_the.limited);
+    fixture_check();
+    glebe_free(p);
+    glebe_free(behind);
     fixture_release();
 }
 
@@ -71,26 +228,26 @@ static void test_move_that_fails(void **state)
     (void)state;
     if (sizeof(void *) != 8)
         return;
-    unsigned char *p = glebe_malloc(2 * MIB);
-    size_t room = (size_t)1 << slot_of(p)->log2;
+    unsigned char *p = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
     fixture_fill(p, 2 * MIB, 3);
     gb_fake_fail(1u << GB_FAKE_MOVE, 1, 1);
-    unsigned char *q = glebe_realloc(p, room + 4096);
+    unsigned char *q = glebe_realloc(p, 3 * MIB);
     assert_non_null(q);
     assert_int_equal(fake.failed, 1);
     assert_true(fixture_filled(q, 2 * MIB, 3));
     fixture_check();
     gb_fake_fail(1u << GB_FAKE_COMMIT, 1, 1000);
     errno = 0;
-    assert_null(glebe_realloc(q, 4 * room));
+    assert_null(glebe_realloc(q, 64 * MIB));
     assert_int_equal(errno, ENOMEM);
     assert_true(fixture_filled(q, 2 * MIB, 3));
     gb_fake_fail(0, 0, 0);
     glebe_free(q);
+    glebe_free(behind);
     fixture_release();
 }
 
-static void test_freed_slot_is_found_again(void **state)
+static void test_freed_memory_is_found_again(void **state)
 {
     (void)state;
     void *p = glebe_malloc(3 * MIB);
@@ -106,7 +263,7 @@ static void test_freed_slot_is_found_again(void **state)
     fixture_check();
 }
 
-/* A block that has grown beyond 256 KiB stays where it is from then on; what its slot held before serves it as it grows. */
+/* A block that has grown beyond 256 KiB stays where it is from then on; what others held before serves it as it grows. */
 static void test_a_grown_block(void **state)
 {
     (void)state;
@@ -123,7 +280,7 @@ static void test_a_grown_block(void **state)
         return;
     assert_ptr_equal(p, huge);
     assert_int_equal(glebe_usable_size(p), gb_round_up(300000, gb_the.page_bytes));
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 2 * MIB - glebe_usable_size(p));
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, 2 * MIB - extent_bytes(p));
     assert_true(fixture_filled(p, 200000, 2));
     fixture_check();
     uint64_t commits = fake.calls[GB_FAKE_COMMIT];
@@ -178,24 +335,26 @@ static void test_a_block_that_grows_below_a_limit(void **state)
     fixture_release();
 }
 
-/* A block that takes little of what lies behind it, again and again, does not keep the rest. */
-static void test_idle_ends_wait_no_longer_for_growth(void **state)
+/* What is left of an idle extent has waited as long as all of it, and what is freed beside it does not make it wait longer. */
+static void test_what_is_left_goes_in_time(void **state)
 {
     (void)state;
-    void *p = glebe_realloc(glebe_malloc(2 * MIB), 4 * MIB);
+    void *p = glebe_malloc(4 * MIB), *behind = glebe_malloc(2 * MIB);
     memset(p, 1, 4 * MIB);
     glebe_free(p);
-    assert_ptr_equal(glebe_malloc(2 * MIB), p);
-    for (size_t step = 1; step <= 4; step++) {
+    for (int i = 0; i < 4; i++) {
         fake.now_ms += GB_PURGE_MS / 4;
-        assert_ptr_equal(glebe_realloc(p, 2 * MIB + step * 65536), p);
+        void *q = glebe_malloc(MIB + 4096);
+        assert_ptr_equal(q, p);
+        glebe_free(q);
+        fixture_check();
     }
-    assert_int_equal(gb_purge_due(fake.now_ms, false), 2 * MIB - 4 * 65536);
+    assert_int_equal(gb_purge_due(fake.now_ms, false), 4 * MIB);
     fixture_check();
-    glebe_free(p);
+    glebe_free(behind);
 }
 
-/* What lies behind a block that does not grow goes back in time, and the block keeps its bytes. */
+/* What lies behind a block and was another's goes back in time, and the block keeps its bytes. */
 static void test_idle_ends_are_purged_in_time(void **state)
 {
     (void)state;
@@ -216,25 +375,25 @@ static void test_idle_ends_are_purged_in_time(void **state)
     fixture_check();
 }
 
-/* Locked: as much as is asked for, to whole pages, from those that have waited longest. */
+/* Locked: as much as is asked for, to whole granules, from those that have waited longest. */
 static void test_shrinking_idle_memory(void **state)
 {
     (void)state;
-    void *first = glebe_malloc(2 * MIB), *second = glebe_malloc(2 * MIB);
+    void *first = glebe_malloc(2 * MIB), *between = glebe_malloc(2 * MIB), *second = glebe_malloc(2 * MIB);
     memset(first, 1, 2 * MIB);
     memset(second, 2, 2 * MIB);
-    gb_slot *slots[] = {slot_of(first), slot_of(second)};
     glebe_free(first);
+    fake.now_ms++;
     glebe_free(second);
     gb_lock_take(&gb_the.lock);
-    assert_in_range(gb_huge_shrink(MIB / 2), MIB / 2 - gb_the.page_bytes, 2 * MIB);
-    size_t left = gb_huge_idle(slots[0]);
-    assert_true(left < 2 * MIB && (!gb_the.reserved || left == 3 * MIB / 2));
-    assert_int_equal(gb_huge_idle(slots[1]), 2 * MIB);
-    assert_int_equal(gb_huge_shrink(8 * MIB), left + 2 * MIB);
+    assert_int_equal(gb_extents_shrink(MIB / 2), MIB / 2);
+    assert_int_equal(gb_the.extents[gb_load_relaxed(&gb_the.idle_first)].granules, 3 * MIB / 2 >> GB_GRANULE_LOG2);
+    assert_ptr_equal((void *)gb_extent_start(gb_the.extents + gb_load_relaxed(&gb_the.idle_first)), first);
+    assert_int_equal(gb_extents_shrink(8 * MIB), 7 * MIB / 2);
     gb_lock_drop(&gb_the.lock);
     assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
     fixture_check();
+    glebe_free(between);
 }
 
 static void test_cache_is_purged_in_time(void **state)
@@ -292,9 +451,9 @@ static void test_refused_purge_is_not_zero(void **state)
     q = glebe_calloc(8, MIB);
     assert_true(fixture_zero(q, 8 * MIB));
     memset(q, 0xee, 8 * MIB);
-    size_t room = (size_t)1 << slot_of(q)->log2; /* and by moving away */
-    assert_ptr_equal(glebe_realloc(q, 5 * MIB), q);
-    unsigned char *moved = glebe_realloc(q, room + MIB);
+    assert_ptr_equal(glebe_realloc(q, 5 * MIB), q); /* and by moving away */
+    void *behind = glebe_malloc(3 * MIB);
+    unsigned char *moved = glebe_realloc(q, 9 * MIB);
     assert_non_null(moved);
     unsigned char *again = glebe_calloc(8, MIB);
     assert_true(fixture_zero(again, 8 * MIB));
@@ -302,17 +461,19 @@ static void test_refused_purge_is_not_zero(void **state)
     gb_fake_fail(0, 0, 0);
     glebe_free(moved);
     glebe_free(again);
+    glebe_free(behind);
     fixture_release();
 }
 
+/* What is cut off is idle memory. */
 static void test_shrinking_gives_back(void **state)
 {
     (void)state;
     unsigned char *p = glebe_malloc(12 * MIB);
     memset(p, 1, 12 * MIB);
-    uint64_t before = fake.purged_bytes;
     assert_ptr_equal(glebe_realloc(p, 2 * MIB), p);
-    assert_true(fake.purged_bytes - before >= 10 * MIB);
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, 10 * MIB);
+    assert_int_equal(gb_purge_due(fake.now_ms, true), 10 * MIB);
     assert_int_equal(glebe_usable_size(p), 2 * MIB);
     assert_ptr_equal(glebe_realloc(p, 12 * MIB), p);
     assert_true(fixture_zero(p + 2 * MIB, 10 * MIB));
@@ -361,15 +522,16 @@ static void test_enormous_sizes(void **state)
     fixture_release();
 }
 
-static void test_entries_between_slots(void **state)
+static void test_addresses_that_are_no_block(void **state)
 {
     (void)state;
     unsigned char *p = glebe_malloc(20 * MIB);
     assert_null(gb_huge_find(p + 1));
     assert_null(gb_huge_find(p + 4 * MIB));
-    assert_non_null(gb_huge_entry(p + 4 * MIB));
-    assert_null(gb_huge_entry((void *)gb_the.slots_end));
-    assert_null(gb_huge_entry((void *)(gb_load_relaxed(&gb_the.slots_low) - 1)));
+    assert_ptr_equal(gb_extent_of(p + 4 * MIB), extent_of(p));
+    assert_ptr_equal(gb_extent_of(p + 20 * MIB - 1), extent_of(p));
+    assert_null(gb_extent_of((void *)(gb_the.extents_base - 1)));
+    assert_null(gb_extent_of(p + extent_bytes(p)));
     glebe_free(p + 4 * MIB);
     assert_int_equal(glebe_live.stats.errors, 1);
     glebe_free(p);
@@ -382,15 +544,21 @@ static void test_entries_between_slots(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_slots_have_room_to_grow),
-        FIXTURE_TEST(test_growth_stays_in_the_slot),
-        FIXTURE_TEST(test_move_beyond_the_slot_copies_nothing),
+        FIXTURE_TEST(test_blocks_lie_side_by_side),
+        FIXTURE_TEST(test_growth_where_it_stands),
+        FIXTURE_TEST(test_growth_in_turn),
+        FIXTURE_TEST(test_move_copies_nothing),
+        FIXTURE_TEST(test_moves_are_bounded),
+        FIXTURE_TEST(test_touched_memory_serves_any_size),
+        FIXTURE_TEST(test_free_extents_become_one),
+        FIXTURE_TEST(test_gaps_are_bounded),
+        FIXTURE_TEST(test_a_limit_that_comes_later),
         FIXTURE_TEST(test_move_that_fails),
-        FIXTURE_TEST(test_freed_slot_is_found_again),
+        FIXTURE_TEST(test_freed_memory_is_found_again),
         FIXTURE_TEST(test_a_grown_block),
         FIXTURE_TEST(test_a_block_grown_by_a_new_thread),
         FIXTURE_TEST(test_a_block_that_grows_below_a_limit),
-        FIXTURE_TEST(test_idle_ends_wait_no_longer_for_growth),
+        FIXTURE_TEST(test_what_is_left_goes_in_time),
         FIXTURE_TEST(test_idle_ends_are_purged_in_time),
         FIXTURE_TEST(test_shrinking_idle_memory),
         FIXTURE_TEST(test_cache_is_purged_in_time),
@@ -399,7 +567,7 @@ int main(void)
         FIXTURE_TEST(test_shrinking_gives_back),
         FIXTURE_TEST(test_alignment),
         FIXTURE_TEST(test_enormous_sizes),
-        FIXTURE_TEST(test_entries_between_slots),
+        FIXTURE_TEST(test_addresses_that_are_no_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

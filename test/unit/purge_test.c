@@ -215,7 +215,7 @@ static void test_nothing_is_due_after_it(void **state)
     purge_now();
     assert_true(fake.lazy_bytes >= (gb_the.reserved ? 5500000u : 500000u));
     assert_int_equal(gb_purge_wait(fake.now_ms), UINT32_MAX);
-    assert_int_equal(gb_load(&gb_the.slots_idle), 0);
+    assert_int_equal(gb_load(&gb_the.idle_first), 0);
 }
 
 /* Collecting, limits and new peaks want the memory at once. */
@@ -278,7 +278,7 @@ static void test_a_lazy_purge_may_be_refused(void **state)
     fake.now_ms += GB_PURGE_MS;
     purge_now();
     assert_int_equal(fake.lazy_bytes, 0);
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, gb_the.reserved ? gb_round_up(5000000, fake.page_bytes) : 0);
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, gb_the.reserved ? gb_round_up(5000000, GB_GRANULE_BYTES) : 0);
     assert_int_equal(gb_purge_wait(fake.now_ms), gb_the.reserved ? GB_PURGE_MS : UINT32_MAX); /* nobody tries again at once */
     assert_int_equal(gb_the.dirty_slices, gb_round_up(500000, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     gb_fake_fail(0, 0, 0);

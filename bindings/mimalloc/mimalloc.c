@@ -279,7 +279,8 @@ GB_NOINLINE static void *take(const char *call, mi_heap_t *owner, size_t bytes, 
 }
 
 /* Where nothing is asked for but bytes, glebe's own realloc; else a block stays while it is as it should be, and not twice too large.
- * 0 bytes are as good as any: mimalloc frees nothing then. `zero`: what the block has beyond what it had is cleared. */
+ * 0 bytes are as good as any: mimalloc frees nothing then. `zero` clears what the block has beyond `bytes` and beyond what it had: where the
+ * block shrinks the program's own bytes lie there, and a later call may grow over them. */
 GB_NOINLINE static void *resize(const char *call, mi_heap_t *owner, void *p, size_t bytes, size_t alignment, size_t offset, bool zero)
 {
     if (!p)
@@ -297,18 +298,17 @@ GB_NOINLINE static void *resize(const char *call, mi_heap_t *owner, void *p, siz
         fresh = gb_realloc(call, heap, p, zero ? good(bytes) : bytes ? bytes : 1);
         heap_drop(owner);
     } else if (bytes <= before && bytes >= before / 2 && (((uintptr_t)p + offset) & (alignment - 1)) == 0)
-        return p;
+        fresh = p;
     else {
         fresh = take(call, owner, bytes, alignment, offset, false);
         if (fresh) {
-            size_t kept = zero ? usable(call, fresh) : bytes;
-            memcpy(fresh, p, kept < before ? kept : before);
+            memcpy(fresh, p, bytes < before ? bytes : before);
             release(call, p);
         }
     }
-    size_t after = fresh && zero ? usable(call, fresh) : 0;
-    if (after > before)
-        memset((char *)fresh + before, 0, after - before);
+    size_t kept = bytes < before ? bytes : before, after = fresh && zero ? usable(call, fresh) : 0;
+    if (after > kept)
+        memset((char *)fresh + kept, 0, after - kept);
     return fresh;
 }
 

@@ -108,6 +108,16 @@ static void zeroed(void)
         TEST(!STRICT || (aligned(p, 256) && all(p, 20 * n, 0)));
         mi_free(p);
     }
+    for (int i = 0; STRICT && i < SIZES; i++) /* what the program wrote behind a new, smaller size does not come back */
+        for (size_t a = 16; a <= 4096; a *= 16)
+            for (size_t n = sizes[i] + 1, less = 0; less < n; less += n / 9 + 1) {
+                char *p = mi_zalloc_aligned(n, a);
+                memset(p, 0xff, n);
+                p = mi_rezalloc_aligned(p, less, a);
+                p = mi_recalloc_aligned(p, 3, n, a);
+                TEST(p && all(p, less, 0xff) && all(p + less, 3 * n - less, 0));
+                mi_free(p);
+            }
     TEST(!mi_recalloc(NULL, half, 3));
     puts("zeroed");
 }

@@ -38,6 +38,12 @@ static mi_heap_t *heap_now(void)
     return chosen ? chosen : MAIN;
 }
 
+/* In line 3 NULL is the main heap. */
+static bool heap_is_main(const mi_heap_t *heap)
+{
+    return heap == MAIN || (MIMALLOC_LINE == 3 && !heap);
+}
+
 static bool heap_is(const char *call, const mi_heap_t *heap)
 {
     bool is = heap == MAIN || heap->kind == GB_HEAP_OWNED;
@@ -49,7 +55,7 @@ static bool heap_is(const char *call, const mi_heap_t *heap)
 /* The heap to allocate in, this thread's until heap_drop; NULL, and reported, if it is none. */
 static glebe_heap *heap_take(const char *call, mi_heap_t *heap)
 {
-    if (heap == MAIN)
+    if (heap_is_main(heap))
         return gb_self;
     if (!heap_is(call, heap)) {
         errno = EINVAL;
@@ -62,7 +68,7 @@ static glebe_heap *heap_take(const char *call, mi_heap_t *heap)
 
 static void heap_drop(mi_heap_t *heap)
 {
-    if (MIMALLOC_LINE == 3 && heap != MAIN)
+    if (MIMALLOC_LINE == 3 && !heap_is_main(heap))
         gb_lock_drop(&locks[heap->number % LOCKS]);
 }
 
@@ -72,17 +78,75 @@ static void heap_locks_free(void)
     memset(locks, 0, sizeof locks);
 }
 
-static void heap_locks_watch(void)
+/* Line 2: heaps that their thread leaves behind as it ends are deleted, as mimalloc's are. `next`, which orphans alone use, says whose a
+ * heap is; the thread looks for them only if it made more than were ended. */
+static pthread_key_t heaps_key;
+static bool heaps_key_ready;
+static GB_TLS uint32_t heaps_owner, heaps_made; /* 0: it made none */
+
+static bool heap_is_mine(const mi_heap_t *heap)
 {
-    pthread_atfork(NULL, NULL, heap_locks_free);
+    return MIMALLOC_LINE == 2 && heaps_owner && heap->kind == GB_HEAP_OWNED && __atomic_load_n(&heap->next, __ATOMIC_RELAXED) == heaps_owner;
+}
+
+static mi_heap_t *heap_mine_next(const mi_heap_t *before)
+{
+    gb_lock_take(&gb_the.lock);
+    mi_heap_t *heap = gb_heap_next(before);
+    while (heap && !heap_is_mine(heap))
+        heap = gb_heap_next(heap);
+    gb_lock_drop(&gb_the.lock);
+    return heap;
+}
+
+static uint32_t orphans(void)
+{
+    return (uint32_t)__atomic_load_n(&glebe_live.stats.orphans, __ATOMIC_RELAXED);
+}
+
+/* Orphans end when they are found empty. They are looked at when there are twice as many as the last look left, and some. */
+static void heap_delete(mi_heap_t *heap)
+{
+    enum { SOME = 16 };
+    static _Atomic uint32_t left;
+    gb_heap_orphan(heap);
+    if (orphans() / 2 > gb_load_relaxed(&left) + SOME / 2) {
+        gb_orphans_trim();
+        gb_store_relaxed(&left, orphans());
+    }
+}
+
+/* In the last round of destructors: the program's own may use the heaps. */
+static void heaps_leave(void *round)
+{
+    if ((uintptr_t)round < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(heaps_key, (char *)round + 1) == 0)
+        return;
+    chosen = NULL;
+    for (mi_heap_t *heap = NULL; heaps_made && (heap = heap_mine_next(heap)); heaps_made--)
+        heap_delete(heap);
+}
+
+static void heaps_watch(void)
+{
+    if (MIMALLOC_LINE == 3)
+        pthread_atfork(NULL, NULL, heap_locks_free);
+    else
+        heaps_key_ready = pthread_key_create(&heaps_key, heaps_leave) == 0;
 }
 
 EXPORT mi_heap_t *mi_heap_new(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (MIMALLOC_LINE == 3)
-        pthread_once(&once, heap_locks_watch);
-    return glebe_heap_create(0);
+    static _Atomic uint32_t owners;
+    pthread_once(&once, heaps_watch);
+    mi_heap_t *heap = glebe_heap_create(0);
+    if (heap && heaps_key_ready) {
+        if (!heaps_owner && pthread_setspecific(heaps_key, (void *)1) == 0)
+            heaps_owner = ++owners;
+        __atomic_store_n(&heap->next, heaps_owner, __ATOMIC_RELAXED);
+        heaps_made++;
+    }
+    return heap;
 }
 
 EXPORT mi_heap_t *mi_heap_try_new(void)
@@ -100,26 +164,14 @@ static bool heap_ends(const char *call, mi_heap_t *heap)
     }
     if (chosen == heap)
         chosen = NULL;
+    heaps_made -= heap_is_mine(heap);
     return true;
 }
 
-static uint32_t orphans(void)
-{
-    return (uint32_t)__atomic_load_n(&glebe_live.stats.orphans, __ATOMIC_RELAXED);
-}
-
-/* Orphans end when they are found empty. They are looked at when there are twice as many as the last look left, and some. */
 EXPORT void mi_heap_delete(mi_heap_t *heap)
 {
-    enum { SOME = 16 };
-    static _Atomic uint32_t left;
-    if (!heap_ends("mi_heap_delete", heap))
-        return;
-    gb_heap_orphan(heap);
-    if (orphans() / 2 > gb_load_relaxed(&left) + SOME / 2) {
-        gb_orphans_trim();
-        gb_store_relaxed(&left, orphans());
-    }
+    if (heap_ends("mi_heap_delete", heap))
+        heap_delete(heap);
 }
 
 EXPORT void mi_heap_destroy(mi_heap_t *heap)
@@ -144,7 +196,7 @@ static glebe_heap *heap_of(const void *address)
 static bool heap_holds(const mi_heap_t *heap, const void *address)
 {
     glebe_heap *owner = heap_of(address);
-    if (heap != MAIN || !owner)
+    if (!heap_is_main(heap) || !owner)
         return owner && owner == heap;
     return owner == gb_self || (MIMALLOC_LINE == 3 ? owner->kind != GB_HEAP_OWNED : owner->kind == GB_HEAP_ORPHAN);
 }
@@ -600,12 +652,16 @@ typedef void deferred_free(bool force, unsigned long long heartbeat, void *conte
 static deferred_free *deferred;
 static void *deferred_context;
 
-/* Before any lock is taken: the program may allocate. */
+/* Before any lock is taken: the program may allocate, and collect, for which it is not called again. */
 static void free_deferred(bool force)
 {
     static _Atomic unsigned long long heartbeat;
-    if (deferred)
-        deferred(force, ++heartbeat, deferred_context);
+    static GB_TLS bool inside;
+    if (!deferred || inside)
+        return;
+    inside = true;
+    deferred(force, ++heartbeat, deferred_context);
+    inside = false;
 }
 
 EXPORT void mi_collect(bool force)

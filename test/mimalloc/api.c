@@ -229,14 +229,33 @@ static void heaps(void)
     TEST(mi_heap_set_default(backing) == mine && !mi_check_owned(p));
     mi_heap_destroy(mine);
     puts("default heap");
+#else
+    char *main_block = mi_heap_malloc(NULL, 10); /* the main heap */
+    main_block = mi_heap_realloc(NULL, main_block, 100000);
+    TEST(main_block && mi_heap_contains(NULL, main_block) && !mi_heap_contains(NULL, &main_block));
+    mi_free(main_block);
+    mi_heap_collect(NULL, true);
 #endif
 }
 
 static void count_text(const char *text, void *total) { *(size_t *)total += strlen(text); }
 
+/* One may collect, as any function of mimalloc's. */
+static void collects(bool force, unsigned long long heartbeat, void *calls)
+{
+    (void)heartbeat;
+    ++*(int *)calls;
+    mi_collect(force);
+    TEST(*(int *)calls < 1000);
+}
+
 static void process(void)
 {
     size_t n[8] = {0}, said = 0;
+    int calls = 0;
+    mi_register_deferred_free(collects, &calls);
+    mi_collect(true);
+    TEST(calls >= 1);
     mi_process_info(&n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7]);
     TEST(n[4] >= 500000 && n[4] < (size_t)4 << 30);
     mi_process_info(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);

@@ -1,5 +1,5 @@
 /* Heaps by the thousand, made, filled, deleted and destroyed, by several threads; with glebe_check at the end. Line 3: threads
- * allocate in each other's heaps at once. */
+ * allocate in each other's heaps at once. Line 2: threads leave heaps behind as they end. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -86,6 +86,37 @@ static void *shares(void *number)
     return NULL;
 }
 
+#if LINE == 2
+static char *left[THREADS];
+static pthread_key_t key;
+
+/* A destructor of the program's, after which the heap is still its own. */
+static void uses(void *heap)
+{
+    static _Thread_local int round;
+    mi_free(mi_heap_malloc(heap, 1000));
+    if (++round < 3)
+        pthread_setspecific(key, heap);
+}
+
+/* One heap is empty when the thread ends, one has a block that lives on, one was ended. */
+static void *leaves(void *number)
+{
+    mi_heap_t *heap = mi_heap_new(), *empty = mi_heap_new(), *ended = mi_heap_new();
+    if (!heap || !empty || !ended || pthread_setspecific(key, heap) != 0)
+        fail("no heap");
+    mi_free(mi_heap_malloc(empty, 100));
+    mi_heap_destroy(ended);
+    mi_heap_set_default(heap);
+    char **mine = &left[(uintptr_t)number];
+    if (*mine && strcmp(*mine, "left") != 0)
+        fail("a block of a thread that ended was written over");
+    mi_free(*mine);
+    *mine = mi_strdup("left");
+    return NULL;
+}
+#endif
+
 static void run(void *(*function)(void *))
 {
     pthread_t threads[THREADS];
@@ -120,6 +151,11 @@ int main(void)
         for (int i = 0; i < 3; i++)
             mi_heap_destroy(shared_heaps[i]);
     }
+#if LINE == 2
+    pthread_key_create(&key, uses);
+    for (int i = 0; i < 100; i++)
+        run(leaves);
+#endif
     mi_collect(true);
     mi_heap_delete(mi_heap_new());
     glebe_stats stats;

@@ -499,10 +499,17 @@ EXPORT void *mi_aligned_offset_recalloc(void *p, size_t count, size_t n, size_t 
     return resize(__func__, heap_now(), p, product(count, n), a, offset, true);
 }
 
-EXPORT void *mi_reallocarray(void *p, size_t count, size_t n)
+/* As the BSDs have it, a product that overflows is EOVERFLOW. */
+static void *resize_array(const char *call, void *p, size_t count, size_t n)
 {
-    return resize(__func__, heap_now(), p, product(count, n), 1, 0, false);
+    size_t total;
+    if (!__builtin_mul_overflow(count, n, &total))
+        return resize(call, heap_now(), p, total, 1, 0, false);
+    errno = EOVERFLOW;
+    return NULL;
 }
+
+EXPORT void *mi_reallocarray(void *p, size_t count, size_t n) { return resize_array(__func__, p, count, n); }
 
 EXPORT int mi_reallocarr(void *out, size_t count, size_t n)
 {
@@ -510,7 +517,7 @@ EXPORT int mi_reallocarr(void *out, size_t count, size_t n)
     if (!out)
         return errno = EINVAL;
     memcpy(&p, out, sizeof p);
-    fresh = resize(__func__, heap_now(), p, product(count, n), 1, 0, false);
+    fresh = resize_array(__func__, p, count, n);
     if (!fresh)
         return errno;
     memcpy(out, &fresh, sizeof fresh);

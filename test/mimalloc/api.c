@@ -11,7 +11,8 @@
 #include "mi.h"
 
 #ifndef STRICT
-#define STRICT 1 /* 0: without what mimalloc 2.0.9 to 3.3.2 do not keep: that mi_rezalloc gives zeros however it grew and shrank before */
+#define STRICT 1 /* 0: without what mimalloc 2.0.9 to 3.3.2 do not keep: that mi_rezalloc gives zeros however it grew and shrank before,
+                  * and 2.0.9 alone, that a product which overflows is EOVERFLOW */
 #endif
 
 #define TEST(condition) \
@@ -78,7 +79,10 @@ static void plain(void)
     char *p = mi_mallocn(10, 10);
     strcpy(p, "kept");
     TEST(!mi_realloc(p, enormous) && !mi_reallocn(p, half, 4) && strcmp(p, "kept") == 0);
-    TEST(!mi_reallocarray(p, half, 4) && strcmp(p, "kept") == 0);
+    errno = 0;
+    TEST(!mi_reallocarray(p, half, 4) && strcmp(p, "kept") == 0 && (!STRICT || errno == EOVERFLOW));
+    TEST(!STRICT || (mi_reallocarr(&p, half, 4) == EOVERFLOW && strcmp(p, "kept") == 0));
+    TEST(!mi_reallocarray(p, enormous, 1) && errno == ENOMEM);
     p = mi_reallocn(p, 100, 10);
     TEST(p && strcmp(p, "kept") == 0);
     TEST(mi_reallocf(p, enormous) == NULL); /* which freed it */

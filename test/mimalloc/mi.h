@@ -42,7 +42,7 @@ void mi_free(void *), mi_cfree(void *), mi_free_size(void *, size_t), mi_free_si
 char *mi_strdup(const char *), *mi_strndup(const char *, size_t), *mi_realpath(const char *, char *), *mi_heap_strdup(mi_heap_t *, const char *);
 void *mi_expand(void *, size_t), *mi_reallocarray(void *, size_t, size_t), *mi_aligned_alloc(size_t, size_t), *mi_memalign(size_t, size_t);
 void *mi_valloc(size_t), *mi_pvalloc(size_t);
-int mi_posix_memalign(void **, size_t, size_t), mi_version(void);
+int mi_posix_memalign(void **, size_t, size_t), mi_reallocarr(void *, size_t, size_t), mi_version(void);
 size_t mi_usable_size(const void *), mi_good_size(size_t), mi_malloc_size(const void *);
 mi_heap_t *mi_heap_new(void), *mi_heap_get_default(void), *mi_heap_get_backing(void), *mi_heap_set_default(mi_heap_t *);
 void mi_heap_delete(mi_heap_t *), mi_heap_destroy(mi_heap_t *), mi_heap_collect(mi_heap_t *, bool), mi_collect(bool);

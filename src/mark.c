@@ -146,7 +146,7 @@ static GB_NOINLINE uint32_t mark_elements(glebe_gc *gc, const gb_marking *m, uin
     if (layout & 1)
         for (; at < end; at += words * sizeof(uintptr_t))
             for (uintptr_t bits = layout >> (1 + GLEBE_GC_LAYOUT_BITS); bits; bits &= bits - 1) {
-                uintptr_t word = at + sizeof(uintptr_t) * (size_t)__builtin_ctzl(bits);
+                uintptr_t word = at + sizeof(uintptr_t) * gb_ctz64(bits);
                 if (word < end)
                     mark_at(gc, m, word, &count);
             }

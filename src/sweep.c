@@ -166,10 +166,16 @@ static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
     return cursor_fresh(gc, cursor);
 }
 
+/* Every bit of the layout counts: two may differ in one word of many. */
+static uint32_t layout_hash(uintptr_t layout, uint32_t cls)
+{
+    return (uint32_t)(layout * GB_GOLDEN >> (8 * sizeof layout - 8)) + cls * 7;
+}
+
 /* The cursor of a layout; that of the conservative pages while there is little of it, or if there are too many. */
 static gb_cursor *cursor_of_layout(glebe_gc *gc, uint32_t cls, uintptr_t layout)
 {
-    uint32_t hash = (uint32_t)(layout ^ layout >> 7) * 31 + cls * 7;
+    uint32_t hash = layout_hash(layout, cls);
     for (uint32_t i = 0; i < PROBES; i++) {
         gb_cursor *cursor = &gc->cursors[GB_PRECISE + (hash + i) % GB_PRECISE_CURSORS];
         if (cursor->layout == 0) {

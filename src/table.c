@@ -15,8 +15,7 @@ static uintptr_t *table_item(const gb_table *table, size_t bytes, uint32_t i) { 
 
 static uint32_t table_home(const gb_table *table, uintptr_t key)
 {
-    const uintptr_t golden = sizeof key == 8 ? (uintptr_t)UINT64_C(0x9e3779b97f4a7c15) : (uintptr_t)0x9e3779b1u;
-    return (uint32_t)((key >> 3) * golden >> (8 * sizeof key - gb_ctz32(table->room)));
+    return (uint32_t)((key >> 3) * GB_GOLDEN >> (8 * sizeof key - gb_ctz32(table->room)));
 }
 
 /* The key's item, or the empty one where it would be. The table has room. */

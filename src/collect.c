@@ -80,6 +80,10 @@ void glebe_gc_destroy(glebe_gc *gc)
     GB_ENTRY;
     if (!gc)
         return;
+    if (!gc->heap || gc->heap->kind != GB_HEAP_OWNED) { /* what is left of one tells, until its memory serves another purpose */
+        gb_report("glebe_gc_destroy", gc, "not a collector, or destroyed already");
+        return;
+    }
     if (gc->calling) {
         gb_report("glebe_gc_destroy", gc, "called by a marker or listener of this collector");
         return;

@@ -96,7 +96,7 @@ void glebe_gc_destroy(glebe_gc *gc)
 
 /* ---- allocation ---- */
 
-/* A collection is due, or there is no memory: then memory grows, and a collection is tried if it cannot. */
+/* A collection is due, or there is no memory: then memory grows, and if it cannot, a collection is tried, then what else makes room. */
 static GB_NOINLINE void *collect_and_take(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     bool due = gc->due;
@@ -107,6 +107,8 @@ static GB_NOINLINE void *collect_and_take(glebe_gc *gc, size_t bytes, uintptr_t 
         glebe_gc_collect(gc);
         object = gb_object_new_growing(gc, bytes, layout);
     }
+    if (!GB_LINEAR && !object && gb_make_room(gc->heap))
+        object = gb_object_new_growing(gc, bytes, layout);
     return object ? object : gb_out_of_memory();
 }
 

@@ -62,14 +62,8 @@ void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     if (!huge_objects_room(gc))
         return NULL;
     void *block = gb_huge_try(gc->heap, bytes, &dirty);
-    if (!block && gc->forced && gb_make_room(gc->heap))
-        block = gb_huge_try(gc->heap, bytes, &dirty);
     if (!block)
         return NULL;
-    if (!huge_objects_room(gc)) { /* others came when room was made */
-        gb_huge_free(gb_huge_find(block));
-        return NULL;
-    }
     gb_extent *extent = gb_huge_find(block);
     extent->collected = 1;
     memset(block, 0, dirty < extent->bytes ? dirty : extent->bytes); /* to its end, which is scanned too */

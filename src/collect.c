@@ -246,7 +246,7 @@ void glebe_gc_begin(glebe_gc *gc)
     GB_ENTRY;
     if (GB_CALLBACKS && gc->forced)
         return;
-    gc->forced = GB_CALLBACKS;
+    gc->forced += GB_CALLBACKS;
     collect_tell(gc, GLEBE_GC_BEGINS);
     stack_begin(gc);
     gb_sweep_begin(gc);
@@ -287,7 +287,7 @@ size_t glebe_gc_finish(glebe_gc *gc)
     if (GB_PURGES)
         gb_purge_due(gb_port_now_ms(), false);
     collect_tell(gc, GLEBE_GC_ENDED);
-    gc->forced = false;
+    gc->forced -= GB_CALLBACKS;
     return freed;
 }
 

@@ -24,10 +24,15 @@ static void final_unready(glebe_gc *gc, gb_final *final)
     final->ready = false;
 }
 
-static void final_drop(glebe_gc *gc, gb_final *final)
+static void final_remove(glebe_gc *gc, gb_final *final)
 {
     final_unready(gc, final);
     gb_table_remove(&gc->finals, sizeof *final, final);
+}
+
+static void final_drop(glebe_gc *gc, gb_final *final)
+{
+    final_remove(gc, final);
     gb_table_fit(gc, &gc->finals, sizeof *final);
 }
 
@@ -134,7 +139,7 @@ void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes)
 {
     gb_final *final = final_of(gc, object);
     if (final)
-        final_drop(gc, final);
+        final_remove(gc, final); /* and the table stays: as it got shorter the program could be told, and collect what is being freed */
     if (GB_CALLBACKS)
         weak_clear(gc, object, bytes);
 }

@@ -276,10 +276,9 @@ void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 
 void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
-    bool before = GB_CALLBACKS && gc->forced;
-    gc->forced = true;
+    gc->forced++;
     void *object = object_new_slow(gc, bytes, layout);
-    gc->forced = before;
+    gc->forced--;
     return object;
 }
 

@@ -78,9 +78,16 @@ bool gb_table_fit(glebe_gc *gc, gb_table *table, size_t bytes)
 void *gb_table_add(glebe_gc *gc, gb_table *table, size_t bytes, uintptr_t key)
 {
     uintptr_t *item = gb_table_find(table, bytes, key);
-    if (item || !gb_table_fit(gc, table, bytes))
+    if (item)
         return item;
+    gc->forced += GB_CALLBACKS; /* the caller's new root may be all that will hold an object: nobody collects before it is known */
+    bool fits = gb_table_fit(gc, table, bytes);
+    gc->forced -= GB_CALLBACKS;
+    if (!fits)
+        return NULL;
     item = table_place(table, bytes, key);
+    if (*item) /* the program added it when it was told */
+        return item;
     memset(item, 0, bytes);
     *item = ~key;
     table->count++;

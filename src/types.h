@@ -322,7 +322,7 @@ struct glebe_gc {
     size_t live_bytes, roots_bytes; /* as the last collection found them */
     uint32_t percent; /* of live and roots: the trigger */
     bool due; /* an allocation failed because a collection is */
-    bool forced; /* memory may grow although it is, and no collection begins */
+    uint8_t forced; /* if not 0, memory may grow although it is, and no collection begins: how many want that */
     bool marking;
     bool born; /* something was allocated since marking began */
     bool calling; /* the program, which may not end the collection then */

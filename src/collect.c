@@ -247,10 +247,10 @@ void glebe_gc_begin(glebe_gc *gc)
     if (GB_CALLBACKS && gc->forced)
         return;
     gc->forced += GB_CALLBACKS;
-    collect_tell(gc, GLEBE_GC_BEGINS);
     stack_begin(gc);
     gb_sweep_begin(gc);
     gb_mark_begin(gc);
+    collect_tell(gc, GLEBE_GC_BEGINS); /* what the listener allocates counts as reached, like a marker's */
     gb_ready_mark(gc);
     const gb_rooted *roots = gc->roots.items;
     for (uint32_t i = 0; GB_CALLBACKS && i < gc->roots.room; i++)

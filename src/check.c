@@ -543,13 +543,16 @@ int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
     GB_ENTRY;
     gb_check state = {report, context, 2, 0}, *check = &state;
     size_t bytes = 0;
+    gb_lock_take(&gb_the.lock); /* others may be made and destroyed meanwhile */
+    bool counted = gb_bits_of(gc)->collectors > 0;
+    gb_lock_drop(&gb_the.lock);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         check_collected(check, gc, gb_collected_list(gc, i), i < GB_CURSORS ? &gc->cursors[i] : NULL, &bytes);
     CHECK(bytes == gc->heap->collected_bytes, 7, gc, "the collector's bytes are not those of its pages");
     CHECK(gb_table_well(&gc->finals, sizeof(gb_final)), 8, gc, "a finalizer is not where it is looked for");
     CHECK(gb_table_well(&gc->roots, sizeof(gb_rooted)), 8, gc, "a root is not where it is looked for");
     CHECK(gb_table_well(&gc->weak, sizeof(gb_weak)), 8, gc, "a weak reference is not where it is looked for");
-    CHECK(gb_bits_of(gc)->collectors > 0, 8, gc, "the collector's tables may end before its pages");
+    CHECK(counted, 8, gc, "the collector's tables may end before its pages");
     check_finals(check, gc);
     if (!GB_LINEAR)
         check_huge_objects(check, gc);

@@ -1,5 +1,6 @@
 /* A medium block freed by its own thread, then by another.
  *
+ * options: purge_ms=3600000
  * default: undetected
  * secure, audit: glebe: free(ADDRESS): double free: the block of 6144 bytes here is free already */
 #include "abuse.h"

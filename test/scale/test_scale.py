@@ -10,19 +10,10 @@ import scale_cases as scale
 # What the core does not reach yet: (case, gate): why. Strict, so that each is seen when it turns.
 NEAR = "near its limit in the small form: "
 NOT_YET = {
-    ("large", "requests refused"): "each huge block costs three mappings, and the kernel has no more after 21,831",
-    ("large", "mappings with all of them"): "each huge block costs three mappings",
-    ("large", "mappings"): "each huge block costs three mappings",
     ("large-mixed", "KB each, of glibc's"): NEAR + "1.56 where 1.5 is wanted",
     ("live-threads", "KB each, of glibc's"): NEAR + "1.66 where 1.5 is wanted",
     ("ended", "resident after light work, of what was freed"): NEAR + "0.26 where 0.25 is wanted",
     ("ended-own", "resident after light work, of what was freed"): NEAR + "0.62 where 0.25 is wanted, by how long the light work takes",
-    ("ranges", "requests refused"): "slots of address space are neither split nor merged",
-    ("limit-beyond", "served, of the limit"): "8 TiB are reserved at the first call, before the program sets its limit",
-    ("limit-absolute", "served, of the limit"): "8 TiB are reserved at the first call",
-    ("limit-absolute", "threads, mmap, dlopen that failed"): "8 TiB are reserved at the first call",
-    ("limit-small", "served, of the limit"): "8 TiB are reserved at the first call",
-    ("limit-small", "threads, mmap, dlopen that failed"): "8 TiB are reserved at the first call",
 }
 
 TESTED = [name for name, case in scale.CASES.items() if case.tested]

@@ -114,7 +114,7 @@
 #define GB_PLACE_MOST_LOG2 42
 #endif
 
-#define GB_ADDRESS_PLENTY (UINT64_C(1) << 39) /* a process that may have less is limited */
+#define GB_ADDRESS_PLENTY ((size_t)1 << (sizeof(size_t) == 8 ? 39 : 31)) /* a process that may have less is limited */
 #ifndef GB_AWAY_MOST
 #define GB_AWAY_MOST 4096 /* extents between others that are not committed, and */
 #define GB_MOVED_MOST 1024 /* those whose pages were moved: mappings, of which Linux allows 65530 by default */

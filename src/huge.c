@@ -114,7 +114,7 @@ void *gb_huge_grown(glebe_heap *heap, size_t bytes)
     gb_tick(heap);
     gb_heap_grows(heap, bytes);
     bytes = gb_round_up(bytes, gb_the.page_bytes);
-    return gb_the.limited ? NULL : huge_take(heap, bytes, 1, &(gb_extent_place){0, bytes, false}, NULL);
+    return gb_load_relaxed(&gb_the.limited) ? NULL : huge_take(heap, bytes, 1, &(gb_extent_place){0, bytes, false}, NULL);
 }
 
 void gb_huge_free(gb_extent *extent)

@@ -448,7 +448,7 @@ typedef struct gb_region {
     bool ready;
     bool heaps_dead; /* some heap is GB_HEAP_DEAD; set before the child of a fork has threads */
     bool reserved; /* the region's address space is ours; else each commit takes its own */
-    bool limited; /* it is not, and the process has a limit: what is free leaves with its address space */
+    _Atomic bool limited; /* it is not, and the process has a limit: what is free leaves with its address space */
     uint32_t chunks, chunks_max;
     uint32_t heaps_made, heaps_max;
     uint32_t heaps_unused_from; /* no bits before this word say that a heap is unused */

@@ -57,9 +57,14 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
 }
 
 /* Before 6.17 Linux unmaps `to` first and only then finds that `from` is more than one mapping, as it is where part of it was
- * advised: it fails with a hole in our reservation. The hole is filled again, unless another thread's mmap was faster. */
+ * advised: it fails with a hole in our reservation. The hole is filled again, unless another thread's mmap was faster.
+ *
+ * Emulators in user mode (qemu 7.2) take `from` for unmapped afterwards. They are known by what they lack: the kernel gives every process
+ * a vDSO, they give none, nor does valgrind. */
 enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
 {
+    if (!getauxval(AT_SYSINFO_EHDR))
+        return GB_STAYED;
     int saved = errno;
     void *p = mremap((void *)from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | LINUX_MREMAP_DONTUNMAP, (void *)to);
     bool unknown = errno == EINVAL; /* before 5.7, where nothing was done */

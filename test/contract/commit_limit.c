@@ -38,6 +38,11 @@ void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offs
     return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
 }
 
+void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    return mmap(at, bytes, protection, flags, fd, offset);
+}
+
 /* glebe makes memory writable once; that it asks twice for the same would be charged twice, and found. */
 int mprotect(void *at, size_t bytes, int protection)
 {

@@ -6,7 +6,7 @@ static void test_largest_powers(void **state)
     (void)state;
     static const size_t bytes[] = {0, 1, 100, 5000, 100000, 5000000, SIZE_MAX / 2, SIZE_MAX / 2 + 1, SIZE_MAX};
     glebe_heap *heap = glebe_heap_create(0);
-    for (unsigned log2 = sizeof(size_t) * 8 - 1; log2 > sizeof(size_t) * 8 - 4; log2--)
+    for (unsigned log2 = sizeof(size_t) * 8 - 1; log2 > sizeof(size_t) * 8 - (sizeof(size_t) == 8 ? 4 : 2); log2--)
         for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
             size_t alignment = (size_t)1 << log2;
             void *out = &out;

@@ -111,7 +111,7 @@ CASES = {
     "limit-absolute": Case("the same, of 4 GB in all",
                            ("limit", 4096, 0, 16 * MIB), ("limit", 4096, 0, 16 * MIB), LIMIT),
     "limit-small": Case("the same, of 512 MB in all, by blocks of 1,000 bytes",
-                        ("limit", 512, 0, 1000), ("limit", 96, 0, 1000), LIMIT),
+                        ("limit", 512, 0, 1000), ("limit", 192, 0, 1000), LIMIT),
     "replace": Case("64 blocks of 1 to 4 MiB, touched whole, one replaced at a time, 4,000 times",
                     ("replace", 64, MIB, 4 * MIB, 4_000), ("replace", 64, MIB, 4 * MIB, 400),
                     (Gate("CPU time, of glibc's", to_glibc("cpu_ms"), 0.6, timed=True), Gate("peak, of glibc's", to_glibc("peak_kb"), 1.10),

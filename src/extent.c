@@ -236,6 +236,109 @@ static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules,
     return dirty;
 }
 
+/* ---- commit ---- */
+
+/* The part of an extent that is in [at, end). */
+static uintptr_t part_start(const gb_extent *extent, uintptr_t at)
+{
+    return gb_extent_start(extent) > at ? gb_extent_start(extent) : at;
+}
+
+static size_t part_bytes(const gb_extent *extent, uintptr_t at, uintptr_t end)
+{
+    uintptr_t stop = granule_start(extent_end(extent));
+    return (stop < end ? stop : end) - part_start(extent, at);
+}
+
+static bool part_decommit(uintptr_t at, size_t bytes)
+{
+    bool done = gb_port_decommit(at, bytes, gb_the.reserved);
+    glebe_live.stats.committed_bytes -= done ? bytes : 0;
+    return done;
+}
+
+/* Commits what is away of [at, end), where `extent` has the first byte. Else nothing changed, and *failed says which could not be. */
+static enum gb_commit extents_commit(gb_extent *extent, uintptr_t at, uintptr_t end, gb_extent **failed)
+{
+    enum gb_commit got = GB_COMMITTED;
+    gb_extent *e = extent;
+    for (; got == GB_COMMITTED && gb_extent_start(e) < end; e = extent_at(extent_end(e))) {
+        *failed = e;
+        if (e->state != GB_EXTENT_AWAY)
+            continue;
+        got = gb_port_commit(part_start(e, at), part_bytes(e, at, end), gb_the.reserved);
+        glebe_live.stats.committed_bytes += got == GB_COMMITTED ? part_bytes(e, at, end) : 0;
+    }
+    for (e = extent; got != GB_COMMITTED && e != *failed; e = extent_at(extent_end(e)))
+        if (e->state == GB_EXTENT_AWAY)
+            part_decommit(part_start(e, at), part_bytes(e, at, end));
+    return got;
+}
+
+/* Somebody else has a part of this, which is away. */
+static void extent_lose(gb_extent *extent, uint32_t from, uint32_t end)
+{
+    bool moved;
+    from = extent_number(extent) > from ? extent_number(extent) : from;
+    end = extent_end(extent) < end ? extent_end(extent) : end;
+    extents_carve(extent, from, end - from, &moved);
+    extent_link(extent_shape(from, end - from, GB_EXTENT_LOST));
+}
+
+/* ---- where address space is limited ---- */
+
+/* All of a state are away from now on, as far as the host agrees. */
+static void extents_leave(enum gb_extent_state state)
+{
+    gb_extent_set *set = &gb_the.extent_sets[state - GB_EXTENT_IDLE];
+    for (uint32_t bin = bin_filled(set, 0); bin < GB_EXTENT_BINS; bin = bin_filled(set, bin + 1))
+        for (uint32_t number = set->first[bin], next; number; number = next) {
+            gb_extent *extent = extent_at(number);
+            next = extent->next;
+            bool moved;
+            if (state != GB_EXTENT_LOST && !part_decommit(gb_extent_start(extent), granules_bytes(extent->granules)))
+                continue;
+            uint32_t granules = extent->granules;
+            extents_carve(extent, number, granules, &moved);
+            extent_add(number, granules, GB_EXTENT_AWAY, false);
+        }
+}
+
+/* The program may have set a limit on its address space, or taken it back. */
+void gb_limit_look(void)
+{
+    bool limited = !gb_the.reserved && (sizeof(size_t) < 8 || gb_port_address_bytes() < GB_ADDRESS_PLENTY);
+    bool new_limit = limited && !gb_the.limited;
+    gb_the.limited = limited;
+    if (new_limit) {
+        extents_leave(GB_EXTENT_CLEAN);
+        for (uint32_t number = 1; number < gb_the.chunks; number++)
+            gb_chunk_leave(gb_chunk_at(number));
+    }
+}
+
+/* Space that is away at the end is as if it had never been handed out. */
+static void extents_lower(void)
+{
+    uint32_t top = gb_load_relaxed(&gb_the.extents_top);
+    gb_extent *last = extent_at(top ? top - extent_at(top - 1)->before : 0);
+    if (top == 0 || last->state != GB_EXTENT_AWAY)
+        return;
+    extent_unlink(last);
+    last->state = GB_EXTENT_INSIDE;
+    gb_store_relaxed(&gb_the.extents_top, extent_number(last));
+}
+
+/* Nothing was found: what is in the way of a long row goes. */
+static void extents_gather(void)
+{
+    extents_leave(GB_EXTENT_LOST);
+    extents_leave(GB_EXTENT_CLEAN);
+    extents_leave(GB_EXTENT_LAZY);
+    extents_leave(GB_EXTENT_IDLE);
+    extents_lower();
+}
+
 /* ---- places ---- */
 
 /* Free granules from `from` on, which is in `extent` or its end; not many more than `enough`. */
@@ -344,18 +447,6 @@ static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
     return NULL;
 }
 
-/* Space that is away at the end is as if it had never been handed out. */
-static void extents_lower(void)
-{
-    uint32_t top = gb_load_relaxed(&gb_the.extents_top);
-    gb_extent *last = extent_at(top ? top - extent_at(top - 1)->before : 0);
-    if (top == 0 || last->state != GB_EXTENT_AWAY)
-        return;
-    extent_unlink(last);
-    last->state = GB_EXTENT_INSIDE;
-    gb_store_relaxed(&gb_the.extents_top, extent_number(last));
-}
-
 /* Resident memory first. Where address space costs nothing, space that was never handed out comes before what is away between others,
  * unless that is much: for it may be where a block is to grow. */
 static gb_extent *extents_place(const extent_want *want, uint32_t *from)
@@ -369,6 +460,8 @@ static gb_extent *extents_place(const extent_want *want, uint32_t *from)
         extent = extents_search(GB_EXTENT_LAZY, want, from);
     if (!extent && !want->room)
         extent = extents_search(GB_EXTENT_CLEAN, want, from);
+    if (!extent)
+        gb_limit_look();
     if (!extent && (gb_the.limited || gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count >= GB_AWAY_MOST / 2))
         extent = extents_search(GB_EXTENT_AWAY, want, from);
     if (!extent)
@@ -376,97 +469,6 @@ static gb_extent *extents_place(const extent_want *want, uint32_t *from)
     if (!extent)
         extent = extents_search(GB_EXTENT_AWAY, want, from);
     return extent;
-}
-
-/* ---- commit ---- */
-
-/* The part of an extent that is in [at, end). */
-static uintptr_t part_start(const gb_extent *extent, uintptr_t at)
-{
-    return gb_extent_start(extent) > at ? gb_extent_start(extent) : at;
-}
-
-static size_t part_bytes(const gb_extent *extent, uintptr_t at, uintptr_t end)
-{
-    uintptr_t stop = granule_start(extent_end(extent));
-    return (stop < end ? stop : end) - part_start(extent, at);
-}
-
-static bool part_decommit(uintptr_t at, size_t bytes)
-{
-    bool done = gb_port_decommit(at, bytes, gb_the.reserved);
-    glebe_live.stats.committed_bytes -= done ? bytes : 0;
-    return done;
-}
-
-/* Commits what is away of [at, end), where `extent` has the first byte. Else nothing changed, and *failed says which could not be. */
-static enum gb_commit extents_commit(gb_extent *extent, uintptr_t at, uintptr_t end, gb_extent **failed)
-{
-    enum gb_commit got = GB_COMMITTED;
-    gb_extent *e = extent;
-    for (; got == GB_COMMITTED && gb_extent_start(e) < end; e = extent_at(extent_end(e))) {
-        *failed = e;
-        if (e->state != GB_EXTENT_AWAY)
-            continue;
-        got = gb_port_commit(part_start(e, at), part_bytes(e, at, end), gb_the.reserved);
-        glebe_live.stats.committed_bytes += got == GB_COMMITTED ? part_bytes(e, at, end) : 0;
-    }
-    for (e = extent; got != GB_COMMITTED && e != *failed; e = extent_at(extent_end(e)))
-        if (e->state == GB_EXTENT_AWAY)
-            part_decommit(part_start(e, at), part_bytes(e, at, end));
-    return got;
-}
-
-/* Somebody else has a part of this, which is away. */
-static void extent_lose(gb_extent *extent, uint32_t from, uint32_t end)
-{
-    bool moved;
-    from = extent_number(extent) > from ? extent_number(extent) : from;
-    end = extent_end(extent) < end ? extent_end(extent) : end;
-    extents_carve(extent, from, end - from, &moved);
-    extent_link(extent_shape(from, end - from, GB_EXTENT_LOST));
-}
-
-/* ---- where address space is limited ---- */
-
-/* All of a state are away from now on, as far as the host agrees. */
-static void extents_leave(enum gb_extent_state state)
-{
-    gb_extent_set *set = &gb_the.extent_sets[state - GB_EXTENT_IDLE];
-    for (uint32_t bin = bin_filled(set, 0); bin < GB_EXTENT_BINS; bin = bin_filled(set, bin + 1))
-        for (uint32_t number = set->first[bin], next; number; number = next) {
-            gb_extent *extent = extent_at(number);
-            next = extent->next;
-            bool moved;
-            if (state != GB_EXTENT_LOST && !part_decommit(gb_extent_start(extent), granules_bytes(extent->granules)))
-                continue;
-            uint32_t granules = extent->granules;
-            extents_carve(extent, number, granules, &moved);
-            extent_add(number, granules, GB_EXTENT_AWAY, false);
-        }
-}
-
-/* The program may have set a limit on its address space, or taken it back. */
-void gb_limit_look(void)
-{
-    bool limited = !gb_the.reserved && (sizeof(size_t) < 8 || gb_port_address_bytes() < GB_ADDRESS_PLENTY);
-    bool new_limit = limited && !gb_the.limited;
-    gb_the.limited = limited;
-    if (new_limit) {
-        extents_leave(GB_EXTENT_CLEAN);
-        for (uint32_t number = 1; number < gb_the.chunks; number++)
-            gb_chunk_leave(gb_chunk_at(number));
-    }
-}
-
-/* Nothing was found: what is in the way of a long row goes. */
-static void extents_gather(void)
-{
-    extents_leave(GB_EXTENT_LOST);
-    extents_leave(GB_EXTENT_CLEAN);
-    extents_leave(GB_EXTENT_LAZY);
-    extents_leave(GB_EXTENT_IDLE);
-    extents_lower();
 }
 
 /* ---- what huge blocks call ---- */
@@ -532,7 +534,6 @@ gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place 
     extents_start();
     if (!gb_load_relaxed(&gb_the.extents_top))
         return NULL;
-    gb_limit_look();
     size_t whole = bytes + extent_guard();
     extent_want want = {granules_of(place->room > whole ? place->room : whole), gb_the.limited ? 0 : granules_of(place->behind), alignment,
         place->clean, place->room != 0};
@@ -629,7 +630,6 @@ static bool extent_lengthen(gb_extent *extent, uint32_t more, uintptr_t need)
 bool gb_extent_extend(gb_extent *extent, size_t bytes)
 {
     uint32_t granules = granules_of(bytes + extent_guard());
-    gb_limit_look();
     uintptr_t start = gb_extent_start(extent), own = start + granules_bytes(extent->granules);
     gb_extent shape = {.granules = granules > extent->granules ? granules : extent->granules, .room = extent->room};
     uintptr_t need = start + extent_committed(&shape, bytes);
@@ -714,7 +714,8 @@ size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_by
 {
     size_t given = 0;
     uint32_t last = gb_the.idle_last;
-    gb_limit_look();
+    if (all || gb_load_relaxed(&gb_the.idle_first))
+        gb_limit_look();
     for (uint32_t number = gb_load_relaxed(&gb_the.idle_first); number && *budget_bytes > 0;) {
         gb_extent *extent = extent_at(number);
         if (!all && gb_ms_later(extent->idle_ms, since))

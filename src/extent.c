@@ -537,7 +537,7 @@ gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place 
     size_t whole = bytes + extent_guard();
     extent_want want = {granules_of(place->room > whole ? place->room : whole), gb_the.limited ? 0 : granules_of(place->behind), alignment,
         place->clean, place->room != 0};
-    bool gathered = false;
+    bool gathered = want.granules >= gb_the.extents_max;
     for (int i = 0; i < TRIES; i++) {
         uint32_t from;
         gb_extent *extent = extents_place(&want, &from), *failed;

@@ -107,6 +107,13 @@ void *gb_huge_try(glebe_heap *heap, size_t bytes, size_t *dirty)
     return huge_enormous(bytes) ? NULL : huge_take(heap, gb_round_up(bytes, gb_the.page_bytes), 1, &(gb_extent_place){0, 0, false}, dirty);
 }
 
+/* Free space behind a block of `bytes` that grows: as much again, and 4 MiB in all, which most never pass. */
+static size_t huge_behind(size_t bytes)
+{
+    enum { MOST = 4 << 20 };
+    return bytes < MOST / 2 ? MOST - bytes : bytes;
+}
+
 void *gb_huge_grown(glebe_heap *heap, size_t bytes)
 {
     if (heap->number == 0 || huge_enormous(bytes))
@@ -114,7 +121,7 @@ void *gb_huge_grown(glebe_heap *heap, size_t bytes)
     gb_tick(heap);
     gb_heap_grows(heap, bytes);
     bytes = gb_round_up(bytes, gb_the.page_bytes);
-    return gb_load_relaxed(&gb_the.limited) ? NULL : huge_take(heap, bytes, 1, &(gb_extent_place){0, bytes, false}, NULL);
+    return gb_load_relaxed(&gb_the.limited) ? NULL : huge_take(heap, bytes, 1, &(gb_extent_place){0, huge_behind(bytes), false}, NULL);
 }
 
 void gb_huge_free(gb_extent *extent)
@@ -139,12 +146,13 @@ static void huge_pages_ask(const gb_extent *extent, size_t before, size_t bytes)
         gb_port_huge_pages(from, to - from, true);
 }
 
-/* Moves a block to a larger extent by its page tables; the lock is held. */
+/* Moves a block to a larger extent by its page tables; the lock is held. Shorter ones are better copied to memory that is idle. */
 static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
 {
-    if (gb_the.extents_moved >= GB_MOVED_MOST || GB_SECURE || from->room)
+    enum { MOVED_FROM = 4 << 20 };
+    if (from->bytes < MOVED_FROM || gb_the.extents_moved >= GB_MOVED_MOST || GB_SECURE || from->room)
         return NULL;
-    gb_extent *to = gb_extent_take(bytes, 1, &(gb_extent_place){0, bytes, true});
+    gb_extent *to = gb_extent_take(bytes, 1, &(gb_extent_place){0, huge_behind(bytes), true});
     if (!to)
         return NULL;
     size_t moved = from->bytes;

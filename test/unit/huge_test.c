@@ -78,18 +78,42 @@ static void test_move_copies_nothing(void **state)
     (void)state;
     if (sizeof(void *) != 8)
         return;
-    unsigned char *p = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
-    fixture_fill(p, 2 * MIB, 3);
-    unsigned char *q = glebe_realloc(p, 3 * MIB);
+    unsigned char *p = glebe_malloc(5 * MIB), *behind = glebe_malloc(2 * MIB);
+    fixture_fill(p, 5 * MIB, 3);
+    unsigned char *q = glebe_realloc(p, 6 * MIB);
     assert_non_null(q);
     assert_ptr_not_equal(q, p);
-    assert_int_equal(fake.moved_bytes, 2 * MIB);
-    assert_true(fixture_filled(q, 2 * MIB, 3));
-    assert_true(fixture_zero(p, 2 * MIB)); /* moved away, and committed still */
+    assert_int_equal(fake.moved_bytes, 5 * MIB);
+    assert_true(fixture_filled(q, 5 * MIB, 3));
+    assert_true(fixture_zero(p, 5 * MIB)); /* moved away, and committed still */
     fixture_check();
-    assert_ptr_equal(glebe_calloc(2, MIB), p); /* where the next block finds it */
+    assert_ptr_equal(glebe_calloc(5, MIB), p); /* where the next block finds it */
     glebe_free(q);
     glebe_free(p);
+    glebe_free(behind);
+    fixture_release();
+}
+
+/* Shorter ones are copied to idle memory, which costs no page fault, and leave theirs idle. */
+static void test_short_blocks_are_copied(void **state)
+{
+    (void)state;
+    void *keep = glebe_malloc(100 * MIB), *idle = glebe_malloc(6 * MIB), *between = glebe_malloc(2 * MIB);
+    unsigned char *p = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
+    memset(idle, 1, 6 * MIB);
+    glebe_free(idle);
+    fixture_fill(p, 2 * MIB, 3);
+    uint64_t commits = fake.calls[GB_FAKE_COMMIT];
+    unsigned char *q = glebe_realloc(p, 3 * MIB);
+    assert_ptr_not_equal(q, p);
+    assert_int_equal(fake.calls[GB_FAKE_MOVE], 0);
+    assert_true(fixture_filled(q, 2 * MIB, 3));
+    assert_ptr_equal(q, idle);
+    assert_int_equal(fake.calls[GB_FAKE_COMMIT], commits);
+    fixture_check();
+    glebe_free(q);
+    glebe_free(keep);
+    glebe_free(between);
     glebe_free(behind);
     fixture_release();
 }
@@ -105,11 +129,11 @@ static void test_moves_are_bounded(void **state)
     uint32_t moved = gb_the.extents_moved;
     gb_the.extents_moved = GB_MOVED_MOST;
     gb_lock_drop(&gb_the.lock);
-    unsigned char *p = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
-    fixture_fill(p, 2 * MIB, 3);
-    p = glebe_realloc(p, 3 * MIB);
+    unsigned char *p = glebe_malloc(5 * MIB), *behind = glebe_malloc(2 * MIB);
+    fixture_fill(p, 5 * MIB, 3);
+    p = glebe_realloc(p, 6 * MIB);
     assert_int_equal(fake.calls[GB_FAKE_MOVE], 0);
-    assert_true(fixture_filled(p, 2 * MIB, 3));
+    assert_true(fixture_filled(p, 5 * MIB, 3));
     gb_the.extents_moved = moved;
     glebe_free(p);
     glebe_free(behind);
@@ -228,19 +252,19 @@ static void test_move_that_fails(void **state)
     (void)state;
     if (sizeof(void *) != 8)
         return;
-    unsigned char *p = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
-    fixture_fill(p, 2 * MIB, 3);
+    unsigned char *p = glebe_malloc(5 * MIB), *behind = glebe_malloc(2 * MIB);
+    fixture_fill(p, 5 * MIB, 3);
     gb_fake_fail(1u << GB_FAKE_MOVE, 1, 1);
-    unsigned char *q = glebe_realloc(p, 3 * MIB);
+    unsigned char *q = glebe_realloc(p, 6 * MIB);
     assert_non_null(q);
     assert_int_equal(fake.failed, 1);
-    assert_true(fixture_filled(q, 2 * MIB, 3));
+    assert_true(fixture_filled(q, 5 * MIB, 3));
     fixture_check();
     gb_fake_fail(1u << GB_FAKE_COMMIT, 1, 1000);
     errno = 0;
     assert_null(glebe_realloc(q, 64 * MIB));
     assert_int_equal(errno, ENOMEM);
-    assert_true(fixture_filled(q, 2 * MIB, 3));
+    assert_true(fixture_filled(q, 5 * MIB, 3));
     gb_fake_fail(0, 0, 0);
     glebe_free(q);
     glebe_free(behind);
@@ -548,6 +572,7 @@ int main(void)
         FIXTURE_TEST(test_growth_where_it_stands),
         FIXTURE_TEST(test_growth_in_turn),
         FIXTURE_TEST(test_move_copies_nothing),
+        FIXTURE_TEST(test_short_blocks_are_copied),
         FIXTURE_TEST(test_moves_are_bounded),
         FIXTURE_TEST(test_touched_memory_serves_any_size),
         FIXTURE_TEST(test_free_extents_become_one),

@@ -264,7 +264,7 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
         return gb_hand_out(heap, cls, heap->front[cls]);
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
     for (int tries = 0;;) {
-        gb_block *chain = page ? page_supply(page, GB_PURGES && heap->rests) : NULL;
+        gb_block *chain = page ? page_supply(page, GB_PURGES && heap->waits) : NULL;
         if (chain)
             return gb_hand_out(heap, cls, chain);
         if (page) {

@@ -382,7 +382,7 @@ void gb_tick_due(glebe_heap *heap)
     heap->tick_cycles = gb_cycles();
     if (heap->rests)
         rest_step(heap);
-    if (now == heap->tick_ms && !heap->rests)
+    if (now == heap->tick_ms && !heap->rests && !heap->waits)
         return;
     bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
     if ((now ^ heap->tick_ms) >> COOL_MS_LOG2)
@@ -392,7 +392,9 @@ void gb_tick_due(glebe_heap *heap)
     orphans_drain();
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
         rest_begin(heap);
-    if (((gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.idle_first)) && gb_purge_step(now - gb_the.options.purge_ms)) || heap->rests)
+    bool queued = gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.idle_first);
+    heap->waits = (queued && gb_purge_step(now - gb_the.options.purge_ms)) || heap->rests;
+    if (heap->waits)
         heap->tick = 1;
     gb_pressure_look(heap, now);
     if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == BACKGROUND_DUE))

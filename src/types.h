@@ -182,6 +182,7 @@ struct glebe_heap {
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
     uint32_t unlooked[GB_LINEAR ? 1 : GB_SMALL_CLASSES]; /* those whose flags are 0 */
+    bool waits; /* memory waits to go back: the next slow event does a step, and comes soon, since blocks are handed out one by one */
     bool rests; /* it was left alone for so long that what is free in it goes back, a step with each slow event */
     uint32_t rest_ms; /* what was free then goes */
     uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see trim_pays in page.c */

@@ -90,7 +90,7 @@ CASES = {
     "ended-own": Case("1,000 threads of 300 KB at once that free their own; the same",
                       ("ended", 1000, 300, 128, 1, 3000), ("ended", 200, 300, 128, 1, 1200), ENDED),
     "passing": Case("10,000 threads come and go, 8 at a time; each leaves a small block",
-                    ("passing", 10_000, 8), ("passing", 400, 8), (MAPPINGS, Gate("KB for each", of("kb_each"), 4))),
+                    ("passing", 10_000, 8), ("passing", 2_000, 8), (MAPPINGS, Gate("KB for each", of("kb_each"), 4))),
     "wakes": Case("400 MB of 64 B blocks, three in four freed at random; 100 small requests each 0.7 s",
                   ("wakes", 400, 64, 24, 700, 100), ("wakes", 32, 64, 3, 100, 100), (*WAKES, SETTLED)),
     "wakes-large": Case("the same of 4 GB",

@@ -13,7 +13,7 @@
 #define MODEL_REPEAT "test/model/collect_content"
 #include "model.h"
 
-enum { OBJECTS = 3000, ROOTS = 24, LAYOUTS = 100 };
+enum { ROOTS = 24 };
 
 typedef struct model_object {
     uintptr_t *at;
@@ -27,29 +27,13 @@ typedef struct model_object {
 
 enum { HOLDER_GONE = 1, RECORD_AT = 2, RECORD_WORDS = 12 };
 
-static model_object objects[OBJECTS];
-static size_t bounds[OBJECTS]; /* their bytes: the model's own, for the collector may have forgotten objects when they are asked for */
-static int object_count;
+#include "collect.h"
+
 static uintptr_t roots[ROOTS]; /* what the collector looks at */
-static uintptr_t *copies[OBJECTS]; /* of each object's words */
 static glebe_gc *gc;
 static uint64_t collections, allocations;
-static bool failing;
 
-/* ---- layouts ---- */
-
-static struct {
-    uintptr_t words;
-    uint8_t bits[16];
-} outside[LAYOUTS / 2];
-
-/* Half of them are inline, half descriptors; more of them than there are cursors. */
-static uintptr_t layout_of(size_t i)
-{
-    if (i % 2)
-        return (uintptr_t)&outside[i / 2];
-    return GLEBE_GC_LAYOUT(1 + i % 9, (i * 37 + 1) & (((uintptr_t)1 << (1 + i % 9)) - 1));
-}
+/* ---- reachability, by the book ---- */
 
 static bool stack_counts(const model_object *object, uintptr_t at)
 {
@@ -59,54 +43,11 @@ static bool stack_counts(const model_object *object, uintptr_t at)
     return object->holder != HOLDER_GONE && (object->in_use.low <= start + sizeof start || at < object->in_use.low || at >= object->in_use.high);
 }
 
-static bool counts(const model_object *object, size_t word)
+static int object_referred(int from, size_t word)
 {
-    uintptr_t layout = object->layout;
-    if (object->holder)
-        return stack_counts(object, (uintptr_t)(object->at + word));
-    if (layout == 0)
-        return true;
-    if (layout & 1) {
-        size_t words = layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1);
-        return layout >> (1 + GLEBE_GC_LAYOUT_BITS) >> word % words & 1;
-    }
-    const glebe_gc_layout *out = (const glebe_gc_layout *)layout;
-    return out->bits[word % out->words / 8] >> word % out->words % 8 & 1;
-}
-
-/* ---- reachability, by the book ---- */
-
-static int object_within(uintptr_t address)
-{
-    for (int i = 0; i < object_count; i++)
-        if (address - (uintptr_t)objects[i].at < bounds[i])
-            return i;
-    return -1;
-}
-
-static int object_meant(uintptr_t address)
-{
-    return address > 4096 ? object_within(address) : -1;
-}
-
-static void reach(int i)
-{
-    static int stack[OBJECTS];
-    int count = 0;
-    if (i < 0 || objects[i].reached)
-        return;
-    objects[i].reached = true;
-    stack[count++] = i;
-    while (count) {
-        int at = stack[--count];
-        for (size_t w = 0; w < objects[at].words; w++) {
-            int to = counts(&objects[at], w) ? object_meant(copies[at][w]) : -1;
-            if (to >= 0 && !objects[to].reached) {
-                objects[to].reached = true;
-                stack[count++] = to;
-            }
-        }
-    }
+    const model_object *object = &objects[from];
+    bool counts = object->holder ? stack_counts(object, (uintptr_t)(object->at + word)) : layout_counts(object->layout, word);
+    return counts ? object_meant(copies[from][word]) : -1;
 }
 
 static void reach_all(void)
@@ -115,14 +56,6 @@ static void reach_all(void)
         objects[i].reached = false;
     for (int r = 0; r < ROOTS; r++)
         reach(object_meant(roots[r]));
-}
-
-static void object_forget(int i)
-{
-    free(copies[i]);
-    objects[i] = objects[--object_count];
-    copies[i] = copies[object_count];
-    bounds[i] = bounds[object_count];
 }
 
 /* A collection was. What had to be there then is there, and nothing else. */
@@ -155,11 +88,6 @@ static void model_hears(void *context, glebe_gc_event event, const glebe_gc_stat
 }
 
 /* ---- steps ---- */
-
-static void word_write(int i, size_t w, uintptr_t value)
-{
-    objects[i].at[w] = copies[i][w] = value;
-}
 
 /* What the heap itself works with: marks of other schedulers, places of its tables, an object's complement, page, entry and bits. */
 static uintptr_t some_constant(int i)
@@ -199,41 +127,24 @@ static void object_forge(int i)
         word_scribble(i, at + w, forged[w]);
 }
 
-/* The object's number; -1 where there is no memory for it. */
-static int object_new(size_t bytes, uintptr_t layout)
+/* As object_new; -1 where there is no memory for it. */
+static int object_made(size_t bytes, uintptr_t layout)
 {
-    void *at = layout == 0 ? glebe_gc_alloc(gc, bytes) : layout == GB_PLAIN ? glebe_gc_alloc_plain(gc, bytes) : glebe_gc_alloc_layout(gc, bytes, layout);
-    allocations += at != NULL;
-    if (!at) {
-        REQUIRE(failing);
+    int i = object_new(gc, bytes, layout);
+    allocations += i >= 0;
+    if (i < 0)
         return -1;
-    }
-    REQUIRE((uintptr_t)at % (bytes % 16 ? GB_CELL_BYTES : 16) == 0 && glebe_gc_usable_size(gc, at) >= bytes);
-    REQUIRE(fixture_zero(at, glebe_gc_usable_size(gc, at)));
-    REQUIRE(object_within((uintptr_t)at) == -1);
-    int i = object_count++;
-    uintptr_t start;
-    const gb_page *page = gb_object_at(gc, (uintptr_t)at, &start);
-    REQUIRE((page == NULL) == (!GB_LINEAR && bytes > GB_LARGE_MAX));
-    uintptr_t taken = page ? page->layout : gb_huge_object_at(gc, (uintptr_t)at)->layout;
-    REQUIRE(taken == layout || (taken == 0 && layout != GB_PLAIN)); /* few of a layout lie where every word counts */
-    objects[i] = (model_object){.at = at, .words = bytes / sizeof(uintptr_t), .usable = glebe_gc_usable_size(gc, at), .layout = taken};
-    bounds[i] = objects[i].usable + (GB_STACKS && taken == 0 && bytes > GB_OBJECT_MAX && bytes % GB_SLICE_BYTES == 0 ? GB_SLICE_BYTES : 0); /* kept apart */
-    copies[i] = calloc(objects[i].words + 1, sizeof(uintptr_t));
+    objects[i].usable = bounds[i];
+    if (GB_STACKS && objects[i].layout == 0 && bytes > GB_OBJECT_MAX && bytes % GB_SLICE_BYTES == 0)
+        bounds[i] += GB_SLICE_BYTES; /* kept apart */
     return i;
-}
-
-static uintptr_t some_layout(void)
-{
-    size_t kind = below(8);
-    return kind < 3 ? 0 : kind < 5 ? GB_PLAIN : layout_of(below(one_in(2) ? 4 : LAYOUTS));
 }
 
 /* A new object hangs on a root or a word that counts, else on nothing. */
 static void step_allocate(void)
 {
     size_t bytes = one_in(1000) ? ((size_t)1 << 20) + below((size_t)2 << 20) : one_in(40) ? 2000 + below(40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
-    int i = object_new(bytes, some_layout());
+    int i = object_made(bytes, some_layout());
     if (i < 0)
         return;
     for (size_t n = objects[i].words ? below(6) : 0; n > 0; n--)
@@ -277,12 +188,12 @@ static void record_write(int stack, uintptr_t low, uintptr_t high)
 /* A stack, and the record of it before; and the scheduler starts it, as a rule. */
 static void stack_start(void)
 {
-    int holder = object_new(RECORD_WORDS * sizeof(uintptr_t), one_in(2) ? 0 : some_layout());
+    int holder = object_made(RECORD_WORDS * sizeof(uintptr_t), one_in(2) ? 0 : some_layout());
     if (holder < 0)
         return;
     uintptr_t record = (uintptr_t)objects[holder].at;
     roots[below(ROOTS)] = record;
-    int stack = object_new(one_in(2) ? GB_SLICE_BYTES * (1 + below(6)) : GB_OBJECT_MAX + sizeof(uintptr_t) * (1 + below(3000)), 0);
+    int stack = object_made(one_in(2) ? GB_SLICE_BYTES * (1 + below(6)) : GB_OBJECT_MAX + sizeof(uintptr_t) * (1 + below(3000)), 0);
     if (stack < 0)
         return;
     word_write(stack, 0, 0xb83bf575);
@@ -331,15 +242,6 @@ static void step_free(void)
     object_forget(i);
 }
 
-static void model_host(void)
-{
-    failing = seed % 8 == 5 || seed % 8 == 6;
-    if (seed % 8 == 5)
-        fake.memory_bytes = (size_t)3 << 20;
-    if (seed % 8 == 6 && one_in(8))
-        gb_fake_fail(1u << GB_FAKE_COMMIT | 1u << GB_FAKE_GROW, 1 + below(3), 1 + below(3));
-}
-
 static void model_run(void)
 {
     fixture_start(seed);
@@ -347,11 +249,7 @@ static void model_run(void)
     object_count = 0;
     collections = allocations = 0;
     memset(roots, 0, sizeof roots);
-    for (size_t i = 0; i < LAYOUTS / 2; i++) {
-        outside[i].words = 1 + below(120);
-        for (size_t k = 0; k < sizeof outside[i].bits; k++)
-            outside[i].bits[k] = (uint8_t)random_next();
-    }
+    layouts_make();
     gc = glebe_gc_create(0);
     REQUIRE(gc && glebe_gc_root_add(gc, roots, sizeof roots) == 0);
     glebe_gc_on_event(gc, model_hears, NULL);

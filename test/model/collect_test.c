@@ -11,7 +11,7 @@
 #define MODEL_REPEAT "test/model/collect"
 #include "model.h"
 
-enum { OBJECTS = 3000, ROOTS = 16, LAYOUTS = 100, COLLECTORS = 3, WEAKS = 40 };
+enum { ROOTS = 16, COLLECTORS = 3, WEAKS = 40 };
 
 typedef struct model_object {
     uintptr_t *at;
@@ -21,9 +21,8 @@ typedef struct model_object {
     bool reached, final, ready, running, born;
 } model_object;
 
-static model_object objects[OBJECTS];
-static int object_count;
-static uintptr_t *copies[OBJECTS]; /* of each object's words */
+#include "collect.h"
+
 static struct model_side {
     glebe_gc *gc;
     uintptr_t roots[ROOTS]; /* what the collector looks at */
@@ -33,79 +32,19 @@ static struct model_side {
     uint64_t collections, allocations;
     bool marking;
 } sides[COLLECTORS];
-static bool failing, finalizing;
-
-/* ---- layouts ---- */
-
-static struct {
-    uintptr_t words;
-    uint8_t bits[16];
-} outside[LAYOUTS / 2];
-
-/* Half of them are inline, half descriptors; more of them than there are cursors. */
-static uintptr_t layout_of(size_t i)
-{
-    if (i % 2)
-        return (uintptr_t)&outside[i / 2];
-    return GLEBE_GC_LAYOUT(1 + i % 9, (i * 37 + 1) & (((uintptr_t)1 << (1 + i % 9)) - 1));
-}
-
-static bool counts(const model_object *object, size_t word)
-{
-    uintptr_t layout = object->layout;
-    if (layout == 0)
-        return true;
-    if (layout & 1) {
-        size_t words = layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1);
-        return layout >> (1 + GLEBE_GC_LAYOUT_BITS) >> word % words & 1;
-    }
-    const glebe_gc_layout *out = (const glebe_gc_layout *)layout;
-    return out->bits[word % out->words / 8] >> word % out->words % 8 & 1;
-}
+static bool finalizing;
 
 /* ---- reachability, by the book ---- */
 
-/* By address: the model's own bounds, for the collector may have forgotten objects by now. */
-static size_t bounds[OBJECTS];
-
-static int object_within(uintptr_t address)
-{
-    for (int i = 0; i < object_count; i++)
-        if (address - (uintptr_t)objects[i].at < bounds[i])
-            return i;
-    return -1;
-}
-
 static int object_of(int of, uintptr_t address)
 {
-    int i = address > 4096 ? object_within(address) : -1;
+    int i = object_meant(address);
     return i >= 0 && objects[i].of == of ? i : -1;
 }
 
-/* What is reachable from an object, which is not marked itself if it was not. */
-static void reach_from(int first)
+static int object_referred(int from, size_t word)
 {
-    static int stack[OBJECTS];
-    int count = 0;
-    stack[count++] = first;
-    while (count) {
-        int at = stack[--count];
-        for (size_t w = 0; w < objects[at].words; w++) {
-            int to = counts(&objects[at], w) ? object_of(objects[at].of, copies[at][w]) : -1;
-            if (to >= 0 && !objects[to].reached) {
-                objects[to].reached = true;
-                stack[count++] = to;
-            }
-        }
-    }
-}
-
-static void reach(int i)
-{
-    if (i < 0 || objects[i].reached)
-        return;
-    objects[i].reached = true;
-    reach_from(i);
+    return layout_counts(objects[from].layout, word) ? object_of(objects[from].of, copies[from][word]) : -1;
 }
 
 /* From roots, from what finalizers have still to see, and from what is new. */
@@ -119,14 +58,6 @@ static void reach_all(int of)
     for (int i = 0; i < object_count; i++)
         if (objects[i].of == of && (objects[i].ready || objects[i].running || objects[i].born))
             reach(i);
-}
-
-static void object_forget(int i)
-{
-    free(copies[i]);
-    objects[i] = objects[--object_count];
-    copies[i] = copies[object_count];
-    bounds[i] = bounds[object_count];
 }
 
 /* A reference to what was not reached, or to [start, start + bytes), is gone. */
@@ -204,11 +135,6 @@ static void model_hears(void *context, glebe_gc_event event, const glebe_gc_stat
 
 /* ---- steps ---- */
 
-static void word_write(int i, size_t w, uintptr_t value)
-{
-    objects[i].at[w] = copies[i][w] = value;
-}
-
 static uintptr_t some_value(void)
 {
     if (object_count == 0 || one_in(4))
@@ -246,29 +172,17 @@ static void step_allocate(void)
     glebe_gc *gc = sides[of].gc;
     size_t bytes = one_in(sides[of].marking ? 100 : 1000) ? ((size_t)1 << 20) - 8 + below(one_in(2) ? 16 : (size_t)2 << 20)
         : one_in(40) ? 2040 + below(one_in(3) ? 16 : 40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
-    size_t kind = below(8);
-    uintptr_t layout = kind < 3 ? 0 : kind < 5 ? GB_PLAIN : layout_of(below(one_in(2) ? 4 : LAYOUTS));
-    void *at = layout == 0 ? glebe_gc_alloc(gc, bytes) : layout == GB_PLAIN ? glebe_gc_alloc_plain(gc, bytes) : glebe_gc_alloc_layout(gc, bytes, layout);
-    sides[of].allocations += at != NULL;
-    if (!at) {
-        REQUIRE(failing);
+    int i = object_new(gc, bytes, some_layout());
+    sides[of].allocations += i >= 0;
+    if (i < 0)
         return;
-    }
-    REQUIRE((uintptr_t)at % (bytes % 16 ? GB_CELL_BYTES : 16) == 0 && glebe_gc_usable_size(gc, at) >= bytes);
-    REQUIRE(fixture_zero(at, glebe_gc_usable_size(gc, at)));
-    REQUIRE(object_within((uintptr_t)at) == -1);
+    void *at = objects[i].at;
     for (int k = 0; k < COLLECTORS; k++)
         REQUIRE(k == of || glebe_gc_usable_size(sides[k].gc, at) == 0);
-    int i = object_count++;
-    uintptr_t start;
-    const gb_page *page = gb_object_at(gc, (uintptr_t)at, &start);
-    REQUIRE((page == NULL) == (!GB_LINEAR && bytes > GB_LARGE_MAX));
-    uintptr_t taken = page ? page->layout : gb_huge_object_at(gc, (uintptr_t)at)->layout;
-    REQUIRE(taken == layout || (taken == 0 && layout != GB_PLAIN)); /* few of a layout lie where every word counts */
-    objects[i] = (model_object){.at = at, .words = bytes / sizeof(uintptr_t), .layout = taken, .of = of, .born = sides[of].marking};
-    bounds[i] = glebe_gc_usable_size(gc, at);
-    REQUIRE(object_within((uintptr_t)at + bounds[i]) >= 0 || glebe_gc_usable_size(gc, (char *)at + bounds[i]) == 0); /* what comes next is no object yet */
-    copies[i] = calloc(objects[i].words + 1, sizeof(uintptr_t));
+    objects[i].of = of;
+    objects[i].born = sides[of].marking;
+    uintptr_t end = (uintptr_t)at + bounds[i];
+    REQUIRE(object_within(end) >= 0 || glebe_gc_usable_size(gc, (void *)end) == 0); /* what comes next is no object yet */
     for (size_t n = objects[i].words ? below(6) : 0; n > 0; n--)
         word_write(i, below(objects[i].words), some_value());
     if (one_in(8) && glebe_gc_finalizer(gc, at, model_final, &sides[of]) == 0)
@@ -394,15 +308,6 @@ static void step_drop(void)
         }
 }
 
-static void model_host(void)
-{
-    failing = seed % 8 == 5 || seed % 8 == 6;
-    if (seed % 8 == 5)
-        fake.memory_bytes = (size_t)3 << 20;
-    if (seed % 8 == 6 && one_in(8))
-        gb_fake_fail(1u << GB_FAKE_COMMIT | 1u << GB_FAKE_GROW, 1 + below(3), 1 + below(3));
-}
-
 static void model_well(void)
 {
     fixture_check();
@@ -418,11 +323,7 @@ static void model_run(void)
     chance = seed * 1000003;
     object_count = 0;
     memset(sides, 0, sizeof sides);
-    for (size_t i = 0; i < LAYOUTS / 2; i++) {
-        outside[i].words = 1 + below(120);
-        for (size_t k = 0; k < sizeof outside[i].bits; k++)
-            outside[i].bits[k] = (uint8_t)random_next();
-    }
+    layouts_make();
     for (int k = 0; k < COLLECTORS; k++) {
         glebe_gc *gc = sides[k].gc = glebe_gc_create(0);
         REQUIRE(gc && glebe_gc_root_add(gc, sides[k].roots, sizeof sides[k].roots) == 0);

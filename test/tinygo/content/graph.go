@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
+	"github.com/glebe-alloc/glebe/test/tinygo/stack"
 )
 
 // A random graph against a model of it. A node refers to others by what it holds them in, one of each kind of allocation that TinyGo has, and
@@ -385,16 +386,6 @@ func graph(rounds, every int) {
 	require(int(glebe.ReadStats().Collections-before)*every >= rounds, "collections")
 }
 
-//go:noinline
-func clobber(n int) int { // what was on the stack is overwritten
-	var words [32]int
-	words[n%32] = n
-	if n == 0 {
-		return words[0]
-	}
-	return clobber(n-1) + words[n%32]
-}
-
 func graphs() {
 	for _, every := range []int{1, 2, 3, 5, 13, 40} {
 		graph(60+10*every, every)
@@ -413,7 +404,7 @@ func graphs() {
 		}
 	}
 	clear(lately[:])
-	clobber(250)
+	stack.Clobber(250)
 	runtime.GC()
 	stats := glebe.ReadStats()
 	require(finalized > 50 && stats.FreedBytes > stats.AllocatedBytes/2, "what is not reachable is found")

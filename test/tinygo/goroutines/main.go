@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
+	"github.com/glebe-alloc/glebe/test/tinygo/stack"
 )
 
 type tree struct {
@@ -126,7 +127,7 @@ func neighbours() {
 	}
 	glebe.SetStress(0)
 	for i := 0; i < 4 && freed < count; i++ {
-		clobber(200)
+		stack.Clobber(200)
 		runtime.GC()
 		runtime.Gosched()
 	}
@@ -136,16 +137,6 @@ func neighbours() {
 		fmt.Println(freed, "neighbours of stacks found unreachable, of", count)
 		os.Exit(1)
 	}
-}
-
-//go:noinline
-func clobber(n int) int { // what was on the stack is overwritten
-	var words [32]int
-	words[n%32] = n
-	if n == 0 {
-		return words[0]
-	}
-	return clobber(n-1) + words[n%32]
 }
 
 func main() {

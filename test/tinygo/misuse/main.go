@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
+	"github.com/glebe-alloc/glebe/test/tinygo/stack"
 )
 
 type object struct{ value int }
@@ -38,23 +39,13 @@ func set() {
 	runtime.SetFinalizer(&object{10000}, func(o *object) { ended += other.value })
 }
 
-//go:noinline
-func clobber(n int) int { // what was on the stack is overwritten
-	var words [32]int
-	words[n%32] = n
-	if n == 0 {
-		return words[0]
-	}
-	return clobber(n-1) + words[n%32]
-}
-
 //go:wasmexport fine
 func fine() int32 {
 	runtime.SetFinalizer((*object)(nil), func(*object) {})
 	runtime.SetFinalizer(&ended, func(*int) {})
 	runtime.SetFinalizer(&object{}, nil)
 	set()
-	clobber(200)
+	stack.Clobber(200)
 	for range 3 {
 		runtime.GC()
 		glebe.RunFinalizers()

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
+	"github.com/glebe-alloc/glebe/test/tinygo/stack"
 )
 
 func require(condition bool, what string) {
@@ -109,7 +110,7 @@ func finalizersSet() { // in a frame that is gone when they are looked for
 func finalizers() {
 	finalizersSet()
 	for i := 0; i < 4; i++ {
-		clobber(250)
+		stack.Clobber(250)
 		runtime.GC()
 		glebe.RunFinalizers()
 	}
@@ -137,22 +138,12 @@ func finalizersLeave() {
 		runtime.SetFinalizer(&square{i}, func(s *square) { runs++ })
 	}
 	for i := 0; i < 4; i++ {
-		clobber(250)
+		stack.Clobber(250)
 		runtime.GC()
 		glebe.RunFinalizers()
 	}
 	require(runs > count-100 && runs <= count, "finalizers of many objects")
 	require(glebe.ReadStats().LiveBytes < before+4096, "finalizers that ran are kept")
-}
-
-//go:noinline
-func clobber(n int) int { // what was on the stack is overwritten
-	var words [32]int
-	words[n%32] = n
-	if n == 0 {
-		return words[0]
-	}
-	return clobber(n-1) + words[n%32]
 }
 
 func statistics() {

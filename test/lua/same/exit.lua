@@ -1,10 +1,5 @@
 -- The state is closed from inside, in Lua 5.2 and later, from a coroutine too.
-local function object(finalizer)
-  if not newproxy then return setmetatable({}, {__gc = finalizer}) end
-  local u = newproxy(true)
-  getmetatable(u).__gc = finalizer
-  return u
-end
+local object = dofile((arg[0]:gsub("[^/]*$", "../object.lua")))
 for i = 1, 5 do _G["u" .. i] = object(function() print("finalized", i) end) end
 io.stdout:setvbuf("full")
 coroutine.wrap(function() print("leaving") os.exit(3, true) end)()

@@ -1,11 +1,6 @@
 -- Finalizers at closing: their order, errors of every kind, resurrection, new objects, collections, coroutines and variables to be closed.
 if warn then warn("@on") warn("one ", "and ", "another") warn("@off") warn("not this") warn("@on") end
-local function object(finalizer)
-  if not newproxy then return setmetatable({}, {__gc = finalizer}) end
-  local u = newproxy(true)
-  getmetatable(u).__gc = finalizer
-  return u
-end
+local object = dofile((arg[0]:gsub("[^/]*$", "../object.lua")))
 kept = {}
 for i = 1, 20 do kept[i] = object(function() print("in order", i) end) end
 kept.text = object(function() error("text") end)

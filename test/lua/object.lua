@@ -1,0 +1,7 @@
+-- An object with a finalizer in each Lua: a table, or userdata where tables cannot have one.
+return function(finalizer)
+  if not newproxy then return setmetatable({}, {__gc = finalizer}) end
+  local u = newproxy(true)
+  getmetatable(u).__gc = finalizer
+  return u
+end

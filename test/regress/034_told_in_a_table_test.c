@@ -1,9 +1,10 @@
-/* A table of the collector changes its size, and the program is told of memory pressure in the middle. What it added there was added
- * a second time, with what was known of it forgotten. A collection in the callback freed the object whose root was just being added, and
- * the object that was just being freed by hand. */
+/* A table of the collector changes its size, and the program is told of memory pressure in the middle. What it added
+ * there was added a second time, with what was known of it forgotten. A collection in the callback freed the object
+ * whose root was just being added, and the object that was just being freed by hand. */
 #include "../unit/fixture.h"
 
 enum { MANY = 10000, KEPT_BYTES = 8 << 20 };
+enum { WEAK, ROOT, FINALIZER, KINDS };
 
 static glebe_gc *gc;
 static void *kept, *objects[MANY], *slots[MANY];
@@ -18,24 +19,34 @@ static void no_final(void *object, void *context)
 static int add(int i)
 {
     static int ran;
-    return kind == 0 ? glebe_gc_weak_add(gc, &slots[i]) : kind == 1 ? glebe_gc_root_add(gc, &slots[i], sizeof slots[i]) : glebe_gc_finalizer(gc, objects[i], no_final, &ran);
+    return kind == WEAK ? glebe_gc_weak_add(gc, &slots[i])
+        : kind == ROOT ? glebe_gc_root_add(gc, &slots[i], sizeof slots[i])
+        : glebe_gc_finalizer(gc, objects[i], no_final, &ran);
 }
 
 static int taken_back(int i)
 {
-    return kind == 0 ? glebe_gc_weak_remove(gc, &slots[i]) : kind == 1 ? glebe_gc_root_remove(gc, &slots[i]) : glebe_gc_finalizer(gc, objects[i], NULL, NULL);
+    return kind == WEAK ? glebe_gc_weak_remove(gc, &slots[i])
+        : kind == ROOT ? glebe_gc_root_remove(gc, &slots[i])
+        : glebe_gc_finalizer(gc, objects[i], NULL, NULL);
 }
 
-static const gb_table *table_of(void) { return kind == 0 ? &gc->weak : kind == 1 ? &gc->roots : &gc->finals; }
+static const gb_table *table_of(void) { return kind == WEAK ? &gc->weak : kind == ROOT ? &gc->roots : &gc->finals; }
+
+/* What every callback does first. */
+static void makes_room(const void *context, uint64_t used, uint64_t limit)
+{
+    assert_true(!context && used <= limit);
+    told++;
+    glebe_free(kept);
+    kept = NULL;
+}
 
 static void adds_the_same(void *context, uint64_t used, uint64_t limit)
 {
-    assert_true(!context && used <= limit);
-    if (told++)
-        return;
-    glebe_free(kept);
-    kept = NULL;
-    assert_int_equal(add(next), 0);
+    makes_room(context, used, limit);
+    if (told == 1)
+        assert_int_equal(add(next), 0);
 }
 
 /* The next allocation of the collector's tables tells the program, which frees what it takes. */
@@ -69,7 +80,7 @@ static void end(void)
 static void test_added_twice(void **state)
 {
     (void)state;
-    for (kind = 0; kind < 3; kind++) {
+    for (kind = WEAK; kind < KINDS; kind++) {
         int tellings = 0;
         begin(adds_the_same);
         uint32_t before = table_of()->count;
@@ -81,7 +92,7 @@ static void test_added_twice(void **state)
             if (!told)
                 continue;
             assert_int_equal(glebe_gc_check(gc, NULL, NULL), 0);
-            for (int times = kind == 2 ? 1 : 2; times > 0; times--)
+            for (int times = kind == FINALIZER ? 1 : 2; times > 0; times--)
                 assert_int_equal(taken_back(next), 0);
             assert_int_equal(table_of()->count, before + (uint32_t)next);
             assert_int_equal(add(next), 0);
@@ -93,10 +104,7 @@ static void test_added_twice(void **state)
 
 static void collects(void *context, uint64_t used, uint64_t limit)
 {
-    assert_true(!context && used <= limit);
-    told++;
-    glebe_free(kept);
-    kept = NULL;
+    makes_room(context, used, limit);
     glebe_gc_collect(gc);
 }
 
@@ -104,7 +112,7 @@ static void collects(void *context, uint64_t used, uint64_t limit)
 static void test_freed_before_added(void **state)
 {
     (void)state;
-    for (kind = 1; kind < 3; kind++) {
+    for (kind = ROOT; kind < KINDS; kind++) {
         int tellings = 0;
         begin(collects);
         memset(slots, 0, sizeof slots);
@@ -127,10 +135,7 @@ static void test_freed_before_added(void **state)
 
 static void finishes(void *context, uint64_t used, uint64_t limit)
 {
-    assert_true(!context && used <= limit);
-    told++;
-    glebe_free(kept);
-    kept = NULL;
+    makes_room(context, used, limit);
     glebe_gc_finish(gc);
 }
 
@@ -141,7 +146,7 @@ static void test_finished_meanwhile(void **state)
     uint64_t finished = 0;
     glebe_gc_stats stats;
     begin(finishes);
-    kind = 1;
+    kind = ROOT;
     for (next = 0; next < 500; next++) {
         glebe_gc_begin(gc);
         limit_here();
@@ -160,7 +165,7 @@ static void test_freed_meanwhile(void **state)
     (void)state;
     glebe_gc_stats stats;
     begin(collects);
-    kind = 2;
+    kind = FINALIZER;
     for (int i = 0; i < MANY; i++)
         assert_int_equal(add(i), 0);
     for (int i = 0; i < MANY; i++) {
@@ -180,6 +185,11 @@ static void test_freed_meanwhile(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(test_added_twice), FIXTURE_TEST(test_freed_before_added), FIXTURE_TEST(test_finished_meanwhile), FIXTURE_TEST(test_freed_meanwhile)};
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_added_twice),
+        FIXTURE_TEST(test_freed_before_added),
+        FIXTURE_TEST(test_finished_meanwhile),
+        FIXTURE_TEST(test_freed_meanwhile),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,8 @@ pytest = $(PYTHON) -m pytest -q -rs $(shell $(PYTHON) -c "import xdist" 2>/dev/n
 
 build := $(CURDIR)/build
 say    = @printf '\n== %s\n' "$(1)"
-# An older Rust may come first on PATH: whatever calls cargo or rustc gets the chosen one. It is chosen when a line runs: the
-# line before may have brought it.
+# An older Rust may come first on PATH: whatever calls cargo or rustc gets the chosen one. It is chosen when a line
+# runs: the line before may have brought it.
 rust   = PATH="$$(dirname "$(CARGO)"):$$PATH"
 cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) cargo
 
@@ -176,7 +176,8 @@ test-miri: ## Bump and FreeList under Miri, which objects to undefined behaviour
 
 test-bare: ## `make demo` and `make test` on a bare machine: Debian's minimal tree in a chroot (an hour; takes root)
 	$(call say,a bare machine)
-	@if [ "$$(id -u)" = 0 ]; then tools/setup bare && tools/bare; else echo "skipped: it takes root: sudo make test-bare"; fi
+	@if [ "$$(id -u)" = 0 ]; then tools/setup bare && tools/bare; \
+	    else echo "skipped: it takes root: sudo make test-bare"; fi
 
 test-long: test test-macos test-windows-long test-miri test-tinygo-oldest test-bare ## test, then macOS objects, Windows programs, Miri, the oldest TinyGo, a bare machine, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, test/scale whole, stress with printed seeds, and fuzzing (hours)
 	$(call say,C tests with all seeds)

@@ -302,8 +302,8 @@ GLEBE_API size_t glebe_collect(glebe_heap *heap);
  * It is called from inside the malloc of whichever thread is there, with no lock held, by several threads at once if they get
  * there at once, never within itself. It may allocate and free, destroy heaps, and call whatever else there is, but not allocate
  * in a heap of glebe_heap_create or destroy a collector that this very thread is allocating from, nor take a lock that its own callers of malloc hold.
- * NULL as `heap` means a heap that serves while it runs. A collector does not collect in it that was called to add a root, a weak reference or
- * a finalizer. It must return. */
+ * NULL as `heap` means a heap that serves while it runs. A collector does not collect in it that was called to add a
+ * root, a weak reference or a finalizer. It must return. */
 typedef void glebe_pressure(void *context, uint64_t used_bytes, uint64_t limit_bytes);
 /* One for the process: the callback from now on, in place of the one before, which other threads may be in still. NULL is none. */
 GLEBE_API void glebe_on_pressure(glebe_pressure *callback, void *context);

@@ -8,15 +8,17 @@
  *
  *     account_alloc   every block is the heap's
  *     adopted_alloc   blocks that are not go to `before`; those that Lua resizes move over
- *     closing_alloc   the last finalizer of glebe_lua_close has run: frees do nothing, for the heap is destroyed afterwards
+ *     closing_alloc   the last finalizer of glebe_lua_close has run: frees do nothing, for the heap is destroyed
+ *                     afterwards
  *
  * 1. The state's first block, which lua_State lies in, is the last that lua_close frees: the heap goes with it.
  * 2. Sizes are exact, for Lua says with each block what it last asked for; only the bytes from before an adoption are an estimate, since
  *    buffers of the auxiliary library are in no count of Lua's.
  * 3. Nothing here calls Lua from inside lua_Alloc.
- * 4. Lua finalizes the object last that got its finalizer first, which is ours (`last`), unless a collection while the state closes finds more
- *    to finalize. Such a collection also takes an object that only a weak table holds (`witness`): while it is there, none has been. Neither
- *    holds in LuaJIT, nor for a state that adopts its heap: there each block is freed. */
+ * 4. Lua finalizes the object last that got its finalizer first, which is ours (`last`), unless a collection while the
+ *    state closes finds more to finalize. Such a collection also takes an object that only a weak table holds
+ *    (`witness`): while it is there, none has been. Neither holds in LuaJIT, nor for a state that adopts its heap:
+ *    there each block is freed. */
 
 #include "glebe_lua.h"
 
@@ -33,14 +35,16 @@ enum { IS_LUAJIT = 1 };
 enum { IS_LUAJIT = 0 };
 #endif
 
-#define LAST "glebe.last" /* in the registry too: the object that is finalized last; while the state closes, the weak table with the witness */
+/* In the registry too: the object that is finalized last; while the state closes, the weak table with the witness. */
+#define LAST "glebe.last"
 #define MARK "glebe.heap" /* in the registry of a state that has one, also for another copy of this code */
 
 typedef struct account {
     glebe_heap *heap;
     size_t live, peak;
     lua_State *main; /* NULL while lua_newstate runs, and glebe_lua_close */
-    size_t limit, relieved; /* relieved: what the heap held after the last collection by glebe_lua_relieve; 0 once it is below the threshold */
+    size_t limit;
+    size_t relieved; /* held after the last collection by glebe_lua_relieve; 0 once it is below the threshold */
     uint64_t refusals, relieved_refusals;
     bool asking; /* in the pressure callback */
     bool warns, warning; /* Lua 5.4: warnings are on; one has begun that goes on */
@@ -181,8 +185,9 @@ static account *account_new(const glebe_lua_options *options)
     return a;
 }
 
-/* What the registry has under MARK: a full collection, to be called protected, since finalizers raise errors before Lua 5.4. It is there before
- * memory ends: in Lua 5.1 a C function takes some. false where Lua does not collect: Lua 5.4 in a finalizer. */
+/* What the registry has under MARK: a full collection, to be called protected, since finalizers raise errors before Lua
+ * 5.4. It is there before memory ends: in Lua 5.1 a C function takes some. false where Lua does not collect: Lua 5.4 in
+ * a finalizer. */
 static int collect(lua_State *L)
 {
     lua_pushboolean(L, lua_gc(L, LUA_GCCOLLECT, 0) >= 0);
@@ -296,7 +301,8 @@ lua_State *glebe_lua_newstate(const glebe_lua_options *options)
     return L;
 }
 
-/* For the witness in pages of its own. An attempt that failed would cost finalizers what they need: Lua 5.3 lets go of call frames then. */
+/* For the witness in pages of its own. An attempt that failed would cost finalizers what they need: Lua 5.3 lets go of
+ * call frames then. */
 static bool has_room(const account *a)
 {
     size_t room = 64 << 10;
@@ -402,12 +408,13 @@ size_t glebe_lua_trim(lua_State *L)
     return a ? glebe_collect(a->heap) : 0;
 }
 
-/* A state that lives near its cap is not collected each time, but when it has grown by a sixteenth of the cap; where less than that is left to
- * grow into, or memory has ended since, what was let go of is wanted at once. */
+/* A state that lives near its cap is not collected each time, but when it has grown by a sixteenth of the cap; where
+ * less than that is left to grow into, or memory has ended since, what was let go of is wanted at once. */
 static bool relief_is_due(const account *a, size_t held)
 {
     size_t part = a->limit / 16;
-    return a->relieved == 0 || held >= a->relieved + part || held > a->limit - part || a->refusals != a->relieved_refusals;
+    return a->relieved == 0 || held >= a->relieved + part || held > a->limit - part ||
+        a->refusals != a->relieved_refusals;
 }
 
 bool glebe_lua_relieve(lua_State *L, unsigned percent)
@@ -423,7 +430,7 @@ bool glebe_lua_relieve(lua_State *L, unsigned percent)
     if (!relief_is_due(a, held))
         return false;
     lua_getfield(L, LUA_REGISTRYINDEX, MARK);
-    bool collected = lua_pcall(L, 0, 1, 0) != 0 || lua_toboolean(L, -1); /* an error is a finalizer's, after the sweep */
+    bool collected = lua_pcall(L, 0, 1, 0) != 0 || lua_toboolean(L, -1); /* a finalizer fails after the sweep */
     lua_pop(L, 1);
     if (!collected)
         return false;

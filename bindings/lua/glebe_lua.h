@@ -38,9 +38,9 @@ typedef struct glebe_lua_options {
  * that all sizes share, then pages of 16 KiB for each, so one under 80 KiB leaves no room. LuaJIT: NULL where its build wants its own allocator. */
 GLEBE_API lua_State *glebe_lua_newstate(const glebe_lua_options *options);
 
-/* GLEBE_LUA_FINALIZE: as lua_close, but what is left after the last finalizer is freed at once. GLEBE_LUA_DROP: frees everything at once; no
- * finalizer runs, so files stay open and what they buffer is lost (states that adopted their heap do as with FINALIZE). lua_close does well too,
- * block by block, as with any allocator. */
+/* GLEBE_LUA_FINALIZE: as lua_close, but what is left after the last finalizer is freed at once. GLEBE_LUA_DROP: frees
+ * everything at once; no finalizer runs, so files stay open and what they buffer is lost (states that adopted their
+ * heap do as with FINALIZE). lua_close does well too, block by block, as with any allocator. */
 typedef enum glebe_lua_closing { GLEBE_LUA_FINALIZE, GLEBE_LUA_DROP } glebe_lua_closing;
 GLEBE_API void glebe_lua_close(lua_State *L, glebe_lua_closing how);
 
@@ -52,9 +52,10 @@ GLEBE_API int glebe_lua_limit(lua_State *L, size_t limit_bytes);
 GLEBE_API size_t glebe_lua_trim(lua_State *L);
 
 /* For the host to call between two calls into the state, or in a C function that a script calls: a full collection, if the heap holds more
- * than `percent` of the cap. After one that left more than that, the next is due when the heap has grown by 1/16 of the cap, when less than
- * 1/16 of the cap is free, or when a request has failed. Lua 5.1 and LuaJIT do not collect when memory ends: this does it before. It needs no
- * protected call: an error of a finalizer is dropped. true: it collected. In the pressure callback it does nothing. */
+ * than `percent` of the cap. After one that left more than that, the next is due when the heap has grown by 1/16 of the
+ * cap, when less than 1/16 of the cap is free, or when a request has failed. Lua 5.1 and LuaJIT do not collect when
+ * memory ends: this does it before. It needs no protected call: an error of a finalizer is dropped. true: it collected.
+ * In the pressure callback it does nothing. */
 GLEBE_API bool glebe_lua_relieve(lua_State *L, unsigned percent);
 
 /* Moves a running state to a heap of its own: what it allocates from now on comes from there. Blocks that it has stay with the allocator that

@@ -78,15 +78,16 @@ static void heap_locks_free(void)
     memset(locks, 0, sizeof locks);
 }
 
-/* Line 2: heaps that their thread leaves behind as it ends are deleted, as mimalloc's are. `next`, which orphans alone use, says whose a
- * heap is; the thread looks for them only if it made more than were ended. */
+/* Line 2: heaps that their thread leaves behind as it ends are deleted, as mimalloc's are. `next`, which orphans alone
+ * use, says whose a heap is; the thread looks for them only if it made more than were ended. */
 static pthread_key_t heaps_key;
 static bool heaps_key_ready;
 static GB_TLS uint32_t heaps_owner, heaps_made; /* 0: it made none */
 
 static bool heap_is_mine(const mi_heap_t *heap)
 {
-    return MIMALLOC_LINE == 2 && heaps_owner && heap->kind == GB_HEAP_OWNED && __atomic_load_n(&heap->next, __ATOMIC_RELAXED) == heaps_owner;
+    return MIMALLOC_LINE == 2 && heaps_owner && heap->kind == GB_HEAP_OWNED &&
+        __atomic_load_n(&heap->next, __ATOMIC_RELAXED) == heaps_owner;
 }
 
 static mi_heap_t *heap_mine_next(const mi_heap_t *before)
@@ -104,7 +105,8 @@ static uint32_t orphans(void)
     return (uint32_t)__atomic_load_n(&glebe_live.stats.orphans, __ATOMIC_RELAXED);
 }
 
-/* Orphans end when they are found empty. They are looked at when there are twice as many as the last look left, and some. */
+/* Orphans end when they are found empty. They are looked at when there are twice as many as the last look left, and
+ * some. */
 static void heap_delete(mi_heap_t *heap)
 {
     enum { SOME = 16 };
@@ -331,8 +333,8 @@ GB_NOINLINE static void *take(const char *call, mi_heap_t *owner, size_t bytes, 
 }
 
 /* Where nothing is asked for but bytes, glebe's own realloc; else a block stays while it is as it should be, and not twice too large.
- * 0 bytes are as good as any: mimalloc frees nothing then. `zero` clears what the block has beyond `bytes` and beyond what it had: where the
- * block shrinks the program's own bytes lie there, and a later call may grow over them. */
+ * 0 bytes are as good as any: mimalloc frees nothing then. `zero` clears what the block has beyond `bytes` and beyond
+ * what it had: where the block shrinks the program's own bytes lie there, and a later call may grow over them. */
 GB_NOINLINE static void *resize(const char *call, mi_heap_t *owner, void *p, size_t bytes, size_t alignment, size_t offset, bool zero)
 {
     if (!p)

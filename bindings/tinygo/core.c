@@ -22,11 +22,13 @@ void *glebe_go_alloc(size_t bytes, uintptr_t layout, void *context) __asm__("run
  *     canary | asyncify's, of a goroutine that waits --> | dead | <-- C's |
  *     ^canaryPtr                              asyncifysp^        ^csp     ^end
  *
- * The three are neighbours in the Task's state (TinyGo's src/internal/task/task_asyncify.go), behind its entry and arguments, and the assembly
- * that starts, suspends and resumes goroutines counts on that. They are up to date while the goroutine waits. While it runs nothing is
- * saved by asyncify, and C's part begins at the stack pointer; if a host called by it called back, that is not known.
+ * The three are neighbours in the Task's state (TinyGo's src/internal/task/task_asyncify.go), behind its entry and
+ * arguments, and the assembly that starts, suspends and resumes goroutines counts on that. They are up to date while
+ * the goroutine waits. While it runs nothing is saved by asyncify, and C's part begins at the stack pointer; if a host
+ * called by it called back, that is not known.
  *
- * Every goroutine starts here: the runtime's call of tinygo_launch does, by stacks.go. So its Task is known for certain. */
+ * Every goroutine starts here: the runtime's call of tinygo_launch does, by stacks.go. So its Task is known for
+ * certain. */
 void tinygo_launch(void *state);
 
 void glebe_go_launch(void *state)
@@ -54,7 +56,7 @@ GB_NOINLINE void *glebe_go_alloc(size_t bytes, uintptr_t layout, void *context)
     void *object = gb_object_recent(&go_gc, bytes, layout);
     if (GB_LIKELY(object)) {
         if (GB_STACKS)
-            __asm__ volatile("" ::: "memory"); /* keeps this return apart from the other: joined, asyncify guards it as well */
+            __asm__ volatile("" ::: "memory"); /* keeps the returns apart: joined, asyncify guards this one too */
         return object;
     }
     return go_alloc_slow(bytes, layout);

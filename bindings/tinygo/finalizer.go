@@ -73,8 +73,8 @@ func setFinalizer(object, function interface{}) {
 	}
 }
 
-// drop takes the node off the list. It refers to none any more: where something looks like a reference to it, it would keep those that were
-// its neighbours, and they theirs.
+// drop takes the node off the list. It refers to none any more: where something looks like a reference to it, it would
+// keep those that were its neighbours, and they theirs.
 func (node *finalizer) drop() {
 	if node.before != nil {
 		node.before.next = node.next

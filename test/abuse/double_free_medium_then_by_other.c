@@ -11,7 +11,8 @@ int main(void)
     void *block = wrong(malloc(MEDIUM)), *other = malloc(MEDIUM);
     free(block);
     on_thread(free_it, block);
-    wrong(malloc(MEDIUM)); /* the block that was freed last; sent home when its thread ends, as main's does on Windows, it would tell */
+    /* The block that was freed last: sent home when its thread ends, as main's does on Windows, it would tell. */
+    wrong(malloc(MEDIUM));
     free(other);
     return abuse_end();
 }

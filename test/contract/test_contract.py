@@ -169,7 +169,8 @@ def test_fork_inherits(box, program, build, bytes_):
 def test_fork_control(box, program):
     """The same without fork handlers hangs: the test above could fail."""
     shim = program("no_fork_handlers", "-shared", "-fPIC")
-    done = box.run(program("fork_threads"), 2000, 10, preload=None, env={"LD_PRELOAD": f"{shim} {box.library()}"}, timeout=300)
+    preloaded = {"LD_PRELOAD": f"{shim} {box.library()}"}
+    done = box.run(program("fork_threads"), 2000, 10, preload=None, env=preloaded, timeout=300)
     assert done.returncode == 42 and "the child hung" in done.text
 
 

@@ -264,8 +264,8 @@ static int at_end(lua_State *L)
     return 0;
 }
 
-/* Finalizers that let go of 400 KB each: of tables in Lua 5.2 and later, of userdata before. At the cap Lua 5.3 and later collect in them, but
- * not for buffers; Lua 5.1 and LuaJIT by the script; Lua 5.2 never. */
+/* Finalizers that let go of 400 KB each: of tables in Lua 5.2 and later, of userdata before. At the cap Lua 5.3 and
+ * later collect in them, but not for buffers; Lua 5.1 and LuaJIT by the script; Lua 5.2 never. */
 #define OBJECT                                                                                                         \
     "local collect = _VERSION == 'Lua 5.1' and collectgarbage or function() end "                                      \
     "local base = ('x'):rep(20000) "                                                                                   \
@@ -277,7 +277,8 @@ static int at_end(lua_State *L)
     "  for i = 1, 20 do local s = (capped and base or ('x'):rep(20000)) .. i end collect() at_end() "                  \
     "end "
 
-/* glebe_lua_close runs as many finalizers to their ends as lua_close, and what one lets go of serves the next: the heap holds no more. */
+/* glebe_lua_close runs as many finalizers to their ends as lua_close, and what one lets go of serves the next: the heap
+ * holds no more. */
 static void close_both_ways(const char *script, int expected, int expected_capped)
 {
     for (size_t cap = 0; cap <= 2 * MIB; cap += 2 * MIB) {
@@ -297,8 +298,8 @@ static void close_both_ways(const char *script, int expected, int expected_cappe
             else
                 lua_close(L);
             held[ours] = held_most;
-            fprintf(stderr, "%s, cap %zu: %d finalizers ended, %llu KiB held\n", ours ? "glebe_lua_close" : "lua_close", cap, ended,
-                (unsigned long long)(held_most >> 10));
+            fprintf(stderr, "%s, cap %zu: %d finalizers ended, %llu KiB held\n", ours ? "glebe_lua_close" : "lua_close",
+                cap, ended, (unsigned long long)(held_most >> 10));
             CHECK(ended == (cap ? expected_capped : expected) && heaps() == 0);
         }
         CHECK(held[1] <= held[0] + 256 * 1024);
@@ -314,7 +315,8 @@ static int leave(lua_State *L)
     longjmp(panicked, 1);
 }
 
-/* A state that was left in a panic with no memory free: what finalizers need there is theirs, so a file has its contents. */
+/* A state that was left in a panic with no memory free: what finalizers need there is theirs, so a file has its
+ * contents. */
 static void close_full(void)
 {
     static char name[] = "/tmp/glebe-lua-XXXXXX";
@@ -327,7 +329,8 @@ static void close_full(void)
         lua_pushstring(L, name);
         lua_setglobal(L, "name");
         lua_atpanic(L, leave);
-        CHECK(!run(L, OBJECT "file = assert(io.open(name, 'w')) file:write('written') kept = {} for i = 1, 10 do kept[i] = object(at_end) end"));
+        CHECK(!run(L, OBJECT "file = assert(io.open(name, 'w')) file:write('written') "
+                             "kept = {} for i = 1, 10 do kept[i] = object(at_end) end"));
         CHECK(luaL_loadstring(L, "local t = {} while true do t = {t} end") == 0);
         ended = 0;
         if (setjmp(panicked) == 0)
@@ -345,8 +348,8 @@ static void close_full(void)
     CHECK(ends[0] == 10 && ends[1] == 10 && heaps() == 0);
 }
 
-/* Also those that come after the last one of before: a finalizer makes 100 objects and collects. Lua 5.3 would not return from that, but does
- * it itself at the cap; Lua 5.4 finalizes nothing that was made while it closes. */
+/* Also those that come after the last one of before: a finalizer makes 100 objects and collects. Lua 5.3 would not
+ * return from that, but does it itself at the cap; Lua 5.4 finalizes nothing that was made while it closes. */
 static void closing(void)
 {
     close_both_ways(OBJECT "kept = {} for i = 1, 100 do kept[i] = object(strings) end", 100, 100);
@@ -416,10 +419,13 @@ static void fill_to(lua_State *L, size_t bytes)
     lua_register(L, "held", held);
     lua_pushinteger(L, (lua_Integer)bytes);
     lua_setglobal(L, "wanted");
-    CHECK(!run(L, "collectgarbage('stop') kept = {('x'):rep(1000)} while held() < wanted do kept[#kept + 1] = kept[1] .. #kept end collectgarbage('restart')"));
+    CHECK(!run(L, "collectgarbage('stop') kept = {('x'):rep(1000)} "
+                  "while held() < wanted do kept[#kept + 1] = kept[1] .. #kept end "
+                  "collectgarbage('restart')"));
 }
 
-/* A state that was once full of what lived is collected again when it has let go, and one whose room is large is not collected for nothing. */
+/* A state that was once full of what lived is collected again when it has let go, and one whose room is large is not
+ * collected for nothing. */
 static void relieved(void)
 {
     static const size_t room[] = {64 << 10, 128 << 10, 384 << 10, 512 << 10, 2 << 20};
@@ -474,7 +480,8 @@ static void churn(void)
         size_t before = 0;
         for (int i = 0; i < 600; i++) {
             lua_State *L = state(4 * MIB);
-            CHECK(!run(L, "local s = 0 for i = 1, 1000 do s = s + i end kept = {} for i = 1, 500 do kept[i] = {i, tostring(i)} end"));
+            CHECK(!run(L, "local s = 0 for i = 1, 1000 do s = s + i end "
+                          "kept = {} for i = 1, 500 do kept[i] = {i, tostring(i)} end"));
             pthread_t thread;
             if (how == 0)
                 lua_close(L);
@@ -503,8 +510,8 @@ static bool relieve_inside(void *context, size_t asked, size_t held, size_t *lim
     return glebe_lua_limit(L, account(L).limit + MIB) == 0;
 }
 
-/* Wherever it is called: outside of any protected call, where a finalizer raises an error; in finalizers, coroutines and hooks; and in the
- * pressure callback, which may raise the cap by glebe_lua_limit too. */
+/* Wherever it is called: outside of any protected call, where a finalizer raises an error; in finalizers, coroutines
+ * and hooks; and in the pressure callback, which may raise the cap by glebe_lua_limit too. */
 static void relieving(void)
 {
     lua_State *L = NULL;
@@ -520,12 +527,16 @@ static void relieving(void)
                   "object(function() error('raised') end) object(function() error() end)"));
     CHECK(glebe_lua_relieve(L, 1) && lua_gettop(L) == 0);
     ended = 0;
-    const char *error = run(L, "pcall(collectgarbage) object(function() relieve() at_end() end) collectgarbage() collectgarbage()");
+    const char *error = run(L, "pcall(collectgarbage) object(function() relieve() at_end() end) "
+                               "collectgarbage() collectgarbage()");
     CHECK(!error && ended == 1);
     CHECK(!run(L, "assert(coroutine.wrap(function() return type(relieve()) end)() == 'boolean')"));
-    CHECK(!run(L, "debug.sethook(relieve, '', 100) local t = {} for i = 1, 1000 do t[i] = {i} end debug.sethook() assert(t[1000][1] == 1000)"));
-    CHECK(!run(L, "kept = {} for i = 1, 60000 do kept[i] = {i} end") && account(L).limit > 2 * MIB && account(L).refusals == 0);
-    CHECK(!run(L, "object(function() relieve() at_end() error('raised') end) co = coroutine.wrap(function() coroutine.yield() end) co()"));
+    CHECK(!run(L, "debug.sethook(relieve, '', 100) local t = {} for i = 1, 1000 do t[i] = {i} end "
+                  "debug.sethook() assert(t[1000][1] == 1000)"));
+    CHECK(!run(L, "kept = {} for i = 1, 60000 do kept[i] = {i} end"));
+    CHECK(account(L).limit > 2 * MIB && account(L).refusals == 0);
+    CHECK(!run(L, "object(function() relieve() at_end() error('raised') end) "
+                  "co = coroutine.wrap(function() coroutine.yield() end) co()"));
     glebe_lua_close(L, GLEBE_LUA_FINALIZE);
     CHECK(ended == 2 && heaps() == 0);
     check_heaps();
@@ -607,9 +618,9 @@ int main(int count, char **arguments)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"contract", contract}, {"cap", cap}, {"tight", tight}, {"many", many}, {"churn", churn}, {"finalizers", finalizers}, {"closing", closing},
-                 {"pressure", pressure}, {"relieved", relieved}, {"relieving", relieving},
-                 {"adopt", adopt}, {"leak", leak}};
+    } cases[] = {{"contract", contract}, {"cap", cap}, {"tight", tight}, {"many", many}, {"churn", churn},
+                 {"finalizers", finalizers}, {"closing", closing}, {"pressure", pressure}, {"relieved", relieved},
+                 {"relieving", relieving}, {"adopt", adopt}, {"leak", leak}};
     glebe_lua_options options = {0};
     lua_State *L = glebe_lua_newstate(&options);
     if (!L)

@@ -1,4 +1,5 @@
-"""Scripts (same/*.lua) print the same and leave the same files in states of each kind (same.c) as with Lua's own functions alone."""
+"""Scripts (same/*.lua) print the same and leave the same files in states of each kind (same.c) as with Lua's own
+functions alone."""
 
 import pathlib
 import re
@@ -9,8 +10,12 @@ import pytest
 FOLDER = pathlib.Path(__file__).parent
 ROOT = FOLDER.parent.parent
 SCRIPTS = sorted((FOLDER / "same").glob("*.lua"))
-WAYS = {"close": "glebe_lua_newstate, lua_close", "finalize": "glebe_lua_newstate, glebe_lua_close", "thread": "the same, closed by another thread",
-        "adopt": "glebe_lua_adopt, glebe_lua_close"}
+WAYS = {
+    "close": "glebe_lua_newstate, lua_close",
+    "finalize": "glebe_lua_newstate, glebe_lua_close",
+    "thread": "the same, closed by another thread",
+    "adopt": "glebe_lua_adopt, glebe_lua_close",
+}
 
 
 @pytest.fixture(scope="session")
@@ -19,8 +24,9 @@ def host(box):
         found = subprocess.run(["pkg-config", "--cflags", "--libs", lua], capture_output=True, text=True, check=False)
         if found.returncode:
             pytest.skip(f"no headers of {lua} here: tools/setup lua")
-        return box.compile([FOLDER / "same.c", ROOT / "bindings/lua/glebe_lua.c"], "-std=c11", "-O1", to=f"lua-{lua}-same",
-                           libs=[box.libraries / "libglebe.a", "-Wl,--no-as-needed", *found.stdout.split(), "-lm", "-pthread"])
+        libraries = [box.libraries / "libglebe.a", "-Wl,--no-as-needed", *found.stdout.split(), "-lm", "-pthread"]
+        return box.compile([FOLDER / "same.c", ROOT / "bindings/lua/glebe_lua.c"], "-std=c11", "-O1",
+                           to=f"lua-{lua}-same", libs=libraries)
     return make
 
 

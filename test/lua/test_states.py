@@ -9,7 +9,8 @@ import pytest
 FOLDER = pathlib.Path(__file__).parent
 ROOT = FOLDER.parent.parent
 LUAS = ("lua5.1", "lua5.2", "lua5.3", "lua5.4", "luajit")
-CASES = ("contract", "cap", "tight", "many", "churn", "finalizers", "closing", "pressure", "relieved", "relieving", "adopt")
+CASES = ("contract", "cap", "tight", "many", "churn", "finalizers", "closing", "pressure", "relieved", "relieving",
+         "adopt")
 BUILDS = {"plain": ["-O1"], "sanitized": ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]}
 SANITIZED = ("lua5.1", "lua5.4") # the ends of the range
 
@@ -30,7 +31,8 @@ def states(box):
 
 @pytest.mark.parametrize("lua, build", [(lua, "plain") for lua in LUAS] + [(lua, "sanitized") for lua in SANITIZED])
 def test_states(box, states, lua, build):
-    """The contract of lua_Alloc, caps and recovery, thousands of states, finalizers or none, pressure, relief, adoption."""
+    """The contract of lua_Alloc, caps and recovery, thousands of states, finalizers or none, pressure, relief,
+    adoption."""
     program, missing = states(lua, build), []
     for case in CASES:
         done = box.run(program, case, preload=None, env={"ASAN_OPTIONS": "detect_leaks=1"})

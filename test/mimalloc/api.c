@@ -11,8 +11,9 @@
 #include "mi.h"
 
 #ifndef STRICT
-#define STRICT 1 /* 0: without what mimalloc 2.0.9 to 3.3.2 do not keep: that mi_rezalloc gives zeros however it grew and shrank before,
-                  * and 2.0.9 alone, that a product which overflows is EOVERFLOW */
+/* 0: without what mimalloc 2.0.9 to 3.3.2 do not keep: that mi_rezalloc gives zeros however it grew and shrank before,
+ * and 2.0.9 alone, that a product which overflows is EOVERFLOW. */
+#define STRICT 1
 #endif
 
 #define TEST(condition) \

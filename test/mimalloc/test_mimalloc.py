@@ -21,12 +21,14 @@ def ours(box, line):
 
 
 def theirs(box):
-    """(line, library) of each real one that is here, of the versions that left_out.txt is about; skips the test that asks if there is none."""
+    """(line, library) of each real one that is here, of the versions that left_out.txt is about; skips the test that
+    asks if there is none."""
     known = ("mimalloc 2.3.2", "mimalloc 3.3.2") # of the benches' peers, which are the newest ones
     bench = pathlib.Path(os.environ.get("BENCH_BUILD") or box.root / "bench/build") / "peers"
     debian = sorted(pathlib.Path("/usr/lib").glob("*-linux-*/libmimalloc.so.[23]"))
-    found = [(int(p.name[-1]), p) for p in debian] + [
-        (n, p) for n in LINES if (p := bench / f"mimalloc-v{n}.so").exists() and p.with_suffix(".version").read_text(encoding="utf-8").strip() in known]
+    peers = [(n, p) for n in LINES if (p := bench / f"mimalloc-v{n}.so").exists()
+             and p.with_suffix(".version").read_text(encoding="utf-8").strip() in known]
+    found = [(int(p.name[-1]), p) for p in debian] + peers
     if not found:
         pytest.skip("no libmimalloc here: apt-get install libmimalloc2.0, or bench/setup")
     return found

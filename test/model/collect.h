@@ -1,9 +1,10 @@
-/* What the models of collectors share: objects, with a copy of what was written to them, layouts, what is reachable, allocating, and the
- * host. Before it a model defines model_object, with `at`, `words`, `layout` and `reached` in it; object_referred is the model's too. */
+/* What the models of collectors share: objects, with a copy of what was written to them, layouts, what is reachable,
+ * allocating, and the host. Before it a model defines model_object, with `at`, `words`, `layout` and `reached` in it;
+ * object_referred is the model's too. */
 enum { OBJECTS = 3000, LAYOUTS = 100 };
 
 static model_object objects[OBJECTS];
-static size_t bounds[OBJECTS]; /* their bytes: the model's own, for the collector may have forgotten objects when they are asked for */
+static size_t bounds[OBJECTS]; /* their bytes: the model's own, for the collector may have forgotten objects by then */
 static uintptr_t *copies[OBJECTS]; /* of each object's words */
 static int object_count;
 static bool failing; /* objects may fail for want of memory */

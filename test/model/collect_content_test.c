@@ -1,12 +1,14 @@
-/* One collector, and contents that might deceive it, against a model; collect_test.c has several collectors. A random graph of objects:
- * each has words that hold references, addresses inside objects, numbers that look like such, or nothing. The model knows which words count, by the object's layout, and finds what is reachable by
- * itself. After each collection, whoever began it, exactly that is there, with its contents; all else is gone. What objects hold is
- * what might deceive a collector: addresses, the heap's own numbers, and complete copies of what a scheduler says of a stack.
+/* One collector, and contents that might deceive it, against a model; collect_test.c has several collectors. A random
+ * graph of objects: each has words that hold references, addresses inside objects, numbers that look like such, or
+ * nothing. The model knows which words count, by the object's layout, and finds what is reachable by itself. After each
+ * collection, whoever began it, exactly that is there, with its contents; all else is gone. What objects hold is what
+ * might deceive a collector: addresses, the heap's own numbers, and complete copies of what a scheduler says of a
+ * stack.
  *
  * With GB_STACKS some large objects are stacks, whose records say what counts of them.
  *
- *     seed % 8   0..3 plain   4 collects at every n-th allocation, from 1 on   5 little memory   6 the host fails now and then
- *                7 next to nothing on the mark stack
+ *     seed % 8   0..3 plain   4 collects at every n-th allocation, from 1 on   5 little memory
+ *                6 the host fails now and then   7 next to nothing on the mark stack
  *
  *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)        GLEBE_TEST_SEED=n   the first of them (default 1)
  *     GLEBE_TEST_STEPS=n   steps of each (default 150) */
@@ -40,13 +42,16 @@ static bool stack_counts(const model_object *object, uintptr_t at)
     uintptr_t start = (uintptr_t)object->at;
     if (gc->stack_pointer - start < object->usable)
         return at >= gc->stack_pointer;
-    return object->holder != HOLDER_GONE && (object->in_use.low <= start + sizeof start || at < object->in_use.low || at >= object->in_use.high);
+    const gb_stack *in_use = &object->in_use;
+    return object->holder != HOLDER_GONE &&
+        (in_use->low <= start + sizeof start || at < in_use->low || at >= in_use->high);
 }
 
 static int object_referred(int from, size_t word)
 {
     const model_object *object = &objects[from];
-    bool counts = object->holder ? stack_counts(object, (uintptr_t)(object->at + word)) : layout_counts(object->layout, word);
+    bool counts = object->holder ? stack_counts(object, (uintptr_t)(object->at + word))
+        : layout_counts(object->layout, word);
     return counts ? object_meant(copies[from][word]) : -1;
 }
 
@@ -83,19 +88,23 @@ static void model_hears(void *context, glebe_gc_event event, const glebe_gc_stat
         return;
     REQUIRE(stats->collections == ++collections);
     model_collected();
-    if (stats->allocated_objects - stats->freed_objects != (uint64_t)object_count || stats->allocated_objects != allocations)
+    uint64_t there = stats->allocated_objects - stats->freed_objects;
+    if (there != (uint64_t)object_count || stats->allocated_objects != allocations)
         model_fail("objects were not counted right");
 }
 
 /* ---- steps ---- */
 
-/* What the heap itself works with: marks of other schedulers, places of its tables, an object's complement, page, entry and bits. */
+/* What the heap itself works with: marks of other schedulers, places of its tables, an object's complement, page, entry
+ * and bits. */
 static uintptr_t some_constant(int i)
 {
     uintptr_t at = (uintptr_t)objects[i].at, slice = at & ~(uintptr_t)(GB_SLICE_BYTES - 1);
-    const uintptr_t constants[] = {(uintptr_t)UINT64_C(0x670c1333b83bf575), 0xb83bf575, 1, UINTPTR_MAX, GB_PLAIN, ~at, at - gb_the.base, at >> GB_SLICE_LOG2,
-        slice, slice + GB_SLICE_BYTES, at + bounds[i], gb_the.base, (uintptr_t)&gb_the, (uintptr_t)gc, (uintptr_t)gc->stack, (uintptr_t)gb_bits_of(gc)->allocated,
-        (uintptr_t)gb_bits_of(gc)->unmarked, (uintptr_t)gb_page_entry(objects[i].at), objects[i].layout, gc->stack_pointer};
+    const uintptr_t constants[] = {(uintptr_t)UINT64_C(0x670c1333b83bf575), 0xb83bf575, 1, UINTPTR_MAX, GB_PLAIN, ~at,
+        at - gb_the.base, at >> GB_SLICE_LOG2, slice, slice + GB_SLICE_BYTES, at + bounds[i], gb_the.base,
+        (uintptr_t)&gb_the, (uintptr_t)gc, (uintptr_t)gc->stack, (uintptr_t)gb_bits_of(gc)->allocated,
+        (uintptr_t)gb_bits_of(gc)->unmarked, (uintptr_t)gb_page_entry(objects[i].at), objects[i].layout,
+        gc->stack_pointer};
     return constants[below(sizeof constants / sizeof *constants)];
 }
 
@@ -116,7 +125,8 @@ static void word_scribble(int i, size_t w, uintptr_t value)
         word_write(i, w, value);
 }
 
-/* What a large object begins with may be what stacks begin with, and anything may look like a record: of the object itself, or of another. */
+/* What a large object begins with may be what stacks begin with, and anything may look like a record: of the object
+ * itself, or of another. */
 static void object_forge(int i)
 {
     int of = one_in(2) ? i : (int)below((size_t)object_count);
@@ -143,7 +153,8 @@ static int object_made(size_t bytes, uintptr_t layout)
 /* A new object hangs on a root or a word that counts, else on nothing. */
 static void step_allocate(void)
 {
-    size_t bytes = one_in(1000) ? ((size_t)1 << 20) + below((size_t)2 << 20) : one_in(40) ? 2000 + below(40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
+    size_t bytes = one_in(1000) ? ((size_t)1 << 20) + below((size_t)2 << 20)
+        : one_in(40) ? 2000 + below(40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
     int i = object_made(bytes, some_layout());
     if (i < 0)
         return;
@@ -193,7 +204,8 @@ static void stack_start(void)
         return;
     uintptr_t record = (uintptr_t)objects[holder].at;
     roots[below(ROOTS)] = record;
-    int stack = object_made(one_in(2) ? GB_SLICE_BYTES * (1 + below(6)) : GB_OBJECT_MAX + sizeof(uintptr_t) * (1 + below(3000)), 0);
+    int stack = object_made(one_in(2) ? GB_SLICE_BYTES * (1 + below(6))
+        : GB_OBJECT_MAX + sizeof(uintptr_t) * (1 + below(3000)), 0);
     if (stack < 0)
         return;
     word_write(stack, 0, 0xb83bf575);
@@ -216,7 +228,8 @@ static void stack_switch(void)
         i--;
     if (i < 0)
         return;
-    uintptr_t start = (uintptr_t)objects[i].at, end = objects[i].words, low = 1 + below(end), high = low + below(end - low + 1);
+    uintptr_t start = (uintptr_t)objects[i].at, end = objects[i].words;
+    uintptr_t low = 1 + below(end), high = low + below(end - low + 1);
     record_write(i, start + low * sizeof start, start + high * sizeof start);
     gc->stack_pointer = one_in(3) ? start + high * sizeof start : 0;
 }

@@ -182,7 +182,7 @@ static void step_allocate(void)
     objects[i].of = of;
     objects[i].born = sides[of].marking;
     uintptr_t end = (uintptr_t)at + bounds[i];
-    REQUIRE(object_within(end) >= 0 || glebe_gc_usable_size(gc, (void *)end) == 0); /* what comes next is no object yet */
+    REQUIRE(object_within(end) >= 0 || glebe_gc_usable_size(gc, (void *)end) == 0); /* what is next is no object yet */
     for (size_t n = objects[i].words ? below(6) : 0; n > 0; n--)
         word_write(i, below(objects[i].words), some_value());
     if (one_in(8) && glebe_gc_finalizer(gc, at, model_final, &sides[of]) == 0)

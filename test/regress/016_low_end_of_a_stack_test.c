@@ -1,4 +1,5 @@
-/* The low end of a scheduler's stack filled the mark stack before the rest of the stack was noted there: that wrote one word beyond. */
+/* The low end of a scheduler's stack filled the mark stack before the rest of the stack was noted there: that wrote one
+ * word beyond. */
 #define GB_LINEAR 1
 #define GB_STACKS 1
 #include "../unit/fixture.h"

@@ -1,4 +1,5 @@
-/* At the option `limit` an object of up to 1 MiB failed at once: the program was not told, nor tried again with what it then freed. */
+/* At the option `limit` an object of up to 1 MiB failed at once: the program was not told, nor tried again with what it
+ * then freed. */
 #include "../unit/fixture.h"
 
 enum { MIB = 1 << 20, KEPT = 12 };

@@ -1,4 +1,5 @@
-/* What a listener allocated when it was told that a collection begins was freed by that collection, though it had been promised to stay. */
+/* What a listener allocated when it was told that a collection begins was freed by that collection, though it had been
+ * promised to stay. */
 #include "../unit/fixture.h"
 
 static glebe_gc *gc;
@@ -30,8 +31,10 @@ static void test_stays(void **state)
     glebe_gc_on_event(gc, hears, NULL);
     assert_true(glebe_gc_collect(gc) > 0);
     assert_int_equal(begun, 1);
-    for (int i = 0; i < 3; i++)
-        assert_true(glebe_gc_usable_size(gc, made[i]) >= 100 && glebe_gc_usable_size(gc, inner[i]) >= 100 && made[i][7] == inner[i]);
+    for (int i = 0; i < 3; i++) {
+        assert_true(glebe_gc_usable_size(gc, made[i]) >= 100 && glebe_gc_usable_size(gc, inner[i]) >= 100);
+        assert_true(made[i][7] == inner[i]);
+    }
     glebe_gc_on_event(gc, NULL, NULL);
     glebe_gc_stats stats;
     glebe_gc_stats_read(gc, &stats);

@@ -1,5 +1,5 @@
-/* A collector that was destroyed a second time left the count of collectors one short, before a message about a heap that the program
- * never saw: two that were created later took themselves for alone in the same tables. */
+/* A collector that was destroyed a second time left the count of collectors one short, before a message about a heap
+ * that the program never saw: two that were created later took themselves for alone in the same tables. */
 #include "../unit/fixture.h"
 
 static void test_twice(void **state)
@@ -10,7 +10,8 @@ static void test_twice(void **state)
     assert_non_null(glebe_gc_alloc(gc, 64));
     glebe_gc_destroy(gc);
     glebe_gc_destroy(gc);
-    snprintf(expected, sizeof expected, "glebe: glebe_gc_destroy(%p): not a collector, or destroyed already\n", (void *)gc);
+    snprintf(expected, sizeof expected, "glebe: glebe_gc_destroy(%p): not a collector, or destroyed already\n",
+        (void *)gc);
     fixture_printed(expected);
     assert_int_equal(gb_the.bits[0].collectors, GB_BITS == 1);
     gc = glebe_gc_create(0);

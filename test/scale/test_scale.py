@@ -11,7 +11,8 @@ import scale_cases as scale
 NEAR = "near its limit in the small form: "
 NOT_YET = {
     ("large-mixed", "KB each, of glibc's"): NEAR + "1.56 where 1.5 is wanted",
-    ("half-mib", "KB each, of glibc's"): NEAR + "1.51 where 1.5 is wanted: a page of the block, and 2 KB of the table, whose 32 entries are all written",
+    ("half-mib", "KB each, of glibc's"): NEAR + "1.51 where 1.5 is wanted: a page of the block, and 2 KB of the table, "
+                                                "whose 32 entries are all written",
     ("live-threads", "KB each, of glibc's"): NEAR + "1.66 where 1.5 is wanted",
 }
 
@@ -39,7 +40,9 @@ def figure(measured, name, gate, who):
 
 def shown(name, gate):
     why = NOT_YET.get((name, gate.name))
-    marks = [pytest.mark.xdist_group(f"scale-{name}"), *([pytest.mark.xfail(strict=not why.startswith(NEAR), reason=why)] if why else [])]
+    marks = [pytest.mark.xdist_group(f"scale-{name}")]
+    if why:
+        marks.append(pytest.mark.xfail(strict=not why.startswith(NEAR), reason=why))
     return pytest.param(name, gate, id=f"{name}: {gate.name}", marks=marks)
 
 

@@ -56,7 +56,8 @@ def test_objects(scheduler):
 
 @pytest.mark.parametrize("scheduler", ["none", "asyncify"])
 def test_content_decides_nothing(scheduler):
-    """The heap's constants, live addresses and forged stacks as data in every kind of allocation, against a model of what is reachable."""
+    """The heap's constants, live addresses and forged stacks as data in every kind of allocation, against a model of
+    what is reachable."""
     module = build("content", scheduler)
     for run in ENGINES.values():
         assert printed(run(module)) == (0, ["ok"])

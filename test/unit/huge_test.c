@@ -1,4 +1,5 @@
-/* Huge blocks: their extents, growth where they stand, moves by page tables, what is kept of freed ones and for how long. */
+/* Huge blocks: their extents, growth where they stand, moves by page tables, what is kept of freed ones and for how
+ * long. */
 #include "fixture.h"
 
 #define MIB ((size_t)1 << 20)
@@ -179,7 +180,8 @@ static void test_free_extents_become_one(void **state)
     (void)state;
     void *blocks[64];
     for (size_t i = 0; i < 64; i++)
-        assert_non_null(blocks[i] = glebe_aligned_alloc(i % 3 == 2 ? 8 * MIB : 4096, MIB + (i * 7919 << 10) % (2 * MIB)));
+        assert_non_null(
+            blocks[i] = glebe_aligned_alloc(i % 3 == 2 ? 8 * MIB : 4096, MIB + (i * 7919 << 10) % (2 * MIB)));
     for (size_t i = 0; i < 64; i++) {
         glebe_free(blocks[i * 37 % 64]);
         fixture_check();
@@ -194,7 +196,8 @@ static void test_free_extents_become_one(void **state)
     glebe_free(all);
 }
 
-/* Where nothing is reserved the kernel merges what is committed side by side: what is not costs a mapping, and is bounded. */
+/* Where nothing is reserved the kernel merges what is committed side by side: what is not costs a mapping, and is
+ * bounded. */
 static void test_gaps_are_bounded(void **state)
 {
     (void)state;
@@ -219,7 +222,8 @@ static void test_gaps_are_bounded(void **state)
     fixture_release();
 }
 
-/* A limit that the program sets on itself: what is free leaves with its address space, and comes back when there is none any more. */
+/* A limit that the program sets on itself: what is free leaves with its address space, and comes back when there is
+ * none any more. */
 static void test_a_limit_that_comes_later(void **state)
 {
     (void)state;
@@ -287,7 +291,8 @@ static void test_freed_memory_is_found_again(void **state)
     fixture_check();
 }
 
-/* A block that has grown beyond 256 KiB stays where it is from then on; what others held before serves it as it grows. */
+/* A block that has grown beyond 256 KiB stays where it is from then on; what others held before serves it as it
+ * grows. */
 static void test_a_grown_block(void **state)
 {
     (void)state;
@@ -359,7 +364,8 @@ static void test_a_block_that_grows_below_a_limit(void **state)
     fixture_release();
 }
 
-/* What is left of an idle extent has waited as long as all of it, and what is freed beside it does not make it wait longer. */
+/* What is left of an idle extent has waited as long as all of it, and what is freed beside it does not make it wait
+ * longer. */
 static void test_what_is_left_goes_in_time(void **state)
 {
     (void)state;
@@ -527,7 +533,8 @@ static void test_alignment(void **state)
 static void test_enormous_sizes(void **state)
 {
     (void)state;
-    const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 4096, GB_MAX_BYTES + 1, GB_MAX_BYTES, GB_MAX_BYTES - 1, GB_MAX_BYTES / 2, GB_MAX_BYTES / 2 - 1000};
+    const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 4096, GB_MAX_BYTES + 1, GB_MAX_BYTES, GB_MAX_BYTES - 1,
+        GB_MAX_BYTES / 2, GB_MAX_BYTES / 2 - 1000};
     void *p = glebe_malloc(2 * MIB);
     uint64_t peak = glebe_live.stats.peak_used_bytes;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -1,9 +1,11 @@
-// A worker of node's that hears late how long memory is: V8 reads the length when it begins to unpack the message with the memory in
-// it, and tells the worker of what memory grows by only after it has unpacked all of it. The message is long, and memory
-// grows in between.
+// A worker of node's that hears late how long memory is: V8 reads the length when it begins to unpack the message with
+// the memory in it, and tells the worker of what memory grows by only after it has unpacked all of it. The message is
+// long, and memory grows in between.
 //
 //   node late.js MODULE STEPS    MODULE is threads.c; prints "stale ok", or what went wrong, and exits with 0 or 1
-const { Worker, isMainThread, parentPort, workerData, receiveMessageOnPort, MessageChannel } = require('node:worker_threads');
+const {
+    Worker, isMainThread, parentPort, workerData, receiveMessageOnPort, MessageChannel,
+} = require('node:worker_threads');
 const STACK = 65536, OBJECTS = 300000;
 
 function instantiate(module, memory) {
@@ -29,7 +31,8 @@ if (!isMainThread) {
     const place = exports.place(STACK), stages = new Int32Array(new SharedArrayBuffer(4));
     const { port1, port2 } = new MessageChannel();
     port1.postMessage({ ballast: Array.from({ length: OBJECTS }, (_, i) => ({ i })), memory });
-    const worker = new Worker(__filename, { workerData: { module, port: port2, place, stages, steps: Number(steps) }, transferList: [port2] });
+    const given = { module, port: port2, place, stages, steps: Number(steps) };
+    const worker = new Worker(__filename, { workerData: given, transferList: [port2] });
     worker.on('error', (why) => { console.log(why); process.exit(1); });
     worker.on('message', ({ known, status }) => {
         console.log(known < memory.buffer.byteLength ? 'stale' : 'in time', status === 0 ? 'ok' : status);

@@ -41,7 +41,8 @@ def test_model(engine):
 
 
 def test_model_of_stacks():
-    status, text = ENGINES["wasmtime"](build("model", "model", of="collect_stacks_linear"), GLEBE_TEST_SEEDS=str(SEEDS), GLEBE_TEST_STEPS="150")
+    module = build("model", "model", of="collect_stacks_linear")
+    status, text = ENGINES["wasmtime"](module, GLEBE_TEST_SEEDS=str(SEEDS), GLEBE_TEST_STEPS="150")
     assert (status, text) == (0, f"seeds 1 to {SEEDS}, 150 steps each\n"), text
 
 
@@ -85,6 +86,8 @@ def test_the_model_objects(tmp_path):
 def test_the_model_of_stacks_objects(tmp_path):
     """A stack that is believed by what it holds: the model must notice."""
     known = "if (page->stack == 0)"
-    plant(tmp_path, "src/stack.c", known, f"if (*(const uintptr_t *)start == 0xb83bf575)\n        *high = end;\n    {known}")
-    status, said = ENGINES["wasmtime"](build("model", "planted", root=tmp_path, of="collect_stacks_linear"), GLEBE_TEST_SEEDS="1")
+    believed = "if (*(const uintptr_t *)start == 0xb83bf575)\n        *high = end;\n    "
+    plant(tmp_path, "src/stack.c", known, believed + known)
+    module = build("model", "planted", root=tmp_path, of="collect_stacks_linear")
+    status, said = ENGINES["wasmtime"](module, GLEBE_TEST_SEEDS="1")
     assert status != 0 and "a reachable object is lost" in said

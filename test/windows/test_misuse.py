@@ -14,7 +14,8 @@ from expectations import FOLDER, PROGRAMS, judge
 LEFT_OUT = {
     "exhausted_address_space": "a process has no limit of its address space",
     "foreign_malloc": "a block of the C library's own goes back to it: test/windows/family.c",
-    **{name: "names operator delete as it is called where size_t is unsigned long; the build for Windows does not look at sizes"
+    **{name: "names operator delete as it is called where size_t is unsigned long; the build for Windows does not look "
+             "at sizes"
        for name in PROGRAMS if name.startswith("delete_") and name.split("_")[1] in ("sized", "aligned", "array")},
 }
 # abort ends with 3, as in the C library. Of a status the system that Wine runs on keeps the last eight bits: those of 0xC0000005.

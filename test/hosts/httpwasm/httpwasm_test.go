@@ -47,7 +47,8 @@ func server(t *testing.T, scheduler, configuration string) *httptest.Server {
 	return s
 }
 
-// What the instance of the guest that answered says of itself. The host has a pool of them: any may answer, and a new one too.
+// What the instance of the guest that answered says of itself. The host has a pool of them: any may answer, and a new
+// one too.
 type instance struct {
 	pages, collections, requests int
 }

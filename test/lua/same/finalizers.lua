@@ -1,4 +1,5 @@
--- Finalizers at closing: their order, errors of every kind, resurrection, new objects, collections, coroutines and variables to be closed.
+-- Finalizers at closing: their order, errors of every kind, resurrection, new objects, collections, coroutines and
+-- variables to be closed.
 if warn then warn("@on") warn("one ", "and ", "another") warn("@off") warn("not this") warn("@on") end
 local object = dofile((arg[0]:gsub("[^/]*$", "../object.lua")))
 kept = {}
@@ -39,7 +40,10 @@ for i = 1, 50 do
 end
 if _VERSION == "Lua 5.4" then
   assert(load([[
-    co = coroutine.create(function() local x <close> = setmetatable({}, {__close = function() print("never") end}) coroutine.yield() end)
+    co = coroutine.create(function()
+      local x <close> = setmetatable({}, {__close = function() print("never") end})
+      coroutine.yield()
+    end)
     coroutine.resume(co)
   ]]))()
 end

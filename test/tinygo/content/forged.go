@@ -28,7 +28,8 @@ func scribble() {
 	}
 }
 
-// Large objects of every kind that TinyGo allocates without a layout, whose first word is a goroutine's mark: what they hold lasts.
+// Large objects of every kind that TinyGo allocates without a layout, whose first word is a goroutine's mark: what they
+// hold lasts.
 func canaries() {
 	channel := make(chan uint32, 600)
 	for i := range uint32(600) {

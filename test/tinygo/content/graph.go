@@ -12,10 +12,10 @@ import (
 	"github.com/glebe-alloc/glebe/test/tinygo/stack"
 )
 
-// A random graph against a model of it. A node refers to others by what it holds them in, one of each kind of allocation that TinyGo has, and
-// beside them are numbers that might deceive a collector: the heap's own, addresses of nodes, whole records of a goroutine. The model
-// knows nodes by number alone, so it keeps none. What is reachable by it must be there as it was made, and no finalizer may
-// have run for it.
+// A random graph against a model of it. A node refers to others by what it holds them in, one of each kind of
+// allocation that TinyGo has, and beside them are numbers that might deceive a collector: the heap's own, addresses of
+// nodes, whole records of a goroutine. The model knows nodes by number alone, so it keeps none. What is reachable by it
+// must be there as it was made, and no finalizer may have run for it.
 
 const (
 	slots = 16 // roots
@@ -64,7 +64,8 @@ func address[T any](p *T) uint32 { return uint32(uintptr(unsafe.Pointer(p))) }
 
 var lately [16]uint32 // addresses of nodes and of what they held, of which many are gone
 
-// Where references count, an address keeps what is there: in most nodes there are none, or nothing would ever be found unreachable.
+// Where references count, an address keeps what is there: in most nodes there are none, or nothing would ever be found
+// unreachable.
 var addresses bool
 
 func word() uint32 {
@@ -93,7 +94,8 @@ func word() uint32 {
 	return at
 }
 
-// fill writes numbers, often as a goroutine's stack begins, or as its Task describes it: of the words themselves, or of others.
+// fill writes numbers, often as a goroutine's stack begins, or as its Task describes it: of the words themselves, or of
+// others.
 func fill(words []uint32) {
 	for i := range words {
 		if i < 64 || i%64 == 0 {

@@ -1,7 +1,8 @@
 // Package stack is what the test programs share about the stack.
 package stack
 
-// Clobber overwrites what lay on the stack below its caller, n frames deep: references of functions that returned are gone then.
+// Clobber overwrites what lay on the stack below its caller, n frames deep: references of functions that returned are
+// gone then.
 //
 //go:noinline
 func Clobber(n int) int {

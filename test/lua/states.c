@@ -264,15 +264,19 @@ static int at_end(lua_State *L)
     return 0;
 }
 
+/* The function that test/lua/object.lua returns. */
+#define MAKER                                                                                                          \
+    "function object(finalizer)"                                                                                       \
+    "  if not newproxy then return setmetatable({}, {__gc = finalizer}) end"                                           \
+    "  local u = newproxy(true) getmetatable(u).__gc = finalizer return u "                                            \
+    "end "
+
 /* Finalizers that let go of 400 KB each: of tables in Lua 5.2 and later, of userdata before. At the cap Lua 5.3 and
  * later collect in them, but not for buffers; Lua 5.1 and LuaJIT by the script; Lua 5.2 never. */
 #define OBJECT                                                                                                         \
     "local collect = _VERSION == 'Lua 5.1' and collectgarbage or function() end "                                      \
     "local base = ('x'):rep(20000) "                                                                                   \
-    "local function object(finalizer)"                                                                                 \
-    "  if not newproxy then return setmetatable({}, {__gc = finalizer}) end"                                           \
-    "  local u = newproxy(true) getmetatable(u).__gc = finalizer return u "                                            \
-    "end "                                                                                                             \
+    "local " MAKER                                                                                                     \
     "local function strings()"                                                                                         \
     "  for i = 1, 20 do local s = (capped and base or ('x'):rep(20000)) .. i end collect() at_end() "                  \
     "end "
@@ -520,11 +524,7 @@ static void relieving(void)
     luaL_openlibs(L);
     lua_register(L, "relieve", relieve_now);
     lua_register(L, "at_end", at_end);
-    CHECK(!run(L, "function object(finalizer)"
-                  "  if not newproxy then return setmetatable({}, {__gc = finalizer}) end"
-                  "  local u = newproxy(true) getmetatable(u).__gc = finalizer return u "
-                  "end "
-                  "object(function() error('raised') end) object(function() error() end)"));
+    CHECK(!run(L, MAKER "object(function() error('raised') end) object(function() error() end)"));
     CHECK(glebe_lua_relieve(L, 1) && lua_gettop(L) == 0);
     ended = 0;
     const char *error = run(L, "pcall(collectgarbage) object(function() relieve() at_end() end) "

@@ -70,16 +70,14 @@ func wake() {
 	runtime.Gosched()
 }
 
-func yield() { runtime.Gosched() }
-
 type inputRecord struct {
 	ID    uint32
 	Name  string
 	Cells [600]uint32
 }
 
-// What a request's body says lasts, whatever it says.
-func goroutines() {
+// What was parsed from a request's body lasts, whatever the body says.
+func parsed() {
 	var in []*inputRecord
 	text := `[{"ID":3090937205,"Name":"a"},{"ID":1,"Name":"b"},
 		{"ID":3090937205,"Name":"c","Cells":[3090937205,0,4096]}]`

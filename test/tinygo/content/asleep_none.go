@@ -4,7 +4,6 @@ package main
 
 func asleep(of [kids]*node) holder { return reflected(of) }
 
-func wake()  {}
-func yield() {}
+func wake() {}
 
-func goroutines() {}
+func parsed() {}

@@ -13,7 +13,7 @@ func require(condition bool, what string) {
 
 func main() {
 	canaries()
-	goroutines()
+	parsed()
 	graphs()
 	println("ok")
 }

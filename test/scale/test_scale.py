@@ -7,13 +7,12 @@ import pytest
 
 import scale_cases as scale
 
-# What the core does not reach yet: (case, gate): why. Strict, so that each is seen when it turns.
-NEAR = "near its limit in the small form: "
-NOT_YET = {
-    ("large-mixed", "KB each, of glibc's"): NEAR + "1.56 where 1.5 is wanted",
-    ("half-mib", "KB each, of glibc's"): NEAR + "1.51 where 1.5 is wanted: a page of the block, and 2 KB of the table, "
-                                                "whose 32 entries are all written",
-    ("live-threads", "KB each, of glibc's"): NEAR + "1.66 where 1.5 is wanted",
+# What is so near its limit in the small form that it may be on either side: (case, gate): why.
+NEAR_THE_LIMIT = {
+    ("large-mixed", "KB each, of glibc's"): "1.56 where 1.5 is wanted",
+    ("half-mib", "KB each, of glibc's"): "1.51 where 1.5 is wanted: a page of the block, and 2 KB of the table, whose "
+                                         "32 entries are all written",
+    ("live-threads", "KB each, of glibc's"): "1.66 where 1.5 is wanted",
 }
 
 TESTED = [name for name, case in scale.CASES.items() if case.tested]
@@ -39,10 +38,10 @@ def figure(measured, name, gate, who):
 
 
 def shown(name, gate):
-    why = NOT_YET.get((name, gate.name))
+    why = NEAR_THE_LIMIT.get((name, gate.name))
     marks = [pytest.mark.xdist_group(f"scale-{name}")]
     if why:
-        marks.append(pytest.mark.xfail(strict=not why.startswith(NEAR), reason=why))
+        marks.append(pytest.mark.xfail(strict=False, reason=f"near its limit in the small form: {why}"))
     return pytest.param(name, gate, id=f"{name}: {gate.name}", marks=marks)
 
 
@@ -62,4 +61,4 @@ def test_control(measured, name):
 
 
 def test_all_reasons_name_a_gate():
-    assert set(NOT_YET) <= {(name, gate.name) for name, gate in ALL}
+    assert set(NEAR_THE_LIMIT) <= {(name, gate.name) for name, gate in ALL}

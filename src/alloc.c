@@ -1,8 +1,53 @@
 /* What the fast paths fall back to, and the functions that are built on them: aligned blocks, realloc, sizes of blocks. */
 
 #include "alloc.h"
+#include "slow.h"
+
+/* Of blocks over 2 KiB. */
+static gb_source *source_of(const gb_request *request)
+{
+    if (GB_LINEAR)
+        return gb_tagged_source;
+    if (request->cls < GB_CLASSES)
+        return gb_medium_source;
+    return request->bytes <= GB_LARGE_MAX && request->alignment <= GB_LARGE_MAX ? gb_large_source : gb_huge_source;
+}
+
+/* No host has so much: nothing need be tried. */
+static bool request_enormous(const gb_request *request)
+{
+    return request->bytes > GB_BLOCK_MAX || request->alignment > GB_BLOCK_MAX - request->bytes;
+}
+
+static void *alloc_served(glebe_heap *heap, gb_source *source, gb_request *request)
+{
+    return request_enormous(request) ? gb_out_of_memory() : gb_serve(heap, source, request);
+}
+
+void *gb_alloc_beyond(glebe_heap *heap, size_t bytes, size_t alignment, uint32_t cls, size_t *dirty)
+{
+    gb_request request;
+    request.bytes = bytes;
+    request.alignment = alignment;
+    if (!GB_LINEAR) {
+        request.room = 0;
+        request.block = NULL;
+        request.cls = cls;
+    }
+    void *block = !GB_LINEAR && cls < GB_CLASSES ? gb_medium_claim(heap, &request) : NULL;
+    if (!block)
+        block = alloc_served(heap, source_of(&request), &request);
+    if (dirty)
+        *dirty = request.dirty;
+    return block;
+}
 
 #if !GB_LINEAR
+static uint32_t class_of(size_t bytes)
+{
+    return bytes <= GB_MEDIUM_MAX ? gb_class_of_medium(bytes) : GB_CLASSES;
+}
+
 void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 {
     if (GB_LIKELY(bytes <= GB_MEDIUM_MAX)) {
@@ -12,50 +57,32 @@ void *gb_alloc_big(glebe_heap *heap, size_t bytes)
             return block;
         }
     }
-    return gb_alloc_slow(heap, bytes, NULL);
+    return gb_alloc_beyond(heap, bytes, 1, class_of(bytes), NULL);
 }
-#endif
 
-void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty)
+void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)
 {
-    if (!GB_LINEAR && GB_UNLIKELY(heap->number == 0)) {
-        heap = gb_thread_start();
-        void *block = heap ? gb_alloc_slow(heap, bytes, dirty) : gb_out_of_memory();
-        gb_thread_late();
-        return block;
-    }
-    if (!GB_LINEAR && bytes > GB_LARGE_MAX)
-        return gb_huge_alloc(heap, bytes, 1, dirty);
-    bool zero = false;
+    return gb_alloc_beyond(heap, bytes, 1, class_of(bytes), dirty);
+}
+#else
+void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)
+{
     uintptr_t fresh = gb_the.fresh;
-    void *block = GB_LINEAR             ? gb_alloc_big(heap, bytes)
-                : bytes > GB_MEDIUM_MAX ? gb_large_alloc(heap, bytes, 1, &zero)
-                                        : gb_medium_alloc(heap, gb_class_of_medium(bytes), &zero);
-    if (dirty)
-        *dirty = (GB_LINEAR ? (uintptr_t)block >= fresh : zero) ? 0 : bytes;
+    void *block = gb_alloc_big(heap, bytes);
+    *dirty = (uintptr_t)block >= fresh ? 0 : bytes;
     return block;
 }
+#endif
 
 /* Blocks of a class lie on multiples of the power of two in its size, because pages start on slices. */
 void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
 {
     if (alignment <= 16)
         return gb_alloc(heap, bytes);
-    if (GB_LINEAR)
-        return gb_tagged_alloc(heap, bytes, alignment);
-    if (heap->number == 0) {
-        heap = gb_thread_start();
-        void *block = heap ? gb_alloc_aligned(heap, alignment, bytes) : gb_out_of_memory();
-        gb_thread_late();
-        return block;
-    }
-    uint32_t cls = alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
-    if (cls < GB_CLASSES)
-        return gb_class_is_small(cls) ? gb_alloc_small(heap, cls) : gb_medium_alloc(heap, cls, NULL);
-    bool zero;
-    if (bytes <= GB_LARGE_MAX && alignment <= GB_LARGE_MAX)
-        return gb_large_alloc(heap, bytes ? bytes : 1, alignment, &zero);
-    return gb_huge_alloc(heap, bytes ? bytes : 1, alignment, NULL);
+    uint32_t cls = !GB_LINEAR && alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
+    if (!GB_LINEAR && gb_class_is_small(cls))
+        return gb_alloc_small(heap, cls);
+    return gb_alloc_beyond(heap, bytes ? bytes : 1, alignment, cls, NULL);
 }
 
 size_t gb_block_bytes(const char *call, const void *block)
@@ -118,6 +145,22 @@ void gb_free_any(const char *call, glebe_heap *self, void *block)
     gb_free(call, self, block);
 }
 
+/* A block over 256 KiB that grows: where address space is plenty, one that can grow on; else its own run, longer; else any. */
+static void *grown_source(glebe_heap *heap, gb_request *request)
+{
+    gb_page *entry = gb_page_entry(request->block);
+    void *block = gb_load_relaxed(&gb_the.limited) ? NULL : gb_huge_source(heap, request);
+    if (!block && entry && entry->kind == GB_LARGE && gb_large_resize(entry, request->bytes))
+        block = request->block;
+    return block ? block : source_of(request)(heap, request);
+}
+
+static void *alloc_grown(glebe_heap *heap, void *block, size_t bytes)
+{
+    gb_request request = {.bytes = bytes, .alignment = 1, .block = block, .cls = GB_CLASSES};
+    return alloc_served(heap, grown_source, &request);
+}
+
 /* Shrinking to no less than half stays in place, so that a block does not move back and forth with its size. */
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
 {
@@ -139,12 +182,12 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
     } else if (!large && bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
         return block;
     int saved = errno;
-    bool grown = bytes > before && bytes >= GB_GROWN_FROM;
-    void *fresh = grown ? gb_huge_grown(self, bytes) : NULL;
-    if (!GB_LINEAR && !fresh && large && gb_large_resize(entry, bytes))
+    bool grown = !GB_LINEAR && bytes > before && bytes >= GB_GROWN_FROM;
+    if (!GB_LINEAR && large && !grown && gb_large_resize(entry, bytes))
         return block;
-    if (!fresh)
-        fresh = gb_alloc_seldom(self, bytes);
+    void *fresh = grown ? alloc_grown(self, block, bytes) : gb_alloc_seldom(self, bytes);
+    if (fresh == block)
+        return block;
     if (!fresh) {
         if (bytes > before)
             return NULL;

@@ -54,7 +54,7 @@ GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
         block = gb_alloc_small(heap, gb_class_of_small(total));
         dirty = total;
     } else
-        block = gb_alloc_slow(heap, total, &dirty);
+        block = gb_alloc_dirty(heap, total, &dirty);
     return GB_LIKELY(block) ? memset(block, 0, dirty < total ? dirty : total) : NULL;
 }
 

@@ -14,6 +14,7 @@
  * what the program allocates. */
 
 #include "alloc.h"
+#include "slow.h"
 
 enum { PACE_PERCENT = 90, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20 };
 
@@ -96,19 +97,34 @@ void glebe_gc_destroy(glebe_gc *gc)
 
 /* ---- allocation ---- */
 
-/* A collection is due, or there is no memory: then memory grows, and if it cannot, a collection is tried, then what else makes room. */
+typedef struct object_request {
+    gb_request request;
+    glebe_gc *gc;
+    uintptr_t layout;
+    bool collected; /* a collection need not be tried any more */
+} object_request;
+
+/* Memory grows; if it cannot, a collection is tried. */
+static void *object_source(glebe_heap *heap, gb_request *request)
+{
+    object_request *of = (object_request *)request;
+    void *object = gb_object_new_growing(of->gc, request->bytes, of->layout);
+    (void)heap;
+    if (!object && !of->collected) {
+        of->collected = true;
+        glebe_gc_collect(of->gc);
+        object = gb_object_new_growing(of->gc, request->bytes, of->layout);
+    }
+    return object;
+}
+
+/* A collection is due, or there is no memory. */
 static GB_NOINLINE void *collect_and_take(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
-    bool due = gc->due;
-    if (due)
+    object_request request = {.request = {.bytes = bytes}, .gc = gc, .layout = layout, .collected = gc->due};
+    if (gc->due)
         glebe_gc_collect(gc);
-    void *object = gb_object_new_growing(gc, bytes, layout);
-    if (!object && !due) {
-        glebe_gc_collect(gc);
-        object = gb_object_new_growing(gc, bytes, layout);
-    }
-    if (!GB_LINEAR && !object && gb_make_room(gc->heap))
-        object = gb_object_new_growing(gc, bytes, layout);
+    void *object = gb_serve_quietly(gc->heap, object_source, &request.request);
     return object ? object : gb_out_of_memory();
 }
 

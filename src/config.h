@@ -51,6 +51,12 @@
 #define GB_MALLOC_END GB_SHORT_END
 #define GB_MALLOC_INLINE static GB_NOINLINE
 #endif
+/* Parts of the refill of a front, which is most of the slow path. */
+#if GB_LINEAR
+#define GB_REFILL_INLINE static GB_NOINLINE
+#else
+#define GB_REFILL_INLINE GB_INLINE
+#endif
 /* Threads that share linear memory share its one heap, by a lock around it: entry.h. */
 #ifndef GB_SHARED
 #ifdef __wasm_atomics__
@@ -141,6 +147,7 @@
 #define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20) /* a run of slices of its own; beyond it an extent */
 #define GB_GROWN_FROM (GB_LINEAR ? SIZE_MAX : (size_t)256 << 10) /* a block that has grown so far gets such an extent: it may grow on */
 
+#define GB_FEW_BLOCKS 8 /* a page's list is worth taking as it is from so many on */
 #define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12) /* blocks that must come home before a full page is used again, where an eighth is fewer */
 #define GB_BIG_PAGE_SLICES 4 /* pages of a small class that is in demand; of a medium one, see tools/size-classes */
 #define GB_DEMAND 2 /* a class is in demand once it holds slices for so many such pages */
@@ -167,5 +174,6 @@
 #define GB_PURGE_MS 500 /* default of the option purge_ms */
 
 #define GB_MAX_BYTES ((size_t)PTRDIFF_MAX) /* larger requests fail, as the standard library's do */
+#define GB_BLOCK_MAX (GB_LINEAR ? ((size_t)1 << 31) - ((size_t)1 << 21) : sizeof(size_t) == 8 ? (size_t)1 << (sizeof(size_t) == 8 ? 46 : 0) : GB_MAX_BYTES) /* no host has more: a request fails at once */
 
 #endif

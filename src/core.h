@@ -129,8 +129,6 @@ GB_INLINE gb_place gb_page_locate(const gb_page *page, size_t offset)
     bool carved = index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED); /* its owner may be at it */
     return (gb_place){cls, index, (uint32_t)offset - index * gb_classes[cls].bytes, carved};
 }
-/* The slow half of malloc: front[cls] is empty. Owner. */
-void *gb_small_refill(glebe_heap *heap, size_t cls);
 /* A run for a page of this class, large or small as the heap's demand is. */
 gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *zero);
 /* page->left reached 0. Owner. */
@@ -157,7 +155,9 @@ void gb_medium_settle(glebe_heap *heap);
 void gb_heap_trim(glebe_heap *heap);
 
 /* ---- medium: pages whose free blocks are bits ---- */
-void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero);
+/* A block of the current page of request->cls; NULL: it has none. Owner. */
+void *gb_medium_claim(glebe_heap *heap, gb_request *request);
+gb_source gb_medium_source;
 /* The block goes home, or is reported. `self` is a heap that the caller owns. */
 void gb_medium_return(glebe_heap *self, gb_page *page, void *block, const char *call);
 /* `count` blocks came home from other threads. Owner. */
@@ -169,16 +169,8 @@ void gb_medium_trim(glebe_heap *heap);
 void gb_heap_grows(glebe_heap *heap, size_t bytes);
 
 /* ---- large and huge: blocks of their own ---- */
-void *gb_large_alloc(glebe_heap *heap, size_t bytes, size_t alignment, bool *zero);
+gb_source gb_large_source, gb_huge_source;
 bool gb_large_resize(gb_page *page, size_t bytes);
-/* *dirty, if asked for: bytes from the start that may not be zero. */
-void *gb_huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty);
-/* It may grow to `room` bytes where it is. */
-void *gb_huge_alloc_room(glebe_heap *heap, size_t bytes, size_t room);
-/* What there is at once: no room is made, nothing reported. */
-void *gb_huge_try(glebe_heap *heap, size_t bytes, size_t *dirty);
-/* The same for a block that grows, though it is not huge yet, where address space is plenty. */
-void *gb_huge_grown(glebe_heap *heap, size_t bytes);
 void gb_huge_free(gb_extent *extent);
 /* Grows or shrinks in place, or moves without copying; the block's address, or NULL and nothing changed. */
 void *gb_huge_resize(gb_extent *extent, size_t bytes);
@@ -208,8 +200,7 @@ uint32_t gb_extents_wait(uint32_t now);
 void gb_limit_look(void);
 
 /* ---- tagged: blocks of any size where memory is linear ---- */
-/* It reads as zero if it lies behind what gb_the.fresh was before. */
-void *gb_tagged_alloc(glebe_heap *heap, size_t bytes, size_t alignment);
+gb_source gb_tagged_source;
 /* The block that starts at `start` goes home, or is reported. */
 void gb_tagged_free(const char *call, uintptr_t start);
 /* The block at c, its tag in front of it, is free from now on, together with what is free on either side. */
@@ -278,12 +269,22 @@ void gb_pressure_look(glebe_heap *heap, uint32_t now);
 /* The heap's last request does not fit: true if the process's limit was why, and the program was told of it. Owner. */
 bool gb_pressure_refused(glebe_heap *heap);
 
+/* ---- slow: what the spine in slow.h calls by a pointer ---- */
+/* The source had nothing. */
+GB_COLD void *gb_serve_again(glebe_heap *heap, gb_source *source, gb_request *request);
+/* The thread has no heap. */
+GB_COLD void *gb_serve_first(gb_source *source, gb_request *request);
+
 /* ---- alloc, free: the fast paths are in alloc.h; this is what they fall back to ---- */
+/* front[cls] is empty. */
+void *gb_small_refill(glebe_heap *heap, size_t cls);
 /* Over 2 KiB. */
 void *gb_alloc_big(glebe_heap *heap, size_t bytes);
-/* The same. *dirty, if asked for: bytes from the start that may not be zero. */
-void *gb_alloc_slow(glebe_heap *heap, size_t bytes, size_t *dirty);
+/* The same. *dirty: so many bytes from its start may not be zero. */
+void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty);
 void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
+/* Of a medium class, or none: a block of the current page, else what the slow path finds. */
+void *gb_alloc_beyond(glebe_heap *heap, size_t bytes, size_t alignment, uint32_t cls, size_t *dirty);
 /* What free() does with an address in no chunk, and with one in a slice that is not `self`'s. */
 GB_NOINLINE void gb_free_elsewhere(const char *call, void *block);
 /* The same, of a block in a page, small or of a large block's. */

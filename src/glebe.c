@@ -30,6 +30,7 @@ GB_SHORT_BEGIN
 #include "linear.c"
 #include "page.c"
 #include "single.c"
+#include "slow.c"
 GB_SHORT_END
 #else
 #include "lock.c"
@@ -47,6 +48,7 @@ GB_SHORT_END
 #include "remote.c"
 #include "thread.c"
 #include "pressure.c"
+#include "slow.c"
 #endif
 
 GB_MALLOC_BEGIN

@@ -40,13 +40,6 @@ static void huge_freed(void)
     gb_peak_passed();
 }
 
-/* Beyond all address space, which keeps what follows free of overflow. */
-static bool huge_enormous(size_t bytes)
-{
-    enum { ADDRESS_LOG2 = 46 };
-    return bytes > GB_MAX_BYTES || (sizeof bytes == 8 && bytes > (size_t)1 << (ADDRESS_LOG2 < sizeof bytes * 8 ? ADDRESS_LOG2 : 0));
-}
-
 /* The block will be written to up to its end. */
 static void huge_size(gb_extent *extent, size_t bytes)
 {
@@ -55,18 +48,27 @@ static void huge_size(gb_extent *extent, size_t bytes)
         extent->dirty = bytes;
 }
 
-static void *huge_take(glebe_heap *heap, size_t bytes, size_t alignment, const gb_extent_place *place, size_t *dirty)
+/* Free space behind a block of `bytes` that grows: as much again, and 4 MiB in all, which most never pass. */
+static size_t huge_behind(size_t bytes)
+{
+    enum { MOST = 4 << 20 };
+    return bytes < MOST / 2 ? MOST - bytes : bytes;
+}
+
+void *gb_huge_source(glebe_heap *heap, gb_request *request)
 {
     gb_extent *extent = NULL;
+    size_t bytes = gb_round_up(request->bytes, gb_the.page_bytes);
+    gb_extent_place place = {.room = request->room, .behind = request->block ? huge_behind(bytes) : 0};
+    gb_heap_grows(heap, bytes);
     gb_lock_take(&gb_the.lock);
     if (gb_account(heap, bytes, &glebe_live.stats.huge_bytes)) {
-        extent = gb_extent_take(bytes, alignment, place);
+        extent = gb_extent_take(bytes, request->alignment, &place);
         if (!extent)
             gb_unaccount(heap, bytes, &glebe_live.stats.huge_bytes);
     }
     if (extent) {
-        if (dirty)
-            *dirty = extent->dirty;
+        request->dirty = extent->dirty;
         bool untouched = extent->dirty < bytes;
         huge_size(extent, bytes);
         heap_push(heap, extent);
@@ -77,51 +79,6 @@ static void *huge_take(glebe_heap *heap, size_t bytes, size_t alignment, const g
     }
     gb_lock_drop(&gb_the.lock);
     return extent ? (void *)gb_extent_start(extent) : NULL;
-}
-
-static void *huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, const gb_extent_place *place, size_t *dirty)
-{
-    if (huge_enormous(bytes) || alignment > (size_t)1 << (sizeof(size_t) == 8 ? 46 : 30))
-        return gb_out_of_memory();
-    bytes = gb_round_up(bytes, gb_the.page_bytes);
-    gb_tick(heap);
-    gb_heap_grows(heap, bytes);
-    void *block = huge_take(heap, bytes, alignment, place, dirty);
-    if (!block && gb_make_room(heap))
-        block = huge_take(heap, bytes, alignment, place, dirty);
-    return block ? block : gb_out_of_memory();
-}
-
-void *gb_huge_alloc(glebe_heap *heap, size_t bytes, size_t alignment, size_t *dirty)
-{
-    return huge_alloc(heap, bytes, alignment, &(gb_extent_place){0, 0, false}, dirty);
-}
-
-void *gb_huge_alloc_room(glebe_heap *heap, size_t bytes, size_t room)
-{
-    return huge_enormous(room) ? gb_out_of_memory() : huge_alloc(heap, bytes, 1, &(gb_extent_place){room, 0, false}, NULL);
-}
-
-void *gb_huge_try(glebe_heap *heap, size_t bytes, size_t *dirty)
-{
-    return huge_enormous(bytes) ? NULL : huge_take(heap, gb_round_up(bytes, gb_the.page_bytes), 1, &(gb_extent_place){0, 0, false}, dirty);
-}
-
-/* Free space behind a block of `bytes` that grows: as much again, and 4 MiB in all, which most never pass. */
-static size_t huge_behind(size_t bytes)
-{
-    enum { MOST = 4 << 20 };
-    return bytes < MOST / 2 ? MOST - bytes : bytes;
-}
-
-void *gb_huge_grown(glebe_heap *heap, size_t bytes)
-{
-    if (heap->number == 0 || huge_enormous(bytes))
-        return NULL;
-    gb_tick(heap);
-    gb_heap_grows(heap, bytes);
-    bytes = gb_round_up(bytes, gb_the.page_bytes);
-    return gb_load_relaxed(&gb_the.limited) ? NULL : huge_take(heap, bytes, 1, &(gb_extent_place){0, huge_behind(bytes), false}, NULL);
 }
 
 void gb_huge_free(gb_extent *extent)
@@ -173,7 +130,7 @@ static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
 void *gb_huge_resize(gb_extent *extent, size_t bytes)
 {
     void *block = NULL;
-    if (huge_enormous(bytes))
+    if (bytes > GB_BLOCK_MAX)
         return NULL;
     bytes = gb_round_up(bytes, gb_the.page_bytes);
     gb_lock_take(&gb_the.lock);

@@ -58,15 +58,15 @@ static bool huge_objects_room(glebe_gc *gc)
 
 void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
-    size_t dirty;
-    if (!huge_objects_room(gc))
+    gb_request request = {.bytes = bytes, .alignment = 1};
+    if (bytes > GB_BLOCK_MAX || !huge_objects_room(gc))
         return NULL;
-    void *block = gb_huge_try(gc->heap, bytes, &dirty);
+    void *block = gb_huge_source(gc->heap, &request);
     if (!block)
         return NULL;
     gb_extent *extent = gb_huge_find(block);
     extent->collected = 1;
-    memset(block, 0, dirty < extent->bytes ? dirty : extent->bytes); /* to its end, which is scanned too */
+    memset(block, 0, request.dirty < extent->bytes ? request.dirty : extent->bytes); /* to its end, which is scanned too */
     uint32_t rank = huge_object_rank(gc, (uintptr_t)block);
     gb_huge_object *object = huge_objects(gc) + rank;
     memmove(object + 1, object, (gc->huge.count++ - rank) * sizeof *object);

@@ -1,16 +1,15 @@
 /* Large blocks: over 64 KiB up to 1 MiB, a run of slices each. They grow in place while the slices behind them are free. */
 #include "core.h"
 
-void *gb_large_alloc(glebe_heap *heap, size_t bytes, size_t alignment, bool *zero)
+void *gb_large_source(glebe_heap *heap, gb_request *request)
 {
-    uint32_t slices = (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
-    uint32_t align = alignment > GB_SLICE_BYTES ? (uint32_t)(alignment >> GB_SLICE_LOG2) : 1;
-    gb_tick(heap);
-    gb_heap_grows(heap, bytes);
-    gb_page *page = gb_run_take(heap, GB_LARGE, slices, align, zero);
-    if (!page && gb_make_room(heap))
-        page = gb_run_take(heap, GB_LARGE, slices, align, zero);
-    return page ? (void *)gb_page_start(page) : gb_out_of_memory();
+    uint32_t slices = (uint32_t)(gb_round_up(request->bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
+    uint32_t align = request->alignment > GB_SLICE_BYTES ? (uint32_t)(request->alignment >> GB_SLICE_LOG2) : 1;
+    bool zero = false;
+    gb_heap_grows(heap, request->bytes);
+    gb_page *page = gb_run_take(heap, GB_LARGE, slices, align, &zero);
+    request->dirty = zero ? 0 : request->bytes;
+    return page ? (void *)gb_page_start(page) : NULL;
 }
 
 bool gb_large_resize(gb_page *page, size_t bytes)

@@ -61,7 +61,6 @@ static int medium_claim(gb_page *page)
 /* The next page to claim from, when the current one has nothing; false if there is no memory. */
 static bool medium_refill(glebe_heap *heap, uint32_t cls)
 {
-    gb_tick(heap);
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
     if (page && page->left < page->cap) { /* the purger holds its free blocks: on FULL nothing would wake a page whose blocks in use stay */
         gb_lock_take(&gb_the.lock);
@@ -81,18 +80,13 @@ static bool medium_refill(glebe_heap *heap, uint32_t cls)
     return true;
 }
 
-void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero)
+void *gb_medium_claim(glebe_heap *heap, gb_request *request)
 {
-    int index = -1;
-    gb_page *page = NULL;
-    for (int tries = 0; index < 0;) {
-        if (heap->current[cls]) {
-            page = gb_page_at(heap->current[cls]);
-            index = medium_claim(page);
-        }
-        if (GB_UNLIKELY(index < 0) && !medium_refill(heap, cls) && (tries++ > 0 || !gb_make_room(heap)))
-            return gb_out_of_memory();
-    }
+    uint32_t cls = request->cls, number = heap->current[cls];
+    gb_page *page = gb_page_at(number);
+    int index = number ? medium_claim(page) : -1;
+    if (GB_UNLIKELY(index < 0))
+        return NULL;
     uint32_t bit = (uint32_t)1 << index;
     page->left++;
     bool clean = (gb_load_relaxed(&page->dirty) & bit) == 0;
@@ -100,9 +94,17 @@ void *gb_medium_alloc(glebe_heap *heap, uint32_t cls, bool *zero)
         gb_or(&page->dirty, bit);
     if (gb_load_relaxed(&page->idle) & bit)
         gb_and(&page->idle, ~bit);
-    if (zero)
-        *zero = clean;
+    request->dirty = clean ? 0 : gb_classes[cls].bytes;
     return (void *)(gb_page_start(page) + (size_t)index * gb_classes[cls].bytes);
+}
+
+void *gb_medium_source(glebe_heap *heap, gb_request *request)
+{
+    void *block;
+    do
+        block = gb_medium_claim(heap, request);
+    while (!block && medium_refill(heap, request->cls));
+    return block;
 }
 
 /* A page without an owner, since a fork: it goes back with its last block, which one thread alone sees; under the lock, for the
@@ -173,7 +175,7 @@ void gb_heap_grows(glebe_heap *heap, size_t bytes)
     size_t held = gb_load_relaxed(&heap->bytes);
     if (held + bytes <= heap->grown_bytes)
         return;
-    heap->grown_bytes = held + held / 64;
+    heap->grown_bytes = held + bytes + held / 64;
     gb_medium_trim(heap);
     if (!GB_SECURE)
         gb_spares_give(heap, UINT32_MAX);

@@ -84,10 +84,8 @@ static gb_block *page_carve(gb_page *page, uint32_t count, gb_block *chain)
     return GB_SECURE ? carve_shuffled(page, from, to, chain) : carve(page, from, to, chain);
 }
 
-enum { FEW = 8 };
-
-/* A chain of blocks for the front, counted as out, or `one` block; NULL if the page has none. A short list is made longer by carving: a program
- * that uses few blocks again and again would come here each time they were used up. */
+/* A chain of blocks for the front, counted as out, or `one` block; NULL if the page has none. A list of fewer than GB_FEW_BLOCKS is made longer
+ * by carving: a program that uses few blocks again and again would come here each time they were used up. */
 GB_INLINE gb_block *page_supply(gb_page *page, bool one)
 {
     gb_block *chain = page->free;
@@ -101,7 +99,7 @@ GB_INLINE gb_block *page_supply(gb_page *page, bool one)
         uint32_t holes = GB_PURGES && page->holes ? gb_hole_blocks(page, page->holes) : 0, count = page->bump - holes - (uint32_t)page->left;
         page->free = NULL;
         page->left = (int32_t)(page->bump - holes);
-        return count < FEW && page->bump < page->cap ? page_carve(page, FEW - count, chain) : chain;
+        return count < GB_FEW_BLOCKS && page->bump < page->cap ? page_carve(page, GB_FEW_BLOCKS - count, chain) : chain;
     }
     if (page->bump < page->cap)
         return page_carve(page, one || gb_classes[page->cls].bytes > GB_UNIT_BYTES ? 1 : (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes), NULL);
@@ -229,7 +227,7 @@ static gb_page *page_fresh(glebe_heap *heap, uint32_t cls)
 }
 
 /* The next page to fill the front from, off every list. */
-static gb_page *page_next(glebe_heap *heap, uint32_t cls)
+GB_REFILL_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
 {
     if (gb_load_relaxed(&heap->inbox))
         gb_inbox_drain(heap);
@@ -251,19 +249,14 @@ static gb_page *page_next(glebe_heap *heap, uint32_t cls)
     return page ? page : page_fresh(heap, cls);
 }
 
-static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
+/* The source of small blocks, which slow.c inlines. front[request->cls] is empty. */
+GB_REFILL_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
 {
-    if (GB_UNLIKELY(heap->number == 0)) {
-        heap = gb_thread_start();
-        void *block = heap ? gb_alloc_small(heap, cls) : gb_out_of_memory();
-        gb_thread_late();
-        return block;
-    }
-    gb_tick(heap);
+    uint32_t cls = request->cls;
     if (GB_MIXES && heap->mixed && gb_mixed_supply(heap, cls))
         return gb_hand_out(heap, cls, heap->front[cls]);
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
-    for (int tries = 0;;) {
+    for (;;) {
         gb_block *chain = page ? page_supply(page, GB_PURGES && heap->waits) : NULL;
         if (chain)
             return gb_hand_out(heap, cls, chain);
@@ -274,31 +267,11 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, uint32_t cls)
             heap->current[cls] = 0;
         }
         page = page_next(heap, cls);
-        if (!page) {
-            if (tries++ > 0 || !gb_make_room(heap))
-                return gb_out_of_memory();
-            continue;
-        }
+        if (!page)
+            return NULL;
         page->state = GB_CURRENT;
         heap->current[cls] = gb_page_number(page);
     }
-}
-
-/* Most refills find what was freed to the current page since the last one. Every fourth asks for the time. */
-void *gb_small_refill(glebe_heap *heap, size_t cls)
-{
-    uint32_t number = heap->current[cls];
-    if (GB_LIKELY(number != 0 && (!GB_PURGES || (--heap->tick > 0 && (heap->tick % 4 != 0 || gb_cycles() - heap->tick_cycles <= GB_TICK_CYCLES))))) {
-        gb_page *page = gb_page_at(number);
-        gb_block *chain = page->free;
-        int32_t all = page->bump;
-        if (GB_LIKELY(chain && (!GB_PURGES || page->holes == 0) && all - page->left >= FEW)) {
-            page->free = NULL;
-            page->left = all;
-            return gb_hand_out(heap, cls, chain);
-        }
-    }
-    return small_refill_slow(heap, (uint32_t)cls);
 }
 
 /* ---- blocks coming home ---- */

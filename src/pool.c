@@ -20,6 +20,7 @@
  * 2. Lists hold objects below `fresh`. Where there are spans, those before `current` are given out to their ends.
  * Who may use the pool owns its heap; nothing here is shared but the heap's memory. */
 #include "alloc.h"
+#include "slow.h"
 
 #define POOL_SPANS (GB_LINEAR || sizeof(void *) == 4)
 enum { POOL_UNIT_MAX = 4096, POOL_STEP_BYTES = 64 << 10, POOL_BATCH_BYTES = 1024, POOL_POISON = 0xdb };
@@ -124,16 +125,22 @@ static bool span_audit(gb_pool *pool, gb_span *span, uintptr_t end)
     return true;
 }
 
+static void *whole_source(glebe_heap *heap, gb_request *request)
+{
+    (void)heap;
+    return gb_huge_resize(gb_huge_find(request->block), request->bytes);
+}
+
 /* The one block: `bytes` of it, in whole pages of the OS, are to be had. */
 static bool whole_resize(gb_pool *pool, size_t bytes)
 {
-    gb_extent *extent = gb_huge_find((void *)pool->whole.start);
     bool grows = bytes > pool->held_bytes;
     size_t unit = pool->open.unit_bytes, most = pool->limit_bytes < bytes ? pool->limit_bytes : bytes;
     uintptr_t end = pool->whole.start + most / unit * unit;
     if (grows && !span_audit(pool, &pool->whole, end))
         return false;
-    if (!gb_huge_resize(extent, bytes) && !(grows && gb_make_room(pool->heap) && gb_huge_resize(extent, bytes)))
+    gb_request request = {.bytes = bytes, .block = (void *)pool->whole.start};
+    if (!(grows ? gb_serve_quietly(pool->heap, whole_source, &request) : whole_source(pool->heap, &request)))
         return false;
     pool->whole.end = end;
     pool->held_bytes = bytes;
@@ -288,7 +295,7 @@ static bool pool_begin(gb_pool *pool)
         return true;
     }
     size_t most = gb_round_up(pool->limit_bytes, gb_the.page_bytes), bytes = pool->step_bytes < most ? pool->step_bytes : most;
-    void *block = gb_huge_alloc_room(pool->heap, bytes, most);
+    void *block = most > GB_BLOCK_MAX ? NULL : gb_serve_quietly(pool->heap, gb_huge_source, &(gb_request){.bytes = bytes, .alignment = 1, .room = most});
     if (!block)
         return false;
     pool->whole.start = pool->whole.end = pool->fresh = (uintptr_t)block;

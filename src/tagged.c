@@ -149,35 +149,28 @@ static void tagged_cut(gb_tagged *c, uint32_t bytes)
 }
 
 /* A block of another heap, an aligned one, one under a limit, or one that memory must grow for. */
-void *gb_tagged_alloc(glebe_heap *heap, size_t bytes, size_t alignment)
+void *gb_tagged_source(glebe_heap *heap, gb_request *request)
 {
-    size_t extra = GB_HEAPS && heap != &gb_heap_main ? sizeof(gb_owned) : 0;
-    if (bytes > GB_TAGGED_MAX || alignment > GB_TAGGED_MAX || bytes + alignment > GB_TAGGED_MAX)
-        return gb_out_of_memory();
-    gb_thread_start();
+    size_t extra = GB_HEAPS && heap != &gb_heap_main ? sizeof(gb_owned) : 0, alignment = request->alignment;
     gb_tagged_cool();
-    uint32_t length = tagged_length(bytes + extra), room = length + (alignment > 16 ? (uint32_t)alignment + GB_TAGGED_LEAST : 0);
-    for (int tries = 0;;) {
-        gb_tagged *c = NULL;
-        if (gb_account_allows(heap, length) && (c = tagged_take(room)) == NULL && gb_memory_grow(room))
-            c = tagged_take(room);
-        if (c) {
-            uint32_t before = (uint32_t)(gb_round_up(gb_tagged_start(c) + extra, alignment) - extra - gb_tagged_start(c));
-            if (before && before < GB_TAGGED_LEAST)
-                before += (uint32_t)alignment;
-            if (before) {
-                gb_tagged *front = c;
-                c = gb_tagged_next(c, before);
-                c->tag = (gb_tagged_bytes(front) - before) | GB_TAG_USED | GB_TAG_BEFORE_USED;
-                front->tag -= gb_tagged_bytes(c);
-                gb_tagged_give(front);
-            }
-            tagged_cut(c, length);
-            return extra ? owned_link(c, heap) : (void *)gb_tagged_start(c);
-        }
-        if (tries++ > 0 || !gb_make_room(heap))
-            return gb_out_of_memory();
+    uint32_t length = tagged_length(request->bytes + extra), room = length + (alignment > 16 ? (uint32_t)alignment + GB_TAGGED_LEAST : 0);
+    gb_tagged *c = NULL;
+    if (gb_account_allows(heap, length) && (c = tagged_take(room)) == NULL && gb_memory_grow(room))
+        c = tagged_take(room);
+    if (!c)
+        return NULL;
+    uint32_t before = (uint32_t)(gb_round_up(gb_tagged_start(c) + extra, alignment) - extra - gb_tagged_start(c));
+    if (before && before < GB_TAGGED_LEAST)
+        before += (uint32_t)alignment;
+    if (before) {
+        gb_tagged *front = c;
+        c = gb_tagged_next(c, before);
+        c->tag = (gb_tagged_bytes(front) - before) | GB_TAG_USED | GB_TAG_BEFORE_USED;
+        front->tag -= gb_tagged_bytes(c);
+        gb_tagged_give(front);
     }
+    tagged_cut(c, length);
+    return extra ? owned_link(c, heap) : (void *)gb_tagged_start(c);
 }
 
 /* The owner's counts are set right, as if the block were of malloc's heap. */
@@ -215,7 +208,7 @@ glebe_heap *gb_tagged_owner(const char *call, uintptr_t start)
 bool gb_tagged_resize(uintptr_t start, size_t bytes)
 {
     gb_tagged *c = tagged_of("realloc", start);
-    if (!c || bytes > GB_TAGGED_MAX)
+    if (!c || bytes > GB_BLOCK_MAX)
         return false;
     uint32_t before = gb_tagged_bytes(c), length = tagged_length(start - gb_tagged_start(c) + bytes);
     glebe_heap *heap = gb_tagged_heap(c);
@@ -253,7 +246,7 @@ GB_SHORT_END
 
 void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 {
-    if (GB_LIKELY(heap == &gb_heap_main && bytes <= GB_TAGGED_MAX && (gb_heap_main.limit_bytes | gb_the.options.limit) == 0)) {
+    if (GB_LIKELY(heap == &gb_heap_main && bytes <= GB_BLOCK_MAX && (gb_heap_main.limit_bytes | gb_the.options.limit) == 0)) {
         uint32_t length = tagged_length(bytes);
         gb_tagged *c = gb_the.tagged_warm;
         if (gb_the.tagged_warm_bytes == length) {
@@ -265,7 +258,7 @@ void *gb_alloc_big(glebe_heap *heap, size_t bytes)
         if (GB_LIKELY(c != NULL))
             return (void *)gb_tagged_start(c);
     }
-    return gb_tagged_alloc(heap, bytes, 1);
+    return gb_alloc_beyond(heap, bytes, 1, GB_CLASSES, NULL);
 }
 
 void gb_tagged_free(const char *call, uintptr_t start)

@@ -11,7 +11,6 @@ enum {
     GB_TAG_WARM = 8, /* with GB_TAG_USED: it is gb_the.tagged_warm */
 };
 enum { GB_TAGGED_LEAST = (2 * sizeof(void *) + 8 + 15) & ~15 };
-#define GB_TAGGED_MAX (((size_t)1 << 31) - ((size_t)1 << 21))
 
 GB_INLINE uint32_t gb_tagged_bytes(const gb_tagged *c) { return c->tag & ~(uint32_t)15; }
 GB_INLINE gb_tagged *gb_tagged_next(const gb_tagged *c, uint32_t bytes) { return (gb_tagged *)((uintptr_t)c + bytes); }

@@ -203,6 +203,21 @@ struct glebe_heap {
     struct gb_pool *pools;
 };
 
+/* ---- requests ---- */
+
+/* What a source is asked for. Each reads the fields that it needs. */
+typedef struct gb_request {
+    size_t bytes;
+    size_t alignment; /* a power of two */
+    size_t room; /* it may grow to so many bytes where it is; 0: it need not */
+    void *block; /* it takes the place of this block, which grows; NULL: of none */
+    size_t dirty; /* the answer: so many bytes from its start may not be zero */
+    uint32_t cls; /* of small and medium blocks */
+} gb_request;
+
+/* A block for the request from what there is, or NULL. Owner. */
+typedef void *gb_source(glebe_heap *heap, gb_request *request);
+
 /* ---- pools: pool.c has the picture ---- */
 
 typedef struct gb_span {

@@ -1,0 +1,46 @@
+/* What the spine (slow.h) does not inline, and the refill of a front, which is most of what comes there. */
+#include "alloc.h"
+#include "slow.h"
+
+#if GB_THREADS
+void *gb_serve_again(glebe_heap *heap, gb_source *source, gb_request *request)
+{
+    return gb_make_room(heap) ? source(heap, request) : NULL;
+}
+
+/* Starting a heap may allocate: what is at hand since goes to its pages, for sources find the fronts empty. */
+void *gb_serve_first(gb_source *source, gb_request *request)
+{
+    glebe_heap *heap = gb_thread_start();
+    if (!heap)
+        return gb_out_of_memory();
+    gb_fronts_flush(heap);
+    void *block = gb_serve(heap, source, request);
+    gb_thread_late();
+    return block;
+}
+#endif
+
+static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, size_t cls)
+{
+    gb_request request;
+    request.cls = (uint32_t)cls; /* it has no use for the others */
+    return gb_serve(heap, gb_small_source, &request);
+}
+
+/* Most refills find what was freed to the current page since the last one. Every fourth asks for the time. */
+void *gb_small_refill(glebe_heap *heap, size_t cls)
+{
+    uint32_t number = heap->current[cls];
+    if (GB_LIKELY(number != 0 && (!GB_PURGES || (--heap->tick > 0 && (heap->tick % 4 != 0 || gb_cycles() - heap->tick_cycles <= GB_TICK_CYCLES))))) {
+        gb_page *page = gb_page_at(number);
+        gb_block *chain = page->free;
+        int32_t all = page->bump;
+        if (GB_LIKELY(chain && (!GB_PURGES || page->holes == 0) && all - page->left >= GB_FEW_BLOCKS)) {
+            page->free = NULL;
+            page->left = all;
+            return gb_hand_out(heap, cls, chain);
+        }
+    }
+    return small_refill_slow(heap, cls);
+}

@@ -51,12 +51,6 @@
 #define GB_MALLOC_END GB_SHORT_END
 #define GB_MALLOC_INLINE static GB_NOINLINE
 #endif
-/* Parts of the refill of a front, which is most of the slow path. */
-#if GB_LINEAR
-#define GB_REFILL_INLINE static GB_NOINLINE
-#else
-#define GB_REFILL_INLINE GB_INLINE
-#endif
 /* Threads that share linear memory share its one heap, by a lock around it: entry.h. */
 #ifndef GB_SHARED
 #ifdef __wasm_atomics__

@@ -227,7 +227,7 @@ static gb_page *page_fresh(glebe_heap *heap, uint32_t cls)
 }
 
 /* The next page to fill the front from, off every list. */
-GB_REFILL_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
+GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
 {
     if (gb_load_relaxed(&heap->inbox))
         gb_inbox_drain(heap);
@@ -250,7 +250,7 @@ GB_REFILL_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
 }
 
 /* The source of small blocks, which slow.c inlines. front[request->cls] is empty. */
-GB_REFILL_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
+GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
 {
     uint32_t cls = request->cls;
     if (GB_MIXES && heap->mixed && gb_mixed_supply(heap, cls))

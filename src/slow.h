@@ -8,8 +8,8 @@
  *
  * A source takes what there is or returns NULL. It starts no heap, never ticks, never retries and reports nothing.
  *
- * These are inlined, so that a source is called directly: natively what is rare goes by a pointer (slow.c); where there are no threads,
- * nothing does. */
+ * These are inlined, so that a source is called directly: natively what is rare goes by a pointer (slow.c); where there are no threads
+ * nothing does, for code shall be short. */
 #ifndef GB_SLOW_H
 #define GB_SLOW_H
 
@@ -19,12 +19,15 @@
 GB_INLINE void *gb_serve_quietly(glebe_heap *heap, gb_source *source, gb_request *request)
 {
     gb_tick(heap);
-    void *block = source(heap, request);
-    if (GB_LIKELY(block != NULL))
-        return block;
-    if (GB_THREADS)
-        return gb_serve_again(heap, source, request);
-    return gb_make_room(heap) ? source(heap, request) : NULL;
+    for (bool again = false;; again = true) {
+        void *block = source(heap, request);
+        if (GB_LIKELY(block != NULL))
+            return block;
+        if (GB_THREADS)
+            return gb_serve_again(heap, source, request);
+        if (again || !gb_make_room(heap))
+            return NULL;
+    }
 }
 
 /* The heap may be gb_heap_none. NULL was reported. */

@@ -97,8 +97,12 @@ size_t gb_block_bytes(const char *call, const void *block)
             gb_report_address(call, block);
         return foreign;
     }
-    if (GB_LINEAR && entry->kind == GB_FREE)
-        return gb_tagged_usable(call, (uintptr_t)block);
+    if (GB_LINEAR && entry->kind == GB_FREE) {
+        size_t usable = gb_tagged_usable((uintptr_t)block);
+        if (!usable)
+            gb_report_address(call, block);
+        return usable;
+    }
     gb_page *page = gb_page_head(entry);
     size_t offset = (uintptr_t)block - gb_page_start(page);
     uint32_t index;

@@ -102,8 +102,8 @@ void gb_page_park(gb_page *page);
 void gb_page_unpark(gb_page *page);
 /* A block of a parked page is free; false if it was before. The caller counts it. Owner. */
 bool gb_parked_put(gb_page *page, gb_block *block);
-/* The same for any small page; what was free before is reported. */
-bool gb_page_put(const char *call, gb_page *page, gb_block *block);
+/* The same for any small page; what was free before is reported as a free. */
+bool gb_page_put(gb_page *page, gb_block *block);
 
 /* ---- mixed: the page that a program's heap begins with ---- */
 /* NULL: it has none now. */
@@ -158,8 +158,8 @@ void gb_heap_trim(glebe_heap *heap);
 /* A block of the current page of request->cls; NULL: it has none. Owner. */
 void *gb_medium_claim(glebe_heap *heap, gb_request *request);
 gb_source gb_medium_source;
-/* The block goes home, or is reported. `self` is a heap that the caller owns. */
-void gb_medium_return(glebe_heap *self, gb_page *page, void *block, const char *call);
+/* Takes the block back; false if none in use starts there. `self` is a heap that the caller owns. */
+bool gb_medium_return(glebe_heap *self, gb_page *page, void *block);
 /* `count` blocks came home from other threads. Owner. */
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 /* Sends the warm blocks home. Owner. */
@@ -201,8 +201,8 @@ void gb_limit_look(void);
 
 /* ---- tagged: blocks of any size where memory is linear ---- */
 gb_source gb_tagged_source;
-/* The block that starts at `start` goes home, or is reported. */
-void gb_tagged_free(const char *call, uintptr_t start);
+/* Takes the block back. Where none in use starts there that is reported as a free: an answer would cost fuel, and wasm prints nothing. */
+void gb_tagged_free(uintptr_t start);
 /* The block at c, its tag in front of it, is free from now on, together with what is free on either side. */
 void gb_tagged_give(gb_tagged *c);
 /* [c, c + bytes) becomes free, between blocks in use; and is not on a list any more. Where code shall be short. */
@@ -210,13 +210,13 @@ void gb_tagged_add(gb_tagged *c, uint32_t bytes);
 void gb_tagged_remove(gb_tagged *c);
 /* The block that was freed last becomes free. */
 void gb_tagged_cool(void);
-/* Bytes usable at a block; 0, and reported, where none starts. */
-size_t gb_tagged_usable(const char *call, uintptr_t start);
+/* Bytes usable at a block; 0 where none starts. */
+size_t gb_tagged_usable(uintptr_t start);
 /* Shrinks or grows in place; false, and nothing changed, where that cannot be. */
 bool gb_tagged_resize(uintptr_t start, size_t bytes);
 glebe_heap *gb_tagged_heap(const gb_tagged *c);
-/* The heap of the block in use whose bytes begin there. */
-glebe_heap *gb_tagged_owner(const char *call, uintptr_t start);
+/* The heap of the block in use whose bytes begin there; NULL where none does. */
+glebe_heap *gb_tagged_owner(uintptr_t start);
 
 /* ---- remote: frees across threads ---- */
 /* `from` is the caller's own heap, which collects before it sends. */

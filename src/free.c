@@ -39,6 +39,12 @@ void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call
 }
 
 #if !GB_LINEAR
+static GB_NOINLINE void free_medium(glebe_heap *self, gb_page *page, void *block, const char *call)
+{
+    if (!gb_medium_return(self, page, block))
+        gb_report_address(call, block);
+}
+
 void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call)
 {
     gb_page *page = gb_page_head(entry);
@@ -54,6 +60,6 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
             && (gb_load_relaxed(&page->bits) >> index & 1) == 0))
         *warm = block;
     else
-        gb_medium_return(self, page, block, call);
+        free_medium(self, page, block, call);
 }
 #endif

@@ -48,7 +48,7 @@ void glebe_heap_destroy(glebe_heap *heap)
     list_give(&heap->full);
     if (GB_LINEAR)
         while (heap->owned)
-            gb_tagged_free("glebe_heap_destroy", (uintptr_t)(heap->owned + 1));
+            gb_tagged_free((uintptr_t)(heap->owned + 1));
     while (heap->large.first)
         gb_run_give(gb_page_at(heap->large.first));
     if (!GB_LINEAR)
@@ -175,7 +175,7 @@ bool glebe_heap_owns(const glebe_heap *heap, const void *block)
         return extent && extent->heap == heap->number;
     }
     if (GB_LINEAR && entry->kind == GB_FREE)
-        return gb_tagged_owner("glebe_heap_owns", (uintptr_t)block) == heap;
+        return gb_tagged_owner((uintptr_t)block) == heap;
     return gb_load_relaxed(&gb_page_head(entry)->heap) == heap->number;
 }
 

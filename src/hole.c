@@ -197,13 +197,13 @@ bool gb_parked_put(gb_page *page, gb_block *block)
     return true;
 }
 
-bool gb_page_put(const char *call, gb_page *page, gb_block *block)
+bool gb_page_put(gb_page *page, gb_block *block)
 {
     if (page->flags != GB_PARKED) {
         gb_link_set(block, page->free);
         page->free = block;
     } else if (!gb_parked_put(page, block)) {
-        gb_report_address(call, block);
+        gb_report_address("free", block);
         return false;
     }
     return true;

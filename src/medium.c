@@ -119,18 +119,16 @@ static void medium_return_dead(gb_page *page, uint32_t bit)
         gb_run_give(page);
 }
 
-void gb_medium_return(glebe_heap *self, gb_page *page, void *block, const char *call)
+bool gb_medium_return(glebe_heap *self, gb_page *page, void *block)
 {
     uint32_t index, cls = page->cls;
     glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
     if (!gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->cap
-        || (gb_load_relaxed(&page->bits) >> index & 1) || (heap == self && heap->warm[cls - GB_SMALL_CLASSES] == block)) {
-        gb_report_address(call, block);
-        return;
-    }
+        || (gb_load_relaxed(&page->bits) >> index & 1) || (heap == self && heap->warm[cls - GB_SMALL_CLASSES] == block))
+        return false;
     if (GB_UNLIKELY(heap != self && gb_heap_dead(page))) {
         medium_return_dead(page, (uint32_t)1 << index);
-        return;
+        return true;
     }
     gb_or(&page->bits, (uint32_t)1 << index);
     gb_purge_note(page);
@@ -138,6 +136,7 @@ void gb_medium_return(glebe_heap *self, gb_page *page, void *block, const char *
         gb_medium_returned(heap, page, 1);
     else
         gb_remote_notify(page);
+    return true;
 }
 
 void gb_medium_cool(glebe_heap *heap)
@@ -146,7 +145,8 @@ void gb_medium_cool(glebe_heap *heap)
         if (heap->warm[i]) {
             void *block = heap->warm[i];
             heap->warm[i] = NULL;
-            gb_medium_return(heap, gb_page_head(gb_page_entry(block)), block, "free");
+            if (!gb_medium_return(heap, gb_page_head(gb_page_entry(block)), block))
+                gb_report_address("free", block);
         }
 }
 

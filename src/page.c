@@ -390,7 +390,7 @@ void gb_fronts_flush(glebe_heap *heap)
             gb_block *block = heap->front[cls];
             gb_page *page = gb_page_head(gb_page_entry(block));
             heap->front[cls] = gb_link_next(page, block);
-            if (gb_page_put("free", page, block))
+            if (gb_page_put(page, block))
                 gb_page_returned(heap, page, 1);
         }
 }

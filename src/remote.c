@@ -87,7 +87,7 @@ static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
         count = 0; /* a block that was freed before does not count */
         for (gb_block *block = first, *next; block; block = next) {
             next = gb_link_get(block);
-            count += gb_page_put("free", page, block);
+            count += gb_page_put(page, block);
         }
     } else {
         if (page->free) /* else it is looked at when it is used */

@@ -71,7 +71,7 @@ ABSENT(bool, gb_parked_put, (gb_page *page, gb_block *block), return false)
 
 ABSENT(void *, gb_medium_claim, (glebe_heap *heap, gb_request *request), return NULL)
 ABSENT(void *, gb_medium_source, (glebe_heap *heap, gb_request *request), return NULL)
-ABSENT(void, gb_medium_return, (glebe_heap *self, gb_page *page, void *block, const char *call), )
+ABSENT(bool, gb_medium_return, (glebe_heap *self, gb_page *page, void *block), return false)
 ABSENT(void, gb_heap_grows, (glebe_heap *heap, size_t bytes), )
 ABSENT(void, gb_medium_trim, (glebe_heap *heap), )
 
@@ -85,9 +85,8 @@ ABSENT(uintptr_t, gb_extent_start, (const gb_extent *extent), return 0)
 #pragma GCC diagnostic pop
 
 /* No page is parked. */
-bool gb_page_put(const char *call, gb_page *page, gb_block *block)
+bool gb_page_put(gb_page *page, gb_block *block)
 {
-    (void)call;
     gb_link_set(block, page->free);
     page->free = block;
     return true;

@@ -122,15 +122,14 @@ static void *owned_link(gb_tagged *c, glebe_heap *heap)
     return owned + 1;
 }
 
-/* The block whose bytes the program has at `start`; NULL, and reported, where it has none. */
-static gb_tagged *tagged_of(const char *call, uintptr_t start)
+/* The block whose bytes the program has at `start`; NULL where it has none. */
+static gb_tagged *tagged_of(uintptr_t start)
 {
     gb_tagged *c = gb_tagged_at(start);
     if (GB_HEAPS && start % 16 == 0 && c->tag == GB_TAG_OWNED)
         c = gb_tagged_at(start - sizeof(gb_owned));
     if (start % 16 == 0 && (c->tag & (GB_TAG_USED | GB_TAG_WARM)) == GB_TAG_USED && gb_tagged_next(c, gb_tagged_bytes(c))->tag & GB_TAG_BEFORE_USED)
         return c;
-    gb_report_address(call, (void *)start);
     return NULL;
 }
 
@@ -187,9 +186,9 @@ static void owned_unlink(gb_tagged *c)
     c->tag &= ~(uint32_t)GB_TAG_OWNED;
 }
 
-size_t gb_tagged_usable(const char *call, uintptr_t start)
+size_t gb_tagged_usable(uintptr_t start)
 {
-    const gb_tagged *c = tagged_of(call, start);
+    const gb_tagged *c = tagged_of(start);
     return c ? (uintptr_t)c + gb_tagged_bytes(c) + 4 - start : 0;
 }
 
@@ -198,16 +197,16 @@ glebe_heap *gb_tagged_heap(const gb_tagged *c)
     return GB_HEAPS && c->tag & GB_TAG_OWNED ? ((const gb_owned *)gb_tagged_start(c))->heap : &gb_heap_main;
 }
 
-glebe_heap *gb_tagged_owner(const char *call, uintptr_t start)
+glebe_heap *gb_tagged_owner(uintptr_t start)
 {
-    const gb_tagged *c = tagged_of(call, start);
+    const gb_tagged *c = tagged_of(start);
     return c ? gb_tagged_heap(c) : NULL;
 }
 
 /* Shrinks, or grows over what is free behind the block, at the end of memory by letting that grow. */
 bool gb_tagged_resize(uintptr_t start, size_t bytes)
 {
-    gb_tagged *c = tagged_of("realloc", start);
+    gb_tagged *c = tagged_of(start);
     if (!c || bytes > GB_BLOCK_MAX)
         return false;
     uint32_t before = gb_tagged_bytes(c), length = tagged_length(start - gb_tagged_start(c) + bytes);
@@ -261,14 +260,16 @@ void *gb_alloc_big(glebe_heap *heap, size_t bytes)
     return gb_alloc_beyond(heap, bytes, 1, GB_CLASSES, NULL);
 }
 
-void gb_tagged_free(const char *call, uintptr_t start)
+void gb_tagged_free(uintptr_t start)
 {
     gb_tagged *c = gb_tagged_at(start & ~(uintptr_t)15);
     uint32_t tag = c->tag, next_tag = gb_tagged_next(c, tag & ~(uint32_t)15)->tag;
     if (GB_UNLIKELY((tag & (GB_TAG_USED | GB_TAG_OWNED | GB_TAG_WARM)) != GB_TAG_USED || start % 16 != 0 || !(next_tag & GB_TAG_BEFORE_USED))) {
-        c = tagged_of(call, start);
-        if (!c)
+        c = tagged_of(start);
+        if (!c) {
+            gb_report_address("free", (void *)start);
             return;
+        }
         if (GB_HEAPS)
             owned_unlink(c);
         tag = c->tag;
@@ -292,7 +293,7 @@ void gb_tagged_free(const char *call, uintptr_t start)
 void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call)
 {
     if (GB_LIKELY(entry->kind == GB_FREE))
-        gb_tagged_free(call, (uintptr_t)block);
+        gb_tagged_free((uintptr_t)block);
     else
         gb_free_page(self, gb_page_head(entry), block, call);
 }

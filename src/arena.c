@@ -444,26 +444,6 @@ static run_place run_look(uint32_t slices, uint32_t alignment)
     return best;
 }
 
-static size_t idle_bytes(void)
-{
-    return (gb_the.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
-}
-
-/* Untouched memory was taken: where that passes the peak that config.h allows, as much goes back, what has waited longest first. What the
- * host does not take back has made the peak higher: it is asked again a share later. */
-void gb_peak_passed(void)
-{
-    size_t used = (size_t)glebe_live.stats.used_bytes, huge = (size_t)glebe_live.stats.huge_bytes, now = used + idle_bytes();
-    size_t most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES + (huge > GB_KEPT_HUGE_FROM ? (huge - GB_KEPT_HUGE_FROM) / GB_KEPT_HUGE_SHARE : 0);
-    if (most > gb_the.peak_bytes)
-        gb_the.peak_bytes = most;
-    if (now > gb_the.peak_bytes) {
-        size_t over = now - gb_the.peak_bytes, given = gb_purge_oldest(over);
-        if (given < over)
-            gb_the.peak_bytes = now - given + (now - given) / GB_KEPT_SHARE;
-    }
-}
-
 static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zero)
 {
     gb_slice_set run = gb_set_range(start, slices);
@@ -477,7 +457,7 @@ static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zer
     if (shorter)
         gb_chunk_dirty_changed(chunk);
     if (touched < slices)
-        gb_peak_passed();
+        gb_retain_touched();
 }
 
 /* The entries are written under the lock, so that the purger never sees half a page. */

@@ -301,7 +301,7 @@ size_t glebe_gc_finish(glebe_gc *gc)
     pace_next(gc);
     gc->due = false;
     if (GB_PURGES)
-        gb_purge_due(gb_port_now_ms(), false);
+        gb_retain_collected();
     collect_tell(gc, GLEBE_GC_ENDED);
     gc->forced -= GB_CALLBACKS;
     return freed;

@@ -66,8 +66,6 @@ void gb_chunk_dirty_changed(gb_chunk *chunk);
 bool gb_meta_commit(const void *start, size_t *committed, size_t need);
 /* Locked: where address space is limited, gives that of a wholly free chunk back; false if it is not wholly free. */
 bool gb_chunk_leave(gb_chunk *chunk);
-/* Locked: memory that was not resident is about to be touched. */
-void gb_peak_passed(void);
 
 /* ---- purge: what gives memory back ---- */
 /* Locked: memory of this chunk was freed. */
@@ -135,6 +133,8 @@ gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *ze
 GB_NOINLINE void gb_page_event(gb_page *page);
 /* `count` blocks were put on page->free by other means than free(). Owner. */
 void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count);
+/* Is it of no thread now? Its pages wait for heaps that need some. */
+bool gb_heap_abandoned(const glebe_heap *heap);
 /* Blocks out of the page. Owner, or at rest. */
 uint32_t gb_page_out(const gb_page *page);
 /* Sends the fronts home. Owner. */
@@ -165,8 +165,6 @@ void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 /* Sends the warm blocks home. Owner. */
 void gb_medium_cool(glebe_heap *heap);
 void gb_medium_trim(glebe_heap *heap);
-/* Before so many bytes are taken for the heap. Owner. */
-void gb_heap_grows(glebe_heap *heap, size_t bytes);
 
 /* ---- large and huge: blocks of their own ---- */
 gb_source gb_large_source, gb_huge_source;
@@ -245,6 +243,8 @@ extern glebe_heap gb_heap_none; /* empty for ever: sends the first malloc of a t
 GB_COLD glebe_heap *gb_thread_start(void);
 /* After what was served with it: parks it again at once if this thread has ended already. */
 void gb_thread_late(void);
+/* Is this thread between the next two? */
+bool gb_thread_away(void);
 /* From here on this thread has no heap (until it returns to it, or takes another by its next malloc, which is parked then). */
 glebe_heap *gb_thread_leave(void);
 void gb_thread_return(glebe_heap *heap);
@@ -256,18 +256,43 @@ glebe_heap *gb_heap_next(const glebe_heap *before);
 void gb_heap_orphan(glebe_heap *heap);
 /* Takes pages of this class that orphans have to give. Owner. */
 bool gb_orphans_rob(glebe_heap *heap, uint32_t cls);
+/* Nobody works in abandoned heaps: all that they hold in fronts and spare pages goes to the arena. Returns the bytes. */
 size_t gb_orphans_trim(void);
-/* A slow event of this heap: now and then looks at the clock and purges. Owner. */
+/* Blocks that others freed go to the pages of the next abandoned heaps; the empty pages of these go to the arena. */
+void gb_orphans_drain(void);
+/* A step: gb_heap_look for the next abandoned heap that has pages to look at. False: none has. */
+bool gb_orphans_look(void);
+
+/* ---- pressure: the program's callback ---- */
+/* Calls it; false: there is none, or this thread is in it. Owner of no lock. */
+bool gb_pressure_tell(uint64_t used, uint64_t limit);
+
+/* ---- retain: what freed memory is kept, and when it goes back ---- */
+/* A slow event of this heap: now and then looks at the clock and does a step of giving back. Owner. */
 void gb_tick(glebe_heap *heap);
 GB_NOINLINE void gb_tick_due(glebe_heap *heap);
+/* Gives back what can be given back, so that a request may be tried again; false if nothing changed. Owner. */
+bool gb_make_room(glebe_heap *heap);
+/* All that this heap and abandoned ones keep goes back, and all that is free. Returns the bytes given back to the system. Owner. */
+size_t gb_retain_nothing(glebe_heap *heap);
+/* May the heap keep a page of so many bytes that became empty? Owner. */
+bool gb_retain_spare(const glebe_heap *heap, size_t bytes);
+/* May a page that empties be searched for holes now? Owner. */
+bool gb_retain_may_look(glebe_heap *heap);
+/* So many bytes are about to be taken for the heap. Owner. */
+void gb_retain_grows(glebe_heap *heap, size_t bytes);
+/* Locked: memory that was not resident is about to be touched. */
+void gb_retain_touched(void);
+/* Locked: memory of extents became idle. */
+void gb_retain_extents(void);
+/* A collection ended. */
+void gb_retain_collected(void);
+/* The background thread, if it is wanted and does not run. */
 void gb_background_start(void);
+/* Locked: something waits to be given back where nothing did. */
 void gb_background_nudge(void);
-
-/* ---- pressure: where memory is about to end ---- */
-/* A tick: gives back what the group of processes needs, or asks the program to. May call back into the program. Owner. */
-void gb_pressure_look(glebe_heap *heap, uint32_t now);
-/* The heap's last request does not fit: true if the process's limit was why, and the program was told of it. Owner. */
-bool gb_pressure_refused(glebe_heap *heap);
+/* In fork's child: starts again with the next tick. */
+void gb_background_forked(void);
 
 /* ---- slow: what the spine in slow.h calls by a pointer ---- */
 /* The source had nothing. */
@@ -300,9 +325,6 @@ bool gb_alignment_fits(const char *call, const void *block, size_t alignment);
 GB_NOINLINE void *gb_alloc_any(glebe_heap *heap, size_t bytes);
 GB_NOINLINE void gb_free_any(const char *call, glebe_heap *self, void *block);
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes);
-
-/* Gives back what can be given back, so that a request may be tried again; false if nothing changed. Owner. */
-bool gb_make_room(glebe_heap *heap);
 
 /* ---- sweep: objects that are collected ----
  * Layouts of pages: 0 every word may be a reference, GB_PLAIN none, else as glebe_gc_alloc_layout has it. */

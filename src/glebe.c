@@ -48,6 +48,7 @@ GB_SHORT_END
 #include "remote.c"
 #include "thread.c"
 #include "pressure.c"
+#include "retain.c"
 #include "slow.c"
 #endif
 

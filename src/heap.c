@@ -181,32 +181,10 @@ bool glebe_heap_owns(const glebe_heap *heap, const void *block)
 
 /* ---- giving back ---- */
 
-static void heap_trim(glebe_heap *heap)
-{
-    if (heap->number == 0)
-        return;
-    gb_remote_flush(heap);
-    gb_inbox_drain(heap);
-    gb_heap_trim(heap);
-    gb_medium_trim(heap);
-    if (GB_LINEAR)
-        gb_tagged_cool();
-}
-
 size_t glebe_collect(glebe_heap *heap)
 {
     GB_ENTRY;
     if (!gb_the.ready)
         return 0;
-    heap_trim(heap_or_self(heap));
-    gb_orphans_trim();
-    return gb_purge_due(gb_port_now_ms(), true);
-}
-
-bool gb_make_room(glebe_heap *heap)
-{
-    size_t held = gb_load_relaxed(&heap->bytes);
-    heap_trim(heap);
-    bool given = (gb_orphans_trim() | gb_purge_due(gb_port_now_ms(), true)) != 0 || gb_load_relaxed(&heap->bytes) < held;
-    return gb_pressure_refused(heap) || given;
+    return gb_retain_nothing(heap_or_self(heap));
 }

@@ -30,16 +30,6 @@ static void heap_remove(glebe_heap *heap, const gb_extent *extent)
         gb_the.extents[extent->next].prev = extent->prev;
 }
 
-/* From here on freed memory is not kept: a quarter of what is in use, and 16 MiB. Idle memory is counted in granules, so there may be more of
- * it than the block had. */
-static void huge_freed(void)
-{
-    size_t most = ((size_t)16 << 20) + (size_t)glebe_live.stats.huge_bytes / 4;
-    if (glebe_live.stats.huge_cached_bytes > most)
-        gb_extents_shrink((size_t)glebe_live.stats.huge_cached_bytes - most);
-    gb_peak_passed();
-}
-
 /* The block will be written to up to its end. */
 static void huge_size(gb_extent *extent, size_t bytes)
 {
@@ -60,7 +50,7 @@ void *gb_huge_source(glebe_heap *heap, gb_request *request)
     gb_extent *extent = NULL;
     size_t bytes = gb_round_up(request->bytes, gb_the.page_bytes);
     gb_extent_place place = {.room = request->room, .behind = request->block ? huge_behind(bytes) : 0};
-    gb_heap_grows(heap, bytes);
+    gb_retain_grows(heap, bytes);
     gb_lock_take(&gb_the.lock);
     if (gb_account(heap, bytes, &glebe_live.stats.huge_bytes)) {
         extent = gb_extent_take(bytes, request->alignment, &place);
@@ -74,7 +64,7 @@ void *gb_huge_source(glebe_heap *heap, gb_request *request)
         heap_push(heap, extent);
         gb_the.huge_blocks++;
         if (untouched)
-            gb_peak_passed();
+            gb_retain_touched();
         gb_account_kept();
     }
     gb_lock_drop(&gb_the.lock);
@@ -89,7 +79,7 @@ void gb_huge_free(gb_extent *extent)
     heap_remove(heap, extent);
     gb_the.huge_blocks--;
     gb_extent_give(extent);
-    huge_freed();
+    gb_retain_extents();
     gb_lock_drop(&gb_the.lock);
 }
 
@@ -141,7 +131,7 @@ void *gb_huge_resize(gb_extent *extent, size_t bytes)
         gb_unaccount(heap, before - bytes, statistic);
         extent->bytes = bytes;
         gb_extent_cut(extent, bytes);
-        huge_freed();
+        gb_retain_extents();
         block = (void *)gb_extent_start(extent);
     } else if (gb_account(heap, bytes - before, statistic)) {
         bool here = gb_extent_extend(extent, bytes);
@@ -150,7 +140,7 @@ void *gb_huge_resize(gb_extent *extent, size_t bytes)
             if (here)
                 huge_pages_ask(grown, before, bytes);
             huge_size(grown, bytes);
-            gb_peak_passed();
+            gb_retain_touched();
             gb_account_kept();
             block = (void *)gb_extent_start(grown);
         } else

@@ -6,7 +6,7 @@ void *gb_large_source(glebe_heap *heap, gb_request *request)
     uint32_t slices = (uint32_t)(gb_round_up(request->bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     uint32_t align = request->alignment > GB_SLICE_BYTES ? (uint32_t)(request->alignment >> GB_SLICE_LOG2) : 1;
     bool zero = false;
-    gb_heap_grows(heap, request->bytes);
+    gb_retain_grows(heap, request->bytes);
     gb_page *page = gb_run_take(heap, GB_LARGE, slices, align, &zero);
     request->dirty = zero ? 0 : request->bytes;
     return page ? (void *)gb_page_start(page) : NULL;

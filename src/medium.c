@@ -168,19 +168,6 @@ void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
     medium_give(heap, page); /* empty: its memory may serve another class */
 }
 
-/* Before a heap becomes larger than it ever was, what it kept for reuse by some class becomes anybody's. The secure build keeps its spare
- * pages. */
-void gb_heap_grows(glebe_heap *heap, size_t bytes)
-{
-    size_t held = gb_load_relaxed(&heap->bytes);
-    if (held + bytes <= heap->grown_bytes)
-        return;
-    heap->grown_bytes = held + bytes + held / 64;
-    gb_medium_trim(heap);
-    if (!GB_SECURE)
-        gb_spares_give(heap, UINT32_MAX);
-}
-
 void gb_medium_trim(glebe_heap *heap)
 {
     gb_medium_cool(heap);

@@ -137,25 +137,16 @@ static void page_give(glebe_heap *heap, gb_page *page)
     gb_run_give(page);
 }
 
-static bool heap_abandoned(const glebe_heap *heap)
+bool gb_heap_abandoned(const glebe_heap *heap)
 {
     return GB_THREADS && gb_load_relaxed(&heap->kind) == GB_HEAP_ORPHAN;
-}
-
-/* Many heaps share what few may have. An abandoned heap has no use for any. */
-static size_t spare_most(const glebe_heap *heap)
-{
-    enum { FEW = 16 };
-    uint64_t heaps = glebe_live.stats.heaps; /* a hint */
-    size_t most = gb_the.options.background ? (size_t)128 << 10 : ((size_t)512 << 10) + heap->small_bytes / 16;
-    return heap_abandoned(heap) ? 0 : heaps > FEW ? (size_t)(most * FEW / heaps) : most;
 }
 
 /* A page without a block out is kept for the next need of any class, within bounds. In the secure build some are
  * always kept back, so that what was freed last is not handed out next. */
 static void page_retire(glebe_heap *heap, gb_page *page)
 {
-    if (GB_LINEAR || heap->spare_bytes + gb_page_bytes(page) > spare_most(heap)) {
+    if (GB_LINEAR || !gb_retain_spare(heap, gb_page_bytes(page))) {
         page_give(heap, page);
         return;
     }
@@ -210,7 +201,7 @@ gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *ze
 {
     const gb_class *c = &gb_classes[cls];
     uint32_t slices = heap->class_slices[cls] >= GB_DEMAND * c->slices ? c->slices : c->first_slices;
-    gb_heap_grows(heap, (size_t)slices << GB_SLICE_LOG2);
+    gb_retain_grows(heap, (size_t)slices << GB_SLICE_LOG2);
     gb_page *page = gb_run_take(heap, kind, slices, 1, zero);
     return page || slices == c->first_slices ? page : gb_run_take(heap, kind, c->first_slices, 1, zero);
 }
@@ -276,24 +267,6 @@ GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
 
 /* ---- blocks coming home ---- */
 
-/* Looking for holes costs a walk over the page. Where nobody will come by later, because the program may go to sleep and leaves
- * the rest to the background thread, it is done as the page empties: when an eighth of its blocks is out it is parked, or, where
- * it is too small for that, walked, and again at a sixteenth, and so on. A program that fills and frees all it has, again and
- * again, would pay for that in vain: within purge_ms the heap does it twice as often as it has pages, and no more. Without the
- * background thread, a tick after a quiet time does it for all pages at once. */
-static bool trim_pays(glebe_heap *heap)
-{
-    if (heap->trims_left == 0) {
-        uint32_t now = gb_load_relaxed(&gb_the.now_ms);
-        if (gb_ms_since(now, heap->trims_ms) < gb_the.options.purge_ms)
-            return false;
-        heap->trims_ms = now;
-        heap->trims_left = (uint32_t)(heap->small_bytes / (2 * GB_SLICE_BYTES)) + 64;
-    }
-    heap->trims_left--;
-    return true;
-}
-
 /* Sets `left` to count down from `out` blocks in use to `share` MARKS-ths of the page. If no more than that are in use, it counts down to
  * an empty page. */
 static void page_count_down(gb_page *page, uint32_t out, uint32_t share)
@@ -322,7 +295,7 @@ static void page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)
         gb_avail_add(heap, page);
         return;
     }
-    bool pays = trim_pays(heap), park = pays && page_may_park(page);
+    bool pays = gb_retain_may_look(heap), park = pays && page_may_park(page);
     uint32_t lost = pays && !park ? gb_page_trim(page, coming, false) : 0;
     page_count_down(page, out + (GB_SECURE ? lost : 0), park ? 0 : (page->flags - 1u) / 2);
     if (park)
@@ -353,7 +326,7 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
             page_mark_reached(heap, page, coming);
             return true;
         }
-        if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last && !heap_abandoned(heap))
+        if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last && !gb_heap_abandoned(heap))
             return false; /* the class's only page with room: it stays where the next refill looks */
         gb_avail_remove(heap, page);
         if (GB_PURGES && page->flags == GB_PARKED)
@@ -361,7 +334,7 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
         page_retire(heap, page);
         return false;
     default: /* the current page: all that it handed out is home again, and it stays current; an abandoned heap has a mixed one alone */
-        if (GB_MIXES && heap_abandoned(heap))
+        if (GB_MIXES && gb_heap_abandoned(heap))
             gb_mixed_give(heap, false);
         return false;
     }

@@ -41,6 +41,21 @@ void gb_heap_retire(glebe_heap *heap)
     gb_run_give(gb_page_entry(heap));
 }
 
+size_t gb_retain_nothing(glebe_heap *heap)
+{
+    if (heap->number != 0)
+        gb_heap_trim(heap);
+    gb_tagged_cool();
+    return 0;
+}
+
+bool gb_make_room(glebe_heap *heap)
+{
+    size_t held = gb_load_relaxed(&heap->bytes);
+    gb_retain_nothing(heap);
+    return gb_load_relaxed(&heap->bytes) < held;
+}
+
 /* ---- what is not there ---- */
 
 #define ABSENT(result, name, parameters, answer) \
@@ -52,14 +67,14 @@ ABSENT(glebe_heap *, gb_heap_next, (const glebe_heap *before), return NULL)
 ABSENT(void, gb_thread_late, (void), )
 ABSENT(void, gb_tick, (glebe_heap *heap), )
 ABSENT(void, gb_background_start, (void), )
-ABSENT(size_t, gb_orphans_trim, (void), return 0)
 ABSENT(bool, gb_orphans_rob, (glebe_heap *heap, uint32_t cls), return false)
 ABSENT(bool, gb_inbox_drain, (glebe_heap *heap), return false)
-ABSENT(void, gb_remote_flush, (glebe_heap *heap), )
 ABSENT(void, gb_remote_free, (glebe_heap *from, gb_page *page, gb_block *block), )
-ABSENT(bool, gb_pressure_refused, (glebe_heap *heap), return false)
-ABSENT(size_t, gb_purge_due, (uint32_t now, bool all), return 0)
-ABSENT(bool, gb_purge_step, (uint32_t since), return false)
+
+ABSENT(bool, gb_retain_spare, (const glebe_heap *heap, size_t bytes), return false)
+ABSENT(bool, gb_retain_may_look, (glebe_heap *heap), return false)
+ABSENT(void, gb_retain_grows, (glebe_heap *heap, size_t bytes), )
+ABSENT(void, gb_retain_collected, (void), )
 
 ABSENT(unsigned, gb_hole_take, (gb_page *page), return 0)
 ABSENT(uint32_t, gb_hole_blocks, (const gb_page *page, uint32_t units), return 0)
@@ -72,10 +87,9 @@ ABSENT(bool, gb_parked_put, (gb_page *page, gb_block *block), return false)
 ABSENT(void *, gb_medium_claim, (glebe_heap *heap, gb_request *request), return NULL)
 ABSENT(void *, gb_medium_source, (glebe_heap *heap, gb_request *request), return NULL)
 ABSENT(bool, gb_medium_return, (glebe_heap *self, gb_page *page, void *block), return false)
-ABSENT(void, gb_heap_grows, (glebe_heap *heap, size_t bytes), )
-ABSENT(void, gb_medium_trim, (glebe_heap *heap), )
 
 ABSENT(void *, gb_large_source, (glebe_heap *heap, gb_request *request), return NULL)
+ABSENT(bool, gb_large_resize, (gb_page *page, size_t bytes), return false)
 ABSENT(void *, gb_huge_source, (glebe_heap *heap, gb_request *request), return NULL)
 ABSENT(void, gb_huge_free, (gb_extent *extent), )
 ABSENT(void *, gb_huge_resize, (gb_extent *extent, size_t bytes), return NULL)

@@ -10,8 +10,7 @@
  * Nothing that the owner of a DEAD heap wrote without a lock is trusted: its free lists, fronts and counts are lost. A page goes
  * back to the arena all the same once others have freed every block that fits in it: then none can be anywhere else.
  *
- * Orphans are a stack under orphans_lock, which is taken before the region's lock. The background thread, if it is wanted,
- * sleeps until something is due to be given back, and without limit when nothing is. fork's child starts its own with a tick. */
+ * Orphans are a stack under orphans_lock, which is taken before the region's lock. */
 #include "core.h"
 
 glebe_heap gb_heap_none;
@@ -179,6 +178,11 @@ void gb_thread_exit(void)
 /* What this thread left, and will return to: alive, although it is not `gb_self`. */
 static GB_TLS glebe_heap *thread_left;
 
+bool gb_thread_away(void)
+{
+    return thread_left != NULL;
+}
+
 glebe_heap *gb_thread_leave(void)
 {
     thread_left = gb_self;
@@ -241,8 +245,7 @@ static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
     return true;
 }
 
-/* The next orphans in turn, which are at rest: blocks that others freed go to their pages, and of these the empty ones go back. */
-static void orphans_drain(void)
+void gb_orphans_drain(void)
 {
     enum { ORPHANS = 32 };
     if (!gb_load_relaxed(&gb_the.orphans) || !gb_lock_try(&gb_the.orphans_lock))
@@ -316,8 +319,7 @@ size_t gb_orphans_trim(void)
     return given;
 }
 
-/* A step for the orphans: the next one that has pages to look at. False: none has. */
-static bool orphans_look(void)
+bool gb_orphans_look(void)
 {
     enum { ORPHANS = 64 };
     bool more = false;
@@ -336,117 +338,6 @@ static bool orphans_look(void)
     gb_the.orphans_looked = number;
     gb_lock_drop(&gb_the.orphans_lock);
     return more || number;
-}
-
-/* ---- ticks ---- */
-
-enum { BACKGROUND_OFF, BACKGROUND_RUNS, BACKGROUND_SLEEPS, BACKGROUND_DUE /* in fork's child: with its next tick */ };
-
-/* Starting a thread may allocate, and a tick stands in the middle of a malloc: as in pressure.c, meanwhile this thread has another heap. */
-static void background_late(void)
-{
-    if (thread_left || gb_lock_forking())
-        return;
-    glebe_heap *self = gb_thread_leave();
-    gb_background_start();
-    gb_thread_return(self);
-}
-
-/* The heap was left alone for so long that what is free in it may go. Each slow event does a step, and none of what others do depends on it. */
-static void rest_begin(glebe_heap *heap)
-{
-    gb_fronts_flush(heap);
-    gb_medium_trim(heap);
-    gb_mixed_give(heap, false);
-    heap->rests = true;
-    heap->rest_ms = gb_port_now_ms();
-}
-
-static void rest_step(glebe_heap *heap)
-{
-    enum { PAGES = 32 };
-    if (gb_spares_give(heap, PAGES))
-        heap->rest_ms = gb_port_now_ms(); /* they wait since now, not since the look at the clock before */
-    else
-        heap->rests = gb_heap_look(heap) || orphans_look() || gb_purge_step(heap->rest_ms);
-}
-
-/* Fewer slow events pass until the next look where memory waits to be given back, so that a process that has gone quiet and
- * stirs now and then still does it. */
-void gb_tick_due(glebe_heap *heap)
-{
-    enum { QUIET_BYTES = 1 << 20, COOL_MS_LOG2 = 4 };
-    uint32_t now = gb_port_now_ms();
-    gb_store_relaxed(&gb_the.now_ms, now);
-    heap->tick = GB_TICK_EVENTS;
-    heap->tick_cycles = gb_cycles();
-    if (heap->rests)
-        rest_step(heap);
-    if (now == heap->tick_ms && !heap->rests && !heap->waits)
-        return;
-    bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
-    if ((now ^ heap->tick_ms) >> COOL_MS_LOG2)
-        gb_medium_cool(heap); /* a warm block keeps its page; those that are of use are warm again soon */
-    heap->tick_ms = now;
-    gb_remote_flush(heap);
-    orphans_drain();
-    if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
-        rest_begin(heap);
-    bool queued = gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.idle_first);
-    heap->waits = (queued && gb_purge_step(now - gb_the.options.purge_ms)) || heap->rests;
-    if (heap->waits)
-        heap->tick = 1;
-    gb_pressure_look(heap, now);
-    if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == BACKGROUND_DUE))
-        background_late();
-}
-
-void gb_tick(glebe_heap *heap)
-{
-    if (GB_UNLIKELY(--heap->tick <= 0 || gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES))
-        gb_tick_due(heap);
-}
-
-/* ---- the background thread ---- */
-
-static void background_run(void)
-{
-    for (;;) {
-        uint32_t now = gb_port_now_ms();
-        gb_store_relaxed(&gb_the.now_ms, now);
-        gb_purge_due(now, false);
-        uint32_t wait = gb_purge_wait(gb_port_now_ms());
-        if (wait == UINT32_MAX) {
-            if (gb_orphans_trim() != 0)
-                continue;
-            gb_store(&gb_the.background_state, BACKGROUND_SLEEPS);
-            if (gb_purge_wait(gb_port_now_ms()) == UINT32_MAX) /* nothing came between */
-                gb_port_wait(&gb_the.background_state, BACKGROUND_SLEEPS, UINT32_MAX);
-            gb_store(&gb_the.background_state, BACKGROUND_RUNS);
-        } else {
-            static _Atomic uint32_t never;
-            gb_port_wait(&never, 0, wait < 10 ? 10 : wait);
-        }
-    }
-}
-
-void gb_background_start(void)
-{
-    uint32_t off = BACKGROUND_OFF, due = BACKGROUND_DUE;
-    if (!atomic_compare_exchange_strong(&gb_the.background_state, &off, BACKGROUND_RUNS)
-        && !atomic_compare_exchange_strong(&gb_the.background_state, &due, BACKGROUND_RUNS))
-        return;
-    if (!gb_port_thread_start(background_run))
-        gb_store(&gb_the.background_state, BACKGROUND_OFF);
-}
-
-/* Something waits to be given back where nothing did. Locked. */
-void gb_background_nudge(void)
-{
-    if (gb_load_relaxed(&gb_the.background_state) == BACKGROUND_SLEEPS) {
-        gb_store(&gb_the.background_state, BACKGROUND_RUNS);
-        gb_port_wake(&gb_the.background_state);
-    }
 }
 
 /* ---- fork ---- */
@@ -473,6 +364,6 @@ void gb_fork_child(void)
             heap->kind = GB_HEAP_DEAD;
             gb_the.heaps_dead = true;
         }
-    gb_store(&gb_the.background_state, gb_the.options.background ? BACKGROUND_DUE : BACKGROUND_OFF);
+    gb_background_forked();
     gb_fork_parent();
 }

@@ -185,8 +185,8 @@ struct glebe_heap {
     bool waits; /* memory waits to go back: the next slow event does a step, and comes soon, since blocks are handed out one by one */
     bool rests; /* it was left alone for so long that what is free in it goes back, a step with each slow event */
     uint32_t rest_ms; /* what was free then goes */
-    uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see trim_pays in page.c */
-    size_t grown_bytes; /* the most that it held when it last grew, or a little more: gb_heap_grows */
+    uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see gb_retain_may_look */
+    size_t grown_bytes; /* the most that it held when it last grew, or a little more: gb_retain_grows */
     size_t limit_bytes;
     size_t collected_bytes; /* of pages and objects of a collector, which keeps its own lists */
     size_t refused_bytes; /* what was last asked for, if the process's limit stood against it, else 0; under the region's lock */
@@ -471,7 +471,7 @@ typedef struct gb_region {
     uint32_t heaps_retired; /* how many became unused since the start */
     size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, extents_committed, shadow_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
-    size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_peak_passed */
+    size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_retain_touched */
     uint32_t rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the first chunk of each length; chunk numbers + 1 */
     gb_slice_set rows_filled[GB_ROWS]; /* lengths - 1 that some chunk has */
     gb_tagged *tagged[GB_TAGGED_BINS]; /* free blocks, and which bins may have one */

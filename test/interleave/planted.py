@@ -111,5 +111,5 @@ BUGS = [
     dict(name="the lock takes nothing in", case="lock", expression=True,
          edits=[("lock.c", LOCK, LOCK.replace("acquire", "relaxed"))]),
     dict(name="the background thread sleeps without a last look", case="background", expression=True,
-         edits=[("thread.c", "gb_purge_wait(gb_port_now_ms()) == UINT32_MAX", "true")]),
+         edits=[("retain.c", "gb_purge_wait(gb_port_now_ms()) == UINT32_MAX", "true")]),
 ]

@@ -2,7 +2,7 @@
  * happens, and do what it says.
  *
  *     what is kept                        how much                                  until
- *     warm blocks (medium)                one of each class                         a 16th of a second passes, or the heap grows
+ *     warm blocks (medium)                one of each class                         16 ms pass, or the heap grows
  *     spare pages (small, empty)          512 KiB and a 16th of the heap's small    the heap rests, or grows
  *                                         pages; less where heaps are many
  *     idle slices and extents             a 16th of what was in use at most, for    purge_ms have passed since they were freed

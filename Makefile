@@ -69,7 +69,7 @@ wine-x86_64 := test-windows
 c-tiers := test-unit test-asan test-tsan $(foreign-$(shell uname -m))
 tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-tinygo test-cli test-crate test-e2e
 
-.PHONY: test $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-bare test-long test-setup
+.PHONY: test $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare test-long test-setup
 test: test-setup ## every quick tier: lint, unit, sanitizers, other processors, command, end to end (minutes)
 	@set -e; for tier in $(tiers); do start=$$(date +%s); $(MAKE) $$tier; echo "== $$tier took $$(($$(date +%s) - start)) s"; done
 	@printf '\nall tiers passed: %s\n' "$(tiers)"
@@ -173,6 +173,10 @@ test-miri: ## Bump and FreeList under Miri, which objects to undefined behaviour
 	@tools/setup which miri >/dev/null || { echo "skipped: no nightly Rust with Miri could be had"; exit 0; }; \
 	    set -e; rustup run nightly cargo miri test --no-default-features --test bump --test freelist; \
 	    rustup run nightly cargo miri test --no-default-features --features resize --test bump
+
+test-loaded: ## ten rounds of `make test` beside eight busy loops (a day; tools/loaded runs less)
+	$(call say,beside eight busy loops)
+	@tools/loaded 10 8 -- test
 
 test-bare: ## `make demo` and `make test` on a bare machine: Debian's minimal tree in a chroot (an hour; takes root)
 	$(call say,a bare machine)

@@ -85,6 +85,12 @@ void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
     return gb_alloc_beyond(heap, bytes ? bytes : 1, alignment, cls, NULL);
 }
 
+static GB_NOINLINE size_t large_bytes(const void *block)
+{
+    const gb_page *large = gb_large_at(block);
+    return large ? gb_page_bytes(large) : 0;
+}
+
 size_t gb_block_bytes(const char *call, const void *block)
 {
     gb_page *entry = gb_page_entry(block);
@@ -109,8 +115,9 @@ size_t gb_block_bytes(const char *call, const void *block)
     if (GB_LIKELY(page->kind == GB_SMALL && !(GB_SECURE || GB_AUDIT) && gb_class_exact(page->cls, offset, &index)
             && index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED))) /* what gb_block_in_use asks, without a call */
         return gb_classes[page->cls].bytes;
-    if (!GB_LINEAR && page->kind == GB_LARGE && offset == 0)
-        return gb_page_bytes(page);
+    size_t bytes = !GB_LINEAR && page->kind == GB_FREE ? large_bytes(block) : 0;
+    if (bytes)
+        return bytes;
     if (!GB_LINEAR && (page->kind == GB_SMALL || page->kind == GB_MEDIUM) && gb_block_in_use(page, block)) {
         uint32_t cls = page->cls;
         if (GB_MIXES && cls == GB_MIXED)
@@ -152,9 +159,10 @@ void gb_free_any(const char *call, glebe_heap *self, void *block)
 /* A block over 256 KiB that grows: where address space is plenty, one that can grow on; else its own run, longer; else any. */
 static void *grown_source(glebe_heap *heap, gb_request *request)
 {
-    gb_page *entry = gb_page_entry(request->block);
+    const gb_page *entry = gb_page_entry(request->block);
+    bool large = entry && entry->kind == GB_FREE;
     void *block = gb_load_relaxed(&gb_the.limited) ? NULL : gb_huge_source(heap, request);
-    if (!block && entry && entry->kind == GB_LARGE && gb_large_resize(entry, request->bytes))
+    if (!block && large && gb_large_resize(request->block, request->bytes))
         block = request->block;
     return block ? block : source_of(request)(heap, request);
 }
@@ -174,7 +182,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
         return NULL;
     }
     gb_page *entry = gb_page_entry(block);
-    bool large = !GB_LINEAR && entry && entry->kind == GB_LARGE;
+    bool large = !GB_LINEAR && entry && entry->kind == GB_FREE;
     if (GB_LINEAR && entry->kind == GB_FREE) {
         if (bytes > GB_SMALL_MAX && gb_tagged_resize((uintptr_t)block, bytes))
             return block;
@@ -187,7 +195,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
         return block;
     int saved = errno;
     bool grown = !GB_LINEAR && bytes > before && bytes >= GB_GROWN_FROM;
-    if (!GB_LINEAR && large && !grown && gb_large_resize(entry, bytes))
+    if (!GB_LINEAR && large && !grown && gb_large_resize(block, bytes))
         return block;
     void *fresh = grown ? alloc_grown(self, block, bytes) : gb_alloc_seldom(self, bytes);
     if (fresh == block)

@@ -175,7 +175,8 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     size_t page = gb_the.page_bytes, gap = gb_round_up((size_t)64 << 10, page);
     size_t heaps_max = chunks_bytes >> 19, extents_max = extents_bytes >> GB_GRANULE_LOG2;
     heaps_max = heaps_max > (1 << 20) ? 1 << 20 : heaps_max;
-    size_t table = gap, chunk_table = table + (chunks_bytes >> GB_SLICE_LOG2) * sizeof(gb_page) + gap;
+    size_t table = gap, large = table + (chunks_bytes >> GB_SLICE_LOG2) * sizeof(gb_page) + gap;
+    size_t chunk_table = large + (chunks_bytes >> GB_SLICE_LOG2) / GB_LARGE_LEAST * sizeof(gb_page) + gap;
     size_t heaps = chunk_table + gb_round_up((chunks_bytes >> GB_CHUNK_LOG2) * sizeof(gb_chunk), gap) + gap;
     size_t heap_bits = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
     size_t extents = heap_bits + gb_round_up((heaps_max / 64 + 1) * sizeof(gb_heap_bits), gap) + gap;
@@ -190,6 +191,7 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
         return false;
     gb_the.reserved = reserve;
     gb_the.table = (gb_page *)(at + table);
+    gb_the.large = (gb_page *)(at + large);
     gb_the.chunk_table = (gb_chunk *)(at + chunk_table);
     gb_the.heaps = (glebe_heap *)(at + heaps);
     gb_the.heap_bits = (gb_heap_bits *)(at + heap_bits);
@@ -399,6 +401,7 @@ static gb_chunk *chunk_grow(void)
         uint32_t number = gb_the.chunks;
         size_t entries = (size_t)(number + 1) * GB_CHUNK_SLICES;
         if (!gb_meta_commit(gb_the.table, &gb_the.table_committed, entries * sizeof(gb_page))
+            || !gb_meta_commit(gb_the.large, &gb_the.large_committed, entries / GB_LARGE_LEAST * sizeof(gb_page))
             || !gb_meta_commit(gb_the.chunk_table, &gb_the.chunk_table_committed, (number + 1) * sizeof(gb_chunk))
             || (gb_the.bits[0].collectors && !bits_commit(gb_the.bits, number + 1))
             || (gb_the.bits[1].collectors && !bits_commit(gb_the.bits + 1, number + 1))
@@ -472,13 +475,17 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
         if (chunk)
             run_fit(chunk, slices, alignment, &at);
         if (at.chunk) {
-            page = gb_page_at((uint32_t)(at.chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + at.start);
+            uint32_t first = (uint32_t)(at.chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + at.start;
+            page = kind == GB_LARGE ? gb_large_record(first) : gb_page_at(first);
             run_mark(at.chunk, at.start, slices, zero);
             memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes)); /* collectors look at the owner of any page */
-            run_enter(page, 0, slices, kind, gb_owner(heap, kind));
             page->heap = heap->number;
             page->slices = slices;
-            if (kind == GB_LARGE) {
+            if (kind != GB_LARGE)
+                run_enter(page, 0, slices, kind, gb_owner(heap, kind));
+            else {
+                page->kind = GB_LARGE;
+                page->cls = first % GB_LARGE_LEAST;
                 page->state = GB_SINGLE;
                 gb_list_push_last(&heap->large, page);
             }
@@ -491,13 +498,17 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
     return page;
 }
 
-/* Locked. The entries are wiped first: whoever takes the slices next must find them free. */
-static void run_free(gb_page *page, uint32_t from, uint32_t slices)
+static uint32_t run_first(const gb_page *page)
 {
-    uint32_t first = gb_page_number(page) + from;
+    return page->kind == GB_LARGE ? gb_large_slice(page) : gb_page_number(page);
+}
+
+/* Locked. The slices [from, slices) of the run are free. */
+static void run_free(const gb_page *page, uint32_t from, uint32_t slices)
+{
+    uint32_t first = run_first(page) + from;
     if (GB_AUDIT)
         gb_audit_wipe(gb_slice_start(first), (size_t)(slices - from) << GB_SLICE_LOG2);
-    run_wipe(page, from, slices);
     gb_chunk *chunk = gb_chunk_of(first);
     chunk_add(chunk, first % GB_CHUNK_SLICES, slices - from);
     gb_the.dirty_slices += slices - from;
@@ -513,14 +524,18 @@ void gb_run_give(gb_page *page)
     if (page->kind == GB_LARGE)
         gb_list_remove(&heap->large, page);
     run_free(page, 0, slices);
+    if (page->kind == GB_LARGE)
+        page->kind = GB_FREE;
+    else
+        run_wipe(page, 0, slices);
     glebe_live.stats.pages_returned++;
     gb_lock_drop(&gb_the.lock);
 }
 
 bool gb_run_resize(gb_page *page, uint32_t slices)
 {
-    uint32_t before = page->slices, first = gb_page_number(page) % GB_CHUNK_SLICES;
-    gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
+    uint32_t before = page->slices, first = gb_large_slice(page) % GB_CHUNK_SLICES;
+    gb_chunk *chunk = gb_chunk_of(gb_large_slice(page));
     glebe_heap *heap = gb_heap_at(page->heap);
     uint64_t *statistic = gb_statistic((enum gb_kind)page->kind);
     bool ok = true, zero;
@@ -534,7 +549,6 @@ bool gb_run_resize(gb_page *page, uint32_t slices)
             && gb_account(heap, (size_t)more << GB_SLICE_LOG2, statistic);
         if (ok) {
             run_mark(chunk, first + before, more, &zero);
-            run_enter(page, before, slices, (enum gb_kind)page->kind, page->owner);
             gb_account_kept();
         }
     }

@@ -34,18 +34,51 @@ static void check_zero(gb_check *check, uint32_t slice)
         }
 }
 
+static glebe_heap *check_run_heap(gb_check *check, const gb_page *page)
+{
+    uint32_t number = gb_load_relaxed(&page->heap);
+    glebe_heap *heap = gb_heap_at(number);
+    CHECK(number > 0 && number <= gb_the.heaps_made && heap->kind != GB_HEAP_UNUSED, 9, page,
+        "a run belongs to a heap that is not");
+    return heap;
+}
+
+/* The slices of a large block say nothing. Returns how many there are, or one. */
+static uint32_t check_large(gb_check *check, const gb_chunk *chunk, const gb_page *large)
+{
+    uint32_t slice = gb_large_slice(large), start = slice % GB_CHUNK_SLICES;
+    bool fits = large->slices >= GB_LARGE_LEAST && start + large->slices <= GB_CHUNK_SLICES;
+    CHECK(fits, 1, large, "a large block is longer than its chunk, or too short");
+    check_run_heap(check, large);
+    for (uint32_t k = 0; fits && k < large->slices; k++) {
+        const gb_page *entry = gb_page_at(slice + k);
+        CHECK(!gb_set_has(chunk->free, start + k), 1, gb_slice_start(slice + k), "a slice in use is marked free");
+        CHECK(entry->kind == GB_FREE && entry->back_bytes == 0 && gb_load_relaxed(&entry->owner) == 0, 1, entry,
+            "the entry of a large block's slice is not a free slice's");
+    }
+    return fits ? large->slices : 1;
+}
+
 /* Returns its free dirty slices. */
 static uint32_t check_chunk(gb_check *check, uint32_t number)
 {
     gb_chunk *chunk = gb_chunk_at(number);
-    uint32_t free = 0, dirty = 0, run = 0, longest = 0, first = number * GB_CHUNK_SLICES;
+    uint32_t free = 0, dirty = 0, run = 0, longest = 0, larges = 0, records = 0, first = number * GB_CHUNK_SLICES;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
         gb_page *page = gb_page_at(first + i);
         bool is_free = gb_set_has(chunk->free, i);
         CHECK(page->back_bytes == 0 || page->kind == GB_RESERVED, 1, page, "a slice inside a run follows no head");
         if (page->kind == GB_FREE || page->kind == GB_RESERVED) {
-            CHECK(is_free == (page->kind == GB_FREE), 1, gb_slice_start(first + i), "chunk and entry differ on whether a slice is free");
+            const gb_page *large = page->kind == GB_FREE && !is_free ? gb_large_in(first + i) : NULL;
             CHECK(gb_load_relaxed(&page->owner) == 0, 1, page, "a free slice has an owner");
+            if (large) {
+                run = 0;
+                larges++;
+                i += check_large(check, chunk, large);
+                continue;
+            }
+            CHECK(is_free == (page->kind == GB_FREE), 1, gb_slice_start(first + i),
+                "chunk and entry differ on whether a slice is free");
             run = is_free ? run + 1 : 0;
             longest = run > longest ? run : longest;
             free += is_free;
@@ -59,8 +92,7 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
         CHECK(page->slices > 0 && i + page->slices <= GB_CHUNK_SLICES, 1, page, "a run is longer than its chunk");
         if (page->slices == 0 || i + page->slices > GB_CHUNK_SLICES)
             return dirty;
-        glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
-        CHECK(gb_load_relaxed(&page->heap) > 0 && gb_load_relaxed(&page->heap) <= gb_the.heaps_made && heap->kind != GB_HEAP_UNUSED, 9, page, "a run belongs to a heap that is not");
+        glebe_heap *heap = check_run_heap(check, page);
         for (uint32_t k = 0; k < page->slices; k++) {
             CHECK(!gb_set_has(chunk->free, i + k), 1, gb_slice_start(first + i + k), "a slice in use is marked free");
             CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
@@ -69,6 +101,9 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
         }
         i += page->slices;
     }
+    for (uint32_t i = 0; !GB_LINEAR && i < GB_CHUNK_SLICES; i += GB_LARGE_LEAST)
+        records += gb_large_record(first + i)->kind != GB_FREE;
+    CHECK(records == larges, 1, chunk, "a record says that a large block is where none is");
     CHECK(free == chunk->free_slices, 1, chunk, "the count of free slices is wrong");
     CHECK(longest == chunk->rows[GB_ROW_FREE].slices, 1, chunk, "the longest free run is wrong");
     CHECK(gb_set_longest(gb_set_both(chunk->free, chunk->dirty)) == chunk->rows[GB_ROW_DIRTY].slices, 1, chunk, "the longest run that is free and dirty is wrong");

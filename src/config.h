@@ -139,6 +139,7 @@
 #define GB_OBJECT_MAX ((size_t)2048) /* collected objects that share pages */
 #define GB_MEDIUM_MAX (GB_LINEAR ? GB_OBJECT_MAX : (size_t)64 << 10) /* free blocks are bits in the page's entry; where memory is linear, no more than the last class */
 #define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20) /* a run of slices of its own; beyond it an extent */
+#define GB_LARGE_LEAST ((uint32_t)4) /* slices of its run: no two begin in the same four, which have one record */
 #define GB_GROWN_FROM (GB_LINEAR ? SIZE_MAX : (size_t)256 << 10) /* a block that has grown so far gets such an extent: it may grow on */
 
 #define GB_FEW_BLOCKS 8 /* a page's list is worth taking as it is from so many on */

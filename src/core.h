@@ -47,8 +47,9 @@ uint64_t *gb_statistic(enum gb_kind kind);
 
 /* ---- arena, or linear: the region, runs of slices ---- */
 bool gb_region_start(void); /* once; false: no address space */
-/* A run of `slices` slices in one chunk, at a multiple of `alignment` slices, with its entries written: its head, or NULL if
- * there is no memory or a limit stands against it. *zero: it is known to read as zero. */
+/* A run of `slices` slices in one chunk, at a multiple of `alignment` slices, with its entries written: its head, of a
+ * large block its record; or NULL if there is no memory or a limit stands against it. *zero: it is known to read as
+ * zero. */
 gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero);
 bool gb_run_fits(uint32_t slices); /* without more memory (linear) */
 /* Where memory is linear: lets it grow until a free block of so many bytes is at its end. */
@@ -58,7 +59,7 @@ bool gb_bits_start(glebe_gc *gc);
 /* It has no object any more. */
 void gb_bits_end(glebe_gc *gc);
 void gb_run_give(gb_page *page);
-/* Moves the end of a large run in place; false if the slices behind it are not free. */
+/* Moves the end of a large block's run in place; false if the slices behind it are not free. */
 bool gb_run_resize(gb_page *page, uint32_t slices);
 /* Locked: other slices of its free ones are dirty now. */
 void gb_chunk_dirty_changed(gb_chunk *chunk);
@@ -168,7 +169,8 @@ void gb_medium_trim(glebe_heap *heap);
 
 /* ---- large and huge: blocks of their own ---- */
 gb_source gb_large_source, gb_huge_source;
-bool gb_large_resize(gb_page *page, size_t bytes);
+/* The large block that begins there grows or shrinks in place; false if it cannot. */
+bool gb_large_resize(void *block, size_t bytes);
 void gb_huge_free(gb_extent *extent);
 /* Grows or shrinks in place, or moves without copying; the block's address, or NULL and nothing changed. */
 void *gb_huge_resize(gb_extent *extent, size_t bytes);

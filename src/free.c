@@ -17,6 +17,7 @@ void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
     uint32_t index;
+    gb_page *large;
     if (page->kind == GB_SMALL) {
         bool wrong = GB_MIXES && page->cls == GB_MIXED ? gb_mixed_class(page, block) == GB_MIXED
                                                        : !gb_class_exact(page->cls, offset, &index) || index >= page->cap;
@@ -32,8 +33,8 @@ void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call
             gb_page_returned(self, page, 1);
         else
             gb_report_address(call, block);
-    } else if (!GB_LINEAR && page->kind == GB_LARGE && offset == 0)
-        gb_run_give(page);
+    } else if (!GB_LINEAR && page->kind == GB_FREE && (large = gb_large_at(block)) != NULL)
+        gb_run_give(large);
     else
         gb_report_address(call, block);
 }

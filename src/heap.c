@@ -176,7 +176,7 @@ bool glebe_heap_owns(const glebe_heap *heap, const void *block)
     }
     if (GB_LINEAR && entry->kind == GB_FREE)
         return gb_tagged_owner((uintptr_t)block) == heap;
-    return gb_load_relaxed(&gb_page_head(entry)->heap) == heap->number;
+    return gb_load_relaxed(&gb_page_around(block)->heap) == heap->number;
 }
 
 /* ---- giving back ---- */

@@ -1,5 +1,6 @@
 /* From an address to what it belongs to, by arithmetic: the one question that free, realloc, usable_size and the checker all
- * ask. Slice number i = (address - base) / 16 KiB; its entry is table[i]; the run's head is back_bytes before it. */
+ * ask. Slice number i = (address - base) / 16 KiB; its entry is table[i]; the head is back_bytes before it. Where
+ * the entry is a free slice's a large block may begin: its record is large[i / 4]. */
 #ifndef GB_PAGE_MAP_H
 #define GB_PAGE_MAP_H
 
@@ -22,6 +23,46 @@ GB_INLINE uintptr_t gb_slice_start(uint32_t slice) { return gb_the.base + ((uint
 GB_INLINE uintptr_t gb_page_start(const gb_page *page)
 {
     return gb_the.base + (((uintptr_t)page - (uintptr_t)gb_the.table) << (GB_SLICE_LOG2 - 6));
+}
+
+/* Large blocks, where memory is not linear: the record of one that begins in this slice, or NULL. */
+GB_INLINE gb_page *gb_large_record(uint32_t slice) { return gb_the.large + slice / GB_LARGE_LEAST; }
+GB_INLINE uint32_t gb_large_slice(const gb_page *large)
+{
+    return (uint32_t)(large - gb_the.large) * GB_LARGE_LEAST + large->cls;
+}
+GB_INLINE uintptr_t gb_large_start(const gb_page *large) { return gb_slice_start(gb_large_slice(large)); }
+GB_INLINE gb_page *gb_large_in(uint32_t slice)
+{
+    gb_page *large = GB_LINEAR ? NULL : gb_large_record(slice);
+    return large && large->kind == GB_LARGE && large->cls == slice % GB_LARGE_LEAST ? large : NULL;
+}
+/* The same of one that begins at this address, which is in a chunk. */
+GB_INLINE gb_page *gb_large_at(const void *block)
+{
+    uintptr_t offset = (uintptr_t)block - gb_the.base;
+    return offset % GB_SLICE_BYTES == 0 ? gb_large_in((uint32_t)(offset >> GB_SLICE_LOG2)) : NULL;
+}
+
+/* Of a page's head, or a large block's record. */
+GB_INLINE uintptr_t gb_run_start(const gb_page *page)
+{
+    return !GB_LINEAR && page->kind == GB_LARGE ? gb_large_start(page) : gb_page_start(page);
+}
+
+/* The head of the page, or the record of the large block, that `address` is anywhere in. In free slices: their entry.
+ * NULL: it is in no chunk. */
+static inline gb_page *gb_page_around(const void *address)
+{
+    gb_page *entry = gb_page_entry(address);
+    if (GB_LINEAR || !entry || entry->kind != GB_FREE)
+        return entry ? gb_page_head(entry) : NULL;
+    uint32_t slice = gb_page_number(entry);
+    const gb_page *first = gb_large_record(slice / GB_CHUNK_SLICES * GB_CHUNK_SLICES);
+    for (gb_page *large = gb_large_record(slice); large >= first; large--)
+        if (large->kind == GB_LARGE && gb_large_slice(large) <= slice)
+            return slice - gb_large_slice(large) < large->slices ? large : entry;
+    return entry;
 }
 
 GB_INLINE size_t gb_page_bytes(const gb_page *page) { return (size_t)page->slices << GB_SLICE_LOG2; }

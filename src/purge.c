@@ -226,6 +226,7 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, purge_bu
             given += purge_holes(page, lazily, budget);
         else if (page->kind == GB_MEDIUM)
             given += purge_medium(page, only_idle, lazily, budget);
+        page = page->kind == GB_FREE && gb_large_in(first + i) ? gb_large_in(first + i) : page;
         i += page->kind == GB_FREE || page->kind == GB_RESERVED ? 1 : page->slices;
     }
     return given;

@@ -119,16 +119,15 @@ void gb_report_address(const char *call, const void *address)
             gb_report(call, address, "address is inside a block of over 256 KiB, or between two");
         return;
     }
-    gb_page *entry = gb_page_entry(address);
-    if (!entry) {
+    gb_page *page = gb_page_around(address);
+    if (!page) {
         gb_report(call, address, "address is not from glebe");
         return;
     }
-    gb_page *page = gb_page_head(entry);
-    size_t offset = at - gb_page_start(page);
     if (page->kind == GB_LARGE) {
-        gb_report(call, address, "address is %zu bytes inside a block of %zu bytes that starts at %p", offset,
-            gb_page_bytes(page), (void *)gb_page_start(page));
+        uintptr_t start = gb_run_start(page);
+        gb_report(call, address, "address is %zu bytes inside a block of %zu bytes that starts at %p", at - start,
+            gb_page_bytes(page), (void *)start);
         return;
     }
     if (page->kind >= GB_COLLECTED) {
@@ -139,7 +138,7 @@ void gb_report_address(const char *call, const void *address)
         gb_report(call, address, "address is in free memory: freed already, or never given out");
         return;
     }
-    gb_place found = gb_page_locate(page, offset);
+    gb_place found = gb_page_locate(page, at - gb_page_start(page));
     uint32_t bytes = gb_classes[found.cls].bytes;
     if (GB_MIXES && found.cls == GB_MIXED)
         gb_report(call, address, "address is in a page of blocks of many sizes, where no block was given out");

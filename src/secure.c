@@ -68,11 +68,11 @@ uintptr_t gb_block_start(const void *address)
     const gb_extent *extent = gb_extent_of(address);
     if (extent)
         return extent->state == GB_EXTENT_USED ? gb_extent_start(extent) : 0;
-    gb_page *entry = gb_page_entry(address), *page = entry ? gb_page_head(entry) : NULL;
+    const gb_page *page = gb_page_around(address);
     if (!page || (page->kind != GB_SMALL && page->kind != GB_MEDIUM && page->kind != GB_LARGE))
         return 0;
     if (page->kind == GB_LARGE)
-        return gb_page_start(page);
+        return gb_run_start(page);
     gb_place at = gb_page_locate(page, (uintptr_t)address - gb_page_start(page));
     return at.cls == GB_MIXED ? 0 : (uintptr_t)address - at.inside;
 }

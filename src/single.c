@@ -89,7 +89,7 @@ ABSENT(void *, gb_medium_source, (glebe_heap *heap, gb_request *request), return
 ABSENT(bool, gb_medium_return, (glebe_heap *self, gb_page *page, void *block), return false)
 
 ABSENT(void *, gb_large_source, (glebe_heap *heap, gb_request *request), return NULL)
-ABSENT(bool, gb_large_resize, (gb_page *page, size_t bytes), return false)
+ABSENT(bool, gb_large_resize, (void *block, size_t bytes), return false)
 ABSENT(void *, gb_huge_source, (glebe_heap *heap, gb_request *request), return NULL)
 ABSENT(void, gb_huge_free, (gb_extent *extent), )
 ABSENT(void *, gb_huge_resize, (gb_extent *extent, size_t bytes), return NULL)

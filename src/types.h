@@ -1,15 +1,20 @@
 /* Every structure of the core, on one page.
  *
  *     low addresses                                                                              high addresses
- *     +-------------+-------------+-------+--- chunks ----------------------+ - - - - - - +--- extents ----------+
- *     | slice table | chunk table | heaps | 2 MiB | 2 MiB | ... grows up -->              | of huge blocks,      |
- *     | 64 B/slice  | 136 B/chunk | ext.s'| 128 slices of 16 KiB each     |               | in granules of 64 KiB|
- *     |             |             | table |                               |               | ... grow up -->      |
- *     +-------------+-------------+-------+---------------------------------+ - - - - - - +----------------------+
+ *     +-------------+----------+-------------+-------+--- chunks ----------------------+ - - +--- extents ----------+
+ *     | slice table | large    | chunk table | heaps | 2 MiB | 2 MiB | ... grows up -->      | of huge blocks,      |
+ *     | 64 B/slice  | blocks'  | 136 B/chunk | ext.s'| 128 slices of 16 KiB each     |       | in granules of 64 KiB|
+ *     |             | 64 B/4 s.|             | table |                               |       | ... grow up -->      |
+ *     +-------------+----------+-------------+-------+---------------------------------+ - - +----------------------+
  *
  * Address space is reserved, or only its place chosen, and committed in pieces. A slice is free, or part of a run: a page of small or medium blocks,
- * or one large block. Entry i of the slice table describes slice i; the entry of a run's first slice (its head) describes the
- * run, the others say how far back the head is. Links between entries are slice numbers, 0 is none: slice 0 is never given out.
+ * or one large block. Entry i of the slice table describes slice i; the entry of a page's first slice (its head)
+ * describes the page, the others say how far back the head is. Links between entries are slice numbers, 0 is none:
+ * slice 0 is never given out.
+ *
+ * A large block writes nothing into the slice table: the entries of its slices are those of free ones. It has a record
+ * in a table of its own, which is a quarter as long: its run has four slices at least, so no two begin in the same
+ * four. Records are numbered like entries.
  *
  *     a small page (one or four slices):            who writes what
  *     | block | block | ... | carved so far | not |  owner only: free, left, bump, state, lists
@@ -35,7 +40,7 @@ typedef struct gb_block {
     struct gb_block *next; /* keyed in the secure build: use gb_link_get and gb_link_set */
 } gb_block;
 
-/* What a run of slices is. The same numbers on purpose in each slice of a run. */
+/* What a run of slices is. The same in each entry of a page; of a large block, in its record alone. */
 enum gb_kind {
     GB_FREE, /* where memory is linear: blocks with tags, free or not */
     GB_SMALL,
@@ -81,7 +86,7 @@ typedef struct gb_page {
     uint32_t back_bytes; /* of table, from this entry to its head's; 0 in the head */
     uint8_t kind;
     /* the head's alone, from here on */
-    uint8_t cls;
+    uint8_t cls; /* of a large block's record: which of its four slices the block begins in */
     uint8_t state;
     uint8_t flags; /* AVAIL, small: 0, its holes were not looked for; else `left` counts down to flags - 1 64ths of cap; GB_PARKED: hole.c. GB_OVERFLOWS, GB_BORN: mark.c */
     union {
@@ -451,6 +456,7 @@ typedef struct gb_region {
         size_t slices_peek;
     };
     gb_page *table;
+    gb_page *large; /* records of large blocks: behind the table, and committed as far */
     uintptr_t extents_base; /* of huge blocks */
     gb_extent *extents;
     glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
@@ -469,6 +475,7 @@ typedef struct gb_region {
     uint32_t heaps_made, heaps_max;
     uint32_t heaps_unused_from; /* no bits before this word say that a heap is unused */
     uint32_t heaps_retired; /* how many became unused since the start */
+    size_t large_committed;
     size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, extents_committed, shadow_committed; /* bytes, from each start */
     size_t dirty_slices; /* free, but not given back */
     size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_retain_touched */

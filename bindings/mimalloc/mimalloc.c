@@ -188,8 +188,7 @@ static glebe_heap *heap_of(const void *address)
     gb_extent *extent = gb_extent_of(address);
     if (extent)
         return extent->state == GB_EXTENT_USED && !extent->collected ? gb_heap_at(extent->heap) : NULL;
-    gb_page *entry = gb_page_entry(address);
-    gb_page *page = entry ? gb_page_head(entry) : NULL;
+    const gb_page *page = gb_page_around(address);
     bool of_blocks = page && (page->kind == GB_SMALL || page->kind == GB_MEDIUM || page->kind == GB_LARGE);
     return of_blocks ? gb_heap_at(gb_load_relaxed(&page->heap)) : NULL;
 }

@@ -87,9 +87,10 @@ void *_expand(void *block, size_t bytes)
 {
     if (!block || bytes > GB_MAX_BYTES)
         return NULL;
-    gb_page *page = gb_page_entry(block);
     size_t before = gb_block_bytes("_expand", block); /* 0: it was reported */
-    return before && (before >= bytes || (page && page->kind == GB_LARGE && gb_large_resize(page, bytes))) ? block : NULL;
+    const gb_page *entry = gb_page_entry(block);
+    bool large = entry && entry->kind == GB_FREE;
+    return before && (before >= bytes || (large && gb_large_resize(block, bytes))) ? block : NULL;
 }
 CRT(_expand)
 

@@ -215,7 +215,7 @@ static void check_places(void)
         for (uint32_t i = 0; i < the_world.count[t]; i++)
             if (the_world.held[t][i]) {
                 mark_whole(t, i);
-                if (page_of(the_world.held[t][i])->kind != GB_LARGE) /* that has its page to itself */
+                if (!gb_large_at(the_world.held[t][i])) /* that has no page */
                     place(the_world.held[t][i], (char)('A' + t));
             }
     for (uint32_t h = 1; h <= gb_the.heaps_made; h++)

@@ -23,7 +23,7 @@ static struct {
     gb_region region;
     struct glebe_live live;
     world world;
-    gb_page table[ONE_CHUNK];
+    gb_page table[ONE_CHUNK], large[ONE_CHUNK / GB_LARGE_LEAST];
     gb_chunk chunk;
     char heaps[HEAPS * GB_HEAP_STRIDE];
     gb_heap_bits heap_bits;
@@ -104,6 +104,7 @@ void host_save(void)
     IL_CHECK(gb_the.chunks <= 1, "host.c: the setup needs one chunk at most");
     IL_CHECK(gb_the.heaps_made < HEAPS, "host.c: too many heaps");
     memcpy(saved.table, gb_the.table, sizeof saved.table);
+    memcpy(saved.large, gb_the.large, sizeof saved.large);
     saved.chunk = gb_the.chunk_table[0];
     memcpy(saved.heaps, gb_the.heaps, sizeof saved.heaps);
     saved.heap_bits = gb_the.heap_bits[0];
@@ -126,6 +127,7 @@ void host_restore(void)
     if (!gb_the.ready)
         return;
     memcpy(gb_the.table, saved.table, sizeof saved.table);
+    memcpy(gb_the.large, saved.large, sizeof saved.large);
     gb_the.chunk_table[0] = saved.chunk;
     memcpy(gb_the.heaps, saved.heaps, sizeof saved.heaps);
     gb_the.heap_bits[0] = saved.heap_bits;
@@ -146,6 +148,7 @@ uint64_t host_state(void)
     if (!gb_the.ready)
         return hash;
     hash = hashed(hash, gb_the.table, sizeof saved.table);
+    hash = hashed(hash, gb_the.large, sizeof saved.large);
     hash = hashed(hash, gb_the.chunk_table, sizeof saved.chunk);
     hash = hashed(hash, gb_the.heaps, sizeof saved.heaps);
     hash = hashed(hash, gb_the.heap_bits, sizeof saved.heap_bits);
@@ -365,7 +368,9 @@ void host_name(char *out, size_t bytes, const volatile void *address)
         bool medium = page->kind == GB_MEDIUM;
         if (!medium || !field_name(out, bytes, "page", at / 64, at % 64, medium_fields, COUNT(medium_fields)))
             field_name(out, bytes, "page", at / 64, at % 64, page_fields, COUNT(page_fields));
-    } else if ((at = a - (uintptr_t)gb_the.heaps) < HEAPS * GB_HEAP_STRIDE)
+    } else if ((at = a - (uintptr_t)gb_the.large) < sizeof saved.large)
+        field_name(out, bytes, "large", at / 64, at % 64, page_fields, COUNT(page_fields));
+    else if ((at = a - (uintptr_t)gb_the.heaps) < HEAPS * GB_HEAP_STRIDE)
         field_name(out, bytes, "heap", at / GB_HEAP_STRIDE, at % GB_HEAP_STRIDE, heap_fields, COUNT(heap_fields));
     else if ((at = a - (uintptr_t)&gb_the) < sizeof gb_the)
         field_name(out, bytes, "region", 1, at, region_fields, COUNT(region_fields));

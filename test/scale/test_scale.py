@@ -9,9 +9,6 @@ import scale_cases as scale
 
 # What is so near its limit in the small form that it may be on either side: (case, gate): why.
 NEAR_THE_LIMIT = {
-    ("large-mixed", "KB each, of glibc's"): "1.56 where 1.5 is wanted",
-    ("half-mib", "KB each, of glibc's"): "1.51 where 1.5 is wanted: a page of the block, and 2 KB of the table, whose "
-                                         "32 entries are all written",
     ("live-threads", "KB each, of glibc's"): "1.66 where 1.5 is wanted",
 }
 

@@ -15,7 +15,7 @@ static gb_page *take(uint32_t slices, uint32_t alignment)
     gb_page *page = gb_run_take(self(), GB_LARGE, slices, alignment, &zero);
     assert_non_null(page);
     assert_int_equal(page->slices, slices);
-    assert_int_equal(gb_page_number(page) % GB_CHUNK_SLICES % alignment, 0);
+    assert_int_equal(gb_large_slice(page) % GB_CHUNK_SLICES % alignment, 0);
     fixture_check();
     return page;
 }
@@ -23,33 +23,112 @@ static gb_page *take(uint32_t slices, uint32_t alignment)
 static void test_first_slice_is_never_given(void **state)
 {
     (void)state;
-    assert_int_equal(gb_page_number(take(1, 1)), 1);
+    assert_int_equal(gb_large_slice(take(4, 1)), 1);
     assert_null(gb_page_entry((void *)(gb_the.base - 1)));
     assert_int_equal(gb_page_at(0)->kind, GB_RESERVED);
     gb_page *whole = take(GB_CHUNK_SLICES, 1); /* no chunk but a later one has so many */
-    assert_int_equal(gb_page_number(whole) % GB_CHUNK_SLICES, 0);
+    assert_int_equal(gb_large_slice(whole) % GB_CHUNK_SLICES, 0);
 }
 
-static void test_entries_of_a_run(void **state)
+static void test_entries_of_a_page(void **state)
 {
     (void)state;
-    gb_page *page = take(5, 1);
-    for (uint32_t i = 0; i < 5; i++) {
+    void *block = glebe_malloc(40000);
+    gb_page *page = gb_page_head(gb_page_entry(block));
+    assert_in_range(page->slices, 3, GB_CHUNK_SLICES);
+    for (uint32_t i = 0; i < page->slices; i++) {
         const unsigned char *inside = (unsigned char *)gb_page_start(page) + i * GB_SLICE_BYTES + 77;
         assert_ptr_equal(gb_page_entry(inside), page + i);
         assert_ptr_equal(gb_page_head(gb_page_entry(inside)), page);
+        assert_ptr_equal(gb_page_around(inside), page);
     }
-    assert_true(gb_fake_is(gb_page_start(page), 5 * GB_SLICE_BYTES, FAKE_COMMITTED));
-    gb_run_give(page);
-    assert_int_equal(page[3].back_bytes, 0);
-    assert_int_equal(page[3].kind, GB_FREE);
+    glebe_free(block);
+    fixture_thread(1);
     fixture_release();
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(page[i].back_bytes, 0);
+        assert_int_equal(page[i].kind, GB_FREE);
+    }
+}
+
+/* A large block has a record, and its slices the entries of free ones. */
+static void test_record_of_a_large_block(void **state)
+{
+    (void)state;
+    gb_page *large = take(5, 1), *next = take(4, 1), *more = take(9, 1);
+    uintptr_t start = gb_large_start(large);
+    assert_true(large != next && next != more);
+    assert_int_equal(gb_large_start(next), start + 5 * GB_SLICE_BYTES);
+    assert_int_equal(gb_large_start(more), start + 9 * GB_SLICE_BYTES);
+    for (uint32_t i = 0; i < 18; i++) {
+        const unsigned char *inside = (unsigned char *)start + i * GB_SLICE_BYTES + 77;
+        const gb_page *entry = gb_page_entry(inside);
+        assert_true(entry->kind == GB_FREE && entry->back_bytes == 0 && gb_load(&entry->owner) == 0);
+        assert_ptr_equal(gb_page_around(inside), i < 5 ? large : i < 9 ? next : more);
+        assert_null(gb_large_at(inside));
+        assert_ptr_equal(gb_large_at(inside - 77), i == 0 ? large : i == 5 ? next : i == 9 ? more : NULL);
+    }
+    assert_int_equal(gb_page_around((void *)(start + 18 * GB_SLICE_BYTES))->kind, GB_FREE);
+    assert_true(gb_fake_is(start, 18 * GB_SLICE_BYTES, FAKE_COMMITTED));
+    assert_ptr_equal(gb_page_at(gb_page_number(large)), large); /* records are on lists like pages */
+    gb_run_give(next);
+    assert_null(gb_large_at((void *)(start + 5 * GB_SLICE_BYTES)));
+    assert_int_equal(gb_page_around((void *)(start + 5 * GB_SLICE_BYTES))->kind, GB_FREE);
+    fixture_check();
+    gb_run_give(large);
+    gb_run_give(more);
+    fixture_release();
+}
+
+/* Misuse of addresses inside a large block is reported, and changes nothing. */
+static void test_inside_a_large_block(void **state)
+{
+    (void)state;
+    char *block = glebe_malloc(300000);
+    uint64_t errors = glebe_live.stats.errors;
+    for (size_t at = 16; at < 300000; at += GB_SLICE_BYTES / 2) {
+        glebe_free(block + at);
+        assert_int_equal(glebe_usable_size(block + at), 0);
+        assert_null(glebe_realloc(block + at, 400000));
+        errors += 3;
+    }
+    assert_int_equal(glebe_live.stats.errors, errors);
+    fixture_check();
+    assert_true(glebe_heap_owns(NULL, block));
+    assert_int_equal(gb_block_start(block + 250000), (uintptr_t)block);
+    assert_in_range(glebe_usable_size(block), 300000, 300000 + GB_SLICE_BYTES);
+    glebe_free(block);
+    assert_int_equal(gb_block_start(block + 250000), 0);
+    glebe_free(block);
+    assert_int_equal(glebe_live.stats.errors, errors + 1);
+}
+
+/* Blocks that are short have runs for the sake of their alignment. No two begin in slices of one record. */
+static void test_short_blocks_with_alignment(void **state)
+{
+    (void)state;
+    enum { N = 60 };
+    char *blocks[N];
+    for (int i = 0; i < N; i++) {
+        size_t alignment = (size_t)32 << 10 << i % 6;
+        blocks[i] = i % 4 == 3 ? glebe_malloc(100000) : glebe_aligned_alloc(alignment, (size_t)1 + (size_t)i * 1000);
+        assert_non_null(blocks[i]);
+        assert_int_equal(i % 4 == 3 ? 0 : (uintptr_t)blocks[i] % alignment, 0);
+        memset(blocks[i], i, (size_t)1 + (size_t)i * 1000);
+        fixture_check();
+    }
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(blocks[i][0], i);
+        glebe_free(blocks[i]);
+        fixture_check();
+    }
+    fixture_balance();
 }
 
 static void test_best_fit_and_joining(void **state)
 {
     (void)state;
-    gb_page *a = take(10, 1), *b = take(3, 1), *c = take(20, 1), *d = take(4, 1);
+    gb_page *a = take(10, 1), *b = take(4, 1), *c = take(20, 1), *d = take(4, 1);
     gb_run_give(a);
     gb_run_give(c);
     assert_ptr_equal(take(9, 1), a); /* 10 fits better than 20 or the rest */
@@ -57,8 +136,8 @@ static void test_best_fit_and_joining(void **state)
     gb_run_give(b);
     fixture_check();
     gb_run_give(a);
-    gb_run_give(c); /* a, b and c are one free run now: 33 slices */
-    assert_ptr_equal(take(33, 1), a);
+    gb_run_give(c); /* a, b and c are one free run now: 34 slices */
+    assert_ptr_equal(take(34, 1), a);
     (void)d;
 }
 
@@ -66,31 +145,30 @@ static void test_alignment(void **state)
 {
     (void)state;
     for (uint32_t alignment = 1; alignment <= 64; alignment *= 2)
-        for (uint32_t slices = 1; slices <= 64; slices += 9) {
+        for (uint32_t slices = 4; slices <= 64; slices += 9) {
             gb_page *page = take(slices, alignment);
-            assert_int_equal(gb_page_start(page) % (alignment * GB_SLICE_BYTES), 0);
+            assert_int_equal(gb_large_start(page) % (alignment * GB_SLICE_BYTES), 0);
         }
 }
 
 static void test_resize(void **state)
 {
     (void)state;
-    gb_page *page = take(4, 1), *next = take(4, 1);
-    assert_false(gb_run_resize(page, 5));
+    gb_page *page = take(8, 1), *next = take(8, 1);
+    assert_false(gb_run_resize(page, 9));
     gb_run_give(next);
-    assert_true(gb_run_resize(page, 8));
-    assert_int_equal(page[7].back_bytes, 7 * sizeof(gb_page));
+    assert_true(gb_run_resize(page, 16));
     fixture_check();
-    assert_true(gb_run_resize(page, 2));
+    assert_true(gb_run_resize(page, 5));
     fixture_check();
-    assert_int_equal(gb_load(&self()->bytes), 2 * GB_SLICE_BYTES);
-    assert_ptr_equal(take(1, 1), page + 2);
-    assert_false(gb_run_resize(page, 3));
+    assert_int_equal(gb_load(&self()->bytes), 5 * GB_SLICE_BYTES);
+    assert_int_equal(gb_large_slice(take(4, 1)), gb_large_slice(page) + 5);
+    assert_false(gb_run_resize(page, 6));
     gb_page *end = take(GB_CHUNK_SLICES, 1);
     gb_run_give(end);
     end = take(100, 1);
     assert_false(gb_run_resize(end, 200)); /* past the chunk's end */
-    assert_true(gb_run_resize(end, GB_CHUNK_SLICES - gb_page_number(end) % GB_CHUNK_SLICES));
+    assert_true(gb_run_resize(end, GB_CHUNK_SLICES - gb_large_slice(end) % GB_CHUNK_SLICES));
     fixture_check();
 }
 
@@ -100,7 +178,7 @@ static void test_zero_is_known(void **state)
     bool zero = false;
     gb_page *page = gb_run_take(self(), GB_LARGE, 4, 1, &zero);
     assert_true(zero);
-    memset((void *)gb_page_start(page), 1, 4 * GB_SLICE_BYTES);
+    memset((void *)gb_large_start(page), 1, 4 * GB_SLICE_BYTES);
     gb_run_give(page);
     gb_page *again = gb_run_take(self(), GB_LARGE, 5, 1, &zero);
     assert_ptr_equal(again, page);
@@ -111,7 +189,7 @@ static void test_zero_is_known(void **state)
     again = gb_run_take(self(), GB_LARGE, 5, 1, &zero);
     assert_ptr_equal(again, page);
     assert_true(zero);
-    assert_true(fixture_zero((void *)gb_page_start(again), 5 * GB_SLICE_BYTES));
+    assert_true(fixture_zero((void *)gb_large_start(again), 5 * GB_SLICE_BYTES));
 }
 
 static void test_shortest_row_that_fits(void **state)
@@ -122,7 +200,7 @@ static void test_shortest_row_that_fits(void **state)
         pages[i] = take(GB_CHUNK_SLICES - 1 - i * 16, 1);
     for (uint32_t i = 1; i < 4; i++) {
         gb_page *page = take(i * 16 - 3, 1);
-        assert_ptr_equal(gb_chunk_of(gb_page_number(page)), gb_chunk_of(gb_page_number(pages[i])));
+        assert_ptr_equal(gb_chunk_of(gb_large_slice(page)), gb_chunk_of(gb_large_slice(pages[i])));
     }
 }
 
@@ -259,7 +337,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_first_slice_is_never_given),
-        FIXTURE_TEST(test_entries_of_a_run),
+        FIXTURE_TEST(test_entries_of_a_page),
+        FIXTURE_TEST(test_record_of_a_large_block),
+        FIXTURE_TEST(test_inside_a_large_block),
+        FIXTURE_TEST(test_short_blocks_with_alignment),
         FIXTURE_TEST(test_best_fit_and_joining),
         FIXTURE_TEST(test_alignment),
         FIXTURE_TEST(test_resize),

@@ -87,18 +87,25 @@ static gb_page *page_of(const void *block)
 static void test_1_slices(void **state)
 {
     (void)state;
-    gb_page *large = page_of(world.large), *small = page_of(world.small[1]);
-    gb_chunk *chunk = gb_chunk_of(gb_page_number(large));
-    DAMAGE(1, large[1].back_bytes, 0);
-    DAMAGE(1, large[2].back_bytes, 64);
-    DAMAGE(1, large[1].kind, GB_MEDIUM);
+    gb_page *large = gb_large_at(world.large), *small = page_of(world.small[1]), *medium = page_of(world.medium[39]);
+    gb_page *inside = gb_page_entry(world.large);
+    gb_chunk *chunk = gb_chunk_of(gb_large_slice(large));
+    DAMAGE(1, medium[1].back_bytes, 0);
+    DAMAGE(1, medium[2].back_bytes, 64);
+    DAMAGE(1, medium[1].kind, GB_SMALL);
+    DAMAGE(1, inside[0].kind, GB_LARGE);
+    DAMAGE(1, inside[1].kind, GB_MEDIUM);
+    DAMAGE(1, inside[2].back_bytes, 64);
+    DAMAGE(1, large->kind, GB_FREE);
+    DAMAGE(1, large->cls, (large->cls + 1) % GB_LARGE_LEAST);
+    DAMAGE(1, large[1].kind, GB_LARGE);
     DAMAGE(1, large->slices, 200);
     DAMAGE(1, large->slices, 0);
     DAMAGE(1, large->slices, large->slices - 1);
     DAMAGE(1, chunk->free_slices, chunk->free_slices + 1);
     DAMAGE(1, chunk->rows[GB_ROW_FREE].slices, chunk->rows[GB_ROW_FREE].slices - 1);
     DAMAGE(1, chunk->rows[GB_ROW_DIRTY].slices, chunk->rows[GB_ROW_DIRTY].slices + 1);
-    uint32_t bit = gb_page_number(large) % GB_CHUNK_SLICES;
+    uint32_t bit = gb_large_slice(large) % GB_CHUNK_SLICES;
     uint64_t *word = bit < 64 ? &chunk->free.low : &chunk->free.high;
     DAMAGE(1, *word, *word | (uint64_t)1 << bit % 64);
     uintptr_t owner = gb_load(&small->owner);
@@ -109,7 +116,7 @@ static void test_1_slices(void **state)
     uint32_t last = 0;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
         last = gb_set_has(chunk->free, i) ? i : last;
-    gb_page *free = gb_page_at(gb_page_number(large) - bit + last);
+    gb_page *free = gb_page_at(gb_large_slice(large) - bit + last);
     gb_store(&free->owner, owner);
     expect(1);
     gb_store(&free->owner, 0);
@@ -186,7 +193,7 @@ static void test_3_links(void **state)
 static void test_4_lists(void **state)
 {
     (void)state;
-    gb_page *small = page_of(world.small[1]), *large = page_of(world.large);
+    gb_page *small = page_of(world.small[1]), *large = gb_large_at(world.large);
     assert_int_equal(small->state, GB_AVAIL);
     gb_list *avail = &gb_self->avail[small->cls];
     DAMAGE(4, small->state, GB_FULL);
@@ -281,7 +288,7 @@ static void test_7_sums(void **state)
 static void test_9_heaps(void **state)
 {
     (void)state;
-    gb_page *large = page_of(world.large);
+    gb_page *large = gb_large_at(world.large);
     uint32_t number = gb_load(&large->heap);
     gb_store(&large->heap, 0);
     expect(9);

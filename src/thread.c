@@ -41,22 +41,33 @@ static uint32_t heap_number(void)
     return heap_commit(gb_the.heaps_made + 1) ? ++gb_the.heaps_made : 0;
 }
 
-/* Locked. An OS page may hold several heaps. */
+static bool heap_has(uint32_t number, bool touched)
+{
+    if (number > gb_the.heaps_made)
+        return false;
+    const gb_heap_bits *bits = gb_the.heap_bits + number / 64;
+    return (touched ? bits->touched : bits->unused) >> number % 64 & 1;
+}
+
+/* Locked. OS pages of which all heaps are unused go back. The heaps around those that became unused may have a part of such a page too. */
 static void heaps_purge(void)
 {
-    uint32_t group = (uint32_t)(gb_the.page_bytes / GB_HEAP_STRIDE);
-    uint64_t page = ((uint64_t)1 << group) - 1;
-    for (uint32_t i = 0; i <= gb_the.heaps_made / 64; i++) {
-        gb_heap_bits *bits = gb_the.heap_bits + i;
-        for (uint32_t from = 0, to; bits->touched && from < 64; from = to + group) {
-            uint64_t run = 0;
-            for (to = from; to < 64 && (~bits->unused & page << to) == 0; to += group)
-                run |= page << to;
-            if (bits->touched & run)
-                gb_port_purge((uintptr_t)gb_heap_at(i * 64 + from), (to - from) * GB_HEAP_STRIDE, false);
-            bits->touched &= ~run;
+    uint32_t reach = (uint32_t)(gb_the.page_bytes / GB_HEAP_STRIDE) + 1;
+    for (uint32_t i = 0; i <= gb_the.heaps_made / 64; i++)
+        while (gb_the.heap_bits[i].touched) {
+            uint32_t first = i * 64 + gb_ctz64(gb_the.heap_bits[i].touched), last = first, from = first, to = first + 1;
+            while (first - from < reach && from > 0 && heap_has(from - 1, false))
+                from--;
+            for (; to - last <= reach && heap_has(to, false); to++) {
+                last = heap_has(to, true) ? to : last;
+                gb_the.heap_bits[to / 64].touched &= ~((uint64_t)1 << to % 64);
+            }
+            gb_the.heap_bits[i].touched &= ~((uint64_t)1 << first % 64);
+            uintptr_t start = gb_round_up((uintptr_t)gb_heap_at(from), gb_the.page_bytes);
+            uintptr_t end = gb_round_down((uintptr_t)gb_heap_at(to), gb_the.page_bytes);
+            if (end > start)
+                gb_port_purge(start, end - start, false);
         }
-    }
 }
 
 enum { FEW_HEAPS = 8 }; /* the heaps of further threads begin with a mixed page: most of many threads hold little */

@@ -429,8 +429,7 @@ typedef struct gb_extent_place {
     bool clean; /* no idle memory: its pages are to be moved there */
 } gb_extent_place;
 
-#define GB_HEAP_STRIDE ((size_t)4096)
-_Static_assert(sizeof(struct glebe_heap) <= GB_HEAP_STRIDE, "heaps are found by arithmetic");
+#define GB_HEAP_STRIDE ((sizeof(struct glebe_heap) + 63) / 64 * 64) /* no two share a cache line; an OS page may hold parts of several */
 
 typedef struct gb_heap_bits {
     uint64_t unused;

@@ -146,6 +146,37 @@ static void test_sized(void **state)
     fixture_release();
 }
 
+/* Records of heaps share OS pages. A page goes back when all of its heaps are unused, and no sooner. */
+static void test_records_of_destroyed_heaps(void **state)
+{
+    (void)state;
+    enum { N = 400 };
+    static glebe_heap *heaps[N];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < N; i++) {
+            heaps[i] = glebe_heap_create(0);
+            assert_non_null(glebe_heap_malloc(heaps[i], 100));
+        }
+        for (int i = 0; i < N; i++) /* all but 40 in a row and some, in two orders */
+            if ((i < 100 || i >= 140) && i % 37 != 5)
+                glebe_heap_destroy(heaps[round % 2 ? N - 1 - i : i]);
+        fixture_check();
+        uintptr_t end = (uintptr_t)gb_heap_at(gb_the.heaps_made);
+        for (uintptr_t page = (uintptr_t)gb_the.heaps; page + gb_the.page_bytes <= end; page += gb_the.page_bytes) {
+            size_t from = (page - (uintptr_t)gb_the.heaps) / GB_HEAP_STRIDE;
+            size_t to = (page + gb_the.page_bytes - 1 - (uintptr_t)gb_the.heaps) / GB_HEAP_STRIDE;
+            bool went = true;
+            for (size_t number = from; number <= to; number++)
+                went = went && (gb_the.heap_bits[number / 64].unused & ~gb_the.heap_bits[number / 64].touched) >> number % 64 & 1;
+            assert_true(!went || fixture_zero((const void *)page, gb_the.page_bytes));
+        }
+        for (int i = 0; i < N; i++)
+            if (!((i < 100 || i >= 140) && i % 37 != 5))
+                glebe_heap_destroy(heaps[round % 2 ? N - 1 - i : i]);
+    }
+    fixture_release();
+}
+
 /* Where memory ended a block must not be taken for one of the size it could not shrink to. */
 static void test_sized_free_after_a_shrink_that_failed(void **state)
 {
@@ -155,7 +186,7 @@ static void test_sized_free_after_a_shrink_that_failed(void **state)
         glebe_heap *heap = glebe_heap_create((size_t)128 << 10);
         void *p = glebe_heap_malloc(heap, large[i]);
         assert_non_null(p);
-        while (glebe_heap_malloc(heap, 100))
+        while (glebe_heap_malloc(heap, 100) || glebe_heap_malloc(heap, 90))
             continue;
         assert_ptr_equal(glebe_heap_realloc(heap, p, 100), p); /* shrinking does not fail */
         assert_ptr_equal(glebe_heap_realloc_sized(heap, p, 100, 90), p);
@@ -255,6 +286,7 @@ int main(void)
         FIXTURE_TEST(test_plain_free_works),
         FIXTURE_TEST(test_sized),
         FIXTURE_TEST(test_owns),
+        FIXTURE_TEST(test_records_of_destroyed_heaps),
         FIXTURE_TEST(test_sized_free_after_a_shrink_that_failed),
         FIXTURE_TEST(test_family),
         FIXTURE_TEST(test_realloc_keeps_contents),

@@ -104,6 +104,34 @@ static void test_ways_out(void **state)
     fixture_release();
 }
 
+/* The blocks of a heap that has few lie in one OS page: each class takes 64 bytes there, or one block. Beyond it each takes 256. */
+static void test_few_blocks_in_one_unit(void **state)
+{
+    (void)state;
+    glebe_heap *heap = glebe_heap_create(0);
+    uintptr_t start = 0;
+    for (int i = 0; i < 24; i++) {
+        char *block = glebe_heap_malloc(heap, 16 + (size_t)(i * 37 % 15) * 16);
+        start = start ? start : (uintptr_t)block & ~(GB_UNIT_BYTES - 1);
+        assert_in_range((uintptr_t)block, start + 64, start + GB_UNIT_BYTES - 1);
+    }
+    for (int i = 0; i < 60; i++) { /* no block lies in two units */
+        size_t bytes = 300 + (size_t)(i % 7) * 290;
+        uintptr_t block = (uintptr_t)glebe_heap_malloc(heap, bytes);
+        assert_int_equal(block / GB_UNIT_BYTES, (block + bytes - 1) / GB_UNIT_BYTES);
+        assert_int_equal(gb_mixed_class(page_of((void *)block), (void *)(block + 8)), GB_MIXED);
+        fixture_check();
+        if (!is_mixed((void *)block))
+            break;
+    }
+    const gb_page *page = gb_page_at(heap->mixed);
+    for (size_t at = 0; at < page_bytes; at += GB_UNIT_BYTES) /* maps, and what was never used */
+        assert_int_equal(gb_mixed_class(page, (void *)(gb_page_start(page) + at)), GB_MIXED);
+    assert_in_range(gb_mixed_mean(page), 100, 2048);
+    glebe_heap_destroy(heap);
+    fixture_release();
+}
+
 /* One block that comes and goes is soon one of two, and no more: the slow path is half as often on its way. */
 static void test_one_block_again_and_again(void **state)
 {
@@ -184,6 +212,7 @@ int main(void)
         FIXTURE_TEST(test_all_classes_in_one_page),
         FIXTURE_TEST(test_full),
         FIXTURE_TEST(test_ways_out),
+        FIXTURE_TEST(test_few_blocks_in_one_unit),
         FIXTURE_TEST(test_one_block_again_and_again),
         FIXTURE_TEST(test_gives_back),
         FIXTURE_TEST(test_where_there_is_no_room),

@@ -4,9 +4,11 @@ import os
 
 
 def environment(prefix):
-    """That of a Wine in this prefix, without a display and without options of glebe's."""
+    """That of a Wine in this prefix, without a display, and without options of glebe's. No debugger either: it comes where a program
+    faults, crashes now and then itself, and then the program's exit status is 0."""
     kept = {k: v for k, v in os.environ.items() if k != "DISPLAY" and not k.startswith("GLEBE_")}
-    return {**kept, "WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe=", "LC_ALL": "C"}
+    absent = "mscoree,mshtml,winemenubuilder.exe,winedbg.exe="
+    return {**kept, "WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": absent, "LC_ALL": "C"}
 
 
 def windows(path):

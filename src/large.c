@@ -1,4 +1,5 @@
-/* Large blocks: over 64 KiB up to 1 MiB, a run of slices each. They grow in place while the slices behind them are free. */
+/* Large blocks: over 64 KiB up to 1 MiB, a run of slices each. They grow in place while the slices behind them are
+ * free. */
 #include "core.h"
 
 void *gb_large_source(glebe_heap *heap, gb_request *request)

@@ -1,18 +1,18 @@
 /* The program's part where memory is about to end: the callback of glebe_on_pressure. retain.c says when it is called:
  *
- *     group of processes (cgroup)              used / limit       done about it
- *     |............................|.......|...|                  looked at by ticks, at most every 200 ms, every 20 from 85 % on
- *     0                           85      95  100 %
- *                                  |       |          (every 5 s while there is no limit: one may be set at any time)
- *                                  |       +-- what the heap and abandoned ones keep goes too; where that is not enough, the callback
+ *     group of processes (cgroup)             used / limit      done about it
+ *     |............................|.......|...|                looked at by ticks, at most every 200 ms, every 20 from
+ *     0                           85      95  100 %             85 % on (every 5 s while there is no limit: one may be
+ *                                  |       |                    set at any time)
+ *                                  |       +-- what the heap and abandoned ones keep goes too; then the callback
  *                                  +---------- all that is free goes back at once, due or not
  *
- *     the option `limit`           a request that would pass it though nothing is kept: the callback, then the request again
+ *     the option `limit`          a request that would pass it though nothing is kept: the callback, then once more
  *
- * The callback may do what it likes, but it comes in the middle of a malloc: that heap's tables are at rest, while its callers hold on to
- * some of what they said. So meanwhile the thread has another heap: what is allocated comes from there, and what is freed goes home as if
- * another thread had freed it. After it the other heap is abandoned. A thread in its callback is not called again; others may be, for
- * nothing waits for them.
+ * The callback may do what it likes, but it comes in the middle of a malloc: that heap's tables are at rest, while its
+ * callers hold on to some of what they said. So meanwhile the thread has another heap: what is allocated comes from
+ * there, and what is freed goes home as if another thread had freed it. After it the other heap is abandoned. A thread
+ * in its callback is not called again; others may be, for nothing waits for them.
  *
  * 1. No lock is held when the callback is called, and none while fork's handlers run.
  * 2. errno is kept. */

@@ -1,21 +1,23 @@
-/* Retention: which freed memory is kept for reuse, and when it goes back to the system. This file alone decides; the others tell it what
- * happens, and do what it says.
+/* Retention: which freed memory is kept for reuse, and when it goes back to the system. This file alone decides; the
+ * others tell it what happens, and do what it says.
  *
- *     what is kept                        how much                                  until
- *     warm blocks (medium)                one of each class                         16 ms pass, or the heap grows
- *     spare pages (small, empty)          512 KiB and a 16th of the heap's small    the heap rests, or grows
- *                                         pages; less where heaps are many
- *     idle slices and extents             a 16th of what was in use at most, for    purge_ms have passed since they were freed
- *                                         huge blocks an 8th more (config.h)
- *     free blocks of pages in use         all                                       the heap rests: then the holes between them go
- *     pages of abandoned heaps            all, for any heap that needs some         the same, a heap at a time
+ *     what is kept                     how much                               until
+ *     warm blocks (medium)             one of each class                      16 ms pass, or the heap grows
+ *     spare pages (small, empty)       512 KiB and a 16th of the heap's       the heap rests, or grows
+ *                                      small pages; less where heaps are many
+ *     idle slices and extents          a 16th of what was in use at most,     purge_ms pass after they were freed
+ *                                      for huge blocks an 8th more
+ *     free blocks of pages in use      all                                    the heap rests: then whole OS pages go
+ *     pages of abandoned heaps         all, for any heap that needs some      the same, a heap at a time
  *
- * Events: a block or page is freed (gb_retain_spare, gb_retain_extents), untouched memory is handed out (gb_retain_touched), a heap grows
- * (gb_retain_grows), a slow allocation passes (gb_tick), one fails (gb_make_room), a collection ends (gb_retain_collected).
+ * Events: a page or an extent becomes free (gb_retain_spare, gb_retain_extents), untouched memory is handed out
+ * (gb_retain_touched), a heap grows (gb_retain_grows), a slow allocation passes (gb_tick), one fails (gb_make_room), a
+ * collection ends (gb_retain_collected).
  *
- * A heap rests when purge_ms pass between two looks at the clock: its program went quiet. From then on each slow event does one step: some
- * spare pages, or a walk over 16,384 blocks, or a purge of 2 MiB or 96 calls. A step takes a quarter of a millisecond at most, and the next
- * one goes on where it stopped, so that no request pays for more. The background thread does the same steps, one after the other. */
+ * A heap rests when purge_ms pass between two looks at the clock: its program went quiet. From then on each slow event
+ * does one step: some spare pages, or a walk over 16,384 blocks, or a purge of 2 MiB or 96 calls. A step takes a
+ * quarter of a millisecond at most, and the next one goes on where it stopped, so that no request pays for more. The
+ * background thread does the same steps, one after the other. */
 #include "core.h"
 
 /* ---- how much is kept ---- */
@@ -36,13 +38,13 @@ static size_t idle_bytes(void)
     return (gb_the.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
 }
 
-/* If in-use plus idle memory passes the allowed peak the excess goes back, oldest first. What the system does not take back has made the
- * peak higher: it is asked again a share later. */
+/* If in-use plus idle memory passes the allowed peak the excess goes back, oldest first. What the system does not take
+ * back has made the peak higher: it is asked again a share later. */
 void gb_retain_touched(void)
 {
-    size_t used = (size_t)glebe_live.stats.used_bytes, huge = (size_t)glebe_live.stats.huge_bytes, now = used + idle_bytes();
+    size_t used = (size_t)glebe_live.stats.used_bytes, huge = (size_t)glebe_live.stats.huge_bytes;
     size_t huge_share = huge > GB_KEPT_HUGE_FROM ? (huge - GB_KEPT_HUGE_FROM) / GB_KEPT_HUGE_SHARE : 0;
-    size_t most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES + huge_share;
+    size_t most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES + huge_share, now = used + idle_bytes();
     if (most > gb_the.peak_bytes)
         gb_the.peak_bytes = most;
     if (now > gb_the.peak_bytes) {
@@ -52,8 +54,8 @@ void gb_retain_touched(void)
     }
 }
 
-/* Of huge blocks no more is kept than a quarter of what is in use, and 16 MiB. Idle memory is counted in granules, so a block may leave
- * more of it than it had. */
+/* Of huge blocks no more is kept than a quarter of what is in use, and 16 MiB. Idle memory is counted in granules, so a
+ * block may leave more of it than it had. */
 void gb_retain_extents(void)
 {
     size_t most = ((size_t)16 << 20) + (size_t)glebe_live.stats.huge_bytes / 4;
@@ -62,8 +64,8 @@ void gb_retain_extents(void)
     gb_retain_touched();
 }
 
-/* Before a heap becomes larger than it ever was, what it kept for reuse by some class becomes anybody's. The secure build keeps its spare
- * pages. */
+/* Before a heap becomes larger than it ever was, what it kept for reuse by some class becomes free for all. The secure
+ * build keeps its spare pages. */
 void gb_retain_grows(glebe_heap *heap, size_t bytes)
 {
     size_t held = gb_load_relaxed(&heap->bytes);
@@ -75,11 +77,11 @@ void gb_retain_grows(glebe_heap *heap, size_t bytes)
         gb_spares_give(heap, UINT32_MAX);
 }
 
-/* Looking for holes costs a walk over the page. Where nobody will come by later, because the program may go to sleep and leaves
- * the rest to the background thread, it is done as the page empties: when an eighth of its blocks is out it is parked, or, where
- * it is too small for that, walked, and again at a sixteenth, and so on. A program that fills and frees all it has, again and
- * again, would pay for that in vain: within purge_ms the heap does it twice as often as it has pages, and no more. Without the
- * background thread, a tick after a quiet time does it for all pages at once. */
+/* Looking for holes costs a walk over the page. With the background thread the program may go to sleep and never come
+ * by again, so a page is searched as it empties: when an eighth of its blocks is in use it is parked, or, where it is
+ * too small for that, walked, and again at a sixteenth, and so on. A program that fills and frees all it has, again and
+ * again, would pay for that in vain: within purge_ms the heap does it twice as often as it has pages, and no more.
+ * Without the background thread the heap does it page by page while it rests. */
 bool gb_retain_may_look(glebe_heap *heap)
 {
     if (heap->trims_left == 0) {
@@ -118,7 +120,8 @@ static bool limit_told(glebe_heap *heap)
     gb_lock_take(&gb_the.lock);
     size_t bytes = heap->refused_bytes, limit = gb_the.options.limit, used = (size_t)glebe_live.stats.used_bytes;
     gb_lock_drop(&gb_the.lock);
-    if (bytes == 0 || bytes > limit || bytes <= limit - (used < limit ? used : limit) || !gb_pressure_tell(used, limit))
+    bool fits = bytes <= limit - (used < limit ? used : limit);
+    if (bytes == 0 || bytes > limit || fits || !gb_pressure_tell(used, limit))
         return false;
     gb_retain_nothing(heap);
     return true;
@@ -128,14 +131,15 @@ bool gb_make_room(glebe_heap *heap)
 {
     size_t held = gb_load_relaxed(&heap->bytes);
     heap_retain_nothing(heap);
-    bool given = (gb_orphans_trim() | gb_purge_due(gb_port_now_ms(), true)) != 0 || gb_load_relaxed(&heap->bytes) < held;
-    return limit_told(heap) || given;
+    size_t given = gb_orphans_trim() | gb_purge_due(gb_port_now_ms(), true);
+    return limit_told(heap) || given != 0 || gb_load_relaxed(&heap->bytes) < held;
 }
 
 /* What the group of processes uses, beside its limit: pressure.c has the picture. */
 static void pressure_look(glebe_heap *heap, uint32_t now)
 {
-    enum { EVERY_MS = 200, SOON_MS = 20, UNLIMITED_MS = 5000, TELL_MS = 1000, FROM_SLICES = 64 << (20 - GB_SLICE_LOG2) };
+    enum { EVERY_MS = 200, SOON_MS = 20, UNLIMITED_MS = 5000, TELL_MS = 1000 };
+    enum { FROM_SLICES = 64 << (20 - GB_SLICE_LOG2) };
     uint64_t limit, used;
     if (gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_ms)) < gb_load_relaxed(&gb_the.pressure_every_ms)
         || gb_load_relaxed(&gb_the.slices) < FROM_SLICES)
@@ -154,7 +158,8 @@ static void pressure_look(glebe_heap *heap, uint32_t now)
         return;
     }
     gb_retain_nothing(heap);
-    if (!gb_port_pressure(&limit, &used) || used <= critical || gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_told_ms)) < TELL_MS)
+    if (!gb_port_pressure(&limit, &used) || used <= critical
+        || gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_told_ms)) < TELL_MS)
         return;
     gb_store_relaxed(&gb_the.pressure_told_ms, now);
     if (gb_pressure_tell(used, limit))
@@ -189,7 +194,8 @@ static void rest_step(glebe_heap *heap)
         heap->rests = gb_heap_look(heap) || gb_orphans_look() || gb_purge_step(heap->rest_ms);
 }
 
-/* Starting a thread may allocate, and a tick stands in the middle of a malloc: as in pressure.c, meanwhile this thread has another heap. */
+/* Starting a thread may allocate, and a tick stands in the middle of a malloc: as in pressure.c, meanwhile this thread
+ * has another heap. */
 static void background_late(void)
 {
     if (gb_thread_away() || gb_lock_forking())
@@ -199,8 +205,8 @@ static void background_late(void)
     gb_thread_return(self);
 }
 
-/* Fewer slow events pass until the next look where memory waits to be given back, so that a process that has gone quiet and
- * stirs now and then still does it. */
+/* Fewer slow events pass until the next look where memory waits to be given back, so that a process that has gone quiet
+ * and stirs now and then still does it. */
 void gb_tick_due(glebe_heap *heap)
 {
     enum { QUIET_BYTES = 1 << 20, COOL_MS_LOG2 = 4 };

@@ -32,7 +32,9 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, size_t cls)
 void *gb_small_refill(glebe_heap *heap, size_t cls)
 {
     uint32_t number = heap->current[cls];
-    if (GB_LIKELY(number != 0 && (!GB_PURGES || (--heap->tick > 0 && (heap->tick % 4 != 0 || gb_cycles() - heap->tick_cycles <= GB_TICK_CYCLES))))) {
+    bool due = GB_PURGES && number != 0
+        && (--heap->tick <= 0 || (heap->tick % 4 == 0 && gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES));
+    if (GB_LIKELY(number != 0 && !due)) {
         gb_page *page = gb_page_at(number);
         gb_block *chain = page->free;
         int32_t all = page->bump;

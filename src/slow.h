@@ -8,8 +8,8 @@
  *
  * A source takes what there is or returns NULL. It starts no heap, never ticks, never retries and reports nothing.
  *
- * These are inlined, so that a source is called directly: natively what is rare goes by a pointer (slow.c); where there are no threads
- * nothing does, for code shall be short. */
+ * These are inlined, so that a source is called directly. Natively what is rare goes by a pointer (slow.c); where there
+ * are no threads nothing does, and the code is shorter for it. */
 #ifndef GB_SLOW_H
 #define GB_SLOW_H
 

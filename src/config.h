@@ -166,6 +166,7 @@
 
 #define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
 #define GB_TICK_CYCLES ((uint64_t)1 << 28) /* or this time by gb_cycles: a tenth of a second */
+#define GB_STEP_CYCLES (GB_TICK_CYCLES >> 8) /* what a step may take: 0.4 ms */
 #define GB_PURGE_MS 500 /* default of the option purge_ms */
 
 #define GB_MAX_BYTES ((size_t)PTRDIFF_MAX) /* larger requests fail, as the standard library's do */

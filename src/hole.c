@@ -77,11 +77,22 @@ gb_block *gb_hole_carve(gb_page *page)
     return chain;
 }
 
+/* A free list in random order is a cache miss for each block. In the order of their addresses they are not. */
+static void page_prefetch(const gb_page *page)
+{
+    enum { LINE_BYTES = 64 };
+    uint32_t bytes = gb_classes[page->cls].bytes;
+    uintptr_t start = gb_page_start(page), end = start + (size_t)page->bump * bytes;
+    for (uintptr_t at = start; page->free && at < end; at += bytes < LINE_BYTES ? LINE_BYTES : bytes)
+        __builtin_prefetch((const void *)at, 1);
+}
+
 uint32_t gb_page_trim(gb_page *page, uint32_t coming, bool now)
 {
     uint32_t lost = 0;
     if (gb_the.page_bytes > GB_UNIT_BYTES)
         return lost;
+    page_prefetch(page);
     uint64_t is_free[GB_PAGE_BLOCKS_MAX / 64];
     memset(is_free, 0, (page->bump + 63u) / 64 * 8);
     uintptr_t start = gb_page_start(page);

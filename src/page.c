@@ -378,12 +378,13 @@ static void avail_look(glebe_heap *heap, gb_page *page, bool now)
 
 bool gb_heap_look(glebe_heap *heap)
 {
-    enum { BLOCKS = 16384, PER_PAGE = 64 }; /* what a step walks: a tenth of a millisecond */
+    enum { BLOCKS = 16384, PER_PAGE = 64 }; /* what a step walks: a tenth of a millisecond, or four where the memory is slow */
     uint32_t walked = 0;
+    uint64_t begun = gb_cycles();
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
         while (heap->unlooked[cls]) {
             gb_page *page = gb_page_at(heap->avail[cls].last);
-            if (walked >= BLOCKS)
+            if (walked >= BLOCKS || gb_cycles() - begun > GB_STEP_CYCLES)
                 return true;
             walked += PER_PAGE;
             gb_list_remove(&heap->avail[cls], page); /* those that were looked at come first */

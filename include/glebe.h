@@ -340,7 +340,7 @@ GLEBE_API int glebe_option(const char *name, const char *value);
     X(huge_bytes, "bytes", "blocks over 1 MiB, and over 256 KiB where realloc grew them")                                     \
     X(huge_cached_bytes, "bytes", "what such blocks held that were freed, or shorter ones took the place of: not given back yet") \
     X(table_bytes, "bytes", "slice table, chunk table and heaps")                                                             \
-    X(huge_page_bytes, "bytes", "chunks for which huge pages were advised")                                                   \
+    X(huge_page_bytes, "bytes", "memory for which huge pages were advised")                                                   \
     X(purged_bytes, "bytes", "given back to the OS since the start")                                                          \
     X(purges, "count", "calls that gave memory back")                                                                         \
     X(pages_taken, "count", "pages taken from chunks since the start")                                                        \

@@ -180,7 +180,8 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     size_t heaps = chunk_table + gb_round_up((chunks_bytes >> GB_CHUNK_LOG2) * sizeof(gb_chunk), gap) + gap;
     size_t heap_bits = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
     size_t extents = heap_bits + gb_round_up((heaps_max / 64 + 1) * sizeof(gb_heap_bits), gap) + gap;
-    size_t shadow = extents + gb_round_up(extents_max * sizeof(gb_extent), gap) + gap;
+    size_t spans = extents + gb_round_up(extents_max * sizeof(gb_extent), gap) + gap;
+    size_t shadow = spans + gb_round_up((extents_bytes >> GB_CHUNK_LOG2) + 1, gap) + gap;
     size_t allocated = GB_AUDIT ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow;
     size_t bits = bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
     size_t chunks = gb_round_up(allocated + 2 * GB_BITS * bits, 2 * GB_CHUNK_BYTES);
@@ -196,6 +197,7 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     gb_the.heaps = (glebe_heap *)(at + heaps);
     gb_the.heap_bits = (gb_heap_bits *)(at + heap_bits);
     gb_the.extents = (gb_extent *)(at + extents);
+    gb_the.spans = (uint8_t *)(at + spans);
     gb_the.shadow = (uint64_t *)(at + shadow);
     for (size_t k = 0; k < GB_BITS; k++) {
         gb_the.bits[k].allocated = (uint64_t *)(at + allocated + 2 * k * bits);
@@ -288,13 +290,10 @@ static bool chunk_samples_dense(uint32_t number)
     return gb_the.huge_pages_dense && number % EVERY != EVERY - LATER;
 }
 
-/* Asks for a huge page for a chunk that nobody touched yet, where memory is touched densely and huge pages are quick to come: one in eight
- * is timed; slow, the next 1, 2, 4 ... chunks go without. docs/decisions/0018 and 0026 have the figures. */
-static bool chunk_asks(uint32_t number, uintptr_t at)
+/* One in eight is timed; slow, the next 1, 2, 4 ... go without. docs/decisions/0018 has the figures. */
+bool gb_huge_page_ask(uintptr_t at)
 {
     enum { TRUST = 8 };
-    if (GB_SECURE || gb_the.options.no_huge_pages || number < GB_HUGE_PAGES_FROM >> GB_CHUNK_LOG2 || !chunk_samples_dense(number))
-        return false; /* none around a guard */
     bool look = gb_the.huge_pages_left == 0;
     gb_the.huge_pages_left -= !look;
     if (!look && gb_the.huge_pages_slow)
@@ -306,6 +305,14 @@ static bool chunk_asks(uint32_t number, uintptr_t at)
         gb_the.huge_pages_left = quick ? TRUST - 1 : gb_the.huge_pages_slow;
     }
     return true;
+}
+
+/* A chunk that nobody touched yet, where memory is touched densely: docs/decisions/0026. */
+static bool chunk_asks(uint32_t number, uintptr_t at)
+{
+    if (GB_SECURE || gb_the.options.no_huge_pages || number < GB_HUGE_PAGES_FROM >> GB_CHUNK_LOG2)
+        return false; /* none around a guard */
+    return chunk_samples_dense(number) && gb_huge_page_ask(at);
 }
 
 /* Enters a chunk that was committed as free. Its entries say so already, or were never written. */

@@ -653,6 +653,20 @@ static uint32_t check_extents_listed(gb_check *check, uint32_t set)
     return listed;
 }
 
+/* What asked for huge pages is counted, and was committed. */
+static void check_spans(gb_check *check, uint32_t top)
+{
+    uint32_t counts[GB_SPAN_SMALL + 1] = {0}, granules = (uint32_t)(GB_CHUNK_BYTES >> GB_GRANULE_LOG2);
+    for (uint32_t span = 0; top && span <= (top - 1) / granules && gb_the.spans[span] <= GB_SPAN_SMALL; span++) {
+        const gb_extent *extent = gb_extent_of((void *)(gb_the.extents_base + span * GB_CHUNK_BYTES));
+        CHECK(gb_the.spans[span] == GB_SPAN_NONE || extent->state < GB_EXTENT_AWAY, 7, gb_extent_start(extent),
+            "a huge page is asked for where nothing is committed");
+        counts[gb_the.spans[span]]++;
+    }
+    CHECK(counts[GB_SPAN_HUGE] == gb_the.spans_huge && counts[GB_SPAN_SMALL] == gb_the.spans_small, 7, &gb_the,
+        "the counts of huge pages are wrong");
+}
+
 /* Extents are side by side, and neighbours that are free and alike are one. */
 static void check_extents(gb_check *check)
 {
@@ -674,6 +688,7 @@ static void check_extents(gb_check *check)
         moved += extent->moved;
         before = extent;
     }
+    check_spans(check, top);
     for (uint32_t set = 0; set < GB_EXTENT_SETS; set++)
         CHECK(counts[set] == gb_the.extent_sets[set].count && check_extents_listed(check, set) == counts[set], 5, &gb_the, "the counts of extents are wrong");
     CHECK(moved == gb_the.extents_moved && used == gb_the.huge_blocks, 7, &gb_the, "the counts of huge blocks are wrong");

@@ -67,6 +67,8 @@ void gb_chunk_dirty_changed(gb_chunk *chunk);
 bool gb_meta_commit(const void *start, size_t *committed, size_t need);
 /* Locked: where address space is limited, gives that of a wholly free chunk back; false if it is not wholly free. */
 bool gb_chunk_leave(gb_chunk *chunk);
+/* Locked: asks for a huge page for 2 MiB that nobody touched yet, if huge pages are quick to come. */
+bool gb_huge_page_ask(uintptr_t at);
 
 /* ---- purge: what gives memory back ---- */
 /* Locked: memory of this chunk was freed. */
@@ -176,6 +178,20 @@ void gb_huge_free(gb_extent *extent);
 void *gb_huge_resize(gb_extent *extent, size_t bytes);
 /* The extent of the block that starts at `address`; NULL if there is none. */
 gb_extent *gb_huge_find(const void *address);
+
+/* ---- span: huge pages of extents. Locked ---- */
+/* States for the spans before this address; false: there is no memory for them. */
+bool gb_spans_reach(uintptr_t end);
+/* Is memory touched densely, as far as the samples before this address tell? */
+bool gb_spans_dense(uintptr_t top);
+/* Space that nobody touched was committed: its whole spans ask for huge pages. */
+void gb_spans_ask(uintptr_t from, uintptr_t end);
+/* Did the span that begins there ask for one? */
+bool gb_span_huge(uintptr_t at);
+/* This memory went back, and is one free extent with the rest of [from, end), which did before. */
+void gb_spans_purged(uintptr_t at, size_t bytes, uintptr_t from, uintptr_t end);
+/* This memory is not mapped any more. */
+void gb_spans_decommitted(uintptr_t at, size_t bytes);
 
 /* ---- extent: address space of huge blocks. Locked, but for the first two ---- */
 /* The extent that `address` is in, in use or not; NULL where none was handed out. */

@@ -157,6 +157,7 @@ static void idle_merge(gb_extent *whole, const gb_extent *extent, gb_extent *bef
     else if (behind && behind->granules >= extent->granules)
         longest = behind;
     uint32_t ms = longest ? longest->idle_ms : gb_port_now_ms();
+    uint8_t deferred = longest ? longest->deferred : 0;
     if (before && before != longest)
         idle_remove(before);
     if (whole != longest)
@@ -164,6 +165,7 @@ static void idle_merge(gb_extent *whole, const gb_extent *extent, gb_extent *bef
     if (behind)
         idle_remove(behind);
     whole->idle_ms = ms;
+    whole->deferred = deferred;
     glebe_live.stats.huge_cached_bytes += granules_bytes(extent->granules);
 }
 
@@ -218,6 +220,7 @@ static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules,
             rest->moved = was_moved;
             gb_the.extents_moved += was_moved;
             rest->idle_ms = extent->idle_ms;
+            rest->deferred = extent->deferred;
             if (idle)
                 idle_insert(rest, extent);
             extent_link(rest);
@@ -253,6 +256,8 @@ static size_t part_bytes(const gb_extent *extent, uintptr_t at, uintptr_t end)
 static bool part_decommit(uintptr_t at, size_t bytes)
 {
     bool done = gb_port_decommit(at, bytes, gb_the.reserved);
+    if (done)
+        gb_spans_decommitted(at, bytes);
     glebe_live.stats.committed_bytes -= done ? bytes : 0;
     return done;
 }
@@ -410,12 +415,48 @@ static gb_extent *extents_raise(const extent_want *want, uint32_t *from)
     if (behind > left / 2 || gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count >= GB_AWAY_MOST)
         behind = 0;
     uint32_t end = *from + want->granules + behind;
-    if (!gb_meta_commit(gb_the.extents, &gb_the.extents_committed, (size_t)end * sizeof(gb_extent)))
+    if (!gb_meta_commit(gb_the.extents, &gb_the.extents_committed, (size_t)end * sizeof(gb_extent))
+        || !gb_spans_reach(granule_start(end)))
         return NULL;
     gb_store_relaxed(&gb_the.extents_top, end);
     gb_extent *last = extent_at(top - extent_at(top - 1)->before);
     extent_add(top, end - top, GB_EXTENT_AWAY, false);
     return last->state == GB_EXTENT_AWAY ? last : extent_at(top);
+}
+
+enum { SPAN_GRANULES = GB_CHUNK_BYTES >> GB_GRANULE_LOG2 };
+
+/* Where memory is touched densely space behind the last extent is committed in whole spans of 2 MiB, so that each asks
+ * for its huge page before it is touched. So many granules, or some more, are clean then; false: it is not so here, or
+ * there is no memory. */
+static bool extents_stock(uint32_t granules)
+{
+    uint32_t top = gb_load_relaxed(&gb_the.extents_top), from;
+    uint32_t more = (uint32_t)gb_round_up(top + granules, SPAN_GRANULES) - top;
+    if (!gb_spans_dense(granule_start(top)))
+        return false;
+    gb_extent *raised = extents_raise(&(extent_want){.granules = more, .alignment = 1}, &from), *failed;
+    if (!raised || extents_commit(raised, granule_start(top), granule_start(top + more), &failed) != GB_COMMITTED)
+        return false;
+    bool moved;
+    gb_spans_ask(granule_start(top), granule_start(top + more));
+    extents_carve(raised, top, more, &moved);
+    extent_add(top, more, GB_EXTENT_CLEAN, false);
+    return true;
+}
+
+/* The extent that ends at the top, if it is clean, made long enough; NULL if that cannot be. */
+static gb_extent *extents_stocked(const extent_want *want, uint32_t *from)
+{
+    uint32_t top = gb_load_relaxed(&gb_the.extents_top);
+    const gb_extent *last = extent_at(top - extent_at(top - 1)->before);
+    uint32_t have = last->state == GB_EXTENT_CLEAN && !last->moved ? last->granules : 0;
+    if (want->behind || want->alignment > GB_GRANULE_BYTES || have >= want->granules
+        || !extents_stock(want->granules - have))
+        return NULL;
+    top = gb_load_relaxed(&gb_the.extents_top);
+    *from = top - extent_at(top - 1)->before;
+    return extent_at(*from)->granules >= want->granules ? extent_at(*from) : NULL;
 }
 
 /* A row of free extents, of which a long idle one is a part: the first of those that are taken. */
@@ -437,7 +478,8 @@ static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
                 first = before;
             }
             if (row && row < want->granules && number + extents_row(extent_at(number), number, want->granules) == gb_load_relaxed(&gb_the.extents_top)
-                && extents_raise(&(extent_want){.granules = want->granules - row, .alignment = 1}, from))
+                && (extents_stock(want->granules - row)
+                    || extents_raise(&(extent_want){.granules = want->granules - row, .alignment = 1}, from)))
                 row = want->granules;
             if (row >= want->granules) {
                 *from = start;
@@ -464,6 +506,8 @@ static gb_extent *extents_place(const extent_want *want, uint32_t *from)
         gb_limit_look();
     if (!extent && (gb_the.limited || gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count >= GB_AWAY_MOST / 2))
         extent = extents_search(GB_EXTENT_AWAY, want, from);
+    if (!extent && !want->room)
+        extent = extents_stocked(want, from);
     if (!extent)
         extent = extents_raise(want, from);
     if (!extent)
@@ -477,7 +521,7 @@ static void extents_start(void)
 {
     if (gb_load_relaxed(&gb_the.extents_top))
         return;
-    if (!gb_meta_commit(gb_the.extents, &gb_the.extents_committed, sizeof(gb_extent)))
+    if (!gb_meta_commit(gb_the.extents, &gb_the.extents_committed, sizeof(gb_extent)) || !gb_spans_reach(gb_the.extents_base))
         return;
     /* Programs that look at what lies before a block of megabytes were never told, for there a header lay: LuaMetaTeX does. */
     if (!GB_SECURE && !GB_AUDIT
@@ -513,6 +557,26 @@ static void extent_fill(uint32_t end)
     extent_add(number, end - number, GB_EXTENT_CLEAN, false);
 }
 
+/* [number, end) of this extent was clean, and is resident from now on, for a huge page is. */
+static void extent_warm(gb_extent *extent, uint32_t number, uint32_t end)
+{
+    bool moved;
+    extents_carve(extent, number, end - number, &moved);
+    extent_add(number, end - number, GB_EXTENT_IDLE, false);
+}
+
+/* A block will touch [from, end), and with that the rest of the huge pages that it begins and ends in. */
+static void extent_touches(uint32_t from, uint32_t end)
+{
+    uint32_t first = from / SPAN_GRANULES * SPAN_GRANULES, last = end / SPAN_GRANULES * SPAN_GRANULES;
+    gb_extent *before = extent_at(from - extent_at(from - 1)->before), *behind = extent_at(end);
+    if (first < from && before->state == GB_EXTENT_CLEAN && !before->moved && gb_span_huge(granule_start(first)))
+        extent_warm(before, first > extent_number(before) ? first : extent_number(before), from);
+    bool ends = end == gb_load_relaxed(&gb_the.extents_top);
+    if (last < end && !ends && behind->state == GB_EXTENT_CLEAN && !behind->moved && gb_span_huge(granule_start(last)))
+        extent_warm(behind, end, last + SPAN_GRANULES < extent_end(behind) ? last + SPAN_GRANULES : extent_end(behind));
+}
+
 static gb_extent *extent_use(gb_extent *extent, uint32_t from, const extent_want *want, size_t bytes)
 {
     bool moved;
@@ -525,6 +589,7 @@ static gb_extent *extent_use(gb_extent *extent, uint32_t from, const extent_want
     extent->dirty = dirty;
     extent->committed = extent_committed(extent, bytes);
     extent_fill(from);
+    extent_touches(from, from + want->granules);
     return extent;
 }
 
@@ -671,86 +736,4 @@ void gb_extent_cut(gb_extent *extent, size_t bytes)
     extent->dirty = dirty > keep ? granules_bytes(keep) : extent->dirty;
     extent->committed = committed > keep ? granules_bytes(keep) : extent->committed;
     extent_free_part(number + keep, granules - keep, dirty > keep ? dirty - keep : 0, committed > keep ? committed - keep : 0, extent->moved);
-}
-
-/* ---- idle memory ---- */
-
-/* The entries inside a free extent say nothing, and are zero: they go back around [number, number + granules), which became a part of it. */
-static void extent_purge_table(const gb_extent *whole, uint32_t number, uint32_t granules)
-{
-    uint32_t few = (uint32_t)(gb_the.page_bytes / sizeof *whole), from = number > extent_number(whole) + few ? number - few : extent_number(whole) + 1;
-    uint32_t last = extent_end(whole) - 1, end = number + granules + few < last ? number + granules + few : last;
-    uintptr_t start = gb_round_up((uintptr_t)extent_at(from), gb_the.page_bytes), stop = gb_round_down((uintptr_t)extent_at(end), gb_the.page_bytes);
-    if (stop > start)
-        gb_port_purge(start, stop - start, false);
-}
-
-/* Gives the end of an idle extent back, `most` bytes or a little more. */
-static size_t extent_purge(gb_extent *extent, size_t most, bool lazily)
-{
-    uint32_t all = extent->granules, granules = most < granules_bytes(all) && !extent->moved ? granules_of(most) : all;
-    uint32_t number = extent_end(extent) - granules;
-    size_t bytes = granules_bytes(granules);
-    uintptr_t at = granule_start(number);
-    enum gb_extent_state state = GB_EXTENT_AWAY;
-    bool leaves = gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count < GB_AWAY_MOST, moved;
-    if (!extent->moved && !(gb_the.limited && leaves)) {
-        enum gb_purge done = gb_port_purge(at, bytes, lazily);
-        if (done == GB_PURGE_REFUSED)
-            return 0;
-        state = done == GB_PURGE_LAZY ? GB_EXTENT_LAZY : GB_EXTENT_CLEAN;
-    } else if (!part_decommit(at, bytes))
-        return 0;
-    extents_carve(extent, number, granules, &moved);
-    const gb_extent *whole = extent_add(number, granules, state, false);
-    if (state != GB_EXTENT_LAZY)
-        extent_purge_table(whole, number, granules);
-    glebe_live.stats.purges++;
-    glebe_live.stats.purged_bytes += bytes;
-    return bytes;
-}
-
-size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes)
-{
-    size_t given = 0;
-    uint32_t last = gb_the.idle_last;
-    if (all || gb_load_relaxed(&gb_the.idle_first))
-        gb_limit_look();
-    for (uint32_t number = gb_load_relaxed(&gb_the.idle_first); number && *budget_bytes > 0;) {
-        gb_extent *extent = extent_at(number);
-        if (!all && gb_ms_later(extent->idle_ms, since))
-            break;
-        uint32_t next = number == last ? 0 : extent->idle_next;
-        size_t purged = extent_purge(extent, *budget_bytes, lazily);
-        *budget_bytes -= purged < *budget_bytes ? purged : *budget_bytes;
-        if (purged == 0) { /* refused, as where memory is locked: its time begins again */
-            idle_remove(extent);
-            idle_insert(extent, NULL);
-            extent->idle_ms = gb_port_now_ms();
-        }
-        given += purged;
-        number = next;
-    }
-    if (gb_the.limited)
-        extents_lower();
-    return given;
-}
-
-size_t gb_extents_shrink(size_t bytes)
-{
-    size_t given = 0;
-    for (uint32_t number = gb_load_relaxed(&gb_the.idle_first), next; number && given < bytes; number = next) {
-        next = extent_at(number)->idle_next;
-        given += extent_purge(extent_at(number), bytes - given, false);
-    }
-    return given;
-}
-
-uint32_t gb_extents_wait(uint32_t now)
-{
-    uint32_t first = gb_load_relaxed(&gb_the.idle_first);
-    if (!first)
-        return UINT32_MAX;
-    uint32_t waited = gb_ms_since(now, extent_at(first)->idle_ms);
-    return waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
 }

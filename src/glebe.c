@@ -42,7 +42,9 @@ GB_SHORT_END
 #include "page.c"
 #include "medium.c"
 #include "large.c"
+#include "span.c"
 #include "extent.c"
+#include "idle.c"
 #include "huge.c"
 
 #include "remote.c"

@@ -45,6 +45,7 @@ void gb_retain_touched(void)
     size_t used = (size_t)glebe_live.stats.used_bytes, huge = (size_t)glebe_live.stats.huge_bytes;
     size_t huge_share = huge > GB_KEPT_HUGE_FROM ? (huge - GB_KEPT_HUGE_FROM) / GB_KEPT_HUGE_SHARE : 0;
     size_t most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES + huge_share, now = used + idle_bytes();
+    most += gb_the.spans_huge ? GB_CHUNK_BYTES : 0; /* of the huge page that a block ends in the rest is idle */
     if (most > gb_the.peak_bytes)
         gb_the.peak_bytes = most;
     if (now > gb_the.peak_bytes) {

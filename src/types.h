@@ -414,7 +414,15 @@ typedef struct gb_extent {
     uint8_t collected; /* a collector's object (used) */
     uint8_t room; /* what is not committed of it stays its own (used) */
     uint8_t moved; /* its pages are from elsewhere: a mapping of its own */
+    uint8_t deferred; /* how often its time began again, for it has parts of huge pages (idle) */
 } gb_extent;
+
+/* Of 2 MiB of extents: span.c. */
+enum gb_span_state {
+    GB_SPAN_NONE,
+    GB_SPAN_HUGE, /* asked for a huge page */
+    GB_SPAN_SMALL, /* did, and asks for small pages, since a part of it went back */
+};
 
 typedef struct gb_extent_set {
     uint64_t filled[GB_EXTENT_BINS / 64];
@@ -500,6 +508,11 @@ typedef struct gb_region {
     _Atomic uint32_t idle_first; /* idle extents, longest waiting first; atomic for a look without the lock */
     uint32_t idle_last;
     uint32_t extents_moved;
+    uint8_t *spans; /* a state for each 2 MiB of extents: span.c */
+    size_t spans_committed;
+    uint32_t spans_huge, spans_small; /* how many are */
+    uint32_t spans_sample; /* that was last looked at */
+    bool spans_dense; /* it was touched densely */
     uint32_t huge_blocks;
     size_t page_bytes; /* of the OS */
     _Atomic uint32_t now_ms; /* as last seen */

@@ -146,6 +146,7 @@ static void test_moves_are_bounded(void **state)
 static void test_touched_memory_serves_any_size(void **state)
 {
     (void)state;
+    fake.sparse = true; /* no huge pages */
     void *keep = glebe_malloc(64 * MIB); /* so that what is kept may come to 4 MiB */
     char *a = glebe_malloc(2 * MIB), *b = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
     memset(a, 1, 2 * MIB);
@@ -296,6 +297,7 @@ static void test_freed_memory_is_found_again(void **state)
 static void test_a_grown_block(void **state)
 {
     (void)state;
+    fake.sparse = true; /* no huge pages */
     void *room = glebe_malloc(16 * MIB); /* so that what is kept may come to 2 MiB */
     void *huge = glebe_malloc(2 * MIB), *behind;
     fixture_fill(huge, 2 * MIB, 1);
@@ -553,6 +555,119 @@ static void test_enormous_sizes(void **state)
     fixture_release();
 }
 
+enum { SPAN = GB_CHUNK_BYTES >> GB_GRANULE_LOG2, FILLED = 80, BLOCK = 1500 << 10 };
+
+static void fill_spans(void **blocks)
+{
+    fake.memory_bytes = (size_t)1 << 30;
+    for (int i = 0; i < FILLED; i++) {
+        assert_non_null(blocks[i] = glebe_malloc(BLOCK));
+        fixture_check();
+    }
+}
+
+/* From 16 MiB on spans ask for huge pages where memory is dense, but for samples. Space is committed by whole spans
+ * then. */
+static void test_dense_memory_asks_for_huge_pages(void **state)
+{
+    (void)state;
+    static void *blocks[FILLED];
+    fill_spans(blocks);
+    uint32_t spans = gb_load(&gb_the.extents_top) / SPAN, huge = 0;
+    assert_int_equal(gb_load(&gb_the.extents_top) % SPAN, 0);
+    assert_in_range(spans, 58, 64);
+    for (uint32_t i = 0; i < spans; i++) {
+        bool sample = i < 8 || i % 16 == 14;
+        if (i > 10) /* the first may have been committed before */
+            assert_int_equal(gb_the.spans[i], sample ? GB_SPAN_NONE : GB_SPAN_HUGE);
+        huge += gb_the.spans[i] == GB_SPAN_HUGE;
+    }
+    assert_int_equal(huge, gb_the.spans_huge);
+    assert_int_equal(huge * GB_CHUNK_BYTES, fake.huge_bytes);
+    assert_int_equal(glebe_live.stats.huge_page_bytes, fake.huge_bytes);
+    assert_in_range(fake.huge_looks, huge / 8, huge / 8 + 1);
+    const gb_extent *last = extent_of(blocks[FILLED - 1]), *behind = last + last->granules;
+    if (behind < gb_the.extents + gb_load(&gb_the.extents_top))
+        assert_int_equal(behind->state, GB_EXTENT_IDLE); /* the huge page that the block ends in is resident */
+    for (int i = 0; i < FILLED; i++)
+        glebe_free(blocks[i]);
+    fixture_release();
+}
+
+static void test_sparse_memory_asks_for_none(void **state)
+{
+    static void *blocks[FILLED];
+    for (int why = 0; why < 3; why++) {
+        if (why)
+            fixture_setup(state);
+        fake.sparse = why == 0;
+        fake.huge_slow = why == 2;
+        assert_int_equal(glebe_option("huge_pages", why == 1 ? "0" : "1"), 0);
+        fill_spans(blocks);
+        assert_in_range(fake.huge_bytes, 0, why == 2 ? 6 * GB_CHUNK_BYTES : 0); /* slow: 1 of 2, 3, 5, 9 ... */
+        if (why < 2) {
+            const gb_extent *last = extent_of(blocks[FILLED - 1]);
+            assert_int_equal(last - gb_the.extents + last->granules, gb_load(&gb_the.extents_top));
+        }
+        for (int i = 0; i < FILLED; i++)
+            glebe_free(blocks[i]);
+        fixture_check();
+    }
+}
+
+/* A huge page of which a quarter went back asks for small pages, until all of it goes back. */
+static void test_parts_of_huge_pages(void **state)
+{
+    (void)state;
+    static void *blocks[FILLED];
+    fill_spans(blocks);
+    uint32_t huge = gb_the.spans_huge;
+    assert_int_equal(gb_the.spans_small, 0);
+    for (int i = 40; i < 60; i += 4)
+        glebe_free(blocks[i]);
+    fixture_check();
+    assert_int_equal(gb_the.spans_huge, huge);
+    glebe_collect(NULL);
+    fixture_check();
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    assert_in_range(gb_the.spans_small, 5, 10);
+    assert_int_equal(gb_the.spans_huge + gb_the.spans_small, huge);
+    assert_int_equal(glebe_live.stats.huge_page_bytes, gb_the.spans_huge * GB_CHUNK_BYTES);
+    for (int i = 0; i < FILLED; i++)
+        if (i < 40 || i >= 60 || i % 4)
+            glebe_free(blocks[i]);
+    glebe_collect(NULL);
+    fixture_check();
+    fixture_balance();
+}
+
+/* Whole huge pages go when their time has come, parts of them when four times as much has passed. */
+static void test_parts_of_huge_pages_wait(void **state)
+{
+    (void)state;
+    static void *blocks[FILLED];
+    fill_spans(blocks);
+    for (int i = 40; i < 43; i++) /* 4.4 MiB: one span is in it, or two */
+        glebe_free(blocks[i]);
+    size_t idle = (size_t)glebe_live.stats.huge_cached_bytes;
+    assert_in_range(idle, 3 * (size_t)BLOCK, 5 * MIB + GB_CHUNK_BYTES);
+    uint32_t huge = gb_the.spans_huge;
+    for (int i = 1; i <= 5; i++) {
+        fake.now_ms += GB_PURGE_MS + 1;
+        gb_purge_due(fake.now_ms, false);
+        fixture_check();
+        if (i < 4) {
+            assert_in_range(glebe_live.stats.huge_cached_bytes, 1, idle - GB_CHUNK_BYTES);
+            assert_int_equal(gb_the.spans_huge, huge);
+        }
+    }
+    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    for (int i = 0; i < FILLED; i++)
+        if (i < 40 || i >= 43)
+            glebe_free(blocks[i]);
+    fixture_balance();
+}
+
 static void test_addresses_that_are_no_block(void **state)
 {
     (void)state;
@@ -599,6 +714,10 @@ int main(void)
         FIXTURE_TEST(test_shrinking_gives_back),
         FIXTURE_TEST(test_alignment),
         FIXTURE_TEST(test_enormous_sizes),
+        FIXTURE_TEST(test_dense_memory_asks_for_huge_pages),
+        FIXTURE_TEST(test_sparse_memory_asks_for_none),
+        FIXTURE_TEST(test_parts_of_huge_pages),
+        FIXTURE_TEST(test_parts_of_huge_pages_wait),
         FIXTURE_TEST(test_addresses_that_are_no_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 #include "slow.h"
 
 /* Of blocks over 2 KiB. */
-static gb_source *source_of(const gb_request *request)
+static gb_source *alloc_source(const gb_request *request)
 {
     if (GB_LINEAR)
         return gb_tagged_source;
@@ -36,7 +36,7 @@ void *gb_alloc_beyond(glebe_heap *heap, size_t bytes, size_t alignment, uint32_t
     }
     void *block = !GB_LINEAR && cls < GB_CLASSES ? gb_medium_claim(heap, &request) : NULL;
     if (!block)
-        block = alloc_served(heap, source_of(&request), &request);
+        block = alloc_served(heap, alloc_source(&request), &request);
     if (dirty)
         *dirty = request.dirty;
     return block;
@@ -164,7 +164,7 @@ static void *grown_source(glebe_heap *heap, gb_request *request)
     void *block = gb_load_relaxed(&gb_the.limited) ? NULL : gb_huge_source(heap, request);
     if (!block && large && gb_large_resize(request->block, request->bytes))
         block = request->block;
-    return block ? block : source_of(request)(heap, request);
+    return block ? block : alloc_source(request)(heap, request);
 }
 
 static void *alloc_grown(glebe_heap *heap, void *block, size_t bytes)

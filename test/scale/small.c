@@ -60,7 +60,33 @@ static void wakes(size_t count, size_t requests, unsigned ms, double floor)
     say("wake_settled_us", last);
 }
 
-/* MIB BYTES WAKES MS REQUESTS */
+static bool nineteen_in_twenty(size_t i) { return mixed(i) % 20 != 0; }
+
+/* The i-th of 2^bits numbers in an order without any: each step can be undone. */
+static size_t shuffled(size_t i, unsigned bits)
+{
+    const size_t mask = ((size_t)1 << bits) - 1;
+    for (int round = 0; round < 3; round++) {
+        i = i * 0x9e3779b97f4a7c15u & mask;
+        i ^= i >> (bits + 1) / 2;
+    }
+    return i;
+}
+
+/* A page's free list leads through its memory at random then. */
+static void drop_at_random(struct set *set)
+{
+    unsigned bits = 1;
+    while (set->count >> bits)
+        bits++;
+    for (size_t i = 0; i >> bits == 0; i++) {
+        size_t at = shuffled(i, bits);
+        if (at < set->count)
+            set_drop(set, at, at + 1, nineteen_in_twenty);
+    }
+}
+
+/* MIB BYTES WAKES MS REQUESTS RANDOM */
 void wakes_case(const size_t *argument)
 {
     struct set set = set_of((argument[0] << 20) / argument[1], argument[1], argument[1]);
@@ -69,7 +95,10 @@ void wakes_case(const size_t *argument)
     start_longest();
     set_take(&set, 0, set.count);
     say("fill_most_us", most_cpu_us());
-    set_drop(&set, 0, set.count, three_in_four);
+    if (argument[5])
+        drop_at_random(&set);
+    else
+        set_drop(&set, 0, set.count, three_in_four);
     say("busy_most_us", most_cpu_us());
     say("busy_over", (double)over_a_millisecond());
     start_longest();

@@ -33,6 +33,7 @@ void *gb_alloc_beyond(glebe_heap *heap, size_t bytes, size_t alignment, uint32_t
         request.room = 0;
         request.block = NULL;
         request.cls = cls;
+        request.collected = false;
     }
     void *block = !GB_LINEAR && cls < GB_CLASSES ? gb_medium_claim(heap, &request) : NULL;
     if (!block)

@@ -61,6 +61,7 @@ void *gb_huge_source(glebe_heap *heap, gb_request *request)
         request->dirty = extent->dirty;
         bool untouched = extent->dirty < bytes;
         huge_size(extent, bytes);
+        extent->collected = request->collected;
         heap_push(heap, extent);
         gb_the.huge_blocks++;
         if (untouched)

@@ -58,14 +58,13 @@ static bool huge_objects_room(glebe_gc *gc)
 
 void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
-    gb_request request = {.bytes = bytes, .alignment = 1};
+    gb_request request = {.bytes = bytes, .alignment = 1, .collected = true};
     if (bytes > GB_BLOCK_MAX || !huge_objects_room(gc))
         return NULL;
     void *block = gb_huge_source(gc->heap, &request);
     if (!block)
         return NULL;
-    gb_extent *extent = gb_huge_find(block);
-    extent->collected = 1;
+    const gb_extent *extent = gb_huge_find(block);
     memset(block, 0, request.dirty < extent->bytes ? request.dirty : extent->bytes); /* to its end, which is scanned too */
     uint32_t rank = huge_object_rank(gc, (uintptr_t)block);
     gb_huge_object *object = huge_objects(gc) + rank;

@@ -189,10 +189,12 @@ static void rest_begin(glebe_heap *heap)
 static void rest_step(glebe_heap *heap)
 {
     enum { PAGES = 32 };
-    if (gb_spares_give(heap, PAGES))
+    if (gb_spares_give(heap, PAGES)) {
         heap->rest_ms = gb_port_now_ms(); /* they wait since now, not since the look at the clock before */
-    else
-        heap->rests = gb_heap_look(heap) || gb_orphans_look() || gb_purge_step(heap->rest_ms);
+        return;
+    }
+    bool more = gb_heap_look(heap) || gb_orphans_look();
+    heap->rests = gb_purge_step(heap->rest_ms) || more;
 }
 
 /* Starting a thread may allocate, and a tick stands in the middle of a malloc: as in pressure.c, meanwhile this thread
@@ -227,8 +229,9 @@ void gb_tick_due(glebe_heap *heap)
     gb_orphans_drain();
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
         rest_begin(heap);
+    /* Not while the heap rests: a chunk that it gave pages to would count as busy, queue again, and miss the rest's purge. */
     bool queued = gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.idle_first);
-    heap->waits = (queued && step_due(now)) || heap->rests;
+    heap->waits = heap->rests || (queued && step_due(now));
     if (heap->waits)
         heap->tick = 1;
     pressure_look(heap, now);

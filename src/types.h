@@ -218,6 +218,7 @@ typedef struct gb_request {
     void *block; /* it takes the place of this block, which grows; NULL: of none */
     size_t dirty; /* the answer: so many bytes from its start may not be zero */
     uint32_t cls; /* of small and medium blocks */
+    bool collected; /* a huge block is a collector's object */
 } gb_request;
 
 /* A block for the request from what there is, or NULL. Owner. */

@@ -299,6 +299,8 @@ bool gb_retain_spare(const glebe_heap *heap, size_t bytes);
 bool gb_retain_may_look(glebe_heap *heap);
 /* So many bytes are about to be taken for the heap. Owner. */
 void gb_retain_grows(glebe_heap *heap, size_t bytes);
+/* They were. Owner. */
+void gb_retain_grew(glebe_heap *heap);
 /* Locked: memory that was not resident is about to be touched. */
 void gb_retain_touched(void);
 /* Locked: memory of extents became idle. */

@@ -69,6 +69,7 @@ void *gb_huge_source(glebe_heap *heap, gb_request *request)
         gb_account_kept();
     }
     gb_lock_drop(&gb_the.lock);
+    gb_retain_grew(heap);
     return extent ? (void *)gb_extent_start(extent) : NULL;
 }
 

@@ -10,6 +10,7 @@ void *gb_large_source(glebe_heap *heap, gb_request *request)
     bool zero = false;
     gb_retain_grows(heap, request->bytes);
     gb_page *page = gb_run_take(heap, GB_LARGE, slices, align, &zero);
+    gb_retain_grew(heap);
     request->dirty = zero ? 0 : request->bytes;
     return page ? (void *)gb_large_start(page) : NULL;
 }

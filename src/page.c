@@ -203,7 +203,10 @@ gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *ze
     uint32_t slices = heap->class_slices[cls] >= GB_DEMAND * c->slices ? c->slices : c->first_slices;
     gb_retain_grows(heap, (size_t)slices << GB_SLICE_LOG2);
     gb_page *page = gb_run_take(heap, kind, slices, 1, zero);
-    return page || slices == c->first_slices ? page : gb_run_take(heap, kind, c->first_slices, 1, zero);
+    if (!page && slices > c->first_slices)
+        page = gb_run_take(heap, kind, c->first_slices, 1, zero);
+    gb_retain_grew(heap);
+    return page;
 }
 
 static gb_page *page_fresh(glebe_heap *heap, uint32_t cls)

@@ -72,10 +72,17 @@ void gb_retain_grows(glebe_heap *heap, size_t bytes)
     size_t held = gb_load_relaxed(&heap->bytes);
     if (held + bytes <= heap->grown_bytes)
         return;
-    heap->grown_bytes = held + bytes + held / 64;
+    heap->grown_bytes = held + held / 64;
     gb_medium_trim(heap);
     if (!GB_SECURE)
         gb_spares_give(heap, UINT32_MAX);
+}
+
+void gb_retain_grew(glebe_heap *heap)
+{
+    size_t held = gb_load_relaxed(&heap->bytes);
+    if (held > heap->grown_bytes)
+        heap->grown_bytes = held;
 }
 
 /* Looking for holes costs a walk over the page. With the background thread the program may go to sleep and never come

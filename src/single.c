@@ -74,6 +74,7 @@ ABSENT(void, gb_remote_free, (glebe_heap *from, gb_page *page, gb_block *block),
 ABSENT(bool, gb_retain_spare, (const glebe_heap *heap, size_t bytes), return false)
 ABSENT(bool, gb_retain_may_look, (glebe_heap *heap), return false)
 ABSENT(void, gb_retain_grows, (glebe_heap *heap, size_t bytes), )
+ABSENT(void, gb_retain_grew, (glebe_heap *heap), )
 ABSENT(void, gb_retain_collected, (void), )
 
 ABSENT(unsigned, gb_hole_take, (gb_page *page), return 0)

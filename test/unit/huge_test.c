@@ -571,6 +571,8 @@ static void fill_spans(void **blocks)
 static void test_dense_memory_asks_for_huge_pages(void **state)
 {
     (void)state;
+    if (sizeof(void *) != 8) /* address space is limited: no span is committed ahead */
+        return;
     static void *blocks[FILLED];
     fill_spans(blocks);
     uint32_t spans = gb_load(&gb_the.extents_top) / SPAN, huge = 0;
@@ -619,6 +621,8 @@ static void test_sparse_memory_asks_for_none(void **state)
 static void test_parts_of_huge_pages(void **state)
 {
     (void)state;
+    if (sizeof(void *) != 8) /* address space is limited: no span is committed ahead */
+        return;
     static void *blocks[FILLED];
     fill_spans(blocks);
     uint32_t huge = gb_the.spans_huge;
@@ -645,6 +649,8 @@ static void test_parts_of_huge_pages(void **state)
 static void test_parts_of_huge_pages_wait(void **state)
 {
     (void)state;
+    if (sizeof(void *) != 8) /* address space is limited: no span is committed ahead */
+        return;
     static void *blocks[FILLED];
     fill_spans(blocks);
     for (int i = 40; i < 43; i++) /* 4.4 MiB: one span is in it, or two */

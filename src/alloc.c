@@ -13,7 +13,7 @@ static gb_source *alloc_source(const gb_request *request)
     return request->bytes <= GB_LARGE_MAX && request->alignment <= GB_LARGE_MAX ? gb_large_source : gb_huge_source;
 }
 
-/* No host has so much: nothing need be tried. */
+/* No host has so much memory, so nothing is tried. */
 static bool request_enormous(const gb_request *request)
 {
     return request->bytes > GB_BLOCK_MAX || request->alignment > GB_BLOCK_MAX - request->bytes;
@@ -157,15 +157,19 @@ void gb_free_any(const char *call, glebe_heap *self, void *block)
     gb_free(call, self, block);
 }
 
-/* A block over 256 KiB that grows: where address space is plenty, one that can grow on; else its own run, longer; else any. */
+/* A block over 256 KiB that grows: an extent, which can grow on, where address space is plenty or a run is too short. Else
+ * its own run, longer; else another run. */
 static void *grown_source(glebe_heap *heap, gb_request *request)
 {
+    gb_source *usual = alloc_source(request);
+    if (usual == gb_huge_source)
+        return gb_huge_source(heap, request);
     const gb_page *entry = gb_page_entry(request->block);
     bool large = entry && entry->kind == GB_FREE;
     void *block = gb_load_relaxed(&gb_the.limited) ? NULL : gb_huge_source(heap, request);
     if (!block && large && gb_large_resize(request->block, request->bytes))
         block = request->block;
-    return block ? block : alloc_source(request)(heap, request);
+    return block ? block : usual(heap, request);
 }
 
 static void *alloc_grown(glebe_heap *heap, void *block, size_t bytes)

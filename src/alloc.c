@@ -1,4 +1,5 @@
-/* What the fast paths fall back to, and the functions that are built on them: aligned blocks, realloc, sizes of blocks. */
+/* What the fast paths fall back to, and the functions that are built on them: aligned blocks, realloc, sizes of
+ * blocks. */
 
 #include "alloc.h"
 #include "slow.h"
@@ -157,8 +158,8 @@ void gb_free_any(const char *call, glebe_heap *self, void *block)
     gb_free(call, self, block);
 }
 
-/* A block over 256 KiB that grows: an extent, which can grow on, where address space is plenty or a run is too short. Else
- * its own run, longer; else another run. */
+/* A block over 256 KiB that grows: an extent, which can grow on, where address space is plenty or a run is too
+ * short. Else its own run, longer; else another run. */
 static void *grown_source(glebe_heap *heap, gb_request *request)
 {
     gb_source *usual = alloc_source(request);

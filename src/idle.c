@@ -1,13 +1,14 @@
 /* Giving back extents that are idle: what has waited longest first.
  *
- * By time each goes when it has waited for purge_ms. At once goes what is beyond the bounds on kept memory (arena.c, huge.c). To give back a
- * part of a huge page costs the huge page: it is split, and asks for small pages from then on (span.c). So whole huge pages go first, and
- * parts of them wait four times as long.
+ * By time each goes when it has waited for purge_ms. At once goes what is beyond the bounds on kept memory
+ * (retain.c). To give back a part of a huge page costs the huge page: it is split, and asks for small pages from
+ * then on (span.c). So whole huge pages go first, and parts of them wait four times as long.
  *
  * Everything here is under gb_the.lock. */
 #include "core.h"
 
-/* The entries inside a free extent say nothing, and are zero: they go back around [number, number + granules), which became a part of it. */
+/* The entries inside a free extent say nothing, and are zero: they go back around [number, number + granules), which
+ * became a part of it. */
 static void extent_purge_table(const gb_extent *whole, uint32_t number, uint32_t granules)
 {
     uint32_t few = (uint32_t)(gb_the.page_bytes / sizeof *whole), from = number > extent_number(whole) + few ? number - few : extent_number(whole) + 1;
@@ -68,7 +69,8 @@ static void idle_again(gb_extent *extent)
     extent->idle_ms = gb_port_now_ms();
 }
 
-/* Parts of huge pages wait four times as long: to give them back costs the huge page. The whole ones in the extent go now. */
+/* Parts of huge pages wait four times as long: to give them back costs the huge page. The whole ones in the extent
+ * go now. */
 static size_t extent_purge_due(gb_extent *extent, size_t most, bool lazily)
 {
     enum { DEFERS = 3 };

@@ -113,7 +113,8 @@ static gb_page *mixed_page(glebe_heap *heap)
     return page;
 }
 
-/* What came home goes to the fronts of its classes. That a block begins there is as little asked as where a page has one class. */
+/* What came home goes to the fronts of its classes. That a block begins there is as little asked as where a page has
+ * one class. */
 static void mixed_sort(glebe_heap *heap, gb_page *page)
 {
     for (gb_block *block = page->free, *next; block; block = next) {
@@ -128,7 +129,8 @@ static void mixed_sort(glebe_heap *heap, gb_page *page)
     page->free = NULL;
 }
 
-/* The cell where a row of this class would begin. Blocks lie on multiples of the power of two in their size, as in pages of their own. */
+/* The cell where a row of this class would begin. Blocks lie on multiples of the power of two in their size, as in
+ * pages of their own. */
 static uint32_t row_place(const gb_page *page, uint32_t cls, uint32_t *cells)
 {
     const gb_class *c = &gb_classes[cls];

@@ -84,8 +84,9 @@ static gb_block *page_carve(gb_page *page, uint32_t count, gb_block *chain)
     return GB_SECURE ? carve_shuffled(page, from, to, chain) : carve(page, from, to, chain);
 }
 
-/* A chain of blocks for the front, counted as out, or `one` block; NULL if the page has none. A list of fewer than GB_FEW_BLOCKS is made longer
- * by carving: a program that uses few blocks again and again would come here each time they were used up. */
+/* A chain of blocks for the front, counted as out, or `one` block; NULL if the page has none. A list of fewer than
+ * GB_FEW_BLOCKS is made longer by carving: a program that uses few blocks again and again would come here each time
+ * they were used up. */
 GB_INLINE gb_block *page_supply(gb_page *page, bool one)
 {
     gb_block *chain = page->free;
@@ -270,8 +271,8 @@ GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
 
 /* ---- blocks coming home ---- */
 
-/* Sets `left` to count down from `out` blocks in use to `share` MARKS-ths of the page. If no more than that are in use, it counts down to
- * an empty page. */
+/* Sets `left` to count down from `out` blocks in use to `share` MARKS-ths of the page. If no more than that are in
+ * use, it counts down to an empty page. */
 static void page_count_down(gb_page *page, uint32_t out, uint32_t share)
 {
     page->flags = (uint8_t)(page->cap * share / MARKS < out ? share + 1 : 1);
@@ -286,8 +287,8 @@ static bool page_may_park(const gb_page *page)
     return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES && gb_the.page_bytes <= GB_UNIT_BYTES;
 }
 
-/* An AVAIL page reached its mark. With the background thread, looks for its holes now. Without it, the page waits until the heap next
- * rests. */
+/* An AVAIL page reached its mark. With the background thread, looks for its holes now. Without it, the page waits
+ * until the heap next rests. */
 static void page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)
 {
     uint32_t out = page_mark(page);
@@ -371,7 +372,8 @@ void gb_fronts_flush(glebe_heap *heap)
         }
 }
 
-/* Looks for holes in a page on an AVAIL list, and purges them `now` or when their time has come. The next mark is one MARKS-th lower. */
+/* Looks for holes in a page on an AVAIL list, and purges them `now` or when their time has come. The next mark is
+ * one MARKS-th lower. */
 static void avail_look(glebe_heap *heap, gb_page *page, bool now)
 {
     uint32_t lost = gb_page_trim(page, 0, now), out = gb_page_out(page) + (GB_SECURE ? lost : 0);

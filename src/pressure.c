@@ -10,9 +10,9 @@
  *     the option `limit`          a request that would pass it though nothing is kept: the callback, then once more
  *
  * The callback may do what it likes, but it comes in the middle of a malloc: that heap's tables are at rest, while its
- * callers hold on to some of what they said. So meanwhile the thread has another heap: what is allocated comes from
- * there, and what is freed goes home as if another thread had freed it. After it the other heap is abandoned. A thread
- * in its callback is not called again; others may be, for nothing waits for them.
+ * callers hold on to some of what they said. So the thread gets another heap for the callback: it allocates from there,
+ * and its frees go the way of another thread's. When the callback returns that other heap is abandoned. A thread in its
+ * callback is not called again. Other threads may be, for nothing waits for them.
  *
  * 1. No lock is held when the callback is called, and none while fork's handlers run.
  * 2. errno is kept. */

@@ -15,9 +15,9 @@
  * collection ends (gb_retain_collected).
  *
  * A heap rests when purge_ms pass between two looks at the clock: its program went quiet. From then on each slow event
- * does one step: some spare pages, or a walk over 16,384 blocks, or a purge of 2 MiB or 96 calls. A step takes a
- * quarter of a millisecond at most, and the next one goes on where it stopped, so that no request pays for more. The
- * background thread does the same steps, one after the other. */
+ * does one step. First a step gives spare pages back. Later ones walk over 16,384 blocks, or 0.4 ms and one page long,
+ * and purge 2 MiB or 96 pieces. Each step goes on where the last one stopped, so no request pays for more. The
+ * background thread purges in the same steps, one after the other. */
 #include "core.h"
 
 /* ---- how much is kept ---- */
@@ -38,8 +38,8 @@ static size_t idle_bytes(void)
     return (gb_the.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
 }
 
-/* If in-use plus idle memory passes the allowed peak the excess goes back, oldest first. What the system does not take
- * back has made the peak higher: it is asked again a share later. */
+/* If in-use plus idle memory passes the allowed peak the excess goes back, oldest first. If the system refuses to take
+ * memory back the peak is raised by a share, so that the next request does not ask in vain at once. */
 void gb_retain_touched(void)
 {
     size_t used = (size_t)glebe_live.stats.used_bytes, huge = (size_t)glebe_live.stats.huge_bytes;
@@ -204,8 +204,8 @@ static void rest_step(glebe_heap *heap)
     heap->rests = gb_purge_step(heap->rest_ms) || more;
 }
 
-/* Starting a thread may allocate, and a tick stands in the middle of a malloc: as in pressure.c, meanwhile this thread
- * has another heap. */
+/* Starting a thread may allocate, and a tick runs in the middle of a malloc. So this thread leaves its heap meanwhile, as
+ * it does for the callback of pressure.c. */
 static void background_late(void)
 {
     if (gb_thread_away() || gb_lock_forking())
@@ -215,8 +215,8 @@ static void background_late(void)
     gb_thread_return(self);
 }
 
-/* Fewer slow events pass until the next look where memory waits to be given back, so that a process that has gone quiet
- * and stirs now and then still does it. */
+/* While memory waits to be given back every slow event does a step, so that a process which rarely wakes gives it back
+ * too. */
 void gb_tick_due(glebe_heap *heap)
 {
     enum { QUIET_BYTES = 1 << 20, COOL_MS_LOG2 = 4 };
@@ -252,7 +252,7 @@ void gb_tick(glebe_heap *heap)
         gb_tick_due(heap);
 }
 
-/* Its pages are free now, and went to the queue. */
+/* The collector's free pages are in the queue. */
 void gb_retain_collected(void)
 {
     gb_purge_due(gb_port_now_ms(), false);

@@ -210,7 +210,7 @@ struct glebe_heap {
 
 /* ---- requests ---- */
 
-/* What a source is asked for. Each reads the fields that it needs. */
+/* A request for a block. Each source reads the fields that it needs. */
 typedef struct gb_request {
     size_t bytes;
     size_t alignment; /* a power of two */

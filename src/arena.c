@@ -60,7 +60,7 @@ static uint32_t row_around(gb_slice_set members, uint32_t start)
     return gb_set_run_before(members, start) + gb_set_run(members, start);
 }
 
-/* `run` is free from now on, and dirty. */
+/* The run is free from now on. */
 static void chunk_add(gb_chunk *chunk, uint32_t start, uint32_t slices)
 {
     chunk->free = gb_set_with(chunk->free, gb_set_range(start, slices));
@@ -510,7 +510,7 @@ static uint32_t run_first(const gb_page *page)
     return page->kind == GB_LARGE ? gb_large_slice(page) : gb_page_number(page);
 }
 
-/* Locked. The slices [from, slices) of the run are free. */
+/* Locked. The slices [from, slices) of the run are free; dirty, but for a page that was purged already. */
 static void run_free(const gb_page *page, uint32_t from, uint32_t slices)
 {
     uint32_t first = run_first(page) + from;
@@ -518,7 +518,7 @@ static void run_free(const gb_page *page, uint32_t from, uint32_t slices)
         gb_audit_wipe(gb_slice_start(first), (size_t)(slices - from) << GB_SLICE_LOG2);
     gb_chunk *chunk = gb_chunk_of(first);
     chunk_add(chunk, first % GB_CHUNK_SLICES, slices - from);
-    gb_the.dirty_slices += slices - from;
+    gb_the.dirty_slices += gb_page_purged(page) ? run_dirty(chunk, first % GB_CHUNK_SLICES, slices) : slices - from;
     gb_purge_queue(chunk);
 }
 
@@ -527,7 +527,8 @@ void gb_run_give(gb_page *page)
     glebe_heap *heap = gb_heap_at(page->heap);
     uint32_t slices = page->slices;
     gb_lock_take(&gb_the.lock);
-    gb_unaccount(heap, (size_t)slices << GB_SLICE_LOG2, gb_statistic((enum gb_kind)page->kind));
+    if (!gb_page_purged(page))
+        gb_unaccount(heap, (size_t)slices << GB_SLICE_LOG2, gb_statistic((enum gb_kind)page->kind));
     if (page->kind == GB_LARGE)
         gb_list_remove(&heap->large, page);
     run_free(page, 0, slices);

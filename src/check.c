@@ -7,6 +7,7 @@ typedef struct gb_check {
     glebe_check_report *report;
     void *context;
     int level, broken;
+    size_t purged_bytes; /* of the heap's pages, those that the purger took: they count as held no more */
 } gb_check;
 
 static void check_fail(gb_check *check, int invariant, const void *address, const char *what)
@@ -306,10 +307,15 @@ static void check_small(gb_check *check, const gb_page *page)
     uint32_t local = check_chain(check, page, page->free, seen), remote = 0, holes = page->holes ? gb_hole_blocks(page, page->holes) : 0;
     if (page->state == GB_AVAIL && page->flags == GB_PARKED)
         local = check_parked(check, page, seen);
-    if (GB_XFREE_FIRST(xfree))
+    bool purged = GB_XFREE_FIRST(xfree) == GB_XFREE_PURGED;
+    if (purged)
+        remote = page->cap;
+    else if (GB_XFREE_FIRST(xfree))
         remote = check_chain(check, page, (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), seen);
     CHECK(remote == GB_XFREE_COUNT(xfree), 5, page, "the count of blocks freed by others is wrong");
     CHECK(!GB_XFREE_FIRST(xfree) || (xfree & GB_XFREE_QUEUED), 5, page, "blocks freed by others wait in a page that is not queued");
+    bool whole = remote == page->cap && page->cls != GB_MIXED;
+    CHECK(whole == ((xfree & GB_XFREE_WHOLE) != 0), 5, page, "the mark of a page that others freed wholly is wrong");
     uint32_t out = gb_page_out(page);
     CHECK(local + holes + out == carved, 2, page, "free, in holes and out do not add up to the blocks carved");
     CHECK(remote <= out, 2, page, "more blocks are on their way home than are out");
@@ -317,8 +323,11 @@ static void check_small(gb_check *check, const gb_page *page)
 
 static void check_medium(gb_check *check, const gb_page *page)
 {
-    uint32_t all = page->cap == 32 ? ~(uint32_t)0 : ((uint32_t)1 << page->cap) - 1, bits = gb_load(&page->bits);
-    uint32_t notified = gb_load(&page->notify) & ~GB_NOTIFY_QUEUED;
+    uint32_t all = gb_medium_all(page), bits = gb_load(&page->bits), notified = GB_NOTIFY_COUNT(gb_load(&page->notify));
+    if (gb_page_purged(page)) {
+        CHECK(bits == 0 && notified == (uint32_t)page->left, 2, page, "a page was purged that holds blocks in use");
+        return;
+    }
     CHECK((bits & ~all) == 0, 2, page, "a bit past the last block is set");
     CHECK((int32_t)(page->cap - gb_popcount32(bits) + notified) == page->left, 2, page, "bits and count of blocks out differ");
     CHECK(page->state != GB_FULL || page->left > page->cap - (page->cap < 8 ? 1 : page->cap / 4), 4, page, "a page with free blocks is on the list of full ones");
@@ -338,6 +347,16 @@ static void check_medium(gb_check *check, const gb_page *page)
 
 /* ---- heaps ---- */
 
+static size_t check_page(gb_check *check, const gb_page *page)
+{
+    if (page->kind == GB_SMALL)
+        check_small(check, page);
+    else if (page->kind == GB_MEDIUM)
+        check_medium(check, page);
+    check->purged_bytes += gb_page_purged(page) ? gb_page_bytes(page) : 0;
+    return gb_page_bytes(page);
+}
+
 /* The pages on a list, which must have this state; their bytes. */
 static size_t check_list(gb_check *check, const glebe_heap *heap, const gb_list *list, enum gb_state state, uint32_t cls)
 {
@@ -352,11 +371,7 @@ static size_t check_list(gb_check *check, const glebe_heap *heap, const gb_list 
         CHECK(gb_load_relaxed(&page->heap) == heap->number, 4, page, "a page is on another heap's list");
         if (bound == 0)
             break;
-        if (page->kind == GB_SMALL)
-            check_small(check, page);
-        else if (page->kind == GB_MEDIUM)
-            check_medium(check, page);
-        bytes += gb_page_bytes(page);
+        bytes += check_page(check, page);
         before = number;
     }
     CHECK(list->last == before, 4, heap, "a list's last page is not its last");
@@ -446,7 +461,7 @@ static void check_pool(gb_check *check, const gb_pool *pool)
 int glebe_pool_check(glebe_pool *pool, glebe_check_report *report, void *context)
 {
     GB_ENTRY;
-    gb_check state = {report, context, 2, 0};
+    gb_check state = {report, context, 2, 0, 0};
     check_pool(&state, (const gb_pool *)((uintptr_t)pool - offsetof(gb_pool, open)));
     return state.broken;
 }
@@ -456,6 +471,7 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
     for (const gb_pool *pool = check->level >= 2 ? heap->pools : NULL; pool; pool = pool->next)
         check_pool(check, pool);
     size_t bytes = 0, avail = 0, spare = 0;
+    check->purged_bytes = 0;
     const gb_page *mixed = GB_MIXES ? gb_mixed_page(heap) : NULL;
     if (mixed) {
         CHECK(mixed->state == GB_CURRENT && mixed->cls == GB_MIXED, 4, mixed, "the mixed page is not");
@@ -466,11 +482,7 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
         if (heap->current[cls]) {
             const gb_page *page = gb_page_at(heap->current[cls]);
             CHECK(page->state == GB_CURRENT && page->cls == cls, 4, page, "the current page is not");
-            if (page->kind == GB_SMALL)
-                check_small(check, page);
-            else
-                check_medium(check, page);
-            bytes += gb_page_bytes(page);
+            bytes += check_page(check, page);
         }
         size_t listed = check_list(check, heap, &heap->avail[cls], GB_AVAIL, cls);
         uint32_t unlooked = 0, most = (uint32_t)gb_load_relaxed(&gb_the.slices);
@@ -497,7 +509,7 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
     bytes += heap->collected_bytes;
     if (GB_LINEAR)
         bytes += (size_t)check_heap_blocks(check, heap);
-    CHECK(bytes == gb_heap_held(heap), 7, heap, "the heap's bytes are not those of its pages and blocks");
+    CHECK(bytes - check->purged_bytes == gb_heap_held(heap), 7, heap, "the heap's bytes are not those of its pages and blocks");
     CHECK(avail == heap->avail_bytes, 7, heap, "the bytes of available pages are wrong");
     CHECK(spare == heap->spare_bytes, 7, heap, "the bytes of spare pages are wrong");
     uint32_t bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
@@ -576,7 +588,7 @@ static void check_finals(gb_check *check, const glebe_gc *gc)
 int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
 {
     GB_ENTRY;
-    gb_check state = {report, context, 2, 0}, *check = &state;
+    gb_check state = {report, context, 2, 0, 0}, *check = &state;
     size_t bytes = 0;
     gb_lock_take(&gb_the.lock); /* others may be made and destroyed meanwhile */
     bool counted = gb_bits_of(gc)->collectors > 0;
@@ -709,7 +721,7 @@ static void check_arena(gb_check *check)
 int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context)
 {
     GB_ENTRY;
-    gb_check state = {report, context, level, 0}, *check = &state;
+    gb_check state = {report, context, level, 0, 0}, *check = &state;
     if (!gb_the.ready)
         return 0;
     gb_lock_take(&gb_the.lock);

@@ -163,6 +163,8 @@ void *gb_medium_claim(glebe_heap *heap, gb_request *request);
 gb_source gb_medium_source;
 /* Takes the block back; false if none in use starts there. `self` is a heap that the caller owns. */
 bool gb_medium_return(glebe_heap *self, gb_page *page, void *block);
+/* The bits of all its blocks. */
+GB_INLINE uint32_t gb_medium_all(const gb_page *page) { return page->cap == 32 ? ~(uint32_t)0 : ((uint32_t)1 << page->cap) - 1; }
 /* `count` blocks came home from other threads. Owner. */
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 /* Sends the warm blocks home. Owner. */
@@ -247,6 +249,18 @@ bool gb_heap_dead(const gb_page *page);
 void gb_page_accept(glebe_heap *heap, gb_page *page);
 /* The same for all pages in the inbox; true if there was one. Owner. */
 bool gb_inbox_drain(glebe_heap *heap);
+/* Did the purger take the page while its owner slept? */
+GB_INLINE bool gb_page_purged(const gb_page *page)
+{
+    if (!GB_PURGES)
+        return false;
+    return page->kind == GB_SMALL ? GB_XFREE_FIRST(gb_load_relaxed(&page->xfree)) == GB_XFREE_PURGED
+        : page->kind == GB_MEDIUM && (gb_load_relaxed(&page->notify) & GB_NOTIFY_PURGED);
+}
+/* The purger takes a page of which every block was freed and whose owner has not looked yet: true if it may. Locked.
+ * Small: with `only_seen`, only on the second call, if the owner did not look in between. Medium: all its bits are held. */
+bool gb_small_claim_whole(gb_page *page, bool only_seen);
+bool gb_medium_claim_whole(gb_page *page);
 /* Tries to make a page of a heap at rest ours: false if its frees are under way. Under the orphans' lock. */
 bool gb_page_steal(glebe_heap *thief, gb_page *page);
 

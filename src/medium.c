@@ -9,11 +9,6 @@
  * reach the owner through its inbox (remote.c). The current page and the list of AVAIL ones work as in page.c. */
 #include "core.h"
 
-static uint32_t medium_all(const gb_page *page)
-{
-    return page->cap == 32 ? ~(uint32_t)0 : ((uint32_t)1 << page->cap) - 1;
-}
-
 static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
 {
     bool zero;
@@ -23,8 +18,8 @@ static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
     heap->class_slices[cls] += page->slices;
     page->cls = (uint8_t)cls;
     page->cap = page->bump = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
-    gb_store_relaxed(&page->dirty, zero ? 0 : medium_all(page));
-    gb_store(&page->bits, medium_all(page)); /* last: from here on the purger may look */
+    gb_store_relaxed(&page->dirty, zero ? 0 : gb_medium_all(page));
+    gb_store(&page->bits, gb_medium_all(page)); /* last: from here on the purger may look */
     return page;
 }
 
@@ -62,7 +57,7 @@ static int medium_claim(gb_page *page)
 static bool medium_refill(glebe_heap *heap, uint32_t cls)
 {
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
-    if (page && page->left < page->cap) { /* the purger holds its free blocks: on FULL nothing would wake a page whose blocks in use stay */
+    if (page && page->left < page->cap && !gb_page_purged(page)) { /* the purger holds its free blocks: on FULL nothing would wake a page whose blocks in use stay */
         gb_lock_take(&gb_the.lock);
         gb_lock_drop(&gb_the.lock);
         return true;
@@ -112,7 +107,7 @@ void *gb_medium_source(glebe_heap *heap, gb_request *request)
 static void medium_return_dead(gb_page *page, uint32_t bit)
 {
     gb_lock_take(&gb_the.lock);
-    bool whole = (gb_or(&page->bits, bit) | bit) == medium_all(page);
+    bool whole = (gb_or(&page->bits, bit) | bit) == gb_medium_all(page);
     gb_purge_queue(gb_chunk_of(gb_page_number(page)));
     gb_lock_drop(&gb_the.lock);
     if (whole)
@@ -124,7 +119,8 @@ bool gb_medium_return(glebe_heap *self, gb_page *page, void *block)
     uint32_t index, cls = page->cls;
     glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
     if (!gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->cap
-        || (gb_load_relaxed(&page->bits) >> index & 1) || (heap == self && heap->warm[cls - GB_SMALL_CLASSES] == block))
+        || (gb_load_relaxed(&page->bits) >> index & 1) || gb_page_purged(page)
+        || (heap == self && heap->warm[cls - GB_SMALL_CLASSES] == block))
         return false;
     if (GB_UNLIKELY(heap != self && gb_heap_dead(page))) {
         medium_return_dead(page, (uint32_t)1 << index);

@@ -5,6 +5,8 @@
  *                                   is wholly free leaves with its address space (arena.c)
  *     holes of small pages          given back (hole.c says what a hole is)
  *     free blocks of medium pages   claimed bit by bit, so that their owner cannot take them meanwhile, given back, returned
+ *     pages whose every block       given back whole, whether or not their owner ever looks again (remote.c has the claim)
+ *     other threads freed
  *
  * A chunk that nobody freed memory in for purge_ms is purged whole. In a busy one only memory that was free when the purger
  * last came by, and since, is given back; the rest is marked idle and the chunk queues again. So what a program uses again and
@@ -158,12 +160,47 @@ static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily, purge_budge
     return to - from;
 }
 
+/* Lest the kernel fill again what was purged of a huge page. */
+GB_NOINLINE static void huge_page_split(gb_chunk *chunk)
+{
+    if (!chunk->huge_pages)
+        return;
+    gb_port_huge_pages(gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
+    chunk->huge_pages = 0;
+    glebe_live.stats.huge_page_bytes -= GB_CHUNK_BYTES;
+}
+
+/* A page that was claimed whole: nothing in it is in use, and its owner will give it away. */
+GB_NOINLINE static size_t purge_whole(gb_page *page, bool lazily, purge_budget *budget)
+{
+    size_t bytes = gb_page_bytes(page);
+    uint32_t first = gb_page_number(page);
+    gb_chunk *chunk = gb_chunk_of(first);
+    gb_unaccount(gb_heap_at(gb_load_relaxed(&page->heap)), bytes, gb_statistic((enum gb_kind)page->kind));
+    enum gb_purge done = purge_range(gb_page_start(page), bytes, lazily, budget);
+    if (done == GB_PURGE_ZERO)
+        chunk->dirty = gb_set_without(chunk->dirty, gb_set_range(first % GB_CHUNK_SLICES, page->slices));
+    huge_page_split(chunk);
+    return done != GB_PURGE_REFUSED ? bytes : 0;
+}
+
+static size_t purge_small(gb_page *page, bool only_idle, bool lazily, purge_budget *budget)
+{
+    if (gb_the.page_bytes <= GB_SLICE_BYTES && gb_small_claim_whole(page, only_idle))
+        return purge_whole(page, lazily, budget);
+    return purge_holes(page, lazily, budget);
+}
+
 static size_t purge_medium(gb_page *page, bool only_idle, bool lazily, purge_budget *budget)
 {
     uint32_t dirty = gb_load_relaxed(&page->dirty), idle = gb_load_relaxed(&page->idle);
-    if ((gb_load_relaxed(&page->bits) & dirty) == 0)
+    uint32_t bits = gb_load(&page->bits);
+    bool whole = bits && bits == gb_medium_all(page) && (!only_idle || (dirty & ~idle) == 0);
+    if ((bits & dirty) == 0 && !whole)
         return 0;
     uint32_t claimed = gb_swap(&page->bits, 0);
+    if (whole && claimed == bits && gb_the.page_bytes <= GB_SLICE_BYTES && gb_medium_claim_whole(page))
+        return purge_whole(page, lazily, budget);
     uint32_t want = claimed & (only_idle ? idle | ~dirty : ~(uint32_t)0);
     page->lazy &= idle;
     if (lazily)
@@ -206,11 +243,8 @@ static size_t purge_free(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
     if (chunk->huge_pages)
         purge_never_used(chunk);
     size_t given = purge_runs(chunk, only_idle, lazily, most, budget);
-    if (given && chunk->huge_pages && chunk->free_slices < GB_CHUNK_SLICES) { /* else the kernel fills the holes again */
-        gb_port_huge_pages(gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
-        chunk->huge_pages = 0;
-        glebe_live.stats.huge_page_bytes -= GB_CHUNK_BYTES;
-    }
+    if (given && chunk->free_slices < GB_CHUNK_SLICES)
+        huge_page_split(chunk);
     return given;
 }
 
@@ -223,7 +257,7 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, purge_bu
     for (uint32_t i = 0; i < GB_CHUNK_SLICES && !purge_spent(budget);) {
         gb_page *page = gb_page_at(first + i);
         if (page->kind == GB_SMALL)
-            given += purge_holes(page, lazily, budget);
+            given += purge_small(page, only_idle, lazily, budget);
         else if (page->kind == GB_MEDIUM)
             given += purge_medium(page, only_idle, lazily, budget);
         page = page->kind == GB_FREE && gb_large_in(first + i) ? gb_large_in(first + i) : page;

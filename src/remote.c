@@ -14,6 +14,10 @@
  * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back: but for pages of
  *    a heap whose thread a fork left behind. Nobody drains these; when the chain holds all blocks, who sent the last gives back.
  *
+ * 5. WHOLE says that the chain holds every block of the page. Then the purger may take the chain in the owner's place, under
+ *    the region's lock: it leaves PURGED, and the page's memory goes back and counts no more as in use. PURGED is final. The
+ *    owner, when it next drains its inbox, gives the page away without a look at its memory.
+ *
  * Medium pages have their bits; only the count of what came home takes this way (`notify` in place of xfree).
  * test/interleave runs this file under every interleaving of small cases. */
 #include "core.h"
@@ -35,22 +39,44 @@ bool gb_heap_dead(const gb_page *page)
     return gb_load_relaxed(&heap->kind) == GB_HEAP_DEAD;
 }
 
+/* A double free: the page was purged with all its blocks. Links were written into it since, so it is not zero any more. */
+GB_COLD static void send_refuse(gb_page *page, const gb_block *first)
+{
+    gb_lock_take(&gb_the.lock);
+    if (gb_page_purged(page)) {
+        gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
+        chunk->dirty = gb_set_with(chunk->dirty, gb_set_range(gb_page_number(page) % GB_CHUNK_SLICES, page->slices));
+    }
+    gb_lock_drop(&gb_the.lock);
+    gb_report_address("free", first);
+}
+
 void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count)
 {
     uintptr_t start = gb_page_start(page);
-    uint32_t all = !gb_heap_dead(page) ? 0 : page->cls == GB_MIXED ? UINT32_MAX : page->cap; /* such pages are never stolen, and heaps stay dead */
+    uint32_t all = page->cls == GB_MIXED ? UINT32_MAX : page->cap;
+    bool dead = gb_heap_dead(page), whole; /* pages of dead heaps are never stolen, and heaps stay dead */
     uint64_t before = gb_load_relaxed(&page->xfree), after;
     do {
         uint32_t head = GB_XFREE_FIRST(before);
+        if (GB_UNLIKELY(head == GB_XFREE_PURGED)) {
+            send_refuse(page, first);
+            return;
+        }
         gb_link_set(last, head ? (gb_block *)(start + head - 1) : NULL);
-        after = GB_XFREE_QUEUED | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT
-            | (uint32_t)((uintptr_t)first - start + 1);
+        whole = GB_XFREE_COUNT(before) + count == all;
+        after = GB_XFREE_QUEUED | (whole ? GB_XFREE_WHOLE : 0)
+            | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT | (uint32_t)((uintptr_t)first - start + 1);
     } while (!gb_cas(&page->xfree, &before, after));
-    if (GB_UNLIKELY(all)) { /* whoever sends the last may give the page back at once: nothing else touches it */
-        if (GB_XFREE_COUNT(after) == all)
+    if (GB_UNLIKELY(dead)) { /* the sender of the last block gives the page back: no other thread touches it */
+        if (whole)
             gb_run_give(page);
-    } else if ((before & GB_XFREE_QUEUED) == 0)
+        return;
+    }
+    if ((before & GB_XFREE_QUEUED) == 0)
         inbox_push(page);
+    if (GB_UNLIKELY(whole))
+        gb_purge_note(page); /* the owner may be asleep */
 }
 
 void gb_remote_notify(gb_page *page)
@@ -97,15 +123,72 @@ static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
     gb_page_returned(heap, page, count);
 }
 
+/* The purger took the page. Its entry is all that is left, until the owner comes here. */
+GB_COLD static void page_drop(glebe_heap *heap, gb_page *page)
+{
+    if (page->state == GB_FULL)
+        gb_list_remove(&heap->full, page);
+    else if (page->state == GB_CURRENT)
+        heap->current[page->cls] = 0;
+    else if (page->kind == GB_SMALL)
+        gb_avail_remove(heap, page);
+    else
+        gb_list_remove(&heap->avail[page->cls], page);
+    heap->class_slices[page->cls] -= page->slices;
+    heap->small_bytes -= page->kind == GB_SMALL ? gb_page_bytes(page) : 0;
+    gb_run_give(page);
+}
+
+static void small_accept(glebe_heap *heap, gb_page *page)
+{
+    uint64_t taken = gb_load(&page->xfree);
+    while (GB_XFREE_FIRST(taken) != GB_XFREE_PURGED && !gb_cas(&page->xfree, &taken, 0))
+        continue;
+    if (GB_LIKELY(GB_XFREE_FIRST(taken) != GB_XFREE_PURGED))
+        chain_accept(heap, page, taken);
+    else
+        page_drop(heap, page);
+}
+
+static void medium_accept(glebe_heap *heap, gb_page *page)
+{
+    uint32_t taken = gb_load(&page->notify), count;
+    while (!gb_cas(&page->notify, &taken, taken & GB_NOTIFY_PURGED ? taken & ~GB_NOTIFY_QUEUED : 0))
+        continue;
+    count = GB_NOTIFY_COUNT(taken);
+    if (GB_LIKELY((taken & GB_NOTIFY_PURGED) == 0)) {
+        if (count)
+            gb_medium_returned(heap, page, count);
+    } else if (count == (uint32_t)page->left) /* else the thread that freed a block has not counted it yet, and will queue the page */
+        page_drop(heap, page);
+}
+
 void gb_page_accept(glebe_heap *heap, gb_page *page)
 {
     if (page->kind == GB_SMALL)
-        chain_accept(heap, page, gb_swap(&page->xfree, 0));
-    else {
-        uint32_t count = gb_swap(&page->notify, 0) & ~GB_NOTIFY_QUEUED;
-        if (count)
-            gb_medium_returned(heap, page, count);
-    }
+        small_accept(heap, page);
+    else
+        medium_accept(heap, page);
+}
+
+bool gb_small_claim_whole(gb_page *page, bool only_seen)
+{
+    uint64_t found = gb_load(&page->xfree), then;
+    do {
+        if ((found & GB_XFREE_WHOLE) == 0 || GB_XFREE_FIRST(found) == GB_XFREE_PURGED)
+            return false;
+        then = found | (only_seen && !(found & GB_XFREE_SEEN) ? GB_XFREE_SEEN : GB_XFREE_PURGED);
+    } while (!gb_cas(&page->xfree, &found, then));
+    return GB_XFREE_FIRST(then) == GB_XFREE_PURGED;
+}
+
+bool gb_medium_claim_whole(gb_page *page)
+{
+    uint32_t found = gb_load(&page->notify);
+    while (found & GB_NOTIFY_QUEUED)
+        if (gb_cas(&page->notify, &found, found | GB_NOTIFY_PURGED))
+            return true;
+    return false;
 }
 
 bool gb_inbox_drain(glebe_heap *heap)

@@ -30,7 +30,7 @@ static size_t page_used(const gb_page *page)
     size_t all = gb_page_bytes(page);
     uint32_t cls = page->cls, out;
     if (!GB_LINEAR && page->kind == GB_MEDIUM)
-        return cls < GB_CLASSES ? (page->cap - gb_popcount32(gb_load_relaxed(&page->bits))) * (size_t)gb_classes[cls].bytes : 0;
+        return cls < GB_CLASSES && !gb_page_purged(page) ? (page->cap - gb_popcount32(gb_load_relaxed(&page->bits))) * (size_t)gb_classes[cls].bytes : 0;
     if (page->kind != GB_SMALL)
         return all;
     gb_page seen = {.cap = page->cap, .left = __atomic_load_n(&page->left, __ATOMIC_RELAXED),

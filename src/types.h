@@ -60,13 +60,19 @@ enum gb_state {
     GB_SWEPT, /* collected; on its cursor's list */
 };
 
-/* xfree of a small page: offset + 1 of the chain's first block (0: none), its length, and whether the page is in an inbox. */
+/* xfree of a small page: offset + 1 of the chain's first block (0: none), its length, whether the page is in an inbox, whether
+ * the chain holds every block of the page, and whether the purger has seen that before. */
 #define GB_XFREE_COUNT_SHIFT 32
 #define GB_XFREE_QUEUED ((uint64_t)1 << 63)
+#define GB_XFREE_WHOLE ((uint64_t)1 << 62)
+#define GB_XFREE_SEEN ((uint64_t)1 << 61)
 #define GB_XFREE_FIRST(x) ((uint32_t)(x))
-#define GB_XFREE_COUNT(x) ((uint32_t)((x) >> GB_XFREE_COUNT_SHIFT) & 0x7fffffffu)
-/* notify of a medium page: blocks that other threads freed since the owner last looked, and the same bit. */
+#define GB_XFREE_COUNT(x) ((uint32_t)((x) >> GB_XFREE_COUNT_SHIFT) & 0x1fffffffu)
+#define GB_XFREE_PURGED UINT32_MAX /* in place of the first block's offset: the purger took the chain, and the page's memory */
+/* notify of a medium page: blocks that other threads freed since the owner last looked, and two of the same states. */
 #define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
+#define GB_NOTIFY_PURGED ((uint32_t)1 << 30)
+#define GB_NOTIFY_COUNT(x) ((x) & 0x3fffffffu)
 
 #define GB_PARKED 255
 #define GB_OVERFLOWS 1

@@ -120,13 +120,13 @@ static void walk_chain(const gb_page *page)
 {
     uint64_t xfree = gb_load(&page->xfree);
     uint32_t count = GB_XFREE_COUNT(xfree), seen = 0;
-    uintptr_t start = gb_page_start(page), block = GB_XFREE_FIRST(xfree) ? start + GB_XFREE_FIRST(xfree) - 1 : 0;
+    uintptr_t start = gb_page_start(page), block = GB_XFREE_FIRST(xfree) && !gb_page_purged(page) ? start + GB_XFREE_FIRST(xfree) - 1 : 0;
     for (; block && seen <= count; seen++) {
         IL_CHECK(block - start < (size_t)page->slices << GB_SLICE_LOG2,
             "the chain of page %u leads out of it", gb_page_number(page));
         block = (uintptr_t)gb_link_get((gb_block *)block);
     }
-    IL_CHECK(seen == count, "the chain of page %u is longer or shorter than its count of %u", gb_page_number(page), count);
+    IL_CHECK(seen == count || gb_page_purged(page), "the chain of page %u is longer or shorter than its count of %u", gb_page_number(page), count);
 }
 
 void check_step(void)
@@ -160,7 +160,7 @@ static void place(const void *block, char where)
     uint32_t number = gb_page_number(page), index = index_of(page, block);
     IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM, "a block (%c) of page %u, which is none", where, number);
     char *at = &place_of[number][index];
-    IL_CHECK(*at == 0, "block %u of page %u is in two places: %c and %c (f free, w front or warm, x sent, s slot, A-D in use)",
+    IL_CHECK(*at == 0, "block %u of page %u is in two places: %c and %c (f free, w front or warm, x sent, s slot, p purged, A-D in use)",
         index, number, *at, where);
     *at = where;
 }
@@ -186,6 +186,11 @@ static void place_heap(const glebe_heap *heap)
 static void place_page(const gb_page *page)
 {
     uint64_t xfree = gb_load(&page->xfree);
+    if (gb_page_purged(page)) {
+        for (uint32_t i = 0; i < page->cap; i++)
+            place((void *)(gb_page_start(page) + (size_t)i * gb_classes[page->cls].bytes), 'p');
+        return;
+    }
     if (page->kind == GB_MEDIUM) {
         for (uint32_t i = 0, bits = gb_load(&page->bits); i < page->cap; i++)
             if (bits >> i & 1)

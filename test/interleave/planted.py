@@ -5,14 +5,20 @@ An edit is (file, old text, new text), and the old text must stand in the file e
 the new text replaces the old whether or not the bug is on, and changes nothing by itself; for a variable that another edit uses.
 """
 
-SEND = "GB_XFREE_QUEUED | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT"
+SEND = "GB_XFREE_QUEUED | (whole ? GB_XFREE_WHOLE : 0)"
+SEND_COUNT = "(uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT"
 SEND_CAS = "gb_cas(&page->xfree, &before, after)"
 PUSH = "if ((before & GB_XFREE_QUEUED) == 0)\n        inbox_push(page);"
-TAKE = "gb_swap(&page->xfree, 0)"
+TAKE = "gb_cas(&page->xfree, &taken, 0)"
+TAKE_NOTICES = "gb_cas(&page->notify, &taken, taken & GB_NOTIFY_PURGED ? taken & ~GB_NOTIFY_QUEUED : 0)"
 STEAL = "small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : !gb_cas(&page->notify, &quiet, GB_NOTIFY_QUEUED)"
 CLAIM = "gb_and(&page->bits, ~((uint32_t)1 << index)) & (uint32_t)1 << index"
 LOCK = "atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire, memory_order_relaxed)"
 SET = "gb_or(&page->bits, (uint32_t)1 << index);"
+
+
+CLAIM_SMALL = "gb_cas(&page->xfree, &found, then)"
+CLAIM_MEDIUM = "gb_cas(&page->notify, &found, found | GB_NOTIFY_PURGED)"
 
 
 def swap_in_two(word, value, bits):
@@ -27,17 +33,17 @@ BUGS = [
          edits=[("remote.c", SEND_CAS, "atomic_compare_exchange_weak_explicit(&page->xfree, &before, after, "
                  "memory_order_relaxed, memory_order_relaxed)")]),
     dict(name="the splice forgets what was counted", case="free-two", expression=True,
-         edits=[("remote.c", SEND, "GB_XFREE_QUEUED | (uint64_t)count << GB_XFREE_COUNT_SHIFT")]),
+         edits=[("remote.c", SEND_COUNT, "(uint64_t)count << GB_XFREE_COUNT_SHIFT")]),
     dict(name="the chain is taken by a load and a store", case="free-again", expression=True,
-         edits=[("remote.c", TAKE, swap_in_two("page->xfree", "0", 64))]),
+         edits=[("remote.c", TAKE, "(gb_store(&page->xfree, 0), true)")]),
     dict(name="the chain is taken and QUEUED stays", case="free-again", expression=True,
-         edits=[("remote.c", TAKE, "gb_swap(&page->xfree, GB_XFREE_QUEUED)")]),
+         edits=[("remote.c", TAKE, "gb_cas(&page->xfree, &taken, GB_XFREE_QUEUED)")]),
     dict(name="pages of the program's heaps use the slots", case="destroy", edits=[
         ("remote.c", "if (from->number == 0 || ", "if (planted == {n} ? from->number == 0 : from->number == 0 || ", "always")]),
     # ---- inbox ----
     dict(name="every free pushes its page", case="free-two", edits=[("remote.c", PUSH, "inbox_push(page);")]),
     dict(name="QUEUED is set after the push", case="free-two", edits=[
-        ("remote.c", SEND, SEND.replace("GB_XFREE_QUEUED |", "(before & GB_XFREE_QUEUED) |"), "expression"),
+        ("remote.c", SEND, SEND.replace("GB_XFREE_QUEUED", "(before & GB_XFREE_QUEUED)"), "expression"),
         ("remote.c", PUSH, "if ((before & GB_XFREE_QUEUED) == 0) { inbox_push(page); gb_or(&page->xfree, GB_XFREE_QUEUED); }")]),
     dict(name="the push is a load and a store", case="inbox-two", expression=True,
          edits=[("remote.c", "gb_cas(&heap->inbox, &first, number)", "(gb_store(&heap->inbox, number), true)")]),
@@ -102,9 +108,24 @@ BUGS = [
          edits=[("remote.c", "gb_cas(&page->notify, &before, (before + 1) | GB_NOTIFY_QUEUED)",
                  "(gb_store(&page->notify, (before + 1) | GB_NOTIFY_QUEUED), true)")]),
     dict(name="notices are taken by a load and a store", case="notify", expression=True,
-         edits=[("remote.c", "gb_swap(&page->notify, 0)", swap_in_two("page->notify", "0", 32))]),
+         edits=[("remote.c", TAKE_NOTICES, "(gb_store(&page->notify, 0), true)")]),
     dict(name="a page whose free blocks the purger holds is put among the full ones", case="nearly-claimed", expression=True,
          edits=[("medium.c", "page->left < page->cap", "page->left == 0")]),
+    # ---- pages that the purger takes whole ----
+    dict(name="a whole page is taken by a load and a store", case="asleep", expression=True,
+         edits=[("remote.c", CLAIM_SMALL, "(gb_store(&page->xfree, then), true)")]),
+    dict(name="a whole medium page is taken by a load and a store", case="asleep-medium", expression=True,
+         edits=[("remote.c", CLAIM_MEDIUM, "(gb_store(&page->notify, found | GB_NOTIFY_PURGED), true)")]),
+    dict(name="the owner reads a chain that the purger took", case="asleep", expression=True,
+         edits=[("remote.c", "GB_LIKELY(GB_XFREE_FIRST(taken) != GB_XFREE_PURGED)", "true")]),
+    dict(name="the owner takes blocks back that the purger took", case="asleep-medium", expression=True,
+         edits=[("remote.c", "GB_LIKELY((taken & GB_NOTIFY_PURGED) == 0)", "true")]),
+    dict(name="a page is given away before its last free was counted", case="asleep-medium", expression=True,
+         edits=[("remote.c", "count == (uint32_t)page->left", "true")]),
+    dict(name="a page is taken before its last block came home", case="asleep", expression=True,
+         edits=[("remote.c", "GB_XFREE_COUNT(before) + count == all", "GB_XFREE_COUNT(before) + count + 1 >= all")]),
+    dict(name="the owner's refill waits for a page that the purger took", case="asleep-current", expression=True,
+         edits=[("medium.c", "!gb_page_purged(page)", "true")]),
     # ---- lock, background ----
     dict(name="the lock is dropped and nobody woken", case="lock", expression=True,
          edits=[("lock.c", "gb_swap(&lock->word, 0) == 2", "(gb_store(&lock->word, 0), false)")]),

@@ -8,7 +8,7 @@
 extern int planted;
 extern const char *const planted_names[], *const planted_cases[];
 
-static const il_case *const all_cases[] = {cases_remote, cases_medium, cases_orphan, cases_lock};
+static const il_case *const all_cases[] = ALL_CASES;
 
 static const il_case *find(const char *name)
 {

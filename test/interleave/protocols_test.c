@@ -10,7 +10,7 @@
 
 #include "cases.h"
 
-static const il_case *const all_cases[] = {cases_remote, cases_medium, cases_orphan, cases_lock, cases_dead, cases_parked};
+static const il_case *const all_cases[] = ALL_CASES;
 
 enum { QUICK_LIMIT = 400000, LONG_LIMIT = 2000000 }; /* orders of one case */
 

@@ -352,6 +352,7 @@ static const struct entry CASES[] = {
     {"wakes", wakes_case, 6,
         "MIB BYTES WAKES MS REQUESTS RANDOM: three in four freed; RANDOM: 19 in 20, in random order; then so many requests at each wake"},
     {"idle", idle_case, 3, "MIB WAKES REQUESTS: small blocks; half freed in stretches, idle, wake, filled again"},
+    {"asleep", asleep_case, 5, "THREADS KIB FROM TO MS: one after another takes so much, and sleeps; main frees it; light work"},
     {"ended", ended_case, 5, "THREADS KIB BYTES OWN MS: each takes so much, and ends; OWN: frees it itself; light work; as much again"},
     {"live-threads", live_threads_case, 2, "THREADS BLOCKS: alive at once, each with so many small blocks"},
     {"passing", passing_case, 2, "THREADS TOGETHER: come and go; each leaves a block behind"},

@@ -89,6 +89,8 @@ CASES = {
                   ("ended", 200, 2048, 128, 0, 3000), ("ended", 100, 512, 128, 0, 1200), ENDED),
     "ended-own": Case("1,000 threads of 300 KB at once that free their own; the same",
                       ("ended", 1000, 300, 128, 1, 3000), ("ended", 200, 300, 128, 1, 1200), ENDED),
+    "asleep": Case("8 threads, one after another, take 200 MB each in blocks of 64 B to 2 KB and sleep; main frees them; 3 s of light work",
+                   ("asleep", 8, 204_800, 64, 2048, 3000), ("asleep", 8, 16_384, 64, 2048, 1200), (LIGHT,)),
     "passing": Case("10,000 threads come and go, 8 at a time; each leaves a small block",
                     ("passing", 10_000, 8), ("passing", 2_000, 8), (MAPPINGS, Gate("KB for each", of("kb_each"), 4))),
     "wakes": Case("400 MB of 64 B blocks, three in four freed at random; 100 small requests each 0.7 s",

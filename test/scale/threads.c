@@ -98,6 +98,53 @@ void ended_case(const size_t *argument)
     set_end(&twice);
 }
 
+/* ---- threads that fall asleep ---- */
+
+static pthread_barrier_t filled;
+static sem_t may_wake;
+
+static void *take_and_sleep(void *argument)
+{
+    struct set *set = argument;
+    set_take(set, 0, set->count);
+    pthread_barrier_wait(&filled);
+    while (sem_wait(&may_wake))
+        continue;
+    char *block = ask(set->from_bytes); /* it works on, with what its heap has become meanwhile */
+    give(block);
+    merge_longest();
+    return NULL;
+}
+
+/* THREADS KIB FROM TO MS. Thread by thread takes so much and sleeps, and main frees it; so much light work; all wake. */
+void asleep_case(const size_t *argument)
+{
+    size_t threads = argument[0], each = (argument[1] << 10) / ((argument[2] + argument[3]) / 2);
+    struct crowd crowd = crowd_of(threads, true);
+    struct set *sets = outside(threads * sizeof *sets);
+    for (size_t i = 0; i < threads; i++)
+        sets[i] = set_of(each, argument[2], argument[3]);
+    begin();
+    sem_init(&may_wake, 0, 0);
+    pthread_barrier_init(&filled, NULL, 2);
+    for (size_t i = 0; i < threads; i++) {
+        if (start(&crowd, i, i + 1, take_and_sleep, (char *)sets, sizeof *sets) == i)
+            die("no thread");
+        pthread_barrier_wait(&filled);
+        set_drop(&sets[i], 0, each, all);
+    }
+    mappings();
+    say_resident("freed_kb");
+    start_longest();
+    light_work(argument[4]);
+    say("light_most_us", most_cpu_us());
+    say_resident("after_light_kb");
+    say("after_light_of_freed", (double)resident_kb() / (double)(threads * argument[1]));
+    for (size_t i = 0; i < threads; i++)
+        sem_post(&may_wake);
+    join(&crowd, 0, threads);
+}
+
 /* ---- threads that live at once ---- */
 
 struct liver { char **at; size_t count; };

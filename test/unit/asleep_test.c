@@ -1,0 +1,202 @@
+/* Threads that fall asleep with memory that others freed: the purger takes it, without a step of the owner. */
+#include "fixture.h"
+
+enum { SMALL = 200, MEDIUM = 5000, MANY = 1500, OWNER = 1 };
+static void *blocks[MANY];
+
+/* Thread OWNER takes the blocks, of which every seventh is a medium one. */
+static void owner_takes(void)
+{
+    fixture_thread(OWNER);
+    for (int i = 0; i < MANY; i++) {
+        blocks[i] = glebe_malloc(i % 7 ? SMALL : MEDIUM);
+        assert_non_null(blocks[i]);
+        fixture_fill(blocks[i], SMALL, (uint64_t)i);
+    }
+    fixture_thread(0);
+}
+
+static void free_all(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        assert_true(fixture_filled(blocks[i], SMALL, (uint64_t)i));
+        glebe_free(blocks[i]);
+    }
+    gb_remote_flush(gb_self);
+}
+
+static void main_begins(void)
+{
+    glebe_free(glebe_malloc(1));
+}
+
+/* What main's slow events do once the time has come. */
+static void time_passes(uint32_t ms)
+{
+    fake.now_ms += ms;
+    for (int i = 0; i < 50; i++)
+        gb_tick_due(gb_self);
+    fixture_check();
+}
+
+static size_t owned_bytes(void) { return gb_load(&fixture_selves[OWNER]->bytes); }
+
+/* The current page of each class may have room that was never given out, so the owner keeps that. */
+enum { KEPT = 6 * GB_BIG_PAGE_SLICES << GB_SLICE_LOG2 };
+
+static void test_memory_goes_while_its_owner_sleeps(void **state)
+{
+    (void)state;
+    main_begins();
+    owner_takes();
+    size_t all = owned_bytes();
+    free_all();
+    fixture_check();
+    assert_int_equal(owned_bytes(), all);
+    time_passes(GB_PURGE_MS / 2);
+    assert_int_equal(owned_bytes(), all); /* control: it is not time yet */
+    uint64_t purged = fake.purged_bytes;
+    time_passes(2 * GB_PURGE_MS);
+    assert_in_range(owned_bytes(), 0, KEPT);
+    assert_true(fake.purged_bytes - purged >= all - KEPT);
+    for (int round = 0; round < 3; round++) { /* the owner wakes */
+        owner_takes();
+        fixture_check();
+        free_all();
+    }
+    fixture_thread(0);
+    fixture_release();
+}
+
+/* In a chunk that is in use all the time, the second look takes them. */
+static void test_a_busy_chunk_takes_two_looks(void **state)
+{
+    (void)state;
+    main_begins();
+    owner_takes();
+    size_t all = owned_bytes();
+    free_all();
+    void *medium[2] = {glebe_malloc(MEDIUM), glebe_malloc(MEDIUM)};
+    for (int look = 0; look < 3; look++) {
+        fake.now_ms += GB_PURGE_MS + 1;
+        gb_store(&gb_the.now_ms, fake.now_ms);
+        glebe_free(medium[look % 2]);
+        medium[look % 2] = glebe_malloc(MEDIUM);
+        gb_medium_cool(gb_self);
+        for (uint32_t chunk = 0; chunk < gb_the.chunks; chunk++) /* each chunk had a free just now */
+            gb_store(&gb_chunk_at(chunk)->touched_ms, fake.now_ms);
+        gb_purge_due(fake.now_ms, false);
+        fixture_check();
+        if (look == 0)
+            assert_int_equal(owned_bytes(), all);
+    }
+    assert_in_range(owned_bytes(), 0, KEPT);
+    glebe_free(medium[0]);
+    glebe_free(medium[1]);
+    fixture_release();
+}
+
+/* What nobody uses does not stand against a limit. */
+static void test_a_limit_does_not_count_them(void **state)
+{
+    (void)state;
+    assert_int_equal(glebe_option("limit", "2000000"), 0);
+    main_begins();
+    owner_takes();
+    assert_null(glebe_malloc(1600000)); /* control: they are in use */
+    free_all();
+    void *block = glebe_malloc(1600000);
+    assert_non_null(block);
+    fixture_check();
+    glebe_free(block);
+    fixture_release();
+}
+
+/* A block of a page that was taken is freed once more. */
+static void test_double_frees_are_found(void **state)
+{
+    (void)state;
+    main_begins();
+    owner_takes();
+    free_all();
+    time_passes(2 * GB_PURGE_MS);
+    fake.printed_bytes = 0;
+    fake.printed[0] = 0;
+    glebe_free(blocks[0]);
+    assert_int_equal(glebe_live.stats.errors, 1);
+    assert_non_null(strstr(fake.printed, "double free: the block of 5120 bytes here is free already"));
+    glebe_free(blocks[1]);
+    gb_remote_flush(gb_self);
+    assert_int_equal(glebe_live.stats.errors, 2);
+    assert_non_null(strstr(fake.printed, "double free: the block of 208 bytes here is free already"));
+    fixture_check();
+    fixture_release();
+}
+
+static void test_the_owner_ends(void **state)
+{
+    (void)state;
+    main_begins();
+    owner_takes();
+    free_all();
+    time_passes(2 * GB_PURGE_MS);
+    fixture_thread_end(OWNER);
+    fixture_check();
+    fixture_thread(2);
+    main_begins(); /* adopts the heap */
+    fixture_thread(0);
+    fixture_release();
+}
+
+static void test_their_heap_is_destroyed(void **state)
+{
+    (void)state;
+    main_begins();
+    glebe_heap *heap = glebe_heap_create(0);
+    for (int i = 0; i < MANY; i++)
+        blocks[i] = glebe_heap_malloc(heap, i % 7 ? SMALL : MEDIUM);
+    for (int i = 0; i < MANY; i++)
+        glebe_free(blocks[i]);
+    size_t all = gb_load(&heap->bytes);
+    time_passes(2 * GB_PURGE_MS);
+    assert_in_range(gb_load(&heap->bytes), 0, all < KEPT ? all - 1 : KEPT);
+    glebe_heap_destroy(heap);
+    fixture_release();
+}
+
+/* The host refuses to take memory back: it counts as dirty when the owner gives it away. */
+static void test_a_host_that_refuses(void **state)
+{
+    (void)state;
+    main_begins();
+    owner_takes();
+    free_all();
+    gb_fake_fail(1u << GB_FAKE_PURGE, 1, UINT32_MAX);
+    time_passes(2 * GB_PURGE_MS);
+    assert_in_range(owned_bytes(), 0, KEPT);
+    gb_fake_fail(0, 0, 0);
+    size_t dirty = gb_the.dirty_slices;
+    fixture_thread(OWNER);
+    gb_inbox_drain(gb_self);
+    assert_true(gb_the.dirty_slices > dirty);
+    void *block = glebe_calloc(1, 100000); /* takes what is dirty, and must clear it */
+    assert_true(fixture_zero(block, 100000));
+    glebe_free(block);
+    fixture_check();
+    fixture_thread(0);
+    fixture_release();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_memory_goes_while_its_owner_sleeps),
+        FIXTURE_TEST(test_a_busy_chunk_takes_two_looks),
+        FIXTURE_TEST(test_a_limit_does_not_count_them),
+        FIXTURE_TEST(test_double_frees_are_found),
+        FIXTURE_TEST(test_the_owner_ends),
+        FIXTURE_TEST(test_their_heap_is_destroyed),
+        FIXTURE_TEST(test_a_host_that_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

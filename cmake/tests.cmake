@@ -1,5 +1,5 @@
 # C tests: each *_test.c of test/unit, test/model and test/regress is one executable and one ctest; test/interleave is built
-# by interleave.cmake.
+# by interleave.cmake. They share the core: test/unit/core.c is compiled once for each set of constants that tests define.
 #
 #   cmake -S . -B DIR -DGLEBE_BUILD_TESTS=ON [-DGLEBE_SANITIZE=address,undefined] [-DCMAKE_TOOLCHAIN_FILE=...] [-DGLEBE_TEST_LONG=ON]
 #   cmake --build DIR --target glebe-tests && ctest --test-dir DIR --no-tests=error
@@ -36,9 +36,9 @@ if(NOT CMOCKA_INCLUDE_DIR OR NOT CMOCKA_LIBRARY)
   message(FATAL_ERROR "cmocka not found: run `tools/setup test` (for other processors: `tools/setup foreign`)")
 endif()
 
-# Each test holds the whole core, so compilers are what takes the time: with sanitizers 17 seconds a test at -O2 -g, 3.5 as here;
-# without 6.5 and 3, for other processors 1.7. By -fwhole-program gcc leaves out what the test does not call. Whoever needs a debugger
-# says -DCMAKE_BUILD_TYPE=Debug.
+# What takes the time is compiling the core: with sanitizers 17 seconds at -O2 -g, 3.5 as here; without 6.5 and 3; a test that is linked
+# with it takes 0.3. By -fwhole-program gcc leaves out what a test that includes it does not call. For a debugger say
+# -DCMAKE_BUILD_TYPE=Debug.
 set(sanitize "")
 set(quick "")
 if(GLEBE_SANITIZE)
@@ -49,14 +49,26 @@ elseif(CMAKE_BUILD_TYPE MATCHES "Rel" AND NOT GLEBE_TEST_LONG)
     list(APPEND quick -O1)
   endif()
 endif()
+set(quick_whole "")
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT GLEBE_TEST_LONG)
-  list(APPEND quick -fwhole-program)
+  set(quick_whole -fwhole-program)
 endif()
 
 set(timeout 1800) # for what hangs: ten times what the slowest takes beside others
 if(GLEBE_TEST_LONG)
   set(timeout 3600)
 endif()
+
+# The core with these constants ("GB_LINEAR=1;GB_STACKS=1"): *target is a library of it.
+function(core_with constants target)
+  string(MAKE_C_IDENTIFIER "test-core ${constants}" name)
+  if(NOT TARGET ${name})
+    add_library(${name} STATIC EXCLUDE_FROM_ALL test/unit/core.c)
+    target_compile_definitions(${name} PRIVATE ${constants})
+    target_compile_options(${name} PRIVATE ${glebe_warnings} ${sanitize} -UNDEBUG ${quick})
+  endif()
+  set(${target} ${name} PARENT_SCOPE)
+endfunction()
 
 add_custom_target(glebe-tests)
 foreach(source IN LISTS test_sources)
@@ -67,8 +79,16 @@ foreach(source IN LISTS test_sources)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
                                                ${PROJECT_SOURCE_DIR}/src ${CMOCKA_INCLUDE_DIR})
   target_compile_options(${target} PRIVATE ${glebe_warnings} ${sanitize} -UNDEBUG)
-  if(NOT name MATCHES "_count$") # which counts what users get
+  file(STRINGS ${source} constants REGEX "^#define GB_[A-Z_]+ [0-9]+$")
+  list(TRANSFORM constants REPLACE "^#define ([A-Z_]+) ([0-9]+)$" "\\1=\\2")
+  file(STRINGS ${source} whole REGEX "#define FIXTURE_WHOLE|src/glebe[.]c")
+  if(NOT whole)
+    core_with("${constants}" core)
+    target_link_libraries(${target} PRIVATE ${core})
+    target_compile_definitions(${target} PRIVATE FIXTURE_LINKED)
     target_compile_options(${target} PRIVATE ${quick})
+  elseif(NOT name MATCHES "_count$") # which counts what users get
+    target_compile_options(${target} PRIVATE ${quick} ${quick_whole})
   endif()
   target_link_options(${target} PRIVATE ${sanitize})
   target_link_libraries(${target} PRIVATE ${CMOCKA_LIBRARY} Threads::Threads)

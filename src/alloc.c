@@ -39,7 +39,7 @@ void *gb_alloc_beyond(glebe_heap *heap, size_t bytes, size_t alignment, uint32_t
     void *block = !GB_LINEAR && cls < GB_CLASSES ? gb_medium_claim(heap, &request) : NULL;
     if (!block)
         block = alloc_served(heap, alloc_source(&request), &request);
-    if (dirty)
+    if (!GB_LINEAR && dirty)
         *dirty = request.dirty;
     return block;
 }

@@ -273,6 +273,8 @@ extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */
 extern glebe_heap gb_heap_none; /* empty for ever: sends the first malloc of a thread to the slow path */
 /* This thread's heap, made or adopted at the first call; NULL if there is no memory for one. */
 GB_COLD glebe_heap *gb_thread_start(void);
+/* gb_thread_exit was called in this thread. */
+extern GB_TLS bool gb_thread_ended;
 /* After what was served with it: parks it again at once if this thread has ended already. */
 void gb_thread_late(void);
 /* Is this thread between the next two? */
@@ -471,6 +473,9 @@ bool gb_pool_holds(const gb_pool *pool, uintptr_t at, size_t units);
 /* The end of what was given out of a span, and the next span of which something was. */
 GB_INLINE uintptr_t gb_pool_carved(const gb_pool *pool, const gb_span *span) { return span == pool->current ? pool->fresh : span->end; }
 GB_INLINE gb_span *gb_pool_next(const gb_pool *pool, const gb_span *span) { return span == pool->current ? NULL : span->next; }
+/* Pools take memory piece by piece: where address space is short they are not one piece. */
+#define GB_POOL_SPANS (GB_LINEAR || sizeof(void *) == 4)
+#define GB_POOL_POISON 0xdb /* free objects are filled with it (audit build) */
 /* In the audit build's states of a pool: 0 inside an object, else its units, and whether it is in use. */
 #define GB_POOL_USED 0x8000u
 #define GB_POOL_UNITS_MAX 1024

@@ -14,7 +14,7 @@
  * when that is at its end, and where it cannot grow a longer free object is cut in two. docs/decisions/0012 says why.
  *
  * The audit build keeps the open lists empty and `bytes` 0, so that each call comes here. It knows of each unit what starts there,
- * and fills free objects with POOL_POISON, which must be there still when they are handed out.
+ * and fills free objects with GB_POOL_POISON, which must be there still when they are handed out.
  *
  * 1. A unit below `fresh` is in one object, which is in use or on its length's list, once.
  * 2. Lists hold objects below `fresh`. Where there are spans, those before `current` are given out to their ends.
@@ -22,8 +22,7 @@
 #include "alloc.h"
 #include "slow.h"
 
-#define POOL_SPANS (GB_LINEAR || sizeof(void *) == 4)
-enum { POOL_UNIT_MAX = 4096, POOL_STEP_BYTES = 64 << 10, POOL_BATCH_BYTES = 1024, POOL_POISON = 0xdb };
+enum { POOL_UNIT_MAX = 4096, POOL_STEP_BYTES = 64 << 10, POOL_BATCH_BYTES = 1024 };
 
 static gb_pool *pool_of(const glebe_pool *open)
 {
@@ -56,14 +55,14 @@ static uint16_t *pool_state(const gb_pool *pool, uintptr_t at)
 static void pool_poison(const gb_pool *pool, uintptr_t at, size_t units)
 {
     if (GB_AUDIT)
-        memset((void *)at, POOL_POISON, units * pool->open.unit_bytes);
+        memset((void *)at, GB_POOL_POISON, units * pool->open.unit_bytes);
 }
 
 static void pool_audit_born(const gb_pool *pool, void *object, size_t units)
 {
     const unsigned char *bytes = object;
     size_t i = sizeof(void *), end = units * pool->open.unit_bytes;
-    while (i < end && bytes[i] == POOL_POISON)
+    while (i < end && bytes[i] == GB_POOL_POISON)
         i++;
     if (i < end)
         gb_report("glebe_pool_alloc", object, "free object of %zu units was written to after it was freed, %zu bytes inside", units, i);
@@ -183,7 +182,7 @@ static void pool_bounds(gb_pool *pool)
 
 static bool pool_grow(gb_pool *pool)
 {
-    if (!POOL_SPANS) {
+    if (!GB_POOL_SPANS) {
         size_t most = gb_round_up(pool->limit_bytes, gb_the.page_bytes), bytes = pool->held_bytes + pool->step_bytes;
         bytes = bytes < most ? bytes : most;
         if (bytes == pool->held_bytes || !whole_resize(pool, bytes))
@@ -276,7 +275,7 @@ static void span_free(gb_pool *pool, gb_span *span)
 {
     if (GB_AUDIT)
         glebe_heap_free(pool->heap, span->states);
-    glebe_heap_free(pool->heap, POOL_SPANS ? (void *)span : (void *)span->start);
+    glebe_heap_free(pool->heap, GB_POOL_SPANS ? (void *)span : (void *)span->start);
 }
 
 /* The inverse of an odd number modulo 2^32: each round doubles the bits that are right, of which there are 3. */
@@ -290,7 +289,7 @@ static uint32_t pool_inverse(uint32_t odd)
 
 static bool pool_begin(gb_pool *pool)
 {
-    if (POOL_SPANS) {
+    if (GB_POOL_SPANS) {
         pool->open.base = GB_LINEAR ? gb_the.base - pool->open.unit_bytes : 0;
         return true;
     }
@@ -328,7 +327,7 @@ glebe_pool *glebe_pool_create(glebe_heap *heap, size_t unit_bytes, size_t most_u
         pool->heap = heap;
         pool->own = own;
         pool->limit_bytes = limit_bytes;
-        pool->step_bytes = gb_round_up(step < least ? least : step, POOL_SPANS ? 16 : gb_the.page_bytes);
+        pool->step_bytes = gb_round_up(step < least ? least : step, GB_POOL_SPANS ? 16 : gb_the.page_bytes);
         pool->lists = pool->open_lists + (GB_AUDIT ? most_units + 1 : 0);
         pool->open.unit_bytes = (uint32_t)unit_bytes;
         pool->open.most_units = (uint32_t)most_units;
@@ -385,7 +384,7 @@ void glebe_pool_reset(glebe_pool *open, bool give_back)
         return;
     pool->current = pool->spans;
     pool->fresh = pool->spans->start;
-    if (give_back && !POOL_SPANS && pool->held_bytes > pool->step_bytes)
+    if (give_back && !GB_POOL_SPANS && pool->held_bytes > pool->step_bytes)
         whole_resize(pool, pool->step_bytes);
     while (give_back && pool->spans->next) {
         gb_span *span = pool->spans->next;

@@ -121,7 +121,7 @@ glebe_heap *gb_heap_next(const glebe_heap *before)
 
 /* gb_thread_exit was called. Destructors of others may still allocate in this thread, in rounds of which the last may be over
  * for us: from here on a heap is adopted for one block at a time, so that none is lost. */
-static GB_TLS bool thread_ended;
+GB_TLS bool gb_thread_ended;
 
 static glebe_heap *orphan_adopt(void)
 {
@@ -150,14 +150,14 @@ glebe_heap *gb_thread_start(void)
     if (!heap)
         return NULL;
     gb_self = heap;
-    if (!thread_ended)
+    if (!gb_thread_ended)
         gb_port_thread_arm(); /* may call malloc, which finds gb_self set */
     return heap;
 }
 
 void gb_thread_late(void)
 {
-    if (GB_UNLIKELY(thread_ended))
+    if (GB_UNLIKELY(gb_thread_ended))
         gb_thread_exit();
 }
 
@@ -181,7 +181,7 @@ void gb_heap_orphan(glebe_heap *heap)
 
 void gb_thread_exit(void)
 {
-    thread_ended = true;
+    gb_thread_ended = true;
     if (gb_self != &gb_heap_none)
         gb_heap_orphan(gb_self);
 }

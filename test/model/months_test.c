@@ -25,6 +25,7 @@
  *     GLEBE_TEST_STEPS=n   requests in an hour (default 10), and so large are the states that last */
 #define GB_TRIM_FROM ((size_t)1 << 20) /* as it is built: memory is much, in many heaps that hold little each */
 #define MODEL_REPEAT "test/model/months"
+#define FIXTURE_WHOLE
 #include "model.h"
 
 #include <limits.h>

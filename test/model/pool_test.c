@@ -46,7 +46,7 @@ static void model_take(void)
         REQUIRE((uintptr_t)at >= (uintptr_t)objects[i].at + objects[i].units * unit || (uintptr_t)at + bytes <= (uintptr_t)objects[i].at);
     model_object *object = &objects[object_count++];
     *object = (model_object){at, units, ++tags, glebe_pool_index(pool, at)};
-    REQUIRE(object->index != 0 && (POOL_SPANS || object->index + units - 1 <= limit / unit));
+    REQUIRE(object->index != 0 && (GB_POOL_SPANS || object->index + units - 1 <= limit / unit));
     fixture_fill(at, bytes, object->tag);
 }
 

@@ -1,6 +1,4 @@
 /* To remove a weak reference or a root was a search through all: 200,000 took 6 to 9 seconds. Counted by the steps in their tables. */
-static unsigned long probes;
-#define GB_PROBED() ((void)probes++)
 #include "../unit/fixture.h"
 
 enum { MANY = 200000 };
@@ -16,7 +14,7 @@ static void test_weak(void **state)
     void **objects = glebe_malloc(1000 * sizeof *objects);
     for (size_t i = 0; i < 1000; i++)
         objects[i] = glebe_gc_alloc(gc, 32);
-    probes = 0;
+    fixture_probes = 0;
     for (size_t i = 0; i < MANY; i++) {
         slots[i] = objects[i % 1000];
         assert_int_equal(glebe_gc_weak_add(gc, &slots[i]), 0);
@@ -27,7 +25,7 @@ static void test_weak(void **state)
     for (size_t i = 0; i < MANY / 2; i++)
         assert_int_equal(glebe_gc_weak_remove(gc, &slots[mixed(i)]), ENOENT);
     assert_int_equal(gc->weak.count, MANY / 2);
-    assert_true(probes > 0 && probes < 8ul * MANY);
+    assert_true(fixture_probes > 0 && fixture_probes < 8ul * MANY);
     assert_int_equal(glebe_gc_weak_add(gc, &slots[mixed(0)]), 0);
     assert_int_equal(glebe_gc_weak_add(gc, &slots[mixed(0)]), 0); /* known twice: removed twice */
     assert_int_equal(glebe_gc_weak_remove(gc, &slots[mixed(0)]), 0);
@@ -52,7 +50,7 @@ static void test_roots(void **state)
     (void)state;
     glebe_gc *gc = glebe_gc_create(0);
     memset(slots, 0, sizeof slots);
-    probes = 0;
+    fixture_probes = 0;
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(glebe_gc_root_add(gc, &slots[i], sizeof slots[i]), 0);
     glebe_gc_pace(gc, 100, (size_t)512 << 20, 0);
@@ -62,7 +60,7 @@ static void test_roots(void **state)
         assert_int_equal(glebe_gc_root_remove(gc, &slots[mixed(i)]), 0);
     for (size_t i = 0; i < MANY; i += 2)
         assert_int_equal(glebe_gc_root_remove(gc, &slots[mixed(i)]), ENOENT);
-    assert_true(probes > 0 && probes < 8ul * MANY);
+    assert_true(fixture_probes > 0 && fixture_probes < 8ul * MANY);
     glebe_gc_collect(gc);
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(glebe_gc_usable_size(gc, slots[mixed(i)]) > 0, i % 2);

@@ -1,6 +1,4 @@
 /* The collector's functions, one by one; test/model/collect_test.c has them all at once. */
-static unsigned long probes; /* steps in the table of finalizers */
-#define GB_PROBED() ((void)probes++)
 #include "fixture.h"
 
 typedef struct node {
@@ -218,7 +216,7 @@ static void test_many_finalizers(void **state)
 {
     (void)state;
     many_root();
-    probes = 0;
+    fixture_probes = 0;
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(glebe_gc_finalizer(gc, many[i], many_final, (void *)1), 0);
     for (size_t i = 0; i < MANY; i++)
@@ -240,7 +238,7 @@ static void test_many_finalizers(void **state)
     assert_int_equal(glebe_gc_finalize(gc), MANY / 3);
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(many_ran[i], i % 3 ? 2 : 0);
-    assert_true(probes > MANY / 10 && probes < 2ul * MANY);
+    assert_true(fixture_probes > MANY / 10 && fixture_probes < 2ul * MANY);
     void *one = roots[0] = node_new(NULL, NULL);
     assert_int_equal(glebe_gc_finalizer(gc, one, many_final, NULL), 0);
     assert_true(gc->finals.count == 1 && gc->finals.room <= 128); /* the table is short again */

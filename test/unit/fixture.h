@@ -1,5 +1,7 @@
-/* What the tests on the fake port share: the whole library in this translation unit, so that its statics are within reach, and
- * a process that is born anew for each test.
+/* What the tests on the fake port share: the core, and a process that is born anew for each test.
+ *
+ * Tests are linked with the core (FIXTURE_LINKED, which CMake sets): compiling it for each of them took most of the time. One
+ * that reaches for the core's statics, or replaces a macro of it, says FIXTURE_WHOLE before this, and includes all of it.
  *
  *     fixture_start(seed)       no region, no heap, no statistics; an empty fake host; errors are counted, not fatal
  *     fixture_thread(k)         from here on we are thread k (0..15): each has a heap of its own from its first malloc on
@@ -12,16 +14,14 @@
 #ifndef GLEBE_TEST_FIXTURE_H
 #define GLEBE_TEST_FIXTURE_H
 
-#define GB_PORT_FAKE 1
-#define GB_PLACE_LOG2 28 /* the fake host has little address space */
-#define GB_PLACE_MOST_LOG2 31
-#define GB_AWAY_MOST 64
-#define GB_MOVED_MOST 64
-#ifndef GB_TRIM_FROM
-#define GB_TRIM_FROM 0 /* and tests have little memory */
-#endif
-#define GB_MARK_LEAST 8 /* nor deep graphs */
+#include "build.h"
+#if defined(FIXTURE_LINKED) && !defined(FIXTURE_WHOLE)
+#include "../../src/alloc.h"
+#include "../../src/port/fake.h"
+#else
 #include "../../src/glebe.c"
+unsigned long fixture_probes;
+#endif
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,7 @@ __attribute__((unused)) static void fixture_start(uint64_t seed)
 #if GB_THREADS
     memset(&gb_heap_none, 0, sizeof gb_heap_none);
     gb_self = &gb_heap_none;
-    thread_ended = false;
+    gb_thread_ended = false;
 #else
     memset(&gb_heap_main, 0, sizeof gb_heap_main);
 #endif
@@ -78,7 +78,7 @@ __attribute__((unused)) static void fixture_thread_end(int k)
     int before = fixture_now;
     fixture_thread(k);
     gb_thread_exit();
-    thread_ended = false; /* the next thread of this number is another */
+    gb_thread_ended = false; /* the next thread of this number is another */
     fixture_thread(before);
 #else
     (void)k;

@@ -3,6 +3,8 @@
 #define GB_LINEAR 1
 #include "fixture.h"
 
+#include "../../src/tagged.h"
+
 /* Nothing is asked of the host that is not needed: the first block takes 64 KiB, and so does what fits in them. */
 static void test_growth_is_by_need(void **state)
 {

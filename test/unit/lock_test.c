@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include <pthread.h>
+#include <time.h>
 
 static gb_lock lock;
 

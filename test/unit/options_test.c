@@ -1,4 +1,5 @@
 /* Options: every name with good and bad values, the environment, and what is said of a wrong one. */
+#define FIXTURE_WHOLE /* for the list in options.c */
 #include "fixture.h"
 
 static const struct {

@@ -1,4 +1,5 @@
 /* Small pages: how a page goes from FULL to AVAIL to SPARE, what wakes it, holes, and that `out` is counted right all the way. */
+#define FIXTURE_WHOLE /* for the statics of page.c and hole.c */
 #include "fixture.h"
 
 enum { MANY = 6000 };

@@ -1,5 +1,6 @@
 /* Size classes, by brute force: what the generator promises is counted out for every size, every alignment and every offset of
  * every page that can exist. */
+#define FIXTURE_WHOLE /* for the statics of sweep.c */
 #include "fixture.h"
 
 enum { FLAT_MAX = GB_LINEAR ? 256 : 2048 }; /* blocks so small that any page will do */

@@ -1,0 +1,6 @@
+/* The core on the fake port, for tests to be linked with. */
+#include "build.h"
+
+unsigned long fixture_probes;
+
+#include "../../src/glebe.c"

@@ -12,7 +12,9 @@ PYTHON ?= $(shell tools/setup which python)
 CARGO  ?= $$(tools/setup which cargo)
 
 # Files of tests run beside each other, where pytest can: those in one file may share what they build.
-pytest = $(PYTHON) -m pytest -q -rs $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(JOBS) --dist=loadfile")
+# MORE=no leaves out those that are marked "more".
+MORE ?= yes
+pytest = $(PYTHON) -m pytest -q -rs $(if $(filter no,$(MORE)),-m "not more") $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(JOBS) --dist=loadfile")
 
 build := $(CURDIR)/build
 say    = @printf '\n== %s\n' "$(1)"
@@ -61,7 +63,8 @@ windows: | $(build) ## build the archives for Windows programs into build/window
 	@tools/windows
 
 # ---- test -------------------------------------------------------------------------------------------------------
-# `make test` runs the tiers in order, cheapest first, and stops at the first that fails. Each can be run alone.
+# `make test` meets every part of the system, by its quickest tests. `make test-all` runs every tier whole. Both go from the
+# cheapest tier on, and stop at the first that fails. Each tier can be run alone.
 # Foreign processors are for PCs; on an Arm machine test-unit is the Arm test.
 
 foreign-x86_64 := test-i686 test-aarch64
@@ -69,10 +72,17 @@ wine-x86_64 := test-windows
 c-tiers := test-unit test-asan test-tsan $(foreign-$(shell uname -m))
 tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-tinygo test-cli test-crate test-e2e
 
-.PHONY: test $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare test-long test-setup
-test: test-setup ## every quick tier: lint, unit, sanitizers, other processors, command, end to end (minutes)
-	@set -e; for tier in $(tiers); do start=$$(date +%s); $(MAKE) $$tier; echo "== $$tier took $$(($$(date +%s) - start)) s"; done
-	@printf '\nall tiers passed: %s\n' "$(tiers)"
+.PHONY: test test-all $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare test-long test-setup
+quick-tiers := $(filter-out $(filter-out test-unit,$(c-tiers)),$(tiers))
+# $(1): tiers, $(2): what is said to make
+run-tiers = set -e; for tier in $(1); do start=$$(date +%s); $(MAKE) $$tier $(2); \
+	echo "== $$tier took $$(($$(date +%s) - start)) s" | tee -a $(build)/times; done; printf '\nall tiers passed: %s\n' "$(1)"
+
+test: test-setup | $(build) ## lint, unit, WebAssembly, Lua, Windows, TinyGo, command, crates, end to end: the quick tests (minutes)
+	@$(call run-tiers,$(quick-tiers),MORE=no)
+
+test-all: test-setup | $(build) ## every tier whole: also sanitizers and other processors (a quarter of an hour)
+	@$(call run-tiers,$(tiers),)
 
 test-setup:
 	@tools/setup build test
@@ -123,7 +133,7 @@ test-cli: lib ## the `glebe` command: format, clippy, tests
 test-crate: lib ## the crate `glebe`: Bump in WebAssembly, without a C compiler, with the oldest Rust; both crates unpacked and run
 	$(call say,the crates)
 	@tools/setup crate
-	@$(rust) $(pytest) test/crate bench/stylus bench/rust test/package/test_crates.py
+	@$(rust) $(pytest) test/crate $(if $(filter no,$(MORE)),,bench/stylus bench/rust) test/package/test_crates.py
 
 test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime, node and wazero
 	@tools/setup wazero
@@ -150,7 +160,7 @@ test-windows-long: windows cli ## programs as large as clang-tidy and CPython, L
 test-tinygo: wasm ## the Go module under TinyGo in each engine
 	@tools/setup tinygo
 	$(call say,TinyGo)
-	@$(pytest) test/tinygo bench/tinygo
+	@$(pytest) test/tinygo $(if $(filter no,$(MORE)),,bench/tinygo)
 
 test-tinygo-oldest: wasm ## the same under the oldest TinyGo that is supported
 	@tools/setup tinygo-oldest
@@ -183,7 +193,7 @@ test-bare: ## `make demo` and `make test` on a bare machine: Debian's minimal tr
 	@if [ "$$(id -u)" = 0 ]; then tools/setup bare && tools/bare; \
 	    else echo "skipped: it takes root: sudo make test-bare"; fi
 
-test-long: test test-macos test-windows-long test-miri test-tinygo-oldest test-bare ## test, then macOS objects, Windows programs, Miri, the oldest TinyGo, a bare machine, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, test/scale whole, stress with printed seeds, and fuzzing (hours)
+test-long: test-all test-macos test-windows-long test-miri test-tinygo-oldest test-bare ## test, then macOS objects, Windows programs, Miri, the oldest TinyGo, a bare machine, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, test/scale whole, stress with printed seeds, and fuzzing (hours)
 	$(call say,C tests with all seeds)
 	@set -e; for tier in $(c-tiers); do $(MAKE) $$tier LONG=ON; done
 	$(call say,interleavings of larger cases)

@@ -23,6 +23,7 @@ BUILDS = {"default": "libglebe.so", "secure": "libglebe-secure.so", "audit": "li
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "xdist_group(name): tests that run on one worker, where there are several")
+    config.addinivalue_line("markers", "more: left to `make test-all`; `make test` has another test of the same part")
 
 
 class Toolbox:

@@ -17,7 +17,7 @@ import pytest
 
 FOLDER = pathlib.Path(__file__).parent
 BUILDS = ("default", "secure", "audit")
-every_build = pytest.mark.parametrize("build", BUILDS)
+every_build = pytest.mark.parametrize("build", ["default", *(pytest.param(build, marks=pytest.mark.more) for build in BUILDS[1:])])
 MIB = 1 << 20
 
 
@@ -166,6 +166,7 @@ def test_fork_inherits(box, program, build, bytes_):
     assert half <= 17 << 20, "where every other block was free, no more than all of it is lost"
 
 
+@pytest.mark.more
 def test_fork_control(box, program):
     """The same without fork handlers hangs: the test above could fail."""
     shim = program("no_fork_handlers", "-shared", "-fPIC")
@@ -174,6 +175,7 @@ def test_fork_control(box, program):
     assert done.returncode == 42 and "the child hung" in done.text
 
 
+@pytest.mark.more
 @every_build
 def test_fork_handlers_may_allocate(box, program, build):
     """Other libraries' fork handlers may allocate, in whatever order they were registered."""
@@ -191,6 +193,7 @@ def preloaded_and_static(box, program, build, name, *words):
         box.check(path, *words, preload=None, verbose=1, timeout=60)
 
 
+@pytest.mark.more
 @every_build
 def test_fork_while_streams_are_flushed(box, program, build, tmp_path):
     """fork, fflush(NULL) and a getline whose buffer grows do not wait for each other in a circle."""
@@ -354,6 +357,7 @@ def test_locked_memory(box, program, build, when):
 PLACES = {"memory.max": "/sys/fs/cgroup", "memory.high": "/sys/fs/cgroup", "memory.limit_in_bytes": "/sys/fs/cgroup/memory"}
 
 
+@pytest.mark.more
 @every_build
 @pytest.mark.parametrize("file, group, limited, later", [
     ("memory.max", "/", "/", ""), ("memory.max", "/a/b", "/a", ""), ("memory.max", "/a/b", "/a/b", "later"), ("memory.max", "/not/here", "/", ""),
@@ -374,6 +378,7 @@ def test_group_limit(box, program, tmp_path, build, file, group, limited, later)
     box.check("unshare", "-rm", "sh", "-c", script, preload=None)
 
 
+@pytest.mark.more
 @every_build
 def test_moves_of_older_kernels(box, program, build):
     """Blocks that grow beyond their room, where mremap fails and leaves a hole, which somebody else may take."""
@@ -385,6 +390,7 @@ def test_moves_of_older_kernels(box, program, build):
 
 # ---- other worlds -------------------------------------------------------------------------------------------------
 
+@pytest.mark.more
 def test_valgrind(box, program):
     """A preloaded program runs under memcheck, told that malloc is ours: threads, fork and all, without a complaint. The library
     is preloaded behind valgrind, or it would be loaded into valgrind itself."""
@@ -413,12 +419,14 @@ def check_active(box, *command, **options):
     return done
 
 
+@pytest.mark.more
 def test_static_musl(box):
     """musl, static: compiled from source, as its users would."""
     box.need("musl-gcc")
     check_active(box, static_program(box, "contract-musl", "musl-gcc", "-static"))
 
 
+@pytest.mark.more
 def test_dynamic_musl(box):
     """musl, dynamic: the program's own definitions come before the C library's."""
     box.need("musl-gcc")
@@ -446,12 +454,14 @@ def aarch64(box):
     return static_program(box, "contract-aarch64", "aarch64-linux-gnu-gcc", "-static")
 
 
+@pytest.mark.more
 def test_aarch64(box):
     """64-bit Arm, under an emulator, which may have little address space."""
     check_active(box, *QEMU, aarch64(box), timeout=600, limits=BOUNDED)
     check_active(box, *LITTLE_QEMU, aarch64(box), timeout=600)
 
 
+@pytest.mark.more
 def test_pages_of_64_kib(box):
     """OS pages larger than a slice: an emulator that lays its own page size over the host's refuses what is not aligned to it.
     One that cannot leaves the unit tests with the fake port."""
@@ -596,6 +606,7 @@ def test_option_purge(box, program, build):
     assert int(box.check(path, preload=build, purge="dontneed", purge_ms=50).out) == 0, "control"
 
 
+@pytest.mark.more
 def test_options_in_set_user_id_programs(box, tmp_path):
     """The environment of a program that gained rights by its file's mode is not read. (The loader itself ignores LD_PRELOAD
     there, so the program is a static one.)"""

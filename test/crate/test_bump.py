@@ -252,6 +252,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutant_is_caught(name):
     """The control of all the above: each mistake breaks a promise."""
@@ -383,6 +384,7 @@ def test_wasi_from_the_heap_base_is_noticed(tmp_path):
 
 # ---- lint ----------------------------------------------------------------------------------------------------------
 
+@pytest.mark.more
 @pytest.mark.parametrize("target", ["wasm32-unknown-unknown", "wasm32-wasip1", "wasm32-wasip1-threads"])
 def test_clippy(target):
     """The code that only WebAssembly compiles is as clean as the rest."""
@@ -408,6 +410,7 @@ def build_by_cargo(level, *features, target="wasm32-unknown-unknown", **variable
         return shutil.copy(built, BUILD / f"{'-'.join(features)}-{level}.wasm")
 
 
+@pytest.mark.more
 def test_size_beside_mini_alloc():
     """Less fuel than mini-alloc, and at opt-level z few more bytes, which wasm-opt takes off again; the table is printed (-s shows it),
     with GLEBE_TEST_LONG=1 also the lines of which nothing is asked."""

@@ -176,6 +176,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutant_is_caught(name):
     """The control of all the above: each mistake breaks a promise."""

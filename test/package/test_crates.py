@@ -127,6 +127,7 @@ def test_hosts_without_a_port(crates, tmp_path):
     assert "error: glebe::Heap has no port for x86_64-unknown-freebsd yet" in text and "default-features = false" in text
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("features", ["", ", default-features = false"], ids=["heap", "bump"])
 def test_minimum_rust(crates, tmp_path, features):
     """The stated MSRV builds it, where rustup has that toolchain; any other is refused by cargo itself."""
@@ -142,11 +143,13 @@ def test_minimum_rust(crates, tmp_path, features):
             env={"CARGO_TARGET_DIR": str(BUILD / f"msrv-{minimum}")})
 
 
+@pytest.mark.more
 def test_own_tests(crates):
     """The crate's tests run from the unpacked package."""
     run("cargo", "test", "-q", cwd=crates / "glebe")
 
 
+@pytest.mark.more
 def test_command(crates, tmp_path):
     """glebe-cli builds from its package and the crate glebe's, and runs a program under the library inside it. What others made, which
     takes a minute of processor time, is as test-cli left it in target/."""

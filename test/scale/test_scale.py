@@ -47,6 +47,7 @@ def test_case(measured, name, gate):
     assert found <= gate.limit, own
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(f"scale-{name}")) for name in TESTED])
 def test_control(measured, name):
     """Under a malloc that does everything wrong the case finds more than one thing wrong. That each gate can fail, run --self-test shows."""

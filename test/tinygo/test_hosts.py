@@ -173,6 +173,7 @@ def requests(running, count, path="/", large=12000):
     connection.close()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scheduler", ["none", "asyncify"])
 def test_envoy_collecting_all_the_time(scheduler, tmp_path):
     """What Envoy puts into the plugin's memory lasts as long as the plugin looks at it, with a collection at every allocation."""
@@ -181,6 +182,7 @@ def test_envoy_collecting_all_the_time(scheduler, tmp_path):
         assert running.gauge("collections") > 300 * TIMES
 
 
+@pytest.mark.more
 def test_envoy_memory_is_flat(tmp_path):
     with envoy(plugin("proxywasm", "asyncify", "custommalloc glebe_envoy"), 0, tmp_path) as running:
         requests(running, 200)
@@ -195,6 +197,7 @@ def test_envoy_memory_is_flat(tmp_path):
         assert running.gauge("collections") > 10
 
 
+@pytest.mark.more
 def test_envoy_without_the_tag_fills_memory(tmp_path):
     """The control of the one above, and why there is a tag: malloc is exported, so Envoy calls that, and nobody frees."""
     with envoy(plugin("proxywasm", "none", "custommalloc"), 0, tmp_path) as running:
@@ -210,6 +213,7 @@ def block(language, containing):
     return next(text for text in blocks if containing in text)
 
 
+@pytest.mark.more
 def test_what_docs_tell(tmp_path):
     """The plugin and the configuration of docs/tinygo.md, and what it says that comes out."""
     if not (TINYGO and ENVOY.exists()):
@@ -235,7 +239,7 @@ def names(entries):
     return {entry.name for entry in entries}
 
 
-@pytest.mark.parametrize("tag", ["glebe_envoy", "nottinygc_envoy"])
+@pytest.mark.parametrize("tag", ["glebe_envoy", pytest.param("nottinygc_envoy", marks=pytest.mark.more)])
 def test_tags_of_envoy(tag):
     """With the tag nothing of malloc is exported, and sched_yield is not asked of the host; without it both are."""
     wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
@@ -248,7 +252,7 @@ def test_tags_of_envoy(tag):
     assert names(tagged.exports) == names(without.exports) - family
 
 
-@pytest.mark.parametrize("package", ["wazero", "httpwasm"])
+@pytest.mark.parametrize("package", ["wazero", pytest.param("httpwasm", marks=pytest.mark.more)])
 def test_hosts_in_go(package):
     if not (TINYGO and GO):
         pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")

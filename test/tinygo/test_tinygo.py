@@ -41,20 +41,23 @@ def printed(result):
     return result[0], result[1].strip().splitlines()
 
 
+either = pytest.mark.parametrize("scheduler", ["none", pytest.param("asyncify", marks=pytest.mark.more)])
+
+
 def test_goroutines():
     module = build("goroutines", "asyncify")
     for run in ENGINES.values():
         assert printed(run(module)) == (0, ["ok"])
 
 
-@pytest.mark.parametrize("scheduler", ["none", "asyncify"])
+@either
 def test_objects(scheduler):
     module = build("objects", scheduler)
     for run in ENGINES.values():
         assert printed(run(module)) == (0, ["ok"])
 
 
-@pytest.mark.parametrize("scheduler", ["none", "asyncify"])
+@either
 def test_content_decides_nothing(scheduler):
     """The heap's constants, live addresses and forged stacks as data in every kind of allocation, against a model of
     what is reachable."""
@@ -70,6 +73,7 @@ WebAssembly.instantiate(require('node:fs').readFileSync(process.argv[2]), go.imp
 """
 
 
+@pytest.mark.more
 def test_browser_target():
     """TinyGo's own JavaScript runs it, in node."""
     module = build("goroutines", "asyncify", target="wasm")
@@ -78,6 +82,7 @@ def test_browser_target():
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
+@pytest.mark.more
 def test_no_host_in_particular():
     """Nothing is imported, no bulk memory, no C library."""
     wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
@@ -92,7 +97,8 @@ def test_no_host_in_particular():
     assert exports["memory"].size(store) < 10
 
 
-@pytest.mark.parametrize("scheduler", ["none", "asyncify"])
+@pytest.mark.more
+@either
 def test_collecting_while_a_host_calls_back(scheduler):
     wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
     engine = wasmtime.Engine()
@@ -108,7 +114,7 @@ def test_collecting_while_a_host_calls_back(scheduler):
         assert exports["outer"](store) == 49500
 
 
-@pytest.mark.parametrize("scheduler", ["none", "asyncify"])
+@either
 @pytest.mark.parametrize("function, said", [
     ("no_function", "fatal error: runtime.SetFinalizer: second argument is not a function\n"),
     ("pointer_to_function", "fatal error: runtime.SetFinalizer: second argument is not a function\n"),

@@ -125,6 +125,7 @@ def test_compare_prints_a_table(glebe, folder):
     assert "resident memory over time" in picture.read_text()
 
 
+@pytest.mark.more
 def test_compare_prints_json(glebe, folder):
     (folder / "in.txt").write_text("one\n")
     status, out, err = glebe("compare", "-n", "3", "--seed", "1", "--json", "--stdin", windows(folder / "in.txt"), "--", folder / "words.exe", "-4")

@@ -29,7 +29,8 @@ def cmocka():
     return out
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("source", [pytest.param(path, marks=[pytest.mark.more] if path.parent.name == "model" else []) for path in SOURCES],
+                         ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_passes(wine, cmocka, source):
     name = f"{source.parent.name}/{source.name}"
     if name in LEFT_OUT:

@@ -290,7 +290,7 @@ GLEBE_API void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void
 
 /* Returns to the OS what the calling thread's heap, orphaned heaps (those of threads that ended) and the free runs hold,
  * without waiting for the purge delay. `heap` may be NULL. Returns the bytes that were given back. */
-GLEBE_API size_t glebe_collect(glebe_heap *heap);
+GLEBE_API size_t glebe_trim(glebe_heap *heap);
 
 /* Called when memory is about to end and glebe has given back all that it kept for reuse, so that the program can drop what
  * it keeps itself:

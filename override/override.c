@@ -102,7 +102,7 @@ EXPORT size_t malloc_usable_size(void *block)
 EXPORT int malloc_trim(size_t pad)
 {
     (void)pad;
-    return glebe_collect(NULL) != 0;
+    return glebe_trim(NULL) != 0;
 }
 
 /* glibc's parameters describe glibc's arenas. They are accepted, so that programs which tune go on, and have no effect. */

@@ -181,7 +181,7 @@ bool glebe_heap_owns(const glebe_heap *heap, const void *block)
 
 /* ---- giving back ---- */
 
-size_t glebe_collect(glebe_heap *heap)
+size_t glebe_trim(glebe_heap *heap)
 {
     GB_ENTRY;
     if (!gb_the.ready)

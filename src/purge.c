@@ -10,10 +10,10 @@
  *
  * A chunk that nobody freed memory in for purge_ms is purged whole. In a busy one only memory that was free when the purger
  * last came by, and since, is given back; the rest is marked idle and the chunk queues again. So what a program uses again and
- * again stays, and what it left goes. Who comes by: any thread at its ticks, glebe_collect, or the background thread.
+ * again stays, and what it left goes. Who comes by: any thread at its ticks, glebe_trim, or the background thread.
  *
  * With the option `purge` set to free, what time alone gives back is given back lazily: it is not known to be zero, so it stays
- * dirty, and is marked `lazy` lest it be given back once more. What is asked for (glebe_collect, a limit, a new peak) goes at once. */
+ * dirty, and is marked `lazy` lest it be given back once more. What is asked for (glebe_trim, a limit, a new peak) goes at once. */
 #include "core.h"
 
 void gb_purge_queue(gb_chunk *chunk)

@@ -405,7 +405,7 @@ int glebe_lua_limit(lua_State *L, size_t limit_bytes)
 size_t glebe_lua_trim(lua_State *L)
 {
     account *a = account_of(L);
-    return a ? glebe_collect(a->heap) : 0;
+    return a ? glebe_trim(a->heap) : 0;
 }
 
 /* A state that lives near its cap is not collected each time, but when it has grown by a sixteenth of the cap; where
@@ -434,7 +434,7 @@ bool glebe_lua_relieve(lua_State *L, unsigned percent)
     lua_pop(L, 1);
     if (!collected)
         return false;
-    glebe_collect(a->heap);
+    glebe_trim(a->heap);
     a->relieved = glebe_heap_bytes(a->heap);
     a->relieved_refusals = a->refusals;
     return true;

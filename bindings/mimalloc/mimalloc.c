@@ -675,13 +675,13 @@ static void free_deferred(bool force)
 EXPORT void mi_collect(bool force)
 {
     free_deferred(force);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
 }
 
 EXPORT void mi_collect_reduce(size_t target)
 {
     (void)target;
-    glebe_collect(NULL);
+    glebe_trim(NULL);
 }
 
 EXPORT void mi_heap_collect(mi_heap_t *heap, bool force)
@@ -689,7 +689,7 @@ EXPORT void mi_heap_collect(mi_heap_t *heap, bool force)
     free_deferred(force);
     glebe_heap *own = heap_take(__func__, heap);
     if (own) {
-        glebe_collect(own);
+        glebe_trim(own);
         heap_drop(heap);
     }
 }

@@ -41,7 +41,7 @@ mod c {
         pub fn glebe_heap_free(heap: *mut Heap, block: *mut u8);
         pub fn glebe_heap_free_sized(heap: *mut Heap, block: *mut u8, bytes: usize);
 
-        pub fn glebe_collect(heap: *mut Heap) -> usize;
+        pub fn glebe_trim(heap: *mut Heap) -> usize;
         pub fn glebe_option(name: *const c_char, value: *const c_char) -> c_int;
         pub fn glebe_stats_read(out: *mut super::Stats);
         pub fn glebe_check(
@@ -93,9 +93,9 @@ impl Heap {
 
     /// Gives back to the system what the calling thread's heap, the heaps of threads that ended, and the free runs hold, at
     /// once. Returns the bytes that were given back.
-    pub fn collect(&self) -> usize {
+    pub fn trim(&self) -> usize {
         // SAFETY: NULL is the calling thread's heap.
-        unsafe { c::glebe_collect(null_mut()) }
+        unsafe { c::glebe_trim(null_mut()) }
     }
 
     /// Bytes that the calling thread's heap holds in pages and blocks.
@@ -361,9 +361,9 @@ impl OwnedHeap {
     }
 
     /// Gives back to the system what the heap does not use, and the free runs. Returns the bytes that were given back.
-    pub fn collect(&self) -> usize {
+    pub fn trim(&self) -> usize {
         // SAFETY: the heap lives.
-        unsafe { c::glebe_collect(self.heap.as_ptr()) }
+        unsafe { c::glebe_trim(self.heap.as_ptr()) }
     }
 
     /// Walks the whole heap and counts broken invariants: 0 is well. For tests.

@@ -18,7 +18,7 @@ static pthread_barrier_t ready, done;
 static size_t used(void)
 {
     glebe_stats stats;
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     glebe_stats_read(&stats);
     return (size_t)stats.used_bytes;
 }

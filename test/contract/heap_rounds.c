@@ -43,7 +43,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < THREADS; i++)
             CHECK(pthread_join(threads[i], NULL) == 0);
     }
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     printf("%zu %zu\n", most >> 20, resident_bytes() >> 20);
     return glebe_check(NULL, 2, NULL, NULL) != 0;
 }

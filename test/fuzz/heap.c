@@ -91,7 +91,7 @@ static void operate(uint8_t code, uint8_t which, uint8_t amount)
             gb_tick_due(gb_self);
         break;
     case 12:
-        glebe_collect(NULL);
+        glebe_trim(NULL);
         break;
     case 13:
         gb_fake_fail(which, amount & 7, (amount >> 3) + 1u);

@@ -125,7 +125,7 @@ static void gives_and_exits(void)
     gb_thread_exit();
 }
 static void trims_orphans(void) { gb_orphans_trim(); }
-static void collects(void) { glebe_collect(NULL); }
+static void collects(void) { glebe_trim(NULL); }
 static void purges(void) { gb_purge_due(the_world.now_ms, true); }
 
 static void a_and_page_and_b(void) /* B has a heap, so it collects in slots and flushes when it ends */

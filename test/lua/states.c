@@ -113,7 +113,7 @@ static void contract(void)
     glebe_lua_stats unknown;
     CHECK(!run(L, FILL) && !glebe_lua_stats_read(L, &unknown) && glebe_lua_limit(L, 1) == EINVAL);
     lua_close(L);
-    glebe_collect(heap);
+    glebe_trim(heap);
     CHECK(glebe_heap_bytes(heap) == 0);
     glebe_heap_destroy(heap);
 }

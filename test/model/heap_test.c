@@ -265,7 +265,7 @@ static void step_time(void)
     if (one_in(6)) {
         int h = random_heap();
         TRACE("collect %d\n", h);
-        glebe_collect(h < 0 ? NULL : heaps[h].heap);
+        glebe_trim(h < 0 ? NULL : heaps[h].heap);
     }
     if (GB_THREADS && gb_self->number && one_in(2))
         gb_tick_due(gb_self);

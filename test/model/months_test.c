@@ -54,7 +54,7 @@ typedef struct entry {
 typedef struct plan {
     const char *name;
     bool background; /* the option */
-    bool collects; /* threads and states call glebe_collect at noon and in the evening, the timer each hour */
+    bool collects; /* threads and states call glebe_trim at noon and in the evening, the timer each hour */
     unsigned leaks; /* one request in so many leaves a block behind: 0 is none */
     bool follows, stays; /* resident memory is within the bound; it does not grow */
     bool seldom; /* with GLEBE_TEST_LONG alone */
@@ -286,7 +286,7 @@ static void pass(uint32_t ms)
 static void collect(state *s)
 {
     if (how->collects)
-        glebe_collect(s ? s->heap : NULL);
+        glebe_trim(s ? s->heap : NULL);
 }
 
 static void request(void)

@@ -54,7 +54,7 @@ static void test_collect_gives_address_space(void **state)
     (void)state;
     limited();
     empty(fill());
-    assert_true(glebe_collect(NULL) > 0);
+    assert_true(glebe_trim(NULL) > 0);
     assert_true(fake.committed_bytes < (size_t)4 << 20);
     fixture_check();
     fixture_balance();
@@ -84,7 +84,7 @@ static void test_place_taken_meanwhile(void **state)
     int all = fill();
     uint32_t chunks = gb_the.chunks;
     empty(all);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     uint32_t away = gb_the.chunks_away;
     assert_true(away > 20);
     fake.taken_from = gb_the.base + 3 * GB_CHUNK_BYTES;
@@ -99,7 +99,7 @@ static void test_place_taken_meanwhile(void **state)
     assert_int_equal(glebe_live.stats.errors, 1);
     glebe_live.stats.errors = 0;
     empty(n);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     fake.taken_from = fake.taken_to = 0;
     uint32_t now = gb_the.chunks;
     empty(fill());
@@ -114,7 +114,7 @@ static void test_refused(void **state)
     limited();
     empty(fill());
     gb_fake_fail(1u << GB_FAKE_DECOMMIT, 1, UINT64_MAX);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     assert_int_equal(gb_the.chunks_away, 0);
     fixture_check();
     fixture_balance();

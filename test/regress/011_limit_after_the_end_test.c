@@ -21,7 +21,7 @@ static void test_before_the_first_malloc(void **state)
     glebe_stats s;
     for (int round = 0; round < 2; round++) {
         assert_int_equal(glebe_heap_bytes(NULL), 0);
-        assert_int_equal(glebe_collect(NULL), 0);
+        assert_int_equal(glebe_trim(NULL), 0);
         assert_int_equal(glebe_check(NULL, 2, NULL, NULL), 0);
         glebe_stats_read(&s);
         assert_int_equal(s.heaps, round);
@@ -29,7 +29,7 @@ static void test_before_the_first_malloc(void **state)
         assert_ptr_equal(gb_self, &gb_heap_none);
         fixture_thread(1);
         glebe_free(glebe_malloc(10));
-        glebe_collect(NULL);
+        glebe_trim(NULL);
         fixture_thread(0);
     }
     assert_int_equal(gb_heap_none.limit_bytes, 0);
@@ -38,7 +38,7 @@ static void test_before_the_first_malloc(void **state)
     gb_fake_fail((1u << GB_FAKE_CALLS) - 1, 1, UINT64_MAX);
     assert_int_equal(glebe_heap_limit(NULL, 100), ENOMEM);
     assert_int_equal(glebe_heap_bytes(NULL), 0);
-    assert_int_equal(glebe_collect(NULL), 0);
+    assert_int_equal(glebe_trim(NULL), 0);
     assert_int_equal(glebe_check(NULL, 2, NULL, NULL), 0);
 }
 

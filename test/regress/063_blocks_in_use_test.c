@@ -39,7 +39,7 @@ static void test_to_the_byte(void **state)
         assert_int_equal(gb_blocks_bytes(), usable(1, 2));
         free_some(1, 4);
         assert_int_equal(gb_blocks_bytes(), usable(3, 4));
-        glebe_collect(NULL);
+        glebe_trim(NULL);
         assert_int_equal(gb_blocks_bytes(), usable(3, 4));
         free_some(3, 4);
         assert_int_equal(gb_blocks_bytes(), 0);
@@ -83,11 +83,11 @@ static void test_other_threads(void **state)
     assert_int_equal(gb_blocks_bytes() - at_hand, usable(0, 2));
     free_some(0, 4);
     assert_int_equal(gb_blocks_bytes() - at_hand, usable(2, 4));
-    glebe_collect(NULL); /* what is on its way arrives */
+    glebe_trim(NULL); /* what is on its way arrives */
     fixture_thread(1);
     assert_int_equal(gb_blocks_bytes(), usable(2, 4));
     free_some(2, 4);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     fixture_thread_end(1);
     fixture_thread(2);
     assert_int_equal(gb_blocks_bytes(), 0);

@@ -1,4 +1,4 @@
-/* What ended threads left was used by threads of the same size class alone, and given back by glebe_collect or the background thread: 200
+/* What ended threads left was used by threads of the same size class alone, and given back by glebe_trim or the background thread: 200
  * threads that took 2 MB each in blocks of 128 bytes left 430 MB resident after others had freed every block, and blocks of another size
  * took as much again. An ended thread's empty pages, and those that others' frees empty later, are free for every
  * class, at once and with the next tick. */

@@ -37,7 +37,7 @@ int main(int count, char **words)
         if (round % 8 == 0)
             stress_check();
         if (round % 13 == 0)
-            glebe_collect(NULL);
+            glebe_trim(NULL);
     }
     glebe_stats s;
     glebe_stats_read(&s);

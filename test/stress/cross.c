@@ -27,7 +27,7 @@ static void *cross_run(void *number)
             stress_drop(&theirs);
         }
         if (stress_below(&state, 8) == 0)
-            glebe_collect(NULL);
+            glebe_trim(NULL);
         stress_meet(&barrier);
     }
     return NULL;

@@ -60,7 +60,7 @@ int main(int count, char **words)
                 REQUIRE(pthread_create(&thread, NULL, fork_child_run, NULL) == 0);
                 REQUIRE(pthread_join(thread, NULL) == 0);
             }
-            glebe_collect(NULL);
+            glebe_trim(NULL);
             _exit(0);
         }
         int status = 0;

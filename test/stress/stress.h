@@ -191,8 +191,8 @@ UNUSED static void stress_run(void *(*run)(void *))
 UNUSED static void stress_end(void)
 {
     glebe_stats s;
-    glebe_collect(NULL);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
+    glebe_trim(NULL);
     stress_check();
     glebe_stats_read(&s);
     REQUIRE(s.errors == 0 && s.out_of_memory == 0);

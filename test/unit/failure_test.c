@@ -131,7 +131,7 @@ static void script(void)
     script_malloc(3000, 40);
     glebe_heap_destroy(heap);
     fixture_thread(0);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     script_malloc(40, 20);
     script_calloc(100000);
     assert_int_equal(glebe_option("background", "1"), 0);
@@ -217,7 +217,7 @@ static void test_no_address_space(void **state)
         assert_null(glebe_calloc(10, 10));
         assert_null(glebe_aligned_alloc(64, 100));
         assert_null(glebe_heap_create(0));
-        assert_int_equal(glebe_collect(NULL), 0);
+        assert_int_equal(glebe_trim(NULL), 0);
         glebe_free(NULL);
     }
     gb_fake_fail(0, 0, 0);

@@ -118,7 +118,7 @@ __attribute__((unused)) static void fixture_collect(void)
         for (int i = 0; i < FIXTURE_THREADS; i++) {
             fixture_thread(i);
             if (i == 0 || gb_self->number)
-                glebe_collect(NULL);
+                glebe_trim(NULL);
         }
     fixture_thread(before);
 }

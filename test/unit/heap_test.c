@@ -6,7 +6,7 @@ static void test_destroy_gives_everything_back(void **state)
 {
     (void)state;
     glebe_free(glebe_malloc(1));
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     glebe_heap *heap = glebe_heap_create(0);
     uint32_t made = gb_the.heaps_made;
     for (int round = 0; round < 5; round++) {
@@ -102,7 +102,7 @@ static void test_plain_free_works(void **state)
         glebe_free(blocks[i]);
     fixture_check();
     fixture_thread(0);
-    glebe_collect(heap);
+    glebe_trim(heap);
     assert_int_equal(glebe_heap_bytes(heap), 0);
     fixture_check();
     glebe_heap_destroy(heap);

@@ -631,7 +631,7 @@ static void test_parts_of_huge_pages(void **state)
         glebe_free(blocks[i]);
     fixture_check();
     assert_int_equal(gb_the.spans_huge, huge);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     fixture_check();
     assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
     assert_in_range(gb_the.spans_small, 5, 10);
@@ -640,7 +640,7 @@ static void test_parts_of_huge_pages(void **state)
     for (int i = 0; i < FILLED; i++)
         if (i < 40 || i >= 60 || i % 4)
             glebe_free(blocks[i]);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     fixture_check();
     fixture_balance();
 }

@@ -204,7 +204,7 @@ static void test_checker_sees_tags(void **state)
     (void)state;
     char *a = glebe_malloc(3000), *b = glebe_malloc(3000), *c = glebe_malloc(3000);
     glebe_free(b);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     fixture_check();
     uint32_t *tags[] = {(uint32_t *)(void *)(a - 4), (uint32_t *)(void *)(b - 4), (uint32_t *)(void *)(c - 4), (uint32_t *)(void *)(c - 8)};
     const uint32_t flips[] = {GB_TAG_BEFORE_USED, GB_TAG_USED, GB_TAG_BEFORE_USED, 16};

@@ -43,7 +43,7 @@ static void test_calloc_clears_what_it_must(void **state)
         for (int i = 0; i < 64; i += 1 + round % 2)
             glebe_free(blocks[i]);
         if (round == 2 || round == 4)
-            glebe_collect(NULL);
+            glebe_trim(NULL);
         fixture_check();
     }
 }
@@ -102,7 +102,7 @@ static void test_purge_gives_free_blocks_back(void **state)
             glebe_free(blocks[i]);
     fixture_check();
     uint64_t before = fake.purged_bytes;
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     assert_true(fake.purged_bytes - before >= 20 * 16384);
     fixture_check(); /* what is said to be zero is */
     for (int i = 0; i < 30; i += 5)

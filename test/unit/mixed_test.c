@@ -161,10 +161,10 @@ static void test_gives_back(void **state)
     for (int round = 0; round < 3; round++) {
         void *last = glebe_heap_malloc(heap, 100);
         glebe_heap_free_sized(heap, glebe_heap_malloc(heap, 500), 500);
-        glebe_collect(heap);
+        glebe_trim(heap);
         assert_int_equal(glebe_heap_bytes(heap), page_bytes);
         glebe_free(last);
-        glebe_collect(heap);
+        glebe_trim(heap);
         assert_int_equal(glebe_heap_bytes(heap), 0);
         fixture_check();
     }

@@ -153,7 +153,7 @@ static void test_reset(void **state)
     }
     glebe_pool_destroy(pool);
     glebe_pool_destroy(NULL);
-    glebe_collect(heap);
+    glebe_trim(heap);
     assert_int_equal(glebe_heap_bytes(heap), 0);
     assert_null(heap->pools);
     glebe_heap_destroy(heap);

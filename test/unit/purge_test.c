@@ -78,13 +78,13 @@ static void test_a_refused_purge_is_tried_again(void **state)
     memset(p, 0xdd, 500000);
     glebe_free(p);
     gb_fake_fail(1u << GB_FAKE_PURGE, 1, 1000);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     fixture_check();
     p = glebe_calloc(1, 500000);
     assert_true(fixture_zero(p, 500000));
     glebe_free(p);
     gb_fake_fail(0, 0, 0);
-    assert_true(glebe_collect(NULL) >= 500000);
+    assert_true(glebe_trim(NULL) >= 500000);
     fixture_check();
 }
 
@@ -131,7 +131,7 @@ static void test_large_os_pages(void **state)
     for (int i = 0; i < 300; i++)
         if (i % 7)
             glebe_free(blocks[i]);
-    assert_true(glebe_collect(NULL) > 0); /* the fake aborts where a piece is not whole pages */
+    assert_true(glebe_trim(NULL) > 0); /* the fake aborts where a piece is not whole pages */
     fixture_check();
     fixture_balance();
     for (int i = 0; i < 300; i += 7)
@@ -143,14 +143,14 @@ static void test_large_os_pages(void **state)
 static void test_collect_returns_what_it_gave(void **state)
 {
     (void)state;
-    assert_int_equal(glebe_collect(NULL), 0); /* before there is anything */
+    assert_int_equal(glebe_trim(NULL), 0); /* before there is anything */
     void *p = glebe_malloc(2000);
     glebe_free(p);
     uint64_t before = fake.purged_bytes;
-    size_t given = glebe_collect(NULL);
+    size_t given = glebe_trim(NULL);
     assert_int_equal(given, fake.purged_bytes - before);
     assert_true(given >= GB_SLICE_BYTES);
-    assert_int_equal(glebe_collect(NULL), 0);
+    assert_int_equal(glebe_trim(NULL), 0);
     assert_int_equal(glebe_live.stats.used_bytes, 0);
 }
 
@@ -187,7 +187,7 @@ static void lazily(size_t bytes, int count)
         fixture_balance();
     }
     glebe_free(other);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     fixture_check();
 }
 
@@ -227,7 +227,7 @@ static void test_at_once_where_asked_for(void **state)
     memset(large, 1, 500000);
     glebe_free(large);
     glebe_free(huge);
-    assert_true(glebe_collect(NULL) >= 5500000);
+    assert_true(glebe_trim(NULL) >= 5500000);
     assert_true(fake.purged_bytes >= 5500000);
     assert_int_equal(fake.lazy_bytes, 0);
     assert_true(fixture_zero(glebe_calloc(1, 500000), 500000));
@@ -282,7 +282,7 @@ static void test_a_lazy_purge_may_be_refused(void **state)
     assert_int_equal(gb_purge_wait(fake.now_ms), gb_the.reserved ? GB_PURGE_MS : UINT32_MAX); /* nobody tries again at once */
     assert_int_equal(gb_the.dirty_slices, gb_round_up(500000, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     gb_fake_fail(0, 0, 0);
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     fixture_check();
 }
 

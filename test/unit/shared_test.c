@@ -118,7 +118,7 @@ static void *wander(void *argument)
             glebe_heap *heap = glebe_heap_create(0);
             wrong += !heap || !glebe_heap_malloc(heap, 3000);
             glebe_heap_destroy(heap);
-            glebe_collect(NULL);
+            glebe_trim(NULL);
         }
     }
     return NULL;

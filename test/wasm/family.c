@@ -160,7 +160,7 @@ int main(void)
         free(blocks[i].at);
     test_heaps();
     test_end();
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     well();
     glebe_stats stats;
     glebe_stats_read(&stats);

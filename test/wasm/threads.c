@@ -137,7 +137,7 @@ EXPORT(finish) int finish(uint32_t workers, size_t place_bytes)
     }
     if (glebe_check(NULL, 2, NULL, NULL) != 0)
         return 9;
-    glebe_collect(NULL);
+    glebe_trim(NULL);
     glebe_stats stats;
     glebe_stats_read(&stats);
     if (stats.large_bytes > workers * (place_bytes + 4096) || stats.small_bytes > 1 << 20) /* the places, and a page of each class */

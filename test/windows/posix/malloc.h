@@ -9,7 +9,7 @@
 #define aligned_alloc glebe_aligned_alloc
 #define free_aligned_sized glebe_free_aligned_sized
 #define free_sized glebe_free_sized
-#define malloc_trim(pad) glebe_collect(NULL)
+#define malloc_trim(pad) glebe_trim(NULL)
 #define malloc_usable_size glebe_usable_size
 #define memalign glebe_memalign
 #define posix_memalign glebe_posix_memalign

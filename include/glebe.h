@@ -382,7 +382,7 @@ GLEBE_API extern const char glebe_live_names[];
 typedef void glebe_check_report(void *context, int invariant, const void *address, const char *what);
 /* Walks everything that the heap (NULL: every heap and the arena) owns and returns the number of broken invariants: 0 is
  * well. Level 1 checks the tables, 2 every free list too. Allocates nothing. All threads that use what is walked must be at
- * rest. `report` may be NULL. */
+ * rest; in a child of fork, a heap of glebe_heap_create that another thread used at the fork is not. `report` may be NULL. */
 GLEBE_API int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context);
 /* The same of a collector's pages and marks, between collections. */
 GLEBE_API int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context);

@@ -64,7 +64,12 @@ void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 
 void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)
 {
-    return gb_alloc_beyond(heap, bytes, 1, class_of(bytes), dirty);
+    void *block = gb_alloc_beyond(heap, bytes, 1, class_of(bytes), dirty);
+    if (block && *dirty > GB_LARGE_MAX) {
+        gb_huge_clear(block, *dirty < bytes ? *dirty : bytes);
+        *dirty = 0;
+    }
+    return block;
 }
 #else
 void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)

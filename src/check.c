@@ -307,8 +307,7 @@ static void check_small(gb_check *check, const gb_page *page)
     uint32_t local = check_chain(check, page, page->free, seen), remote = 0, holes = page->holes ? gb_hole_blocks(page, page->holes) : 0;
     if (page->state == GB_AVAIL && page->flags == GB_PARKED)
         local = check_parked(check, page, seen);
-    bool purged = GB_XFREE_FIRST(xfree) == GB_XFREE_PURGED;
-    if (purged)
+    if (xfree & GB_XFREE_PURGED)
         remote = page->cap;
     else if (GB_XFREE_FIRST(xfree))
         remote = check_chain(check, page, (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), seen);
@@ -466,6 +465,17 @@ int glebe_pool_check(glebe_pool *pool, glebe_check_report *report, void *context
     return state.broken;
 }
 
+static void check_inbox(gb_check *check, const glebe_heap *heap, uint32_t first)
+{
+    uint32_t bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
+    for (uint32_t number = first; number && bound-- > 0; number = gb_page_at(number)->inbox_next) {
+        const gb_page *page = gb_page_at(number);
+        CHECK(page->kind == GB_SMALL ? (gb_load(&page->xfree) & GB_XFREE_QUEUED) != 0 : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0, 5, page, "a page in an inbox is not marked as queued");
+        CHECK(gb_load_relaxed(&page->heap) == heap->number, 5, page, "a page is in another heap's inbox");
+    }
+    CHECK(bound != UINT32_MAX, 5, heap, "an inbox has no end");
+}
+
 static void check_heap(gb_check *check, const glebe_heap *heap)
 {
     for (const gb_pool *pool = check->level >= 2 ? heap->pools : NULL; pool; pool = pool->next)
@@ -512,13 +522,8 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
     CHECK(bytes - check->purged_bytes == gb_heap_held(heap), 7, heap, "the heap's bytes are not those of its pages and blocks");
     CHECK(avail == heap->avail_bytes, 7, heap, "the bytes of available pages are wrong");
     CHECK(spare == heap->spare_bytes, 7, heap, "the bytes of spare pages are wrong");
-    uint32_t bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
-    for (uint32_t number = gb_load_relaxed(&heap->inbox); number && bound-- > 0; number = gb_page_at(number)->inbox_next) {
-        const gb_page *page = gb_page_at(number);
-        CHECK(page->kind == GB_SMALL ? (gb_load(&page->xfree) & GB_XFREE_QUEUED) != 0 : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0, 5, page, "a page in an inbox is not marked as queued");
-        CHECK(gb_load_relaxed(&page->heap) == heap->number, 5, page, "a page is in another heap's inbox");
-    }
-    CHECK(bound != UINT32_MAX, 5, heap, "an inbox has no end");
+    check_inbox(check, heap, gb_load_relaxed(&heap->inbox));
+    check_inbox(check, heap, heap->inbox_taken);
 }
 
 /* ---- collectors ---- */

@@ -175,6 +175,8 @@ void gb_medium_trim(glebe_heap *heap);
 gb_source gb_large_source, gb_huge_source;
 /* The large block that begins there grows or shrinks in place; false if it cannot. */
 bool gb_large_resize(void *block, size_t bytes);
+/* Zero again, from the block's start. Parts of which little is resident go back, lest they become resident. */
+void gb_huge_clear(void *start, size_t bytes);
 void gb_huge_free(gb_extent *extent);
 /* Grows or shrinks in place, or moves without copying; the block's address, or NULL and nothing changed. */
 void *gb_huge_resize(gb_extent *extent, size_t bytes);
@@ -249,18 +251,26 @@ bool gb_heap_dead(const gb_page *page);
 void gb_page_accept(glebe_heap *heap, gb_page *page);
 /* The same for all pages in the inbox; true if there was one. Owner. */
 bool gb_inbox_drain(glebe_heap *heap);
+/* For some of them: in a request. */
+void gb_inbox_drain_some(glebe_heap *heap);
+GB_INLINE bool gb_inbox_filled(const glebe_heap *heap)
+{
+    return GB_THREADS && (gb_load_relaxed(&heap->inbox) || heap->inbox_taken);
+}
 /* Did the purger take the page while its owner slept? */
 GB_INLINE bool gb_page_purged(const gb_page *page)
 {
     if (!GB_PURGES)
         return false;
-    return page->kind == GB_SMALL ? GB_XFREE_FIRST(gb_load_relaxed(&page->xfree)) == GB_XFREE_PURGED
+    return page->kind == GB_SMALL ? (gb_load_relaxed(&page->xfree) & GB_XFREE_PURGED) != 0
         : page->kind == GB_MEDIUM && (gb_load_relaxed(&page->notify) & GB_NOTIFY_PURGED);
 }
 /* The purger takes a page of which every block was freed and whose owner has not looked yet: true if it may. Locked.
  * Small: with `only_seen`, only on the second call, if the owner did not look in between. Medium: all its bits are held. */
 bool gb_small_claim_whole(gb_page *page, bool only_seen);
 bool gb_medium_claim_whole(gb_page *page);
+/* It could not be purged: the page is as it was. Locked. A medium page's bits are still held. */
+void gb_page_unclaim(gb_page *page);
 /* Tries to make a page of a heap at rest ours: false if its frees are under way. Under the orphans' lock. */
 bool gb_page_steal(glebe_heap *thief, gb_page *page);
 

@@ -73,6 +73,24 @@ void *gb_huge_source(glebe_heap *heap, gb_request *request)
     return extent ? (void *)gb_extent_start(extent) : NULL;
 }
 
+void gb_huge_clear(void *start, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)start, end = at + bytes, sparse = at; /* [sparse, at) goes back */
+    for (uintptr_t next; at < end; at = next) {
+        next = gb_round_down(at, GB_CHUNK_BYTES) + GB_CHUNK_BYTES;
+        next = next < end ? next : end;
+        bool whole = next % gb_the.page_bytes == 0;
+        if (whole && gb_port_resident(at, next - at) < (next - at) / 2)
+            continue;
+        if (at > sparse && gb_port_purge(sparse, at - sparse, false) != GB_PURGE_ZERO)
+            memset((void *)sparse, 0, at - sparse);
+        memset((void *)at, 0, next - at);
+        sparse = next;
+    }
+    if (end > sparse && gb_port_purge(sparse, end - sparse, false) != GB_PURGE_ZERO)
+        memset((void *)sparse, 0, end - sparse);
+}
+
 void gb_huge_free(gb_extent *extent)
 {
     gb_lock_take(&gb_the.lock);

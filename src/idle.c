@@ -105,15 +105,17 @@ size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_by
     return given;
 }
 
-/* Whole huge pages first. */
+/* Whole huge pages first, if the oldest extents have some. */
 size_t gb_extents_shrink(size_t bytes)
 {
+    enum { LOOKS = 32 };
     size_t given = 0;
-    for (uint32_t number = gb_the.spans_huge ? gb_load_relaxed(&gb_the.idle_first) : 0, next; number && given < bytes; number = next) {
+    uint32_t number = gb_the.spans_huge ? gb_load_relaxed(&gb_the.idle_first) : 0, next;
+    for (uint32_t looks = LOOKS; number && looks > 0 && given < bytes; looks--, number = next) {
         next = extent_at(number)->idle_next;
         given += extent_purge_spans(extent_at(number), bytes - given, false);
     }
-    for (uint32_t number = gb_load_relaxed(&gb_the.idle_first), next; number && given < bytes; number = next) {
+    for (number = gb_load_relaxed(&gb_the.idle_first); number && given < bytes; number = next) {
         next = extent_at(number)->idle_next;
         given += extent_purge(extent_at(number), bytes - given, false);
     }

@@ -31,8 +31,8 @@ static void medium_give(glebe_heap *heap, gb_page *page)
 
 static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
 {
-    if (gb_load_relaxed(&heap->inbox))
-        gb_inbox_drain(heap);
+    if (gb_inbox_filled(heap))
+        gb_inbox_drain_some(heap);
     if (!heap->avail[cls].first && gb_load_relaxed(&gb_the.orphans))
         gb_orphans_rob(heap, cls);
     uint32_t number = heap->avail[cls].first;

@@ -224,8 +224,8 @@ static gb_page *page_fresh(glebe_heap *heap, uint32_t cls)
 /* The next page to fill the front from, off every list. */
 GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
 {
-    if (gb_load_relaxed(&heap->inbox))
-        gb_inbox_drain(heap);
+    if (gb_inbox_filled(heap))
+        gb_inbox_drain_some(heap);
     if (!heap->avail[cls].first && !heap->spare_classes && gb_load_relaxed(&gb_the.orphans))
         gb_orphans_rob(heap, cls);
     uint32_t number = heap->avail[cls].first;

@@ -40,8 +40,8 @@ void gb_purge_note(const gb_page *page)
     gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
     uint32_t now = gb_load_relaxed(&gb_the.now_ms);
     if (gb_load_relaxed(&chunk->touched_ms) != now)
-        gb_store_relaxed(&chunk->touched_ms, now);
-    if (gb_load_relaxed(&chunk->queued))
+        atomic_exchange(&chunk->touched_ms, now);
+    if (atomic_load(&chunk->queued)) /* purge_queued clears that, and then looks at touched_ms: one of both sees the other */
         return;
     gb_lock_take(&gb_the.lock);
     gb_purge_queue(chunk);
@@ -52,6 +52,7 @@ void gb_purge_note(const gb_page *page)
 typedef struct purge_budget {
     size_t bytes;
     uint32_t calls;
+    bool refused; /* the host did not take some memory back */
 } purge_budget;
 
 static bool purge_spent(const purge_budget *budget)
@@ -63,11 +64,14 @@ static enum gb_purge purge_range(uintptr_t at, size_t bytes, bool lazily, purge_
 {
     budget->calls -= budget->calls > 0;
     budget->bytes -= bytes < budget->bytes ? bytes : budget->bytes;
-    enum gb_purge done = bytes ? gb_port_purge(at, bytes, lazily) : GB_PURGE_REFUSED;
+    if (bytes == 0)
+        return GB_PURGE_REFUSED;
+    enum gb_purge done = gb_port_purge(at, bytes, lazily);
     if (done != GB_PURGE_REFUSED) {
         glebe_live.stats.purges++;
         glebe_live.stats.purged_bytes += bytes;
-    }
+    } else
+        budget->refused = true;
     return done;
 }
 
@@ -131,9 +135,10 @@ static size_t purge_holes(gb_page *page, bool lazily, purge_budget *budget)
         unsigned from = gb_ctz32(want), units = gb_ctz32(~(want >> from));
         uint32_t run = (((uint32_t)1 << units) - 1) << from;
         size_t bytes = (size_t)units << GB_UNIT_LOG2;
-        if (purge_range(gb_page_start(page) + ((uintptr_t)from << GB_UNIT_LOG2), bytes, lazily, budget) != GB_PURGE_REFUSED)
+        if (purge_range(gb_page_start(page) + ((uintptr_t)from << GB_UNIT_LOG2), bytes, lazily, budget) != GB_PURGE_REFUSED) {
             given += bytes;
-        page->punched = (uint16_t)(page->punched | run);
+            page->punched = (uint16_t)(page->punched | run);
+        }
         want &= ~run;
     }
     return given;
@@ -170,24 +175,27 @@ GB_NOINLINE static void huge_page_split(gb_chunk *chunk)
     glebe_live.stats.huge_page_bytes -= GB_CHUNK_BYTES;
 }
 
-/* A page that was claimed whole: nothing in it is in use, and its owner will give it away. */
-GB_NOINLINE static size_t purge_whole(gb_page *page, bool lazily, purge_budget *budget)
+/* A page that was claimed whole: nothing in it is in use, and its owner will give it away. Never lazily: no other heap could
+ * use the memory meanwhile. 0: it was refused, and the page is claimed no more. */
+GB_NOINLINE static size_t purge_whole(gb_page *page, purge_budget *budget)
 {
     size_t bytes = gb_page_bytes(page);
     uint32_t first = gb_page_number(page);
     gb_chunk *chunk = gb_chunk_of(first);
+    if (purge_range(gb_page_start(page), bytes, false, budget) != GB_PURGE_ZERO) {
+        gb_page_unclaim(page);
+        return 0;
+    }
     gb_unaccount(gb_heap_at(gb_load_relaxed(&page->heap)), bytes, gb_statistic((enum gb_kind)page->kind));
-    enum gb_purge done = purge_range(gb_page_start(page), bytes, lazily, budget);
-    if (done == GB_PURGE_ZERO)
-        chunk->dirty = gb_set_without(chunk->dirty, gb_set_range(first % GB_CHUNK_SLICES, page->slices));
+    chunk->dirty = gb_set_without(chunk->dirty, gb_set_range(first % GB_CHUNK_SLICES, page->slices));
     huge_page_split(chunk);
-    return done != GB_PURGE_REFUSED ? bytes : 0;
+    return bytes;
 }
 
 static size_t purge_small(gb_page *page, bool only_idle, bool lazily, purge_budget *budget)
 {
     if (gb_the.page_bytes <= GB_SLICE_BYTES && gb_small_claim_whole(page, only_idle))
-        return purge_whole(page, lazily, budget);
+        return purge_whole(page, budget);
     return purge_holes(page, lazily, budget);
 }
 
@@ -199,8 +207,11 @@ static size_t purge_medium(gb_page *page, bool only_idle, bool lazily, purge_bud
     if ((bits & dirty) == 0 && !whole)
         return 0;
     uint32_t claimed = gb_swap(&page->bits, 0);
-    if (whole && claimed == bits && gb_the.page_bytes <= GB_SLICE_BYTES && gb_medium_claim_whole(page))
-        return purge_whole(page, lazily, budget);
+    if (whole && claimed == bits && gb_the.page_bytes <= GB_SLICE_BYTES && gb_medium_claim_whole(page)) {
+        size_t bytes = purge_whole(page, budget);
+        gb_or(&page->bits, bytes ? 0 : claimed);
+        return bytes;
+    }
     uint32_t want = claimed & (only_idle ? idle | ~dirty : ~(uint32_t)0);
     page->lazy &= idle;
     if (lazily)
@@ -279,7 +290,23 @@ static void queue_pop(gb_chunk *chunk)
     if (!gb_the.queue.first)
         gb_the.queue.last = 0;
     gb_store_relaxed(&gb_the.queue_chunks, gb_load_relaxed(&gb_the.queue_chunks) - 1);
-    gb_store_relaxed(&chunk->queued, 0);
+    atomic_exchange(&chunk->queued, 0);
+}
+
+/* It waits as before, behind the others. */
+static void queue_again(gb_chunk *chunk, uint32_t touched)
+{
+    gb_purge_queue(chunk);
+    gb_store_relaxed(&chunk->touched_ms, touched);
+}
+
+/* Where memory is locked the host takes nothing back: time alone asks again after a while, for programs that lock it do not want
+ * to wait. glebe_trim asks at once. */
+static bool purge_refused_lately(void)
+{
+    enum { PAUSE = 8 }; /* of purge_ms */
+    uint32_t refused = gb_load_relaxed(&gb_the.refused_ms);
+    return refused && gb_ms_since(gb_port_now_ms(), refused) < (uint64_t)PAUSE * gb_the.options.purge_ms;
 }
 
 /* Purges what was freed at `since` or before, until the budget is spent or there is no more. In a busy chunk memory was freed later: what the
@@ -287,20 +314,25 @@ static void queue_pop(gb_chunk *chunk)
 static size_t purge_queued(uint32_t since, bool all, bool lazily, purge_budget *budget)
 {
     enum { CHUNK_CALLS = 4 }; /* what it costs to look at one */
+    if (!all && purge_refused_lately())
+        return 0;
     gb_lock_take(&gb_the.lock);
     size_t given = gb_extents_purge(since, all, lazily, &budget->bytes);
     gb_chunk *chunk;
     for (uint32_t most = gb_load_relaxed(&gb_the.queue_chunks); most-- > 0 && !purge_spent(budget) && (chunk = queue_first(since, all)) != NULL;) {
-        bool busy = !all && gb_ms_later(gb_load_relaxed(&chunk->touched_ms), since);
+        uint32_t touched = gb_load_relaxed(&chunk->touched_ms);
+        bool busy = !all && gb_ms_later(touched, since);
+        budget->refused = false;
         size_t here = purge_chunk(chunk, busy, lazily, budget);
         given += here;
         if (busy || here == 0 || !purge_spent(budget)) /* else the next step goes on in it */
             queue_pop(chunk);
-        if (busy) {
-            uint32_t touched = gb_load_relaxed(&chunk->touched_ms);
+        if (budget->refused)
+            gb_store_relaxed(&gb_the.refused_ms, gb_port_now_ms() | 1); /* not 0 */
+        if (busy || budget->refused)
+            queue_again(chunk, touched);
+        else if (atomic_load(&chunk->touched_ms) != touched) /* a free that came too late for this look found it queued */
             gb_purge_queue(chunk);
-            gb_store_relaxed(&chunk->touched_ms, touched);
-        }
         budget->calls -= budget->calls < CHUNK_CALLS ? budget->calls : CHUNK_CALLS;
         gb_lock_drop(&gb_the.lock);
         gb_lock_take(&gb_the.lock);
@@ -311,7 +343,7 @@ static size_t purge_queued(uint32_t since, bool all, bool lazily, purge_budget *
 
 static purge_budget purge_any(void)
 {
-    return (purge_budget){SIZE_MAX, UINT32_MAX};
+    return (purge_budget){SIZE_MAX, UINT32_MAX, false};
 }
 
 size_t gb_purge_due(uint32_t now, bool all)
@@ -322,7 +354,7 @@ size_t gb_purge_due(uint32_t now, bool all)
 
 bool gb_purge_step(uint32_t since)
 {
-    purge_budget budget = {GB_CHUNK_BYTES, 96}; /* a quarter of a millisecond at most */
+    purge_budget budget = {GB_CHUNK_BYTES, 96, false}; /* a quarter of a millisecond at most */
     purge_queued(since, false, gb_the.options.purge_lazily, &budget);
     return purge_spent(&budget);
 }
@@ -341,7 +373,9 @@ uint32_t gb_purge_wait(uint32_t now)
 {
     gb_lock_take(&gb_the.lock);
     uint32_t wait = gb_extents_wait(now);
-    if (gb_the.queue.first) {
+    if (purge_refused_lately())
+        wait = wait < gb_the.options.purge_ms ? gb_the.options.purge_ms : wait;
+    else if (gb_the.queue.first) {
         uint32_t waited = gb_ms_since(now, gb_chunk_at(gb_the.queue.first - 1)->purge_ms);
         uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
         wait = due < wait ? due : wait;

@@ -9,14 +9,16 @@
  * 1. Whoever sets QUEUED pushes the page, and nobody else: a page is in one inbox at most. (Not to that of a dead heap: see 4.)
  * 2. Only whoever took the page out of the inbox clears QUEUED, by the same exchange that takes the chain. inbox_next is read
  *    before that: afterwards the page may be pushed again.
+ *    A page that the owner took out of the inbox and did not look at yet is on heap->inbox_taken, and QUEUED.
  * 3. page->heap changes only in gb_page_steal, which holds QUEUED while it does. So after the CAS that set QUEUED the heap that
  *    is read is the right one, and a page that is queued is not stolen.
  * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back: but for pages of
  *    a heap whose thread a fork left behind. Nobody drains these; when the chain holds all blocks, who sent the last gives back.
  *
  * 5. WHOLE says that the chain holds every block of the page. Then the purger may take the chain in the owner's place, under
- *    the region's lock: it leaves PURGED, and the page's memory goes back and counts no more as in use. PURGED is final. The
- *    owner, when it next drains its inbox, gives the page away without a look at its memory.
+ *    the region's lock: it sets PURGED, and the page's memory goes back and counts no more as in use. The owner, when it next
+ *    drains its inbox, gives the page away without a look at its memory. Where the host takes no memory back (it is locked)
+ *    the purger clears PURGED again; an owner that saw it meanwhile gives the page away likewise, since all its blocks are free.
  *
  * Medium pages have their bits; only the count of what came home takes this way (`notify` in place of xfree).
  * test/interleave runs this file under every interleaving of small cases. */
@@ -59,7 +61,7 @@ void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t cou
     uint64_t before = gb_load_relaxed(&page->xfree), after;
     do {
         uint32_t head = GB_XFREE_FIRST(before);
-        if (GB_UNLIKELY(head == GB_XFREE_PURGED)) {
+        if (GB_UNLIKELY(before & GB_XFREE_PURGED)) {
             send_refuse(page, first);
             return;
         }
@@ -142,9 +144,9 @@ GB_COLD static void page_drop(glebe_heap *heap, gb_page *page)
 static void small_accept(glebe_heap *heap, gb_page *page)
 {
     uint64_t taken = gb_load(&page->xfree);
-    while (GB_XFREE_FIRST(taken) != GB_XFREE_PURGED && !gb_cas(&page->xfree, &taken, 0))
+    while (!(taken & GB_XFREE_PURGED) && !gb_cas(&page->xfree, &taken, 0))
         continue;
-    if (GB_LIKELY(GB_XFREE_FIRST(taken) != GB_XFREE_PURGED))
+    if (GB_LIKELY((taken & GB_XFREE_PURGED) == 0))
         chain_accept(heap, page, taken);
     else
         page_drop(heap, page);
@@ -175,11 +177,11 @@ bool gb_small_claim_whole(gb_page *page, bool only_seen)
 {
     uint64_t found = gb_load(&page->xfree), then;
     do {
-        if ((found & GB_XFREE_WHOLE) == 0 || GB_XFREE_FIRST(found) == GB_XFREE_PURGED)
+        if ((found & GB_XFREE_WHOLE) == 0 || (found & GB_XFREE_PURGED))
             return false;
         then = found | (only_seen && !(found & GB_XFREE_SEEN) ? GB_XFREE_SEEN : GB_XFREE_PURGED);
     } while (!gb_cas(&page->xfree, &found, then));
-    return GB_XFREE_FIRST(then) == GB_XFREE_PURGED;
+    return (then & GB_XFREE_PURGED) != 0;
 }
 
 bool gb_medium_claim_whole(gb_page *page)
@@ -191,16 +193,42 @@ bool gb_medium_claim_whole(gb_page *page)
     return false;
 }
 
-bool gb_inbox_drain(glebe_heap *heap)
+void gb_page_unclaim(gb_page *page)
 {
-    uint32_t number = gb_swap(&heap->inbox, 0);
-    bool any = number != 0;
-    while (number) {
-        gb_page *page = gb_page_at(number);
-        number = page->inbox_next;
+    if (page->kind == GB_SMALL)
+        gb_and(&page->xfree, ~GB_XFREE_PURGED);
+    else
+        gb_and(&page->notify, ~GB_NOTIFY_PURGED);
+}
+
+/* The inbox is emptied once at most. */
+static bool inbox_drain(glebe_heap *heap, uint32_t pages)
+{
+    bool any = false, emptied = false;
+    for (; pages > 0; pages--) {
+        if (!heap->inbox_taken && !emptied) {
+            heap->inbox_taken = gb_swap(&heap->inbox, 0);
+            emptied = true;
+        }
+        if (!heap->inbox_taken)
+            break;
+        gb_page *page = gb_page_at(heap->inbox_taken);
+        heap->inbox_taken = page->inbox_next;
         gb_page_accept(heap, page);
+        any = true;
     }
     return any;
+}
+
+bool gb_inbox_drain(glebe_heap *heap)
+{
+    return inbox_drain(heap, UINT32_MAX);
+}
+
+void gb_inbox_drain_some(glebe_heap *heap)
+{
+    enum { PAGES = 256 }; /* 25 to 180 us */
+    inbox_drain(heap, PAGES);
 }
 
 /* The slice table's entries of a stolen page are rewritten while other threads may free its blocks: they read an owner that is

@@ -69,6 +69,7 @@ ABSENT(void, gb_tick, (glebe_heap *heap), )
 ABSENT(void, gb_background_start, (void), )
 ABSENT(bool, gb_orphans_rob, (glebe_heap *heap, uint32_t cls), return false)
 ABSENT(bool, gb_inbox_drain, (glebe_heap *heap), return false)
+ABSENT(void, gb_inbox_drain_some, (glebe_heap *heap), return)
 ABSENT(void, gb_remote_free, (glebe_heap *from, gb_page *page, gb_block *block), )
 
 ABSENT(bool, gb_retain_spare, (const glebe_heap *heap, size_t bytes), return false)

@@ -67,8 +67,8 @@ enum gb_state {
 #define GB_XFREE_WHOLE ((uint64_t)1 << 62)
 #define GB_XFREE_SEEN ((uint64_t)1 << 61)
 #define GB_XFREE_FIRST(x) ((uint32_t)(x))
-#define GB_XFREE_COUNT(x) ((uint32_t)((x) >> GB_XFREE_COUNT_SHIFT) & 0x1fffffffu)
-#define GB_XFREE_PURGED UINT32_MAX /* in place of the first block's offset: the purger took the chain, and the page's memory */
+#define GB_XFREE_COUNT(x) ((uint32_t)((x) >> GB_XFREE_COUNT_SHIFT) & 0x0fffffffu)
+#define GB_XFREE_PURGED ((uint64_t)1 << 60) /* the purger took the chain, and the page's memory */
 /* notify of a medium page: blocks that other threads freed since the owner last looked, and two of the same states. */
 #define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
 #define GB_NOTIFY_PURGED ((uint32_t)1 << 30)
@@ -210,6 +210,7 @@ struct glebe_heap {
     uint32_t next; /* in the list of orphans */
     uint32_t huge; /* its first extent */
     _Atomic uint32_t inbox; /* pages that others freed blocks of */
+    uint32_t inbox_taken; /* those that the owner took out, and will look at in steps */
     gb_remote remote[GB_REMOTE_SLOTS];
     struct gb_pool *pools;
 };
@@ -525,6 +526,7 @@ typedef struct gb_region {
     _Atomic uint32_t now_ms; /* as last seen */
     _Atomic uint32_t pressure_ms; /* when memory pressure was last looked at */
     _Atomic uint32_t pressure_every_ms; /* how long that look is good for */
+    _Atomic uint32_t refused_ms; /* when the host last took no memory back; 0: never */
     _Atomic uint32_t pressure_done_ms, pressure_told_ms; /* when something was last done about it, and the program told */
     glebe_pressure *pressure; /* the program's callback */
     void *pressure_context;

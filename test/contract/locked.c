@@ -31,5 +31,12 @@ int main(int argc, char **argv)
         if (i % 1000 == 0)
             malloc_trim(0);
     }
+    size_t most = resident_bytes();
+    for (int i = 0; i < 300; i++)
+        free(blocks[i]);
+    malloc_trim(0);
+    CHECK(munlockall() == 0);
+    malloc_trim(0); /* what was refused goes now */
+    CHECK(resident_bytes() < most / 2);
     return 0;
 }

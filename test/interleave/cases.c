@@ -99,21 +99,27 @@ static bool is_queued(const gb_page *page)
                                   : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0;
 }
 
+static void walk_inbox(uint32_t h, uint32_t number)
+{
+    for (; number; number = gb_page_at(number)->inbox_next) {
+        IL_CHECK(number < PAGES, "inbox of heap %u leads to slice %u", h, number);
+        const gb_page *page = gb_page_at(number);
+        IL_CHECK(met_pages[number] != met_round, "page %u is in inboxes twice", number);
+        met_pages[number] = met_round;
+        IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM,
+            "page %u was given back while it is in heap %u's inbox", number, h);
+        IL_CHECK(is_queued(page), "page %u is in an inbox, and not marked as queued", number);
+    }
+}
+
 static void walk_inboxes(void)
 {
     met_round++;
-    for (uint32_t h = 1; h <= gb_the.heaps_made; h++) {
-        uint32_t number = gb_heap_at(h)->kind == GB_HEAP_UNUSED ? 0 : gb_load(&gb_heap_at(h)->inbox);
-        for (; number; number = gb_page_at(number)->inbox_next) {
-            IL_CHECK(number < PAGES, "inbox of heap %u leads to slice %u", h, number);
-            const gb_page *page = gb_page_at(number);
-            IL_CHECK(met_pages[number] != met_round, "page %u is in inboxes twice", number);
-            met_pages[number] = met_round;
-            IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM,
-                "page %u was given back while it is in heap %u's inbox", number, h);
-            IL_CHECK(is_queued(page), "page %u is in an inbox, and not marked as queued", number);
+    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+        if (gb_heap_at(h)->kind != GB_HEAP_UNUSED) {
+            walk_inbox(h, gb_load(&gb_heap_at(h)->inbox));
+            walk_inbox(h, gb_heap_at(h)->inbox_taken);
         }
-    }
 }
 
 static void walk_chain(const gb_page *page)

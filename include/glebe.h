@@ -18,7 +18,7 @@
 #define GLEBE_VERSION_PATCH 0
 #define GLEBE_VERSION (GLEBE_VERSION_MAJOR * 10000 + GLEBE_VERSION_MINOR * 100 + GLEBE_VERSION_PATCH)
 
-/* A program that takes the source in and wants these functions for itself alone says what GLEBE_API shall be. */
+/* A program that takes the source in and wants these functions for itself alone defines GLEBE_API. */
 #if !defined(GLEBE_API) && defined(__GNUC__)
 #define GLEBE_API __attribute__((visibility("default")))
 #elif !defined(GLEBE_API)
@@ -164,7 +164,7 @@ static inline void glebe_pool_free(glebe_pool *pool, void *object, size_t units)
     *list = object;
 }
 
-/* From index to object and back. Neither is checked. */
+/* From index to object and back. They are not checked. */
 static inline void *glebe_pool_at(const glebe_pool *pool, uint32_t index)
 {
     return (void *)(pool->base + (uintptr_t)index * pool->unit_bytes);
@@ -185,7 +185,7 @@ typedef struct glebe_pool_stats {
 GLEBE_API void glebe_pool_stats_read(const glebe_pool *pool, glebe_pool_stats *out);
 
 /* ---- Collection --------------------------------------------------------------------------------------------------------
- * A collector owns objects that nobody frees: those that cannot be reached from its roots are found and used again. One thread at a
+ * A collector owns objects that the program does not free: those that cannot be reached from its roots are found and used again. One thread at a
  * time may use it, and all of the program's threads that hold references into it must be at rest while it collects.
  *
  * A word is a reference if it holds an address inside an object, wherever inside. Which words are looked at: those of the roots, and of
@@ -255,7 +255,7 @@ GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
 GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every);
 
 /* `function(object, context)` is called once after the object was found unreachable, by glebe_gc_finalize, and keeps it alive until
- * it has returned. Of objects that refer to each other the one goes first that none refers to; those in a circle wait for ever. To set
+ * it has returned. Of objects that refer to each other the one goes first that none refers to; those in a circle are never finalized. To set
  * another one takes the first one's place, also where that is due already; NULL as function: no more. ENOMEM, EINVAL where `object`
  * is not the start of one, or 0. */
 typedef void glebe_gc_final(void *object, void *context);
@@ -366,7 +366,7 @@ GLEBE_API void glebe_stats_read(glebe_stats *out);
 GLEBE_API size_t glebe_stats_text(char *buffer, size_t bytes);
 GLEBE_API size_t glebe_stats_json(char *buffer, size_t bytes);
 
-/* What a reader outside the process finds (symbol `glebe_live`); the names stand in `glebe_live_names`, each ended by a NUL,
+/* What a reader outside the process finds (symbol `glebe_live`); the names are in `glebe_live_names`, each ended by a NUL,
  * the list by an empty one. */
 #define GLEBE_LIVE_MAGIC UINT64_C(0x676c6562654c4956)
 struct glebe_live {

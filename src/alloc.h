@@ -80,7 +80,7 @@ GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
         gb_page_event(page);
 }
 
-/* For who is slow anyway: calls where code shall be short. */
+/* Out-of-line variants for callers that are slow anyway; they keep code small. */
 GB_INLINE void *gb_alloc_seldom(glebe_heap *heap, size_t bytes)
 {
     return GB_LINEAR ? gb_alloc_any(heap, bytes) : gb_alloc(heap, bytes);

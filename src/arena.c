@@ -8,7 +8,7 @@
  *
  * Where address space is plenty the region is reserved whole. Where it is limited (RLIMIT_AS, 32 bits) only its place is
  * chosen: a commit then takes address space too. There a chunk that is wholly free is not purged but leaves: its address space
- * goes back, for huge blocks, stacks, whoever asks. A chunk that left, and one whose place somebody else had taken, is "away":
+ * goes back, for huge blocks, stacks, other libraries. A chunk that left, and one whose place other code had taken, is "away":
  * its entries say GB_RESERVED, it is in no bin but on a list of its own, and is asked for again before new ones are.
  *
  * Everything here is under gb_the.lock, which the functions take themselves unless core.h says "locked". */
@@ -307,7 +307,7 @@ bool gb_huge_page_ask(uintptr_t at)
     return true;
 }
 
-/* A chunk that nobody touched yet, where memory is touched densely: docs/decisions/0026. */
+/* A chunk that was never touched, where memory is touched densely: docs/decisions/0026. */
 static bool chunk_asks(uint32_t number, uintptr_t at)
 {
     if (GB_SECURE || gb_the.options.no_huge_pages || number < GB_HUGE_PAGES_FROM >> GB_CHUNK_LOG2)

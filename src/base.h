@@ -45,7 +45,7 @@ GB_INLINE uint64_t gb_mul_wide(uint64_t a, uint64_t b, uint64_t *high)
 #endif
 }
 
-/* A counter that runs on by itself, some 2^30 to 2^33 a second; 0 for ever where the processor has none that is free to read, or
+/* A counter that runs on by itself, some 2^30 to 2^33 a second; always 0 where the processor has none that is free to read, or
  * where time is the test's to set. Good for noticing that a long time has passed, for nothing else. */
 GB_INLINE uint64_t gb_cycles(void)
 {

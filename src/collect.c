@@ -1,7 +1,7 @@
 /* The collector's public functions, its roots, and when it collects.
  *
  *     begin      marks are cleared, cursors dropped; registered roots and the program's marker are gone through
- *     mark       glebe_gc_mark: further roots, by whoever collects in parts
+ *     mark       glebe_gc_mark: further roots, by a program that collects in parts
  *     finish     weak references and finalizers; then what is not marked is free
  *
  * From begin to finish `forced` is set: no other collection begins, and memory grows for what is allocated, by callbacks or between

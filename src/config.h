@@ -11,7 +11,7 @@
 #endif
 
 /* Where memory is one piece that grows at its end (WebAssembly): slices of an array with no chunks, no purging, no huge blocks,
- * nobody to share it with. linear.c takes the place of arena.c. The tests build it for other hosts too. */
+ * no other thread to share it with. linear.c takes the place of arena.c. The tests build it for other hosts too. */
 #ifndef GB_LINEAR
 #ifdef __wasm__
 #define GB_LINEAR 1
@@ -94,7 +94,7 @@
 #endif
 
 #ifndef GB_IS_MALLOC
-#define GB_IS_MALLOC 0 /* whoever includes the whole of glebe defines malloc by it (WebAssembly) */
+#define GB_IS_MALLOC 0 /* set by code that includes the whole of glebe and defines malloc by it (WebAssembly) */
 #endif
 
 #ifndef GB_STACKS
@@ -143,7 +143,7 @@
 #define GB_GROWN_FROM (GB_LINEAR ? SIZE_MAX : (size_t)256 << 10) /* a block that has grown so far gets such an extent: it may grow on */
 
 #define GB_FEW_BLOCKS 8 /* a page's list is worth taking as it is from so many on */
-#define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12) /* blocks that must come home before a full page is used again, where an eighth is fewer */
+#define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12) /* blocks that must be freed before a full page is used again, where an eighth is fewer */
 #define GB_BIG_PAGE_SLICES 4 /* pages of a small class that is in demand; of a medium one, see tools/size-classes */
 #define GB_DEMAND 2 /* a class is in demand once it holds slices for so many such pages */
 

@@ -19,7 +19,7 @@ GB_INLINE void gb_lock_take(gb_lock *lock) { (void)lock; }
 GB_INLINE void gb_lock_drop(gb_lock *lock) { (void)lock; }
 #endif
 bool gb_lock_try(gb_lock *lock);
-/* From here on, until as many calls with `false`, this thread, which holds every lock, neither takes nor drops one. */
+/* From here on, until as many calls with `false`, this thread, which holds every lock, does not take or drop any. */
 void gb_lock_fork(bool begins);
 
 /* ---- report: misuse and exhaustion ----
@@ -32,7 +32,7 @@ GB_COLD void *gb_out_of_memory(void);
 /* `text` cut to `bytes`, with ? for what would break a line, and for each character of `but`. */
 void gb_plain(char *out, size_t bytes, const char *text, const char *but);
 char *gb_decimal(uint64_t value, char *out24);
-/* A small printf (%s %zu %u %p), that neither allocates nor locks. Returns the length of the whole. */
+/* A small printf (%s %zu %u %p), that does not allocate or lock. Returns the length of the whole. */
 size_t gb_format(char *out, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- account: what is in use, and limits. Locked. ---- */
@@ -67,7 +67,7 @@ void gb_chunk_dirty_changed(gb_chunk *chunk);
 bool gb_meta_commit(const void *start, size_t *committed, size_t need);
 /* Locked: where address space is limited, gives that of a wholly free chunk back; false if it is not wholly free. */
 bool gb_chunk_leave(gb_chunk *chunk);
-/* Locked: asks for a huge page for 2 MiB that nobody touched yet, if huge pages are quick to come. */
+/* Locked: asks for a huge page for 2 MiB that were never touched, if huge pages are quick to come. */
 bool gb_huge_page_ask(uintptr_t at);
 
 /* ---- purge: what gives memory back ---- */
@@ -165,7 +165,7 @@ gb_source gb_medium_source;
 bool gb_medium_return(glebe_heap *self, gb_page *page, void *block);
 /* The bits of all its blocks. */
 GB_INLINE uint32_t gb_medium_all(const gb_page *page) { return page->cap == 32 ? ~(uint32_t)0 : ((uint32_t)1 << page->cap) - 1; }
-/* `count` blocks came home from other threads. Owner. */
+/* Other threads freed `count` of the page's blocks. Owner. */
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 /* Sends the warm blocks home. Owner. */
 void gb_medium_cool(glebe_heap *heap);
@@ -175,7 +175,7 @@ void gb_medium_trim(glebe_heap *heap);
 gb_source gb_large_source, gb_huge_source;
 /* The large block that begins there grows or shrinks in place; false if it cannot. */
 bool gb_large_resize(void *block, size_t bytes);
-/* Zero again, from the block's start. Parts of which little is resident go back, lest they become resident. */
+/* Zero again, from the block's start. Parts of which little is resident go back: written, they would be. */
 void gb_huge_clear(void *start, size_t bytes);
 void gb_huge_free(gb_extent *extent);
 /* Grows or shrinks in place, or moves without copying; the block's address, or NULL and nothing changed. */
@@ -188,7 +188,7 @@ gb_extent *gb_huge_find(const void *address);
 bool gb_spans_reach(uintptr_t end);
 /* Is memory touched densely, as far as the samples before this address tell? */
 bool gb_spans_dense(uintptr_t top);
-/* Space that nobody touched was committed: its whole spans ask for huge pages. */
+/* Space that was never touched was committed: its whole spans ask for huge pages. */
 void gb_spans_ask(uintptr_t from, uintptr_t end);
 /* Did the span that begins there ask for one? */
 bool gb_span_huge(uintptr_t at);
@@ -225,7 +225,7 @@ gb_source gb_tagged_source;
 void gb_tagged_free(uintptr_t start);
 /* The block at c, its tag in front of it, is free from now on, together with what is free on either side. */
 void gb_tagged_give(gb_tagged *c);
-/* [c, c + bytes) becomes free, between blocks in use; and is not on a list any more. Where code shall be short. */
+/* [c, c + bytes) becomes free, between blocks in use; and is not on a list any more. Where code must be short. */
 void gb_tagged_add(gb_tagged *c, uint32_t bytes);
 void gb_tagged_remove(gb_tagged *c);
 /* The block that was freed last becomes free. */
@@ -280,7 +280,7 @@ extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */
 #else
 #define gb_self (&gb_heap_main)
 #endif
-extern glebe_heap gb_heap_none; /* empty for ever: sends the first malloc of a thread to the slow path */
+extern glebe_heap gb_heap_none; /* always empty: sends the first malloc of a thread to the slow path */
 /* This thread's heap, made or adopted at the first call; NULL if there is no memory for one. */
 GB_COLD glebe_heap *gb_thread_start(void);
 /* gb_thread_exit was called in this thread. */
@@ -300,7 +300,7 @@ glebe_heap *gb_heap_next(const glebe_heap *before);
 void gb_heap_orphan(glebe_heap *heap);
 /* Takes pages of this class that orphans have to give. Owner. */
 bool gb_orphans_rob(glebe_heap *heap, uint32_t cls);
-/* Nobody works in abandoned heaps: all that they hold in fronts and spare pages goes to the arena. Returns the bytes. */
+/* No thread works in abandoned heaps: all that they hold in fronts and spare pages goes to the arena. Returns the bytes. */
 size_t gb_orphans_trim(void);
 /* Blocks that others freed go to the pages of the next abandoned heaps; the empty pages of these go to the arena. */
 void gb_orphans_drain(void);

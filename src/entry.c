@@ -1,6 +1,6 @@
 /* The lock of entry.h where it is held: sleeping until it is not.
  *
- * A thread spins a little first, for what others do in there is short. Then it sets bit 0 and sleeps, so that whoever leaves wakes one;
+ * A thread spins a little first, for what others do in there is short. Then it sets bit 0 and sleeps, so that the thread that leaves wakes one;
  * and because others may sleep too, it takes the lock with bit 0 set. The main thread of a browser may not sleep (the instruction
  * traps there): a thread can say that it never does, by glebe_thread_wait, and spins on. */
 #include "entry.h"
@@ -17,7 +17,7 @@ void gb_enter_slow(uint32_t me)
     uint32_t mine = me;
     for (uint32_t spins = 0;; spins++) {
         uint32_t word = gb_load_relaxed(&gb_the.entry.word);
-        if ((word & ~1u) == me) { /* which nobody else could have stored, or take away */
+        if ((word & ~1u) == me) { /* only this thread stores that, and removes it */
             gb_the.entry_again++;
             return;
         }

@@ -1,12 +1,12 @@
 /* The way into the heap where threads share it, which is WebAssembly with shared memory: there the slice table moves as memory grows,
- * so that nothing can be looked up beside somebody else. One lock is taken at the public functions, and nothing else is different.
+ * so that no thread can look anything up beside another. One lock is taken at the public functions, and nothing else is different.
  *
  *     {
  *         GB_ENTRY;          entered here, left wherever the function returns
  *         return gb_alloc(gb_self, bytes);
  *     }
  *
- * Word: 0 nobody is in; else the address of the thread's own `gb_me`, and bit 0: somebody may sleep. A thread that is in may enter again:
+ * Word: 0 no thread is in; else the address of the thread's own `gb_me`, and bit 0: a thread may sleep. A thread that is in may enter again:
  * public functions call each other, and call the program back (a collector's marker, finalizers, the checker's report).
  *
  * Everywhere else GB_ENTRY is nothing: threads have heaps of their own, or there is one thread. */
@@ -34,7 +34,7 @@ typedef struct gb_thread {
 
 extern GB_TLS gb_thread gb_me;
 
-/* Somebody is in, perhaps we. */
+/* A thread is in, perhaps this one. */
 GB_COLD void gb_enter_slow(uint32_t me);
 /* The lock is taken: makes memory usable by this thread as far as other threads let it grow. */
 void gb_enter_grown(void);

@@ -7,8 +7,8 @@
  *     idle     free, and resident as far as its block touched it: on the list of what is to be purged, longest waiting first
  *     lazy     free, and given back lazily: it may be resident, and is not known to be zero
  *     clean    free, committed, zero
- *     away     free, not committed: somebody else may map memory there meanwhile, unless the region is reserved
- *     lost     somebody did
+ *     away     free, not committed: other code may map memory there meanwhile, unless the region is reserved
+ *     lost     other code did
  *
  * The table has an entry for each granule. The entry of an extent's first granule describes it, that of its last one says how long it is,
  * so both neighbours are found by arithmetic. Free neighbours of one state are one extent. Free extents of a state are found by length, in
@@ -280,7 +280,7 @@ static enum gb_commit extents_commit(gb_extent *extent, uintptr_t at, uintptr_t 
     return got;
 }
 
-/* Somebody else has a part of this, which is away. */
+/* Other code mapped a part of this, which is away. */
 static void extent_lose(gb_extent *extent, uint32_t from, uint32_t end)
 {
     bool moved;
@@ -358,7 +358,7 @@ static uint32_t extents_row(const gb_extent *extent, uint32_t from, uint32_t eno
 /* What a block wants of its place. */
 typedef struct extent_want {
     uint32_t granules;
-    uint32_t behind; /* free granules behind it, so that it may grow where it stands */
+    uint32_t behind; /* free granules behind it, so that it may grow in place */
     size_t alignment;
     bool clean; /* memory that is resident does not serve */
     bool room; /* one extent, which is away */
@@ -595,7 +595,7 @@ static gb_extent *extent_use(gb_extent *extent, uint32_t from, const extent_want
 
 gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place *place)
 {
-    enum { TRIES = 256 }; /* of places that somebody else has */
+    enum { TRIES = 256 }; /* of places where other code has memory */
     extents_start();
     if (!gb_load_relaxed(&gb_the.extents_top))
         return NULL;

@@ -2,7 +2,7 @@
  *
  *     1  weak references to what is not marked are cleared
  *     2  what an unmarked object with a finalizer refers to is marked, but not the object: so of objects that refer to each other
- *        the outermost alone stay unmarked, and those in a circle stay marked, for ever
+ *        the outermost alone stay unmarked, and those in a circle stay marked and are never called
  *     3  what is still unmarked then is ready, and marked too
  *
  * An object's finalizer stays in the table until it has returned:
@@ -11,7 +11,7 @@
  *      ^________|_________|                    set again: it is ready when the object is found unreachable again
  *
  * So what is ready takes no memory at a time when there may be none. A finalizer that does not return, by longjmp, leaves its object
- * running: it is there until it is freed by hand. */
+ * running: it is there until glebe_gc_free takes it. */
 
 #include "core.h"
 

@@ -5,7 +5,7 @@
  * in a hole if it touches a unit whose bit is set; taking a unit back links the blocks that touch no other such unit.
  *
  * Two ways lead to holes. gb_page_trim walks the page's free list and finds them all: for an owner that has the time. Where
- * nobody will come by later, because the program may go to sleep and leaves the rest to the background thread, an emptying page
+ * no thread will pass later, because the program may go to sleep and leaves the rest to the background thread, an emptying page
  * of four slices is parked, and finds them as they come:
  *
  *     entry 0   owner 0, so that every free of its blocks takes the slow way        free: none

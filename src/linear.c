@@ -114,9 +114,9 @@ bool gb_memory_grow(size_t bytes)
             continue;
         }
         if (end == 0)
-            gb_the.base = at - GB_SLICE_BYTES; /* slice 0, the null of links, is somebody else's */
+            gb_the.base = at - GB_SLICE_BYTES; /* slice 0, the null of links, is memory of others */
         uint32_t from = (uint32_t)((at - gb_the.base) >> GB_SLICE_LOG2);
-        if (from != end) { /* somebody else let it grow in between: no block reaches over what is his */
+        if (from != end) { /* another caller let memory grow in between: no block reaches over its part */
             start = from;
             have = 0;
             lost = 16;

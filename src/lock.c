@@ -1,5 +1,5 @@
 /* A futex mutex: one compare-and-swap to take, one exchange to drop, sleep only under contention.
- * Word: 0 free, 1 held, 2 held and somebody may sleep. Ours rather than the C library's, so that fork's child can simply
+ * Word: 0 free, 1 held, 2 held and a thread may sleep. Ours rather than the C library's, so that fork's child can simply
  * drop it and so that the fake port can see every wait. */
 #include "core.h"
 

@@ -1,7 +1,7 @@
 /* Medium pages: up to 32 blocks of 2 to 64 KiB. Which are free is a word of bits in the page's entry, so a free block holds no
  * link and its memory can be given back at any time, by any thread, without its owner's help:
  *
- *     bits    1 free              taken by the owner, and by the purger while it gives memory back; set by whoever frees
+ *     bits    1 free              taken by the owner, and by the purger while it gives memory back; set by the thread that frees
  *     dirty   1 in use since it was last known to be zero       calloc clears only what it must
  *     idle    1 free since the purger last came by
  *

@@ -113,7 +113,7 @@ static gb_page *mixed_page(glebe_heap *heap)
     return page;
 }
 
-/* What came home goes to the fronts of its classes. That a block begins there is as little asked as where a page has
+/* Distributes freed blocks to the fronts of their classes. That a block begins there is checked as little as where a page has
  * one class. */
 static void mixed_sort(glebe_heap *heap, gb_page *page)
 {

@@ -14,7 +14,7 @@
 
 enum { MARKS = 64 }; /* an AVAIL page's marks are shares of it */
 
-/* Blocks that must come home before a full page is looked at again. */
+/* Blocks that must be freed before a full page is looked at again. */
 static uint32_t page_wake(const gb_page *page)
 {
     uint32_t half = page->cap / 2u, eighth = page->cap / 8u;
@@ -179,7 +179,7 @@ static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
     heap->class_slices[cls] += page->slices;
 }
 
-/* A spare page: of this class with its free list as it stands, else of another, formatted anew. */
+/* A spare page: of this class, with its free list, or of another class, formatted anew. */
 static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
 {
     uint32_t number = GB_LINEAR ? 0 : heap->spare[cls].first;
@@ -269,7 +269,7 @@ GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
     }
 }
 
-/* ---- blocks coming home ---- */
+/* ---- blocks that were freed ---- */
 
 /* Sets `left` to count down from `out` blocks in use to `share` MARKS-ths of the page. If no more than that are in
  * use, it counts down to an empty page. */
@@ -337,7 +337,7 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
             gb_page_unpark(page);
         page_retire(heap, page);
         return false;
-    default: /* the current page: all that it handed out is home again, and it stays current; an abandoned heap has a mixed one alone */
+    default: /* the current page: all its blocks are free, and it stays current; an abandoned heap has a mixed one alone */
         if (GB_MIXES && gb_heap_abandoned(heap))
             gb_mixed_give(heap, false);
         return false;

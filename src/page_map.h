@@ -101,7 +101,7 @@ GB_INLINE gb_block *gb_block_at(const gb_page *page, uint32_t index)
     return (gb_block *)(gb_page_start(page) + (size_t)index * gb_classes[page->cls].bytes);
 }
 
-/* Lists of pages. A page is on one list at most; who may touch which list stands in types.h. */
+/* Lists of pages. A page is on one list at most; types.h says which thread may touch which list. */
 GB_INLINE void gb_list_push_last(gb_list *list, gb_page *page)
 {
     uint32_t number = gb_page_number(page);

@@ -39,7 +39,7 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes);
 void gb_port_populate(uintptr_t at, size_t bytes);
 /* Whether huge pages may serve this range. A hint. */
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted);
-/* Touches the first byte of what they may serve, where nobody has before: whether memory came as quickly as a huge page should. */
+/* Touches the first byte of memory that was never touched: true if it came as quickly as a huge page should. */
 bool gb_port_huge_page_quick(uintptr_t at);
 /* Bytes of the range, of 16 MiB at most, that are resident; all of them where the host does not say. */
 size_t gb_port_resident(uintptr_t at, size_t bytes);
@@ -49,7 +49,7 @@ void gb_port_protect(uintptr_t at, size_t bytes);
 bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes);
 
 /* Where memory is linear this takes the place of all above: at least *bytes new bytes, zero, on a slice; *bytes says how many in
- * fact. 0: there is no more. They follow those of the last call, unless somebody else let memory grow in between. */
+ * fact. 0: there is no more. They follow those of the last call, unless another caller let memory grow in between. */
 uintptr_t gb_port_grow(size_t *bytes);
 /* Memory reaches to `end` at least: another thread of ours may have let it grow. From here on this thread can use all of it. */
 void gb_port_grown(uintptr_t end);
@@ -64,7 +64,7 @@ uint64_t gb_port_random(void);
 const char *gb_port_environment(const char *name); /* NULL where unset, or not trusted (setuid) */
 char *const *gb_port_environment_all(void); /* NULL-terminated, or NULL */
 void gb_port_print(const char *text, size_t bytes); /* to stderr */
-/* stderr as it is now is where gb_port_say writes later, though the program close it before: called once somebody asked for
+/* stderr as it is now is where gb_port_say writes later, even if the program closes it first: called once a user asked for
  * words at exit, and never else. The program's own descriptors keep their numbers, and what it starts inherits nothing. */
 void gb_port_keep_stderr(void);
 /* To the stderr that was kept; nowhere, if no descriptor leads there any more. */
@@ -74,7 +74,7 @@ uint32_t gb_port_process(void); /* its number */
 _Noreturn void gb_port_abort(void);
 
 /* ---- threads ---- */
-/* Sleeps while *word == expected, at most `ms` (UINT32_MAX: for ever). May return early. */
+/* Sleeps while *word == expected, at most `ms` (UINT32_MAX: without limit). May return early. */
 void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms);
 void gb_port_wake(_Atomic uint32_t *word);
 void gb_port_yield(void);

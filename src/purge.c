@@ -1,4 +1,4 @@
-/* Giving memory back. A chunk in which memory was freed stands in a queue; when it has stood there for purge_ms it is looked at
+/* Giving memory back. A chunk in which memory was freed waits in a queue; after purge_ms it is looked at
  * once, under the region's lock:
  *
  *     free runs that are dirty      given back, known to be zero from then on; where address space is limited a chunk that
@@ -8,12 +8,12 @@
  *     pages whose every block       given back whole, whether or not their owner ever looks again (remote.c has the claim)
  *     other threads freed
  *
- * A chunk that nobody freed memory in for purge_ms is purged whole. In a busy one only memory that was free when the purger
+ * A chunk in which no memory was freed for purge_ms is purged whole. In a busy one only memory that was free when the purger
  * last came by, and since, is given back; the rest is marked idle and the chunk queues again. So what a program uses again and
- * again stays, and what it left goes. Who comes by: any thread at its ticks, glebe_trim, or the background thread.
+ * again stays, and what it left goes. Any thread does this at its ticks, and so do glebe_trim and the background thread.
  *
  * With the option `purge` set to free, what time alone gives back is given back lazily: it is not known to be zero, so it stays
- * dirty, and is marked `lazy` lest it be given back once more. What is asked for (glebe_trim, a limit, a new peak) goes at once. */
+ * dirty, and is marked `lazy` so that it is not given back once more. What is asked for (glebe_trim, a limit, a new peak) goes at once. */
 #include "core.h"
 
 void gb_purge_queue(gb_chunk *chunk)
@@ -144,7 +144,7 @@ static size_t purge_holes(gb_page *page, bool lazily, purge_budget *budget)
     return given;
 }
 
-/* Purges the blocks `run` (adjacent, claimed). OS pages that they share with others stay and are cleared by hand: a purged
+/* Purges the blocks `run` (adjacent, claimed). OS pages that they share with others stay and are cleared with memset: a purged
  * block is zero to its last byte. */
 static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily, purge_budget *budget)
 {
@@ -165,7 +165,7 @@ static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily, purge_budge
     return to - from;
 }
 
-/* Lest the kernel fill again what was purged of a huge page. */
+/* The kernel would fill again what was purged of a huge page. */
 GB_NOINLINE static void huge_page_split(gb_chunk *chunk)
 {
     if (!chunk->huge_pages)

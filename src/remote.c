@@ -6,21 +6,21 @@
  *                                             |
  *     if QUEUED was clear: push the page on   +--> heap->inbox  --->  swap the inbox for 0; for each page, swap xfree for 0
  *
- * 1. Whoever sets QUEUED pushes the page, and nobody else: a page is in one inbox at most. (Not to that of a dead heap: see 4.)
- * 2. Only whoever took the page out of the inbox clears QUEUED, by the same exchange that takes the chain. inbox_next is read
+ * 1. Only the thread that sets QUEUED pushes the page: a page is in one inbox at most. (Not to that of a dead heap: see 4.)
+ * 2. Only the thread that took the page out of the inbox clears QUEUED, by the same exchange that takes the chain. inbox_next is read
  *    before that: afterwards the page may be pushed again.
  *    A page that the owner took out of the inbox and did not look at yet is on heap->inbox_taken, and QUEUED.
  * 3. page->heap changes only in gb_page_steal, which holds QUEUED while it does. So after the CAS that set QUEUED the heap that
  *    is read is the right one, and a page that is queued is not stolen.
  * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back: but for pages of
- *    a heap whose thread a fork left behind. Nobody drains these; when the chain holds all blocks, who sent the last gives back.
+ *    a heap whose thread a fork left behind. No thread drains these; when the chain holds all blocks, the sender of the last gives the page back.
  *
  * 5. WHOLE says that the chain holds every block of the page. Then the purger may take the chain in the owner's place, under
  *    the region's lock: it sets PURGED, and the page's memory goes back and counts no more as in use. The owner, when it next
  *    drains its inbox, gives the page away without a look at its memory. Where the host takes no memory back (it is locked)
  *    the purger clears PURGED again; an owner that saw it meanwhile gives the page away likewise, since all its blocks are free.
  *
- * Medium pages have their bits; only the count of what came home takes this way (`notify` in place of xfree).
+ * Medium pages have their bits; only the count of freed blocks takes this way (`notify` in place of xfree).
  * test/interleave runs this file under every interleaving of small cases. */
 #include "core.h"
 

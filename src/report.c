@@ -95,7 +95,7 @@ void gb_report(const char *call, const void *address, const char *format, ...)
         gb_port_abort();
 }
 
-/* A call that gives a block back: of the others (realloc, malloc_usable_size) nobody would say "double free". */
+/* For calls that free a block. realloc and malloc_usable_size cannot free twice. */
 static const char *report_double(const char *call)
 {
     for (const char *s = call; *s; s++)

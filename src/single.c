@@ -1,6 +1,6 @@
 /* Heaps where memory is linear and there are no threads: the one that malloc uses is a static object, so that every access to it
  * is to an address that the compiler knows; one of glebe_heap_create lies in a page of that heap, whose slice is its
- * number. And what the layers that are not there would answer: nothing is purged, nobody else frees, no block is medium, large or huge. */
+ * number. And what the layers that are not there would answer: nothing is purged, no other thread frees, no block is medium, large or huge. */
 #include "alloc.h"
 
 glebe_heap gb_heap_main;

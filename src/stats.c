@@ -43,7 +43,7 @@ static size_t page_used(const gb_page *page)
     return out <= all / 16 && out * bytes <= all ? out * bytes : all;
 }
 
-/* What this thread's heap holds of that, and nobody uses. */
+/* What this thread's heap holds of that, free. */
 static size_t heap_at_hand(const glebe_heap *heap)
 {
     size_t bytes = 0;

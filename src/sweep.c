@@ -66,7 +66,7 @@ static uint32_t collected_step(uint32_t cls)
     return cls < GB_OBJECT_CLASSES ? gb_classes[cls].bytes : (cls - GB_OBJECT_CLASSES) * 16 + 8;
 }
 
-/* Bits of objects of `step` cells in [from, to): all are 0 and shall be 1, or the other way round. */
+/* Bits of objects of `step` cells in [from, to): all are 0 and become 1, or the other way round. */
 static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step)
 {
     if (64 % step == 0) /* the most, by far */

@@ -271,7 +271,7 @@ void gb_orphans_drain(void)
     gb_lock_drop(&gb_the.orphans_lock);
 }
 
-/* Where the last one stopped the next goes on, so that all orphans are come by. */
+/* Each call goes on where the last one stopped, so every orphan has its turn. */
 bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
 {
     enum { ORPHANS = 32, PAGES = 4 };
@@ -297,7 +297,7 @@ bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
     return pages > 0;
 }
 
-/* Nobody works in an orphan, so all that it holds in fronts and spares goes back. Of orphans that hold nothing one is kept for a
+/* No thread works in an orphan, so all that it holds in fronts and spares goes back. Of orphans that hold nothing one is kept for a
  * thread to come, the others end. */
 size_t gb_orphans_trim(void)
 {

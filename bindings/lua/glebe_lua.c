@@ -57,7 +57,7 @@ typedef struct account {
 
 /* ---- allocating ---- */
 
-/* For a NULL block Lua passes what kind of object it shall be, in place of a size. */
+/* For a NULL block Lua passes the kind of the new object in place of a size. */
 void *glebe_lua_alloc(void *heap, void *block, size_t old_bytes, size_t new_bytes)
 {
     return glebe_heap_realloc_sized(heap, block, old_bytes, new_bytes);

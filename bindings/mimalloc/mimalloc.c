@@ -1,6 +1,6 @@
 /* mimalloc's functions on glebe's heap: with this folder beside the core and override/ a library is made that takes the place of
  * libmimalloc.so.2 (MIMALLOC_LINE 2) or .so.3 (3), by its soname. Names, parameters and behaviour are those that mimalloc
- * documents; what differs stands in docs/mimalloc.md, and what is left out in test/mimalloc/left_out.txt, each with the reason.
+ * documents; docs/mimalloc.md says what differs, and test/mimalloc/left_out.txt what is left out, each with the reason.
  *
  *     mi_heap_t    is a glebe_heap. `gb_heap_none` stands for the main heap: the calling thread's own
  *     line 2       a heap is used by the thread that made it
@@ -619,7 +619,7 @@ EXPORT void mi_ufree(void *p, size_t *had)
 
 #define CALLER __builtin_return_address(0)
 
-/* What the handler freed was enough for a block elsewhere: `again` shall have its memory. Misuse is reported, and not tried again. */
+/* What the handler freed was enough for a block elsewhere: `again` gets its memory. Misuse is reported, and not tried again. */
 #define UNTIL_SERVED(n, again) \
     void *block; \
     while (GB_UNLIKELY(!(block = (again)) && errno == ENOMEM)) \

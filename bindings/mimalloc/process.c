@@ -40,7 +40,7 @@ static void option_set(int option, long value)
     gb_store_relaxed(&options_set[option], true);
     if (option == OPTION_STATS || option == OPTION_VERBOSE)
         glebe_option(option == OPTION_STATS ? "stats" : "verbose", value > 0 ? "1" : "0");
-    if (option == OPTION_PURGE_DELAY) /* a negative one is for ever */
+    if (option == OPTION_PURGE_DELAY) /* a negative one is without end */
         glebe_option("purge_ms", gb_decimal(value < 0 || value > (long)(UINT32_MAX / 4) ? UINT32_MAX / 4 : (uint64_t)value, text));
 }
 
@@ -140,7 +140,7 @@ EXPORT void mi_options_print_out(output *function, void *context)
 
 EXPORT void mi_options_print(void) { mi_options_print_out(NULL, NULL); }
 
-/* glebe's count for ever, and for the process. */
+/* glebe's count from the start on, and for the process. */
 EXPORT void mi_stats_reset(void) {}
 EXPORT void mi_stats_merge(void) {}
 

@@ -368,7 +368,7 @@ impl OwnedHeap {
 
     /// Walks the whole heap and counts broken invariants: 0 is well. For tests.
     pub fn check(&self) -> usize {
-        // SAFETY: the heap lives and nobody else uses it; no report is wanted.
+        // SAFETY: the heap lives and no other thread uses it; no report is wanted.
         unsafe { c::glebe_check(self.heap.as_ptr(), 2, None, null_mut()) as usize }
     }
 }

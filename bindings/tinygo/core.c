@@ -74,7 +74,7 @@ bool glebe_go_due(void)
 }
 
 /* ---- a collection ----
- * Not inlined into Go's functions, which would forget that its code shall be short. */
+ * Not inlined into Go's functions, which would forget that its code must be short. */
 
 GB_NOINLINE void glebe_go_begin(void)
 {

@@ -1,7 +1,7 @@
 //! What the command itself writes.
 //!
 //! `println!` and `eprintln!` panic where the file behind a stream is full. Here a failing standard output is an error like
-//! any other, and nobody is left to hear of a failing standard error.
+//! any other, and a failing standard error cannot be reported anywhere.
 
 use anyhow::{Context, Result};
 use std::fmt::Display;

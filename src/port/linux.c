@@ -160,7 +160,7 @@ static bool linux_group_read(linux_group *group, const char *file)
     return linux_read(group->name, group->text, sizeof group->text);
 }
 
-/* The lower of the two: past memory.high processes are slowed down until they stand still. What the old rules call soft limits neither
+/* The lower of the two: past memory.high processes are slowed down until they hardly run. What the old rules call soft limits neither
  * slows nor ends anybody. */
 static bool linux_group_limit(linux_group *group, uint64_t *limit)
 {
@@ -176,7 +176,7 @@ static bool linux_group_limit(linux_group *group, uint64_t *limit)
 }
 
 /* false where this group has no limit, or is not there. Files in the cache that were not used lately are not counted: the system
- * drops them before anybody is out of memory, and whoever reads files fills its group with them to the brim. */
+ * drops them before a request fails, and a program that reads files fills its group with them. */
 static bool linux_group_pressure(linux_group *group, uint64_t *limit, uint64_t *used)
 {
     if (!linux_group_limit(group, limit) || !linux_group_read(group, group->unified ? "/memory.current" : "/memory.usage_in_bytes")

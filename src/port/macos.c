@@ -150,7 +150,7 @@ void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
     macos_bed *bed = macos_bed_of((const void *)word);
     int saved = errno, cancel = posix_cancel_off();
     pthread_mutex_lock(&bed->mutex);
-    if (gb_load(word) == expected) { /* looked at under the mutex, which whoever wakes takes too: no wake is missed */
+    if (gb_load(word) == expected) { /* looked at under the mutex, which the thread that wakes takes too: no wake is missed */
         if (ms == UINT32_MAX)
             pthread_cond_wait(&bed->condition, &bed->mutex);
         else {

@@ -142,7 +142,7 @@ void gb_port_print(const char *text, size_t bytes)
 }
 
 /* Many programs close stderr before they end (coreutils to hear of a full disk), daemons close all that is open, and either may
- * open another file afterwards that gets the number. So a copy is kept at a number where nobody looks, closed by exec; before
+ * open another file afterwards that gets the number. So a copy is kept at a number that programs do not use, closed by exec; before
  * anything is written to it or to 2, the file behind it must be the one that it was. */
 static struct {
     bool kept;
@@ -226,7 +226,7 @@ static void posix_key_end(void *value)
 }
 
 /* At the first malloc, or as the library starts. Handlers that prepare a fork run in the order last to first: the heap's locks are
- * to be the last that are taken, for whoever holds another library's lock may wait for the heap's. */
+ * to be the last that are taken, for a thread that holds another library's lock may wait for the heap's. */
 static void posix_start(void)
 {
     posix_starting = true;

@@ -1,7 +1,7 @@
 /* The host contract (../port.h) in WebAssembly: one linear memory. It begins behind what the linker laid out, at
  * __heap_base, and grows by memory.grow in units of 64 KiB; nothing ever goes back.
  *
- * Others may let it grow too (another allocator in the module, the host). Whoever does gets what was added, so what we get then
+ * Others may let it grow too (another allocator in the module, the host). The caller gets what was added, so what we get then
  * does not follow what we had, which the core expects. */
 #include "../config.h"
 #include "../port.h"
@@ -13,7 +13,7 @@ extern unsigned char __heap_base; /* from the linker */
 static bool wasm_begun;
 
 /* Is there another malloc in the module? It would take the rest of what the module starts with, and some take, when they begin, all of
- * memory that is there then: so it shall have begun, and has that rest. override.c says that it is malloc itself. */
+ * memory that is there then: so it must have begun, and has that rest. override.c says that it is malloc itself. */
 #if GB_IS_MALLOC
 static bool wasm_other_malloc(void) { return false; }
 #else

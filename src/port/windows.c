@@ -115,7 +115,7 @@ static bool windows_release(uintptr_t at, size_t bytes, DWORD how)
     return ok;
 }
 
-/* A reservation can be given back as a whole alone: one that is longer says where an aligned one may lie, if nobody is faster. */
+/* A reservation can be given back as a whole alone: one that is longer says where an aligned one may lie, if no other thread takes it first. */
 uintptr_t gb_port_reserve(size_t bytes)
 {
     enum { ATTEMPTS = 8 };

@@ -1,4 +1,4 @@
-//! The bump allocator: two words, and whoever wants memory moves the first towards the second.
+//! The bump allocator: two words. Each allocation moves the first towards the second.
 //!
 //! ```text
 //!     base            top                              end
@@ -13,8 +13,8 @@
 //! 3. Only `source::grow` moves `end`, to more pages behind it or to a new region elsewhere; then `base` and `top` move too.
 //!
 //! With threads (`SHARED`) blocks are taken by a compare-and-swap of `top`, and one thread at a time grows. A new region is
-//! announced in this order: `top = BUSY`, `end`, `base`, `top = base`. Whoever read the old `top` fails in its swap, because
-//! `top` changed before `end` did; whoever read the new one sees the new `end`; and `BUSY` leaves no room under any `end`.
+//! announced in this order: `top = BUSY`, `end`, `base`, `top = base`. A thread that read the old `top` fails in its swap, because
+//! `top` changed before `end` did; one that read the new `top` sees the new `end`; and `BUSY` leaves no room under any `end`.
 //! An address comes back as `top` only if the regions touch there, and then the old reader is right about the new room as well.
 //!
 //! Where regions come from is the one thing that differs between targets: `wasm.rs` and `native.rs`.
@@ -119,7 +119,7 @@ impl Bump {
         let top = TOP.load();
         let start = if to.base == base() { to.top } else { top.wrapping_sub(bytes()) };
         let used = top as usize - start as usize;
-        // SAFETY: start..top is memory of this region that was handed out, and by contract nobody uses it any more.
+        // SAFETY: start..top is memory of this region that was handed out, and by contract it is no longer in use.
         unsafe { start.write_bytes(0, used) };
         TOP.store(start);
     }

@@ -30,7 +30,7 @@ pub fn costs(size: usize, top: *mut u8, _end: *mut u8) -> bool {
 pub fn grow(need: usize, align: usize, top: *mut u8, end: *mut u8) -> *mut u8 {
     let _held = super::GROWING.hold();
     if TOP.load() != top || END.load() != end {
-        return TOP.load(); // somebody was here meanwhile
+        return TOP.load(); // another thread was here meanwhile
     }
     // Neither is more than isize::MAX + 1, and not both are.
     let least = match (need + align).checked_add(STEP - 1) {

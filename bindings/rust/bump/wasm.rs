@@ -1,6 +1,6 @@
 //! Regions on wasm32: the rest of the initial memory, then `memory.grow`.
 //!
-//! The linker names both ends of that rest, so nothing is computed at the start, and pages that somebody else took before our
+//! The linker names both ends of that rest, so nothing is computed at the start, and pages that other code took before our
 //! first block are not mistaken for ours. The last 64 KiB below 4 GiB stay unused: a block that ends there would end at 0.
 
 use super::Word;
@@ -64,7 +64,7 @@ pub fn costs(size: usize, top: *mut u8, end: *mut u8) -> bool {
 pub fn grow(need: usize, _align: usize, top: *mut u8, end: *mut u8) -> *mut u8 {
     let _held = super::GROWING.hold();
     if SHARED && (TOP.load() != top || END.load() != end) {
-        return TOP.load(); // somebody was here meanwhile
+        return TOP.load(); // another thread was here meanwhile
     }
     let pages = ((need - super::room(top, end) - 1) >> PAGE_LOG2) + 1;
     let first = memory_grow::<0>(pages);

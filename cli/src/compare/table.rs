@@ -170,7 +170,7 @@ pub fn verdicts(rows: &[Row]) -> Vec<String> {
         let value = |row: &&Row| row.median(measure).unwrap_or(f64::INFINITY);
         let peers = rows.iter().filter(|row| is_peer(row) && !failed(row));
         let best = peers.min_by(|a, b| value(a).total_cmp(&value(b)));
-        // A peer that stands in the first row has been compared already.
+        // A peer in the first row has been compared already.
         if let Some(best) = best.filter(|best| best.name != base.name) {
             let text = sentence(glebe, best, measure);
             lines.push(format!("glebe against the {which} peer, {}: {text}.", best.name));

@@ -4,7 +4,7 @@
 //! is visible beforehand:
 //!
 //! ```text
-//!   no loader      static: no PT_INTERP, nobody reads LD_PRELOAD            refuse
+//!   no loader      static: no PT_INTERP, LD_PRELOAD is not read            refuse
 //!   deaf loader    AT_SECURE (setuid, setgid, file capabilities)            refuse
 //!   wrong kind     other machine or word size than the library              refuse
 //!   lost lookup    the executable itself defines malloc, and comes first    refuse, or --force

@@ -16,7 +16,7 @@
 //! ru_maxrss survives execve: Linux keeps the high-water mark of the memory that execve threw
 //! away. After vfork or posix_spawn that is the peak of the *parent*; after fork it is only the
 //! pages that fork copied, well below what any dynamically linked program needs. The child reports
-//! that floor in its `Birth`, so whoever measures can tell a measurement from a floor. CPU time and
+//! that floor in its `Birth`, so a caller can tell a measurement from a floor. CPU time and
 //! faults before execve are reported too, and taken off.
 
 use super::c_string;
@@ -179,7 +179,7 @@ fn ending(status: i32) -> Ending {
     }
 }
 
-/// Ends this process as the program ended, so that whoever waits sees what the program did.
+/// Ends this process as the program ended, so that the waiting process sees what the program did.
 pub fn pass_on(program: Ending) -> ! {
     if let Ending::Signal(signal) = program {
         // SAFETY: plain system calls. The core limit is dropped so that the program's own core

@@ -10,7 +10,7 @@
 //!
 //! A preloaded file is code that runs in every process below, so nothing is trusted:
 //!
-//! 1. The directory is a real directory, belongs to us, and nobody else may enter it.
+//! 1. The directory is a real directory, belongs to us, and no other user may enter it.
 //! 2. No directory above it lets a stranger rename it (owned by us or root, and not writable by
 //!    group or others unless sticky).
 //! 3. The file that is already there is used only if it is ours and byte for byte the embedded one.
@@ -98,7 +98,7 @@ impl Embedded {
         same_bytes(&mut file, self.bytes)
     }
 
-    /// Writes under a name of this process, then renames: nobody ever maps half a library.
+    /// Writes under a name of this process, then renames: no program ever maps half a library.
     fn write(&self, directory: &Path, path: &Path) -> Result<()> {
         let draft = directory.join(format!(".{}.{}", self.file_name(), std::process::id()));
         let _ = fs::remove_file(&draft);

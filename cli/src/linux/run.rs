@@ -1,7 +1,7 @@
 //! `glebe run` by preloading.
 //!
-//! Nothing stands between the program and whoever started it: this process becomes the program.
-//! Only `--verbose` keeps a parent, because somebody must look whether the library really got in
+//! No process is left between the program and its caller: this process becomes the program.
+//! Only `--verbose` keeps a parent, because a process must look whether the library really got in
 //! and say so when it did not, which the library itself cannot.
 
 use super::inspect::{self, known_allocator};

@@ -1,6 +1,6 @@
 //! Libraries that can be put under a program: glebe.dll, and paths of the user's.
 //!
-//! glebe.dll stands beside glebe.exe; `GLEBE_TOOL_DLL` names another. Nobody installs peers in places of which one could know.
+//! glebe.dll lies beside glebe.exe; `GLEBE_TOOL_DLL` names another. Peers have no usual place.
 //! Whether a library can be loaded shows in the process that has to take it.
 
 use anyhow::{anyhow, Context, Result};

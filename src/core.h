@@ -1,5 +1,4 @@
-/* What the modules offer each other, in the order of their layers: each calls those above it, and the few that call down are
- * marked. "Owner" is the one thread that may use the heap now; "locked" means under the region's lock. */
+/* What the modules offer each other; README.md has their layers. "Owner" is the one thread that may use the heap now; "locked" means under the region's lock. */
 #ifndef GB_CORE_H
 #define GB_CORE_H
 
@@ -47,6 +46,8 @@ uint64_t *gb_statistic(enum gb_kind kind);
 
 /* ---- arena, or linear: the region, runs of slices ---- */
 bool gb_region_start(void); /* once; false: no address space */
+/* The bits of collected objects, of so many chunks. */
+GB_INLINE size_t gb_bits_bytes(uint32_t chunks) { return (size_t)chunks * GB_CHUNK_SLICES * (GB_SLICE_BITS / 8); }
 /* A run of `slices` slices in one chunk, at a multiple of `alignment` slices, with its entries written: its head, of a
  * large block its record; or NULL if there is no memory or a limit stands against it. *zero: it is known to read as
  * zero. */
@@ -287,6 +288,8 @@ GB_COLD glebe_heap *gb_thread_start(void);
 extern GB_TLS bool gb_thread_ended;
 /* After what was served with it: parks it again at once if this thread has ended already. */
 void gb_thread_late(void);
+/* What this thread left by gb_thread_leave, and will return to. */
+extern GB_TLS glebe_heap *gb_thread_left;
 /* Is this thread between the next two? */
 bool gb_thread_away(void);
 /* From here on this thread has no heap (until it returns to it, or takes another by its next malloc, which is parked then). */

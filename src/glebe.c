@@ -1,5 +1,5 @@
 /* glebe in one translation unit: the only file that includes .c files, and the only one to compile. No flags are needed.
- * The order is that of the layers in core.h. The host is picked here and nowhere else. */
+ * The order is that of the layers in README.md. The host is picked here and nowhere else. */
 #if defined(GB_PORT_FAKE)
 #include "port/fake.c"
 #elif defined(__linux__)
@@ -21,11 +21,14 @@
 #include "entry.c"
 #include "report.c"
 #include "account.c"
+#include "audit.c"
 
 #if GB_LINEAR
 GB_MALLOC_BEGIN
 #include "tagged.c"
 GB_MALLOC_END
+#include "address.c"
+#include "secure.c"
 GB_SHORT_BEGIN
 #include "linear.c"
 #include "page.c"
@@ -34,23 +37,28 @@ GB_SHORT_BEGIN
 GB_SHORT_END
 #else
 #include "lock.c"
+#include "queue.c"
 #include "arena.c"
-#include "purge.c"
+#include "span.c"
+#include "extent.c"
+#include "region.c"
+#include "address.c"
+#include "secure.c"
 
 #include "hole.c"
 #include "mixed.c"
 #include "page.c"
 #include "medium.c"
 #include "large.c"
-#include "span.c"
-#include "extent.c"
-#include "idle.c"
 #include "huge.c"
-
 #include "remote.c"
 #include "thread.c"
+
+#include "idle.c"
+#include "purge.c"
 #include "pressure.c"
 #include "retain.c"
+#include "fork.c"
 #include "slow.c"
 #endif
 
@@ -58,7 +66,6 @@ GB_MALLOC_BEGIN
 #include "alloc.c"
 #include "free.c"
 GB_MALLOC_END
-#include "secure.c"
 
 #include "heap.c"
 #include "pool.c"

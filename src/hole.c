@@ -58,6 +58,17 @@ uint32_t gb_hole_blocks(const gb_page *page, uint32_t units)
     return count;
 }
 
+unsigned gb_hole_take(gb_page *page)
+{
+    gb_lock_take(&gb_the.lock);
+    uint32_t resident = (uint32_t)(page->holes & ~page->punched);
+    unsigned unit = gb_ctz32(resident ? resident : page->holes);
+    page->holes = (uint16_t)(page->holes & ~(1u << unit));
+    page->punched = (uint16_t)(page->punched & ~(1u << unit));
+    gb_lock_drop(&gb_the.lock);
+    return unit;
+}
+
 gb_block *gb_hole_carve(gb_page *page)
 {
     unsigned unit = gb_hole_take(page);

@@ -16,19 +16,6 @@ enum { PIECE_BYTES = 4096 };
 /* Whatever the program keeps there, compilers that see both must not take the one for unrelated to the other. */
 typedef uintptr_t __attribute__((may_alias)) gb_word;
 
-GB_NOINLINE gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object)
-{
-    gb_page *page = gb_page_entry((const void *)word);
-    if (!page || !gb_collects(gc, page))
-        return NULL;
-    page = gb_page_head(page);
-    uint32_t index = gb_object_index(page, word - gb_page_start(page));
-    if (index >= page->cap)
-        return NULL;
-    *object = gb_object_start(page, index);
-    return gb_bit(gb_bits_of(gc)->allocated, gb_cell(*object)) ? page : NULL;
-}
-
 uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
 {
     uintptr_t start;

@@ -16,38 +16,6 @@
  * dirty, and is marked `lazy` so that it is not given back once more. What is asked for (glebe_trim, a limit, a new peak) goes at once. */
 #include "core.h"
 
-void gb_purge_queue(gb_chunk *chunk)
-{
-    gb_store_relaxed(&chunk->touched_ms, gb_load_relaxed(&gb_the.now_ms));
-    if (gb_load_relaxed(&chunk->queued))
-        return;
-    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table) + 1;
-    gb_store_relaxed(&chunk->queued, 1);
-    chunk->purge_next = 0;
-    chunk->purge_ms = gb_port_now_ms();
-    if (gb_the.queue.last)
-        gb_chunk_at(gb_the.queue.last - 1)->purge_next = number;
-    else {
-        gb_the.queue.first = number;
-        gb_background_nudge();
-    }
-    gb_the.queue.last = number;
-    gb_store_relaxed(&gb_the.queue_chunks, gb_load_relaxed(&gb_the.queue_chunks) + 1);
-}
-
-void gb_purge_note(const gb_page *page)
-{
-    gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
-    uint32_t now = gb_load_relaxed(&gb_the.now_ms);
-    if (gb_load_relaxed(&chunk->touched_ms) != now)
-        atomic_exchange(&chunk->touched_ms, now);
-    if (atomic_load(&chunk->queued)) /* purge_queued clears that, and then looks at touched_ms: one of both sees the other */
-        return;
-    gb_lock_take(&gb_the.lock);
-    gb_purge_queue(chunk);
-    gb_lock_drop(&gb_the.lock);
-}
-
 /* What a request may wait for. A budget that is spent is 0 in one of both. */
 typedef struct purge_budget {
     size_t bytes;
@@ -382,17 +350,6 @@ uint32_t gb_purge_wait(uint32_t now)
     }
     gb_lock_drop(&gb_the.lock);
     return wait;
-}
-
-unsigned gb_hole_take(gb_page *page)
-{
-    gb_lock_take(&gb_the.lock);
-    uint32_t resident = (uint32_t)(page->holes & ~page->punched);
-    unsigned unit = gb_ctz32(resident ? resident : page->holes);
-    page->holes = (uint16_t)(page->holes & ~(1u << unit));
-    page->punched = (uint16_t)(page->punched & ~(1u << unit));
-    gb_lock_drop(&gb_the.lock);
-    return unit;
 }
 
 void gb_hole_give(gb_page *page, uint32_t units, bool now)

@@ -176,8 +176,6 @@ static void pressure_look(glebe_heap *heap, uint32_t now)
 
 /* ---- steps ---- */
 
-enum { BACKGROUND_OFF, BACKGROUND_RUNS, BACKGROUND_SLEEPS, BACKGROUND_DUE /* in fork's child: with its next tick */ };
-
 /* What has waited for purge_ms. False: there is no more. */
 static bool step_due(uint32_t now)
 {
@@ -242,7 +240,7 @@ void gb_tick_due(glebe_heap *heap)
     if (heap->waits)
         heap->tick = 1;
     pressure_look(heap, now);
-    if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == BACKGROUND_DUE))
+    if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_DUE))
         background_late();
 }
 
@@ -271,10 +269,10 @@ static void background_run(void)
         if (wait == UINT32_MAX) {
             if (gb_orphans_trim() != 0)
                 continue;
-            gb_store(&gb_the.background_state, BACKGROUND_SLEEPS);
+            gb_store(&gb_the.background_state, GB_BACKGROUND_SLEEPS);
             if (gb_purge_wait(gb_port_now_ms()) == UINT32_MAX) /* nothing came between */
-                gb_port_wait(&gb_the.background_state, BACKGROUND_SLEEPS, UINT32_MAX);
-            gb_store(&gb_the.background_state, BACKGROUND_RUNS);
+                gb_port_wait(&gb_the.background_state, GB_BACKGROUND_SLEEPS, UINT32_MAX);
+            gb_store(&gb_the.background_state, GB_BACKGROUND_RUNS);
         } else {
             static _Atomic uint32_t never;
             gb_port_wait(&never, 0, wait < 10 ? 10 : wait);
@@ -284,23 +282,15 @@ static void background_run(void)
 
 void gb_background_start(void)
 {
-    uint32_t off = BACKGROUND_OFF, due = BACKGROUND_DUE;
-    if (!atomic_compare_exchange_strong(&gb_the.background_state, &off, BACKGROUND_RUNS)
-        && !atomic_compare_exchange_strong(&gb_the.background_state, &due, BACKGROUND_RUNS))
+    uint32_t off = GB_BACKGROUND_OFF, due = GB_BACKGROUND_DUE;
+    if (!atomic_compare_exchange_strong(&gb_the.background_state, &off, GB_BACKGROUND_RUNS)
+        && !atomic_compare_exchange_strong(&gb_the.background_state, &due, GB_BACKGROUND_RUNS))
         return;
     if (!gb_port_thread_start(background_run))
-        gb_store(&gb_the.background_state, BACKGROUND_OFF);
-}
-
-void gb_background_nudge(void)
-{
-    if (gb_load_relaxed(&gb_the.background_state) == BACKGROUND_SLEEPS) {
-        gb_store(&gb_the.background_state, BACKGROUND_RUNS);
-        gb_port_wake(&gb_the.background_state);
-    }
+        gb_store(&gb_the.background_state, GB_BACKGROUND_OFF);
 }
 
 void gb_background_forked(void)
 {
-    gb_store(&gb_the.background_state, gb_the.options.background ? BACKGROUND_DUE : BACKGROUND_OFF);
+    gb_store(&gb_the.background_state, gb_the.options.background ? GB_BACKGROUND_DUE : GB_BACKGROUND_OFF);
 }

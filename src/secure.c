@@ -2,7 +2,7 @@
  *
  *     secure   the second word of a free block holds its own address, keyed: a block freed twice carries the stamp already, and
  *              one that lost it was written to. A program could write that very word into a block in use by chance once in 2^64.
- *     audit    one bit for each 16 bytes of the chunks says whether a block starts there and is in use.
+ *     audit    a bit for each block says whether it is in use (audit.c).
  *
  * Both check that an address is the start of a block that was given out. */
 #include "alloc.h"
@@ -86,37 +86,4 @@ bool gb_free_allowed(const char *call, const gb_page *page, void *block)
     if (GB_SECURE)
         gb_secure_stamp(block);
     return true;
-}
-
-/* ---- the audit build's shadow: a table of the region, committed with the chunks ---- */
-
-static uint64_t *audit_word(const void *block, uint64_t *bit)
-{
-    size_t i = ((uintptr_t)block - gb_the.base) >> 4;
-    *bit = (uint64_t)1 << i % 64;
-    return gb_the.shadow + i / 64;
-}
-
-void gb_audit_born(const void *block)
-{
-    uint64_t bit, *word = audit_word(block, &bit);
-    if (__atomic_fetch_or(word, bit, __ATOMIC_RELAXED) & bit)
-        gb_report("malloc", block, "this block is in use already: glebe's own tables are damaged");
-}
-
-void gb_audit_wipe(uintptr_t start, size_t bytes)
-{
-    memset((char *)gb_the.shadow + ((start - gb_the.base) >> GB_SHADOW_LOG2), 0, bytes >> GB_SHADOW_LOG2);
-}
-
-bool gb_audit_alive(const void *block)
-{
-    uint64_t bit, *word = audit_word(block, &bit);
-    return __atomic_load_n(word, __ATOMIC_RELAXED) & bit;
-}
-
-bool gb_audit_died(const void *block)
-{
-    uint64_t bit, *word = audit_word(block, &bit);
-    return __atomic_fetch_and(word, ~bit, __ATOMIC_RELAXED) & bit;
 }

@@ -69,7 +69,7 @@ ABSENT(void, gb_tick, (glebe_heap *heap), )
 ABSENT(void, gb_background_start, (void), )
 ABSENT(bool, gb_orphans_rob, (glebe_heap *heap, uint32_t cls), return false)
 ABSENT(bool, gb_inbox_drain, (glebe_heap *heap), return false)
-ABSENT(void, gb_inbox_drain_some, (glebe_heap *heap), return)
+ABSENT(void, gb_inbox_drain_some, (glebe_heap *heap), )
 ABSENT(void, gb_remote_free, (glebe_heap *from, gb_page *page, gb_block *block), )
 
 ABSENT(bool, gb_retain_spare, (const glebe_heap *heap, size_t bytes), return false)
@@ -96,6 +96,7 @@ ABSENT(void *, gb_huge_source, (glebe_heap *heap, gb_request *request), return N
 ABSENT(void, gb_huge_free, (gb_extent *extent), )
 ABSENT(void *, gb_huge_resize, (gb_extent *extent, size_t bytes), return NULL)
 ABSENT(gb_extent *, gb_huge_find, (const void *address), return NULL)
+ABSENT(void, gb_huge_clear, (void *start, size_t bytes), )
 ABSENT(gb_extent *, gb_extent_of, (const void *address), return NULL)
 ABSENT(uintptr_t, gb_extent_start, (const gb_extent *extent), return 0)
 #pragma GCC diagnostic pop

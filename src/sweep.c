@@ -14,6 +14,19 @@
 
 enum { EARLY_BYTES = 1024, PROBES = 4 };
 
+GB_NOINLINE gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object)
+{
+    gb_page *page = gb_page_entry((const void *)word);
+    if (!page || !gb_collects(gc, page))
+        return NULL;
+    page = gb_page_head(page);
+    uint32_t index = gb_object_index(page, word - gb_page_start(page));
+    if (index >= page->cap)
+        return NULL;
+    *object = gb_object_start(page, index);
+    return gb_bit(gb_bits_of(gc)->allocated, gb_cell(*object)) ? page : NULL;
+}
+
 /* ---- pages ---- */
 
 static GB_NOINLINE gb_page *collected_take(glebe_gc *gc, enum gb_kind kind, uint32_t slices, uintptr_t layout, bool *zero)

@@ -187,25 +187,25 @@ void gb_thread_exit(void)
 }
 
 /* What this thread left, and will return to: alive, although it is not `gb_self`. */
-static GB_TLS glebe_heap *thread_left;
+GB_TLS glebe_heap *gb_thread_left;
 
 bool gb_thread_away(void)
 {
-    return thread_left != NULL;
+    return gb_thread_left != NULL;
 }
 
 glebe_heap *gb_thread_leave(void)
 {
-    thread_left = gb_self;
+    gb_thread_left = gb_self;
     gb_self = &gb_heap_none;
-    return thread_left;
+    return gb_thread_left;
 }
 
 void gb_thread_return(glebe_heap *heap)
 {
     if (gb_self != &gb_heap_none)
         gb_heap_orphan(gb_self);
-    thread_left = NULL;
+    gb_thread_left = NULL;
     gb_self = heap;
 }
 
@@ -349,32 +349,4 @@ bool gb_orphans_look(void)
     gb_the.orphans_looked = number;
     gb_lock_drop(&gb_the.orphans_lock);
     return more || number;
-}
-
-/* ---- fork ---- */
-
-/* Within a fork whose handlers fork, these calls take and drop nothing. */
-void gb_fork_prepare(void)
-{
-    gb_lock_take(&gb_the.orphans_lock);
-    gb_lock_take(&gb_the.lock);
-    gb_lock_fork(true);
-}
-
-void gb_fork_parent(void)
-{
-    gb_lock_fork(false);
-    gb_lock_drop(&gb_the.lock);
-    gb_lock_drop(&gb_the.orphans_lock);
-}
-
-void gb_fork_child(void)
-{
-    for (glebe_heap *heap = NULL; (heap = gb_heap_next(heap));)
-        if (heap->kind == GB_HEAP_THREAD && heap != gb_self && heap != thread_left) {
-            heap->kind = GB_HEAP_DEAD;
-            gb_the.heaps_dead = true;
-        }
-    gb_background_forked();
-    gb_fork_parent();
 }

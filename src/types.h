@@ -176,6 +176,9 @@ typedef struct gb_remote {
     gb_block *first, *last;
 } gb_remote;
 
+/* The background thread: there is none; it works; it waits for something to purge; in fork's child: it starts with the next tick. */
+enum gb_background { GB_BACKGROUND_OFF, GB_BACKGROUND_RUNS, GB_BACKGROUND_SLEEPS, GB_BACKGROUND_DUE };
+
 enum gb_heap_kind { GB_HEAP_UNUSED, GB_HEAP_THREAD, GB_HEAP_ORPHAN, GB_HEAP_OWNED /* the program's */, GB_HEAP_DEAD /* of a thread that fork left behind */ };
 
 struct glebe_heap {
@@ -535,7 +538,7 @@ typedef struct gb_region {
     _Atomic uint32_t orphans; /* list */
     uint32_t orphans_next, orphans_looked, orphans_drained; /* where a search for pages, one for holes, one for freed blocks goes on, if it is one still; under orphans_lock */
     gb_options options;
-    _Atomic uint32_t background_state;
+    _Atomic uint32_t background_state; /* a gb_background */
 
     gb_lock entry; /* around the heap where threads share it, and how often its holder entered again: entry.h */
     uint32_t entry_again;

@@ -266,7 +266,7 @@ static void background_go(void)
 static void pass(uint32_t ms)
 {
     for (uint64_t end = now + ms;;) {
-        bool nudged = background_due == UINT64_MAX && gb_load(&gb_the.background_state) == BACKGROUND_RUNS;
+        bool nudged = background_due == UINT64_MAX && gb_load(&gb_the.background_state) == GB_BACKGROUND_RUNS;
         uint64_t next = nudged ? now : background_due;
         if (!fake.thread || next > end) {
             fake.now_ms += (uint32_t)(end - now);

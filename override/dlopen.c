@@ -3,13 +3,15 @@
  *     lookup of malloc by a module     opened as usual                        opened with RTLD_DEEPBIND
  *                                      program, glebe (preloaded), libc ...   module, its libraries, libc: libc's malloc
  *
- * A module that was opened with RTLD_DEEPBIND frees by libc's free what glebe allocated, and the other way round. So where malloc
- * is glebe's the flag is left out, unless the option `deepbind` keeps it (docs/decisions/0024).
+ * A module that was opened with RTLD_DEEPBIND frees by libc's free what glebe allocated, and the other way round. So
+ * where malloc is glebe's the flag is left out, unless the option `deepbind` keeps it (docs/decisions/0024).
  *
- * The loader takes the caller from the return address: its RUNPATH and $ORIGIN say where a name is searched, its namespace where
- * the module is loaded. So both functions are jumps: the compiler is made to do that even where it does not optimise.
+ * The loader takes the caller from the return address: its RUNPATH and $ORIGIN say where a name is searched, its
+ * namespace where the module is loaded. So both functions are jumps: the compiler is made to do that even where it does
+ * not optimise.
  *
- * For shared libraries alone. A program that has glebe linked in keeps the C library's dlopen: a static one has no other to go on to. */
+ * For shared libraries alone. A program that has glebe linked in keeps the C library's dlopen: a static one has no
+ * other to go on to. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -62,7 +64,8 @@ GB_COLD static void dlopen_start(void)
     dlopen_form *open = next ? FUNCTION(dlopen_form, next) : dlopen_nothing;
     void *program = open(NULL, RTLD_LAZY), *theirs = program ? dlsym(program, "malloc") : NULL;
     Dl_info mine, found;
-    gb_store(&dlopen_ours, theirs && dladdr(theirs, &found) && dladdr((void *)&dlopen_next, &mine) && found.dli_fbase == mine.dli_fbase);
+    gb_store(&dlopen_ours,
+        theirs && dladdr(theirs, &found) && dladdr((void *)&dlopen_next, &mine) && found.dli_fbase == mine.dli_fbase);
     if (gb_self == &gb_heap_none && gb_thread_start()) /* the options are read */
         gb_thread_late();
     gb_store(&dlopen_next, open);

@@ -1,14 +1,15 @@
-/* Every operator new and delete, by their mangled names, in C: so the library needs no C++ runtime, and a program that has none
- * pays for none. What the standard wants where memory ends (the new_handler, then std::bad_alloc) is taken from the program's
- * own C++ runtime: by weak references, or where the runtime came with a plugin, later than glebe and in a scope of its own, by
- * asking the loader for what the caller's object sees.
+/* Every operator new and delete, by their mangled names, in C: so the library needs no C++ runtime, and a program that
+ * has none pays for none. What the standard wants where memory ends (the new_handler, then std::bad_alloc) is taken
+ * from the program's own C++ runtime: by weak references, or where the runtime came with a plugin, later than glebe and
+ * in a scope of its own, by asking the loader for what the caller's object sees.
  *
  *     new            no memory --> handler, again and again --> none left: throw bad_alloc      exceptions pass through
  *     new(nothrow)   no memory --> no handler: NULL
  *                              --> the runtime's own new(nothrow), which calls new above inside try and catch
  *
- * C cannot catch what a handler throws, so the nothrow forms leave that case to those that they replaced. Exceptions pass through
- * these frames, so they need unwind tables: the ABIs of x86-64 and AArch64 always have them, and CMakeLists.txt asks for them. */
+ * C cannot catch what a handler throws, so the nothrow forms leave that case to those that they replaced. Exceptions
+ * pass through these frames, so they need unwind tables: the ABIs of x86-64 and AArch64 always have them, and
+ * CMakeLists.txt asks for them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -36,7 +37,8 @@ extern void *dlopen(const char *, int) __attribute__((weak));
 extern int dlclose(void *) __attribute__((weak));
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
 
-/* What `name` is behind glebe, or else in the object that `caller` is in and those it needs; NULL if it is nothing, or `own`. */
+/* What `name` is behind glebe, or else in the object that `caller` is in and those it needs; NULL if it is nothing,
+ * or `own`. */
 GB_COLD static void *new_find(const char *name, const void *caller, const void *own)
 {
     Dl_info info;
@@ -56,7 +58,8 @@ GB_COLD static void *new_find(const char *name, const void *caller, const void *
 
 GB_COLD static new_handler handler_now(const void *caller)
 {
-    new_get_handler *get = std_get_new_handler ? std_get_new_handler : FUNCTION(new_get_handler, new_find(GET_HANDLER, caller, NULL));
+    new_get_handler *get = std_get_new_handler ? std_get_new_handler
+                                               : FUNCTION(new_get_handler, new_find(GET_HANDLER, caller, NULL));
     return get ? get() : NULL;
 }
 
@@ -77,7 +80,8 @@ GB_COLD void *override_new_retry(size_t alignment, size_t bytes, const void *cal
     void *block = new_ask(alignment, bytes, caller);
     if (block)
         return block;
-    new_throw *throw_it = std_throw_bad_alloc ? std_throw_bad_alloc : FUNCTION(new_throw, new_find(THROW_BAD_ALLOC, caller, NULL));
+    new_throw *throw_it = std_throw_bad_alloc ? std_throw_bad_alloc
+                                              : FUNCTION(new_throw, new_find(THROW_BAD_ALLOC, caller, NULL));
     if (throw_it)
         throw_it();
     static const char text[] = "glebe: operator new: out of memory, and no C++ runtime to throw std::bad_alloc\n";
@@ -85,15 +89,18 @@ GB_COLD void *override_new_retry(size_t alignment, size_t bytes, const void *cal
     gb_port_abort();
 }
 
-/* `name` and `own`: the form that was called. A static program has no other: there a handler that throws ends the program. */
-GB_COLD void *override_nothrow_retry(size_t alignment, size_t bytes, const void *tag, const void *caller, const char *name, void *own)
+/* `name` and `own`: the form that was called. A static program has no other: there a handler that throws ends the
+ * program. */
+GB_COLD void *override_nothrow_retry(
+    size_t alignment, size_t bytes, const void *tag, const void *caller, const char *name, void *own)
 {
     if (!handler_now(caller))
         return NULL;
     void *theirs = new_find(name, caller, own);
     if (!theirs)
         return new_ask(alignment, bytes, caller);
-    return alignment ? FUNCTION(new_form_aligned, theirs)(bytes, alignment, tag) : FUNCTION(new_form, theirs)(bytes, tag);
+    return alignment ? FUNCTION(new_form_aligned, theirs)(bytes, alignment, tag)
+                     : FUNCTION(new_form, theirs)(bytes, tag);
 }
 
 #define CALLER __builtin_return_address(0)
@@ -121,11 +128,13 @@ NEW_NOTHROW(new_one_nothrow, "_Znw" NEW_SIZE "RKSt9nothrow_t", (size_t n, const 
 NEW_NOTHROW(new_array_nothrow, "_Zna" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
 NEW(new_one_aligned, "_Znw" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
 NEW(new_array_aligned, "_Zna" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
-NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
-NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9nothrow_t", (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
+NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothrow_t",
+    (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
+NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9nothrow_t",
+    (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
 
-/* The default build does not look at what delete is told: it is the compiler's own. But the wrong destructor, or another type than that of
- * new, tells another size: the builds that look for mistakes say so. */
+/* The default build does not look at what delete is told: it is the compiler's own. But the wrong destructor, or
+ * another type than that of new, tells another size: the builds that look for mistakes say so. */
 GB_COLD static bool delete_allowed(const void *block, size_t bytes, size_t alignment)
 {
     static const char call[] = "operator delete";
@@ -155,6 +164,8 @@ DELETE_TOLD(delete_one_aligned, "_ZdlPvSt11align_val_t", (void *block, size_t a)
 DELETE_TOLD(delete_array_aligned, "_ZdaPvSt11align_val_t", (void *block, size_t a), 0, a)
 DELETE_TOLD(delete_one_sized_aligned, "_ZdlPv" NEW_SIZE "St11align_val_t", (void *block, size_t n, size_t a), n, a)
 DELETE_TOLD(delete_array_sized_aligned, "_ZdaPv" NEW_SIZE "St11align_val_t", (void *block, size_t n, size_t a), n, a)
-DELETE_TOLD(delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", (void *block, size_t a, const void *tag), 0, a)
-DELETE_TOLD(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", (void *block, size_t a, const void *tag), 0, a)
+DELETE_TOLD(
+    delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", (void *block, size_t a, const void *tag), 0, a)
+DELETE_TOLD(
+    delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", (void *block, size_t a, const void *tag), 0, a)
 #pragma GCC diagnostic pop

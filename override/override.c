@@ -1,9 +1,9 @@
-/* The malloc family under the C library's names: the one place that gives them to a program. It is compiled beside src/glebe.c
- * into the library that is preloaded and into the archive that is linked in. The fast paths are inlined here, so that malloc is
- * one call through the PLT and no more.
+/* The malloc family under the C library's names: the one place that gives them to a program. It is compiled beside
+ * src/glebe.c into the library that is preloaded and into the archive that is linked in. The fast paths are inlined
+ * here, so that malloc is one call through the PLT and no more.
  *
- * What each does stands with its twin in include/glebe.h. Here stand only what the C library has and glebe has not: mallopt,
- * mallinfo and their kin, answered from the statistics. */
+ * What each does stands with its twin in include/glebe.h. Here stand only what the C library has and glebe has not:
+ * mallopt, mallinfo and their kin, answered from the statistics. */
 #include <errno.h>
 
 #include "../src/alloc.h"
@@ -98,14 +98,16 @@ EXPORT size_t malloc_usable_size(void *block)
 
 /* ---- what glibc adds ---- */
 
-/* 1 where memory was given back, as glibc's does. `pad` is about the top of a heap that grows by brk; there is none here. */
+/* 1 where memory was given back, as glibc's does. `pad` is about the top of a heap that grows by brk; there is none
+ * here. */
 EXPORT int malloc_trim(size_t pad)
 {
     (void)pad;
     return glebe_trim(NULL) != 0;
 }
 
-/* glibc's parameters describe glibc's arenas. They are accepted, so that programs which tune go on, and have no effect. */
+/* glibc's parameters describe glibc's arenas. They are accepted, so that programs which tune go on, and have no
+ * effect. */
 EXPORT int mallopt(int parameter, int value)
 {
     (void)parameter;
@@ -126,7 +128,8 @@ EXPORT struct override_mallinfo2 mallinfo2(void)
     glebe_stats s;
     glebe_stats_read(&s);
     size_t used = gb_blocks_bytes();
-    size_t chunks = GB_LINEAR ? (size_t)s.committed_bytes : (size_t)(gb_the.chunks - gb_the.chunks_away) << GB_CHUNK_LOG2;
+    size_t chunks = GB_LINEAR ? (size_t)s.committed_bytes
+                              : (size_t)(gb_the.chunks - gb_the.chunks_away) << GB_CHUNK_LOG2;
     return (struct override_mallinfo2){.arena = chunks, .hblks = gb_the.huge_blocks, .hblkhd = (size_t)s.huge_bytes,
         .uordblks = used, .fordblks = chunks > used ? chunks - used : 0};
 }

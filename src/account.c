@@ -6,7 +6,9 @@ gb_region gb_the;
 uint64_t *gb_statistic(enum gb_kind kind)
 {
     glebe_stats *s = &glebe_live.stats;
-    return kind == GB_SMALL || kind == GB_COLLECTED ? &s->small_bytes : kind == GB_MEDIUM ? &s->medium_bytes : &s->large_bytes;
+    return kind == GB_SMALL || kind == GB_COLLECTED ? &s->small_bytes
+        : kind == GB_MEDIUM                         ? &s->medium_bytes
+                                                    : &s->large_bytes;
 }
 
 bool gb_account_allows(glebe_heap *heap, size_t bytes)

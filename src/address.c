@@ -51,8 +51,8 @@ void gb_report_address(const char *call, const void *address)
     else if (!found.carved)
         gb_report(call, address, "address is in a page of blocks of %u bytes, where no block was given out", bytes);
     else if (found.inside != 0)
-        gb_report(call, address, "address is %u bytes inside a block of %u bytes that starts at %p", found.inside, bytes,
-            (void *)(at - found.inside));
+        gb_report(call, address, "address is %u bytes inside a block of %u bytes that starts at %p", found.inside,
+            bytes, (void *)(at - found.inside));
     else
         gb_report(call, address, "%sthe block of %u bytes here is free already", report_double(call), bytes);
 }

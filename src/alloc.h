@@ -3,8 +3,9 @@
  *     malloc   size -> class -> front[class] -> pop                                        15 instructions
  *     free     address -> slice's entry; its owner is this thread's heap? -> push on the page, count down      19
  *
- * Two compares (bound and owner) send everything unusual to free.c: blocks of other threads, of medium, large and huge size,
- * of other allocators, NULL. What looks like a wasted bound check is what keeps a wild pointer from reading outside the table. */
+ * Two compares (bound and owner) send everything unusual to free.c: blocks of other threads, of medium, large and
+ * huge size, of other allocators, NULL. What looks like a wasted bound check is what keeps a wild pointer from
+ * reading outside the table. */
 #ifndef GB_ALLOC_H
 #define GB_ALLOC_H
 

@@ -39,7 +39,8 @@ void *glebe_realloc(void *block, size_t bytes)
 void *glebe_reallocarray(void *block, size_t count, size_t bytes)
 {
     size_t total;
-    return __builtin_mul_overflow(count, bytes, &total) ? gb_out_of_memory() : api_realloc("reallocarray", block, total);
+    return __builtin_mul_overflow(count, bytes, &total) ? gb_out_of_memory()
+                                                        : api_realloc("reallocarray", block, total);
 }
 
 void glebe_free(void *block)
@@ -58,7 +59,8 @@ void glebe_free_sized(void *block, size_t bytes)
 void glebe_free_aligned_sized(void *block, size_t alignment, size_t bytes)
 {
     GB_ENTRY;
-    if (block && gb_alignment_fits("free_aligned_sized", block, alignment) && gb_size_fits("free_aligned_sized", block, bytes))
+    if (block && gb_alignment_fits("free_aligned_sized", block, alignment)
+        && gb_size_fits("free_aligned_sized", block, bytes))
         gb_free("free_aligned_sized", gb_self, block);
 }
 

@@ -3,13 +3,15 @@
  *     chunk:  |DDDD....Dcc.....|   128 slices; D free and dirty, c free and clean: rows[GB_ROW_DIRTY][4] and rows[GB_ROW_FREE][4]
  *                                  lead to it, since four are its longest row of either
  *
- * A run is taken from the chunk with the shortest row that fits, at the first place there: full chunks fill up, empty ones stay
- * empty and can be given back. What was never touched, or was purged, is known to be zero: `dirty` says what is not.
+ * A run is taken from the chunk with the shortest row that fits, at the first place there: full chunks fill up, empty
+ * ones stay empty and can be given back. What was never touched, or was purged, is known to be zero: `dirty` says what
+ * is not.
  *
- * Where address space is plenty the region is reserved whole. Where it is limited (RLIMIT_AS, 32 bits) only its place is
- * chosen: a commit then takes address space too. There a chunk that is wholly free is not purged but leaves: its address space
- * goes back, for huge blocks, stacks, other libraries. A chunk that left, and one whose place other code had taken, is "away":
- * its entries say GB_RESERVED, it is in no bin but on a list of its own, and is asked for again before new ones are.
+ * Where address space is plenty the region is reserved whole. Where it is limited (RLIMIT_AS, 32 bits) only its place
+ * is chosen: a commit then takes address space too. There a chunk that is wholly free is not purged but leaves: its
+ * address space goes back, for huge blocks, stacks, other libraries. A chunk that left, and one whose place other code
+ * had taken, is "away": its entries say GB_RESERVED, it is in no bin but on a list of its own, and is asked for again
+ * before new ones are.
  *
  * Everything here is under gb_the.lock, which the functions take themselves unless core.h says "locked". */
 #include "core.h"
@@ -50,7 +52,8 @@ static void row_change(gb_chunk *chunk, enum gb_row_kind kind, uint32_t slices)
 /* The first of the chunks with the shortest row that has `slices` at least; 0 if there is none. */
 static uint32_t row_first(enum gb_row_kind kind, uint32_t slices)
 {
-    uint32_t more = slices > GB_CHUNK_SLICES ? GB_CHUNK_SLICES : gb_set_first(gb_set_down(gb_the.rows_filled[kind], slices - 1));
+    uint32_t more = slices > GB_CHUNK_SLICES ? GB_CHUNK_SLICES
+                                             : gb_set_first(gb_set_down(gb_the.rows_filled[kind], slices - 1));
     return more < GB_CHUNK_SLICES ? gb_the.rows[kind][slices + more] : 0;
 }
 
@@ -105,8 +108,8 @@ static uint32_t run_dirty(const gb_chunk *chunk, uint32_t start, uint32_t slices
     return gb_set_count(gb_set_both(chunk->dirty, gb_set_range(start, slices)));
 }
 
-/* The first place in this chunk that is all dirty; else that with the most dirty slices, of the first one and those where rows of dirty ones
- * begin, if these are more than `best` has. */
+/* The first place in this chunk that is all dirty; else that with the most dirty slices, of the first one and those
+ * where rows of dirty ones begin, if these are more than `best` has. */
 static void run_fit(gb_chunk *chunk, uint32_t slices, uint32_t alignment, run_place *best)
 {
     gb_slice_set starts = run_starts(gb_set_both(chunk->free, chunk->dirty), slices, alignment);
@@ -195,7 +198,8 @@ static bool chunk_samples_dense(uint32_t number)
 {
     enum { EVERY = 16, LATER = 2 };
     if (number % EVERY == 0)
-        gb_the.huge_pages_dense = gb_port_resident(gb_slice_start((number - LATER) * GB_CHUNK_SLICES), GB_CHUNK_BYTES) >= GB_CHUNK_BYTES / 4 * 3;
+        gb_the.huge_pages_dense = gb_port_resident(gb_slice_start((number - LATER) * GB_CHUNK_SLICES), GB_CHUNK_BYTES)
+            >= GB_CHUNK_BYTES / 4 * 3;
     return gb_the.huge_pages_dense && number % EVERY != EVERY - LATER;
 }
 
@@ -321,7 +325,9 @@ static gb_chunk *chunk_grow(void)
             || !gb_meta_commit(gb_the.chunk_table, &gb_the.chunk_table_committed, (number + 1) * sizeof(gb_chunk))
             || (gb_the.bits[0].collectors && !bits_commit(gb_the.bits, number + 1))
             || (gb_the.bits[1].collectors && !bits_commit(gb_the.bits + 1, number + 1))
-            || (GB_AUDIT && !gb_meta_commit(gb_the.shadow, &gb_the.shadow_committed, (size_t)(number + 1) << (GB_CHUNK_LOG2 - GB_SHADOW_LOG2))))
+            || (GB_AUDIT
+                && !gb_meta_commit(
+                    gb_the.shadow, &gb_the.shadow_committed, (size_t)(number + 1) << (GB_CHUNK_LOG2 - GB_SHADOW_LOG2))))
             return NULL;
         got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, gb_the.reserved);
         if (got == GB_NO_MEMORY)
@@ -338,11 +344,13 @@ static gb_chunk *chunk_grow(void)
 
 /* ---- runs ---- */
 
-/* Some chunks with a row of `length` slices or more, the shortest first: a place that has more dirty slices than the best so far. */
+/* Some chunks with a row of `length` slices or more, the shortest first: a place that has more dirty slices than the
+ * best so far. */
 static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, uint32_t alignment, run_place *best)
 {
     enum { LOOKS = 8 };
-    uint32_t wanted = gb_the.dirty_slices < slices ? (uint32_t)gb_the.dirty_slices : slices, number = row_first(kind, length);
+    uint32_t wanted = gb_the.dirty_slices < slices ? (uint32_t)gb_the.dirty_slices : slices,
+             number = row_first(kind, length);
     for (int looks = LOOKS; number && looks > 0 && (!best->chunk || best->dirty < wanted); looks--) {
         gb_chunk *chunk = gb_chunk_at(number - 1);
         run_fit(chunk, slices, alignment, best);
@@ -350,8 +358,9 @@ static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, u
     }
 }
 
-/* A place for a run. Memory that is resident is better than memory that is not. The cost does not grow with the number of chunks: every row
- * that is long enough has a place, unless that must be aligned; then one that is longer by the alignment has. */
+/* A place for a run. Memory that is resident is better than memory that is not. The cost does not grow with the
+ * number of chunks: every row that is long enough has a place, unless that must be aligned; then one that is longer
+ * by the alignment has. */
 static run_place run_look(uint32_t slices, uint32_t alignment)
 {
     run_place best = {NULL, 0, 0};
@@ -371,7 +380,9 @@ static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zer
     gb_the.dirty_slices -= touched;
     chunk->dirty = gb_set_with(chunk->dirty, run);
     chunk->idle = gb_set_without(chunk->idle, run);
-    bool shorter = touched && (touched < slices || row_around(gb_set_both(chunk->free, chunk->dirty), start) == chunk->rows[GB_ROW_DIRTY].slices);
+    bool shorter = touched
+        && (touched < slices
+            || row_around(gb_set_both(chunk->free, chunk->dirty), start) == chunk->rows[GB_ROW_DIRTY].slices);
     chunk_remove(chunk, start, slices, run);
     if (shorter)
         gb_chunk_dirty_changed(chunk);

@@ -1,5 +1,5 @@
-/* The audit build's shadow: one bit for each 16 bytes of the chunks says whether a block starts there and is in use. It is a
- * table of the region, committed with the chunks. */
+/* The audit build's shadow: one bit for each 16 bytes of the chunks says whether a block starts there and is in use.
+ * It is a table of the region, committed with the chunks. */
 #include "core.h"
 
 static uint64_t *audit_word(const void *block, uint64_t *bit)

@@ -1,6 +1,6 @@
-/* The words that the rest is written in: attributes, bit counting, rounding, and atomics with their order in the name.
- * Internal headers push hidden visibility around what they declare: nothing but the public API leaves a shared library, and
- * every internal access is direct. */
+/* The words that the rest is written in: attributes, bit counting, rounding, and atomics with their order in the
+ * name. Internal headers push hidden visibility around what they declare: nothing but the public API leaves a shared
+ * library, and every internal access is direct. */
 #ifndef GB_BASE_H
 #define GB_BASE_H
 
@@ -45,8 +45,8 @@ GB_INLINE uint64_t gb_mul_wide(uint64_t a, uint64_t b, uint64_t *high)
 #endif
 }
 
-/* A counter that runs on by itself, some 2^30 to 2^33 a second; always 0 where the processor has none that is free to read, or
- * where time is the test's to set. Good for noticing that a long time has passed, for nothing else. */
+/* A counter that runs on by itself, some 2^30 to 2^33 a second; always 0 where the processor has none that is free
+ * to read, or where time is the test's to set. Good for noticing that a long time has passed, for nothing else. */
 GB_INLINE uint64_t gb_cycles(void)
 {
 #if defined(GB_PORT_FAKE) /* and test/interleave */
@@ -67,8 +67,8 @@ GB_INLINE size_t gb_round_up(size_t x, size_t to) { return (x + to - 1) & ~(to -
 GB_INLINE size_t gb_round_down(size_t x, size_t to) { return x & ~(to - 1); }
 GB_INLINE bool gb_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
 
-/* Milliseconds from `then` to `now`, by a clock that wraps after 49 days. 0 where `then` is the later one, by up to three days:
- * another thread looked at the clock after us. */
+/* Milliseconds from `then` to `now`, by a clock that wraps after 49 days. 0 where `then` is the later one, by up to
+ * three days: another thread looked at the clock after us. */
 GB_INLINE uint32_t gb_ms_since(uint32_t now, uint32_t then)
 {
     uint32_t ms = now - then;
@@ -81,8 +81,8 @@ GB_INLINE bool gb_ms_later(uint32_t ms, uint32_t than)
     return ms != than && (ms - than) >> 28 == 0;
 }
 
-/* A relaxed load on a fast path, of a field that has a plain twin `_peek` in a union: compilers fold a plain load into the
- * compare, an atomic one they do not. The race sanitizer sees the atomic one. */
+/* A relaxed load on a fast path, of a field that has a plain twin `_peek` in a union: compilers fold a plain load
+ * into the compare, an atomic one they do not. The race sanitizer sees the atomic one. */
 #if defined(__SANITIZE_THREAD__)
 #define GB_PEEK_ATOMIC 1
 #elif defined(__has_feature)

@@ -1,27 +1,14 @@
-/* glebe_check: walks everything and names each broken invariant by its number in docs/invariants.md. It allocates nothing and
- * changes nothing. What it walks must be at rest; the region's lock is held meanwhile, so the purger is. */
-#include "core.h"
+/* glebe_check: walks everything and names each broken invariant by its number in docs/invariants.md. It allocates
+ * nothing and changes nothing. What it walks must be at rest; the region's lock is held meanwhile, so the purger is. */
+#include "check.h"
 #include "tagged.h"
 
-typedef struct gb_check {
-    glebe_check_report *report;
-    void *context;
-    int level, broken;
-    size_t purged_bytes; /* of the heap's pages, those that the purger took: they count as held no more */
-} gb_check;
-
-static void check_fail(gb_check *check, int invariant, const void *address, const char *what)
+void gb_check_fail(gb_check *check, int invariant, const void *address, const char *what)
 {
     check->broken++;
     if (check->report)
         check->report(check->context, invariant, address, what);
 }
-
-#define CHECK(condition, invariant, address, what) \
-    do \
-        if (!(condition)) \
-            check_fail(check, invariant, (const void *)(address), what); \
-    while (0)
 
 /* ---- chunks ---- */
 
@@ -30,7 +17,7 @@ static void check_zero(gb_check *check, uint32_t slice)
     const uint64_t *words = (const uint64_t *)gb_slice_start(slice);
     for (size_t i = 0; i < GB_SLICE_BYTES / 8; i++)
         if (words[i] != 0) {
-            check_fail(check, 6, words + i, "memory that is said to be zero is not");
+            gb_check_fail(check, 6, words + i, "memory that is said to be zero is not");
             return;
         }
 }
@@ -98,7 +85,10 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
             CHECK(!gb_set_has(chunk->free, i + k), 1, gb_slice_start(first + i + k), "a slice in use is marked free");
             CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
             CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
-            CHECK(gb_load_relaxed(&page[k].owner) == (page->kind == GB_SMALL && page->flags == GB_PARKED ? 0 : gb_owner(heap, (enum gb_kind)page->kind)), 1, page + k, "the owner is wrong");
+            CHECK(gb_load_relaxed(&page[k].owner)
+                    == (page->kind == GB_SMALL && page->flags == GB_PARKED ? 0
+                                                                           : gb_owner(heap, (enum gb_kind)page->kind)),
+                1, page + k, "the owner is wrong");
         }
         i += page->slices;
     }
@@ -107,7 +97,8 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
     CHECK(records == larges, 1, chunk, "a record says that a large block is where none is");
     CHECK(free == chunk->free_slices, 1, chunk, "the count of free slices is wrong");
     CHECK(longest == chunk->rows[GB_ROW_FREE].slices, 1, chunk, "the longest free run is wrong");
-    CHECK(gb_set_longest(gb_set_both(chunk->free, chunk->dirty)) == chunk->rows[GB_ROW_DIRTY].slices, 1, chunk, "the longest run that is free and dirty is wrong");
+    CHECK(gb_set_longest(gb_set_both(chunk->free, chunk->dirty)) == chunk->rows[GB_ROW_DIRTY].slices, 1, chunk,
+        "the longest run that is free and dirty is wrong");
     return dirty;
 }
 
@@ -117,10 +108,13 @@ static void check_away(gb_check *check)
     uint32_t count = 0;
     for (uint32_t link = gb_the.away.first; link; link = gb_chunk_at(link - 1)->rows[GB_ROW_FREE].next) {
         const gb_chunk *chunk = gb_chunk_at(link - 1);
-        CHECK(chunk->free_slices == 0 && chunk->rows[GB_ROW_FREE].slices == 0, 1, chunk, "a chunk that is away has free slices");
+        CHECK(chunk->free_slices == 0 && chunk->rows[GB_ROW_FREE].slices == 0, 1, chunk,
+            "a chunk that is away has free slices");
         for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
-            CHECK(gb_page_at((link - 1) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk, "a chunk that is away has a page");
-        CHECK(chunk->rows[GB_ROW_FREE].next != 0 || gb_the.away.last == link, 1, chunk, "the last chunk away is not the last");
+            CHECK(gb_page_at((link - 1) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk,
+                "a chunk that is away has a page");
+        CHECK(chunk->rows[GB_ROW_FREE].next != 0 || gb_the.away.last == link, 1, chunk,
+            "the last chunk away is not the last");
         if (++count > gb_the.chunks_away)
             break;
     }
@@ -132,11 +126,13 @@ static void check_away(gb_check *check)
 static void check_run(gb_check *check, const gb_page *page)
 {
     const glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
-    CHECK(heap->kind != GB_HEAP_UNUSED && heap->number == gb_load_relaxed(&page->heap), 9, page, "a run belongs to a heap that is not");
+    CHECK(heap->kind != GB_HEAP_UNUSED && heap->number == gb_load_relaxed(&page->heap), 9, page,
+        "a run belongs to a heap that is not");
     for (uint32_t k = 0; k < page->slices; k++) {
         CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
         CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
-        CHECK(gb_load_relaxed(&page[k].owner) == gb_owner(heap, (enum gb_kind)page->kind), 1, page + k, "the owner is wrong");
+        CHECK(gb_load_relaxed(&page[k].owner) == gb_owner(heap, (enum gb_kind)page->kind), 1, page + k,
+            "the owner is wrong");
     }
 }
 
@@ -148,12 +144,13 @@ static void check_free_block(gb_check *check, const gb_tagged *c)
         links += link == c;
     CHECK(links == 1 && *c->link == c && gb_bit(gb_the.tagged_bits, bin), 4, c, "a free block is not in its bin");
     CHECK(!c->next || c->next->link == &c->next, 4, c, "a bin's links back and forth differ");
-    CHECK(gb_tagged_next(c, gb_tagged_bytes(c))->before == gb_tagged_bytes(c), 1, c, "a free block's end does not lead to its start");
+    CHECK(gb_tagged_next(c, gb_tagged_bytes(c))->before == gb_tagged_bytes(c), 1, c,
+        "a free block's end does not lead to its start");
     const char *from = (const char *)(c + 1), *to = (const char *)gb_tagged_next(c, gb_tagged_bytes(c));
     if (gb_tagged_start(c) >= gb_the.fresh && check->level >= 2)
         for (; from < to; from++)
             if (*from != 0) {
-                check_fail(check, 6, from, "memory that is said to be zero is not");
+                gb_check_fail(check, 6, from, "memory that is said to be zero is not");
                 break;
             }
 }
@@ -175,13 +172,15 @@ static uint64_t check_blocks(gb_check *check, uint32_t from, uint32_t to, const 
         CHECK(before_used == ((c->tag & GB_TAG_BEFORE_USED) != 0), 2, c, "a tag is wrong about the block before");
         CHECK(before_used || c->tag & GB_TAG_USED, 2, c, "two free blocks lie side by side");
         before_used = c->tag & GB_TAG_USED;
-        CHECK(!(c->tag & GB_TAG_WARM) || (before_used && c == gb_the.tagged_warm && bytes == gb_the.tagged_warm_bytes), 2, c, "a block is warm that is not the one");
+        CHECK(!(c->tag & GB_TAG_WARM) || (before_used && c == gb_the.tagged_warm && bytes == gb_the.tagged_warm_bytes),
+            2, c, "a block is warm that is not the one");
         if (!before_used && !of)
             check_free_block(check, c);
         else if (before_used && gb_tagged_start(c) != (uintptr_t)gb_the.table && (!of || gb_tagged_heap(c) == of))
             used += bytes;
     }
-    CHECK(end->tag == (GB_TAG_USED | (before_used ? GB_TAG_BEFORE_USED : 0)), 2, end, "the tag that ends a piece of memory is wrong");
+    CHECK(end->tag == (GB_TAG_USED | (before_used ? GB_TAG_BEFORE_USED : 0)), 2, end,
+        "the tag that ends a piece of memory is wrong");
     return used;
 }
 
@@ -218,21 +217,24 @@ static void check_linear(gb_check *check)
         if (kind == GB_FREE) {
             used += check_blocks(check, i, i + length, NULL);
             for (uint32_t k = 0; k < length; k++)
-                CHECK(page[k].back_bytes == 0 && gb_load_relaxed(&page[k].owner) == 0, 1, page + k, "the entry of a slice without a page is not as it was");
+                CHECK(page[k].back_bytes == 0 && gb_load_relaxed(&page[k].owner) == 0, 1, page + k,
+                    "the entry of a slice without a page is not as it was");
         } else if (kind != GB_RESERVED) {
             check_run(check, page);
             used += gb_page_bytes(page);
         }
         ours += kind == GB_RESERVED ? 0 : length;
     }
-    CHECK(ours << GB_SLICE_LOG2 == glebe_live.stats.committed_bytes + glebe_live.stats.table_bytes, 7, &gb_the, "slices do not add up to what memory there is");
+    CHECK(ours << GB_SLICE_LOG2 == glebe_live.stats.committed_bytes + glebe_live.stats.table_bytes, 7, &gb_the,
+        "slices do not add up to what memory there is");
     CHECK(used == gb_held(), 7, &gb_the, "the bytes in use are not those of the pages and blocks in use");
     CHECK(slices <= gb_the.table_room || slices == 0, 7, &gb_the, "the table is too short");
 }
 
 /* ---- pages ---- */
 
-static bool check_block(gb_check *check, const gb_page *page, const gb_block *block, uint32_t cls_least, const char *what)
+static bool check_block(
+    gb_check *check, const gb_page *page, const gb_block *block, uint32_t cls_least, const char *what)
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
     gb_place at = offset < gb_page_bytes(page) ? gb_page_locate(page, offset) : (gb_place){.carved = false};
@@ -250,7 +252,7 @@ static uint32_t check_chain(gb_check *check, const gb_page *page, const gb_block
             return 0;
         uint32_t index = gb_page_locate(page, (uintptr_t)block - gb_page_start(page)).index;
         if (gb_bit(seen, index)) {
-            check_fail(check, 3, block, "a free block stands in two places");
+            gb_check_fail(check, 3, block, "a free block stands in two places");
             return 0;
         }
         gb_bit_set(seen, index);
@@ -263,7 +265,8 @@ static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *see
 {
     size_t bytes = gb_classes[page->cls].bytes;
     uint32_t listed = 0, live[GB_PAGE_UNITS] = {0};
-    CHECK(page->slices == GB_BIG_PAGE_SLICES && page->bump == page->cap && !page->free, 2, page, "a parked page is not as it was parked");
+    CHECK(page->slices == GB_BIG_PAGE_SLICES && page->bump == page->cap && !page->free, 2, page,
+        "a parked page is not as it was parked");
     for (uint32_t u = 0; u < GB_PAGE_UNITS; u++)
         if (!(page->holes >> u & 1) && page[2].units[u])
             check_chain(check, page, gb_block_at(page, page[2].units[u] - 1u), seen);
@@ -277,7 +280,8 @@ static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *see
         live[to] += to != from;
     }
     for (uint32_t u = 0; u < GB_PAGE_UNITS; u++)
-        CHECK(live[u] == page[1].units[u] && (live[u] == 0) == (page->holes >> u & 1), 2, page, "a parked page's count of a unit's blocks is wrong");
+        CHECK(live[u] == page[1].units[u] && (live[u] == 0) == (page->holes >> u & 1), 2, page,
+            "a parked page's count of a unit's blocks is wrong");
     return listed;
 }
 
@@ -285,7 +289,8 @@ static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *see
 static uint32_t check_carved(gb_check *check, const gb_page *page)
 {
     if (!GB_MIXES || page->cls != GB_MIXED) {
-        CHECK(page->bump <= page->cap && page->cap == gb_page_bytes(page) / gb_classes[page->cls].bytes, 2, page, "the page's count of blocks is wrong");
+        CHECK(page->bump <= page->cap && page->cap == gb_page_bytes(page) / gb_classes[page->cls].bytes, 2, page,
+            "the page's count of blocks is wrong");
         return page->bump;
     }
     uint32_t carved = 0;
@@ -304,7 +309,8 @@ static void check_small(gb_check *check, const gb_page *page)
         return;
     uint64_t seen[GB_PAGE_BLOCKS_MAX / 64] = {0};
     uint64_t xfree = gb_load(&page->xfree);
-    uint32_t local = check_chain(check, page, page->free, seen), remote = 0, holes = page->holes ? gb_hole_blocks(page, page->holes) : 0;
+    uint32_t local = check_chain(check, page, page->free, seen), remote = 0,
+             holes = page->holes ? gb_hole_blocks(page, page->holes) : 0;
     if (page->state == GB_AVAIL && page->flags == GB_PARKED)
         local = check_parked(check, page, seen);
     if (xfree & GB_XFREE_PURGED)
@@ -312,7 +318,8 @@ static void check_small(gb_check *check, const gb_page *page)
     else if (GB_XFREE_FIRST(xfree))
         remote = check_chain(check, page, (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), seen);
     CHECK(remote == GB_XFREE_COUNT(xfree), 5, page, "the count of blocks freed by others is wrong");
-    CHECK(!GB_XFREE_FIRST(xfree) || (xfree & GB_XFREE_QUEUED), 5, page, "blocks freed by others wait in a page that is not queued");
+    CHECK(!GB_XFREE_FIRST(xfree) || (xfree & GB_XFREE_QUEUED), 5, page,
+        "blocks freed by others wait in a page that is not queued");
     bool whole = remote == page->cap && page->cls != GB_MIXED;
     CHECK(whole == ((xfree & GB_XFREE_WHOLE) != 0), 5, page, "the mark of a page that others freed wholly is wrong");
     uint32_t out = gb_page_out(page);
@@ -328,8 +335,10 @@ static void check_medium(gb_check *check, const gb_page *page)
         return;
     }
     CHECK((bits & ~all) == 0, 2, page, "a bit past the last block is set");
-    CHECK((int32_t)(page->cap - gb_popcount32(bits) + notified) == page->left, 2, page, "bits and count of blocks out differ");
-    CHECK(page->state != GB_FULL || page->left > page->cap - (page->cap < 8 ? 1 : page->cap / 4), 4, page, "a page with free blocks is on the list of full ones");
+    CHECK((int32_t)(page->cap - gb_popcount32(bits) + notified) == page->left, 2, page,
+        "bits and count of blocks out differ");
+    CHECK(page->state != GB_FULL || page->left > page->cap - (page->cap < 8 ? 1 : page->cap / 4), 4, page,
+        "a page with free blocks is on the list of full ones");
     CHECK((bits & ~gb_load(&page->dirty) & gb_load(&page->idle)) == 0, 6, page, "a block is idle and zero at once");
     if (check->level < 2)
         return;
@@ -338,7 +347,7 @@ static void check_medium(gb_check *check, const gb_page *page)
             const char *block = (const char *)gb_page_start(page) + (size_t)i * gb_classes[page->cls].bytes;
             for (size_t k = 0; k < gb_classes[page->cls].bytes; k++)
                 if (block[k] != 0) {
-                    check_fail(check, 6, block + k, "a block that is said to be zero is not");
+                    gb_check_fail(check, 6, block + k, "a block that is said to be zero is not");
                     break;
                 }
         }
@@ -357,7 +366,8 @@ static size_t check_page(gb_check *check, const gb_page *page)
 }
 
 /* The pages on a list, which must have this state; their bytes. */
-static size_t check_list(gb_check *check, const glebe_heap *heap, const gb_list *list, enum gb_state state, uint32_t cls)
+static size_t check_list(
+    gb_check *check, const glebe_heap *heap, const gb_list *list, enum gb_state state, uint32_t cls)
 {
     size_t bytes = 0;
     uint32_t before = 0, bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
@@ -383,18 +393,20 @@ static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
     for (const gb_block *block = heap->front[cls]; block; block = gb_link_get(block)) {
         const gb_page *entry = gb_page_entry(block);
         if (!entry || bound-- == 0) {
-            check_fail(check, 3, block, "a front leads out of the heap, or has no end");
+            gb_check_fail(check, 3, block, "a front leads out of the heap, or has no end");
             return;
         }
         const gb_page *page = gb_page_head((gb_page *)(uintptr_t)entry);
-        CHECK(page->kind == GB_SMALL && gb_load_relaxed(&page->heap) == heap->number, 3, block, "a front holds a block that is not its class's");
+        CHECK(page->kind == GB_SMALL && gb_load_relaxed(&page->heap) == heap->number, 3, block,
+            "a front holds a block that is not its class's");
         check_block(check, page, block, cls, "a front holds what is no block of its class");
     }
 }
 
 /* ---- pools ---- */
 
-/* Walks one list and marks what it finds by bit 0 of the link: an object that has it already is there twice. Returns how many it marked. */
+/* Walks one list and marks what it finds by bit 0 of the link: an object that has it already is there twice. Returns
+ * how many it marked. */
 static uint32_t check_pool_list(gb_check *check, const gb_pool *pool, size_t units)
 {
     const void *from = &pool->lists[units];
@@ -402,11 +414,11 @@ static uint32_t check_pool_list(gb_check *check, const gb_pool *pool, size_t uni
     for (uintptr_t at = (uintptr_t)pool->lists[units]; at; count++) {
         uintptr_t *link = (uintptr_t *)at;
         if (!gb_pool_holds(pool, at, units)) {
-            check_fail(check, 10, from, "the link of a free object leads to where no object of its size is");
+            gb_check_fail(check, 10, from, "the link of a free object leads to where no object of its size is");
             break;
         }
         if (*link & 1) {
-            check_fail(check, 10, link, "an object is free twice, or was written to after it was freed");
+            gb_check_fail(check, 10, link, "an object is free twice, or was written to after it was freed");
             break;
         }
         from = link;
@@ -430,7 +442,8 @@ static size_t check_pool_states(gb_check *check, const gb_pool *pool, const gb_s
         size_t units = span->states[i] & ~GB_POOL_USED, inside = 1;
         while (inside < units && i + inside < carved && span->states[i + inside] == 0)
             inside++;
-        CHECK(inside == units, 10, span->start + i * pool->open.unit_bytes, "objects lie one in another, or none is here");
+        CHECK(inside == units, 10, span->start + i * pool->open.unit_bytes,
+            "objects lie one in another, or none is here");
         free += span->states[i] & GB_POOL_USED ? 0 : units;
         i += inside;
     }
@@ -454,7 +467,8 @@ static void check_pool(gb_check *check, const gb_pool *pool)
             by_state += check_pool_states(check, pool, span, units);
     }
     CHECK(free <= carved, 10, &pool->open, "more is free than was given out");
-    CHECK(!GB_AUDIT || check->broken > broken || free == by_state, 10, &pool->open, "an object is neither free nor in use");
+    CHECK(!GB_AUDIT || check->broken > broken || free == by_state, 10, &pool->open,
+        "an object is neither free nor in use");
 }
 
 int glebe_pool_check(glebe_pool *pool, glebe_check_report *report, void *context)
@@ -470,13 +484,15 @@ static void check_inbox(gb_check *check, const glebe_heap *heap, uint32_t first)
     uint32_t bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
     for (uint32_t number = first; number && bound-- > 0; number = gb_page_at(number)->inbox_next) {
         const gb_page *page = gb_page_at(number);
-        CHECK(page->kind == GB_SMALL ? (gb_load(&page->xfree) & GB_XFREE_QUEUED) != 0 : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0, 5, page, "a page in an inbox is not marked as queued");
+        CHECK(page->kind == GB_SMALL ? (gb_load(&page->xfree) & GB_XFREE_QUEUED) != 0
+                                     : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0,
+            5, page, "a page in an inbox is not marked as queued");
         CHECK(gb_load_relaxed(&page->heap) == heap->number, 5, page, "a page is in another heap's inbox");
     }
     CHECK(bound != UINT32_MAX, 5, heap, "an inbox has no end");
 }
 
-static void check_heap(gb_check *check, const glebe_heap *heap)
+void gb_check_heap(gb_check *check, const glebe_heap *heap)
 {
     for (const gb_pool *pool = check->level >= 2 ? heap->pools : NULL; pool; pool = pool->next)
         check_pool(check, pool);
@@ -498,12 +514,14 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
         uint32_t unlooked = 0, most = (uint32_t)gb_load_relaxed(&gb_the.slices);
         for (uint32_t number = heap->avail[cls].first; number && most-- > 0; number = gb_page_at(number)->next)
             unlooked += gb_page_at(number)->flags == 0;
-        CHECK(GB_LINEAR || !gb_class_is_small(cls) || unlooked == heap->unlooked[cls], 4, heap, "the count of pages that were not looked at is wrong");
+        CHECK(GB_LINEAR || !gb_class_is_small(cls) || unlooked == heap->unlooked[cls], 4, heap,
+            "the count of pages that were not looked at is wrong");
         bytes += listed;
         if (gb_class_is_small(cls)) {
             avail += listed;
             spare += check_list(check, heap, &heap->spare[cls], GB_SPARE, cls);
-            CHECK((heap->spare[cls].first != 0) == (heap->spare_classes >> cls & 1), 4, heap, "the bits of spare classes are wrong");
+            CHECK((heap->spare[cls].first != 0) == (heap->spare_classes >> cls & 1), 4, heap,
+                "the bits of spare classes are wrong");
             if (check->level >= 2)
                 check_front(check, heap, cls);
         }
@@ -513,103 +531,19 @@ static void check_heap(gb_check *check, const glebe_heap *heap)
     bytes += check_list(check, heap, &heap->large, GB_SINGLE, GB_CLASSES);
     for (uint32_t number = heap->huge; number; number = gb_the.extents[number].next) {
         const gb_extent *extent = gb_the.extents + number;
-        CHECK(extent->state == GB_EXTENT_USED && extent->heap == heap->number, 4, gb_extent_start(extent), "a huge block is on another heap's list");
+        CHECK(extent->state == GB_EXTENT_USED && extent->heap == heap->number, 4, gb_extent_start(extent),
+            "a huge block is on another heap's list");
         bytes += extent->bytes;
     }
     bytes += heap->collected_bytes;
     if (GB_LINEAR)
         bytes += (size_t)check_heap_blocks(check, heap);
-    CHECK(bytes - check->purged_bytes == gb_heap_held(heap), 7, heap, "the heap's bytes are not those of its pages and blocks");
+    CHECK(bytes - check->purged_bytes == gb_heap_held(heap), 7, heap,
+        "the heap's bytes are not those of its pages and blocks");
     CHECK(avail == heap->avail_bytes, 7, heap, "the bytes of available pages are wrong");
     CHECK(spare == heap->spare_bytes, 7, heap, "the bytes of spare pages are wrong");
     check_inbox(check, heap, gb_load_relaxed(&heap->inbox));
     check_inbox(check, heap, heap->inbox_taken);
-}
-
-/* ---- collectors ---- */
-
-static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cursor *cursor, size_t *bytes)
-{
-    for (uint32_t number = list->first; number; number = gb_page_at(number)->next) {
-        const gb_page *page = gb_page_at(number);
-        const uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page), *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
-        CHECK(page->kind == (cursor ? GB_COLLECTED : GB_COLLECTED_LARGE) && page->state == GB_SWEPT, 4, page, "a page is on a list that is not its kind's");
-        CHECK(!cursor || (page->cls == cursor->cls && page->layout == cursor->layout && page->cursor == (uint32_t)(cursor - gc->cursors)), 4, page, "a page is on another cursor's list");
-        CHECK(gb_load_relaxed(&page->heap) == gc->heap->number, 4, page, "a page is on another collector's list");
-        CHECK(gc->marking || page->flags == 0, 8, page, "a page stayed on the overflow list");
-        uint32_t objects = 0, bits = 0;
-        for (uint32_t i = 0; i < page->cap; i++)
-            objects += gb_bit(allocated, i * (page->step / GB_CELL_BYTES));
-        for (uint32_t i = 0; i < gb_page_words(page); i++) {
-            bits += gb_popcount64(allocated[i]);
-            CHECK((unmarked[i] & (gc->marking ? ~allocated[i] : ~(uint64_t)0)) == 0, 8, page, "an object is to be marked that is not allocated");
-        }
-        CHECK(objects == bits, 8, page, "a bit is set where no object begins");
-        *bytes += gb_page_bytes(page);
-    }
-    if (!cursor || cursor->at == cursor->end)
-        return;
-    const gb_page *page = gb_page_at(cursor->page);
-    CHECK(cursor->page && cursor->at - gb_page_start(page) < gb_page_bytes(page) && cursor->end - gb_page_start(page) <= gb_page_bytes(page), 8, page, "a cursor's hole is not in its page");
-    for (uintptr_t at = cursor->at; at < cursor->end; at += sizeof(uintptr_t))
-        if (*(const uintptr_t *)at != 0) {
-            check_fail(check, 8, (const void *)at, "a cursor's hole is not zero");
-            break;
-        }
-}
-
-static void check_huge_objects(gb_check *check, const glebe_gc *gc)
-{
-    const gb_huge_object *objects = gc->huge.items;
-    uintptr_t before = gc->huge_from;
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < gc->huge.count; i++) {
-        const gb_extent *extent = gb_huge_find((const void *)objects[i].from);
-        CHECK(extent && extent->collected && extent->heap == gc->heap->number && extent->bytes == objects[i].to - objects[i].from, 8, objects[i].from, "a huge object is not that of its extent");
-        CHECK(objects[i].from >= before && objects[i].to - gc->huge_from <= gc->huge_span, 8, objects[i].from, "huge objects are not in order");
-        CHECK(!objects[i].waits, 8, objects[i].from, "a huge object waits to be scanned");
-        before = objects[i].to;
-        bytes += objects[i].to - objects[i].from;
-    }
-    CHECK(bytes == gc->huge_bytes && gc->huge_waiting == 0, 8, gc, "the bytes of huge objects are wrong");
-}
-
-/* Objects with finalizers are there, and those that are ready are counted. */
-static void check_finals(gb_check *check, const glebe_gc *gc)
-{
-    const gb_final *finals = gc->finals.items;
-    uint32_t ready = 0;
-    size_t bytes;
-    for (uint32_t i = 0; i < gc->finals.room; i++) {
-        if (!finals[i].object)
-            continue;
-        CHECK(gb_object_bounds(gc, ~finals[i].object, &bytes) == ~finals[i].object, 8, ~finals[i].object, "a finalizer is of no object");
-        CHECK(finals[i].function || finals[i].running, 8, ~finals[i].object, "a finalizer does nothing");
-        ready += finals[i].ready;
-    }
-    CHECK(ready == gc->ready, 8, gc, "the count of ready finalizers is wrong");
-}
-
-int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
-{
-    GB_ENTRY;
-    gb_check state = {report, context, 2, 0, 0}, *check = &state;
-    size_t bytes = 0;
-    gb_lock_take(&gb_the.lock); /* others may be made and destroyed meanwhile */
-    bool counted = gb_bits_of(gc)->collectors > 0;
-    gb_lock_drop(&gb_the.lock);
-    for (uint32_t i = 0; i <= GB_CURSORS; i++)
-        check_collected(check, gc, gb_collected_list(gc, i), i < GB_CURSORS ? &gc->cursors[i] : NULL, &bytes);
-    CHECK(bytes == gc->heap->collected_bytes, 7, gc, "the collector's bytes are not those of its pages");
-    CHECK(gb_table_well(&gc->finals, sizeof(gb_final)), 8, gc, "a finalizer is not where it is looked for");
-    CHECK(gb_table_well(&gc->roots, sizeof(gb_rooted)), 8, gc, "a root is not where it is looked for");
-    CHECK(gb_table_well(&gc->weak, sizeof(gb_weak)), 8, gc, "a weak reference is not where it is looked for");
-    CHECK(counted, 8, gc, "the collector's tables may end before its pages");
-    check_finals(check, gc);
-    if (!GB_LINEAR)
-        check_huge_objects(check, gc);
-    check_heap(check, gc->heap);
-    return state.broken;
 }
 
 /* ---- all ---- */
@@ -620,7 +554,7 @@ static size_t check_heaps_threads(gb_check *check)
     for (const glebe_heap *heap = NULL; (heap = gb_heap_next(heap));) {
         held += gb_load_relaxed(&heap->bytes);
         if (heap->kind != GB_HEAP_DEAD)
-            check_heap(check, heap);
+            gb_check_heap(check, heap);
     }
     return held;
 }
@@ -630,11 +564,11 @@ static size_t check_heaps_single(gb_check *check)
 {
     const glebe_heap *first = gb_heap_at(GB_HEAP_MAIN);
     size_t held = gb_heap_held(first);
-    check_heap(check, first);
+    gb_check_heap(check, first);
     for (uint32_t number = first->large.first; number; number = gb_page_at(number)->next)
         if (gb_page_at(number)->cls == GB_HOLDS_HEAP) {
             held += gb_load_relaxed(&gb_heap_at(number)->bytes);
-            check_heap(check, gb_heap_at(number));
+            gb_check_heap(check, gb_heap_at(number));
         }
     return held;
 }
@@ -644,14 +578,18 @@ static void check_idle(gb_check *check, uint32_t count)
 {
     uint64_t bytes = 0;
     uint32_t before = 0;
-    for (uint32_t number = gb_load_relaxed(&gb_the.idle_first); number && count > 0; number = gb_the.extents[number].idle_next, count--) {
+    for (uint32_t number = gb_load_relaxed(&gb_the.idle_first); number && count > 0;
+        number = gb_the.extents[number].idle_next, count--) {
         const gb_extent *extent = gb_the.extents + number;
-        CHECK(extent->state == GB_EXTENT_IDLE && extent->idle_prev == before, 4, gb_extent_start(extent), "an extent is on the list of idle ones that is not idle");
-        CHECK(!before || !gb_ms_later(gb_the.extents[before].idle_ms, extent->idle_ms), 4, gb_extent_start(extent), "an idle extent is out of turn");
+        CHECK(extent->state == GB_EXTENT_IDLE && extent->idle_prev == before, 4, gb_extent_start(extent),
+            "an extent is on the list of idle ones that is not idle");
+        CHECK(!before || !gb_ms_later(gb_the.extents[before].idle_ms, extent->idle_ms), 4, gb_extent_start(extent),
+            "an idle extent is out of turn");
         bytes += (uint64_t)extent->granules << GB_GRANULE_LOG2;
         before = number;
     }
-    CHECK(count == 0 && before == gb_the.idle_last && bytes == glebe_live.stats.huge_cached_bytes, 7, &gb_the, "the idle memory of huge blocks does not add up");
+    CHECK(count == 0 && before == gb_the.idle_last && bytes == glebe_live.stats.huge_cached_bytes, 7, &gb_the,
+        "the idle memory of huge blocks does not add up");
 }
 
 /* Free ones of a state and about one length. */
@@ -660,10 +598,12 @@ static uint32_t check_extents_listed(gb_check *check, uint32_t set)
     uint32_t listed = 0;
     for (uint32_t bin = 0; bin < GB_EXTENT_BINS; bin++) {
         uint32_t before = 0, number = gb_the.extent_sets[set].first[bin];
-        CHECK((gb_the.extent_sets[set].filled[bin / 64] >> bin % 64 & 1) == (number != 0), 5, &gb_the, "extents are not found by their length");
+        CHECK((gb_the.extent_sets[set].filled[bin / 64] >> bin % 64 & 1) == (number != 0), 5, &gb_the,
+            "extents are not found by their length");
         for (; number && listed < gb_the.extent_sets[set].count; number = gb_the.extents[number].next, listed++) {
             const gb_extent *extent = gb_the.extents + number;
-            CHECK(extent->state == GB_EXTENT_IDLE + set && extent->prev == before, 5, gb_extent_start(extent), "an extent is on the list of another state");
+            CHECK(extent->state == GB_EXTENT_IDLE + set && extent->prev == before, 5, gb_extent_start(extent),
+                "an extent is on the list of another state");
             before = number;
         }
     }
@@ -691,14 +631,18 @@ static void check_extents(gb_check *check)
     const gb_extent *before = gb_the.extents;
     for (uint32_t number = 1; number < top; number += before->granules) {
         const gb_extent *extent = gb_the.extents + number;
-        if (extent->state < GB_EXTENT_USED || extent->granules == 0 || extent->granules > top - number || extent[extent->granules - 1].before != extent->granules) {
+        if (extent->state < GB_EXTENT_USED || extent->granules == 0 || extent->granules > top - number
+            || extent[extent->granules - 1].before != extent->granules) {
             CHECK(false, 5, gb_extent_start(extent), "the table of extents is broken");
             return;
         }
-        CHECK(extent->state == GB_EXTENT_USED || extent->state == GB_EXTENT_LOST || extent->state != before->state || extent->moved || before->moved, 5,
-            gb_extent_start(extent), "two free extents side by side are not one");
-        CHECK(extent->state != GB_EXTENT_USED || (extent->bytes <= extent->committed && extent->committed <= (size_t)extent->granules << GB_GRANULE_LOG2), 5,
-            gb_extent_start(extent), "a huge block is longer than its extent");
+        CHECK(extent->state == GB_EXTENT_USED || extent->state == GB_EXTENT_LOST || extent->state != before->state
+                || extent->moved || before->moved,
+            5, gb_extent_start(extent), "two free extents side by side are not one");
+        CHECK(extent->state != GB_EXTENT_USED
+                || (extent->bytes <= extent->committed
+                    && extent->committed <= (size_t)extent->granules << GB_GRANULE_LOG2),
+            5, gb_extent_start(extent), "a huge block is longer than its extent");
         if (extent->state != GB_EXTENT_USED)
             counts[extent->state - GB_EXTENT_IDLE]++;
         used += extent->state == GB_EXTENT_USED;
@@ -707,8 +651,10 @@ static void check_extents(gb_check *check)
     }
     check_spans(check, top);
     for (uint32_t set = 0; set < GB_EXTENT_SETS; set++)
-        CHECK(counts[set] == gb_the.extent_sets[set].count && check_extents_listed(check, set) == counts[set], 5, &gb_the, "the counts of extents are wrong");
-    CHECK(moved == gb_the.extents_moved && used == gb_the.huge_blocks, 7, &gb_the, "the counts of huge blocks are wrong");
+        CHECK(counts[set] == gb_the.extent_sets[set].count && check_extents_listed(check, set) == counts[set], 5,
+            &gb_the, "the counts of extents are wrong");
+    CHECK(
+        moved == gb_the.extents_moved && used == gb_the.huge_blocks, 7, &gb_the, "the counts of huge blocks are wrong");
     check_idle(check, counts[0]);
 }
 
@@ -731,7 +677,7 @@ int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *c
         return 0;
     gb_lock_take(&gb_the.lock);
     if (heap)
-        check_heap(check, heap);
+        gb_check_heap(check, heap);
     else {
         const glebe_stats *s = &glebe_live.stats;
         if (GB_LINEAR)
@@ -739,7 +685,9 @@ int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *c
         else
             check_arena(check);
         size_t held = GB_THREADS ? check_heaps_threads(check) : check_heaps_single(check);
-        CHECK(held == gb_held() && (GB_LINEAR || held == s->small_bytes + s->medium_bytes + s->large_bytes + s->huge_bytes), 7, &glebe_live, "the statistics do not add up");
+        CHECK(held == gb_held()
+                && (GB_LINEAR || held == s->small_bytes + s->medium_bytes + s->large_bytes + s->huge_bytes),
+            7, &glebe_live, "the statistics do not add up");
     }
     gb_lock_drop(&gb_the.lock);
     return state.broken;

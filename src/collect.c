@@ -4,14 +4,14 @@
  *     mark       glebe_gc_mark: further roots, by a program that collects in parts
  *     finish     weak references and finalizers; then what is not marked is free
  *
- * From begin to finish `forced` is set: no other collection begins, and memory grows for what is allocated, by callbacks or between
- * the parts. That is marked from its birth on (the bit that says "not reached" is never set), and scanned when the collection ends.
- * What a collection needs of memory was taken before, or it does without: finalizers that are ready stay in their table, the mark stack
- * has `few` places in the collector itself.
+ * From begin to finish `forced` is set: no other collection begins, and memory grows for what is allocated, by
+ * callbacks or between the parts. That is marked from its birth on (the bit that says "not reached" is never set), and
+ * scanned when the collection ends. What a collection needs of memory was taken before, or it does without: finalizers
+ * that are ready stay in their table, the mark stack has `few` places in the collector itself.
  *
- * Everything is the work of one thread, which the program's others that hold references wait for. The next collection is due when so
- * much was handed out as `percent` of what this one found live, roots included: the work of marking is then in a fixed proportion to
- * what the program allocates. */
+ * Everything is the work of one thread, which the program's others that hold references wait for. The next
+ * collection is due when so much was handed out as `percent` of what this one found live, roots included: the work
+ * of marking is then in a fixed proportion to what the program allocates. */
 
 #include "alloc.h"
 #include "slow.h"
@@ -43,7 +43,8 @@ bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
     return true;
 }
 
-/* Does the limit leave room for a page of objects, and for the collector's own tables? One without would serve nothing. */
+/* Does the limit leave room for a page of objects, and for the collector's own tables? One without would serve
+ * nothing. */
 static bool limit_serves(glebe_heap *heap)
 {
     gb_lock_take(&gb_the.lock);

@@ -10,8 +10,9 @@
 #define GB_AUDIT 0 /* a shadow bit for every block, and the heap checked as it works: finds the allocator's own mistakes */
 #endif
 
-/* Where memory is one piece that grows at its end (WebAssembly): slices of an array with no chunks, no purging, no huge blocks,
- * no other thread to share it with. linear.c takes the place of arena.c. The tests build it for other hosts too. */
+/* Where memory is one piece that grows at its end (WebAssembly): slices of an array with no chunks, no purging, no
+ * huge blocks, no other thread to share it with. linear.c takes the place of arena.c. The tests build it for other
+ * hosts too. */
 #ifndef GB_LINEAR
 #ifdef __wasm__
 #define GB_LINEAR 1
@@ -32,7 +33,8 @@
 #define GB_CALLBACKS 1 /* a collector has what C programs want of one: roots, markers, listeners, weak references. Without, no indirect call */
 #endif
 
-/* Between these two the compiler prefers short code there, whatever its flags: it runs once a page or once a collection. */
+/* Between these two the compiler prefers short code there, whatever its flags: it runs once a page or once a
+ * collection. */
 #if !GB_WORDS && defined(__clang__)
 #define GB_SHORT_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
 #define GB_SHORT_END _Pragma("clang attribute pop")
@@ -71,8 +73,8 @@
 #define GB_PURGES (!GB_LINEAR) /* memory can go back to the host: holes, ticks */
 #define GB_MIXES (!GB_LINEAR && !GB_SECURE) /* a program's heap begins with blocks of many classes in one page */
 
-/* Blocks that are not ours come to free() as a matter of course, from C libraries that keep a heap of their own: the port sends them home.
- * Elsewhere it is misuse. */
+/* Blocks that are not ours come to free() as a matter of course, from C libraries that keep a heap of their own: the
+ * port sends them home. Elsewhere it is misuse. */
 #ifndef GB_FOREIGN
 #ifdef _WIN32
 #define GB_FOREIGN 1
@@ -81,8 +83,8 @@
 #endif
 #endif
 
-/* GB_AT_START(f): f runs when the library is loaded; GB_AT_END(f): when the program ends. On Windows every C library calls what a section
- * lists, and has nothing of the kind for the end: gb_port_start sees to that. */
+/* GB_AT_START(f): f runs when the library is loaded; GB_AT_END(f): when the program ends. On Windows every C library
+ * calls what a section lists, and has nothing of the kind for the end: gb_port_start sees to that. */
 #ifdef _WIN32
 #define GB_TLS_MODEL /* there is one */
 #define GB_AT_START(f) __attribute__((section(".CRT$XCU"), used)) static void (*const f##_row)(void) = f;
@@ -157,8 +159,9 @@
 #define GB_TRIM_FROM ((size_t)1 << 20) /* bytes of available pages from which emptying ones are searched for holes, with the background thread */
 #endif
 
-/* What is free and kept does not take the process beyond the most that was ever in use, this share of that, and so many bytes; and another
- * share of what huge blocks took beyond this size, for these replace each other at other lengths (docs/decisions/0027). */
+/* What is free and kept does not take the process beyond the most that was ever in use, this share of that, and so
+ * many bytes; and another share of what huge blocks took beyond this size, for these replace each other at other
+ * lengths (docs/decisions/0027). */
 #define GB_KEPT_SHARE 16
 #define GB_KEPT_BYTES ((size_t)32 << 10)
 #define GB_KEPT_HUGE_SHARE 8

@@ -1,4 +1,5 @@
-/* What the modules offer each other; README.md has their layers. "Owner" is the one thread that may use the heap now; "locked" means under the region's lock. */
+/* What the modules offer each other; README.md has their layers. "Owner" is the one thread that may use the heap
+ * now; "locked" means under the region's lock. */
 #ifndef GB_CORE_H
 #define GB_CORE_H
 
@@ -23,7 +24,8 @@ void gb_lock_fork(bool begins);
 
 /* ---- report: misuse and exhaustion ----
  * One line on stderr with the call, the address and what is known of it; then abort, or go on if the option says so. */
-GB_COLD void gb_report(const char *call, const void *address, const char *format, ...) __attribute__((format(printf, 3, 4)));
+GB_COLD void gb_report(const char *call, const void *address, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* What is wrong with `address` as an argument of `call`, as far as it can be known. */
 GB_COLD void gb_report_address(const char *call, const void *address);
 /* ENOMEM and NULL, counted. */
@@ -76,13 +78,13 @@ bool gb_huge_page_ask(uintptr_t at);
 void gb_purge_queue(gb_chunk *chunk);
 /* As above, for callers without the lock: cheap if it is queued already. */
 void gb_purge_note(const gb_page *page);
-/* Purges what is due at `now`, lazily if the option says so; `all`: everything, due or not, and at once. Returns the bytes given
- * back. */
+/* Purges what is due at `now`, lazily if the option says so; `all`: everything, due or not, and at once. Returns the
+ * bytes given back. */
 size_t gb_purge_due(uint32_t now, bool all);
 /* Purges as much of what was freed at `since` or before as a request may wait for. False: there is no more. */
 bool gb_purge_step(uint32_t since);
-/* Locked: purges free runs and idle extents, those that have waited longest first, until `bytes` are given back or nothing is
- * left. Returns what was. */
+/* Locked: purges free runs and idle extents, those that have waited longest first, until `bytes` are given back or
+ * nothing is left. Returns what was. */
 size_t gb_purge_oldest(size_t bytes);
 /* Milliseconds until something is due; UINT32_MAX if nothing waits. */
 uint32_t gb_purge_wait(uint32_t now);
@@ -94,12 +96,14 @@ void gb_hole_give(gb_page *page, uint32_t units, bool now);
 /* ---- hole: memory of small pages that goes back although other blocks of the page are in use ---- */
 /* Blocks of the class that touch a unit in `units` (a bit mask), among those carved. */
 uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
-/* The blocks of one hole, linked, and counted as out. NULL if none touches that unit alone: then its neighbours hold them. */
+/* The blocks of one hole, linked, and counted as out. NULL if none touches that unit alone: then its neighbours hold
+ * them. */
 gb_block *gb_hole_carve(gb_page *page);
-/* Finds the page's holes by a walk. `coming` of its blocks are on its list and count as out still. Returns how many free blocks
- * were behind a link that was written over (secure build): they count as out from now on. Owner. */
+/* Finds the page's holes by a walk. `coming` of its blocks are on its list and count as out still. Returns how many
+ * free blocks were behind a link that was written over (secure build): they count as out from now on. Owner. */
 uint32_t gb_page_trim(gb_page *page, uint32_t coming, bool now);
-/* The same, and again with each block that is freed from now on. The page is on an AVAIL list, all carved, of four slices. Owner. */
+/* The same, and again with each block that is freed from now on. The page is on an AVAIL list, all carved, of four
+ * slices. Owner. */
 void gb_page_park(gb_page *page);
 void gb_page_unpark(gb_page *page);
 /* A block of a parked page is free; false if it was before. The caller counts it. Owner. */
@@ -146,13 +150,13 @@ void gb_fronts_flush(glebe_heap *heap);
 /* Small pages with room for others: on to their class's list, and off it. Owner. */
 void gb_avail_add(glebe_heap *heap, gb_page *page);
 void gb_avail_remove(glebe_heap *heap, gb_page *page);
-/* A step of giving back: looks for holes in AVAIL pages that were not looked at since their blocks were freed. False: there is none
- * left. The fronts are empty. Owner. */
+/* A step of giving back: looks for holes in AVAIL pages that were not looked at since their blocks were freed.
+ * False: there is none left. The fronts are empty. Owner. */
 bool gb_heap_look(glebe_heap *heap);
 /* Gives `most` spare pages back; false if there was none. Owner. */
 bool gb_spares_give(glebe_heap *heap, uint32_t most);
-/* Its thread has ended: pages without a block out go back, and current ones are where others look for pages with room. The
- * fronts are empty. Owner. */
+/* Its thread has ended: pages without a block out go back, and current ones are where others look for pages with
+ * room. The fronts are empty. Owner. */
 void gb_heap_settle(glebe_heap *heap);
 void gb_medium_settle(glebe_heap *heap);
 /* Finds holes in AVAIL pages and gives spare pages back. Owner. */
@@ -165,7 +169,10 @@ gb_source gb_medium_source;
 /* Takes the block back; false if none in use starts there. `self` is a heap that the caller owns. */
 bool gb_medium_return(glebe_heap *self, gb_page *page, void *block);
 /* The bits of all its blocks. */
-GB_INLINE uint32_t gb_medium_all(const gb_page *page) { return page->cap == 32 ? ~(uint32_t)0 : ((uint32_t)1 << page->cap) - 1; }
+GB_INLINE uint32_t gb_medium_all(const gb_page *page)
+{
+    return page->cap == 32 ? ~(uint32_t)0 : ((uint32_t)1 << page->cap) - 1;
+}
 /* Other threads freed `count` of the page's blocks. Owner. */
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 /* Sends the warm blocks home. Owner. */
@@ -222,7 +229,8 @@ void gb_limit_look(void);
 
 /* ---- tagged: blocks of any size where memory is linear ---- */
 gb_source gb_tagged_source;
-/* Takes the block back. Where none in use starts there that is reported as a free: an answer would cost fuel, and wasm prints nothing. */
+/* Takes the block back. Where none in use starts there that is reported as a free: an answer would cost fuel, and
+ * wasm prints nothing. */
 void gb_tagged_free(uintptr_t start);
 /* The block at c, its tag in front of it, is free from now on, together with what is free on either side. */
 void gb_tagged_give(gb_tagged *c);
@@ -267,7 +275,8 @@ GB_INLINE bool gb_page_purged(const gb_page *page)
         : page->kind == GB_MEDIUM && (gb_load_relaxed(&page->notify) & GB_NOTIFY_PURGED);
 }
 /* The purger takes a page of which every block was freed and whose owner has not looked yet: true if it may. Locked.
- * Small: with `only_seen`, only on the second call, if the owner did not look in between. Medium: all its bits are held. */
+ * Small: with `only_seen`, only on the second call, if the owner did not look in between. Medium: all its bits are
+ * held. */
 bool gb_small_claim_whole(gb_page *page, bool only_seen);
 bool gb_medium_claim_whole(gb_page *page);
 /* It could not be purged: the page is as it was. Locked. A medium page's bits are still held. */
@@ -292,18 +301,21 @@ void gb_thread_late(void);
 extern GB_TLS glebe_heap *gb_thread_left;
 /* Is this thread between the next two? */
 bool gb_thread_away(void);
-/* From here on this thread has no heap (until it returns to it, or takes another by its next malloc, which is parked then). */
+/* From here on this thread has no heap (until it returns to it, or takes another by its next malloc, which is parked
+ * then). */
 glebe_heap *gb_thread_leave(void);
 void gb_thread_return(glebe_heap *heap);
 glebe_heap *gb_heap_new(enum gb_heap_kind kind);
 void gb_heap_retire(glebe_heap *heap); /* its number may be used again */
 /* All heaps but unused ones, by their numbers; NULL: the first, or no more. */
 glebe_heap *gb_heap_next(const glebe_heap *before);
-/* The heap, of a thread or of the program, has no owner any more: its blocks live on, and what is free in it is for others. Owner. */
+/* The heap, of a thread or of the program, has no owner any more: its blocks live on, and what is free in it is for
+ * others. Owner. */
 void gb_heap_orphan(glebe_heap *heap);
 /* Takes pages of this class that orphans have to give. Owner. */
 bool gb_orphans_rob(glebe_heap *heap, uint32_t cls);
-/* No thread works in abandoned heaps: all that they hold in fronts and spare pages goes to the arena. Returns the bytes. */
+/* No thread works in abandoned heaps: all that they hold in fronts and spare pages goes to the arena. Returns the
+ * bytes. */
 size_t gb_orphans_trim(void);
 /* Blocks that others freed go to the pages of the next abandoned heaps; the empty pages of these go to the arena. */
 void gb_orphans_drain(void);
@@ -320,7 +332,8 @@ void gb_tick(glebe_heap *heap);
 GB_NOINLINE void gb_tick_due(glebe_heap *heap);
 /* Gives back what can be given back, so that a request may be tried again; false if nothing changed. Owner. */
 bool gb_make_room(glebe_heap *heap);
-/* All that this heap and abandoned ones keep goes back, and all that is free. Returns the bytes given back to the system. Owner. */
+/* All that this heap and abandoned ones keep goes back, and all that is free. Returns the bytes given back to the
+ * system. Owner. */
 size_t gb_retain_nothing(glebe_heap *heap);
 /* May the heap keep a page of so many bytes that became empty? Owner. */
 bool gb_retain_spare(const glebe_heap *heap, size_t bytes);
@@ -366,8 +379,8 @@ GB_NOINLINE void gb_free_page(glebe_heap *self, gb_page *page, void *block, cons
 GB_NOINLINE void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call);
 /* Bytes usable at a block; 0 where the address is not the start of one, which is reported under the name `call`. */
 size_t gb_block_bytes(const char *call, const void *block);
-/* What the caller says of a block that it frees; false, and reported, where it is surely wrong. A block may be larger than was asked for, and
- * an aligned one by a lot, so that is a size which the block cannot hold. */
+/* What the caller says of a block that it frees; false, and reported, where it is surely wrong. A block may be
+ * larger than was asked for, and an aligned one by a lot, so that is a size which the block cannot hold. */
 bool gb_size_fits(const char *call, const void *block, size_t bytes);
 bool gb_alignment_fits(const char *call, const void *block, size_t alignment);
 /* The fast paths out of line: see gb_alloc_seldom. */
@@ -384,13 +397,20 @@ void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout);
 void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout);
 /* The object that `word` is an address in: its page, and its start in *object; NULL if there is none. */
 gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object);
-GB_INLINE uint32_t gb_object_index(const gb_page *page, size_t offset) { return (uint32_t)((uint64_t)offset * page->magic >> 32); }
-GB_INLINE uintptr_t gb_object_start(const gb_page *page, uint32_t index) { return gb_page_start(page) + (size_t)index * page->step; }
-/* The collector's tables. An object's bit is that of the cell that it starts in. Natively the collector that was there first is alone in one
- * pair of tables, and the others share one: no bit of the first's is another's, whatever number it looks up there. */
+GB_INLINE uint32_t gb_object_index(const gb_page *page, size_t offset)
+{
+    return (uint32_t)((uint64_t)offset * page->magic >> 32);
+}
+GB_INLINE uintptr_t gb_object_start(const gb_page *page, uint32_t index)
+{
+    return gb_page_start(page) + (size_t)index * page->step;
+}
+/* The collector's tables. An object's bit is that of the cell that it starts in. Natively the collector that was
+ * there first is alone in one pair of tables, and the others share one: no bit of the first's is another's, whatever
+ * number it looks up there. */
 GB_INLINE gb_bits *gb_bits_of(const glebe_gc *gc) { return GB_BITS == 1 ? gb_the.bits : gc->bits; }
-/* Others have theirs beside the collector's: it asks whose a page is before it looks at a bit. Where memory is linear that does not change
- * under its hands. */
+/* Others have theirs beside the collector's: it asks whose a page is before it looks at a bit. Where memory is
+ * linear that does not change under its hands. */
 GB_INLINE bool gb_bits_shared(const glebe_gc *gc)
 {
     return GB_HEAPS && (GB_BITS == 1 ? gb_the.bits->collectors > 1 : gc->bits != gb_the.bits);
@@ -406,7 +426,10 @@ GB_INLINE uint64_t *gb_page_bits(uint64_t *table, const gb_page *page)
 {
     return table + (size_t)gb_page_number(page) * (GB_SLICE_BITS / 64);
 }
-GB_INLINE uint32_t gb_page_words(const gb_page *page) { return page->cap == 1 ? 1 : page->slices * (GB_SLICE_BITS / 64); }
+GB_INLINE uint32_t gb_page_words(const gb_page *page)
+{
+    return page->cap == 1 ? 1 : page->slices * (GB_SLICE_BITS / 64);
+}
 /* The pages of the i-th cursor; of number GB_CURSORS: large objects. */
 GB_INLINE gb_list *gb_collected_list(glebe_gc *gc, uint32_t i)
 {
@@ -423,7 +446,9 @@ size_t gb_sweep_finish(glebe_gc *gc);
 /* Of an element. 0: it says nothing. */
 static inline size_t gb_layout_words(uintptr_t layout)
 {
-    return layout & 1 ? layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1) : layout ? ((const glebe_gc_layout *)layout)->words : 1;
+    return layout & 1 ? layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1)
+        : layout      ? ((const glebe_gc_layout *)layout)->words
+                      : 1;
 }
 /* A page of a collector goes back. */
 void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page);
@@ -484,8 +509,14 @@ void gb_finalize_finish(glebe_gc *gc);
 /* Is [at, at + units) in what the pool gave out since it was made or reset, and does it start where a unit does? */
 bool gb_pool_holds(const gb_pool *pool, uintptr_t at, size_t units);
 /* The end of what was given out of a span, and the next span of which something was. */
-GB_INLINE uintptr_t gb_pool_carved(const gb_pool *pool, const gb_span *span) { return span == pool->current ? pool->fresh : span->end; }
-GB_INLINE gb_span *gb_pool_next(const gb_pool *pool, const gb_span *span) { return span == pool->current ? NULL : span->next; }
+GB_INLINE uintptr_t gb_pool_carved(const gb_pool *pool, const gb_span *span)
+{
+    return span == pool->current ? pool->fresh : span->end;
+}
+GB_INLINE gb_span *gb_pool_next(const gb_pool *pool, const gb_span *span)
+{
+    return span == pool->current ? NULL : span->next;
+}
 /* Pools take memory piece by piece: where address space is short they are not one piece. */
 #define GB_POOL_SPANS (GB_LINEAR || sizeof(void *) == 4)
 #define GB_POOL_POISON 0xdb /* free objects are filled with it (audit build) */
@@ -494,8 +525,8 @@ GB_INLINE gb_span *gb_pool_next(const gb_pool *pool, const gb_span *span) { retu
 #define GB_POOL_UNITS_MAX 1024
 
 /* ---- options, statistics ---- */
-/* Bytes of all blocks in use but huge ones, as far as this thread can tell: free blocks that other threads' heaps keep at hand, or have not
- * sent home yet, count as in use. Takes a look at every page. */
+/* Bytes of all blocks in use but huge ones, as far as this thread can tell: free blocks that other threads' heaps
+ * keep at hand, or have not sent home yet, count as in use. Takes a look at every page. */
 size_t gb_blocks_bytes(void);
 void gb_options_read(void);
 
@@ -504,8 +535,8 @@ void gb_options_read(void);
 bool gb_free_allowed(const char *call, const gb_page *page, void *block);
 /* Marks a block as free. */
 void gb_secure_stamp(gb_block *block);
-/* A block leaves the front: it must carry its stamp, and its link must lead into its own page. Clears both; returns the link,
- * or NULL where it leads astray. */
+/* A block leaves the front: it must carry its stamp, and its link must lead into its own page. Clears both; returns
+ * the link, or NULL where it leads astray. */
 gb_block *gb_secure_out(gb_block *block, gb_block *next);
 /* The next block of a chain of this page's, or NULL: a link that leads astray is reported, and cut. */
 gb_block *gb_secure_next(const gb_page *page, gb_block *block);

@@ -1,8 +1,9 @@
 /* The lock of entry.h where it is held: sleeping until it is not.
  *
- * A thread spins a little first, for what others do in there is short. Then it sets bit 0 and sleeps, so that the thread that leaves wakes one;
- * and because others may sleep too, it takes the lock with bit 0 set. The main thread of a browser may not sleep (the instruction
- * traps there): a thread can say that it never does, by glebe_thread_wait, and spins on. */
+ * A thread spins a little first, for what others do in there is short. Then it sets bit 0 and sleeps, so that the
+ * thread that leaves wakes one; and because others may sleep too, it takes the lock with bit 0 set. The main thread
+ * of a browser may not sleep (the instruction traps there): a thread can say that it never does, by
+ * glebe_thread_wait, and spins on. */
 #include "entry.h"
 
 #if GB_SHARED

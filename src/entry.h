@@ -1,13 +1,15 @@
-/* The way into the heap where threads share it, which is WebAssembly with shared memory: there the slice table moves as memory grows,
- * so that no thread can look anything up beside another. One lock is taken at the public functions, and nothing else is different.
+/* The way into the heap where threads share it, which is WebAssembly with shared memory: there the slice table moves as
+ * memory grows, so that no thread can look anything up beside another. One lock is taken at the public functions, and
+ * nothing else is different.
  *
  *     {
  *         GB_ENTRY;          entered here, left wherever the function returns
  *         return gb_alloc(gb_self, bytes);
  *     }
  *
- * Word: 0 no thread is in; else the address of the thread's own `gb_me`, and bit 0: a thread may sleep. A thread that is in may enter again:
- * public functions call each other, and call the program back (a collector's marker, finalizers, the checker's report).
+ * Word: 0 no thread is in; else the address of the thread's own `gb_me`, and bit 0: a thread may sleep. A thread that
+ * is in may enter again: public functions call each other, and call the program back (a collector's marker, finalizers,
+ * the checker's report).
  *
  * Everywhere else GB_ENTRY is nothing: threads have heaps of their own, or there is one thread. */
 #ifndef GB_ENTRY_H
@@ -42,7 +44,8 @@ void gb_enter_grown(void);
 GB_INLINE gb_entry gb_enter(void)
 {
     uint32_t nobody = 0, me = (uint32_t)(uintptr_t)&gb_me;
-    if (GB_UNLIKELY(!atomic_compare_exchange_strong_explicit(&gb_the.entry.word, &nobody, me, memory_order_acquire, memory_order_relaxed)))
+    if (GB_UNLIKELY(!atomic_compare_exchange_strong_explicit(
+            &gb_the.entry.word, &nobody, me, memory_order_acquire, memory_order_relaxed)))
         gb_enter_slow(me);
     gb_enter_grown();
     return (gb_entry){0};

@@ -1,5 +1,5 @@
-/* Address space of huge blocks: extents of granules of 64 KiB, which split and merge. What one block touched serves the next one of whatever
- * size.
+/* Address space of huge blocks: extents of granules of 64 KiB, which split and merge. What one block touched serves the
+ * next one of whatever size.
  *
  *     |edge| used | idle | clean | used | away | used | idle | ...                    top ->      never handed out
  *
@@ -10,14 +10,15 @@
  *     away     free, not committed: other code may map memory there meanwhile, unless the region is reserved
  *     lost     other code did
  *
- * The table has an entry for each granule. The entry of an extent's first granule describes it, that of its last one says how long it is,
- * so both neighbours are found by arithmetic. Free neighbours of one state are one extent. Free extents of a state are found by length, in
- * bins of four to a doubling: a search looks at a few of the bin of that length and takes the first of the next bin that has one.
+ * The table has an entry for each granule. The entry of an extent's first granule describes it, that of its last one
+ * says how long it is, so both neighbours are found by arithmetic. Free neighbours of one state are one extent. Free
+ * extents of a state are found by length, in bins of four to a doubling: a search looks at a few of the bin of that
+ * length and takes the first of the next bin that has one.
  *
- * A block is put where memory is resident: in an idle extent that is long enough, or else in a row of free neighbours of which an idle one
- * is a part. Where nothing is reserved the kernel merges what is committed side by side into one mapping, so an extent that is away, and
- * has others on both sides, costs a mapping. These are counted, and so are extents whose pages were moved, which the kernel never merges
- * with others: config.h has the bounds.
+ * A block is put where memory is resident: in an idle extent that is long enough, or else in a row of free neighbours
+ * of which an idle one is a part. Where nothing is reserved the kernel merges what is committed side by side into one
+ * mapping, so an extent that is away, and has others on both sides, costs a mapping. These are counted, and so are
+ * extents whose pages were moved, which the kernel never merges with others: config.h has the bounds.
  *
  * Everything here is under gb_the.lock, but for gb_extent_of. */
 #include "core.h"
@@ -27,10 +28,16 @@ enum { EXTENT_LOOKS = 8 };
 GB_INLINE gb_extent *extent_at(uint32_t number) { return gb_the.extents + number; }
 GB_INLINE uint32_t extent_number(const gb_extent *extent) { return (uint32_t)(extent - gb_the.extents); }
 GB_INLINE uint32_t extent_end(const gb_extent *extent) { return extent_number(extent) + extent->granules; }
-GB_INLINE uint32_t granules_of(size_t bytes) { return (uint32_t)(gb_round_up(bytes, GB_GRANULE_BYTES) >> GB_GRANULE_LOG2); }
+GB_INLINE uint32_t granules_of(size_t bytes)
+{
+    return (uint32_t)(gb_round_up(bytes, GB_GRANULE_BYTES) >> GB_GRANULE_LOG2);
+}
 GB_INLINE size_t granules_bytes(uint32_t granules) { return (size_t)granules << GB_GRANULE_LOG2; }
 GB_INLINE uintptr_t granule_start(uint32_t number) { return gb_the.extents_base + granules_bytes(number); }
-GB_INLINE bool extent_free(const gb_extent *extent) { return extent->state >= GB_EXTENT_IDLE && extent->state <= GB_EXTENT_AWAY; }
+GB_INLINE bool extent_free(const gb_extent *extent)
+{
+    return extent->state >= GB_EXTENT_IDLE && extent->state <= GB_EXTENT_AWAY;
+}
 
 uintptr_t gb_extent_start(const gb_extent *extent)
 {
@@ -40,7 +47,8 @@ uintptr_t gb_extent_start(const gb_extent *extent)
 gb_extent *gb_extent_of(const void *address)
 {
     uintptr_t at = (uintptr_t)address;
-    if (at < gb_the.extents_base || (at - gb_the.extents_base) >> GB_GRANULE_LOG2 >= gb_load_relaxed(&gb_the.extents_top))
+    if (at < gb_the.extents_base
+        || (at - gb_the.extents_base) >> GB_GRANULE_LOG2 >= gb_load_relaxed(&gb_the.extents_top))
         return NULL;
     gb_extent *extent = extent_at((uint32_t)((at - gb_the.extents_base) >> GB_GRANULE_LOG2));
     while (extent->state == GB_EXTENT_INSIDE && extent != gb_the.extents)
@@ -148,7 +156,8 @@ static bool extents_merge(const gb_extent *a, const gb_extent *b)
     return a->state == b->state && !a->moved && !b->moved;
 }
 
-/* The idle extent `whole` is made of `extent`, which is new, and of its idle neighbours. It has waited as long as the longest of the three. */
+/* The idle extent `whole` is made of `extent`, which is new, and of its idle neighbours. It has waited as long as
+ * the longest of the three. */
 static void idle_merge(gb_extent *whole, const gb_extent *extent, gb_extent *before, gb_extent *behind)
 {
     gb_extent *longest = NULL;
@@ -197,8 +206,8 @@ static gb_extent *extent_add(uint32_t number, uint32_t granules, enum gb_extent_
     return whole;
 }
 
-/* [from, from + granules) is free no longer. `extent` is the free one that `from` is in; what lies outside stays as it was. Returns how
- * many bytes from its start may hold something other than zero. */
+/* [from, from + granules) is free no longer. `extent` is the free one that `from` is in; what lies outside stays as
+ * it was. Returns how many bytes from its start may hold something other than zero. */
 static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules, bool *moved)
 {
     size_t dirty = 0;
@@ -262,7 +271,8 @@ static bool part_decommit(uintptr_t at, size_t bytes)
     return done;
 }
 
-/* Commits what is away of [at, end), where `extent` has the first byte. Else nothing changed, and *failed says which could not be. */
+/* Commits what is away of [at, end), where `extent` has the first byte. Else nothing changed, and *failed says which
+ * could not be. */
 static enum gb_commit extents_commit(gb_extent *extent, uintptr_t at, uintptr_t end, gb_extent **failed)
 {
     enum gb_commit got = GB_COMMITTED;
@@ -350,7 +360,8 @@ static void extents_gather(void)
 static uint32_t extents_row(const gb_extent *extent, uint32_t from, uint32_t enough)
 {
     uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.extents_top);
-    for (int looks = EXTENT_LOOKS; end < top && end - from < enough && looks > 0 && extent_free(extent_at(end)) && !extent_at(end)->moved; looks--)
+    for (int looks = EXTENT_LOOKS;
+        end < top && end - from < enough && looks > 0 && extent_free(extent_at(end)) && !extent_at(end)->moved; looks--)
         end = extent_end(extent_at(end));
     return end - from;
 }
@@ -389,7 +400,8 @@ static gb_extent *extents_search(enum gb_extent_state state, const extent_want *
     gb_extent *best = NULL;
     uint32_t at, surely = extent_bin(want->granules + granules_of(want->alignment) - 1) + 1;
     int looks = 2 * EXTENT_LOOKS;
-    for (uint32_t bin = bin_filled(set, extent_bin(want->granules)); bin < GB_EXTENT_BINS && !best; bin = bin_filled(set, bin + 1)) {
+    for (uint32_t bin = bin_filled(set, extent_bin(want->granules)); bin < GB_EXTENT_BINS && !best;
+        bin = bin_filled(set, bin + 1)) {
         if (looks == 0 && bin < surely)
             continue;
         if (looks == 0 && want->behind)
@@ -477,7 +489,9 @@ static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
                 start -= more;
                 first = before;
             }
-            if (row && row < want->granules && number + extents_row(extent_at(number), number, want->granules) == gb_load_relaxed(&gb_the.extents_top)
+            if (row && row < want->granules
+                && number + extents_row(extent_at(number), number, want->granules)
+                    == gb_load_relaxed(&gb_the.extents_top)
                 && (extents_stock(want->granules - row)
                     || extents_raise(&(extent_want){.granules = want->granules - row, .alignment = 1}, from)))
                 row = want->granules;
@@ -489,8 +503,8 @@ static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
     return NULL;
 }
 
-/* Resident memory first. Where address space costs nothing, space that was never handed out comes before what is away between others,
- * unless that is much: for it may be where a block is to grow. */
+/* Resident memory first. Where address space costs nothing, space that was never handed out comes before what is
+ * away between others, unless that is much: for it may be where a block is to grow. */
 static gb_extent *extents_place(const extent_want *want, uint32_t *from)
 {
     gb_extent *extent = NULL;
@@ -521,17 +535,22 @@ static void extents_start(void)
 {
     if (gb_load_relaxed(&gb_the.extents_top))
         return;
-    if (!gb_meta_commit(gb_the.extents, &gb_the.extents_committed, sizeof(gb_extent)) || !gb_spans_reach(gb_the.extents_base))
+    if (!gb_meta_commit(gb_the.extents, &gb_the.extents_committed, sizeof(gb_extent))
+        || !gb_spans_reach(gb_the.extents_base))
         return;
-    /* Programs that look at what lies before a block of megabytes were never told, for there a header lay: LuaMetaTeX does. */
+    /* Programs that look at what lies before a block of megabytes were never told, for there a header lay:
+     * LuaMetaTeX does. */
     if (!GB_SECURE && !GB_AUDIT
-        && gb_port_commit(gb_the.extents_base + GB_GRANULE_BYTES - gb_the.page_bytes, gb_the.page_bytes, gb_the.reserved) == GB_COMMITTED)
+        && gb_port_commit(
+               gb_the.extents_base + GB_GRANULE_BYTES - gb_the.page_bytes, gb_the.page_bytes, gb_the.reserved)
+            == GB_COMMITTED)
         glebe_live.stats.table_bytes += gb_the.page_bytes;
     extent_shape(0, 1, GB_EXTENT_EDGE);
     gb_store_relaxed(&gb_the.extents_top, 1);
 }
 
-/* The kernel has a bound on mappings. Where it comes near, a guard behind each block of the secure build is too much. */
+/* The kernel has a bound on mappings. Where it comes near, a guard behind each block of the secure build is too
+ * much. */
 static size_t extent_guard(void)
 {
     return GB_SECURE ? gb_the.page_bytes : 0;
@@ -540,7 +559,8 @@ static size_t extent_guard(void)
 static size_t extent_committed(const gb_extent *extent, size_t bytes)
 {
     bool exact = GB_SECURE && gb_the.huge_blocks < GB_AWAY_MOST / 2;
-    return exact ? gb_round_up(bytes, gb_the.page_bytes) : granules_bytes(extent->room ? granules_of(bytes) : extent->granules);
+    return exact ? gb_round_up(bytes, gb_the.page_bytes)
+                 : granules_bytes(extent->room ? granules_of(bytes) : extent->granules);
 }
 
 /* What alignment left before a block is committed after all where it would be one mapping too many. */
@@ -600,8 +620,8 @@ gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place 
     if (!gb_load_relaxed(&gb_the.extents_top))
         return NULL;
     size_t whole = bytes + extent_guard();
-    extent_want want = {granules_of(place->room > whole ? place->room : whole), gb_the.limited ? 0 : granules_of(place->behind), alignment,
-        place->clean, place->room != 0};
+    extent_want want = {granules_of(place->room > whole ? place->room : whole),
+        gb_the.limited ? 0 : granules_of(place->behind), alignment, place->clean, place->room != 0};
     bool gathered = want.granules >= gb_the.extents_max;
     for (int i = 0; i < TRIES; i++) {
         uint32_t from;
@@ -613,7 +633,8 @@ gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place 
         enum gb_commit got = GB_NO_MEMORY;
         if (extent) {
             gb_extent shape = {.granules = want.granules, .room = want.room};
-            got = extents_commit(extent, granule_start(from), granule_start(from) + extent_committed(&shape, bytes), &failed);
+            got = extents_commit(
+                extent, granule_start(from), granule_start(from) + extent_committed(&shape, bytes), &failed);
         }
         if (got == GB_COMMITTED)
             return extent_use(extent, from, &want, bytes);
@@ -676,7 +697,9 @@ static bool extent_lengthen(gb_extent *extent, uint32_t more, uintptr_t need)
     uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.extents_top), have = 0, from;
     if (end < top && extent_free(extent_at(end)) && !extent_at(end)->moved)
         have = extents_row(extent_at(end), end, more);
-    if (have < more && (end + have != top || !extents_raise(&(extent_want){more - have, gb_the.limited ? 0 : more, 1, false, false}, &from)))
+    if (have < more
+        && (end + have != top
+            || !extents_raise(&(extent_want){more - have, gb_the.limited ? 0 : more, 1, false, false}, &from)))
         return false;
     gb_extent *failed;
     bool moved;
@@ -735,5 +758,6 @@ void gb_extent_cut(gb_extent *extent, size_t bytes)
     extent_reshape(extent, keep);
     extent->dirty = dirty > keep ? granules_bytes(keep) : extent->dirty;
     extent->committed = committed > keep ? granules_bytes(keep) : extent->committed;
-    extent_free_part(number + keep, granules - keep, dirty > keep ? dirty - keep : 0, committed > keep ? committed - keep : 0, extent->moved);
+    extent_free_part(number + keep, granules - keep, dirty > keep ? dirty - keep : 0,
+        committed > keep ? committed - keep : 0, extent->moved);
 }

@@ -10,12 +10,15 @@
  *     set --> ready --> running --> gone       ready, running: the object is a root
  *      ^________|_________|                    set again: it is ready when the object is found unreachable again
  *
- * So what is ready takes no memory at a time when there may be none. A finalizer that does not return, by longjmp, leaves its object
- * running: it is there until glebe_gc_free takes it. */
+ * So what is ready takes no memory at a time when there may be none. A finalizer that does not return, by longjmp,
+ * leaves its object running: it is there until glebe_gc_free takes it. */
 
 #include "core.h"
 
-static gb_final *final_of(const glebe_gc *gc, uintptr_t object) { return gb_table_find(&gc->finals, sizeof(gb_final), object); }
+static gb_final *final_of(const glebe_gc *gc, uintptr_t object)
+{
+    return gb_table_find(&gc->finals, sizeof(gb_final), object);
+}
 
 /* Not ready any more. */
 static void final_unready(glebe_gc *gc, gb_final *final)
@@ -42,7 +45,8 @@ int gb_finalizer_set(glebe_gc *gc, void *object, glebe_gc_final *function, void 
     *before = NULL;
     if (!object || gb_object_bounds(gc, (uintptr_t)object, &bytes) != (uintptr_t)object)
         return EINVAL;
-    gb_final *final = function ? gb_table_add(gc, &gc->finals, sizeof *final, (uintptr_t)object) : final_of(gc, (uintptr_t)object);
+    gb_final *final = function ? gb_table_add(gc, &gc->finals, sizeof *final, (uintptr_t)object)
+                               : final_of(gc, (uintptr_t)object);
     if (!final)
         return function ? ENOMEM : 0;
     *before = final->context;
@@ -61,8 +65,9 @@ int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, voi
     return gb_finalizer_set(gc, object, function, context, &before);
 }
 
-/* The search goes on where the last one ended: to find all that are ready is a few ways through the table. By long steps, for those
- * that are left must not be of one part of it: they would be crowded there when the table gets shorter. */
+/* The search goes on where the last one ended: to find all that are ready is a few ways through the table. By long
+ * steps, for those that are left must not be of one part of it: they would be crowded there when the table gets
+ * shorter. */
 gb_final *gb_ready_take(glebe_gc *gc)
 {
     if (gc->ready == 0)
@@ -127,7 +132,8 @@ static void weak_clear(glebe_gc *gc, uintptr_t object, size_t bytes)
     gb_weak *weak = gc->weak.items, *end = weak + gc->weak.room;
     while (gc->weak.count && weak < end) {
         void **slot = (void **)~weak->slot;
-        if (weak->slot && *slot && (object ? (uintptr_t)*slot - object < bytes : !gb_object_marked(gc, (uintptr_t)*slot))) {
+        if (weak->slot && *slot
+            && (object ? (uintptr_t)*slot - object < bytes : !gb_object_marked(gc, (uintptr_t)*slot))) {
             *slot = NULL;
             gb_table_remove(&gc->weak, sizeof *weak, weak); /* another may have come in its place */
         } else

@@ -19,8 +19,9 @@ void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call
     uint32_t index;
     gb_page *large;
     if (page->kind == GB_SMALL) {
-        bool wrong = GB_MIXES && page->cls == GB_MIXED ? gb_mixed_class(page, block) == GB_MIXED
-                                                       : !gb_class_exact(page->cls, offset, &index) || index >= page->cap;
+        bool wrong = GB_MIXES && page->cls == GB_MIXED
+            ? gb_mixed_class(page, block) == GB_MIXED
+            : !gb_class_exact(page->cls, offset, &index) || index >= page->cap;
         if (wrong)
             gb_report_address(call, block);
         else if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
@@ -53,7 +54,8 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
         gb_free_page(self, page, block, call);
         return;
     }
-    /* The medium block that the owner freed last stays at hand, if none is: most of that size are buffers that come and go. */
+    /* The medium block that the owner freed last stays at hand, if none is: most of that size are buffers that come
+     * and go. */
     uint32_t index, cls = page->cls;
     void **warm = &self->warm[cls - GB_SMALL_CLASSES];
     if (GB_LIKELY(!(GB_SECURE || GB_AUDIT) && !*warm && gb_load_relaxed(&page->heap) == self->number

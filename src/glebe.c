@@ -1,5 +1,5 @@
-/* glebe in one translation unit: the only file that includes .c files, and the only one to compile. No flags are needed.
- * The order is that of the layers in README.md. The host is picked here and nowhere else. */
+/* glebe in one translation unit: the only file that includes .c files, and the only one to compile. No flags are
+ * needed. The order is that of the layers in README.md. The host is picked here and nowhere else. */
 #if defined(GB_PORT_FAKE)
 #include "port/fake.c"
 #elif defined(__linux__)
@@ -86,6 +86,7 @@ GB_SHORT_END
 #include "options.c"
 #include "stats.c"
 #include "check.c"
+#include "check_gc.c"
 #if GB_WORDS
 #include "start.c"
 #endif

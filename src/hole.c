@@ -1,21 +1,22 @@
 /* Holes: memory of small pages that goes back although other blocks of the page are in use.
  *
- * A page most of whose blocks are free may hold whole OS pages (units) without a block in use. Their blocks are taken off the
- * free list, so nothing links through that memory any more and any thread may give it back while the owner sleeps. A block is
- * in a hole if it touches a unit whose bit is set; taking a unit back links the blocks that touch no other such unit.
+ * A page most of whose blocks are free may hold whole OS pages (units) without a block in use. Their blocks are taken
+ * off the free list, so nothing links through that memory any more and any thread may give it back while the owner
+ * sleeps. A block is in a hole if it touches a unit whose bit is set; taking a unit back links the blocks that touch no
+ * other such unit.
  *
- * Two ways lead to holes. gb_page_trim walks the page's free list and finds them all: for an owner that has the time. Where
- * no thread will pass later, because the program may go to sleep and leaves the rest to the background thread, an emptying page
- * of four slices is parked, and finds them as they come:
+ * Two ways lead to holes. gb_page_trim walks the page's free list and finds them all: for an owner that has the time.
+ * Where no thread will pass later, because the program may go to sleep and leaves the rest to the background thread, an
+ * emptying page of four slices is parked, and finds them as they come:
  *
  *     entry 0   owner 0, so that every free of its blocks takes the slow way        free: none
  *     entry 1   owner 0     units[u]: blocks in use that touch unit u               0: a hole
  *     entry 2   owner 0     units[u]: first free block that starts in unit u, + 1   a list, linked through the blocks
  *     entry 3   owner 0
  *
- * When the last block of a unit is freed the unit's list is forgotten, and the unit is a hole. The next refill that comes to the
- * page joins what is left of the lists, and the page is as any other. A free list in a parked page may hold a block whose end
- * reaches into a hole: it counts as the hole's and is skipped then. */
+ * When the last block of a unit is freed the unit's list is forgotten, and the unit is a hole. The next refill that
+ * comes to the page joins what is left of the lists, and the page is as any other. A free list in a parked page may
+ * hold a block whose end reaches into a hole: it counts as the hole's and is skipped then. */
 #include "alloc.h"
 
 /* First and last unit that block `index` touches. */
@@ -196,7 +197,8 @@ void gb_page_unpark(gb_page *page)
     const uint16_t *first = park_first(page);
     gb_block *chain = NULL;
     for (unsigned u = GB_PAGE_UNITS; u-- > 0;)
-        for (gb_block *block = (page->holes >> u & 1) || !first[u] ? NULL : gb_block_at(page, first[u] - 1u), *next; block; block = next) {
+        for (gb_block *block = (page->holes >> u & 1) || !first[u] ? NULL : gb_block_at(page, first[u] - 1u), *next;
+            block; block = next) {
             next = gb_link_get(block);
             if (block_unit_mask(page, gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page))) & page->holes)
                 continue;
@@ -210,7 +212,8 @@ void gb_page_unpark(gb_page *page)
 
 bool gb_parked_put(gb_page *page, gb_block *block)
 {
-    uint32_t index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page)), mask = block_unit_mask(page, index);
+    uint32_t index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page)),
+             mask = block_unit_mask(page, index);
     if (mask & page->holes)
         return false;
     uint32_t empty = park_put(page, block, index);

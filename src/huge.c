@@ -1,6 +1,7 @@
-/* Huge blocks: over 1 MiB, and those that grew beyond 256 KiB. Each has an extent of its own (extent.c), which begins where it does. A block
- * that grows takes what is free behind it; where that is too little it moves to a place with as much room behind it, by its page tables
- * rather than its bytes. What is kept of freed blocks is bounded. All of it is under the region's lock. */
+/* Huge blocks: over 1 MiB, and those that grew beyond 256 KiB. Each has an extent of its own (extent.c), which
+ * begins where it does. A block that grows takes what is free behind it; where that is too little it moves to a
+ * place with as much room behind it, by its page tables rather than its bytes. What is kept of freed blocks is
+ * bounded. All of it is under the region's lock. */
 #include "core.h"
 
 gb_extent *gb_huge_find(const void *address)
@@ -106,14 +107,16 @@ void gb_huge_free(gb_extent *extent)
 /* A block that grows by small steps is used to its end, which a new or a doubled one need not be. */
 static void huge_pages_ask(const gb_extent *extent, size_t before, size_t bytes)
 {
-    uintptr_t start = gb_extent_start(extent), from = gb_round_down(start + before, GB_CHUNK_BYTES), to = gb_round_down(start + bytes, GB_CHUNK_BYTES);
+    uintptr_t start = gb_extent_start(extent), from = gb_round_down(start + before, GB_CHUNK_BYTES),
+              to = gb_round_down(start + bytes, GB_CHUNK_BYTES);
     from = from < start ? from + GB_CHUNK_BYTES : from;
-    if (bytes - before < before / 4 && to > from && glebe_live.stats.used_bytes >= GB_HUGE_BLOCKS_FROM && gb_the.huge_pages_slow == 0
-        && !gb_the.options.no_huge_pages && !GB_SECURE)
+    if (bytes - before < before / 4 && to > from && glebe_live.stats.used_bytes >= GB_HUGE_BLOCKS_FROM
+        && gb_the.huge_pages_slow == 0 && !gb_the.options.no_huge_pages && !GB_SECURE)
         gb_port_huge_pages(from, to - from, true);
 }
 
-/* Moves a block to a larger extent by its page tables; the lock is held. Shorter ones are better copied to memory that is idle. */
+/* Moves a block to a larger extent by its page tables; the lock is held. Shorter ones are better copied to memory
+ * that is idle. */
 static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
 {
     enum { MOVED_FROM = 4 << 20 };

@@ -1,6 +1,7 @@
-/* Collected objects of over 1 MiB, where memory is not linear: each is a huge block of the collector's heap. A table of them, sorted by
- * address, says what a page's entry and bits say of the others; so a word that is in no slice is looked for there, unless it lies beyond
- * all of them. Where memory is linear they are runs of slices like any large object, and none of this is called.
+/* Collected objects of over 1 MiB, where memory is not linear: each is a huge block of the collector's heap. A table of
+ * them, sorted by address, says what a page's entry and bits say of the others; so a word that is in no slice is looked
+ * for there, unless it lies beyond all of them. Where memory is linear they are runs of slices like any large object,
+ * and none of this is called.
  *
  * Marked ones that may hold references wait until the mark stack is empty, and are then scanned in pieces. */
 #include "core.h"

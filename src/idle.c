@@ -11,9 +11,11 @@
  * became a part of it. */
 static void extent_purge_table(const gb_extent *whole, uint32_t number, uint32_t granules)
 {
-    uint32_t few = (uint32_t)(gb_the.page_bytes / sizeof *whole), from = number > extent_number(whole) + few ? number - few : extent_number(whole) + 1;
+    uint32_t few = (uint32_t)(gb_the.page_bytes / sizeof *whole),
+             from = number > extent_number(whole) + few ? number - few : extent_number(whole) + 1;
     uint32_t last = extent_end(whole) - 1, end = number + granules + few < last ? number + granules + few : last;
-    uintptr_t start = gb_round_up((uintptr_t)extent_at(from), gb_the.page_bytes), stop = gb_round_down((uintptr_t)extent_at(end), gb_the.page_bytes);
+    uintptr_t start = gb_round_up((uintptr_t)extent_at(from), gb_the.page_bytes),
+              stop = gb_round_down((uintptr_t)extent_at(end), gb_the.page_bytes);
     if (stop > start)
         gb_port_purge(start, stop - start, false);
 }
@@ -53,12 +55,14 @@ static size_t extent_purge(gb_extent *extent, size_t most, bool lazily)
 /* The same, but no part of a huge page: 0 where it has none that is whole. */
 static size_t extent_purge_spans(gb_extent *extent, size_t most, bool lazily)
 {
-    uintptr_t from = gb_round_up(gb_extent_start(extent), GB_CHUNK_BYTES), end = gb_round_down(granule_start(extent_end(extent)), GB_CHUNK_BYTES);
+    uintptr_t from = gb_round_up(gb_extent_start(extent), GB_CHUNK_BYTES),
+              end = gb_round_down(granule_start(extent_end(extent)), GB_CHUNK_BYTES);
     if (extent->moved || end <= from || !gb_span_huge(end - GB_CHUNK_BYTES))
         return 0;
     if (most < end - from)
         from = end - gb_round_up(most, GB_CHUNK_BYTES);
-    return extent_purge_part(extent, (uint32_t)((from - gb_the.extents_base) >> GB_GRANULE_LOG2), granules_of(end - from), lazily);
+    return extent_purge_part(
+        extent, (uint32_t)((from - gb_the.extents_base) >> GB_GRANULE_LOG2), granules_of(end - from), lazily);
 }
 
 /* Its time begins again. */
@@ -93,7 +97,8 @@ size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_by
         if (!all && gb_ms_later(extent->idle_ms, since))
             break;
         uint32_t next = number == last ? 0 : extent->idle_next;
-        size_t purged = all ? extent_purge(extent, *budget_bytes, lazily) : extent_purge_due(extent, *budget_bytes, lazily);
+        size_t purged = all ? extent_purge(extent, *budget_bytes, lazily)
+                            : extent_purge_due(extent, *budget_bytes, lazily);
         *budget_bytes -= purged < *budget_bytes ? purged : *budget_bytes;
         if (purged == 0) /* deferred, or refused, as where memory is locked */
             idle_again(extent);

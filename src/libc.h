@@ -1,5 +1,5 @@
-/* What the core takes of the C library: copying, comparing, errno. Where there is none (a WebAssembly module without WASI), compilers
- * bring what they call of <string.h> by themselves, and errno is a number that is never read. */
+/* What the core takes of the C library: copying, comparing, errno. Where there is none (a WebAssembly module without
+ * WASI), compilers bring what they call of <string.h> by themselves, and errno is a number that is never read. */
 #ifndef GB_LIBC_H
 #define GB_LIBC_H
 

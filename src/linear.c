@@ -4,14 +4,14 @@
  *     - - | blocks ... | page | blocks | page | page | blocks ... | ---> grows
  *     0   1                                                 ^ fresh: from here on never used, so zero
  *
- * All that is no page is blocks with tags (tagged.c), free or in use. A page is cut out of a free block, at a multiple of a slice, and
- * given back is one again. So the slice table has nothing to say but where pages are; entries of other slices are zero, and malloc
- * of what is no page writes none. Between two pages blocks [a, b) begin behind 16 bytes, which have the first one's tag, and
- * end with a tag that says: in use.
+ * All that is no page is blocks with tags (tagged.c), free or in use. A page is cut out of a free block, at a multiple
+ * of a slice, and given back is one again. So the slice table has nothing to say but where pages are; entries of other
+ * slices are zero, and malloc of what is no page writes none. Between two pages blocks [a, b) begin behind 16 bytes,
+ * which have the first one's tag, and end with a tag that says: in use.
  *
- * Nothing can be given back to the host, so memory grows last of all, and by what is missing alone. The slice table is a block
- * itself, and moves when memory outgrows it: no gb_page * is held across gb_run_take and gb_memory_grow. Whoever else lets
- * memory grow keeps what he got: what lies between two pieces of ours is GB_RESERVED. */
+ * Nothing can be given back to the host, so memory grows last of all, and by what is missing alone. The slice table
+ * is a block itself, and moves when memory outgrows it: no gb_page * is held across gb_run_take and gb_memory_grow.
+ * Whoever else lets memory grow keeps what he got: what lies between two pieces of ours is GB_RESERVED. */
 #include "core.h"
 #include "tagged.h"
 
@@ -78,8 +78,8 @@ static void table_move(uintptr_t start, uint32_t room)
     gb_the.bits->unmarked = gb_the.bits->collectors ? unmarked : NULL;
 }
 
-/* Lets memory grow until `bytes` are free at its end, and the table has room for it: else a new one comes behind them, for half as
- * many again if there is so much, so that a block in front can grow. */
+/* Lets memory grow until `bytes` are free at its end, and the table has room for it: else a new one comes behind
+ * them, for half as many again if there is so much, so that a block in front can grow. */
 bool gb_memory_grow(size_t bytes)
 {
     uint32_t known = (uint32_t)gb_peek(gb_the.slices), start = known, end = known, room = gb_the.table_room;
@@ -92,7 +92,8 @@ bool gb_memory_grow(size_t bytes)
         lost = 0;
     }
     for (;;) {
-        size_t need = bytes + lost + table, got = have + ((size_t)(end - start) << GB_SLICE_LOG2), missing = need > got ? need - got : 0;
+        size_t need = bytes + lost + table, got = have + ((size_t)(end - start) << GB_SLICE_LOG2),
+               missing = need > got ? need - got : 0;
         uint32_t least = end + (uint32_t)(missing >> GB_SLICE_LOG2) + 1 + STEP_SLICES;
         if (least >= SLICES_MAX || missing > GB_MAX_BYTES)
             return false;
@@ -190,7 +191,8 @@ bool gb_region_start(void)
 
 /* ---- pages ---- */
 
-/* Where `bytes` fit in the free block c, at a multiple of `alignment` bytes, so that what is left on either side can be a block; 0: nowhere. */
+/* Where `bytes` fit in the free block c, at a multiple of `alignment` bytes, so that what is left on either side can
+ * be a block; 0: nowhere. */
 static uintptr_t page_place(const gb_tagged *c, size_t bytes, size_t alignment)
 {
     uintptr_t begin = (uintptr_t)c - GB_TAG_BYTES, behind = (uintptr_t)c + gb_tagged_bytes(c);
@@ -208,7 +210,8 @@ static gb_tagged *page_find(size_t bytes, size_t alignment, uintptr_t *at)
     enum { LOOKS = 32 };
     uint32_t bin = gb_tagged_bin((uint32_t)bytes - 16);
     for (uint32_t word = bin / 64; word < GB_TAGGED_BINS / 64; word++)
-        for (uint64_t bits = gb_the.tagged_bits[word] & (word == bin / 64 ? ~(uint64_t)0 << bin % 64 : ~(uint64_t)0); bits; bits &= bits - 1) {
+        for (uint64_t bits = gb_the.tagged_bits[word] & (word == bin / 64 ? ~(uint64_t)0 << bin % 64 : ~(uint64_t)0);
+            bits; bits &= bits - 1) {
             gb_tagged *c = gb_the.tagged[word * 64 + gb_ctz64(bits)];
             for (int looks = LOOKS; c && looks; looks--, c = c->next)
                 if ((*at = page_place(c, bytes, alignment)) != 0)

@@ -1,12 +1,12 @@
-/* A futex mutex: one compare-and-swap to take, one exchange to drop, sleep only under contention.
- * Word: 0 free, 1 held, 2 held and a thread may sleep. Ours rather than the C library's, so that fork's child can simply
- * drop it and so that the fake port can see every wait. */
+/* A futex mutex: one compare-and-swap to take, one exchange to drop, sleep only under contention. Word: 0 free, 1
+ * held, 2 held and a thread may sleep. Ours rather than the C library's, so that fork's child can simply drop it and
+ * so that the fake port can see every wait. */
 #include "core.h"
 
 enum { LOCK_SPINS = 40 };
 
-/* This thread forks, and holds every lock from the first handler to the last. Handlers of others run in between, on this very
- * thread, and may allocate: for them each lock is taken already. They may fork too: so this counts. */
+/* This thread forks, and holds every lock from the first handler to the last. Handlers of others run in between, on
+ * this very thread, and may allocate: for them each lock is taken already. They may fork too: so this counts. */
 static GB_TLS uint32_t lock_forking;
 
 void gb_lock_fork(bool begins)
@@ -22,7 +22,8 @@ bool gb_lock_forking(void)
 bool gb_lock_try(gb_lock *lock)
 {
     uint32_t free = 0;
-    return GB_UNLIKELY(lock_forking != 0) || atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire, memory_order_relaxed);
+    return GB_UNLIKELY(lock_forking != 0)
+        || atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire, memory_order_relaxed);
 }
 
 void gb_lock_take(gb_lock *lock)

@@ -3,12 +3,14 @@
  *     roots --> a word --> not an address of ours, or free, or marked already: nothing
  *                      --> else its bit is set, and unless it is plain, its address goes on the stack --> its words, likewise
  *
- * The stack has a bound. What finds no room leaves its page on the overflow list; when the stack is empty those pages are gone
- * through again, and all that is marked there is scanned: so marking ends whatever memory there is. Large objects are scanned in
- * pieces, so that a long array does not fill the stack. Nothing here allocates, and nothing calls out.
+ * The stack has a bound. What finds no room leaves its page on the overflow list; when the stack is empty those pages
+ * are gone through again, and all that is marked there is scanned: so marking ends whatever memory there is. Large
+ * objects are scanned in pieces, so that a long array does not fill the stack. Nothing here allocates, and nothing
+ * calls out.
  *
- * A word may be any number: the address of another collector's object, or of malloc's, of which other threads write the entries and
- * bits meanwhile. What is looked at of those is the slice's owner, which is atomic, and bits that no other collector writes. */
+ * A word may be any number: the address of another collector's object, or of malloc's, of which other threads write
+ * the entries and bits meanwhile. What is looked at of those is the slice's owner, which is atomic, and bits that no
+ * other collector writes. */
 #include "core.h"
 
 enum { PIECE_BYTES = 4096 };
@@ -20,7 +22,8 @@ uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
 {
     uintptr_t start;
     const gb_page *page = gb_object_at(gc, word, &start);
-    if (page && page->magic && start - gc->cursors[page->cursor].at < gc->cursors[page->cursor].end - gc->cursors[page->cursor].at)
+    if (page && page->magic
+        && start - gc->cursors[page->cursor].at < gc->cursors[page->cursor].end - gc->cursors[page->cursor].at)
         page = NULL; /* it was not handed out yet */
     const gb_huge_object *huge = GB_LINEAR || page ? NULL : gb_huge_object_at(gc, word);
     *bytes = page ? page->step : huge ? huge->to - huge->from : 0;
@@ -67,8 +70,8 @@ static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
     return gb_object_at(gc, word, &object) ? object : 0;
 }
 
-/* A word that leads to a slice: the object there is marked, and goes on the stack. Most references are to an object's start, whose bit
- * says all. `shared` is m->shared, which a loop knows. */
+/* A word that leads to a slice: the object there is marked, and goes on the stack. Most references are to an
+ * object's start, whose bit says all. `shared` is m->shared, which a loop knows. */
 GB_INLINE void mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count, bool shared)
 {
     size_t offset = word - m->base, i = offset / GB_CELL_BYTES;
@@ -127,7 +130,8 @@ static size_t piece_bytes(size_t words)
 }
 
 /* Scans [at, end), where an element begins, of a layout that says which words count. */
-static GB_NOINLINE uint32_t mark_elements(glebe_gc *gc, const gb_marking *m, uintptr_t layout, uintptr_t at, uintptr_t end, uint32_t count)
+static GB_NOINLINE uint32_t mark_elements(
+    glebe_gc *gc, const gb_marking *m, uintptr_t layout, uintptr_t at, uintptr_t end, uint32_t count)
 {
     size_t words = gb_layout_words(layout), w = 0;
     if (layout & 1)
@@ -146,8 +150,10 @@ static GB_NOINLINE uint32_t mark_elements(glebe_gc *gc, const gb_marking *m, uin
     return count;
 }
 
-/* Scans an object of whose words not all count, or a piece of one that is large. What is left to scan, word by word, is [*at, *end). */
-static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uint32_t count)
+/* Scans an object of whose words not all count, or a piece of one that is large. What is left to scan, word by word,
+ * is [*at, *end). */
+static GB_NOINLINE uint32_t mark_sparse(
+    glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uint32_t count)
 {
     uintptr_t from = *at, layout = page->layout;
     *end = from;
@@ -177,7 +183,8 @@ static GB_NOINLINE uint32_t mark_sparse(glebe_gc *gc, const gb_marking *m, const
 static gb_marking marking_of(const glebe_gc *gc)
 {
     const gb_bits *bits = gb_bits_of(gc);
-    return (gb_marking){gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table, bits->allocated, bits->unmarked, gc->stack_room, gb_bits_shared(gc), gc->stack};
+    return (gb_marking){gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table, bits->allocated,
+        bits->unmarked, gc->stack_room, gb_bits_shared(gc), gc->stack};
 }
 
 GB_INLINE void mark_run_in(glebe_gc *gc, uintptr_t at, uintptr_t end, bool shared)

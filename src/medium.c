@@ -1,12 +1,13 @@
-/* Medium pages: up to 32 blocks of 2 to 64 KiB. Which are free is a word of bits in the page's entry, so a free block holds no
- * link and its memory can be given back at any time, by any thread, without its owner's help:
+/* Medium pages: up to 32 blocks of 2 to 64 KiB. Which are free is a word of bits in the page's entry, so a free block
+ * holds no link and its memory can be given back at any time, by any thread, without its owner's help:
  *
  *     bits    1 free              taken by the owner, and by the purger while it gives memory back; set by the thread that frees
  *     dirty   1 in use since it was last known to be zero       calloc clears only what it must
  *     idle    1 free since the purger last came by
  *
- * The page's owner alone allocates and keeps the count `left` of blocks out; other threads' frees are counted in `notify` and
- * reach the owner through its inbox (remote.c). The current page and the list of AVAIL ones work as in page.c. */
+ * The page's owner alone allocates and keeps the count `left` of blocks out; other threads' frees are counted in
+ * `notify` and reach the owner through its inbox (remote.c). The current page and the list of AVAIL ones work as in
+ * page.c. */
 #include "core.h"
 
 static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
@@ -102,8 +103,8 @@ void *gb_medium_source(glebe_heap *heap, gb_request *request)
     return block;
 }
 
-/* A page without an owner, since a fork: it goes back with its last block, which one thread alone sees; under the lock, for the
- * purger may hold the others' bits. */
+/* A page without an owner, since a fork: it goes back with its last block, which one thread alone sees; under the
+ * lock, for the purger may hold the others' bits. */
 static void medium_return_dead(gb_page *page, uint32_t bit)
 {
     gb_lock_take(&gb_the.lock);

@@ -4,16 +4,18 @@
  *     unit 1  |map| 32 32 32 32 32 32 32 32 | 48 48 48 48 48   | ...             256 bytes, or one block
  *     ...      cells of 64 bytes; the first of each unit is its map                     | never used  |
  *
- * A page for each class costs an OS page for the first block of each. That is nothing to a process, and most of what a program has that
- * makes a heap for each Lua state or each request: a fresh state's 300 blocks are of 12 classes. Here a class takes a cell of 64 bytes
- * at a time, or as many as one block is long; beyond the first unit 256 bytes. So a heap of a few blocks, which each of many threads
- * has, takes one OS page.
+ * A page for each class costs an OS page for the first block of each. That is nothing to a process, and most of what a
+ * program has that makes a heap for each Lua state or each request: a fresh state's 300 blocks are of 12 classes. Here
+ * a class takes a cell of 64 bytes at a time, or as many as one block is long; beyond the first unit 256 bytes. So a
+ * heap of a few blocks, which each of many threads has, takes one OS page.
  *
- * A unit is 4 KiB. Its map has a byte for each of its cells: 0, nothing yet; a class + 1; INSIDE, a cell that what was carved before it
- * goes on in. No block lies in two units. `bump` is the first cell that was never used; the maps of units behind it say nothing.
+ * A unit is 4 KiB. Its map has a byte for each of its cells: 0, nothing yet; a class + 1; INSIDE, a cell that what was
+ * carved before it goes on in. No block lies in two units. `bump` is the first cell that was never used; the maps of
+ * units behind it say nothing.
  *
- * To free() the page is a small one like others: blocks go on page->free. From there they are sorted to the fronts of their classes when
- * one of those is empty. A page that is full stays what it is, and every class gets pages of its own from then on. */
+ * To free() the page is a small one like others: blocks go on page->free. From there they are sorted to the fronts
+ * of their classes when one of those is empty. A page that is full stays what it is, and every class gets pages of
+ * its own from then on. */
 #include "core.h"
 
 enum {
@@ -113,8 +115,8 @@ static gb_page *mixed_page(glebe_heap *heap)
     return page;
 }
 
-/* Distributes freed blocks to the fronts of their classes. That a block begins there is checked as little as where a page has
- * one class. */
+/* Distributes freed blocks to the fronts of their classes. That a block begins there is checked as little as where a
+ * page has one class. */
 static void mixed_sort(glebe_heap *heap, gb_page *page)
 {
     for (gb_block *block = page->free, *next; block; block = next) {
@@ -134,7 +136,8 @@ static void mixed_sort(glebe_heap *heap, gb_page *page)
 static uint32_t row_place(const gb_page *page, uint32_t cls, uint32_t *cells)
 {
     const gb_class *c = &gb_classes[cls];
-    uint32_t step = c->shift > CELL_LOG2 ? 1u << (c->shift - CELL_LOG2) : 1, cell = (page->bump + step - 1) & ~(step - 1);
+    uint32_t step = c->shift > CELL_LOG2 ? 1u << (c->shift - CELL_LOG2) : 1,
+             cell = (page->bump + step - 1) & ~(step - 1);
     for (;; cell = (cell / UNIT_CELLS + 1) * UNIT_CELLS + step) {
         cell += cell % UNIT_CELLS == 0 ? step : 0; /* the map */
         *cells = (row_blocks(cls, cell) * c->bytes + CELL_BYTES - 1) >> CELL_LOG2;

@@ -8,7 +8,8 @@ typedef struct gb_option {
     void *value;
 } gb_option;
 
-static const char *const option_wants[] = {"0 or 1", "0 or 1", "0, 1 or json", "abort or count", "dontneed or free", "milliseconds, at most 1073741823", "bytes, or K, M, G"};
+static const char *const option_wants[] = {"0 or 1", "0 or 1", "0, 1 or json", "abort or count", "dontneed or free",
+    "milliseconds, at most 1073741823", "bytes, or K, M, G"};
 
 static const gb_option options[] = {
     {"verbose", "GLEBE_VERBOSE", OPTION_FLAG, &gb_the.options.verbose},
@@ -117,7 +118,8 @@ static void option_complain(const char *what, const char *name, const char *valu
 {
     char line[256], shown[128];
     gb_plain(shown, sizeof shown, value, "");
-    size_t n = gb_format(line, sizeof line, "glebe: %s %s=%s is ignored%s%s\n", what, name, shown, wants ? ": it takes " : "", wants ? wants : "");
+    size_t n = gb_format(line, sizeof line, "glebe: %s %s=%s is ignored%s%s\n", what, name, shown,
+        wants ? ": it takes " : "", wants ? wants : "");
     gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
 }
 

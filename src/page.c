@@ -5,9 +5,10 @@
  *                  |                               [left 0: empty]
  *                  +------------ SPARE <---------------+--> back to the arena
  *
- * malloc pops heap->front and sees no page. When the front is empty the current page fills it: with the list of blocks that were
- * freed to it since, with newly carved blocks, or from a hole. When it has nothing left it becomes FULL and the page that has
- * waited longest takes its place. free() pushes on the page's own list and counts `left` down: only at zero does it look up. */
+ * malloc pops heap->front and sees no page. When the front is empty the current page fills it: with the list of
+ * blocks that were freed to it since, with newly carved blocks, or from a hole. When it has nothing left it becomes
+ * FULL and the page that has waited longest takes its place. free() pushes on the page's own list and counts `left`
+ * down: only at zero does it look up. */
 #include "alloc.h"
 
 /* ---- how many ---- */
@@ -97,13 +98,18 @@ GB_INLINE gb_block *page_supply(gb_page *page, bool one)
         return chain;
     }
     if (chain) {
-        uint32_t holes = GB_PURGES && page->holes ? gb_hole_blocks(page, page->holes) : 0, count = page->bump - holes - (uint32_t)page->left;
+        uint32_t holes = GB_PURGES && page->holes ? gb_hole_blocks(page, page->holes) : 0,
+                 count = page->bump - holes - (uint32_t)page->left;
         page->free = NULL;
         page->left = (int32_t)(page->bump - holes);
         return count < GB_FEW_BLOCKS && page->bump < page->cap ? page_carve(page, GB_FEW_BLOCKS - count, chain) : chain;
     }
     if (page->bump < page->cap)
-        return page_carve(page, one || gb_classes[page->cls].bytes > GB_UNIT_BYTES ? 1 : (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes), NULL);
+        return page_carve(page,
+            one || gb_classes[page->cls].bytes > GB_UNIT_BYTES
+                ? 1
+                : (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes),
+            NULL);
     while (GB_PURGES && page->holes) {
         chain = gb_hole_carve(page);
         if (chain)
@@ -284,7 +290,8 @@ enum { TRIM_SHARE = MARKS / 8 }; /* the first mark with the background thread */
 /* The secure build walks, because it has more than one list to doubt then. */
 static bool page_may_park(const gb_page *page)
 {
-    return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES && gb_the.page_bytes <= GB_UNIT_BYTES;
+    return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES
+        && gb_the.page_bytes <= GB_UNIT_BYTES;
 }
 
 /* An AVAIL page reached its mark. With the background thread, looks for its holes now. Without it, the page waits
@@ -330,7 +337,8 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
             page_mark_reached(heap, page, coming);
             return true;
         }
-        if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last && !gb_heap_abandoned(heap))
+        if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last
+            && !gb_heap_abandoned(heap))
             return false; /* the class's only page with room: it stays where the next refill looks */
         gb_avail_remove(heap, page);
         if (GB_PURGES && page->flags == GB_PARKED)

@@ -1,6 +1,6 @@
-/* From an address to what it belongs to, by arithmetic: the one question that free, realloc, usable_size and the checker all
- * ask. Slice number i = (address - base) / 16 KiB; its entry is table[i]; the head is back_bytes before it. Where
- * the entry is a free slice's a large block may begin: its record is large[i / 4]. */
+/* From an address to what it belongs to, by arithmetic: the one question that free, realloc, usable_size and the
+ * checker all ask. Slice number i = (address - base) / 16 KiB; its entry is table[i]; the head is back_bytes before
+ * it. Where the entry is a free slice's a large block may begin: its record is large[i / 4]. */
 #ifndef GB_PAGE_MAP_H
 #define GB_PAGE_MAP_H
 
@@ -67,7 +67,8 @@ static inline gb_page *gb_page_around(const void *address)
 
 GB_INLINE size_t gb_page_bytes(const gb_page *page) { return (size_t)page->slices << GB_SLICE_LOG2; }
 
-/* The owner in the entries of a run: of small pages the heap, whose frees take the short way; of collected ones what no heap is. Of others 0. */
+/* The owner in the entries of a run: of small pages the heap, whose frees take the short way; of collected ones what
+ * no heap is. Of others 0. */
 GB_INLINE uintptr_t gb_owner(const glebe_heap *heap, enum gb_kind kind)
 {
     return kind == GB_SMALL ? (uintptr_t)heap : GB_HEAPS && kind >= GB_COLLECTED ? (uintptr_t)heap | 1 : 0;
@@ -138,8 +139,8 @@ GB_INLINE void gb_list_remove(gb_list *list, gb_page *page)
         list->last = page->prev;
 }
 
-/* Links of free blocks. In the secure build a link is keyed with its own address, and what it leads to must lie in the same
- * page: a link that was written over is found before it is followed. */
+/* Links of free blocks. In the secure build a link is keyed with its own address, and what it leads to must lie in
+ * the same page: a link that was written over is found before it is followed. */
 GB_INLINE void gb_link_set(gb_block *block, gb_block *next)
 {
     if (GB_SECURE)

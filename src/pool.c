@@ -1,5 +1,6 @@
-/* Pools: objects of few sizes in one array, for programs that know both. An object is some units long; each length has a list of
- * free ones, linked through their first words. glebe.h has the two functions that are inlined: they pop and push there.
+/* Pools: objects of few sizes in one array, for programs that know both. An object is some units long; each length has
+ * a list of free ones, linked through their first words. glebe.h has the two functions that are inlined: they pop and
+ * push there.
  *
  *     64 bits: one huge block, whose address space is as long as the limit, so that it grows where it stands
  *
@@ -10,11 +11,12 @@
  *
  *         ... | head | object | free | object | ...  somebody else's  ... | head | object | not given out |  index = unit, from base
  *
- * So `base + index * unit` is the address in both. A length whose list is empty gets a batch from `fresh`; the pool grows by a step
- * when that is at its end, and where it cannot grow a longer free object is cut in two. docs/decisions/0012 says why.
+ * So `base + index * unit` is the address in both. A length whose list is empty gets a batch from `fresh`; the pool
+ * grows by a step when that is at its end, and where it cannot grow a longer free object is cut in two.
+ * docs/decisions/0012 says why.
  *
- * The audit build keeps the open lists empty and `bytes` 0, so that each call comes here. It knows of each unit what starts there,
- * and fills free objects with GB_POOL_POISON, which must be there still when they are handed out.
+ * The audit build keeps the open lists empty and `bytes` 0, so that each call comes here. It knows of each unit what
+ * starts there, and fills free objects with GB_POOL_POISON, which must be there still when they are handed out.
  *
  * 1. A unit below `fresh` is in one object, which is in use or on its length's list, once.
  * 2. Lists hold objects below `fresh`. Where there are spans, those before `current` are given out to their ends.
@@ -65,7 +67,8 @@ static void pool_audit_born(const gb_pool *pool, void *object, size_t units)
     while (i < end && bytes[i] == GB_POOL_POISON)
         i++;
     if (i < end)
-        gb_report("glebe_pool_alloc", object, "free object of %zu units was written to after it was freed, %zu bytes inside", units, i);
+        gb_report("glebe_pool_alloc", object,
+            "free object of %zu units was written to after it was freed, %zu bytes inside", units, i);
     *pool_state(pool, (uintptr_t)object) = (uint16_t)(units | GB_POOL_USED);
     pool_poison(pool, (uintptr_t)object, units);
 }
@@ -81,7 +84,8 @@ static bool pool_audit_dies(const gb_pool *pool, void *object, size_t units)
     unsigned has = state[-(ptrdiff_t)inside] & ~GB_POOL_USED;
     inside = inside * pool->open.unit_bytes + off;
     if (inside)
-        gb_report(call, object, "address is %zu bytes inside an object of %u units that starts at %p", inside, has, (void *)(at - inside));
+        gb_report(call, object, "address is %zu bytes inside an object of %u units that starts at %p", inside, has,
+            (void *)(at - inside));
     else if (!(*state & GB_POOL_USED))
         gb_report(call, object, "double free: the object of %u units here is free already", has);
     else if (has != units)
@@ -115,7 +119,8 @@ static bool span_audit(gb_pool *pool, gb_span *span, uintptr_t end)
 {
     if (!GB_AUDIT)
         return true;
-    size_t before = (span->end - span->start) / pool->open.unit_bytes, units = (end - span->start) / pool->open.unit_bytes;
+    size_t before = (span->end - span->start) / pool->open.unit_bytes,
+           units = (end - span->start) / pool->open.unit_bytes;
     uint16_t *states = glebe_heap_realloc(pool->heap, span->states, (units ? units : 1) * sizeof *states);
     if (!states)
         return false;
@@ -152,7 +157,8 @@ static gb_span *span_new(gb_pool *pool)
     size_t unit = pool->open.unit_bytes, room = pool->limit_bytes;
     for (const gb_span *span = pool->spans; span; span = span->next)
         room -= span->end - span->start;
-    size_t payload = (room < pool->step_bytes ? room : pool->step_bytes) / unit * unit, bytes = sizeof(gb_span) + unit + payload;
+    size_t payload = (room < pool->step_bytes ? room : pool->step_bytes) / unit * unit,
+           bytes = sizeof(gb_span) + unit + payload;
     gb_span *span = payload ? gb_alloc_seldom(pool->heap, bytes) : NULL;
     if (!span)
         return NULL;
@@ -241,7 +247,8 @@ void *glebe_pool_alloc_slow(glebe_pool *open, size_t units)
     GB_ENTRY;
     gb_pool *pool = pool_of(open);
     if (units - 1 >= open->most_units) {
-        gb_report("glebe_pool_alloc", open, "no object has %zu units: this pool's have 1 to %u", units, open->most_units);
+        gb_report(
+            "glebe_pool_alloc", open, "no object has %zu units: this pool's have 1 to %u", units, open->most_units);
         errno = EINVAL;
         return NULL;
     }
@@ -293,8 +300,11 @@ static bool pool_begin(gb_pool *pool)
         pool->open.base = GB_LINEAR ? gb_the.base - pool->open.unit_bytes : 0;
         return true;
     }
-    size_t most = gb_round_up(pool->limit_bytes, gb_the.page_bytes), bytes = pool->step_bytes < most ? pool->step_bytes : most;
-    void *block = most > GB_BLOCK_MAX ? NULL : gb_serve_quietly(pool->heap, gb_huge_source, &(gb_request){.bytes = bytes, .alignment = 1, .room = most});
+    size_t most = gb_round_up(pool->limit_bytes, gb_the.page_bytes),
+           bytes = pool->step_bytes < most ? pool->step_bytes : most;
+    void *block = most > GB_BLOCK_MAX
+        ? NULL
+        : gb_serve_quietly(pool->heap, gb_huge_source, &(gb_request){.bytes = bytes, .alignment = 1, .room = most});
     if (!block)
         return false;
     pool->whole.start = pool->whole.end = pool->fresh = (uintptr_t)block;
@@ -309,11 +319,13 @@ static bool pool_begin(gb_pool *pool)
     return true;
 }
 
-glebe_pool *glebe_pool_create(glebe_heap *heap, size_t unit_bytes, size_t most_units, size_t limit_bytes, size_t step_bytes)
+glebe_pool *glebe_pool_create(
+    glebe_heap *heap, size_t unit_bytes, size_t most_units, size_t limit_bytes, size_t step_bytes)
 {
     GB_ENTRY;
     if (unit_bytes - 1 >= POOL_UNIT_MAX || unit_bytes % sizeof(void *) != 0 || most_units - 1 >= GB_POOL_UNITS_MAX
-        || limit_bytes < unit_bytes * most_units || limit_bytes > GB_MAX_BYTES || limit_bytes / unit_bytes >= UINT32_MAX) {
+        || limit_bytes < unit_bytes * most_units || limit_bytes > GB_MAX_BYTES
+        || limit_bytes / unit_bytes >= UINT32_MAX) {
         errno = EINVAL;
         return NULL;
     }

@@ -8,12 +8,14 @@
  *     pages whose every block       given back whole, whether or not their owner ever looks again (remote.c has the claim)
  *     other threads freed
  *
- * A chunk in which no memory was freed for purge_ms is purged whole. In a busy one only memory that was free when the purger
- * last came by, and since, is given back; the rest is marked idle and the chunk queues again. So what a program uses again and
- * again stays, and what it left goes. Any thread does this at its ticks, and so do glebe_trim and the background thread.
+ * A chunk in which no memory was freed for purge_ms is purged whole. In a busy one only memory that was free when the
+ * purger last came by, and since, is given back; the rest is marked idle and the chunk queues again. So what a program
+ * uses again and again stays, and what it left goes. Any thread does this at its ticks, and so do glebe_trim and the
+ * background thread.
  *
- * With the option `purge` set to free, what time alone gives back is given back lazily: it is not known to be zero, so it stays
- * dirty, and is marked `lazy` so that it is not given back once more. What is asked for (glebe_trim, a limit, a new peak) goes at once. */
+ * With the option `purge` set to free, what time alone gives back is given back lazily: it is not known to be zero,
+ * so it stays dirty, and is marked `lazy` so that it is not given back once more. What is asked for (glebe_trim, a
+ * limit, a new peak) goes at once. */
 #include "core.h"
 
 /* What a request may wait for. A budget that is spent is 0 in one of both. */
@@ -103,7 +105,8 @@ static size_t purge_holes(gb_page *page, bool lazily, purge_budget *budget)
         unsigned from = gb_ctz32(want), units = gb_ctz32(~(want >> from));
         uint32_t run = (((uint32_t)1 << units) - 1) << from;
         size_t bytes = (size_t)units << GB_UNIT_LOG2;
-        if (purge_range(gb_page_start(page) + ((uintptr_t)from << GB_UNIT_LOG2), bytes, lazily, budget) != GB_PURGE_REFUSED) {
+        if (purge_range(gb_page_start(page) + ((uintptr_t)from << GB_UNIT_LOG2), bytes, lazily, budget)
+            != GB_PURGE_REFUSED) {
             given += bytes;
             page->punched = (uint16_t)(page->punched | run);
         }
@@ -112,8 +115,8 @@ static size_t purge_holes(gb_page *page, bool lazily, purge_budget *budget)
     return given;
 }
 
-/* Purges the blocks `run` (adjacent, claimed). OS pages that they share with others stay and are cleared with memset: a purged
- * block is zero to its last byte. */
+/* Purges the blocks `run` (adjacent, claimed). OS pages that they share with others stay and are cleared with
+ * memset: a purged block is zero to its last byte. */
 static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily, purge_budget *budget)
 {
     size_t size = gb_classes[page->cls].bytes;
@@ -143,8 +146,8 @@ GB_NOINLINE static void huge_page_split(gb_chunk *chunk)
     glebe_live.stats.huge_page_bytes -= GB_CHUNK_BYTES;
 }
 
-/* A page that was claimed whole: nothing in it is in use, and its owner will give it away. Never lazily: no other heap could
- * use the memory meanwhile. 0: it was refused, and the page is claimed no more. */
+/* A page that was claimed whole: nothing in it is in use, and its owner will give it away. Never lazily: no other
+ * heap could use the memory meanwhile. 0: it was refused, and the page is claimed no more. */
 GB_NOINLINE static size_t purge_whole(gb_page *page, purge_budget *budget)
 {
     size_t bytes = gb_page_bytes(page);
@@ -199,8 +202,8 @@ static size_t purge_medium(gb_page *page, bool only_idle, bool lazily, purge_bud
     return given;
 }
 
-/* The first touch of a huge page made all of it resident, and what was never handed out with it. Where nothing is dirty nothing
- * was touched, since the whole chunk went back. */
+/* The first touch of a huge page made all of it resident, and what was never handed out with it. Where nothing is
+ * dirty nothing was touched, since the whole chunk went back. */
 static void purge_never_used(gb_chunk *chunk)
 {
     if (gb_set_empty(chunk->dirty))
@@ -268,8 +271,8 @@ static void queue_again(gb_chunk *chunk, uint32_t touched)
     gb_store_relaxed(&chunk->touched_ms, touched);
 }
 
-/* Where memory is locked the host takes nothing back: time alone asks again after a while, for programs that lock it do not want
- * to wait. glebe_trim asks at once. */
+/* Where memory is locked the host takes nothing back: time alone asks again after a while, for programs that lock it
+ * do not want to wait. glebe_trim asks at once. */
 static bool purge_refused_lately(void)
 {
     enum { PAUSE = 8 }; /* of purge_ms */
@@ -277,8 +280,8 @@ static bool purge_refused_lately(void)
     return refused && gb_ms_since(gb_port_now_ms(), refused) < (uint64_t)PAUSE * gb_the.options.purge_ms;
 }
 
-/* Purges what was freed at `since` or before, until the budget is spent or there is no more. In a busy chunk memory was freed later: what the
- * budget leaves there waits as if it had been freed now. */
+/* Purges what was freed at `since` or before, until the budget is spent or there is no more. In a busy chunk memory
+ * was freed later: what the budget leaves there waits as if it had been freed now. */
 static size_t purge_queued(uint32_t since, bool all, bool lazily, purge_budget *budget)
 {
     enum { CHUNK_CALLS = 4 }; /* what it costs to look at one */
@@ -287,7 +290,8 @@ static size_t purge_queued(uint32_t since, bool all, bool lazily, purge_budget *
     gb_lock_take(&gb_the.lock);
     size_t given = gb_extents_purge(since, all, lazily, &budget->bytes);
     gb_chunk *chunk;
-    for (uint32_t most = gb_load_relaxed(&gb_the.queue_chunks); most-- > 0 && !purge_spent(budget) && (chunk = queue_first(since, all)) != NULL;) {
+    for (uint32_t most = gb_load_relaxed(&gb_the.queue_chunks);
+        most-- > 0 && !purge_spent(budget) && (chunk = queue_first(since, all)) != NULL;) {
         uint32_t touched = gb_load_relaxed(&chunk->touched_ms);
         bool busy = !all && gb_ms_later(touched, since);
         budget->refused = false;

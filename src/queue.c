@@ -1,5 +1,5 @@
-/* The queue of chunks in which memory was freed. The purger (purge.c) takes those that have waited longest, and sleeps while
- * there are none: the first to come wakes the background thread. */
+/* The queue of chunks in which memory was freed. The purger (purge.c) takes those that have waited longest, and
+ * sleeps while there are none: the first to come wakes the background thread. */
 #include "core.h"
 
 void gb_background_nudge(void)

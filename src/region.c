@@ -1,7 +1,7 @@
 /* The region: one piece of address space for the chunks, the extents and their tables (types.h has the picture).
  *
- * Where address space is plenty it is reserved whole, or only its place is chosen. Where it is limited a place is chosen, and a
- * commit takes address space too. */
+ * Where address space is plenty it is reserved whole, or only its place is chosen. Where it is limited a place is
+ * chosen, and a commit takes address space too. */
 #include "core.h"
 
 /* Lays the region out for `chunks_bytes` of chunks and so much of extents, at a place that is reserved or proposed. */
@@ -22,7 +22,8 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     size_t chunks = gb_round_up(allocated + 2 * GB_BITS * bits, 2 * GB_CHUNK_BYTES);
     size_t extents_start = chunks + chunks_bytes;
 
-    uintptr_t at = reserve ? gb_port_reserve(extents_start + extents_bytes) : gb_port_propose(extents_start + extents_bytes, attempt);
+    uintptr_t at = reserve ? gb_port_reserve(extents_start + extents_bytes)
+                           : gb_port_propose(extents_start + extents_bytes, attempt);
     if (at == 0)
         return false;
     gb_the.reserved = reserve;

@@ -1,24 +1,28 @@
-/* Frees across threads. A thread that frees a block of another heap's page chains it up with others of that page in one of 8
- * slots; the chain goes home at 32 blocks, at 64 KiB, when another page wants the slot, at a tick, and when the thread ends.
+/* Frees across threads. A thread that frees a block of another heap's page chains it up with others of that page in one
+ * of 8 slots; the chain goes home at 32 blocks, at 64 KiB, when another page wants the slot, at a tick, and when the
+ * thread ends.
  *
  *     freeing thread                        page                      owner
  *     slot: a -> b -> c   --- one CAS --->  xfree = c b a, 3, QUEUED
  *                                             |
  *     if QUEUED was clear: push the page on   +--> heap->inbox  --->  swap the inbox for 0; for each page, swap xfree for 0
  *
- * 1. Only the thread that sets QUEUED pushes the page: a page is in one inbox at most. (Not to that of a dead heap: see 4.)
- * 2. Only the thread that took the page out of the inbox clears QUEUED, by the same exchange that takes the chain. inbox_next is read
- *    before that: afterwards the page may be pushed again.
- *    A page that the owner took out of the inbox and did not look at yet is on heap->inbox_taken, and QUEUED.
- * 3. page->heap changes only in gb_page_steal, which holds QUEUED while it does. So after the CAS that set QUEUED the heap that
- *    is read is the right one, and a page that is queued is not stolen.
- * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back: but for pages of
- *    a heap whose thread a fork left behind. No thread drains these; when the chain holds all blocks, the sender of the last gives the page back.
+ * 1. Only the thread that sets QUEUED pushes the page: a page is in one inbox at most. (Not to that of a dead heap: see
+ *    4.)
+ * 2. Only the thread that took the page out of the inbox clears QUEUED, by the same exchange that takes the chain.
+ *    inbox_next is read before that: afterwards the page may be pushed again. A page that the owner took out of the
+ *    inbox and did not look at yet is on heap->inbox_taken, and QUEUED.
+ * 3. page->heap changes only in gb_page_steal, which holds QUEUED while it does. So after the CAS that set QUEUED the
+ *    heap that is read is the right one, and a page that is queued is not stolen.
+ * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back: but for
+ *    pages of a heap whose thread a fork left behind. No thread drains these; when the chain holds all blocks, the
+ *    sender of the last gives the page back.
  *
- * 5. WHOLE says that the chain holds every block of the page. Then the purger may take the chain in the owner's place, under
- *    the region's lock: it sets PURGED, and the page's memory goes back and counts no more as in use. The owner, when it next
- *    drains its inbox, gives the page away without a look at its memory. Where the host takes no memory back (it is locked)
- *    the purger clears PURGED again; an owner that saw it meanwhile gives the page away likewise, since all its blocks are free.
+ * 5. WHOLE says that the chain holds every block of the page. Then the purger may take the chain in the owner's place,
+ *    under the region's lock: it sets PURGED, and the page's memory goes back and counts no more as in use. The owner,
+ *    when it next drains its inbox, gives the page away without a look at its memory. Where the host takes no memory
+ *    back (it is locked) the purger clears PURGED again; an owner that saw it meanwhile gives the page away likewise,
+ *    since all its blocks are free.
  *
  * Medium pages have their bits; only the count of freed blocks takes this way (`notify` in place of xfree).
  * test/interleave runs this file under every interleaving of small cases. */
@@ -41,7 +45,8 @@ bool gb_heap_dead(const gb_page *page)
     return gb_load_relaxed(&heap->kind) == GB_HEAP_DEAD;
 }
 
-/* A double free: the page was purged with all its blocks. Links were written into it since, so it is not zero any more. */
+/* A double free: the page was purged with all its blocks. Links were written into it since, so it is not zero any
+ * more. */
 GB_COLD static void send_refuse(gb_page *page, const gb_block *first)
 {
     gb_lock_take(&gb_the.lock);
@@ -68,7 +73,8 @@ void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t cou
         gb_link_set(last, head ? (gb_block *)(start + head - 1) : NULL);
         whole = GB_XFREE_COUNT(before) + count == all;
         after = GB_XFREE_QUEUED | (whole ? GB_XFREE_WHOLE : 0)
-            | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT | (uint32_t)((uintptr_t)first - start + 1);
+            | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT
+            | (uint32_t)((uintptr_t)first - start + 1);
     } while (!gb_cas(&page->xfree, &before, after));
     if (GB_UNLIKELY(dead)) { /* the sender of the last block gives the page back: no other thread touches it */
         if (whole)
@@ -90,12 +96,14 @@ void gb_remote_notify(gb_page *page)
         inbox_push(page);
 }
 
-/* The last block of a chain of *count. In the secure build a link that was written over ends it, and *count says where. */
+/* The last block of a chain of *count. In the secure build a link that was written over ends it, and *count says
+ * where. */
 static gb_block *chain_last(gb_page *page, gb_block *first, uint32_t *count)
 {
     gb_block *last = first;
     uint32_t length = 1;
-    for (gb_block *next = gb_link_next(page, last); next && (!GB_SECURE || length < *count); next = gb_link_next(page, last)) {
+    for (gb_block *next = gb_link_next(page, last); next && (!GB_SECURE || length < *count);
+        next = gb_link_next(page, last)) {
         last = next;
         length++;
     }
@@ -231,8 +239,8 @@ void gb_inbox_drain_some(glebe_heap *heap)
     inbox_drain(heap, PAGES);
 }
 
-/* The slice table's entries of a stolen page are rewritten while other threads may free its blocks: they read an owner that is
- * not theirs before and after, so they come here, find QUEUED set, and leave the chain for the thief. */
+/* The slice table's entries of a stolen page are rewritten while other threads may free its blocks: they read an
+ * owner that is not theirs before and after, so they come here, find QUEUED set, and leave the chain for the thief. */
 bool gb_page_steal(glebe_heap *thief, gb_page *page)
 {
     uint64_t idle = 0;
@@ -261,8 +269,8 @@ void gb_remote_flush(glebe_heap *from)
         slot_flush(&from->remote[i]);
 }
 
-/* Pages of the program's own heaps bypass the slots: such a heap may be destroyed as soon as its blocks' frees returned. A
- * thread without a heap has no slots. */
+/* Pages of the program's own heaps bypass the slots: such a heap may be destroyed as soon as its blocks' frees
+ * returned. A thread without a heap has no slots. */
 void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
 {
     uint32_t number = gb_page_number(page);

@@ -1,5 +1,5 @@
-/* What glebe says when it is misused, and when memory ends. A report is one line on stderr that names the call, the address
- * and what is known of it, made on the stack: nothing here allocates or waits. */
+/* What glebe says when it is misused, and when memory ends. A report is one line on stderr that names the call, the
+ * address and what is known of it, made on the stack: nothing here allocates or waits. */
 #include <stdarg.h>
 
 #include "core.h"

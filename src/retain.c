@@ -202,8 +202,8 @@ static void rest_step(glebe_heap *heap)
     heap->rests = gb_purge_step(heap->rest_ms) || more;
 }
 
-/* Starting a thread may allocate, and a tick runs in the middle of a malloc. So this thread leaves its heap meanwhile, as
- * it does for the callback of pressure.c. */
+/* Starting a thread may allocate, and a tick runs in the middle of a malloc. So this thread leaves its heap
+ * meanwhile, as it does for the callback of pressure.c. */
 static void background_late(void)
 {
     if (gb_thread_away() || gb_lock_forking())
@@ -234,7 +234,8 @@ void gb_tick_due(glebe_heap *heap)
     gb_orphans_drain();
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
         rest_begin(heap);
-    /* Not while the heap rests: a chunk that it gave pages to would count as busy, queue again, and miss the rest's purge. */
+    /* Not while the heap rests: a chunk that it gave pages to would count as busy, queue again, and miss the rest's
+     * purge. */
     bool queued = gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.idle_first);
     heap->waits = heap->rests || (queued && step_due(now));
     if (heap->waits)

@@ -34,7 +34,8 @@ gb_block *gb_secure_next(const gb_page *page, gb_block *block)
     gb_block *next = gb_link_get(block);
     size_t offset = (uintptr_t)next - gb_page_start(page);
     uint32_t index;
-    if (!next || (offset >> GB_SLICE_LOG2 < page->slices && gb_class_exact(page->cls, offset, &index) && index < page->bump))
+    if (!next
+        || (offset >> GB_SLICE_LOG2 < page->slices && gb_class_exact(page->cls, offset, &index) && index < page->bump))
         return next;
     gb_secure_cut(page, block);
     return NULL;

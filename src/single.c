@@ -1,6 +1,7 @@
-/* Heaps where memory is linear and there are no threads: the one that malloc uses is a static object, so that every access to it
- * is to an address that the compiler knows; one of glebe_heap_create lies in a page of that heap, whose slice is its
- * number. And what the layers that are not there would answer: nothing is purged, no other thread frees, no block is medium, large or huge. */
+/* Heaps where memory is linear and there are no threads: the one that malloc uses is a static object, so that every
+ * access to it is to an address that the compiler knows; one of glebe_heap_create lies in a page of that heap, whose
+ * slice is its number. And what the layers that are not there would answer: nothing is purged, no other thread
+ * frees, no block is medium, large or huge. */
 #include "alloc.h"
 
 glebe_heap gb_heap_main;
@@ -24,7 +25,8 @@ glebe_heap *gb_thread_start(void)
 glebe_heap *gb_heap_new(enum gb_heap_kind kind)
 {
     bool zero;
-    gb_page *page = gb_run_take(gb_thread_start(), GB_LARGE, (uint32_t)((sizeof(glebe_heap) + GB_SLICE_BYTES - 1) >> GB_SLICE_LOG2), 1, &zero);
+    gb_page *page = gb_run_take(
+        gb_thread_start(), GB_LARGE, (uint32_t)((sizeof(glebe_heap) + GB_SLICE_BYTES - 1) >> GB_SLICE_LOG2), 1, &zero);
     if (!page)
         return NULL;
     glebe_heap *heap = (glebe_heap *)gb_page_start(page);

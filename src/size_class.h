@@ -7,8 +7,8 @@
  *
  * malloc never takes those of 24, 40 and 56 bytes, for it promises 16. A table of Lua's has 56 bytes, a closure 40.
  *
- * Where memory is linear (config.h) classes end at 2 KiB, and malloc uses those up to 512 bytes; the others are collected objects'.
- * There are none for words.
+ * Where memory is linear (config.h) classes end at 2 KiB, and malloc uses those up to 512 bytes; the others are
+ * collected objects'. There are none for words.
  *
  * Eight steps a doubling waste 1/16 on average and 1/9 at worst. The table is made by tools/size-classes. */
 #ifndef GB_SIZE_CLASS_H

@@ -1,5 +1,6 @@
-/* A set of the 128 slices of one chunk, as two words. Everything the arena asks of it is a few shifts, and no loop runs over
- * slices: "where do n members begin in a row?" is log2(n) steps, because n in a row at i means m in a row at i and at i + n - m. */
+/* A set of the 128 slices of one chunk, as two words. Everything the arena asks of it is a few shifts, and no loop
+ * runs over slices: "where do n members begin in a row?" is log2(n) steps, because n in a row at i means m in a row
+ * at i and at i + n - m. */
 #ifndef GB_SLICE_SET_H
 #define GB_SLICE_SET_H
 
@@ -18,9 +19,18 @@ GB_INLINE bool gb_set_has(gb_slice_set s, uint32_t i) { return (i < 64 ? s.low >
 GB_INLINE bool gb_set_empty(gb_slice_set s) { return (s.low | s.high) == 0; }
 GB_INLINE uint32_t gb_set_count(gb_slice_set s) { return gb_popcount64(s.low) + gb_popcount64(s.high); }
 
-GB_INLINE gb_slice_set gb_set_both(gb_slice_set a, gb_slice_set b) { return (gb_slice_set){a.low & b.low, a.high & b.high}; }
-GB_INLINE gb_slice_set gb_set_with(gb_slice_set a, gb_slice_set b) { return (gb_slice_set){a.low | b.low, a.high | b.high}; }
-GB_INLINE gb_slice_set gb_set_without(gb_slice_set a, gb_slice_set b) { return (gb_slice_set){a.low & ~b.low, a.high & ~b.high}; }
+GB_INLINE gb_slice_set gb_set_both(gb_slice_set a, gb_slice_set b)
+{
+    return (gb_slice_set){a.low & b.low, a.high & b.high};
+}
+GB_INLINE gb_slice_set gb_set_with(gb_slice_set a, gb_slice_set b)
+{
+    return (gb_slice_set){a.low | b.low, a.high | b.high};
+}
+GB_INLINE gb_slice_set gb_set_without(gb_slice_set a, gb_slice_set b)
+{
+    return (gb_slice_set){a.low & ~b.low, a.high & ~b.high};
+}
 
 /* The first member, GB_CHUNK_SLICES if there is none. */
 GB_INLINE uint32_t gb_set_first(gb_slice_set s)
@@ -80,7 +90,8 @@ GB_INLINE gb_slice_set gb_set_aligned(gb_slice_set s, uint32_t alignment)
     return (gb_slice_set){s.low & multiples, s.high & multiples};
 }
 
-/* The length of the longest row of members: the largest power of two that some row has, then what else it has, by halves. */
+/* The length of the longest row of members: the largest power of two that some row has, then what else it has, by
+ * halves. */
 GB_INLINE uint32_t gb_set_longest(gb_slice_set s)
 {
     gb_slice_set rows[8] = {s}, more; /* rows[k]: where 2^k members begin */

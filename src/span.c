@@ -14,7 +14,14 @@
  * Everything here is under gb_the.lock. */
 #include "core.h"
 
-enum { SPANS_FIRST = 8, SPANS_FAR = 4096, SAMPLE_EVERY = 16, SAMPLE_FAR = 256, SAMPLE_LATER = 2, SPANS_SMALL_MOST = 1024 };
+enum {
+    SPANS_FIRST = 8,
+    SPANS_FAR = 4096,
+    SAMPLE_EVERY = 16,
+    SAMPLE_FAR = 256,
+    SAMPLE_LATER = 2,
+    SPANS_SMALL_MOST = 1024
+};
 
 static uintptr_t span_start(uint32_t span) { return gb_the.extents_base + ((uintptr_t)span << GB_CHUNK_LOG2); }
 static uint32_t span_of(uintptr_t at) { return (uint32_t)((at - gb_the.extents_base) >> GB_CHUNK_LOG2); }
@@ -75,7 +82,8 @@ void gb_spans_ask(uintptr_t from, uintptr_t end)
 
 void gb_spans_decommitted(uintptr_t at, size_t bytes)
 {
-    for (uint32_t span = span_of(at); gb_the.spans_huge + gb_the.spans_small > 0 && span_start(span) < at + bytes; span++)
+    for (uint32_t span = span_of(at); gb_the.spans_huge + gb_the.spans_small > 0 && span_start(span) < at + bytes;
+        span++)
         span_set(span, GB_SPAN_NONE);
 }
 
@@ -87,7 +95,8 @@ void gb_spans_purged(uintptr_t at, size_t bytes, uintptr_t from, uintptr_t end)
         uintptr_t start = span_start(span), stop = start + GB_CHUNK_BYTES;
         size_t clean = (stop < end ? stop : end) - (start > from ? start : from);
         bool whole = clean == GB_CHUNK_BYTES;
-        if (span_state(span) == GB_SPAN_HUGE && clean >= GB_CHUNK_BYTES / 4 && !whole && gb_the.spans_small < SPANS_SMALL_MOST) {
+        if (span_state(span) == GB_SPAN_HUGE && clean >= GB_CHUNK_BYTES / 4 && !whole
+            && gb_the.spans_small < SPANS_SMALL_MOST) {
             gb_port_huge_pages(start, GB_CHUNK_BYTES, false);
             span_set(span, GB_SPAN_SMALL);
         } else if (span_state(span) == GB_SPAN_SMALL && whole && gb_the.huge_pages_slow == 0) {

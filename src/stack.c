@@ -1,15 +1,19 @@
-/* Stacks of a scheduler, where the collector's objects are its stacks (GB_STACKS: TinyGo's goroutines): what of them is in use.
+/* Stacks of a scheduler, where the collector's objects are its stacks (GB_STACKS: TinyGo's goroutines): what of them is
+ * in use.
  *
  *     the scheduler's record:  low   high   start      an object, in another one
  *                               |      |      |
  *          v--------------------+------+------+
  *          | saved registers -->|dead  |<-- C's stack |        the stack: a large object
  *
- * 1  A page is known as a stack's from the moment when the scheduler starts it with gb_stack_runs, and by nothing else. What objects hold
+ * 1  A page is known as a stack's from the moment when the scheduler starts it with gb_stack_runs, and by nothing else.
+ * What objects hold
  *    is not asked: a buffer may hold any number, and the address of any object.
- * 2  The record is the scheduler's own, and an object that was reachable at the last collection or is younger. When it is freed the
+ * 2  The record is the scheduler's own, and an object that was reachable at the last collection or is younger. When it
+ * is freed the
  *    stack never runs again, for nothing else can resume it: the page says so from then on.
- * 3  A stack's end is no other object's start (large_new leaves a slice between), for records say where their stacks end: that would keep
+ * 3  A stack's end is no other object's start (large_new leaves a slice between), for records say where their stacks
+ * end: that would keep
  *    the neighbour, and stacks that are gone would keep each other in a chain.
  * 4  Where the record does not say what is in use, all of the object is scanned. */
 #include "core.h"
@@ -29,7 +33,8 @@ GB_NOINLINE void gb_stack_ends(const glebe_gc *gc, const gb_page *page, uintptr_
         *high = gc->stack_pointer;
     else if (page->stack == STACK_GONE)
         *high = end;
-    else if (stack->start == start && stack->low > start + sizeof start && stack->low <= stack->high && stack->high <= end) {
+    else if (stack->start == start && stack->low > start + sizeof start && stack->low <= stack->high
+        && stack->high <= end) {
         *low = stack->low;
         *high = stack->high;
     }

@@ -1,5 +1,5 @@
-/* Statistics: kept in `glebe_live` as they change, under the region's lock; read, printed and told at exit from the one list in
- * glebe.h. */
+/* Statistics: kept in `glebe_live` as they change, under the region's lock; read, printed and told at exit from the
+ * one list in glebe.h. */
 #include "core.h"
 
 #define STAT_COUNT(name, unit, meaning) +1
@@ -23,18 +23,23 @@ void glebe_stats_read(glebe_stats *out)
 
 /* ---- blocks in use ---- */
 
-/* Bytes of a page's blocks that are in use, at hand in its heap's fronts, or on their way to the page from another thread's slots. The page's
- * owner may be at it, so what was read may not fit together: never more than the page holds. */
+/* Bytes of a page's blocks that are in use, at hand in its heap's fronts, or on their way to the page from another
+ * thread's slots. The page's owner may be at it, so what was read may not fit together: never more than the page
+ * holds. */
 static size_t page_used(const gb_page *page)
 {
     size_t all = gb_page_bytes(page);
     uint32_t cls = page->cls, out;
     if (!GB_LINEAR && page->kind == GB_MEDIUM)
-        return cls < GB_CLASSES && !gb_page_purged(page) ? (page->cap - gb_popcount32(gb_load_relaxed(&page->bits))) * (size_t)gb_classes[cls].bytes : 0;
+        return cls < GB_CLASSES && !gb_page_purged(page)
+            ? (page->cap - gb_popcount32(gb_load_relaxed(&page->bits))) * (size_t)gb_classes[cls].bytes
+            : 0;
     if (page->kind != GB_SMALL)
         return all;
-    gb_page seen = {.cap = page->cap, .left = __atomic_load_n(&page->left, __ATOMIC_RELAXED),
-        .state = __atomic_load_n(&page->state, __ATOMIC_RELAXED), .flags = __atomic_load_n(&page->flags, __ATOMIC_RELAXED)};
+    gb_page seen = {.cap = page->cap,
+        .left = __atomic_load_n(&page->left, __ATOMIC_RELAXED),
+        .state = __atomic_load_n(&page->state, __ATOMIC_RELAXED),
+        .flags = __atomic_load_n(&page->flags, __ATOMIC_RELAXED)};
     out = gb_page_out(&seen);
     out -= GB_THREADS ? GB_XFREE_COUNT(gb_load_relaxed(&page->xfree)) : 0;
     if ((int32_t)out <= 0)
@@ -53,7 +58,9 @@ static size_t heap_at_hand(const glebe_heap *heap)
     for (uint32_t i = 0; !GB_LINEAR && i < GB_CLASSES - GB_SMALL_CLASSES; i++)
         bytes += heap->warm[i] ? gb_classes[GB_SMALL_CLASSES + i].bytes : 0;
     for (uint32_t i = 0; i < GB_REMOTE_SLOTS; i++)
-        bytes += heap->remote[i].count ? heap->remote[i].count * (size_t)gb_classes[gb_page_at(heap->remote[i].page)->cls].bytes : 0;
+        bytes += heap->remote[i].count
+            ? heap->remote[i].count * (size_t)gb_classes[gb_page_at(heap->remote[i].page)->cls].bytes
+            : 0;
     return bytes;
 }
 
@@ -87,7 +94,8 @@ static uint64_t stats_value(const glebe_stats *stats, int i)
     return ((const uint64_t *)(const void *)stats)[i];
 }
 
-/* Each name with its value, between `open` and `close`; `before`, `between` and `after` stand around the two. Cut at `bytes`. */
+/* Each name with its value, between `open` and `close`; `before`, `between` and `after` stand around the two. Cut at
+ * `bytes`. */
 static size_t stats_print(char *buffer, size_t bytes, const char *open, const char *before, const char *between,
     const char *after, const char *close)
 {
@@ -97,8 +105,8 @@ static size_t stats_print(char *buffer, size_t bytes, const char *open, const ch
     size_t at = gb_format(buffer, bytes, "%s", open);
     int i = 0;
     for (const char *name = glebe_live_names; *name; name += strlen(name) + 1, i++)
-        at += gb_format(buffer + (at < bytes ? at : bytes), at < bytes ? bytes - at : 0, "%s%s%s%s%s", before, name, between,
-            gb_decimal(stats_value(&s, i), digits), name[strlen(name) + 1] ? after : close);
+        at += gb_format(buffer + (at < bytes ? at : bytes), at < bytes ? bytes - at : 0, "%s%s%s%s%s", before, name,
+            between, gb_decimal(stats_value(&s, i), digits), name[strlen(name) + 1] ? after : close);
     return at;
 }
 
@@ -139,8 +147,9 @@ void gb_say_at_exit(void)
         glebe_stats s;
         char text[320];
         glebe_stats_read(&s);
-        size_t n = gb_format(text, sizeof text, "%sversion %u.%u.%u was active: at most %zu KiB in use, %zu pages, %zu KiB given back, %zu errors\n",
-            line, GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH, (size_t)(s.peak_used_bytes >> 10),
+        size_t n = gb_format(text, sizeof text,
+            "%sversion %u.%u.%u was active: at most %zu KiB in use, %zu pages, %zu KiB given back, %zu errors\n", line,
+            GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH, (size_t)(s.peak_used_bytes >> 10),
             (size_t)s.pages_taken, (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
         gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
     }

@@ -3,13 +3,14 @@
  *     a page        | A | - | - | A | - | - | - | A |      A: allocated; a bit says so, in a table beside the slice table
  *                           at^      ^end
  *
- * Objects of one class and one layout share pages, so that no object has a header. A cursor is a hole in one of them: it was zeroed
- * whole and its objects count as allocated, so that handing one out is an addition and a compare. At its end the next hole is
- * looked for behind it, in the page and in those that follow; so a page is swept only when it is needed. Where no hole is left
- * a new page is taken, unless so much was handed out since the last collection that another is due.
+ * Objects of one class and one layout share pages, so that no object has a header. A cursor is a hole in one of them:
+ * it was zeroed whole and its objects count as allocated, so that handing one out is an addition and a compare. At its
+ * end the next hole is looked for behind it, in the page and in those that follow; so a page is swept only when it is
+ * needed. Where no hole is left a new page is taken, unless so much was handed out since the last collection that
+ * another is due.
  *
- * A layout gets pages of its own when a KiB of it was allocated; before that, and where too many layouts are in use, its objects
- * lie in the pages whose every word counts. Objects over 2 KiB are runs of slices of their own. */
+ * A layout gets pages of its own when a KiB of it was allocated; before that, and where too many layouts are in use,
+ * its objects lie in the pages whose every word counts. Objects over 2 KiB are runs of slices of their own. */
 #include "core.h"
 
 enum { EARLY_BYTES = 1024, PROBES = 4 };
@@ -29,7 +30,8 @@ GB_NOINLINE gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t 
 
 /* ---- pages ---- */
 
-static GB_NOINLINE gb_page *collected_take(glebe_gc *gc, enum gb_kind kind, uint32_t slices, uintptr_t layout, bool *zero)
+static GB_NOINLINE gb_page *collected_take(
+    glebe_gc *gc, enum gb_kind kind, uint32_t slices, uintptr_t layout, bool *zero)
 {
     gb_page *page = gb_run_take(gc->heap, kind, slices, 1, zero);
     if (!page)
@@ -65,7 +67,8 @@ static uint32_t bits_next(const uint64_t *bits, uint32_t from, uint32_t to)
 
 /* ---- small objects ---- */
 
-/* Four steps a doubling, where malloc has eight: a collector's heap is half garbage anyway, and fewer classes fill fewer pages. */
+/* Four steps a doubling, where malloc has eight: a collector's heap is half garbage anyway, and fewer classes fill
+ * fewer pages. */
 static uint32_t collected_class(size_t bytes)
 {
     if (GB_CELL_BYTES == 8 && bytes <= 56 && (bytes + 7) & 8)
@@ -83,7 +86,8 @@ static uint32_t collected_step(uint32_t cls)
 static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step)
 {
     if (64 % step == 0) /* the most, by far */
-        for (uint64_t every = ~(uint64_t)0 / (((uint64_t)2 << (step - 1)) - 1); from % 64 == 0 && from + 64 <= to; from += 64)
+        for (uint64_t every = ~(uint64_t)0 / (((uint64_t)2 << (step - 1)) - 1); from % 64 == 0 && from + 64 <= to;
+            from += 64)
             bits[from / 64] ^= every;
     for (; from < to; from += step)
         bits[from / 64] ^= (uint64_t)1 << from % 64;
@@ -120,7 +124,8 @@ static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
     return true;
 }
 
-/* Most holes are short. The empty statement keeps the compiler from making one memset of it again, which may be a call. */
+/* Most holes are short. The empty statement keeps the compiler from making one memset of it again, which may be a
+ * call. */
 static void hole_zero(uintptr_t at, uintptr_t end)
 {
     if (end - at > 256)
@@ -136,7 +141,8 @@ GB_SHORT_BEGIN /* to the end of the file */
 static bool layout_dense(uintptr_t layout)
 {
     uintptr_t words = layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1);
-    return layout == 0 || (layout & 1 && words < 32 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == ((uintptr_t)1 << words) - 1);
+    return layout == 0
+        || (layout & 1 && words < 32 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == ((uintptr_t)1 << words) - 1);
 }
 
 static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
@@ -269,12 +275,14 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     return (void *)at;
 }
 
-/* Most objects are of a size and a layout that were asked for before. NULL where this one is not, or its hole has ended. */
+/* Most objects are of a size and a layout that were asked for before. NULL where this one is not, or its hole has
+ * ended. */
 GB_INLINE void *gb_object_recent(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     const gb_recent *recent = recent_of(gc, bytes, layout);
     gb_cursor *cursor = recent->cursor;
-    if (GB_UNLIKELY(recent->layout != layout || recent->eights != eights_of(bytes) || !cursor || cursor->at == cursor->end))
+    if (GB_UNLIKELY(
+            recent->layout != layout || recent->eights != eights_of(bytes) || !cursor || cursor->at == cursor->end))
         return NULL;
     uintptr_t at = cursor->at;
     cursor->at = at + recent->step;
@@ -312,7 +320,8 @@ void gb_cursors_drop(glebe_gc *gc)
     for (gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++) {
         gb_page *page = gb_page_at(cursor->page);
         if (cursor->at != cursor->end)
-            cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page), (uint32_t)((cursor->at - gb_page_start(page)) / GB_CELL_BYTES),
+            cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page),
+                (uint32_t)((cursor->at - gb_page_start(page)) / GB_CELL_BYTES),
                 (uint32_t)((cursor->end - gb_page_start(page)) / GB_CELL_BYTES), page->step / (uint32_t)GB_CELL_BYTES);
         cursor->at = cursor->end = 0;
     }
@@ -337,7 +346,8 @@ static void list_sweep(glebe_gc *gc, gb_list *list)
     for (uint32_t number = list->first; number;) {
         gb_page *page = gb_page_at(number);
         number = page->next;
-        uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page), *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
+        uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page),
+                 *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
         uint32_t live = 0;
         for (uint32_t i = 0; i < gb_page_words(page); i++) {
             live += gb_popcount64(allocated[i] ^= unmarked[i]);

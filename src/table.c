@@ -1,17 +1,21 @@
-/* The collector's hash tables: finalizers by their object, weak references by their slot, roots by their start. To set, find or take back
- * one is a few steps however many there are.
+/* The collector's hash tables: finalizers by their object, weak references by their slot, roots by their start. To set,
+ * find or take back one is a few steps however many there are.
  *
- * An item begins with its key, complemented: where all of memory is looked at, a table is no reference to what it tells of; and 0 stands
- * for no item, since fresh memory is zero. Open addressing, linear probing. An item that goes is filled by those behind it that
- * want to be nearer to their own place, so there are no tombstones. Half of a table is empty at least.
+ * An item begins with its key, complemented: where all of memory is looked at, a table is no reference to what it tells
+ * of; and 0 stands for no item, since fresh memory is zero. Open addressing, linear probing. An item that goes is
+ * filled by those behind it that want to be nearer to their own place, so there are no tombstones. Half of a table is
+ * empty at least.
  *
- * Tables are blocks of malloc in the collector's heap, which marking does not look at. A collection removes items, and never adds one:
- * so it takes no memory. */
+ * Tables are blocks of malloc in the collector's heap, which marking does not look at. A collection removes items,
+ * and never adds one: so it takes no memory. */
 #include "alloc.h"
 
 enum { TABLE_ITEMS_LEAST = 16 };
 
-static uintptr_t *table_item(const gb_table *table, size_t bytes, uint32_t i) { return (uintptr_t *)((char *)table->items + i * bytes); }
+static uintptr_t *table_item(const gb_table *table, size_t bytes, uint32_t i)
+{
+    return (uintptr_t *)((char *)table->items + i * bytes);
+}
 
 static uint32_t table_home(const gb_table *table, uintptr_t key)
 {

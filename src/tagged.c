@@ -1,18 +1,18 @@
-/* Blocks of any size where memory is linear: those that are too large for a page's classes. Each has a tag of 4 bytes in front of it,
- * its length and whether it and the block before it are in use; a free one has its length behind it too, so that what is
- * freed finds both neighbours and merges with those that are free.
+/* Blocks of any size where memory is linear: those that are too large for a page's classes. Each has a tag of 4 bytes
+ * in front of it, its length and whether it and the block before it are in use; a free one has its length behind it
+ * too, so that what is freed finds both neighbours and merges with those that are free.
  *
  *          c      +4     +8 (a multiple of 16)                      next
  *     | before |  tag  | program's bytes ............................... tag | ...         in use
  *     | before |  tag  | next, link | ...                        | bytes | tag | ...       free: on the list of its bin
  *
- * Sixteen bins a doubling, and a bit for each. malloc looks at the first few blocks in its size's own bin, and takes the first of the
- * next bin that has one: within a sixteenth of the best fit. What is left over is a free block again.
+ * Sixteen bins a doubling, and a bit for each. malloc looks at the first few blocks in its size's own bin, and takes
+ * the first of the next bin that has one: within a sixteenth of the best fit. What is left over is a free block again.
  *
  * The block that was freed last stays as it is, in case that malloc is asked for its length next: buffers come and go.
  *
- * A block of another heap than malloc's begins with a gb_owned, so that the heap finds all it has; the tag in front of what the
- * program gets says so then, and the block's own tag stands before that. */
+ * A block of another heap than malloc's begins with a gb_owned, so that the heap finds all it has; the tag in front
+ * of what the program gets says so then, and the block's own tag stands before that. */
 #include "core.h"
 #include "tagged.h"
 
@@ -37,7 +37,8 @@ static GB_NOINLINE gb_tagged *tagged_find_larger(uint32_t bin)
     }
 }
 
-/* A block of `bytes`, in use from now on; NULL if no free one is so large. One that lies behind what `fresh` was reads as zero. */
+/* A block of `bytes`, in use from now on; NULL if no free one is so large. One that lies behind what `fresh` was
+ * reads as zero. */
 static GB_NOINLINE gb_tagged *tagged_take(uint32_t bytes)
 {
     uint32_t bin = gb_tagged_bin(bytes);
@@ -128,7 +129,8 @@ static gb_tagged *tagged_of(uintptr_t start)
     gb_tagged *c = gb_tagged_at(start);
     if (GB_HEAPS && start % 16 == 0 && c->tag == GB_TAG_OWNED)
         c = gb_tagged_at(start - sizeof(gb_owned));
-    if (start % 16 == 0 && (c->tag & (GB_TAG_USED | GB_TAG_WARM)) == GB_TAG_USED && gb_tagged_next(c, gb_tagged_bytes(c))->tag & GB_TAG_BEFORE_USED)
+    if (start % 16 == 0 && (c->tag & (GB_TAG_USED | GB_TAG_WARM)) == GB_TAG_USED
+        && gb_tagged_next(c, gb_tagged_bytes(c))->tag & GB_TAG_BEFORE_USED)
         return c;
     return NULL;
 }
@@ -152,7 +154,8 @@ void *gb_tagged_source(glebe_heap *heap, gb_request *request)
 {
     size_t extra = GB_HEAPS && heap != &gb_heap_main ? sizeof(gb_owned) : 0, alignment = request->alignment;
     gb_tagged_cool();
-    uint32_t length = tagged_length(request->bytes + extra), room = length + (alignment > 16 ? (uint32_t)alignment + GB_TAGGED_LEAST : 0);
+    uint32_t length = tagged_length(request->bytes + extra),
+             room = length + (alignment > 16 ? (uint32_t)alignment + GB_TAGGED_LEAST : 0);
     gb_tagged *c = NULL;
     if (gb_account_allows(heap, length) && (c = tagged_take(room)) == NULL && gb_memory_grow(room))
         c = tagged_take(room);
@@ -218,7 +221,8 @@ bool gb_tagged_resize(uintptr_t start, size_t bytes)
         gb_tagged *next = gb_tagged_next(c, before);
         uint32_t more = next->tag & GB_TAG_USED ? 0 : gb_tagged_bytes(next);
         if (before + more < length) {
-            if ((uintptr_t)gb_tagged_next(next, more) + GB_TAG_BYTES != gb_slice_start((uint32_t)gb_peek(gb_the.slices)) || !gb_memory_grow(length - before))
+            if ((uintptr_t)gb_tagged_next(next, more) + GB_TAG_BYTES != gb_slice_start((uint32_t)gb_peek(gb_the.slices))
+                || !gb_memory_grow(length - before))
                 return false;
             more = next->tag & GB_TAG_USED ? 0 : gb_tagged_bytes(next);
             if (before + more < length)
@@ -245,7 +249,8 @@ GB_SHORT_END
 
 void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 {
-    if (GB_LIKELY(heap == &gb_heap_main && bytes <= GB_BLOCK_MAX && (gb_heap_main.limit_bytes | gb_the.options.limit) == 0)) {
+    if (GB_LIKELY(
+            heap == &gb_heap_main && bytes <= GB_BLOCK_MAX && (gb_heap_main.limit_bytes | gb_the.options.limit) == 0)) {
         uint32_t length = tagged_length(bytes);
         gb_tagged *c = gb_the.tagged_warm;
         if (gb_the.tagged_warm_bytes == length) {
@@ -264,7 +269,8 @@ void gb_tagged_free(uintptr_t start)
 {
     gb_tagged *c = gb_tagged_at(start & ~(uintptr_t)15);
     uint32_t tag = c->tag, next_tag = gb_tagged_next(c, tag & ~(uint32_t)15)->tag;
-    if (GB_UNLIKELY((tag & (GB_TAG_USED | GB_TAG_OWNED | GB_TAG_WARM)) != GB_TAG_USED || start % 16 != 0 || !(next_tag & GB_TAG_BEFORE_USED))) {
+    if (GB_UNLIKELY((tag & (GB_TAG_USED | GB_TAG_OWNED | GB_TAG_WARM)) != GB_TAG_USED || start % 16 != 0
+            || !(next_tag & GB_TAG_BEFORE_USED))) {
         c = tagged_of(start);
         if (!c) {
             gb_report_address("free", (void *)start);

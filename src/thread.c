@@ -1,14 +1,15 @@
-/* Which heap is whose. Each thread has a heap from its first malloc on; when the thread ends the heap is parked as an orphan,
- * whole, and the next new thread adopts it in O(1): the heap's address is the owner token in its pages, so nothing in them
- * changes. A heap that is short of pages takes some from orphans before it grows.
+/* Which heap is whose. Each thread has a heap from its first malloc on; when the thread ends the heap is parked as an
+ * orphan, whole, and the next new thread adopts it in O(1): the heap's address is the owner token in its pages, so
+ * nothing in them changes. A heap that is short of pages takes some from orphans before it grows.
  *
  *     THREAD --(thread ends)--> ORPHAN --(thread begins)--> THREAD            OWNED: glebe_heap_create; parked by
  *        |                                                                           gb_heap_orphan alone
  *        |
  *        +--(fork, in the child, if the thread is another)--> DEAD: may have stopped between two stores; never touched again
  *
- * Nothing that the owner of a DEAD heap wrote without a lock is trusted: its free lists, fronts and counts are lost. A page goes
- * back to the arena all the same once others have freed every block that fits in it: then none can be anywhere else.
+ * Nothing that the owner of a DEAD heap wrote without a lock is trusted: its free lists, fronts and counts are lost. A
+ * page goes back to the arena all the same once others have freed every block that fits in it: then none can be
+ * anywhere else.
  *
  * Orphans are a stack under orphans_lock, which is taken before the region's lock. */
 #include "core.h"
@@ -16,12 +17,13 @@
 glebe_heap gb_heap_none;
 GB_TLS glebe_heap *gb_self = &gb_heap_none;
 
-/* ---- heaps ----
- * The lowest unused number is used next. Each time that some heaps have become unused their memory goes back, adjacent ones' in one call. */
+/* ---- heaps ---- The lowest unused number is used next. Each time that some heaps have become unused their memory
+ * goes back, adjacent ones' in one call. */
 
 static bool heap_commit(uint32_t number)
 {
-    return number < gb_the.heaps_max && gb_meta_commit(gb_the.heaps, &gb_the.heaps_committed, (number + 1) * GB_HEAP_STRIDE)
+    return number < gb_the.heaps_max
+        && gb_meta_commit(gb_the.heaps, &gb_the.heaps_committed, (number + 1) * GB_HEAP_STRIDE)
         && gb_meta_commit(gb_the.heap_bits, &gb_the.heap_bits_committed, (number / 64 + 1) * sizeof(gb_heap_bits));
 }
 
@@ -49,7 +51,8 @@ static bool heap_has(uint32_t number, bool touched)
     return (touched ? bits->touched : bits->unused) >> number % 64 & 1;
 }
 
-/* Locked. OS pages of which all heaps are unused go back. The heaps around those that became unused may have a part of such a page too. */
+/* Locked. OS pages of which all heaps are unused go back. The heaps around those that became unused may have a part
+ * of such a page too. */
 static void heaps_purge(void)
 {
     uint32_t reach = (uint32_t)(gb_the.page_bytes / GB_HEAP_STRIDE) + 1;
@@ -119,8 +122,8 @@ glebe_heap *gb_heap_next(const glebe_heap *before)
 
 /* ---- threads ---- */
 
-/* gb_thread_exit was called. Destructors of others may still allocate in this thread, in rounds of which the last may be over
- * for us: from here on a heap is adopted for one block at a time, so that none is lost. */
+/* gb_thread_exit was called. Destructors of others may still allocate in this thread, in rounds of which the last
+ * may be over for us: from here on a heap is adopted for one block at a time, so that none is lost. */
 GB_TLS bool gb_thread_ended;
 
 static glebe_heap *orphan_adopt(void)
@@ -289,7 +292,8 @@ bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
         number = orphan->next;
         if (gb_load_relaxed(&orphan->inbox))
             gb_inbox_drain(orphan);
-        while (orphan->avail[cls].first && pages < PAGES && page_adopt(orphan, thief, gb_page_at(orphan->avail[cls].first)))
+        while (orphan->avail[cls].first && pages < PAGES
+            && page_adopt(orphan, thief, gb_page_at(orphan->avail[cls].first)))
             pages++;
     }
     gb_the.orphans_next = number;
@@ -297,8 +301,8 @@ bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
     return pages > 0;
 }
 
-/* No thread works in an orphan, so all that it holds in fronts and spares goes back. Of orphans that hold nothing one is kept for a
- * thread to come, the others end. */
+/* No thread works in an orphan, so all that it holds in fronts and spares goes back. Of orphans that hold nothing
+ * one is kept for a thread to come, the others end. */
 size_t gb_orphans_trim(void)
 {
     size_t given = 0;

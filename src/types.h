@@ -60,8 +60,8 @@ enum gb_state {
     GB_SWEPT, /* collected; on its cursor's list */
 };
 
-/* xfree of a small page: offset + 1 of the chain's first block (0: none), its length, whether the page is in an inbox, whether
- * the chain holds every block of the page, and whether the purger has seen that before. */
+/* xfree of a small page: offset + 1 of the chain's first block (0: none), its length, whether the page is in an
+ * inbox, whether the chain holds every block of the page, and whether the purger has seen that before. */
 #define GB_XFREE_COUNT_SHIFT 32
 #define GB_XFREE_QUEUED ((uint64_t)1 << 63)
 #define GB_XFREE_WHOLE ((uint64_t)1 << 62)
@@ -176,7 +176,8 @@ typedef struct gb_remote {
     gb_block *first, *last;
 } gb_remote;
 
-/* The background thread: there is none; it works; it waits for something to purge; in fork's child: it starts with the next tick. */
+/* The background thread: there is none; it works; it waits for something to purge; in fork's child: it starts with
+ * the next tick. */
 enum gb_background { GB_BACKGROUND_OFF, GB_BACKGROUND_RUNS, GB_BACKGROUND_SLEEPS, GB_BACKGROUND_DUE };
 
 enum gb_heap_kind { GB_HEAP_UNUSED, GB_HEAP_THREAD, GB_HEAP_ORPHAN, GB_HEAP_OWNED /* the program's */, GB_HEAP_DEAD /* of a thread that fork left behind */ };
@@ -256,11 +257,13 @@ typedef struct gb_pool {
     void *open_lists[];
 } gb_pool;
 
-_Static_assert(offsetof(gb_pool, open_lists) == offsetof(gb_pool, open) + sizeof(glebe_pool), "glebe_pool_alloc finds the lists there");
+_Static_assert(offsetof(gb_pool, open_lists) == offsetof(gb_pool, open) + sizeof(glebe_pool),
+    "glebe_pool_alloc finds the lists there");
 
 /* ---- collected objects ---- */
 
-/* Where objects of one class and one layout come from: a hole in one of its pages, which is zero and counts as handed out. */
+/* Where objects of one class and one layout come from: a hole in one of its pages, which is zero and counts as
+ * handed out. */
 typedef struct gb_cursor {
     uintptr_t at, end; /* of the hole; equal: none */
     uintptr_t layout;

@@ -12,11 +12,11 @@
  *                     afterwards
  *
  * 1. The state's first block, which lua_State lies in, is the last that lua_close frees: the heap goes with it.
- * 2. Sizes are exact, for Lua says with each block what it last asked for; only the bytes from before an adoption are an estimate, since
- *    buffers of the auxiliary library are in no count of Lua's.
+ * 2. Sizes are exact, for Lua says with each block what it last asked for; only the bytes from before an adoption are
+ *    an estimate, since buffers of the auxiliary library are in no count of Lua's.
  * 3. Nothing here calls Lua from inside lua_Alloc.
- * 4. Lua finalizes the object last that got its finalizer first, which is ours (`last`), unless a collection while the
- *    state closes finds more to finalize. Such a collection also takes an object that only a weak table holds
+ * 4. Lua finalizes the object last that got its finalizer first, which is ours (`last`), unless a collection while
+ *    the state closes finds more to finalize. Such a collection also takes an object that only a weak table holds
  *    (`witness`): while it is there, none has been. Neither holds in LuaJIT, nor for a state that adopts its heap:
  *    there each block is freed. */
 
@@ -168,7 +168,8 @@ static account *account_of(lua_State *L)
     return alloc == account_alloc || alloc == adopted_alloc || alloc == closing_alloc ? ud : NULL;
 }
 
-/* Without its cap yet: a state that ran into it while it is being made would be at the mercy of code that is seldom run. */
+/* Without its cap yet: a state that ran into it while it is being made would be at the mercy of code that is seldom
+ * run. */
 static account *account_new(const glebe_lua_options *options)
 {
     glebe_heap *heap = glebe_heap_create(0);
@@ -344,8 +345,8 @@ static lua_State *main_state(lua_State *L)
     return is_main ? state : NULL;
 }
 
-/* LuaJIT's code is like 5.1's for C, so a module compiled for that may be loaded there. Its own allocator is freed as a whole only while
- * it is the state's, and some of its builds take no others' blocks. */
+/* LuaJIT's code is like 5.1's for C, so a module compiled for that may be loaded there. Its own allocator is freed
+ * as a whole only while it is the state's, and some of its builds take no others' blocks. */
 static bool is_luajit(lua_State *L)
 {
     bool found = false;
@@ -508,7 +509,8 @@ static int module_adopt(lua_State *L)
 
 int luaopen_glebe(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"stats", module_stats}, {"trim", module_trim}, {"limit", module_limit}, {"adopt", module_adopt}};
+    static const luaL_Reg functions[] = {
+        {"stats", module_stats}, {"trim", module_trim}, {"limit", module_limit}, {"adopt", module_adopt}};
     lua_newtable(L);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         lua_pushcfunction(L, functions[i].func);

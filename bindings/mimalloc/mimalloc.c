@@ -1,19 +1,20 @@
-/* mimalloc's functions on glebe's heap: with this folder beside the core and override/ a library is made that takes the place of
- * libmimalloc.so.2 (MIMALLOC_LINE 2) or .so.3 (3), by its soname. Names, parameters and behaviour are those that mimalloc
- * documents; docs/mimalloc.md says what differs, and test/mimalloc/left_out.txt what is left out, each with the reason.
+/* mimalloc's functions on glebe's heap: with this folder beside the core and override/ a library is made that takes the
+ * place of libmimalloc.so.2 (MIMALLOC_LINE 2) or .so.3 (3), by its soname. Names, parameters and behaviour are those
+ * that mimalloc documents; docs/mimalloc.md says what differs, and test/mimalloc/left_out.txt what is left out, each
+ * with the reason.
  *
  *     mi_heap_t    is a glebe_heap. `gb_heap_none` stands for the main heap: the calling thread's own
  *     line 2       a heap is used by the thread that made it
  *     line 3       any thread may allocate in any heap, so that each is used under a lock, one of LOCKS by the heap's number
  *     delete       the heap becomes an orphan, as that of a thread that ended: its blocks live on, and what is free is used by others
  *
- * Each allocation comes down to `take` and `resize`; mi_malloc, mi_calloc, mi_realloc and mi_free have short ways past them. What is
- * about the process, not blocks, is in process.c.
+ * Each allocation comes down to `take` and `resize`; mi_malloc, mi_calloc, mi_realloc and mi_free have short ways past
+ * them. What is about the process, not blocks, is in process.c.
  *
- * 1. A block of mi_zalloc and its kin is zero up to its usable size, so that mi_rezalloc can grow it where it stands: as many bytes
- *    are asked for as the block will have.
- * 2. Blocks start on multiples of 16, so where an offset is not a multiple of the alignment the program's bytes begin inside the
- *    block. The block then starts with a mark, which is made of the address handed out:
+ * 1. A block of mi_zalloc and its kin is zero up to its usable size, so that mi_rezalloc can grow it where it stands:
+ *    as many bytes are asked for as the block will have.
+ * 2. Blocks start on multiples of 16, so where an offset is not a multiple of the alignment the program's bytes begin
+ *    inside the block. The block then starts with a mark, which is made of the address handed out:
  *        | mark | ... | the program's bytes |          `whole` leads back; until there is such a block it costs one compare */
 #include "mimalloc.h"
 
@@ -277,7 +278,9 @@ static size_t good(size_t bytes)
 {
     if (bytes <= GB_MEDIUM_MAX)
         return gb_classes[gb_class_of(bytes)].bytes;
-    return bytes > GB_MAX_BYTES ? bytes : gb_round_up(bytes, bytes <= GB_LARGE_MAX ? GB_SLICE_BYTES : (size_t)gb_port_page_bytes());
+    return bytes > GB_MAX_BYTES
+        ? bytes
+        : gb_round_up(bytes, bytes <= GB_LARGE_MAX ? GB_SLICE_BYTES : (size_t)gb_port_page_bytes());
 }
 
 static size_t product(size_t count, size_t bytes)
@@ -307,7 +310,8 @@ static void *take_marked(glebe_heap *heap, size_t bytes, size_t alignment, size_
 }
 
 /* `bytes` bytes, of which that at `offset` lies on a multiple of `alignment`. */
-GB_NOINLINE static void *take(const char *call, mi_heap_t *owner, size_t bytes, size_t alignment, size_t offset, bool zero)
+GB_NOINLINE static void *take(
+    const char *call, mi_heap_t *owner, size_t bytes, size_t alignment, size_t offset, bool zero)
 {
     if (!gb_is_pow2(alignment)) {
         errno = EINVAL;
@@ -331,10 +335,12 @@ GB_NOINLINE static void *take(const char *call, mi_heap_t *owner, size_t bytes, 
     return block && clear ? memset(block, 0, usable(call, block)) : block;
 }
 
-/* Where nothing is asked for but bytes, glebe's own realloc; else a block stays while it is as it should be, and not twice too large.
- * 0 bytes are as good as any: mimalloc frees nothing then. `zero` clears what the block has beyond `bytes` and beyond
- * what it had: where the block shrinks the program's own bytes lie there, and a later call may grow over them. */
-GB_NOINLINE static void *resize(const char *call, mi_heap_t *owner, void *p, size_t bytes, size_t alignment, size_t offset, bool zero)
+/* Where nothing is asked for but bytes, glebe's own realloc; else a block stays while it is as it should be, and not
+ * twice too large. 0 bytes are as good as any: mimalloc frees nothing then. `zero` clears what the block has beyond
+ * `bytes` and beyond what it had: where the block shrinks the program's own bytes lie there, and a later call may
+ * grow over them. */
+GB_NOINLINE static void *resize(
+    const char *call, mi_heap_t *owner, void *p, size_t bytes, size_t alignment, size_t offset, bool zero)
 {
     if (!p)
         return take(call, owner, bytes, alignment, offset, zero);
@@ -452,7 +458,8 @@ BOTH(void *, malloc_aligned_at, TAKE(n, a, offset, false), size_t n, size_t a, s
 BOTH(void *, zalloc_aligned, TAKE(n, a, 0, true), size_t n, size_t a)
 BOTH(void *, zalloc_aligned_at, TAKE(n, a, offset, true), size_t n, size_t a, size_t offset)
 BOTH(void *, calloc_aligned, TAKE(product(count, n), a, 0, true), size_t count, size_t n, size_t a)
-BOTH(void *, calloc_aligned_at, TAKE(product(count, n), a, offset, true), size_t count, size_t n, size_t a, size_t offset)
+BOTH(void *, calloc_aligned_at, TAKE(product(count, n), a, offset, true), size_t count, size_t n, size_t a,
+    size_t offset)
 
 EXPORT void *mi_aligned_alloc(size_t a, size_t n) { return take(__func__, heap_now(), n, a, 0, false); }
 EXPORT void *mi_memalign(size_t a, size_t n) { return take(__func__, heap_now(), n, a, 0, false); }
@@ -488,7 +495,8 @@ BOTH(void *, realloc_aligned_at, RESIZE(n, a, offset, false), void *p, size_t n,
 BOTH(void *, rezalloc_aligned, RESIZE(n, a, 0, true), void *p, size_t n, size_t a)
 BOTH(void *, rezalloc_aligned_at, RESIZE(n, a, offset, true), void *p, size_t n, size_t a, size_t offset)
 BOTH(void *, recalloc_aligned, RESIZE(product(count, n), a, 0, true), void *p, size_t count, size_t n, size_t a)
-BOTH(void *, recalloc_aligned_at, RESIZE(product(count, n), a, offset, true), void *p, size_t count, size_t n, size_t a, size_t offset)
+BOTH(void *, recalloc_aligned_at, RESIZE(product(count, n), a, offset, true), void *p, size_t count, size_t n, size_t a,
+    size_t offset)
 
 EXPORT void *mi_aligned_recalloc(void *p, size_t count, size_t n, size_t a)
 {
@@ -539,7 +547,10 @@ EXPORT void *mi__expand(void *p, size_t n)
 BOTH(char *, strdup, copy(__func__, heap, s, SIZE_MAX), const char *s)
 BOTH(char *, strndup, copy(__func__, heap, s, n), const char *s, size_t n)
 BOTH(char *, realpath, resolve(__func__, heap, name, out), const char *name, char *out)
-EXPORT unsigned char *mi_mbsdup(const unsigned char *s) { return (unsigned char *)copy(__func__, heap_now(), (const char *)s, SIZE_MAX); }
+EXPORT unsigned char *mi_mbsdup(const unsigned char *s)
+{
+    return (unsigned char *)copy(__func__, heap_now(), (const char *)s, SIZE_MAX);
+}
 
 EXPORT int mi_dupenv_s(char **out, size_t *bytes, const char *name)
 {
@@ -595,9 +606,18 @@ static void *sized(void *p, size_t *out)
 EXPORT void *mi_umalloc(size_t n, size_t *has) { return sized(take_now(__func__, n), has); }
 EXPORT void *mi_umalloc_small(size_t n, size_t *has) { return sized(take_now(__func__, n), has); }
 EXPORT void *mi_uzalloc_small(size_t n, size_t *has) { return sized(zero_now(__func__, n), has); }
-EXPORT void *mi_ucalloc(size_t count, size_t n, size_t *has) { return sized(zero_now(__func__, product(count, n)), has); }
-EXPORT void *mi_umalloc_aligned(size_t n, size_t a, size_t *has) { return sized(take(__func__, heap_now(), n, a, 0, false), has); }
-EXPORT void *mi_uzalloc_aligned(size_t n, size_t a, size_t *has) { return sized(take(__func__, heap_now(), n, a, 0, true), has); }
+EXPORT void *mi_ucalloc(size_t count, size_t n, size_t *has)
+{
+    return sized(zero_now(__func__, product(count, n)), has);
+}
+EXPORT void *mi_umalloc_aligned(size_t n, size_t a, size_t *has)
+{
+    return sized(take(__func__, heap_now(), n, a, 0, false), has);
+}
+EXPORT void *mi_uzalloc_aligned(size_t n, size_t a, size_t *has)
+{
+    return sized(take(__func__, heap_now(), n, a, 0, true), has);
+}
 
 EXPORT void *mi_urealloc(void *p, size_t n, size_t *had, size_t *has)
 {
@@ -619,7 +639,8 @@ EXPORT void mi_ufree(void *p, size_t *had)
 
 #define CALLER __builtin_return_address(0)
 
-/* What the handler freed was enough for a block elsewhere: `again` gets its memory. Misuse is reported, and not tried again. */
+/* What the handler freed was enough for a block elsewhere: `again` gets its memory. Misuse is reported, and not
+ * tried again. */
 #define UNTIL_SERVED(n, again) \
     void *block; \
     while (GB_UNLIKELY(!(block = (again)) && errno == ENOMEM)) \
@@ -627,7 +648,10 @@ EXPORT void mi_ufree(void *p, size_t *had)
     return block
 
 EXPORT void *mi_new(size_t n) { UNTIL_SERVED(n, take_now(__func__, n)); }
-EXPORT void *mi_new_n(size_t count, size_t n) { UNTIL_SERVED(product(count, n), take_now(__func__, product(count, n))); }
+EXPORT void *mi_new_n(size_t count, size_t n)
+{
+    UNTIL_SERVED(product(count, n), take_now(__func__, product(count, n)));
+}
 EXPORT void *mi_new_aligned(size_t n, size_t a) { UNTIL_SERVED(n, take(__func__, heap_now(), n, a, 0, false)); }
 EXPORT void *mi_new_realloc(void *p, size_t n) { UNTIL_SERVED(n, resize(__func__, heap_now(), p, n, 1, 0, false)); }
 EXPORT void *mi_new_reallocn(void *p, size_t count, size_t n)
@@ -651,7 +675,8 @@ EXPORT void *mi_new_aligned_nothrow(size_t n, size_t a)
 {
     static const char tag;
     void *block = take(__func__, heap_now(), n, a, 0, false);
-    return block ? block : override_nothrow_retry(a, n, &tag, CALLER, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothrow_t", NULL);
+    return block ? block
+                 : override_nothrow_retry(a, n, &tag, CALLER, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothrow_t", NULL);
 }
 
 /* ---- collecting ---- */

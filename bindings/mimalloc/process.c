@@ -13,7 +13,8 @@ static void *registered_context;
 
 /* ---- options: kept and read back; those that glebe has are set ---- */
 
-/* By mimalloc's numbers, which its releases share but for option 15's name: it has always been the delay until memory goes back. */
+/* By mimalloc's numbers, which its releases share but for option 15's name: it has always been the delay until
+ * memory goes back. */
 enum { OPTION_STATS = 1, OPTION_VERBOSE = 2, OPTION_OS_MEMORY = 9, OPTION_PURGE_DELAY = 15, OPTION_ARENA_RESERVE = 23,
     OPTION_PURGE_SIZE = 44, OPTION_ARENA_OBJECT = 45, OPTIONS = 64 };
 static _Atomic long options[OPTIONS];
@@ -41,7 +42,8 @@ static void option_set(int option, long value)
     if (option == OPTION_STATS || option == OPTION_VERBOSE)
         glebe_option(option == OPTION_STATS ? "stats" : "verbose", value > 0 ? "1" : "0");
     if (option == OPTION_PURGE_DELAY) /* a negative one is without end */
-        glebe_option("purge_ms", gb_decimal(value < 0 || value > (long)(UINT32_MAX / 4) ? UINT32_MAX / 4 : (uint64_t)value, text));
+        glebe_option("purge_ms",
+            gb_decimal(value < 0 || value > (long)(UINT32_MAX / 4) ? UINT32_MAX / 4 : (uint64_t)value, text));
 }
 
 static void option_default(int option, long value)
@@ -132,9 +134,10 @@ EXPORT char *mi_stats_get_json(size_t bytes, char *buffer)
 EXPORT void mi_options_print_out(output *function, void *context)
 {
     char text[256];
-    snprintf(text, sizeof text, "glebe %d.%d.%d for mimalloc %d: verbose %u, stats %u, background %u, limit %zu, purge_ms %u\n",
-        GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH, VERSION, gb_the.options.verbose, gb_the.options.stats,
-        gb_the.options.background, gb_the.options.limit, gb_the.options.purge_ms);
+    snprintf(text, sizeof text,
+        "glebe %d.%d.%d for mimalloc %d: verbose %u, stats %u, background %u, limit %zu, purge_ms %u\n",
+        GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH, VERSION, gb_the.options.verbose,
+        gb_the.options.stats, gb_the.options.background, gb_the.options.limit, gb_the.options.purge_ms);
     say(function, context, text);
 }
 
@@ -166,20 +169,23 @@ static size_t resident(size_t otherwise)
     return is ? pages * gb_port_page_bytes() : otherwise;
 }
 
-EXPORT void mi_process_info(size_t *elapsed, size_t *user, size_t *system, size_t *rss, size_t *rss_peak, size_t *commit,
-    size_t *commit_peak, size_t *faults)
+EXPORT void mi_process_info(size_t *elapsed, size_t *user, size_t *system, size_t *rss, size_t *rss_peak,
+    size_t *commit, size_t *commit_peak, size_t *faults)
 {
     struct rusage use;
     glebe_stats stats;
     getrusage(RUSAGE_SELF, &use);
     glebe_stats_read(&stats);
     size_t most = (size_t)use.ru_maxrss * 1024;
-    size_t peak = (size_t)(stats.peak_used_bytes > stats.committed_bytes ? stats.peak_used_bytes : stats.committed_bytes);
+    size_t peak = (size_t)(stats.peak_used_bytes > stats.committed_bytes ? stats.peak_used_bytes
+                                                                         : stats.committed_bytes);
     struct {
         size_t *out, value;
-    } all[] = {{elapsed, elapsed_ms() - started_ms}, {user, milliseconds(use.ru_utime.tv_sec, use.ru_utime.tv_usec / 1000)},
-        {system, milliseconds(use.ru_stime.tv_sec, use.ru_stime.tv_usec / 1000)}, {rss, resident(most)}, {rss_peak, most},
-        {commit, (size_t)stats.committed_bytes}, {commit_peak, peak}, {faults, (size_t)use.ru_majflt}};
+    } all[] = {{elapsed, elapsed_ms() - started_ms},
+        {user, milliseconds(use.ru_utime.tv_sec, use.ru_utime.tv_usec / 1000)},
+        {system, milliseconds(use.ru_stime.tv_sec, use.ru_stime.tv_usec / 1000)}, {rss, resident(most)},
+        {rss_peak, most}, {commit, (size_t)stats.committed_bytes}, {commit_peak, peak},
+        {faults, (size_t)use.ru_majflt}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i].out)
             *all[i].out = all[i].value;
@@ -222,7 +228,10 @@ EXPORT bool mi_unsafe_heap_page_is_under_utilized(mi_heap_t *heap, void *p, size
 EXPORT int mi_reserve_os_memory(size_t bytes, bool commit, bool large) { return ENOMEM; }
 EXPORT int mi_reserve_huge_os_pages_interleave(size_t pages, size_t nodes, size_t ms) { return ENOMEM; }
 EXPORT int mi_reserve_huge_os_pages_at(size_t pages, int node, size_t ms) { return ENOMEM; }
-EXPORT bool mi_manage_os_memory(void *start, size_t bytes, bool committed, bool large, bool zero, int node) { return false; }
+EXPORT bool mi_manage_os_memory(void *start, size_t bytes, bool committed, bool large, bool zero, int node)
+{
+    return false;
+}
 EXPORT int mi_reserve_huge_os_pages(size_t pages, double seconds, size_t *reserved)
 {
     if (reserved)

@@ -1,10 +1,10 @@
 //go:build tinygo && gc.custom && custommalloc && tinygo.wasm
 
-/* The core for TinyGo, compiled to bitcode together with the package. Its collector and its malloc share one heap. What the Go side
- * calls is named glebe_go_; the rest is the malloc family, for C in the same module.
+/* The core for TinyGo, compiled to bitcode together with the package. Its collector and its malloc share one heap. What
+ * the Go side calls is named glebe_go_; the rest is the malloc family, for C in the same module.
  *
- * Asyncify instruments whatever might suspend, and an indirect call might: so there is none between an allocation and the marks.
- * The collector's state lies among the globals, at an address that the compiler knows. */
+ * Asyncify instruments whatever might suspend, and an indirect call might: so there is none between an allocation
+ * and the marks. The collector's state lies among the globals, at an address that the compiler knows. */
 #define GB_CALLBACKS 0
 #define GB_IS_MALLOC 1
 #include "../../src/glebe.c"
@@ -86,9 +86,10 @@ GB_NOINLINE void glebe_go_begin(void)
 extern char __global_base; /* the linker's */
 static volatile char variable = 1;
 
-/* Roots are what lies in [start, end), but for two parts. Our own state: counts of bytes and rows of tables look like addresses in a
- * memory that begins at 0. And constants, whose text and tables do so too: the linker puts them before all that is written to. Our
- * classes are among the last of them, if what was to be seen of two variables, one of C's and one of Go's, lies behind. */
+/* Roots are what lies in [start, end), but for two parts. Our own state: counts of bytes and rows of tables look
+ * like addresses in a memory that begins at 0. And constants, whose text and tables do so too: the linker puts them
+ * before all that is written to. Our classes are among the last of them, if what was to be seen of two variables,
+ * one of C's and one of Go's, lies behind. */
 void glebe_go_mark(uintptr_t start, uintptr_t end, uintptr_t go_variable)
 {
 #define OWN(object) {(uintptr_t)&(object), (uintptr_t)(&(object) + 1)}
@@ -135,8 +136,8 @@ void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all)
         glebe_gc_stats_read(&go_gc, collector);
 }
 
-/* `context` is what comes back from glebe_go_ready when the object is found unreachable; NULL: nothing does. *before is what would have
- * come back until now, or NULL. false: it is no object, or there is no memory. */
+/* `context` is what comes back from glebe_go_ready when the object is found unreachable; NULL: nothing does. *before
+ * is what would have come back until now, or NULL. false: it is no object, or there is no memory. */
 static void go_final(void *object, void *context)
 {
     (void)object;

@@ -1,8 +1,10 @@
-/* The allocation functions of Windows' C libraries (msvcrt) under their own names: linked before the C library's import library, a
- * program calls these. Each is defined twice, as a function and as the pointer that code compiled with dllimport loads.
+/* The allocation functions of Windows' C libraries (msvcrt) under their own names: linked before the C library's import
+ * library, a program calls these. Each is defined twice, as a function and as the pointer that code compiled with
+ * dllimport loads.
  *
- * A block's size is all that it has: _msize says so, calloc clears so much, _recalloc keeps so much and clears what is behind. Blocks that
- * the C library made by itself (_fullpath, _dupenv_s, _getcwd) come to free() too, and src/port/windows.c sends them home.
+ * A block's size is all that it has: _msize says so, calloc clears so much, _recalloc keeps so much and clears what is
+ * behind. Blocks that the C library made by itself (_fullpath, _dupenv_s, _getcwd) come to free() too, and
+ * src/port/windows.c sends them home.
  *
  * An aligned block with an offset begins somewhere in one of ours; _aligned_free finds its start by arithmetic. */
 #define _CRTIMP /* these are the functions, not imports of them */
@@ -40,7 +42,9 @@ static size_t crt_whole(size_t bytes)
 {
     if (bytes <= GB_MEDIUM_MAX)
         return gb_classes[gb_class_of(bytes)].bytes;
-    return bytes > GB_MAX_BYTES ? bytes : gb_round_up(bytes, bytes > GB_LARGE_MAX ? gb_the.page_bytes + !gb_the.page_bytes : GB_SLICE_BYTES);
+    return bytes > GB_MAX_BYTES
+        ? bytes
+        : gb_round_up(bytes, bytes > GB_LARGE_MAX ? gb_the.page_bytes + !gb_the.page_bytes : GB_SLICE_BYTES);
 }
 
 void *calloc(size_t count, size_t bytes)
@@ -218,7 +222,8 @@ CRT(_aligned_offset_realloc)
 void *_aligned_offset_recalloc(void *block, size_t count, size_t bytes, size_t alignment, size_t offset)
 {
     size_t total;
-    return __builtin_mul_overflow(count, bytes, &total) ? gb_out_of_memory() : aligned_resize(block, total, alignment, offset, true);
+    return __builtin_mul_overflow(count, bytes, &total) ? gb_out_of_memory()
+                                                        : aligned_resize(block, total, alignment, offset, true);
 }
 CRT(_aligned_offset_recalloc)
 

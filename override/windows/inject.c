@@ -1,5 +1,6 @@
-/* A thread is started in the process, at LoadLibraryW, which lies at one address in all processes of a system. The first thread of a process
- * initializes it: the libraries that the program imports are up when this one comes, and what they allocated till then is theirs. */
+/* A thread is started in the process, at LoadLibraryW, which lies at one address in all processes of a system. The
+ * first thread of a process initializes it: the libraries that the program imports are up when this one comes, and
+ * what they allocated till then is theirs. */
 #include <stdbool.h>
 #include <windows.h>
 

@@ -1,5 +1,5 @@
-/* Loads a library into a process that was created suspended and has not run yet: how glebe.exe, and glebe.dll for children, put glebe.dll
- * under a program. */
+/* Loads a library into a process that was created suspended and has not run yet: how glebe.exe, and glebe.dll for
+ * children, put glebe.dll under a program. */
 #ifndef OVERRIDE_INJECT_H
 #define OVERRIDE_INJECT_H
 
@@ -12,8 +12,8 @@ enum inject_result {
     INJECT_NOT_LOADED, /* the library, or the program's own, could not be loaded: *why is the status of the process, or 0 */
 };
 
-/* `library` is a full path; `process` a handle with all rights, whose only thread is suspended and stays so. Returns when the program's own
- * libraries and then this one are initialized. */
+/* `library` is a full path; `process` a handle with all rights, whose only thread is suspended and stays so. Returns
+ * when the program's own libraries and then this one are initialized. */
 enum inject_result gb_inject(void *process, const wchar_t *library, unsigned long *why);
 
 #endif

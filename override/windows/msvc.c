@@ -1,4 +1,5 @@
-/* What the objects that mingw's clang makes lack beside Microsoft's C library: the name that it has for touching a large stack frame. */
+/* What the objects that mingw's clang makes lack beside Microsoft's C library: the name that it has for touching a
+ * large stack frame. */
 __asm__(".globl ___chkstk_ms\n"
         "___chkstk_ms:\n"
         "jmp __chkstk\n");

@@ -1,15 +1,18 @@
-/* glebe.dll: puts the functions of crt.c under a program that was linked to a C library's. It is loaded before the program begins
- * (inject.c) and changes import tables, of the modules that are there and of each that comes later, before its first instruction runs.
+/* glebe.dll: puts the functions of crt.c under a program that was linked to a C library's. It is loaded before the
+ * program begins (inject.c) and changes import tables, of the modules that are there and of each that comes later,
+ * before its first instruction runs.
  *
  *     module ---- IAT slot of malloc ----> ucrtbase.dll!malloc        before
  *                            `-----------> glebe.dll!malloc           after
  *
- * A slot is known by the address in it: whatever names led there (api-ms-win-crt-heap-l1-1-0, an ordinal), it is a function of a C library
- * that stands in the list below. GetProcAddress is redirected too, since it may be asked for malloc, by programs and by the stubs of imports
- * that are resolved late; and CreateProcess, where children are to be redirected as well (GLEBE_TOOL_CHILDREN=1).
+ * A slot is known by the address in it: whatever names led there (api-ms-win-crt-heap-l1-1-0, an ordinal), it is a
+ * function of a C library that stands in the list below. GetProcAddress is redirected too, since it may be asked for
+ * malloc, by programs and by the stubs of imports that are resolved late; and CreateProcess, where children are to be
+ * redirected as well (GLEBE_TOOL_CHILDREN=1).
  *
- * What no slot leads to is not reached: calls within a C library (its blocks are recognised in free and sent home), and programs that have a
- * C library linked into them. GLEBE_VERBOSE=1 says for each module what was redirected, or that nothing could be. */
+ * What no slot leads to is not reached: calls within a C library (its blocks are recognised in free and sent home),
+ * and programs that have a C library linked into them. GLEBE_VERBOSE=1 says for each module what was redirected, or
+ * that nothing could be. */
 #define _CRTIMP
 #include "../../src/alloc.h"
 
@@ -42,7 +45,8 @@ typedef struct redirect_row {
 } redirect_row;
 
 #define ROW(name, ours) {name, (redirect_code *)ours}
-/* _base: what UCRT's own other parts call. ??2 and ??_U are operators new, ??3 and ??_V delete, of C libraries that have C++ in them. */
+/* _base: what UCRT's own other parts call. ??2 and ??_U are operators new, ??3 and ??_V delete, of C libraries that
+ * have C++ in them. */
 static const redirect_row of_crt[] = {
     ROW("malloc", malloc), ROW("calloc", calloc), ROW("realloc", realloc), ROW("free", free), ROW("_msize", _msize),
     ROW("_expand", _expand), ROW("_recalloc", _recalloc), ROW("_malloc_base", malloc), ROW("_calloc_base", calloc),
@@ -59,8 +63,8 @@ static const redirect_row of_system[] = {
 };
 enum { OF_CRT = sizeof of_crt / sizeof of_crt[0], OF_SYSTEM = sizeof of_system / sizeof of_system[0], ROWS = OF_CRT > OF_SYSTEM ? OF_CRT : OF_SYSTEM };
 
-/* A library whose functions are replaced: a C library, or the system's two that have the others. Rows change under the loader's lock, and
- * GetProcAddress reads them without: what belongs to a base is there before it, and stays. */
+/* A library whose functions are replaced: a C library, or the system's two that have the others. Rows change under
+ * the loader's lock, and GetProcAddress reads them without: what belongs to a base is there before it, and stays. */
 typedef struct redirect_source {
     _Atomic(const char *) base; /* NULL: a free row */
     size_t bytes;
@@ -95,7 +99,8 @@ static const IMAGE_DATA_DIRECTORY *image_directory(const char *base, unsigned wh
     return &image_headers(base)->OptionalHeader.DataDirectory[which];
 }
 
-/* The loader is in the midst of its work when modules are looked at: its own search is not for that time. Forwarded names are NULL. */
+/* The loader is in the midst of its work when modules are looked at: its own search is not for that time. Forwarded
+ * names are NULL. */
 static redirect_code *image_export(const char *base, const char *name)
 {
     const IMAGE_DATA_DIRECTORY *where = image_directory(base, IMAGE_DIRECTORY_ENTRY_EXPORT);

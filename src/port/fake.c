@@ -3,17 +3,18 @@
  *     gb_fake_start
  *     | committed | not | committed | protected | ...  one piece of address space, a state for each 4 KiB of it
  *
- * Everything is deterministic: the clock stands until a test moves it, chance is a seeded generator, the environment is what a
- * test puts there, what is printed is kept for it, and a call that the test planned to fail does. Nothing sleeps: a wait that
- * nobody could end is reported as a deadlock.
+ * Everything is deterministic: the clock stands until a test moves it, chance is a seeded generator, the environment is
+ * what a test puts there, what is printed is kept for it, and a call that the test planned to fail does. Nothing
+ * sleeps: a wait that nobody could end is reported as a deadlock.
  *
- * The backing alone comes from the OS, by mmap. What the core did not commit is really without access, so that touching it
- * crashes the test at the very line; where the OS's pages are larger than ours only the records stand. Address space is plenty
- * on 64 bits (the least that arena.c asks for: 2 GiB of chunks, as much of slots) and costs nothing; what memory there is, a
- * test says by `memory_bytes`.
+ * The backing alone comes from the OS, by mmap. What the core did not commit is really without access, so that touching
+ * it crashes the test at the very line; where the OS's pages are larger than ours only the records stand. Address space
+ * is plenty on 64 bits (the least that arena.c asks for: 2 GiB of chunks, as much of slots) and costs nothing; what
+ * memory there is, a test says by `memory_bytes`.
  *
  * 1. Only what is in the piece and not committed is committed; only what is committed is purged, moved or given back.
- * 2. Fresh memory reads as zero, and so does moved-away memory and what was purged, but lazily. The target of a move must not have been written to.
+ * 2. Fresh memory reads as zero, and so does moved-away memory and what was purged, but lazily. The target of a move
+ *    must not have been written to.
  * 3. committed_bytes is what is committed and was not given back.
  * A breach of these is the core's fault: it is printed and aborts, for a fuzzer to find. */
 #ifndef _GNU_SOURCE
@@ -63,7 +64,8 @@ static void fake_forget(void)
         void *p = mmap(at, (size_t)1 << FAKE_PIECE_LOG2, fake_guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
             MAP_PRIVATE | MAP_ANON | MAP_NORESERVE | MAP_FIXED, -1, 0);
         FAKE_REQUIRE(p == at, "mmap failed");
-        memset(fake_states + (i << (FAKE_PIECE_LOG2 - FAKE_PAGE_LOG2)), FAKE_NONE, (size_t)1 << (FAKE_PIECE_LOG2 - FAKE_PAGE_LOG2));
+        memset(fake_states + (i << (FAKE_PIECE_LOG2 - FAKE_PAGE_LOG2)), FAKE_NONE,
+            (size_t)1 << (FAKE_PIECE_LOG2 - FAKE_PAGE_LOG2));
         fake_used[i] = false;
     }
 }
@@ -179,7 +181,8 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
 /* The backing of large ranges is given back, lest a test that frees much is slow. */
 static void fake_clear(uintptr_t at, size_t bytes)
 {
-    bool through = fake_guarded && (bytes >= (size_t)1 << 20 || fake.exact) && madvise((void *)at, bytes, MADV_DONTNEED) == 0;
+    bool through = fake_guarded && (bytes >= (size_t)1 << 20 || fake.exact)
+        && madvise((void *)at, bytes, MADV_DONTNEED) == 0;
     if (!through || (!fake.exact && *(char *)at != 0)) /* looking makes a page resident */
         memset((void *)at, 0, bytes);
 }
@@ -189,7 +192,8 @@ size_t gb_fake_resident_bytes(void)
     static unsigned char resident[(size_t)64 << (FAKE_PIECE_LOG2 - FAKE_PAGE_LOG2)];
     size_t pages = 0, pieces;
     for (size_t i = 0; i < FAKE_BYTES >> FAKE_PIECE_LOG2; i += pieces + 1) {
-        for (pieces = 0; pieces < 64 && i + pieces < FAKE_BYTES >> FAKE_PIECE_LOG2 && fake_used[i + pieces]; pieces++) {}
+        for (pieces = 0; pieces < 64 && i + pieces < FAKE_BYTES >> FAKE_PIECE_LOG2 && fake_used[i + pieces]; pieces++) {
+        }
         void *at = (void *)(fake_start + (i << FAKE_PIECE_LOG2));
         if (pieces && mincore(at, pieces << FAKE_PIECE_LOG2, (void *)resident) != 0)
             return SIZE_MAX;
@@ -260,7 +264,8 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
 {
     fake_whole(from, bytes);
     fake_whole(to, bytes);
-    FAKE_REQUIRE(gb_fake_is(from, bytes, FAKE_COMMITTED) && gb_fake_is(to, bytes, FAKE_COMMITTED), "move of what is not committed");
+    FAKE_REQUIRE(gb_fake_is(from, bytes, FAKE_COMMITTED) && gb_fake_is(to, bytes, FAKE_COMMITTED),
+        "move of what is not committed");
     FAKE_REQUIRE(from + bytes <= to || to + bytes <= from, "move onto itself");
     for (uintptr_t p = to; p < to + bytes; p += FAKE_PAGE_BYTES)
         FAKE_REQUIRE(*(uint64_t *)p == 0, "move to what was written to");

@@ -43,8 +43,8 @@ typedef struct gb_fake {
     const char *program; /* NULL: none */
     bool stderr_kept; /* what is said where it was not is the core's fault */
 
-    /* the plan: calls of the kinds in `fail_calls` (bits) are counted together, and from the fail_at-th (1 is the first;
-     * 0 is none) `fail_count` of them fail */
+    /* the plan: calls of the kinds in `fail_calls` (bits) are counted together, and from the fail_at-th (1 is the
+     * first; 0 is none) `fail_count` of them fail */
     uint32_t fail_calls;
     uint64_t fail_at, fail_count, fail_seen;
     uintptr_t taken_from, taken_to; /* what somebody else has mapped: commits there, unreserved, find it taken */

@@ -1,8 +1,8 @@
 /* The host contract (../port.h) on Linux, for glibc and musl, static and dynamic.
  *
- * Nothing is reserved unless no place serves: a commit maps its own piece with MAP_FIXED_NOREPLACE and finds out whether the address was
- * taken. The kernel makes one mapping of pieces side by side.
- * madvise(MADV_DONTNEED) purges, lazily MADV_FREE; both fail on locked memory, and the caller is told. Every function keeps errno. */
+ * Nothing is reserved unless no place serves: a commit maps its own piece with MAP_FIXED_NOREPLACE and finds out
+ * whether the address was taken. The kernel makes one mapping of pieces side by side. madvise(MADV_DONTNEED) purges,
+ * lazily MADV_FREE; both fail on locked memory, and the caller is told. Every function keeps errno. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <sys/auxv.h>
@@ -11,7 +11,12 @@
 
 /* Newer than some libc headers, or not in them: musl brings none of the kernel's. */
 enum { LINUX_FUTEX_WAIT = 0, LINUX_FUTEX_WAKE = 1, LINUX_FUTEX_PRIVATE = 128 };
-enum { LINUX_MADV_FREE = 8, LINUX_MADV_POPULATE_WRITE = 23, LINUX_MAP_FIXED_NOREPLACE = 0x100000, LINUX_MREMAP_DONTUNMAP = 4 };
+enum {
+    LINUX_MADV_FREE = 8,
+    LINUX_MADV_POPULATE_WRITE = 23,
+    LINUX_MAP_FIXED_NOREPLACE = 0x100000,
+    LINUX_MREMAP_DONTUNMAP = 4
+};
 
 size_t gb_port_page_bytes(void)
 {
@@ -24,8 +29,9 @@ size_t gb_port_address_bytes(void)
     return posix_address_bytes(sizeof(size_t) == 8 ? SIZE_MAX >> 24 : SIZE_MAX);
 }
 
-/* 64 bits: far below where mmap hands out from the top, 16 TiB apart; the last for processors with 39 bits of address. 32 bits:
- * between a program's own segments and mmap's top, then below. That the whole is within reach its last page shows. */
+/* 64 bits: far below where mmap hands out from the top, 16 TiB apart; the last for processors with 39 bits of
+ * address. 32 bits: between a program's own segments and mmap's top, then below. That the whole is within reach its
+ * last page shows. */
 uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
 {
     static const uint64_t wide[] = {0x1000ull << 32, 0x2000ull << 32, 0x3000ull << 32, 0x4000ull << 32, 0x10ull << 32};
@@ -56,11 +62,12 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
     return posix_advise(at, bytes, MADV_DONTNEED) ? GB_PURGE_ZERO : GB_PURGE_REFUSED;
 }
 
-/* Before 6.17 Linux unmaps `to` first and only then finds that `from` is more than one mapping, as it is where part of it was
- * advised: it fails with a hole in our reservation. The hole is filled again, unless another thread's mmap was faster.
+/* Before 6.17 Linux unmaps `to` first and only then finds that `from` is more than one mapping, as it is where part of
+ * it was advised: it fails with a hole in our reservation. The hole is filled again, unless another thread's mmap was
+ * faster.
  *
- * Emulators in user mode (qemu 7.2) take `from` for unmapped afterwards. They are known by what they lack: the kernel gives every process
- * a vDSO, they give none, nor does valgrind. */
+ * Emulators in user mode (qemu 7.2) take `from` for unmapped afterwards. They are known by what they lack: the
+ * kernel gives every process a vDSO, they give none, nor does valgrind. */
 enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
 {
     if (!getauxval(AT_SYSINFO_EHDR))
@@ -84,8 +91,8 @@ void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
     posix_advise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-/* To clear 2 MiB takes 0.1 to 0.4 ms, as many small pages 0.3 to 1.3. It is more where the kernel moves others' pages out of the way, or
- * the host of a virtual machine has to find the memory first. */
+/* To clear 2 MiB takes 0.1 to 0.4 ms, as many small pages 0.3 to 1.3. It is more where the kernel moves others'
+ * pages out of the way, or the host of a virtual machine has to find the memory first. */
 enum { LINUX_QUICK_NS = 1000000 };
 
 static uint64_t linux_thread_ns(void)
@@ -116,10 +123,10 @@ size_t gb_port_resident(uintptr_t at, size_t bytes)
     return told ? resident * page : bytes;
 }
 
-/* ---- the group of processes ----
- * /proc/self/cgroup says which it is: "0::/path" by the unified rules, "N:memory:/path" by the old ones. Each group on the way up
- * may have a limit of its own; what counts is the one that is nearest to being reached. In a container the path may be the one
- * that the host knows, which does not exist inside: walking up ends at the container's own group all the same. */
+/* ---- the group of processes ---- /proc/self/cgroup says which it is: "0::/path" by the unified rules,
+ * "N:memory:/path" by the old ones. Each group on the way up may have a limit of its own; what counts is the one
+ * that is nearest to being reached. In a container the path may be the one that the host knows, which does not exist
+ * inside: walking up ends at the container's own group all the same. */
 
 enum { LINUX_PATH_BYTES = 1024, LINUX_NAME_BYTES = 64 };
 
@@ -160,8 +167,8 @@ static bool linux_group_read(linux_group *group, const char *file)
     return linux_read(group->name, group->text, sizeof group->text);
 }
 
-/* The lower of the two: past memory.high processes are slowed down until they hardly run. What the old rules call soft limits neither
- * slows nor ends anybody. */
+/* The lower of the two: past memory.high processes are slowed down until they hardly run. What the old rules call
+ * soft limits neither slows nor ends anybody. */
 static bool linux_group_limit(linux_group *group, uint64_t *limit)
 {
     static const char *const files[2][2] = {{"/memory.limit_in_bytes"}, {"/memory.max", "/memory.high"}};
@@ -175,11 +182,12 @@ static bool linux_group_limit(linux_group *group, uint64_t *limit)
     return *limit < (uint64_t)1 << 60;
 }
 
-/* false where this group has no limit, or is not there. Files in the cache that were not used lately are not counted: the system
- * drops them before a request fails, and a program that reads files fills its group with them. */
+/* false where this group has no limit, or is not there. Files in the cache that were not used lately are not
+ * counted: the system drops them before a request fails, and a program that reads files fills its group with them. */
 static bool linux_group_pressure(linux_group *group, uint64_t *limit, uint64_t *used)
 {
-    if (!linux_group_limit(group, limit) || !linux_group_read(group, group->unified ? "/memory.current" : "/memory.usage_in_bytes")
+    if (!linux_group_limit(group, limit)
+        || !linux_group_read(group, group->unified ? "/memory.current" : "/memory.usage_in_bytes")
         || !linux_number(group->text, used))
         return false;
     uint64_t droppable;
@@ -201,7 +209,9 @@ static void linux_group_find(linux_group *group, const char *root, bool unified)
     if (!linux_read("/proc/self/cgroup", group->text, sizeof group->text))
         return;
     const char *key = unified ? "0::" : ":memory:", *at = group->text;
-    while (at && !(unified ? strncmp(at, key, strlen(key)) == 0 : strncmp(at + strspn(at, "0123456789"), key, strlen(key)) == 0))
+    while (at
+        && !(unified ? strncmp(at, key, strlen(key)) == 0
+                     : strncmp(at + strspn(at, "0123456789"), key, strlen(key)) == 0))
         at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
     if (!at)
         return;
@@ -336,8 +346,9 @@ bool gb_port_thread_start(void (*run)(void))
     return posix_thread_start(linux_thread_run, run);
 }
 
-/* A library that is unloaded while threads still carry our key, or fork our handlers, would leave them nowhere to go: the
- * object that holds this code asks to stay for good. Static programs have no such object, and may have no dlopen. */
+/* A library that is unloaded while threads still carry our key, or fork our handlers, would leave them nowhere to
+ * go: the object that holds this code asks to stay for good. Static programs have no such object, and may have no
+ * dlopen. */
 #ifdef GB_STAYS_LOADED /* libglebe.so is linked with -z nodelete, and saves every process the call */
 enum { LINUX_MAY_UNLOAD = 0 };
 #else
@@ -355,10 +366,11 @@ static void linux_stay_loaded(void)
 
 /* ---- fork ----
  * What holds of glibc's own malloc holds of ours:
- * 1. A process with one thread may fork in a signal handler, whatever that interrupted: no lock is taken, and none is dropped. Nobody else
- *    can be in the heap.
- * 2. The lock of the list of streams is taken before the heap's: fork itself takes it after these handlers, and a thread may hold it while
- *    it waits for a stream whose owner allocates. glibc lets one thread take it twice, and resets it in the child.
+ * 1. A process with one thread may fork in a signal handler, whatever that interrupted: no lock is taken, and none is
+ *    dropped. Nobody else can be in the heap.
+ * 2. The lock of the list of streams is taken before the heap's: fork itself takes it after these handlers, and a
+ *    thread may hold it while it waits for a stream whose owner allocates. glibc lets one thread take it twice, and
+ *    resets it in the child.
  * Other C libraries lack these names, and older ones some. */
 
 extern char __libc_single_threaded __attribute__((weak));

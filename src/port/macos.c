@@ -1,5 +1,5 @@
-/* The host contract (../port.h) on macOS: written after its headers and manuals, compiled in tests for both processors, and not
- * run there yet. What differs from Linux:
+/* The host contract (../port.h) on macOS: written after its headers and manuals, compiled in tests for both processors,
+ * and not run there yet. What differs from Linux:
  *
  *     purging       MADV_FREE_REUSABLE leaves the old contents until the system wants the pages, and the core counts on zeros:
  *                   a fresh mapping is laid over the range instead, which drops the pages and reads as zero
@@ -8,7 +8,8 @@
  *                   sleep on one of 64 condition variables, chosen by the word's address, whose mutex orders look and wake
  *     huge pages    the system decides
  *
- * Every function keeps errno. Address space is reserved with PROT_NONE, which costs nothing, and committed by mprotect. */
+ * Every function keeps errno. Address space is reserved with PROT_NONE, which costs nothing, and committed by
+ * mprotect. */
 #include <limits.h>
 #include <sys/random.h>
 

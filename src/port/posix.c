@@ -1,5 +1,6 @@
-/* What the host contract (../port.h) is on every POSIX system: mappings, stderr and a copy of it, keys and threads. No port by
- * itself: linux.c or macos.c comes after it in ../glebe.c, and says what differs. Every function keeps errno. */
+/* What the host contract (../port.h) is on every POSIX system: mappings, stderr and a copy of it, keys and threads.
+ * No port by itself: linux.c or macos.c comes after it in ../glebe.c, and says what differs. Every function keeps
+ * errno. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -79,14 +80,16 @@ uintptr_t gb_port_reserve(size_t bytes)
     return start;
 }
 
-/* `exactly` is the flag, where there is one, by which the system says no if something lies there. Without it (macOS), and where
- * it is not known (Linux before 4.17), the address is a hint: nothing is replaced, and the mapping is had elsewhere. */
+/* `exactly` is the flag, where there is one, by which the system says no if something lies there. Without it
+ * (macOS), and where it is not known (Linux before 4.17), the address is a hint: nothing is replaced, and the
+ * mapping is had elsewhere. */
 static enum gb_commit posix_commit(uintptr_t at, size_t bytes, bool reserved, int exactly)
 {
     if (reserved)
         return posix_protect(at, bytes, PROT_READ | PROT_WRITE) ? GB_COMMITTED : GB_NO_MEMORY;
     int saved = errno;
-    void *p = mmap((void *)at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | exactly, -1, 0);
+    void *p = mmap(
+        (void *)at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | exactly, -1, 0);
     bool taken = p == MAP_FAILED ? errno == EEXIST : p != (void *)at;
     errno = saved;
     if (p == MAP_FAILED)
@@ -108,8 +111,8 @@ void gb_port_protect(uintptr_t at, size_t bytes)
 
 /* ---- words ---- */
 
-/* The system's calls that may sleep end a thread that is to be cancelled, and malloc must not: the heap would stay as it is in the
- * middle of a change. Between these two no thread is cancelled. */
+/* The system's calls that may sleep end a thread that is to be cancelled, and malloc must not: the heap would stay
+ * as it is in the middle of a change. Between these two no thread is cancelled. */
 static int posix_cancel_off(void)
 {
     int before;
@@ -141,9 +144,9 @@ void gb_port_print(const char *text, size_t bytes)
     posix_write(STDERR_FILENO, text, bytes);
 }
 
-/* Many programs close stderr before they end (coreutils to hear of a full disk), daemons close all that is open, and either may
- * open another file afterwards that gets the number. So a copy is kept at a number that programs do not use, closed by exec; before
- * anything is written to it or to 2, the file behind it must be the one that it was. */
+/* Many programs close stderr before they end (coreutils to hear of a full disk), daemons close all that is open, and
+ * either may open another file afterwards that gets the number. So a copy is kept at a number that programs do not
+ * use, closed by exec; before anything is written to it or to 2, the file behind it must be the one that it was. */
 static struct {
     bool kept;
     int copy; /* -1: none could be made */
@@ -225,8 +228,9 @@ static void posix_key_end(void *value)
     gb_thread_exit();
 }
 
-/* At the first malloc, or as the library starts. Handlers that prepare a fork run in the order last to first: the heap's locks are
- * to be the last that are taken, for a thread that holds another library's lock may wait for the heap's. */
+/* At the first malloc, or as the library starts. Handlers that prepare a fork run in the order last to first: the
+ * heap's locks are to be the last that are taken, for a thread that holds another library's lock may wait for the
+ * heap's. */
 static void posix_start(void)
 {
     posix_starting = true;

@@ -1,8 +1,8 @@
 /* The host contract (../port.h) in WebAssembly: one linear memory. It begins behind what the linker laid out, at
  * __heap_base, and grows by memory.grow in units of 64 KiB; nothing ever goes back.
  *
- * Others may let it grow too (another allocator in the module, the host). The caller gets what was added, so what we get then
- * does not follow what we had, which the core expects. */
+ * Others may let it grow too (another allocator in the module, the host). The caller gets what was added, so what we
+ * get then does not follow what we had, which the core expects. */
 #include "../config.h"
 #include "../port.h"
 
@@ -12,8 +12,9 @@ extern unsigned char __heap_base; /* from the linker */
 
 static bool wasm_begun;
 
-/* Is there another malloc in the module? It would take the rest of what the module starts with, and some take, when they begin, all of
- * memory that is there then: so it must have begun, and has that rest. override.c says that it is malloc itself. */
+/* Is there another malloc in the module? It would take the rest of what the module starts with, and some take, when
+ * they begin, all of memory that is there then: so it must have begun, and has that rest. override.c says that it is
+ * malloc itself. */
 #if GB_IS_MALLOC
 static bool wasm_other_malloc(void) { return false; }
 #else
@@ -57,9 +58,9 @@ uintptr_t gb_port_grow(size_t *bytes)
     return at;
 }
 
-/* V8 (node, Chrome) tells the other threads of a longer memory when they next look for interrupts, and never tells a thread that was
- * just being handed the memory. Until then that thread's memory.fill, memory.copy and atomic instructions trap beyond the length
- * that it knows. memory.grow by nothing brings the length up to date. */
+/* V8 (node, Chrome) tells the other threads of a longer memory when they next look for interrupts, and never tells a
+ * thread that was just being handed the memory. Until then that thread's memory.fill, memory.copy and atomic
+ * instructions trap beyond the length that it knows. memory.grow by nothing brings the length up to date. */
 void gb_port_grown(uintptr_t end)
 {
     if (GB_UNLIKELY(__builtin_wasm_memory_size(0) < end >> WASM_PAGE_LOG2))

@@ -1,5 +1,5 @@
-/* The host contract (../port.h) on Windows, 8.1 and later, x86-64 and ARM64. It imports kernel32.dll and nothing else by name, for it may
- * be the malloc of a program whose C library is not up yet. What differs from POSIX systems:
+/* The host contract (../port.h) on Windows, 8.1 and later, x86-64 and ARM64. It imports kernel32.dll and nothing else
+ * by name, for it may be the malloc of a program whose C library is not up yet. What differs from POSIX systems:
  *
  *     commit        counts against what the system has of memory and page file, used or not, so the core's commits are what Task Manager
  *                   calls the commit size; they are 2 MiB apiece
@@ -26,14 +26,16 @@
 #include "../port.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-#error "glebe on Windows is compiled by clang (or zig cc): gcc's thread locals allocate. Programs that link it may be gcc's"
+#error \
+    "glebe on Windows is compiled by clang (or zig cc): gcc's thread locals allocate. Programs that link it may be gcc's"
 #endif
 
 /* ---- what is only there by name ---- */
 
 typedef _Atomic(FARPROC) windows_found;
 
-/* What a version of Windows, or Wine alone, may or may not have: else NULL. Looked up until it is found; any thread finds the same. */
+/* What a version of Windows, or Wine alone, may or may not have: else NULL. Looked up until it is found; any thread
+ * finds the same. */
 static FARPROC windows_find(windows_found *found, const char *library, const char *name)
 {
     FARPROC function = gb_load(found);
@@ -77,8 +79,8 @@ size_t gb_port_page_bytes(void)
     return info.dwPageSize;
 }
 
-/* GLEBE_LARGE_PAGES=1: chunks are committed in large pages where the account may lock memory, else as ever. Large pages are committed as they
- * are reserved, so nothing is reserved then, and purging a part of one is refused. */
+/* GLEBE_LARGE_PAGES=1: chunks are committed in large pages where the account may lock memory, else as ever. Large
+ * pages are committed as they are reserved, so nothing is reserved then, and purging a part of one is refused. */
 static bool windows_large_pages(void)
 {
     enum { UNKNOWN, NO, YES };
@@ -96,7 +98,8 @@ static bool windows_large_pages(void)
 size_t gb_port_address_bytes(void)
 {
     static windows_found version;
-    return windows_large_pages() || windows_find(&version, "ntdll.dll", "wine_get_version") ? (size_t)1 << 38 : SIZE_MAX;
+    return windows_large_pages() || windows_find(&version, "ntdll.dll", "wine_get_version") ? (size_t)1 << 38
+                                                                                            : SIZE_MAX;
 }
 
 static void *windows_take(uintptr_t at, size_t bytes, DWORD how, DWORD protection)
@@ -115,7 +118,8 @@ static bool windows_release(uintptr_t at, size_t bytes, DWORD how)
     return ok;
 }
 
-/* A reservation can be given back as a whole alone: one that is longer says where an aligned one may lie, if no other thread takes it first. */
+/* A reservation can be given back as a whole alone: one that is longer says where an aligned one may lie, if no
+ * other thread takes it first. */
 uintptr_t gb_port_reserve(size_t bytes)
 {
     enum { ATTEMPTS = 8 };
@@ -275,14 +279,15 @@ uint32_t gb_port_now_ms(void)
     return (uint32_t)GetTickCount64();
 }
 
-/* The system's generators are in libraries that would have to be loaded, which allocates. Addresses, which the system chooses by chance,
- * counters and the processor's own generator, where it has one, are mixed. */
+/* The system's generators are in libraries that would have to be loaded, which allocates. Addresses, which the
+ * system chooses by chance, counters and the processor's own generator, where it has one, are mixed. */
 uint64_t gb_port_random(void)
 {
     static _Atomic uint64_t calls;
     LARGE_INTEGER count;
     QueryPerformanceCounter(&count);
-    uint64_t x = (uint64_t)count.QuadPart ^ (uintptr_t)&count << 20 ^ (uintptr_t)&calls << 7 ^ (uint64_t)GetCurrentProcessId() << 40 ^ GetCurrentThreadId();
+    uint64_t x = (uint64_t)count.QuadPart ^ (uintptr_t)&count << 20 ^ (uintptr_t)&calls << 7
+        ^ (uint64_t)GetCurrentProcessId() << 40 ^ GetCurrentThreadId();
 #ifdef __x86_64__
     x ^= __builtin_ia32_rdtsc() << 13;
     uint32_t leaf = 1, features;
@@ -345,7 +350,8 @@ void gb_port_keep_stderr(void)
 {
     DWORD last = GetLastError();
     if (!windows_stderr)
-        DuplicateHandle(GetCurrentProcess(), GetStdHandle(STD_ERROR_HANDLE), GetCurrentProcess(), &windows_stderr, 0, FALSE, DUPLICATE_SAME_ACCESS);
+        DuplicateHandle(GetCurrentProcess(), GetStdHandle(STD_ERROR_HANDLE), GetCurrentProcess(), &windows_stderr, 0,
+            FALSE, DUPLICATE_SAME_ACCESS);
     SetLastError(last);
 }
 
@@ -392,7 +398,8 @@ void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
     FARPROC function = windows_find(&wait, "kernelbase.dll", "WaitOnAddress");
     DWORD last = GetLastError();
     if (function)
-        ((windows_wait_function *)(void (*)(void))function)((volatile void *)word, &expected, sizeof expected, ms == UINT32_MAX ? INFINITE : ms);
+        ((windows_wait_function *)(void (*)(void))function)(
+            (volatile void *)word, &expected, sizeof expected, ms == UINT32_MAX ? INFINITE : ms);
     else if (gb_load(word) == expected)
         Sleep(1);
     SetLastError(last);
@@ -424,7 +431,8 @@ static void WINAPI windows_thread_end(void *armed)
         gb_thread_exit();
 }
 
-/* Fiber-local storage has a destructor, and its slots take no memory of ours. A thread that uses fibers ends when its last one does. */
+/* Fiber-local storage has a destructor, and its slots take no memory of ours. A thread that uses fibers ends when
+ * its last one does. */
 void gb_port_thread_arm(void)
 {
     static _Atomic uint32_t slot; /* + 1 */
@@ -451,7 +459,8 @@ static DWORD WINAPI windows_thread_run(void *run)
 bool gb_port_thread_start(void (*run)(void))
 {
     DWORD last = GetLastError();
-    HANDLE thread = CreateThread(NULL, (size_t)64 << 10, windows_thread_run, (void *)(uintptr_t)run, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
+    HANDLE thread = CreateThread(
+        NULL, (size_t)64 << 10, windows_thread_run, (void *)(uintptr_t)run, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
     if (thread)
         CloseHandle(thread);
     SetLastError(last);

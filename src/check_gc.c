@@ -1,0 +1,98 @@
+/* glebe_gc_check: the pages and marks of a collector, and what it knows of its objects. */
+#include "check.h"
+
+static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cursor *cursor, size_t *bytes)
+{
+    for (uint32_t number = list->first; number; number = gb_page_at(number)->next) {
+        const gb_page *page = gb_page_at(number);
+        const uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page),
+                       *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
+        CHECK(page->kind == (cursor ? GB_COLLECTED : GB_COLLECTED_LARGE) && page->state == GB_SWEPT, 4, page,
+            "a page is on a list that is not its kind's");
+        CHECK(!cursor
+                || (page->cls == cursor->cls && page->layout == cursor->layout
+                    && page->cursor == (uint32_t)(cursor - gc->cursors)),
+            4, page, "a page is on another cursor's list");
+        CHECK(gb_load_relaxed(&page->heap) == gc->heap->number, 4, page, "a page is on another collector's list");
+        CHECK(gc->marking || page->flags == 0, 8, page, "a page stayed on the overflow list");
+        uint32_t objects = 0, bits = 0;
+        for (uint32_t i = 0; i < page->cap; i++)
+            objects += gb_bit(allocated, i * (page->step / GB_CELL_BYTES));
+        for (uint32_t i = 0; i < gb_page_words(page); i++) {
+            bits += gb_popcount64(allocated[i]);
+            CHECK((unmarked[i] & (gc->marking ? ~allocated[i] : ~(uint64_t)0)) == 0, 8, page,
+                "an object is to be marked that is not allocated");
+        }
+        CHECK(objects == bits, 8, page, "a bit is set where no object begins");
+        *bytes += gb_page_bytes(page);
+    }
+    if (!cursor || cursor->at == cursor->end)
+        return;
+    const gb_page *page = gb_page_at(cursor->page);
+    CHECK(cursor->page && cursor->at - gb_page_start(page) < gb_page_bytes(page)
+            && cursor->end - gb_page_start(page) <= gb_page_bytes(page),
+        8, page, "a cursor's hole is not in its page");
+    for (uintptr_t at = cursor->at; at < cursor->end; at += sizeof(uintptr_t))
+        if (*(const uintptr_t *)at != 0) {
+            gb_check_fail(check, 8, (const void *)at, "a cursor's hole is not zero");
+            break;
+        }
+}
+
+static void check_huge_objects(gb_check *check, const glebe_gc *gc)
+{
+    const gb_huge_object *objects = gc->huge.items;
+    uintptr_t before = gc->huge_from;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < gc->huge.count; i++) {
+        const gb_extent *extent = gb_huge_find((const void *)objects[i].from);
+        CHECK(extent && extent->collected && extent->heap == gc->heap->number
+                && extent->bytes == objects[i].to - objects[i].from,
+            8, objects[i].from, "a huge object is not that of its extent");
+        CHECK(objects[i].from >= before && objects[i].to - gc->huge_from <= gc->huge_span, 8, objects[i].from,
+            "huge objects are not in order");
+        CHECK(!objects[i].waits, 8, objects[i].from, "a huge object waits to be scanned");
+        before = objects[i].to;
+        bytes += objects[i].to - objects[i].from;
+    }
+    CHECK(bytes == gc->huge_bytes && gc->huge_waiting == 0, 8, gc, "the bytes of huge objects are wrong");
+}
+
+/* Objects with finalizers are there, and those that are ready are counted. */
+static void check_finals(gb_check *check, const glebe_gc *gc)
+{
+    const gb_final *finals = gc->finals.items;
+    uint32_t ready = 0;
+    size_t bytes;
+    for (uint32_t i = 0; i < gc->finals.room; i++) {
+        if (!finals[i].object)
+            continue;
+        CHECK(gb_object_bounds(gc, ~finals[i].object, &bytes) == ~finals[i].object, 8, ~finals[i].object,
+            "a finalizer is of no object");
+        CHECK(finals[i].function || finals[i].running, 8, ~finals[i].object, "a finalizer does nothing");
+        ready += finals[i].ready;
+    }
+    CHECK(ready == gc->ready, 8, gc, "the count of ready finalizers is wrong");
+}
+
+int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
+{
+    GB_ENTRY;
+    gb_check state = {report, context, 2, 0, 0}, *check = &state;
+    size_t bytes = 0;
+    gb_lock_take(&gb_the.lock); /* others may be made and destroyed meanwhile */
+    bool counted = gb_bits_of(gc)->collectors > 0;
+    gb_lock_drop(&gb_the.lock);
+    for (uint32_t i = 0; i <= GB_CURSORS; i++)
+        check_collected(check, gc, gb_collected_list(gc, i), i < GB_CURSORS ? &gc->cursors[i] : NULL, &bytes);
+    CHECK(bytes == gc->heap->collected_bytes, 7, gc, "the collector's bytes are not those of its pages");
+    CHECK(gb_table_well(&gc->finals, sizeof(gb_final)), 8, gc, "a finalizer is not where it is looked for");
+    CHECK(gb_table_well(&gc->roots, sizeof(gb_rooted)), 8, gc, "a root is not where it is looked for");
+    CHECK(gb_table_well(&gc->weak, sizeof(gb_weak)), 8, gc, "a weak reference is not where it is looked for");
+    CHECK(counted, 8, gc, "the collector's tables may end before its pages");
+    check_finals(check, gc);
+    if (!GB_LINEAR)
+        check_huge_objects(check, gc);
+    gb_check_heap(check, gc->heap);
+    return state.broken;
+}

@@ -231,7 +231,8 @@ GLEBE_API void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layo
     ((uintptr_t)1 | (uintptr_t)(words) << 1 | (uintptr_t)(mask) << (1 + GLEBE_GC_LAYOUT_BITS))
 typedef struct glebe_gc_layout {
     uintptr_t words; /* of an element; it may be longer than the object */
-    uint8_t bits[1]; /* as many as it takes, for words or for the longest object: word i is a reference if bits[i / 8] >> i % 8 & 1 */
+    /* as many as it takes, for words or for the longest object: word i is a reference if bits[i / 8] >> i % 8 & 1 */
+    uint8_t bits[1];
 } glebe_gc_layout;
 /* Gives an object back at once; `object` must be its start, else it is reported. For a caller that knows that
  * nothing refers to it. Its finalizer will not run. Weak references to it become NULL and are forgotten: that takes

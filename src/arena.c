@@ -405,7 +405,8 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
             uint32_t first = (uint32_t)(at.chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + at.start;
             page = kind == GB_LARGE ? gb_large_record(first) : gb_page_at(first);
             run_mark(at.chunk, at.start, slices, zero);
-            memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes)); /* collectors look at the owner of any page */
+            /* collectors look at the owner of any page */
+            memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes));
             page->heap = heap->number;
             page->slices = slices;
             if (kind != GB_LARGE)

@@ -19,7 +19,8 @@
 #define GB_INLINE static inline __attribute__((always_inline))
 #define GB_TLS _Thread_local GB_TLS_MODEL
 
-#define GB_GOLDEN ((uintptr_t)(sizeof(uintptr_t) == 8 ? UINT64_C(0x9e3779b97f4a7c15) : 0x9e3779b1u)) /* a product's high bits depend on all of the other factor */
+/* a product's high bits depend on all of the other factor */
+#define GB_GOLDEN ((uintptr_t)(sizeof(uintptr_t) == 8 ? UINT64_C(0x9e3779b97f4a7c15) : 0x9e3779b1u))
 GB_INLINE unsigned gb_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
 GB_INLINE unsigned gb_ctz32(uint32_t x) { return (unsigned)__builtin_ctz(x); }
 GB_INLINE unsigned gb_log2(uint64_t x) { return 63u - (unsigned)__builtin_clzll(x); } /* floor; x > 0 */

@@ -4,10 +4,12 @@
 #define GB_CONFIG_H
 
 #ifndef GB_SECURE
-#define GB_SECURE 0 /* keyed links, freed stamps, random carving, quarantine, guard slices: finds double and interior frees */
+/* keyed links, freed stamps, random carving, quarantine, guard slices: finds double and interior frees */
+#define GB_SECURE 0
 #endif
 #ifndef GB_AUDIT
-#define GB_AUDIT 0 /* a shadow bit for every block, and the heap checked as it works: finds the allocator's own mistakes */
+/* a shadow bit for every block, and the heap checked as it works: finds the allocator's own mistakes */
+#define GB_AUDIT 0
 #endif
 
 /* Where memory is one piece that grows at its end (WebAssembly): slices of an array with no chunks, no purging, no
@@ -30,7 +32,8 @@
 #define GB_WORDS 1
 #endif
 #ifndef GB_CALLBACKS
-#define GB_CALLBACKS 1 /* a collector has what C programs want of one: roots, markers, listeners, weak references. Without, no indirect call */
+/* a collector has what C programs want of one: roots, markers, listeners, weak references. Without, no indirect call */
+#define GB_CALLBACKS 1
 #endif
 
 /* Between these two the compiler prefers short code there, whatever its flags: it runs once a page or once a
@@ -62,7 +65,8 @@
 #endif
 #endif
 #ifdef __wasi__
-#define GB_SLEEPS 1 /* who waits for that lock may sleep, unless its thread says otherwise; elsewhere it might be a browser's main thread */
+/* who waits for that lock may sleep, unless its thread says otherwise; elsewhere it might be a browser's main thread */
+#define GB_SLEEPS 1
 #else
 #define GB_SLEEPS 0
 #endif
@@ -100,7 +104,8 @@
 #endif
 
 #ifndef GB_STACKS
-#define GB_STACKS 0 /* large objects may be stacks, of which only the ends in use are scanned: stack.c (TinyGo's goroutines) */
+/* large objects may be stacks, of which only the ends in use are scanned: stack.c (TinyGo's goroutines) */
+#define GB_STACKS 0
 #endif
 
 #ifndef GB_PROBED
@@ -139,24 +144,31 @@
 
 #define GB_SMALL_MAX ((size_t)(GB_LINEAR ? 512 : 2048)) /* free blocks linked through themselves; the fast path */
 #define GB_OBJECT_MAX ((size_t)2048) /* collected objects that share pages */
-#define GB_MEDIUM_MAX (GB_LINEAR ? GB_OBJECT_MAX : (size_t)64 << 10) /* free blocks are bits in the page's entry; where memory is linear, no more than the last class */
-#define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20) /* a run of slices of its own; beyond it an extent */
+/* free blocks are bits in the page's entry; where memory is linear, no more than the last class */
+#define GB_MEDIUM_MAX (GB_LINEAR ? GB_OBJECT_MAX : (size_t)64 << 10)
+/* a run of slices of its own; beyond it an extent */
+#define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20)
 #define GB_LARGE_LEAST ((uint32_t)4) /* slices of its run: no two begin in the same four, which have one record */
-#define GB_GROWN_FROM (GB_LINEAR ? SIZE_MAX : (size_t)256 << 10) /* a block that has grown so far gets such an extent: it may grow on */
+/* a block that has grown so far gets such an extent: it may grow on */
+#define GB_GROWN_FROM (GB_LINEAR ? SIZE_MAX : (size_t)256 << 10)
 
 #define GB_FEW_BLOCKS 8 /* a page's list is worth taking as it is from so many on */
-#define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12) /* blocks that must be freed before a full page is used again, where an eighth is fewer */
+/* blocks that must be freed before a full page is used again, where an eighth is fewer */
+#define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12)
 #define GB_BIG_PAGE_SLICES 4 /* pages of a small class that is in demand; of a medium one, see tools/size-classes */
 #define GB_DEMAND 2 /* a class is in demand once it holds slices for so many such pages */
 
 #define GB_REMOTE_SLOTS 8 /* pages of other heaps whose freed blocks a heap collects before it sends them home */
 #define GB_REMOTE_BLOCKS 32 /* a slot is sent home at this many blocks */
 
-#define GB_HUGE_PAGES_FROM ((size_t)64 << 20) /* chunks from this size of heap on ask for huge pages; docs/decisions/0004 */
-#define GB_HUGE_BLOCKS_FROM ((size_t)16 << 20) /* huge blocks that grow by small steps do beside so much memory in use */
+/* chunks from this size of heap on ask for huge pages; docs/decisions/0004 */
+#define GB_HUGE_PAGES_FROM ((size_t)64 << 20)
+/* huge blocks that grow by small steps do beside so much memory in use */
+#define GB_HUGE_BLOCKS_FROM ((size_t)16 << 20)
 
 #ifndef GB_TRIM_FROM
-#define GB_TRIM_FROM ((size_t)1 << 20) /* bytes of available pages from which emptying ones are searched for holes, with the background thread */
+/* bytes of available pages from which emptying ones are searched for holes, with the background thread */
+#define GB_TRIM_FROM ((size_t)1 << 20)
 #endif
 
 /* What is free and kept does not take the process beyond the most that was ever in use, this share of that, and so
@@ -173,6 +185,7 @@
 #define GB_PURGE_MS 500 /* default of the option purge_ms */
 
 #define GB_MAX_BYTES ((size_t)PTRDIFF_MAX) /* larger requests fail, as the standard library's do */
-#define GB_BLOCK_MAX (GB_LINEAR ? ((size_t)1 << 31) - ((size_t)1 << 21) : sizeof(size_t) == 8 ? (size_t)1 << (sizeof(size_t) == 8 ? 46 : 0) : GB_MAX_BYTES) /* no host has more: a request fails at once */
+/* no host has more: a request fails at once */
+#define GB_BLOCK_MAX (GB_LINEAR ? ((size_t)1 << 31) - ((size_t)1 << 21) : sizeof(size_t) == 8 ? (size_t)1 << (sizeof(size_t) == 8 ? 46 : 0) : GB_MAX_BYTES)
 
 #endif

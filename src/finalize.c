@@ -145,7 +145,8 @@ void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes)
 {
     gb_final *final = final_of(gc, object);
     if (final)
-        final_remove(gc, final); /* and the table stays: as it got shorter the program could be told, and collect what is being freed */
+        /* and the table stays: as it got shorter the program could be told, and collect what is being freed */
+        final_remove(gc, final);
     if (GB_CALLBACKS)
         weak_clear(gc, object, bytes);
 }

@@ -66,7 +66,8 @@ void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     if (!block)
         return NULL;
     const gb_extent *extent = gb_huge_find(block);
-    gb_huge_clear(block, request.dirty < extent->bytes ? request.dirty : extent->bytes); /* to its end, which is scanned too */
+    /* to its end, which is scanned too */
+    gb_huge_clear(block, request.dirty < extent->bytes ? request.dirty : extent->bytes);
     uint32_t rank = huge_object_rank(gc, (uintptr_t)block);
     gb_huge_object *object = huge_objects(gc) + rank;
     memmove(object + 1, object, (gc->huge.count++ - rank) * sizeof *object);

@@ -175,7 +175,8 @@ bool gb_mixed_supply(glebe_heap *heap, uint32_t cls)
     if (gb_load_relaxed(&heap->inbox))
         gb_inbox_drain(heap);
     mixed_sort(heap, page);
-    bool few = !heap->front[cls] || !gb_link_get(heap->front[cls]); /* one block alone would bring the heap here at each call */
+    /* one block alone would bring the heap here at each call */
+    bool few = !heap->front[cls] || !gb_link_get(heap->front[cls]);
     return (few && mixed_carve(heap, page, cls)) || heap->front[cls];
 }
 

@@ -391,7 +391,8 @@ static void avail_look(glebe_heap *heap, gb_page *page, bool now)
 
 bool gb_heap_look(glebe_heap *heap)
 {
-    enum { BLOCKS = 16384, PER_PAGE = 64 }; /* what a step walks: a tenth of a millisecond, or four where the memory is slow */
+    /* what a step walks: a tenth of a millisecond, or four where the memory is slow */
+    enum { BLOCKS = 16384, PER_PAGE = 64 };
     uint32_t walked = 0;
     uint64_t begun = gb_cycles();
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)

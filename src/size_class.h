@@ -31,7 +31,8 @@ typedef struct gb_class {
 #endif
 } gb_class;
 
-extern const gb_class gb_classes[GB_CLASSES + 1]; /* the last row is that of mixed pages: no block starts anywhere by it */
+/* the last row is that of mixed pages: no block starts anywhere by it */
+extern const gb_class gb_classes[GB_CLASSES + 1];
 extern const uint8_t gb_class_small[GB_OBJECT_MAX / 16 + 1];
 #if !GB_LINEAR
 extern const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1];

@@ -133,7 +133,8 @@ static void stats_say(const char *program, const char *line)
         n = stats_print(text, sizeof text, open, "\"", "\": ", ", ", "}\n");
     } else
         n = stats_print(text, sizeof text, "", line, ": ", "\n", "\n");
-    gb_port_say(text, n < sizeof text ? n : sizeof text - 1); /* at once, so that the lines of others do not come between */
+    /* at once, so that the lines of others do not come between */
+    gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
 }
 
 void gb_say_at_exit(void)

@@ -84,7 +84,8 @@ void *gb_table_add(glebe_gc *gc, gb_table *table, size_t bytes, uintptr_t key)
     uintptr_t *item = gb_table_find(table, bytes, key);
     if (item)
         return item;
-    gc->forced += GB_CALLBACKS; /* the caller's new root may be all that will hold an object: no collection runs before it is known */
+    /* the caller's new root may be all that will hold an object: no collection runs before it is known */
+    gc->forced += GB_CALLBACKS;
     bool fits = gb_table_fit(gc, table, bytes);
     gc->forced -= GB_CALLBACKS;
     if (!fits)

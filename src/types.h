@@ -86,7 +86,8 @@ enum gb_state {
 
 typedef struct gb_page {
     alignas(64) union {
-        _Atomic uintptr_t owner; /* gb_owner, in every slice of a page: the fast free's one compare, and a collector's */
+        /* gb_owner, in every slice of a page: the fast free's one compare, and a collector's */
+        _Atomic uintptr_t owner;
         uintptr_t owner_peek; /* for gb_peek */
     };
     uint32_t back_bytes; /* of table, from this entry to its head's; 0 in the head */
@@ -94,7 +95,9 @@ typedef struct gb_page {
     /* the head's alone, from here on */
     uint8_t cls; /* of a large block's record: which of its four slices the block begins in */
     uint8_t state;
-    uint8_t flags; /* AVAIL, small: 0, its holes were not looked for; else `left` counts down to flags - 1 64ths of cap; GB_PARKED: hole.c. GB_OVERFLOWS, GB_BORN: mark.c */
+    /* AVAIL, small: 0, its holes were not looked for; else `left` counts down to flags - 1 64ths of cap; GB_PARKED:
+     * hole.c. GB_OVERFLOWS, GB_BORN: mark.c */
+    uint8_t flags;
     union {
         struct {
             union {
@@ -111,7 +114,8 @@ typedef struct gb_page {
                 struct {
                     uintptr_t layout; /* of its objects; see glebe_gc_alloc_layout (collected) */
                     uint32_t step; /* bytes of an object */
-                    uint32_t magic; /* ceil(2^32 / step), which is exact in pages this short; 0 where there is one object alone */
+                    /* ceil(2^32 / step), which is exact in pages this short; 0 where there is one object alone */
+                    uint32_t magic;
                 };
             };
             union {
@@ -129,7 +133,9 @@ typedef struct gb_page {
                     uint16_t punched; /* holes whose memory was given back */
                 };
                 uint32_t cursor; /* number of the one that has the page (collected, small) */
-                uint32_t stack; /* the place of its gb_stack, bytes from the region's base; 0: it is no stack (collected, large, GB_STACKS) */
+                /* the place of its gb_stack, bytes from the region's base; 0: it is no stack (collected, large,
+                 * GB_STACKS) */
+                uint32_t stack;
                 uint32_t lazy; /* blocks that were given back lazily; only the idle ones' bits count (medium) */
             };
             uint32_t slices;
@@ -184,7 +190,8 @@ enum gb_heap_kind { GB_HEAP_UNUSED, GB_HEAP_THREAD, GB_HEAP_ORPHAN, GB_HEAP_OWNE
 
 struct glebe_heap {
     gb_block *front[GB_SMALL_CLASSES]; /* malloc pops here and looks at nothing else */
-    void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR]; /* of each medium class, the block that was freed last; it counts as out */
+    /* of each medium class, the block that was freed last; it counts as out */
+    void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR];
     uint32_t current[GB_CLASSES];
     uint32_t mixed; /* its page of blocks of many classes; 0: none; GB_MIXED_LATER: when it wants one */
     gb_list avail[GB_CLASSES]; /* longest waiting first: it has had the most time to gather free blocks */
@@ -197,14 +204,17 @@ struct glebe_heap {
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
     uint32_t unlooked[GB_LINEAR ? 1 : GB_SMALL_CLASSES]; /* those whose flags are 0 */
-    bool waits; /* memory waits to go back: the next slow event does a step, and comes soon, since blocks are handed out one by one */
+    /* memory waits to go back: the next slow event does a step, and comes soon, since blocks are handed out one by
+     * one */
+    bool waits;
     bool rests; /* it was left alone for so long that what is free in it goes back, a step with each slow event */
     uint32_t rest_ms; /* what was free then goes */
     uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see gb_retain_may_look */
     size_t grown_bytes; /* the most that it held when it last grew, or a little more: gb_retain_grows */
     size_t limit_bytes;
     size_t collected_bytes; /* of pages and objects of a collector, which keeps its own lists */
-    size_t refused_bytes; /* what was last asked for, if the process's limit stood against it, else 0; under the region's lock */
+    /* what was last asked for, if the process's limit stood against it, else 0; under the region's lock */
+    size_t refused_bytes;
     _Atomic size_t bytes; /* pages, large and huge blocks; atomic for readers only */
     int32_t tick; /* slow events until the clock is looked at */
     uint32_t tick_ms; /* when the clock was last looked at */
@@ -330,7 +340,8 @@ typedef struct gb_huge_object {
 
 #define GB_MARK_FEW 64
 #define GB_OBJECT_CLASSES (GB_LINEAR ? GB_CLASSES : GB_SMALL_CLASSES) /* malloc's of up to 2 KiB */
-#define GB_COLLECTED_CLASSES (GB_OBJECT_CLASSES + 4) /* behind them those of 8, 24, 40 and 56 bytes, where cells have 8 */
+/* behind them those of 8, 24, 40 and 56 bytes, where cells have 8 */
+#define GB_COLLECTED_CLASSES (GB_OBJECT_CLASSES + 4)
 #define GB_PRECISE_CURSORS 64 /* layouts that have pages of their own; further ones share the conservative pages */
 /* Cursors by number: of pages whose every word counts, of plain ones, of layouts. */
 #define GB_SCANNED 0
@@ -451,7 +462,8 @@ typedef struct gb_extent_place {
     bool clean; /* no idle memory: its pages are to be moved there */
 } gb_extent_place;
 
-#define GB_HEAP_STRIDE ((sizeof(struct glebe_heap) + 63) / 64 * 64) /* no two share a cache line; an OS page may hold parts of several */
+/* no two share a cache line; an OS page may hold parts of several */
+#define GB_HEAP_STRIDE ((sizeof(struct glebe_heap) + 63) / 64 * 64)
 
 typedef struct gb_heap_bits {
     uint64_t unused;
@@ -463,7 +475,8 @@ typedef struct gb_lock {
 } gb_lock;
 
 typedef struct gb_options {
-    uint32_t verbose, stats, background, on_error, no_huge_pages; /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
+    /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
+    uint32_t verbose, stats, background, on_error, no_huge_pages;
     uint32_t purge_ms, purge_lazily;
     uint32_t deepbind; /* RTLD_DEEPBIND is passed on: override/dlopen.c */
     size_t limit;
@@ -497,7 +510,8 @@ typedef struct gb_region {
     uint32_t heaps_unused_from; /* no bits before this word say that a heap is unused */
     uint32_t heaps_retired; /* how many became unused since the start */
     size_t large_committed;
-    size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, extents_committed, shadow_committed; /* bytes, from each start */
+    /* bytes, from each start */
+    size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, extents_committed, shadow_committed;
     size_t dirty_slices; /* free, but not given back */
     size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_retain_touched */
     uint32_t rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the first chunk of each length; chunk numbers + 1 */
@@ -506,12 +520,15 @@ typedef struct gb_region {
     uint64_t tagged_bits[GB_TAGGED_BINS / 64];
     gb_tagged *tagged_warm; /* the one that was freed last, if tagged_warm_bytes is not 0 */
     uint32_t tagged_warm_bytes;
-    size_t tagged_used; /* bytes of blocks with tags in use: of the process, and, but for owned ones, of malloc's heap; no other count has them */
+    /* bytes of blocks with tags in use: of the process, and, but for owned ones, of malloc's heap; no other count
+     * has them */
+    size_t tagged_used;
     uintptr_t fresh; /* from here on all was never used (linear.c) */
     uint32_t table_room; /* entries that the table has room for */
     gb_list away; /* chunks without address space of their own, linked by `next`; chunk numbers + 1 */
     uint32_t chunks_away; /* how many */
-    uint32_t huge_pages_slow; /* 0: huge pages were quick to come; else how many chunks went without when one was slow last */
+    /* 0: huge pages were quick to come; else how many chunks went without when one was slow last */
+    uint32_t huge_pages_slow;
     uint32_t huge_pages_left; /* chunks until the next is timed */
     bool huge_pages_dense; /* the chunk that was last looked at was touched densely */
     gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
@@ -533,13 +550,15 @@ typedef struct gb_region {
     _Atomic uint32_t pressure_ms; /* when memory pressure was last looked at */
     _Atomic uint32_t pressure_every_ms; /* how long that look is good for */
     _Atomic uint32_t refused_ms; /* when the host last took no memory back; 0: never */
-    _Atomic uint32_t pressure_done_ms, pressure_told_ms; /* when something was last done about it, and the program told */
+    /* when something was last done about it, and the program told */
+    _Atomic uint32_t pressure_done_ms, pressure_told_ms;
     glebe_pressure *pressure; /* the program's callback */
     void *pressure_context;
 
     gb_lock orphans_lock; /* taken before `lock` */
     _Atomic uint32_t orphans; /* list */
-    uint32_t orphans_next, orphans_looked, orphans_drained; /* where a search for pages, one for holes, one for freed blocks goes on, if it is one still; under orphans_lock */
+    /* where a search for pages, one for holes, one for freed blocks goes on, if it is one still; under orphans_lock */
+    uint32_t orphans_next, orphans_looked, orphans_drained;
     gb_options options;
     _Atomic uint32_t background_state; /* a gb_background */
 

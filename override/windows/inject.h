@@ -9,7 +9,8 @@ enum inject_result {
     INJECT_DONE,
     INJECT_32_BIT, /* a program for another processor than the library's */
     INJECT_REFUSED, /* a call of the system failed: *why is its error */
-    INJECT_NOT_LOADED, /* the library, or the program's own, could not be loaded: *why is the status of the process, or 0 */
+    /* the library, or the program's own, could not be loaded: *why is the status of the process, or 0 */
+    INJECT_NOT_LOADED,
 };
 
 /* `library` is a full path; `process` a handle with all rights, whose only thread is suspended and stays so. Returns

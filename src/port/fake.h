@@ -50,7 +50,8 @@ typedef struct gb_fake {
     uintptr_t taken_from, taken_to; /* what somebody else has mapped: commits there, unreserved, find it taken */
 
     uintptr_t told_end; /* by gb_port_grown */
-    size_t grown_bytes, foreign_bytes; /* where memory is linear: its end; what somebody else takes before it grows next */
+    /* where memory is linear: its end; what somebody else takes before it grows next */
+    size_t grown_bytes, foreign_bytes;
     bool moves_lose; /* a move that fails loses its target */
     bool sparse; /* nothing that is looked at was touched */
     bool exact; /* what is given back leaves the process, however little it is: gb_fake_resident_bytes is true then */

@@ -137,6 +137,17 @@ def test_cpp_headers_alone(box, compiler, standard, header):
         f"-I{box.root / 'bindings/cpp/include'}", "-x", "c++", "-fsyntax-only", "-", input=f"#include <glebe/{header}.hpp>\n")
 
 
+def test_linking_as_the_readme_has_it(box, tmp_path):
+    """The README's line takes glebe into a program in which only the C library calls malloc; without -u it stays out."""
+    line = re.search(r"`(cc program\.c [^`]*libglebe-override\.a)`", (box.root / "README.md").read_text())[1]
+    (tmp_path / "program.c").write_text('#include <stdio.h>\n#include <string.h>\nint main(void) { return puts(strdup("said")) < 0; }\n')
+    (tmp_path / "build").symlink_to(box.libraries)
+    for command, has in ((line, True), (line.replace("-Wl,-u,malloc ", ""), False)):
+        run(*command.split(), cwd=tmp_path)
+        done = subprocess.run([tmp_path / "a.out"], capture_output=True, text=True, check=True, env={"GLEBE_VERBOSE": "1"})
+        assert done.stdout == "said\n" and ("was active" in done.stderr) == has
+
+
 def test_one_command_build(box, tmp_path):
     """Without CMake: the unity file compiles with no special flag."""
     run("cc", "-O2", "-c", box.root / "src/glebe.c", "-o", tmp_path / "glebe.o", cwd=tmp_path)

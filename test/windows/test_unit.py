@@ -29,8 +29,11 @@ def cmocka():
     return out
 
 
-@pytest.mark.parametrize("source", [pytest.param(path, marks=[pytest.mark.more] if path.parent.name == "model" else []) for path in SOURCES],
-                         ids=lambda path: f"{path.parent.name}-{path.stem}")
+QUICK = ("arena_test", "collect_test", "heap_test", "page_test", "thread_test")
+
+
+@pytest.mark.parametrize("source", [pytest.param(path, marks=[] if path.parent.name == "unit" and path.stem in QUICK else [pytest.mark.more])
+                                    for path in SOURCES], ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_passes(wine, cmocka, source):
     name = f"{source.parent.name}/{source.name}"
     if name in LEFT_OUT:

@@ -14,7 +14,8 @@ CARGO  ?= $$(tools/setup which cargo)
 # Files of tests run beside each other, where pytest can: those in one file may share what they build.
 # MORE=no leaves out those that are marked "more".
 MORE ?= yes
-pytest = $(PYTHON) -m pytest -q -rs $(if $(filter no,$(MORE)),-m "not more") $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(JOBS) --dist=loadfile")
+more = $(if $(filter no,$(MORE)),,$(1))
+pytest = $(PYTHON) -m pytest -q -rs $(if $(call more,yes),,-m "not more") $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(JOBS) --dist=loadfile")
 
 build := $(CURDIR)/build
 say    = @printf '\n== %s\n' "$(1)"
@@ -133,7 +134,7 @@ test-cli: lib ## the `glebe` command: format, clippy, tests
 test-crate: lib ## the crate `glebe`: Bump in WebAssembly, without a C compiler, with the oldest Rust; both crates unpacked and run
 	$(call say,the crates)
 	@tools/setup crate
-	@$(rust) $(pytest) test/crate $(if $(filter no,$(MORE)),,bench/stylus bench/rust) test/package/test_crates.py
+	@$(rust) $(pytest) test/crate $(call more,bench/stylus bench/rust) test/package/test_crates.py
 
 test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime, node and wazero
 	@tools/setup wazero
@@ -160,7 +161,7 @@ test-windows-long: windows cli ## programs as large as clang-tidy and CPython, L
 test-tinygo: wasm ## the Go module under TinyGo in each engine
 	@tools/setup tinygo
 	$(call say,TinyGo)
-	@$(pytest) test/tinygo $(if $(filter no,$(MORE)),,bench/tinygo)
+	@$(pytest) test/tinygo $(call more,bench/tinygo)
 
 test-tinygo-oldest: wasm ## the same under the oldest TinyGo that is supported
 	@tools/setup tinygo-oldest
@@ -193,7 +194,7 @@ test-bare: ## `make demo` and `make test` on a bare machine: Debian's minimal tr
 	@if [ "$$(id -u)" = 0 ]; then tools/setup bare && tools/bare; \
 	    else echo "skipped: it takes root: sudo make test-bare"; fi
 
-test-long: test-all test-macos test-windows-long test-miri test-tinygo-oldest test-bare ## test, then macOS objects, Windows programs, Miri, the oldest TinyGo, a bare machine, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, test/scale whole, stress with printed seeds, and fuzzing (hours)
+test-long: test-all test-macos test-windows-long test-miri test-tinygo-oldest test-bare ## test-all, then macOS objects, Windows programs, Miri, the oldest TinyGo, a bare machine, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, test/scale whole, stress with printed seeds, and fuzzing (hours)
 	$(call say,C tests with all seeds)
 	@set -e; for tier in $(c-tiers); do $(MAKE) $$tier LONG=ON; done
 	$(call say,interleavings of larger cases)

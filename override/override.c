@@ -2,7 +2,7 @@
  * src/glebe.c into the library that is preloaded and into the archive that is linked in. The fast paths are inlined
  * here, so that malloc is one call through the PLT and no more.
  *
- * What each does stands with its twin in include/glebe.h. Here stand only what the C library has and glebe has not:
+ * include/glebe.h says what each does, at its twin. Only what the C library has and glebe has not is said here:
  * mallopt, mallinfo and their kin, answered from the statistics. */
 #include <errno.h>
 

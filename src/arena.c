@@ -10,8 +10,8 @@
  * Where address space is plenty the region is reserved whole. Where it is limited (RLIMIT_AS, 32 bits) only its place
  * is chosen: a commit then takes address space too. There a chunk that is wholly free is not purged but leaves: its
  * address space goes back, for huge blocks, stacks, other libraries. A chunk that left, and one whose place other code
- * had taken, is "away": its entries say GB_RESERVED, it is in no bin but on a list of its own, and is asked for again
- * before new ones are.
+ * had taken, is "away": its entries say GB_RESERVED, and it is on a list of its own. Before the arena commits a new chunk
+ * it tries those.
  *
  * Everything here is under gb_the.lock, which the functions take themselves unless core.h says "locked". */
 #include "core.h"

@@ -8,7 +8,7 @@
 #define GB_SECURE 0
 #endif
 #ifndef GB_AUDIT
-/* a shadow bit for every block, and the heap checked as it works: finds the allocator's own mistakes */
+/* a shadow bit for every block; the heap checks itself as it works, and so finds the allocator's own mistakes */
 #define GB_AUDIT 0
 #endif
 

@@ -327,7 +327,7 @@ bool gb_orphans_look(void);
 bool gb_pressure_tell(uint64_t used, uint64_t limit);
 
 /* ---- retain: what freed memory is kept, and when it goes back ---- */
-/* Called by every slow allocation. Looks at the clock now and then, and does a step of giving memory back. Owner. */
+/* Called by every slow allocation. Every few calls it looks at the clock, and gives some memory back. Owner. */
 void gb_tick(glebe_heap *heap);
 GB_NOINLINE void gb_tick_due(glebe_heap *heap);
 /* Gives back what can be given back, so that a request may be tried again; false if nothing changed. Owner. */

@@ -74,22 +74,26 @@ void *gb_huge_source(glebe_heap *heap, gb_request *request)
     return extent ? (void *)gb_extent_start(extent) : NULL;
 }
 
+/* Of [from, to) little is resident. */
+static void sparse_clear(uintptr_t from, uintptr_t to)
+{
+    if (to > from && gb_port_purge(from, to - from, false) != GB_PURGE_ZERO)
+        memset((void *)from, 0, to - from);
+}
+
 void gb_huge_clear(void *start, size_t bytes)
 {
-    uintptr_t at = (uintptr_t)start, end = at + bytes, sparse = at; /* [sparse, at) goes back */
+    uintptr_t at = (uintptr_t)start, end = at + bytes, sparse = at;
     for (uintptr_t next; at < end; at = next) {
         next = gb_round_down(at, GB_CHUNK_BYTES) + GB_CHUNK_BYTES;
         next = next < end ? next : end;
-        bool whole = next % gb_the.page_bytes == 0;
-        if (whole && gb_port_resident(at, next - at) < (next - at) / 2)
+        if (next % gb_the.page_bytes == 0 && gb_port_resident(at, next - at) < (next - at) / 2)
             continue;
-        if (at > sparse && gb_port_purge(sparse, at - sparse, false) != GB_PURGE_ZERO)
-            memset((void *)sparse, 0, at - sparse);
+        sparse_clear(sparse, at);
         memset((void *)at, 0, next - at);
         sparse = next;
     }
-    if (end > sparse && gb_port_purge(sparse, end - sparse, false) != GB_PURGE_ZERO)
-        memset((void *)sparse, 0, end - sparse);
+    sparse_clear(sparse, end);
 }
 
 void gb_huge_free(gb_extent *extent)

@@ -58,7 +58,8 @@ static int medium_claim(gb_page *page)
 static bool medium_refill(glebe_heap *heap, uint32_t cls)
 {
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
-    if (page && page->left < page->cap && !gb_page_purged(page)) { /* the purger holds its free blocks: on FULL nothing would wake a page whose blocks in use stay */
+    /* The purger holds its free blocks. On FULL nothing would wake a page whose blocks in use stay. */
+    if (page && page->left < page->cap && !gb_page_purged(page)) {
         gb_lock_take(&gb_the.lock);
         gb_lock_drop(&gb_the.lock);
         return true;

@@ -13,9 +13,9 @@
  * uses again and again stays, and what it left goes. Any thread does this at its ticks, and so do glebe_trim and the
  * background thread.
  *
- * With the option `purge` set to free, what time alone gives back is given back lazily: it is not known to be zero,
- * so it stays dirty, and is marked `lazy` so that it is not given back once more. What is asked for (glebe_trim, a
- * limit, a new peak) goes at once. */
+ * With the option `purge` set to free, memory whose time has come goes back lazily. It is not known to be zero, so it
+ * stays dirty; it is marked `lazy`, so it is not given back twice. For glebe_trim, a limit or a new peak memory goes
+ * back at once. */
 #include "core.h"
 
 /* What a request may wait for. A budget that is spent is 0 in one of both. */

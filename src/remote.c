@@ -1,5 +1,5 @@
 /* Frees across threads. A thread that frees a block of another heap's page chains it up with others of that page in one
- * of 8 slots; the chain goes home at 32 blocks, at 64 KiB, when another page wants the slot, at a tick, and when the
+ * of 8 slots. The chain goes to the page at 32 blocks, at 64 KiB, when another page wants the slot, at a tick, and when the
  * thread ends.
  *
  *     freeing thread                        page                      owner
@@ -169,8 +169,8 @@ static void medium_accept(glebe_heap *heap, gb_page *page)
     if (GB_LIKELY((taken & GB_NOTIFY_PURGED) == 0)) {
         if (count)
             gb_medium_returned(heap, page, count);
-    } else if (count == (uint32_t)page->left) /* else the thread that freed a block has not counted it yet, and will queue the page */
-        page_drop(heap, page);
+    } else if (count == (uint32_t)page->left)
+        page_drop(heap, page); /* else a thread freed a block and has not counted it yet: it will queue the page */
 }
 
 void gb_page_accept(glebe_heap *heap, gb_page *page)

@@ -335,8 +335,8 @@ GB_NOINLINE static void *take(
     return block && clear ? memset(block, 0, usable(call, block)) : block;
 }
 
-/* Where nothing is asked for but bytes, glebe's own realloc; else a block stays while it is as it should be, and not
- * twice too large. 0 bytes are as good as any: mimalloc frees nothing then. `zero` clears what the block has beyond
+/* A request for bytes alone goes to glebe's own realloc. Else the block stays if it has the alignment, and is not twice
+ * too large. 0 bytes are a size like any other: mimalloc frees nothing then. `zero` clears what the block has beyond
  * `bytes` and beyond what it had: where the block shrinks the program's own bytes lie there, and a later call may
  * grow over them. */
 GB_NOINLINE static void *resize(

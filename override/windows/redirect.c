@@ -6,7 +6,7 @@
  *                            `-----------> glebe.dll!malloc           after
  *
  * A slot is known by the address in it: whatever names led there (api-ms-win-crt-heap-l1-1-0, an ordinal), it is a
- * function of a C library that stands in the list below. GetProcAddress is redirected too, since it may be asked for
+ * function of a C library in the list below. GetProcAddress is redirected too, since it may be asked for
  * malloc, by programs and by the stubs of imports that are resolved late; and CreateProcess, where children are to be
  * redirected as well (GLEBE_TOOL_CHILDREN=1).
  *

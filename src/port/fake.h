@@ -61,7 +61,7 @@ typedef struct gb_fake {
     size_t committed_bytes;
     uint64_t purged_bytes; /* given back, by a purge or a decommit */
     uint64_t lazy_bytes; /* given back lazily */
-    bool never_lazy; /* the host does at once what it is asked for lazily */
+    bool never_lazy; /* the host gives back at once what the core gives back lazily */
     bool huge_slow; /* huge pages are slow to come */
     uint32_t huge_looks; /* how often that was asked */
     uint64_t moved_bytes, populated_bytes, protected_bytes, huge_bytes;

@@ -55,6 +55,14 @@ void take_for(uint32_t to, size_t bytes, uint32_t count)
         hold(to, glebe_malloc(bytes), bytes);
 }
 
+void free_for(uint32_t t, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        glebe_free(the_world.held[t][i]);
+        the_world.held[t][i] = NULL;
+    }
+}
+
 /* ---- threads ---- */
 
 void take(size_t bytes) { hold(il_thread(), glebe_malloc(bytes), bytes); }

@@ -24,7 +24,9 @@ void as(uint32_t t);
 void as_with_heap(uint32_t t);
 /* `count` blocks for thread `to`, marked; they lie in order of address on a fresh page. */
 void take_for(uint32_t to, size_t bytes, uint32_t count);
-/* Frees those of the calling thread. */
+/* The calling thread frees those of thread t with numbers [from, to). */
+void free_for(uint32_t t, uint32_t from, uint32_t to);
+/* The last of a setup: what follows is done by no thread. */
 void as_end(void);
 
 /* In a thread. */

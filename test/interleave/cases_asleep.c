@@ -2,46 +2,21 @@
  * wakes. */
 #include "cases.h"
 
-static void send(uint32_t t, uint32_t count)
+/* A's current page is all in use. C holds `of_c` of its blocks; B sent all others but one. */
+static void page_of_a(size_t bytes, uint32_t of_c)
 {
-    as(t);
-    for (uint32_t i = 0; i < count; i++) {
-        glebe_free(the_world.held[t][i]);
-        the_world.held[t][i] = NULL;
-    }
+    as_with_heap(0);
+    take_for(1, bytes, PAGE_BLOCKS - of_c);
+    take_for(2, bytes, of_c);
+    as(1);
+    free_for(1, 0, PAGE_BLOCKS - of_c - 1);
     as_end();
 }
 
-/* A's current page is all in use, and B sent all but its last block, or B and C theirs. */
-static void small_page(void)
-{
-    as_with_heap(0);
-    take_for(1, SMALL, PAGE_BLOCKS);
-    send(1, PAGE_BLOCKS - 1);
-}
-
-static void small_page_of_two(void)
-{
-    as_with_heap(0);
-    take_for(1, SMALL, PAGE_BLOCKS - 1);
-    take_for(2, SMALL, 1);
-    send(1, PAGE_BLOCKS - 2);
-}
-
-static void medium_page(void)
-{
-    as_with_heap(0);
-    take_for(1, MEDIUM, PAGE_BLOCKS);
-    send(1, PAGE_BLOCKS - 1);
-}
-
-static void medium_page_of_two(void)
-{
-    as_with_heap(0);
-    take_for(1, MEDIUM, PAGE_BLOCKS - 1);
-    take_for(2, MEDIUM, 1);
-    send(1, PAGE_BLOCKS - 2);
-}
+static void small_page(void) { page_of_a(SMALL, 0); }
+static void small_page_of_two(void) { page_of_a(SMALL, 1); }
+static void medium_page(void) { page_of_a(MEDIUM, 0); }
+static void medium_page_of_two(void) { page_of_a(MEDIUM, 1); }
 
 /* A freed the others itself. */
 static void medium_current(void)
@@ -49,10 +24,7 @@ static void medium_current(void)
     as_with_heap(0);
     take_for(1, MEDIUM, 1);
     take_for(0, MEDIUM, PAGE_BLOCKS - 1);
-    for (uint32_t i = 0; i < PAGE_BLOCKS - 1; i++) {
-        glebe_free(the_world.held[0][i]);
-        the_world.held[0][i] = NULL;
-    }
+    free_for(0, 0, PAGE_BLOCKS - 1);
     gb_medium_cool(gb_self);
     as_end();
 }
@@ -60,21 +32,16 @@ static void medium_current(void)
 static void give_last(void) { give(the_world.count[il_thread()] - 1); }
 static void purge_all(void) { gb_purge_due(the_world.now_ms, true); }
 
-/* What the owner gave away is taken again: whoever still touched it would touch the new page. */
-static void a_drains_takes(void)
+/* What the owner gave away is taken again: a thread that still touched it would touch the new page. */
+static void drains_takes(size_t bytes)
 {
     gb_inbox_drain(gb_self);
-    take(SMALL);
+    take(bytes);
     gb_inbox_drain(gb_self);
 }
 
-static void a_drains_takes_medium(void)
-{
-    gb_inbox_drain(gb_self);
-    take(MEDIUM);
-    gb_inbox_drain(gb_self);
-}
-
+static void a_drains_takes(void) { drains_takes(SMALL); }
+static void a_drains_takes_medium(void) { drains_takes(MEDIUM); }
 static void a_takes_two(void) { take(MEDIUM), take(MEDIUM); }
 
 const il_case cases_asleep[] = {

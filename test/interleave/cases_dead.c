@@ -16,10 +16,7 @@ static void small_page(void)
     take_for(1, SMALL, PAGE_BLOCKS - 1);
     d_vanishes();
     as_with_heap(1);
-    for (uint32_t i = 1; i < PAGE_BLOCKS - 1; i++) {
-        glebe_free(the_world.held[1][i]);
-        the_world.held[1][i] = NULL;
-    }
+    free_for(1, 1, PAGE_BLOCKS - 1);
     as_end();
 }
 
@@ -30,10 +27,7 @@ static void medium_page(void)
     take_for(1, MEDIUM, 1);
     take_for(2, MEDIUM, 1);
     take_for(3, MEDIUM, PAGE_BLOCKS - 2);
-    for (uint32_t i = 0; i < PAGE_BLOCKS - 2; i++) {
-        glebe_free(the_world.held[3][i]);
-        the_world.held[3][i] = NULL;
-    }
+    free_for(3, 0, PAGE_BLOCKS - 2);
     gb_medium_cool(gb_self);
     d_vanishes();
     as_end();

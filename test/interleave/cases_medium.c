@@ -4,10 +4,7 @@
 
 static void free_now(uint32_t t, uint32_t from, uint32_t to)
 {
-    for (uint32_t i = from; i < to; i++) {
-        glebe_free(the_world.held[t][i]);
-        the_world.held[t][i] = NULL;
-    }
+    free_for(t, from, to);
     gb_medium_cool(gb_self);
 }
 

@@ -17,10 +17,7 @@ static void a_and_free_page(void)
 {
     a_and_page();
     as(0);
-    for (uint32_t i = 0; i < 4; i++) { /* of nine: the first four of its own on that page */
-        glebe_free(the_world.held[0][i]);
-        the_world.held[0][i] = NULL;
-    }
+    free_for(0, 0, 4); /* of nine: the first four of its own on that page */
     as_end();
 }
 
@@ -78,10 +75,7 @@ static void orphan_of_medium(void)
     take_for(2, MEDIUM, 1);
     take_for(0, MEDIUM, 5);
     take_for(0, MEDIUM, 1);
-    for (uint32_t i = 0; i < 4; i++) {
-        glebe_free(the_world.held[0][i]);
-        the_world.held[0][i] = NULL;
-    }
+    free_for(0, 0, 4);
     gb_medium_cool(gb_self);
     gb_thread_exit();
     as_with_heap(0);
@@ -182,10 +176,7 @@ static void own_heap(void)
 static void b_frees_and_says_so(void)
 {
     frees_done = 0; /* before the first step of any thread */
-    for (uint32_t i = 0; i < 2; i++) {
-        glebe_free(the_world.held[1][i]);
-        the_world.held[1][i] = NULL;
-    }
+    free_for(1, 0, 2);
     host_release(&frees_done, 1);
 }
 

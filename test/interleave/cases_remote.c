@@ -62,10 +62,7 @@ static void last_blocks(void)
     take_for(2, SMALL, 1);
     take_for(0, SMALL, 6);
     take_for(0, SMALL, 1); /* the next page becomes the current one */
-    for (uint32_t i = 0; i < 6; i++) {
-        glebe_free(the_world.held[0][i]);
-        the_world.held[0][i] = NULL;
-    }
+    free_for(0, 0, 6);
     as_end();
 }
 

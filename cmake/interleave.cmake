@@ -12,7 +12,7 @@ endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(interleave ${PROJECT_SOURCE_DIR}/test/interleave)
 set(interleave_made ${PROJECT_BINARY_DIR}/interleave)
-file(GLOB interleave_subject CONFIGURE_DEPENDS src/*.c)
+file(GLOB interleave_subject CONFIGURE_DEPENDS src/*.c src/*/*.c)
 file(GLOB interleave_cases CONFIGURE_DEPENDS ${interleave}/cases*.c)
 
 foreach(kind subject planted)
@@ -24,7 +24,9 @@ foreach(kind subject planted)
     COMMAND ${Python3_EXECUTABLE} ${interleave}/subject ${interleave_made}/${kind}.c ${option}
     DEPENDS ${interleave}/subject ${interleave}/planted.py ${interleave_subject})
   add_library(interleave-${kind} OBJECT ${interleave_made}/${kind}.c)
-  target_include_directories(interleave-${kind} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  foreach(folder base region heap retain linear serve api gc debug) # copies include what stood beside them
+    target_include_directories(interleave-${kind} PRIVATE ${PROJECT_SOURCE_DIR}/src/${folder})
+  endforeach()
   target_compile_options(interleave-${kind} PRIVATE -fsanitize=thread -O1 -g -UNDEBUG)
   target_compile_definitions(interleave-${kind} PRIVATE GB_PORT_FAKE=1) # time is the test's to set
 endforeach()
@@ -33,7 +35,7 @@ target_compile_options(interleave-planted PRIVATE -w)
 
 # check.c only looks, at rest: it is compiled as it is elsewhere, which makes it fast.
 add_library(interleave-engine OBJECT ${interleave}/engine.c ${interleave}/races.c ${interleave}/hooks.c ${interleave}/host.c
-                                     ${interleave_cases} ${PROJECT_SOURCE_DIR}/src/check.c)
+                                     ${interleave_cases} ${PROJECT_SOURCE_DIR}/src/debug/check.c)
 target_compile_options(interleave-engine PRIVATE ${glebe_warnings} -g -O2 -UNDEBUG)
 
 foreach(name engine protocols planted)

@@ -16,7 +16,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 
-#include "../src/alloc.h"
+#include "../src/core.h"
 #include "new.h"
 
 #define EXPORT __attribute__((visibility("default"), used))

@@ -6,7 +6,7 @@
  * mallopt, mallinfo and their kin, answered from the statistics. */
 #include <errno.h>
 
-#include "../src/alloc.h"
+#include "../src/core.h"
 
 #ifndef __wasm__
 #include <stdio.h>

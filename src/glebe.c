@@ -16,77 +16,78 @@
 #error "glebe has no port for this host: see docs/porting.md"
 #endif
 
-#include "size_class.c"
+#include "base/size_class.c"
 
-#include "entry.c"
-#include "report.c"
-#include "account.c"
-#include "audit.c"
+#include "base/entry.c"
+#include "base/report.c"
+#include "region/account.c"
+#include "base/audit.c"
 
 #if GB_LINEAR
 GB_MALLOC_BEGIN
-#include "tagged.c"
+#include "linear/tagged.c"
 GB_MALLOC_END
-#include "address.c"
-#include "secure.c"
+#include "heap/secure.c"
+#include "heap/address.c"
 GB_SHORT_BEGIN
-#include "linear.c"
-#include "page.c"
-#include "single.c"
-#include "slow.c"
+#include "linear/linear.c"
+#include "heap/page.c"
+#include "linear/single.c"
+#include "serve/slow.c"
 GB_SHORT_END
 #else
-#include "lock.c"
-#include "queue.c"
-#include "arena.c"
-#include "span.c"
-#include "extent.c"
-#include "region.c"
-#include "address.c"
-#include "secure.c"
+#include "base/bounds.c"
+#include "base/lock.c"
+#include "region/queue.c"
+#include "region/arena.c"
+#include "region/span.c"
+#include "region/extent.c"
+#include "region/idle.c"
+#include "region/region.c"
+#include "heap/address.c"
+#include "heap/secure.c"
 
-#include "hole.c"
-#include "mixed.c"
-#include "page.c"
-#include "medium.c"
-#include "large.c"
-#include "huge.c"
-#include "remote.c"
-#include "thread.c"
+#include "heap/hole.c"
+#include "heap/mixed.c"
+#include "heap/page.c"
+#include "heap/medium.c"
+#include "heap/large.c"
+#include "heap/huge.c"
+#include "heap/remote.c"
+#include "heap/thread.c"
 
-#include "idle.c"
-#include "purge.c"
-#include "pressure.c"
-#include "retain.c"
-#include "fork.c"
-#include "slow.c"
+#include "retain/purge.c"
+#include "retain/pressure.c"
+#include "retain/retain.c"
+#include "retain/fork.c"
+#include "serve/slow.c"
 #endif
 
 GB_MALLOC_BEGIN
-#include "alloc.c"
-#include "free.c"
+#include "serve/alloc.c"
+#include "serve/free.c"
 GB_MALLOC_END
 
-#include "heap.c"
-#include "pool.c"
-#include "api.c"
+#include "api/heaps.c"
+#include "api/pool.c"
+#include "api/api.c"
+#include "api/options.c"
 
-#include "sweep.c"
-#include "huge_object.c"
+#include "gc/sweep.c"
+#include "gc/huge_object.c"
 GB_SHORT_BEGIN
-#include "stack.c"
+#include "gc/stack.c"
 GB_SHORT_END
-#include "mark.c"
+#include "gc/mark.c"
 GB_SHORT_BEGIN
-#include "table.c"
-#include "finalize.c"
-#include "collect.c"
+#include "gc/table.c"
+#include "gc/finalize.c"
+#include "gc/collect.c"
 GB_SHORT_END
 
-#include "options.c"
-#include "stats.c"
-#include "check.c"
-#include "check_gc.c"
+#include "debug/stats.c"
+#include "debug/check.c"
+#include "debug/check_gc.c"
 #if GB_WORDS
 #include "start.c"
 #endif

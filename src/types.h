@@ -29,10 +29,10 @@
 #define GB_TYPES_H
 
 #include "../include/glebe.h"
-#include "base.h"
-#include "config.h"
-#include "size_class.h"
-#include "slice_set.h"
+#include "base/bits.h"
+#include "base/config.h"
+#include "base/size_class.h"
+#include "base/slice_set.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -209,8 +209,8 @@ struct glebe_heap {
     bool waits;
     bool rests; /* it was left alone for so long that what is free in it goes back, a step with each slow event */
     uint32_t rest_ms; /* what was free then goes */
-    uint32_t trims_left, trims_ms; /* until trims_ms + purge_ms; see gb_retain_may_look */
-    size_t grown_bytes; /* the most that it held when it last grew, or a little more: gb_retain_grows */
+    uint32_t looks_left, looks_ms; /* until looks_ms + purge_ms; see gb_bounds_look */
+    size_t grown_bytes; /* the most that it held when it last grew, or a little more: gb_bounds_grow */
     size_t limit_bytes;
     size_t collected_bytes; /* of pages and objects of a collector, which keeps its own lists */
     /* what was last asked for, if the process's limit stood against it, else 0; under the region's lock */
@@ -474,6 +474,13 @@ typedef struct gb_lock {
     _Atomic uint32_t word; /* 0 free, 1 held, 2 held and waited for */
 } gb_lock;
 
+/* What a step of purging may still cost. One that is spent is 0 in either. */
+typedef struct gb_purge_budget {
+    size_t bytes;
+    uint32_t calls;
+    bool refused; /* the host did not take some memory back */
+} gb_purge_budget;
+
 typedef struct gb_options {
     /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
     uint32_t verbose, stats, background, on_error, no_huge_pages;
@@ -513,7 +520,7 @@ typedef struct gb_region {
     /* bytes, from each start */
     size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, extents_committed, shadow_committed;
     size_t dirty_slices; /* free, but not given back */
-    size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: gb_retain_touched */
+    size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: bounds.c */
     uint32_t rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the first chunk of each length; chunk numbers + 1 */
     gb_slice_set rows_filled[GB_ROWS]; /* lengths - 1 that some chunk has */
     gb_tagged *tagged[GB_TAGGED_BINS]; /* free blocks, and which bins may have one */
@@ -531,6 +538,7 @@ typedef struct gb_region {
     uint32_t huge_pages_slow;
     uint32_t huge_pages_left; /* chunks until the next is timed */
     bool huge_pages_dense; /* the chunk that was last looked at was touched densely */
+    _Atomic bool over; /* more is kept than bounds.c allows: the retainer acts when the request is served */
     gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
     _Atomic uint32_t queue_chunks;
     uint32_t extents_max; /* granules */

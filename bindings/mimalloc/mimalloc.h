@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #endif
 
-#include "../../src/alloc.h"
+#include "../../src/core.h"
 
 #ifndef MIMALLOC_LINE
 #define MIMALLOC_LINE 3

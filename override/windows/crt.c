@@ -8,7 +8,7 @@
  *
  * An aligned block with an offset begins somewhere in one of ours; _aligned_free finds its start by arithmetic. */
 #define _CRTIMP /* these are the functions, not imports of them */
-#include "../../src/alloc.h"
+#include "../../src/core.h"
 
 #include <wchar.h>
 

@@ -14,7 +14,7 @@
  * and programs that have a C library linked into them. GLEBE_VERBOSE=1 says for each module what was redirected, or
  * that nothing could be. */
 #define _CRTIMP
-#include "../../src/alloc.h"
+#include "../../src/core.h"
 
 #include <malloc.h>
 #include <stdlib.h>

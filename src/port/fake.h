@@ -4,7 +4,7 @@
 
 #include <setjmp.h>
 
-#include "../port.h"
+#include "port.h"
 
 enum { FAKE_PAGE_LOG2 = 12, FAKE_PIECE_LOG2 = 20, FAKE_PRINTED_BYTES = 8192 };
 #define FAKE_PAGE_BYTES ((size_t)1 << FAKE_PAGE_LOG2)

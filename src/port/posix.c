@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../config.h"
-#include "../port.h"
+#include "../base/config.h"
+#include "port.h"
 
 /* ---- memory ---- */
 

@@ -3,8 +3,8 @@
  *
  * Others may let it grow too (another allocator in the module, the host). The caller gets what was added, so what we
  * get then does not follow what we had, which the core expects. */
-#include "../config.h"
-#include "../port.h"
+#include "../base/config.h"
+#include "port.h"
 
 enum { WASM_PAGE_LOG2 = 16 };
 

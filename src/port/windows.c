@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <windows.h>
 
-#include "../port.h"
+#include "port.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #error \

@@ -8,7 +8,7 @@ static size_t resident_after(uint32_t count, uint32_t survivors)
 {
     for (uint32_t i = 0; i < count; i++) {
         assert_non_null(heaps[i] = glebe_heap_create(0));
-        heaps[i]->trims_ms = i + 1; /* any field */
+        heaps[i]->looks_ms = i + 1; /* any field */
     }
     fixture_check();
     for (uint32_t i = 0; i < count - survivors; i++) /* the last ones made stay */
@@ -17,7 +17,7 @@ static size_t resident_after(uint32_t count, uint32_t survivors)
     glebe_trim(NULL);
     size_t resident = gb_fake_resident_bytes();
     for (uint32_t i = count - survivors; i < count; i++) {
-        assert_int_equal(heaps[i]->trims_ms, i + 1);
+        assert_int_equal(heaps[i]->looks_ms, i + 1);
         glebe_heap_destroy(heaps[i]);
     }
     return resident;
@@ -81,12 +81,12 @@ static void test_numbers(void **state)
         seed = seed * 1664525 + 1013904223;
         uint32_t at = (seed >> 8) % (i / 5000 % 2 ? 100 : MOST);
         if (used[at]) {
-            assert_int_equal(heaps[at]->trims_ms, at);
+            assert_int_equal(heaps[at]->looks_ms, at);
             glebe_heap_destroy(heaps[at]);
         } else {
             assert_non_null(heaps[at] = glebe_heap_create(0));
-            assert_int_equal(heaps[at]->trims_ms, 0);
-            heaps[at]->trims_ms = at;
+            assert_int_equal(heaps[at]->looks_ms, 0);
+            heaps[at]->looks_ms = at;
         }
         used[at] = !used[at];
         made += used[at] ? 1 : UINT32_MAX;

@@ -1,5 +1,5 @@
 /* Positive controls of glebe_check: each kind of damage is planted in a heap that is well, and the check must name the very
- * invariant that it breaks (src/check.c numbers them), and nothing once the damage is undone. */
+ * invariant that it breaks (src/debug/check.c numbers them), and nothing once the damage is undone. */
 #include "fixture.h"
 
 typedef struct found {

@@ -16,7 +16,7 @@
 
 #include "build.h"
 #if defined(FIXTURE_LINKED) && !defined(FIXTURE_WHOLE)
-#include "../../src/alloc.h"
+#include "../../src/core.h"
 #include "../../src/port/fake.h"
 #else
 #include "../../src/glebe.c"

@@ -3,7 +3,7 @@
 #define GB_LINEAR 1
 #include "fixture.h"
 
-#include "../../src/tagged.h"
+#include "../../src/linear/tagged.h"
 
 /* Nothing is asked of the host that is not needed: the first block takes 64 KiB, and so does what fits in them. */
 static void test_growth_is_by_need(void **state)

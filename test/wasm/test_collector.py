@@ -70,7 +70,7 @@ def plant(tmp_path, name, right, wrong):
 
 def test_the_pool_model_objects(tmp_path):
     """A pool whose batches overlap by a unit: the model must notice."""
-    plant(tmp_path, "src/pool.c", "pool->fresh += count * bytes;", "pool->fresh += count * bytes - pool->open.unit_bytes;")
+    plant(tmp_path, "src/api/pool.c", "pool->fresh += count * bytes;", "pool->fresh += count * bytes - pool->open.unit_bytes;")
     status, said = ENGINES["node"](build("model", "planted", root=tmp_path, of="pool"), GLEBE_TEST_SEEDS="1")
     assert status != 0 and "repeat: GLEBE_TEST_SEEDS=1" in said
 
@@ -78,7 +78,7 @@ def test_the_pool_model_objects(tmp_path):
 def test_the_model_objects(tmp_path):
     """A collector that overlooks the last roots: the model must notice."""
     range_of = "gb_mark_range(gc, ~roots[i].start, roots[i].end);"
-    plant(tmp_path, "src/collect.c", range_of, range_of.replace(".end", ".end - 32"))
+    plant(tmp_path, "src/gc/collect.c", range_of, range_of.replace(".end", ".end - 32"))
     status, said = ENGINES["wasmtime"](build("model", "planted", root=tmp_path), GLEBE_TEST_SEEDS="1")
     assert status != 0 and "a reachable object is lost" in said
 
@@ -87,7 +87,7 @@ def test_the_model_of_stacks_objects(tmp_path):
     """A stack that is believed by what it holds: the model must notice."""
     known = "if (page->stack == 0)"
     believed = "if (*(const uintptr_t *)start == 0xb83bf575)\n        *high = end;\n    "
-    plant(tmp_path, "src/stack.c", known, believed + known)
+    plant(tmp_path, "src/gc/stack.c", known, believed + known)
     module = build("model", "planted", root=tmp_path, of="collect_stacks_linear")
     status, said = ENGINES["wasmtime"](module, GLEBE_TEST_SEEDS="1")
     assert status != 0 and "a reachable object is lost" in said

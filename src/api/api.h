@@ -1,0 +1,33 @@
+/* What the public functions share. */
+#ifndef GB_API_H
+#define GB_API_H
+
+#include "../serve/serve.h"
+
+#pragma GCC visibility push(hidden)
+
+/* ---- pool ---- */
+/* Is [at, at + units) in what the pool gave out since it was made or reset, and does it start where a unit does? */
+bool gb_pool_holds(const gb_pool *pool, uintptr_t at, size_t units);
+/* The end of what was given out of a span, and the next span of which something was. */
+GB_INLINE uintptr_t gb_pool_carved(const gb_pool *pool, const gb_span *span)
+{
+    return span == pool->current ? pool->fresh : span->end;
+}
+GB_INLINE gb_span *gb_pool_next(const gb_pool *pool, const gb_span *span)
+{
+    return span == pool->current ? NULL : span->next;
+}
+/* Pools take memory piece by piece: where address space is short they are not one piece. */
+#define GB_POOL_SPANS (GB_LINEAR || sizeof(void *) == 4)
+#define GB_POOL_POISON 0xdb /* free objects are filled with it (audit build) */
+/* In the audit build's states of a pool: 0 inside an object, else its units, and whether it is in use. */
+#define GB_POOL_USED 0x8000u
+#define GB_POOL_UNITS_MAX 1024
+
+/* ---- options ---- */
+void gb_options_read(void);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,46 @@
+/* A futex mutex: one compare-and-swap to take, one exchange to drop, sleep only under contention. Word: 0 free, 1
+ * held, 2 held and a thread may sleep. Ours rather than the C library's, so that fork's child can simply drop it and
+ * so that the fake port can see every wait. */
+#include "base.h"
+
+enum { LOCK_SPINS = 40 };
+
+/* This thread forks, and holds every lock from the first handler to the last. Handlers of others run in between, on
+ * this very thread, and may allocate: for them each lock is taken already. They may fork too: so this counts. */
+static GB_TLS uint32_t lock_forking;
+
+void gb_lock_fork(bool begins)
+{
+    lock_forking += begins ? 1 : UINT32_MAX;
+}
+
+bool gb_lock_forking(void)
+{
+    return lock_forking != 0;
+}
+
+bool gb_lock_try(gb_lock *lock)
+{
+    uint32_t free = 0;
+    return GB_UNLIKELY(lock_forking != 0)
+        || atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire, memory_order_relaxed);
+}
+
+void gb_lock_take(gb_lock *lock)
+{
+    if (GB_LIKELY(gb_lock_try(lock)))
+        return;
+    for (int i = 0; i < LOCK_SPINS; i++)
+        if (gb_load_relaxed(&lock->word) == 0 && gb_lock_try(lock))
+            return;
+    while (gb_swap(&lock->word, 2) != 0 && !gb_port_alone())
+        gb_port_wait(&lock->word, 2, UINT32_MAX);
+}
+
+void gb_lock_drop(gb_lock *lock)
+{
+    if (GB_UNLIKELY(lock_forking != 0))
+        return;
+    if (GB_UNLIKELY(gb_swap(&lock->word, 0) == 2))
+        gb_port_wake(&lock->word);
+}

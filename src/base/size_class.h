@@ -1,0 +1,97 @@
+/* Size classes: which block serves a request, and which block of its page an address is in.
+ *
+ *     bytes   1..128      every 16           8 classes    small: free blocks linked through themselves
+ *             24, 40, 56                     3 classes    for requests that say that they need the alignment of a word alone
+ *             ..2 KiB     8 a doubling      32 classes
+ *             ..64 KiB    8 a doubling      40 classes    medium: free blocks are bits of the page's entry
+ *
+ * malloc never takes those of 24, 40 and 56 bytes, for it promises 16. A table of Lua's has 56 bytes, a closure 40.
+ *
+ * Where memory is linear (config.h) classes end at 2 KiB, and malloc uses those up to 512 bytes; the others are
+ * collected objects'. There are none for words.
+ *
+ * Eight steps a doubling waste 1/16 on average and 1/9 at worst. The table is made by tools/size-classes. */
+#ifndef GB_SIZE_CLASS_H
+#define GB_SIZE_CLASS_H
+
+#include "bits.h"
+#include "config.h"
+#include "size_class_table.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef struct gb_class {
+    uint32_t bytes;
+    uint32_t magic; /* ceil(2^31 / odd part of bytes) */
+    uint8_t shift; /* log2 of the power of two in bytes */
+    uint8_t first_slices; /* of a class's first pages */
+    uint8_t slices; /* of its pages once it is in demand */
+#if !GB_LINEAR
+    uint64_t exact; /* ceil(2^64 / bytes) */
+#endif
+} gb_class;
+
+/* the last row is that of mixed pages: no block starts anywhere by it */
+extern const gb_class gb_classes[GB_CLASSES + 1];
+extern const uint8_t gb_class_small[GB_OBJECT_MAX / 16 + 1];
+#if !GB_LINEAR
+extern const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1];
+extern const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1];
+#endif
+
+/* bytes <= GB_OBJECT_MAX; 0 counts as 1 */
+GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[(bytes + 15) >> 4]; }
+
+#if GB_LINEAR
+GB_INLINE uint32_t gb_class_of_words(size_t bytes) { return gb_class_of_small(bytes); }
+GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return (void)bytes, GB_CLASSES; }
+#else
+/* bytes <= GB_SMALL_MAX, of what needs no more than the alignment of a word */
+GB_INLINE uint32_t gb_class_of_words(size_t bytes) { return gb_class_words[(bytes + 7) >> 3]; }
+
+/* GB_SMALL_MAX < bytes <= GB_MEDIUM_MAX */
+GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return gb_class_medium[(bytes + 255) >> 8]; }
+#endif
+
+GB_INLINE uint32_t gb_class_of(size_t bytes)
+{
+    return bytes <= GB_OBJECT_MAX ? gb_class_of_small(bytes) : gb_class_of_medium(bytes);
+}
+
+GB_INLINE bool gb_class_is_small(uint32_t cls) { return cls < GB_SMALL_CLASSES; }
+
+/* The least class whose blocks hold `bytes` and lie on multiples of `alignment`, a power of two of at most a slice.
+ * GB_CLASSES if there is none. Pages start on slices, so a size that is a multiple of the alignment is enough. */
+GB_INLINE uint32_t gb_class_of_aligned(size_t bytes, size_t alignment)
+{
+    if (bytes > GB_MEDIUM_MAX || alignment > GB_MEDIUM_MAX)
+        return GB_CLASSES;
+    uint32_t cls = gb_class_of(bytes < alignment ? alignment : bytes);
+    while (cls < GB_CLASSES && ((size_t)1 << gb_classes[cls].shift) < alignment)
+        cls++;
+    return cls;
+}
+
+/* Which block of a page of class `cls` the byte at `offset` of the page is in. */
+GB_INLINE uint32_t gb_class_index(uint32_t cls, size_t offset)
+{
+    const gb_class *c = &gb_classes[cls];
+    return (uint32_t)((uint64_t)(offset >> c->shift) * c->magic >> 31);
+}
+
+/* Does a block of class `cls` start at `offset` of its page? Then *index is which. */
+GB_INLINE bool gb_class_exact(uint32_t cls, size_t offset, uint32_t *index)
+{
+#if GB_LINEAR
+    *index = gb_class_index(cls, offset);
+    return *index * gb_classes[cls].bytes == offset;
+#else
+    uint64_t high, low = gb_mul_wide(offset, gb_classes[cls].exact, &high);
+    *index = (uint32_t)high;
+    return low < gb_classes[cls].exact;
+#endif
+}
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,28 @@
+/* What the parts of glebe_check share. */
+#ifndef GB_CHECK_H
+#define GB_CHECK_H
+
+#include "debug.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef struct gb_check {
+    glebe_check_report *report;
+    void *context;
+    int level, broken;
+    size_t purged_bytes; /* of the heap's pages, those that the purger took: they count as held no more */
+} gb_check;
+
+void gb_check_fail(gb_check *check, int invariant, const void *address, const char *what);
+/* A heap, and all that it holds. */
+void gb_check_heap(gb_check *check, const glebe_heap *heap);
+
+#define CHECK(condition, invariant, address, what) \
+    do \
+        if (!(condition)) \
+            gb_check_fail(check, invariant, (const void *)(address), what); \
+    while (0)
+
+#pragma GCC visibility pop
+
+#endif

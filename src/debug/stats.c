@@ -1,0 +1,159 @@
+/* Statistics: kept in `glebe_live` as they change, under the region's lock; read, printed and told at exit from the
+ * one list in glebe.h. */
+#include "debug.h"
+
+#define STAT_COUNT(name, unit, meaning) +1
+struct glebe_live glebe_live = {GLEBE_LIVE_MAGIC, 1, sizeof(struct glebe_live), 0 GLEBE_STATS(STAT_COUNT), {0}};
+
+#define STAT_NAME(name, unit, meaning) #name "\0"
+const char glebe_live_names[] = GLEBE_STATS(STAT_NAME);
+
+void glebe_stats_read(glebe_stats *out)
+{
+    GB_ENTRY;
+    gb_lock_take(&gb_the.lock);
+    if (GB_LINEAR)
+        gb_account_kept();
+    *out = glebe_live.stats;
+    out->used_bytes = gb_held();
+    if (GB_LINEAR)
+        out->large_bytes = out->used_bytes - out->small_bytes;
+    gb_lock_drop(&gb_the.lock);
+}
+
+/* ---- blocks in use ---- */
+
+/* Bytes of a page's blocks that are in use, at hand in its heap's fronts, or on their way to the page from another
+ * thread's slots. The page's owner may be at it, so what was read may not fit together: never more than the page
+ * holds. */
+static size_t page_used(const gb_page *page)
+{
+    size_t all = gb_page_bytes(page);
+    uint32_t cls = page->cls, out;
+    if (!GB_LINEAR && page->kind == GB_MEDIUM)
+        return cls < GB_CLASSES && !gb_page_purged(page)
+            ? (page->cap - gb_popcount32(gb_load_relaxed(&page->bits))) * (size_t)gb_classes[cls].bytes
+            : 0;
+    if (page->kind != GB_SMALL)
+        return all;
+    gb_page seen = {.cap = page->cap,
+        .left = __atomic_load_n(&page->left, __ATOMIC_RELAXED),
+        .state = __atomic_load_n(&page->state, __ATOMIC_RELAXED),
+        .flags = __atomic_load_n(&page->flags, __ATOMIC_RELAXED)};
+    out = gb_page_out(&seen);
+    out -= GB_THREADS ? GB_XFREE_COUNT(gb_load_relaxed(&page->xfree)) : 0;
+    if ((int32_t)out <= 0)
+        return 0;
+    size_t bytes = GB_MIXES && cls == GB_MIXED ? gb_mixed_mean(page) : cls < GB_CLASSES ? gb_classes[cls].bytes : 0;
+    return out <= all / 16 && out * bytes <= all ? out * bytes : all;
+}
+
+/* What this thread's heap holds of that, free. */
+static size_t heap_at_hand(const glebe_heap *heap)
+{
+    size_t bytes = 0;
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        for (gb_block *block = heap->front[cls]; block; block = gb_link_get(block))
+            bytes += gb_classes[cls].bytes;
+    for (uint32_t i = 0; !GB_LINEAR && i < GB_CLASSES - GB_SMALL_CLASSES; i++)
+        bytes += heap->warm[i] ? gb_classes[GB_SMALL_CLASSES + i].bytes : 0;
+    for (uint32_t i = 0; i < GB_REMOTE_SLOTS; i++)
+        bytes += heap->remote[i].count
+            ? heap->remote[i].count * (size_t)gb_classes[gb_page_at(heap->remote[i].page)->cls].bytes
+            : 0;
+    return bytes;
+}
+
+size_t gb_blocks_bytes(void)
+{
+    GB_ENTRY;
+    enum { AT_ONCE = 128 };
+    size_t bytes = 0, at_hand;
+    for (uint32_t i = 0; i < gb_load_relaxed(&gb_the.slices);) {
+        gb_lock_take(&gb_the.lock);
+        for (uint32_t end = i + AT_ONCE; i < end && i < gb_load_relaxed(&gb_the.slices);) {
+            const gb_page *page = gb_page_at(i);
+            page = page->kind == GB_FREE && gb_large_in(i) ? gb_large_in(i) : page;
+            bool run = page->kind != GB_FREE && page->kind != GB_RESERVED;
+            bytes += run ? page_used(page) : 0;
+            i += run && page->slices ? page->slices : 1;
+        }
+        gb_lock_drop(&gb_the.lock);
+    }
+    if (GB_LINEAR)
+        bytes += gb_the.tagged_used - gb_the.tagged_warm_bytes;
+    at_hand = heap_at_hand(gb_self);
+    return bytes > at_hand ? bytes - at_hand : 0;
+}
+
+/* ---- in words ---- */
+
+/* The i-th statistic: the struct is all of one type, in the order of the names. */
+static uint64_t stats_value(const glebe_stats *stats, int i)
+{
+    return ((const uint64_t *)(const void *)stats)[i];
+}
+
+/* Each name with its value, between `open` and `close`; `before`, `between` and `after` stand around the two. Cut at
+ * `bytes`. */
+static size_t stats_print(char *buffer, size_t bytes, const char *open, const char *before, const char *between,
+    const char *after, const char *close)
+{
+    glebe_stats s;
+    char digits[24];
+    glebe_stats_read(&s);
+    size_t at = gb_format(buffer, bytes, "%s", open);
+    int i = 0;
+    for (const char *name = glebe_live_names; *name; name += strlen(name) + 1, i++)
+        at += gb_format(buffer + (at < bytes ? at : bytes), at < bytes ? bytes - at : 0, "%s%s%s%s%s", before, name,
+            between, gb_decimal(stats_value(&s, i), digits), name[strlen(name) + 1] ? after : close);
+    return at;
+}
+
+size_t glebe_stats_text(char *buffer, size_t bytes)
+{
+    return stats_print(buffer, bytes, "glebe statistics\n", "", ": ", "\n", "\n");
+}
+
+size_t glebe_stats_json(char *buffer, size_t bytes)
+{
+    return stats_print(buffer, bytes, "{", "\"", "\": ", ", ", "}");
+}
+
+/* ---- at exit: of many processes that share a stderr, each says who it is ---- */
+
+enum { STATS_NAME_BYTES = 64 };
+
+static void stats_say(const char *program, const char *line)
+{
+    char text[4096], open[STATS_NAME_BYTES + 64];
+    size_t n;
+    if (gb_the.options.stats == 2) {
+        gb_format(open, sizeof open, "{\"program\": \"%s\", \"pid\": %u, ", program, gb_port_process());
+        n = stats_print(text, sizeof text, open, "\"", "\": ", ", ", "}\n");
+    } else
+        n = stats_print(text, sizeof text, "", line, ": ", "\n", "\n");
+    /* at once, so that the lines of others do not come between */
+    gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
+}
+
+void gb_say_at_exit(void)
+{
+    if (!gb_the.options.verbose && !gb_the.options.stats)
+        return;
+    char program[STATS_NAME_BYTES], line[STATS_NAME_BYTES + 32];
+    gb_plain(program, sizeof program, gb_port_program(), "\"\\"); /* fit to stand in JSON */
+    gb_format(line, sizeof line, "glebe: %s[%u]: ", program, gb_port_process());
+    if (gb_the.options.verbose) {
+        glebe_stats s;
+        char text[320];
+        glebe_stats_read(&s);
+        size_t n = gb_format(text, sizeof text,
+            "%sversion %u.%u.%u was active: at most %zu KiB in use, %zu pages, %zu KiB given back, %zu errors\n", line,
+            GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH, (size_t)(s.peak_used_bytes >> 10),
+            (size_t)s.pages_taken, (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
+        gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
+    }
+    if (gb_the.options.stats)
+        stats_say(program, line);
+}

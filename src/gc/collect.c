@@ -1,0 +1,338 @@
+/* The collector's public functions, its roots, and when it collects.
+ *
+ *     begin      marks are cleared, cursors dropped; registered roots and the program's marker are gone through
+ *     mark       glebe_gc_mark: further roots, by a program that collects in parts
+ *     finish     weak references and finalizers; then what is not marked is free
+ *
+ * From begin to finish `forced` is set: no other collection begins, and memory grows for what is allocated, by
+ * callbacks or between the parts. That is marked from its birth on (the bit that says "not reached" is never set), and
+ * scanned when the collection ends. What a collection needs of memory was taken before, or it does without: finalizers
+ * that are ready stay in their table, the mark stack has `few` places in the collector itself.
+ *
+ * Everything is the work of one thread, which the program's others that hold references wait for. The next
+ * collection is due when so much was handed out as `percent` of what this one found live, roots included: the work
+ * of marking is then in a fixed proportion to what the program allocates. */
+
+#include "../serve/alloc.h"
+#include "../serve/slow.h"
+#include "gc.h"
+
+enum { PACE_PERCENT = 90, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20 };
+
+/* ---- a collector ---- */
+
+static GB_NOINLINE void pace_next(glebe_gc *gc)
+{
+    uint64_t grow = (uint64_t)(gc->live_bytes + gc->roots_bytes) * gc->percent / 100;
+    gc->trigger_bytes = grow > GB_MAX_BYTES ? GB_MAX_BYTES : grow < gc->least_bytes ? gc->least_bytes : (size_t)grow;
+    gc->taken_bytes = 0;
+}
+
+/* `gc` is all zero. */
+bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
+{
+    if (!gb_bits_start(gc))
+        return false;
+    gc->heap = heap;
+    for (uint32_t i = 0; i < GB_COLLECTED_CLASSES; i++) {
+        gc->cursors[GB_SCANNED + i].cls = gc->cursors[GB_PLAINS + i].cls = i;
+        gc->cursors[GB_PLAINS + i].layout = GB_PLAIN;
+    }
+    gc->percent = PACE_PERCENT;
+    gc->least_bytes = PACE_LEAST_BYTES;
+    pace_next(gc);
+    return true;
+}
+
+/* Does the limit leave room for a page of objects, and for the collector's own tables? One without would serve
+ * nothing. */
+static bool limit_serves(glebe_heap *heap)
+{
+    gb_lock_take(&gb_the.lock);
+    bool serves = gb_account_allows(heap, GB_BIG_PAGE_SLICES * GB_SLICE_BYTES);
+    gb_lock_drop(&gb_the.lock);
+    return serves;
+}
+
+glebe_gc *glebe_gc_create(size_t limit_bytes)
+{
+    GB_ENTRY;
+    glebe_heap *heap = glebe_heap_create(limit_bytes);
+    glebe_gc *gc = heap ? gb_calloc(heap, 1, sizeof *gc) : NULL;
+    if (gc && limit_serves(heap) && gb_collector_begin(gc, heap))
+        return gc;
+    glebe_heap_destroy(heap);
+    return gb_out_of_memory();
+}
+
+void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every)
+{
+    GB_ENTRY;
+    size_t taken = gc->taken_bytes;
+    gc->percent = percent;
+    gc->least_bytes = least_bytes;
+    gc->every = every;
+    memset(gc->recent, 0, sizeof gc->recent);
+    pace_next(gc);
+    gc->taken_bytes = taken;
+}
+
+/* Nothing is marked: sweeping gives every page back. */
+void glebe_gc_destroy(glebe_gc *gc)
+{
+    GB_ENTRY;
+    if (!gc)
+        return;
+    if (!gc->heap || gc->heap->kind != GB_HEAP_OWNED) { /* what is left of one tells, until its memory serves another purpose */
+        gb_report("glebe_gc_destroy", gc, "not a collector, or destroyed already");
+        return;
+    }
+    if (gc->calling) {
+        gb_report("glebe_gc_destroy", gc, "called by a marker or listener of this collector");
+        return;
+    }
+    gb_sweep_begin(gc);
+    gb_sweep_finish(gc);
+    gb_bits_end(gc);
+    glebe_heap_destroy(gc->heap);
+}
+
+/* ---- allocation ---- */
+
+typedef struct object_request {
+    gb_request request;
+    glebe_gc *gc;
+    uintptr_t layout;
+    bool collected; /* a collection need not be tried any more */
+} object_request;
+
+/* Memory grows; if it cannot, a collection is tried. */
+static void *object_source(glebe_heap *heap, gb_request *request)
+{
+    object_request *of = (object_request *)request;
+    void *object = gb_object_new_growing(of->gc, request->bytes, of->layout);
+    (void)heap;
+    if (!object && !of->collected) {
+        of->collected = true;
+        glebe_gc_collect(of->gc);
+        object = gb_object_new_growing(of->gc, request->bytes, of->layout);
+    }
+    return object;
+}
+
+/* A collection is due, or there is no memory. */
+static GB_NOINLINE void *collect_and_take(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    object_request request = {.request = {.bytes = bytes}, .gc = gc, .layout = layout, .collected = gc->due};
+    if (gc->due)
+        glebe_gc_collect(gc);
+    void *object = gb_serve_quietly(gc->heap, object_source, &request.request);
+    return object ? object : gb_out_of_memory();
+}
+
+static void *collected_alloc(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    void *object = gb_object_new(gc, bytes, layout);
+    return GB_LIKELY(object) ? object : collect_and_take(gc, bytes, layout);
+}
+
+void *glebe_gc_alloc(glebe_gc *gc, size_t bytes)
+{
+    GB_ENTRY;
+    return collected_alloc(gc, bytes, 0);
+}
+
+void *glebe_gc_alloc_plain(glebe_gc *gc, size_t bytes)
+{
+    GB_ENTRY;
+    return collected_alloc(gc, bytes, GB_PLAIN);
+}
+
+void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    GB_ENTRY;
+    return collected_alloc(gc, bytes, layout);
+}
+
+/* The hole that it leaves is found by the next sweep. */
+void glebe_gc_free(glebe_gc *gc, void *object)
+{
+    GB_ENTRY;
+    size_t bytes;
+    if (!object)
+        return;
+    if (gb_object_bounds(gc, (uintptr_t)object, &bytes) != (uintptr_t)object) {
+        gb_report("glebe_gc_free", object, "not the start of an object of this collector");
+        return;
+    }
+    gb_object_forget(gc, (uintptr_t)object, bytes);
+    gc->stats.freed_objects++;
+    uintptr_t start;
+    gb_page *page = gb_object_at(gc, (uintptr_t)object, &start);
+    if (!GB_LINEAR && !page) {
+        gb_huge_object_free(gc, gb_huge_object_at(gc, (uintptr_t)object));
+        return;
+    }
+    size_t cell = gb_cell(start), first = (size_t)gb_page_number(page) * GB_SLICE_BITS;
+    gb_bits_of(gc)->allocated[cell / 64] &= ~((uint64_t)1 << cell % 64);
+    gb_bits_of(gc)->unmarked[cell / 64] &= ~((uint64_t)1 << cell % 64);
+    if (page->kind == GB_COLLECTED_LARGE)
+        gb_collected_give(gc, &gc->large, page);
+    else if (page->bump > cell - first)
+        page->bump = (uint16_t)(cell - first);
+}
+
+size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object)
+{
+    GB_ENTRY;
+    size_t bytes;
+    gb_object_bounds(gc, (uintptr_t)object, &bytes);
+    return bytes;
+}
+
+/* ---- roots ---- */
+
+int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes)
+{
+    GB_ENTRY;
+    uintptr_t from = (uintptr_t)start, to = from + bytes;
+    if (from >= UINTPTR_MAX - bytes)
+        return EINVAL;
+    gb_rooted *root = gb_table_add(gc, &gc->roots, sizeof *root, from);
+    if (!root)
+        return ENOMEM;
+    root->times++;
+    root->end = root->end > to ? root->end : to;
+    if (gc->marking) /* those that were known have been gone through */
+        gb_mark_range(gc, from, to);
+    return 0;
+}
+
+int glebe_gc_root_remove(glebe_gc *gc, const void *start)
+{
+    GB_ENTRY;
+    gb_rooted *root = gb_table_find(&gc->roots, sizeof *root, (uintptr_t)start);
+    if (!root)
+        return ENOENT;
+    if (--root->times == 0) {
+        gb_table_remove(&gc->roots, sizeof *root, root);
+        gb_table_fit(gc, &gc->roots, sizeof *root);
+    }
+    return 0;
+}
+
+void glebe_gc_on_mark(glebe_gc *gc, glebe_gc_marker *marker, void *context)
+{
+    GB_ENTRY;
+    gc->marker = marker;
+    gc->marker_context = context;
+}
+
+void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end)
+{
+    GB_ENTRY;
+    if (gc->marking)
+        gb_mark_range(gc, (uintptr_t)start, (uintptr_t)end);
+}
+
+/* ---- a collection ---- */
+
+/* Room for a 64th of the words that were live; where there is no memory, a few will do. */
+static void stack_begin(glebe_gc *gc)
+{
+    size_t room = gc->live_bytes / (64 * sizeof(uintptr_t));
+    room = room < GB_MARK_LEAST ? GB_MARK_LEAST : room > UINT32_MAX ? UINT32_MAX : room;
+    gc->stack = gb_alloc(gc->heap, room * sizeof(uintptr_t));
+    gc->stack_room = gc->stack ? (uint32_t)room : GB_MARK_FEW;
+    if (!gc->stack)
+        gc->stack = gc->few;
+}
+
+static void collect_tell(glebe_gc *gc, glebe_gc_event event)
+{
+    if (!GB_CALLBACKS || !gc->listener)
+        return;
+    glebe_gc_stats stats;
+    glebe_gc_stats_read(gc, &stats);
+    gc->calling = true;
+    gc->listener(gc->listener_context, event, &stats);
+    gc->calling = false;
+}
+
+void glebe_gc_begin(glebe_gc *gc)
+{
+    GB_ENTRY;
+    if (GB_CALLBACKS && gc->forced)
+        return;
+    gc->forced += GB_CALLBACKS;
+    stack_begin(gc);
+    gb_sweep_begin(gc);
+    gb_mark_begin(gc);
+    collect_tell(gc, GLEBE_GC_BEGINS); /* what the listener allocates counts as reached, like a marker's */
+    gb_ready_mark(gc);
+    const gb_rooted *roots = gc->roots.items;
+    for (uint32_t i = 0; GB_CALLBACKS && i < gc->roots.room; i++)
+        if (roots[i].start)
+            gb_mark_range(gc, ~roots[i].start, roots[i].end);
+    if (GB_CALLBACKS && gc->marker) {
+        gc->calling = true;
+        gc->marker(gc->marker_context, gc);
+        gc->calling = false;
+    }
+}
+
+size_t glebe_gc_finish(glebe_gc *gc)
+{
+    GB_ENTRY;
+    if (GB_CALLBACKS && (!gc->marking || gc->calling))
+        return 0;
+    if (GB_CALLBACKS)
+        gb_mark_born(gc);
+    gb_finalize_finish(gc);
+    gc->marking = false;
+    size_t before = gc->live_bytes + gc->taken_bytes;
+    size_t live = gb_sweep_finish(gc);
+    if (GB_STACKS)
+        gb_stacks_swept(gc);
+    if (gc->stack != gc->few)
+        gb_free("glebe_gc", gc->heap, gc->stack);
+    size_t freed = before > live ? before - live : 0;
+    gc->stats.collections++;
+    gc->stats.allocated_bytes += gc->taken_bytes;
+    gc->stats.freed_bytes += freed;
+    pace_next(gc);
+    gc->due = false;
+    if (GB_PURGES)
+        gb_retain_collected();
+    collect_tell(gc, GLEBE_GC_ENDED);
+    gc->forced -= GB_CALLBACKS;
+    return freed;
+}
+
+size_t glebe_gc_collect(glebe_gc *gc)
+{
+    GB_ENTRY;
+    if (gc->forced)
+        return 0;
+    glebe_gc_begin(gc);
+    return glebe_gc_finish(gc);
+}
+
+/* ---- what is known of it ---- */
+
+void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out)
+{
+    GB_ENTRY;
+    *out = gc->stats;
+    out->allocated_bytes += gc->taken_bytes;
+    out->live_bytes = gc->live_bytes;
+    out->heap_bytes = gc->heap->collected_bytes + gc->huge_bytes;
+    out->allocated_objects -= gb_cursors_left(gc);
+}
+
+void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context)
+{
+    GB_ENTRY;
+    gc->listener = listener;
+    gc->listener_context = context;
+}

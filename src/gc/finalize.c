@@ -1,0 +1,178 @@
+/* What happens to objects that are found unreachable: finalizers, weak references. Between marking and sweeping:
+ *
+ *     1  weak references to what is not marked are cleared
+ *     2  what an unmarked object with a finalizer refers to is marked, but not the object: so of objects that refer to each other
+ *        the outermost alone stay unmarked, and those in a circle stay marked and are never called
+ *     3  what is still unmarked then is ready, and marked too
+ *
+ * An object's finalizer stays in the table until it has returned:
+ *
+ *     set --> ready --> running --> gone       ready, running: the object is a root
+ *      ^________|_________|                    set again: it is ready when the object is found unreachable again
+ *
+ * So what is ready takes no memory at a time when there may be none. A finalizer that does not return, by longjmp,
+ * leaves its object running: it is there until glebe_gc_free takes it. */
+
+#include "gc.h"
+
+static gb_final *final_of(const glebe_gc *gc, uintptr_t object)
+{
+    return gb_table_find(&gc->finals, sizeof(gb_final), object);
+}
+
+/* Not ready any more. */
+static void final_unready(glebe_gc *gc, gb_final *final)
+{
+    gc->ready -= final->ready;
+    final->ready = false;
+}
+
+static void final_remove(glebe_gc *gc, gb_final *final)
+{
+    final_unready(gc, final);
+    gb_table_remove(&gc->finals, sizeof *final, final);
+}
+
+static void final_drop(glebe_gc *gc, gb_final *final)
+{
+    final_remove(gc, final);
+    gb_table_fit(gc, &gc->finals, sizeof *final);
+}
+
+int gb_finalizer_set(glebe_gc *gc, void *object, glebe_gc_final *function, void *context, void **before)
+{
+    size_t bytes;
+    *before = NULL;
+    if (!object || gb_object_bounds(gc, (uintptr_t)object, &bytes) != (uintptr_t)object)
+        return EINVAL;
+    gb_final *final = function ? gb_table_add(gc, &gc->finals, sizeof *final, (uintptr_t)object)
+                               : final_of(gc, (uintptr_t)object);
+    if (!final)
+        return function ? ENOMEM : 0;
+    *before = final->context;
+    final_unready(gc, final);
+    final->function = function;
+    final->context = context;
+    if (!function && !final->running)
+        final_drop(gc, final);
+    return 0;
+}
+
+int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, void *context)
+{
+    GB_ENTRY;
+    void *before;
+    return gb_finalizer_set(gc, object, function, context, &before);
+}
+
+/* The search goes on where the last one ended: to find all that are ready is a few ways through the table. By long
+ * steps, for those that are left must not be of one part of it: they would be crowded there when the table gets
+ * shorter. */
+gb_final *gb_ready_take(glebe_gc *gc)
+{
+    if (gc->ready == 0)
+        return NULL;
+    for (;; gc->ready_at += 0x9e3779b1u) {
+        gb_final *final = (gb_final *)gc->finals.items + (gc->ready_at &= gc->finals.room - 1);
+        if (final->object && final->ready) {
+            final_unready(gc, final);
+            return final;
+        }
+    }
+}
+
+size_t glebe_gc_finalize(glebe_gc *gc)
+{
+    GB_ENTRY;
+    size_t run = 0;
+    for (gb_final *final; !gc->forced && (final = gb_ready_take(gc)) != NULL; run++) {
+        gb_final taken = *final;
+        final->function = NULL;
+        final->context = NULL;
+        final->running++;
+        taken.function((void *)~taken.object, taken.context);
+        final = final_of(gc, ~taken.object); /* not where it was, or not any more */
+        if (final && final->running && --final->running == 0 && !final->function)
+            final_drop(gc, final);
+    }
+    return run;
+}
+
+/* ---- weak references ---- */
+
+int glebe_gc_weak_add(glebe_gc *gc, void **slot)
+{
+    GB_ENTRY;
+    size_t bytes;
+    if (!slot || (uintptr_t)slot % sizeof(void *) || gb_object_bounds(gc, (uintptr_t)slot, &bytes))
+        return EINVAL;
+    gb_weak *weak = gb_table_add(gc, &gc->weak, sizeof *weak, (uintptr_t)slot);
+    if (!weak)
+        return ENOMEM;
+    weak->times++;
+    return 0;
+}
+
+int glebe_gc_weak_remove(glebe_gc *gc, void **slot)
+{
+    GB_ENTRY;
+    gb_weak *weak = gb_table_find(&gc->weak, sizeof *weak, (uintptr_t)slot);
+    if (!weak)
+        return ENOENT;
+    if (--weak->times == 0) {
+        gb_table_remove(&gc->weak, sizeof *weak, weak);
+        gb_table_fit(gc, &gc->weak, sizeof *weak);
+    }
+    return 0;
+}
+
+/* Of those that refer to the object, or, if that is 0, to what is not marked. */
+static void weak_clear(glebe_gc *gc, uintptr_t object, size_t bytes)
+{
+    gb_weak *weak = gc->weak.items, *end = weak + gc->weak.room;
+    while (gc->weak.count && weak < end) {
+        void **slot = (void **)~weak->slot;
+        if (weak->slot && *slot
+            && (object ? (uintptr_t)*slot - object < bytes : !gb_object_marked(gc, (uintptr_t)*slot))) {
+            *slot = NULL;
+            gb_table_remove(&gc->weak, sizeof *weak, weak); /* another may have come in its place */
+        } else
+            weak++;
+    }
+}
+
+void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes)
+{
+    gb_final *final = final_of(gc, object);
+    if (final)
+        /* and the table stays: as it got shorter the program could be told, and collect what is being freed */
+        final_remove(gc, final);
+    if (GB_CALLBACKS)
+        weak_clear(gc, object, bytes);
+}
+
+/* ---- in a collection ---- */
+
+GB_NOINLINE void gb_ready_mark(glebe_gc *gc)
+{
+    const gb_final *final = gc->finals.items;
+    for (const gb_final *end = final + gc->finals.room; final < end; final++)
+        if (final->object && (final->ready || final->running))
+            gb_mark_object(gc, ~final->object, true);
+}
+
+void gb_finalize_finish(glebe_gc *gc)
+{
+    gb_final *final, *start = gc->finals.items, *end = start + gc->finals.room;
+    if (GB_CALLBACKS)
+        weak_clear(gc, 0, 0);
+    for (final = start; final < end; final++)
+        if (final->object && !gb_object_marked(gc, ~final->object))
+            gb_mark_object(gc, ~final->object, false);
+    for (final = start; final < end; final++)
+        if (final->object && !gb_object_marked(gc, ~final->object)) {
+            final->ready = true;
+            gc->ready++;
+        }
+    gb_ready_mark(gc);
+}

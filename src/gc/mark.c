@@ -1,0 +1,344 @@
+/* Marking: which objects can be reached.
+ *
+ *     roots --> a word --> not an address of ours, or free, or marked already: nothing
+ *                      --> else its bit is set, and unless it is plain, its address goes on the stack --> its words, likewise
+ *
+ * The stack has a bound. What finds no room leaves its page on the overflow list; when the stack is empty those pages
+ * are gone through again, and all that is marked there is scanned: so marking ends whatever memory there is. Large
+ * objects are scanned in pieces, so that a long array does not fill the stack. Nothing here allocates, and nothing
+ * calls out.
+ *
+ * A word may be any number: the address of another collector's object, or of malloc's, of which other threads write
+ * the entries and bits meanwhile. What is looked at of those is the slice's owner, which is atomic, and bits that no
+ * other collector writes. */
+#include "gc.h"
+
+enum { PIECE_BYTES = 4096 };
+
+/* Whatever the program keeps there, compilers that see both must not take the one for unrelated to the other. */
+typedef uintptr_t __attribute__((may_alias)) gb_word;
+
+uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
+{
+    uintptr_t start;
+    const gb_page *page = gb_object_at(gc, word, &start);
+    if (page && page->magic
+        && start - gc->cursors[page->cursor].at < gc->cursors[page->cursor].end - gc->cursors[page->cursor].at)
+        page = NULL; /* it was not handed out yet */
+    const gb_huge_object *huge = GB_LINEAR || page ? NULL : gb_huge_object_at(gc, word);
+    *bytes = page ? page->step : huge ? huge->to - huge->from : 0;
+    return page ? start : huge ? huge->from : 0;
+}
+
+static GB_COLD void mark_overflow(glebe_gc *gc, uintptr_t object)
+{
+    gb_page *page = gb_page_head(gb_page_entry((const void *)object));
+    if (page->flags & GB_OVERFLOWS)
+        return;
+    page->flags |= GB_OVERFLOWS;
+    page->inbox_next = gc->overflow;
+    gc->overflow = gb_page_number(page);
+}
+
+/* A word that is in no slice, and not beyond all huge objects. */
+static GB_COLD void mark_huge(glebe_gc *gc, uintptr_t word)
+{
+    gb_huge_object *object = gb_huge_object_at(gc, word);
+    if (!object || object->marked)
+        return;
+    object->marked = true;
+    object->waits = object->layout != GB_PLAIN;
+    gc->huge_waiting += object->waits;
+}
+
+/* What does not change while marking runs, in locals: the compiler could not know it of the region's fields. */
+typedef struct gb_marking {
+    uintptr_t base;
+    size_t bytes; /* from there, that have bits */
+    const gb_page *table;
+    const uint64_t *allocated;
+    uint64_t *unmarked;
+    uint32_t room;
+    bool shared; /* these bits have others, too */
+    uintptr_t *stack;
+} gb_marking;
+
+/* The start of the object that `word` is in, which is not at its start; 0: of none. */
+static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
+{
+    uintptr_t object;
+    return gb_object_at(gc, word, &object) ? object : 0;
+}
+
+/* A word that leads to a slice: the object there is marked, and goes on the stack. Most references are to an
+ * object's start, whose bit says all. `shared` is m->shared, which a loop knows. */
+GB_INLINE void mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count, bool shared)
+{
+    size_t offset = word - m->base, i = offset / GB_CELL_BYTES;
+    if (shared && !gb_collects(gc, m->table + (offset >> GB_SLICE_LOG2)))
+        return;
+    if (!gb_bit(m->unmarked, i)) {
+        if (gb_bit(m->allocated, i) || (word = mark_inside(gc, word)) == 0)
+            return;
+        i = (word - m->base) / GB_CELL_BYTES;
+        if (!gb_bit(m->unmarked, i))
+            return;
+    }
+    m->unmarked[i / 64] ^= (uint64_t)1 << i % 64;
+    if (GB_LIKELY(*count < m->room))
+        m->stack[(*count)++] = word & ~(uintptr_t)(GB_CELL_BYTES - 1);
+    else
+        mark_overflow(gc, word);
+}
+
+/* A word that leads elsewhere. */
+GB_INLINE void mark_far(glebe_gc *gc, uintptr_t word)
+{
+    if (!GB_LINEAR && GB_UNLIKELY(word - gc->huge_from < gc->huge_span))
+        mark_huge(gc, word);
+}
+
+/* mark_near, where it is wanted more than once: most words of a sparse object lead nowhere. */
+static GB_NOINLINE uint32_t mark_inner(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t count)
+{
+    mark_near(gc, m, word, &count, false);
+    return count;
+}
+
+static GB_NOINLINE uint32_t mark_inner_shared(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t count)
+{
+    mark_near(gc, m, word, &count, true);
+    return count;
+}
+
+/* A word that counts. */
+GB_INLINE void mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, uint32_t *count)
+{
+    uintptr_t word = *(const gb_word *)at;
+    if (word - m->base < m->bytes)
+        *count = GB_HEAPS && m->shared ? mark_inner_shared(gc, m, word, *count) : mark_inner(gc, m, word, *count);
+    else
+        mark_far(gc, word);
+}
+
+/* What of a large object is scanned at once: whole elements. An element may be longer than any object. */
+static size_t piece_bytes(size_t words)
+{
+    enum { PIECE_WORDS = PIECE_BYTES / sizeof(uintptr_t) };
+    words = words > PIECE_WORDS ? words : PIECE_WORDS / words * words;
+    return words > GB_MAX_BYTES / sizeof(uintptr_t) ? GB_MAX_BYTES : words * sizeof(uintptr_t);
+}
+
+/* Scans [at, end), where an element begins, of a layout that says which words count. */
+static GB_NOINLINE uint32_t mark_elements(
+    glebe_gc *gc, const gb_marking *m, uintptr_t layout, uintptr_t at, uintptr_t end, uint32_t count)
+{
+    size_t words = gb_layout_words(layout), w = 0;
+    if (layout & 1)
+        for (; at < end; at += words * sizeof(uintptr_t))
+            for (uintptr_t bits = layout >> (1 + GLEBE_GC_LAYOUT_BITS); bits; bits &= bits - 1) {
+                uintptr_t word = at + sizeof(uintptr_t) * gb_ctz64(bits);
+                if (word < end)
+                    mark_at(gc, m, word, &count);
+            }
+    else
+        for (; at < end; at += sizeof(uintptr_t)) {
+            if (((const glebe_gc_layout *)layout)->bits[w / 8] >> w % 8 & 1)
+                mark_at(gc, m, at, &count);
+            w = w + 1 < words ? w + 1 : 0;
+        }
+    return count;
+}
+
+/* Scans an object of whose words not all count, or a piece of one that is large. What is left to scan, word by word,
+ * is [*at, *end). */
+static GB_NOINLINE uint32_t mark_sparse(
+    glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uint32_t count)
+{
+    uintptr_t from = *at, layout = page->layout;
+    *end = from;
+    if (layout == GB_PLAIN)
+        return count;
+    *end += page->step;
+    if (GB_UNLIKELY(page->magic == 0)) {
+        uintptr_t start = gb_page_start(page), low = start;
+        *end = start + page->step;
+        if (GB_STACKS && from == start)
+            gb_stack_ends(gc, page, &low, &from);
+        *at = from;
+        size_t piece = piece_bytes(gb_layout_words(layout));
+        if (*end - from > piece) { /* there is room as long as nothing is marked: one was just taken */
+            *end = from + piece;
+            m->stack[count++] = *end;
+        }
+        for (; start < low; start += sizeof(uintptr_t))
+            mark_at(gc, m, start, &count);
+    }
+    if (layout == 0)
+        return count;
+    *at = *end;
+    return mark_elements(gc, m, layout, from, *end, count);
+}
+
+static gb_marking marking_of(const glebe_gc *gc)
+{
+    const gb_bits *bits = gb_bits_of(gc);
+    return (gb_marking){gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table, bits->allocated,
+        bits->unmarked, gc->stack_room, gb_bits_shared(gc), gc->stack};
+}
+
+GB_INLINE void mark_run_in(glebe_gc *gc, uintptr_t at, uintptr_t end, bool shared)
+{
+    const gb_marking m = marking_of(gc);
+    uint32_t count = gc->stack_count;
+    for (;;) {
+        for (; at < end; at += sizeof(uintptr_t)) {
+            uintptr_t word = *(const gb_word *)at;
+            if (word - m.base < m.bytes)
+                mark_near(gc, &m, word, &count, shared);
+            else
+                mark_far(gc, word);
+        }
+        if (count == 0)
+            break;
+        at = m.stack[--count]; /* an object's start, or that of a further piece */
+        const gb_page *page = m.table + ((at - m.base) >> GB_SLICE_LOG2);
+        page = (const gb_page *)((uintptr_t)page - page->back_bytes);
+        end = at + page->step;
+        if (!page->dense)
+            count = mark_sparse(gc, &m, page, &at, &end, count);
+    }
+    gc->stack_count = 0;
+}
+
+/* Scans [at, end), where every word counts, and whatever that leads to. */
+static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
+{
+    if (gb_bits_shared(gc))
+        mark_run_in(gc, at, end, true);
+    else
+        mark_run_in(gc, at, end, false);
+}
+
+/* What is reachable from an object, which is marked. */
+static void mark_from(glebe_gc *gc, uintptr_t object)
+{
+    gc->stack[0] = object;
+    gc->stack_count = 1;
+    mark_run(gc, 0, 0);
+}
+
+/* Scans a huge object, and whatever that leads to. The stack is empty. */
+static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
+{
+    const gb_marking m = marking_of(gc);
+    size_t piece = piece_bytes(gb_layout_words(object->layout));
+    for (uintptr_t at = object->from, end; at < object->to; at = end) {
+        end = object->to - at < piece ? object->to : at + piece;
+        if (object->layout)
+            gc->stack_count = mark_elements(gc, &m, object->layout, at, end, 0);
+        mark_run(gc, object->layout ? end : at, end);
+    }
+}
+
+/* What waited and was found since waits again: until there is none. */
+static void mark_huge_waiting(glebe_gc *gc)
+{
+    gb_huge_object *objects = gc->huge.items;
+    while (gc->huge_waiting)
+        for (uint32_t i = 0; i < gc->huge.count; i++)
+            if (objects[i].waits) {
+                objects[i].waits = false;
+                gc->huge_waiting--;
+                mark_from_huge(gc, &objects[i]);
+            }
+}
+
+static void mark_drain_once(glebe_gc *gc)
+{
+    const gb_bits *bits = gb_bits_of(gc);
+    while (gc->overflow) {
+        gb_page *page = gb_page_at(gc->overflow);
+        gc->overflow = page->inbox_next;
+        page->flags &= (uint8_t)~GB_OVERFLOWS;
+        gc->stats.overflows++;
+        for (uint32_t i = 0; i < page->cap; i++) {
+            uintptr_t object = gb_object_start(page, i);
+            if (gb_bit(bits->allocated, gb_cell(object)) && !gb_bit(bits->unmarked, gb_cell(object)))
+                mark_from(gc, object);
+        }
+    }
+}
+
+static void mark_drain(glebe_gc *gc)
+{
+    mark_drain_once(gc);
+    while (!GB_LINEAR && gc->huge_waiting) {
+        mark_huge_waiting(gc);
+        mark_drain_once(gc);
+    }
+}
+
+void gb_mark_begin(glebe_gc *gc)
+{
+    gc->stack_count = gc->overflow = 0;
+    gc->roots_bytes = 0;
+    gc->born = false;
+    gc->marking = true;
+}
+
+/* It is marked from its birth on, but what it refers to may not be. */
+void gb_mark_born(glebe_gc *gc)
+{
+    if (!gc->born)
+        return;
+    gb_cursors_drop(gc);
+    for (uint32_t i = 0; i <= GB_CURSORS; i++)
+        for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next)
+            if (gb_page_at(number)->flags & GB_BORN) {
+                gb_page_at(number)->flags = 0; /* no page overflows between two marks */
+                mark_overflow(gc, gb_slice_start(number));
+            }
+    gb_huge_object *objects = gc->huge.items;
+    for (uint32_t i = 0; !GB_LINEAR && i < gc->huge.count; i++)
+        if (objects[i].born && objects[i].layout != GB_PLAIN) {
+            objects[i].waits = true;
+            gc->huge_waiting++;
+        }
+    mark_drain(gc);
+}
+
+void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end)
+{
+    start = gb_round_up(start, sizeof(uintptr_t));
+    end = gb_round_down(end, sizeof(uintptr_t));
+    if (start >= end)
+        return;
+    gc->roots_bytes += end - start;
+    mark_run(gc, start, end);
+    mark_drain(gc);
+}
+
+void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)
+{
+    uintptr_t word = object;
+    if (itself)
+        mark_run(gc, (uintptr_t)&word, (uintptr_t)(&word + 1));
+    else {
+        const gb_huge_object *huge = GB_LINEAR ? NULL : gb_huge_object_at(gc, object);
+        if (!huge)
+            mark_from(gc, object);
+        else if (huge->layout != GB_PLAIN)
+            mark_from_huge(gc, huge);
+    }
+    mark_drain(gc);
+}
+
+bool gb_object_marked(const glebe_gc *gc, uintptr_t word)
+{
+    uintptr_t start;
+    if (gb_object_at(gc, word, &start))
+        return !gb_bit(gb_bits_of(gc)->unmarked, gb_cell(start));
+    const gb_huge_object *huge = GB_LINEAR ? NULL : gb_huge_object_at(gc, word);
+    return huge && huge->marked;
+}

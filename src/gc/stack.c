@@ -1,0 +1,59 @@
+/* Stacks of a scheduler, where the collector's objects are its stacks (GB_STACKS: TinyGo's goroutines): what of them is
+ * in use.
+ *
+ *     the scheduler's record:  low   high   start      an object, in another one
+ *                               |      |      |
+ *          v--------------------+------+------+
+ *          | saved registers -->|dead  |<-- C's stack |        the stack: a large object
+ *
+ * 1  A page is known as a stack's from the moment when the scheduler starts it with gb_stack_runs, and by nothing else.
+ * What objects hold
+ *    is not asked: a buffer may hold any number, and the address of any object.
+ * 2  The record is the scheduler's own, and an object that was reachable at the last collection or is younger. When it
+ * is freed the
+ *    stack never runs again, for nothing else can resume it: the page says so from then on.
+ * 3  A stack's end is no other object's start (large_new leaves a slice between), for records say where their stacks
+ * end: that would keep
+ *    the neighbour, and stacks that are gone would keep each other in a chain.
+ * 4  Where the record does not say what is in use, all of the object is scanned. */
+#include "gc.h"
+
+_Static_assert(!GB_STACKS || GB_LINEAR, "a page has 32 bits for a record's place");
+
+enum { STACK_GONE = 1 }; /* no record is there: slice 0 has no objects */
+
+GB_NOINLINE void gb_stack_ends(const glebe_gc *gc, const gb_page *page, uintptr_t *low, uintptr_t *high)
+{
+    uintptr_t start = gb_page_start(page), end = start + page->step;
+    *low = *high = start;
+    if (page->stack == 0)
+        return;
+    const gb_stack *stack = (const gb_stack *)(gb_the.base + page->stack);
+    if (gc->stack_pointer - start < end - start) /* it runs: nothing is saved */
+        *high = gc->stack_pointer;
+    else if (page->stack == STACK_GONE)
+        *high = end;
+    else if (stack->start == start && stack->low > start + sizeof start && stack->low <= stack->high
+        && stack->high <= end) {
+        *low = stack->low;
+        *high = stack->high;
+    }
+}
+
+void gb_stack_runs(const glebe_gc *gc, const gb_stack *stack)
+{
+    uintptr_t start;
+    gb_page *page = gb_object_at(gc, stack->start, &start);
+    if (page && page->kind == GB_COLLECTED_LARGE && start == stack->start)
+        page->stack = (uint32_t)((uintptr_t)stack - gb_the.base);
+}
+
+void gb_stacks_swept(const glebe_gc *gc)
+{
+    uintptr_t start;
+    for (uint32_t number = gc->large.first; number; number = gb_page_at(number)->next) {
+        gb_page *page = gb_page_at(number);
+        if (page->stack > STACK_GONE && !gb_object_at(gc, gb_the.base + page->stack, &start))
+            page->stack = STACK_GONE;
+    }
+}

@@ -1,0 +1,379 @@
+/* Where collected objects come from: the holes in pages that the last collection left.
+ *
+ *     a page        | A | - | - | A | - | - | - | A |      A: allocated; a bit says so, in a table beside the slice table
+ *                           at^      ^end
+ *
+ * Objects of one class and one layout share pages, so that no object has a header. A cursor is a hole in one of them:
+ * it was zeroed whole and its objects count as allocated, so that handing one out is an addition and a compare. At its
+ * end the next hole is looked for behind it, in the page and in those that follow; so a page is swept only when it is
+ * needed. Where no hole is left a new page is taken, unless so much was handed out since the last collection that
+ * another is due.
+ *
+ * A layout gets pages of its own when a KiB of it was allocated; before that, and where too many layouts are in use,
+ * its objects lie in the pages whose every word counts. Objects over 2 KiB are runs of slices of their own. */
+#include "gc.h"
+
+enum { EARLY_BYTES = 1024, PROBES = 4 };
+
+GB_NOINLINE gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object)
+{
+    gb_page *page = gb_page_entry((const void *)word);
+    if (!page || !gb_collects(gc, page))
+        return NULL;
+    page = gb_page_head(page);
+    uint32_t index = gb_object_index(page, word - gb_page_start(page));
+    if (index >= page->cap)
+        return NULL;
+    *object = gb_object_start(page, index);
+    return gb_bit(gb_bits_of(gc)->allocated, gb_cell(*object)) ? page : NULL;
+}
+
+/* ---- pages ---- */
+
+static GB_NOINLINE gb_page *collected_take(
+    glebe_gc *gc, enum gb_kind kind, uint32_t slices, uintptr_t layout, bool *zero)
+{
+    gb_page *page = gb_run_take(gc->heap, kind, slices, 1, zero);
+    if (!page)
+        return NULL;
+    gc->heap->collected_bytes += gb_page_bytes(page);
+    page->state = GB_SWEPT;
+    page->layout = layout;
+    page->cap = 1;
+    page->step = (uint32_t)gb_page_bytes(page);
+    return page;
+}
+
+void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page)
+{
+    gb_list_remove(list, page);
+    gc->heap->collected_bytes -= gb_page_bytes(page);
+    gb_run_give(page);
+}
+
+/* The first bit that is set in [from, to); `to` if there is none. */
+static uint32_t bits_next(const uint64_t *bits, uint32_t from, uint32_t to)
+{
+    while (from < to) {
+        uint64_t word = bits[from / 64] >> from % 64;
+        if (word) {
+            from += gb_ctz64(word);
+            return from < to ? from : to;
+        }
+        from = (from | 63) + 1;
+    }
+    return to;
+}
+
+/* ---- small objects ---- */
+
+/* Four steps a doubling, where malloc has eight: a collector's heap is half garbage anyway, and fewer classes fill
+ * fewer pages. */
+static uint32_t collected_class(size_t bytes)
+{
+    if (GB_CELL_BYTES == 8 && bytes <= 56 && (bytes + 7) & 8)
+        return GB_OBJECT_CLASSES + (uint32_t)bytes / 16;
+    uint32_t cls = gb_class_of_small(bytes), eights = gb_class_of_small(128) + 1;
+    return cls < eights ? cls : eights + ((cls - eights) | 1);
+}
+
+static uint32_t collected_step(uint32_t cls)
+{
+    return cls < GB_OBJECT_CLASSES ? gb_classes[cls].bytes : (cls - GB_OBJECT_CLASSES) * 16 + 8;
+}
+
+/* Bits of objects of `step` cells in [from, to): all are 0 and become 1, or the other way round. */
+static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step)
+{
+    if (64 % step == 0) /* the most, by far */
+        for (uint64_t every = ~(uint64_t)0 / (((uint64_t)2 << (step - 1)) - 1); from % 64 == 0 && from + 64 <= to;
+            from += 64)
+            bits[from / 64] ^= every;
+    for (; from < to; from += step)
+        bits[from / 64] ^= (uint64_t)1 << from % 64;
+}
+
+/* While marking runs what is new counts as reached. */
+static void collected_born(glebe_gc *gc, gb_page *page)
+{
+    if (GB_CALLBACKS && gc->marking) {
+        page->flags |= GB_BORN;
+        gc->born = true;
+    }
+}
+
+/* The next hole of the page, from page->bump on, becomes the cursor's; false if there is none. */
+static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
+{
+    uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
+    uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, from = page->bump;
+    while (from < end && gb_bit(bits, from))
+        from += step;
+    uint32_t to = bits_next(bits, from, end);
+    page->bump = (uint16_t)to;
+    if (from >= to)
+        return false;
+    cells_flip(bits, from, to, step);
+    collected_born(gc, page);
+    size_t bytes = (to - from) * GB_CELL_BYTES;
+    cursor->at = gb_page_start(page) + from * GB_CELL_BYTES;
+    cursor->end = cursor->at + bytes;
+    cursor->page = gb_page_number(page);
+    gc->taken_bytes += bytes;
+    gc->stats.allocated_objects += (to - from) / step;
+    return true;
+}
+
+/* Most holes are short. The empty statement keeps the compiler from making one memset of it again, which may be a
+ * call. */
+static void hole_zero(uintptr_t at, uintptr_t end)
+{
+    if (end - at > 256)
+        memset((void *)at, 0, end - at);
+    else
+        for (; at < end; at += sizeof(uint64_t)) {
+            *(uint64_t *)at = 0;
+            __asm__ volatile("" ::: "memory");
+        }
+}
+
+GB_SHORT_BEGIN /* to the end of the file */
+static bool layout_dense(uintptr_t layout)
+{
+    uintptr_t words = layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1);
+    return layout == 0
+        || (layout & 1 && words < 32 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == ((uintptr_t)1 << words) - 1);
+}
+
+static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
+{
+    bool zero;
+    uint32_t slices = cursor->cls < GB_OBJECT_CLASSES ? gb_classes[cursor->cls].first_slices : 1;
+    gb_page *page = collected_take(gc, GB_COLLECTED, slices, cursor->layout, &zero);
+    if (!page)
+        return false;
+    page->cls = (uint8_t)cursor->cls;
+    page->cursor = (uint32_t)(cursor - gc->cursors);
+    page->step = collected_step(cursor->cls);
+    page->magic = (uint32_t)((((uint64_t)1 << 32) + page->step - 1) / page->step);
+    page->cap = (uint16_t)(gb_page_bytes(page) / page->step);
+    page->dense = layout_dense(page->layout);
+    gb_list_push_last(&cursor->pages, page);
+    cursor_hole(gc, cursor, page);
+    if (!zero)
+        memset((void *)cursor->at, 0, cursor->end - cursor->at);
+    return true;
+}
+
+static bool collection_due(glebe_gc *gc)
+{
+    gc->due = !gc->forced && gc->taken_bytes >= gc->trigger_bytes;
+    return gc->due;
+}
+
+/* The next hole; false if a collection is due or there is no memory. */
+static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
+{
+    if (collection_due(gc))
+        return false;
+    for (uint32_t number = cursor->page; number; number = gb_page_at(number)->next)
+        if (cursor_hole(gc, cursor, gb_page_at(number))) {
+            hole_zero(cursor->at, cursor->end);
+            return true;
+        }
+    cursor->page = 0;
+    return cursor_fresh(gc, cursor);
+}
+
+/* Every bit of the layout counts: two may differ in one word of many. */
+static uint32_t layout_hash(uintptr_t layout, uint32_t cls)
+{
+    return (uint32_t)(layout * GB_GOLDEN >> (8 * sizeof layout - 8)) + cls * 7;
+}
+
+/* The cursor of a layout; that of the conservative pages while there is little of it, or if there are too many. */
+static gb_cursor *cursor_of_layout(glebe_gc *gc, uint32_t cls, uintptr_t layout)
+{
+    uint32_t hash = layout_hash(layout, cls);
+    for (uint32_t i = 0; i < PROBES; i++) {
+        gb_cursor *cursor = &gc->cursors[GB_PRECISE + (hash + i) % GB_PRECISE_CURSORS];
+        if (cursor->layout == 0) {
+            cursor->layout = layout;
+            cursor->cls = cls;
+        }
+        if (cursor->layout != layout || cursor->cls != cls)
+            continue;
+        if (cursor->early >= EARLY_BYTES)
+            return cursor;
+        cursor->early += collected_step(cls);
+        break;
+    }
+    return &gc->cursors[GB_SCANNED + cls];
+}
+
+/* ---- large objects ---- */
+
+static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    bool zero;
+    if (bytes > GB_MAX_BYTES || collection_due(gc))
+        return NULL;
+    if (bytes > GB_LARGE_MAX)
+        return GB_LINEAR ? NULL : gb_huge_object_new(gc, bytes, layout);
+    uint32_t slices = (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
+    bool apart = GB_STACKS && layout == 0 && bytes % GB_SLICE_BYTES == 0; /* it may be a stack: stack.c */
+    if (GB_LINEAR && !gc->forced && gc->taken_bytes >= gc->trigger_bytes / 2 && !gb_run_fits(slices + apart)) { /* between large objects much lies idle */
+        gc->due = true;
+        return NULL;
+    }
+    gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, slices + apart, layout, &zero);
+    if (!page)
+        return NULL;
+    page->step = slices << GB_SLICE_LOG2;
+    gb_page_bits(gb_bits_of(gc)->allocated, page)[0] = 1;
+    collected_born(gc, page);
+    gb_list_push_last(&gc->large, page);
+    gc->taken_bytes += page->step;
+    gc->stats.allocated_objects++;
+    void *object = (void *)gb_page_start(page);
+    return zero ? object : memset(object, 0, page->step); /* to its end, which is scanned too */
+}
+
+/* Sizes of one class have the same, up to some: 1 to 8 bytes, 9 to 16, and so on. */
+static size_t eights_of(size_t bytes) { return (bytes - 1) / 8; }
+
+static gb_recent *recent_of(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    return &gc->recent[(eights_of(bytes) ^ layout ^ layout >> 5) % GB_RECENTS];
+}
+
+static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    gb_recent *recent = recent_of(gc, bytes, layout);
+    uintptr_t asked = layout;
+    if (GB_UNLIKELY(gc->every != 0) && !gc->forced && ++gc->until >= gc->every) {
+        gc->until = 0;
+        gc->due = true;
+        return NULL;
+    }
+    if (layout & 1 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == 0)
+        layout = GB_PLAIN;
+    else if (gb_layout_words(layout) == 0)
+        layout = 0; /* an element without words says nothing */
+    if (bytes > GB_OBJECT_MAX)
+        return large_new(gc, bytes, layout);
+    uint32_t cls = collected_class(bytes);
+    gb_cursor *cursor = layout == 0      ? &gc->cursors[GB_SCANNED + cls]
+                      : layout == GB_PLAIN ? &gc->cursors[GB_PLAINS + cls]
+                                           : cursor_of_layout(gc, cls, layout);
+    if (cursor->layout == layout && bytes && gc->every == 0) /* the stress mode wants to hear of each; nothing has the eights of SIZE_MAX */
+        *recent = (gb_recent){asked, eights_of(bytes), collected_step(cls), cursor};
+    if (cursor->at == cursor->end && !cursor_refill(gc, cursor))
+        return NULL;
+    uintptr_t at = cursor->at;
+    cursor->at += collected_step(cls);
+    return (void *)at;
+}
+
+/* Most objects are of a size and a layout that were asked for before. NULL where this one is not, or its hole has
+ * ended. */
+GB_INLINE void *gb_object_recent(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    const gb_recent *recent = recent_of(gc, bytes, layout);
+    gb_cursor *cursor = recent->cursor;
+    if (GB_UNLIKELY(
+            recent->layout != layout || recent->eights != eights_of(bytes) || !cursor || cursor->at == cursor->end))
+        return NULL;
+    uintptr_t at = cursor->at;
+    cursor->at = at + recent->step;
+    return (void *)at;
+}
+
+void *gb_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    void *object = gb_object_recent(gc, bytes, layout);
+    return GB_LIKELY(object) ? object : object_new_slow(gc, bytes, layout);
+}
+
+void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout)
+{
+    gc->forced++;
+    void *object = object_new_slow(gc, bytes, layout);
+    gc->forced--;
+    return object;
+}
+
+/* ---- around a collection ---- */
+
+uint64_t gb_cursors_left(const glebe_gc *gc)
+{
+    uint64_t left = 0;
+    for (const gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++)
+        left += (cursor->end - cursor->at) / collected_step(cursor->cls);
+    return left;
+}
+
+/* What a cursor did not hand out is no object, whatever number looks like a reference to it. */
+void gb_cursors_drop(glebe_gc *gc)
+{
+    gc->stats.allocated_objects -= gb_cursors_left(gc);
+    for (gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++) {
+        gb_page *page = gb_page_at(cursor->page);
+        if (cursor->at != cursor->end)
+            cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page),
+                (uint32_t)((cursor->at - gb_page_start(page)) / GB_CELL_BYTES),
+                (uint32_t)((cursor->end - gb_page_start(page)) / GB_CELL_BYTES), page->step / (uint32_t)GB_CELL_BYTES);
+        cursor->at = cursor->end = 0;
+    }
+}
+
+void gb_sweep_begin(glebe_gc *gc)
+{
+    const gb_bits *bits = gb_bits_of(gc);
+    gb_cursors_drop(gc);
+    if (!GB_LINEAR)
+        gb_huge_sweep_begin(gc);
+    for (uint32_t i = 0; i <= GB_CURSORS; i++)
+        for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next) {
+            const gb_page *page = gb_page_at(number);
+            memcpy(gb_page_bits(bits->unmarked, page), gb_page_bits(bits->allocated, page), gb_page_words(page) * 8);
+        }
+}
+
+/* What was not marked is not allocated any more. Pages without objects go back. */
+static void list_sweep(glebe_gc *gc, gb_list *list)
+{
+    for (uint32_t number = list->first; number;) {
+        gb_page *page = gb_page_at(number);
+        number = page->next;
+        uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page),
+                 *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
+        uint32_t live = 0;
+        for (uint32_t i = 0; i < gb_page_words(page); i++) {
+            live += gb_popcount64(allocated[i] ^= unmarked[i]);
+            unmarked[i] = 0;
+        }
+        gc->live_bytes += (size_t)live * page->step;
+        gc->stats.marked_objects += live;
+        page->bump = 0;
+        if (GB_CALLBACKS)
+            page->flags = 0;
+        if (live == 0)
+            gb_collected_give(gc, list, page);
+    }
+}
+
+size_t gb_sweep_finish(glebe_gc *gc)
+{
+    gc->live_bytes = 0;
+    gc->stats.marked_objects = 0;
+    for (uint32_t i = 0; i <= GB_CURSORS; i++)
+        list_sweep(gc, gb_collected_list(gc, i));
+    for (uint32_t i = 0; i < GB_CURSORS; i++)
+        gc->cursors[i].page = gc->cursors[i].pages.first;
+    if (!GB_LINEAR)
+        gb_huge_sweep_finish(gc);
+    gc->stats.freed_objects = gc->stats.allocated_objects - gc->stats.marked_objects;
+    return gc->live_bytes;
+}
+GB_SHORT_END

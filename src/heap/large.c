@@ -1,0 +1,23 @@
+/* Large blocks: over 64 KiB up to 1 MiB, a run of slices each. They grow in place while the slices behind them are
+ * free. */
+#include "heap.h"
+
+void *gb_large_source(glebe_heap *heap, gb_request *request)
+{
+    uint32_t slices = (uint32_t)(gb_round_up(request->bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
+    slices = slices < GB_LARGE_LEAST ? GB_LARGE_LEAST : slices; /* where alignment asks for a run */
+    uint32_t align = request->alignment > GB_SLICE_BYTES ? (uint32_t)(request->alignment >> GB_SLICE_LOG2) : 1;
+    bool zero = false;
+    gb_heap_grows(heap, request->bytes);
+    gb_page *page = gb_run_take(heap, GB_LARGE, slices, align, &zero);
+    gb_bounds_grew(heap);
+    request->dirty = zero ? 0 : request->bytes;
+    return page ? (void *)gb_large_start(page) : NULL;
+}
+
+bool gb_large_resize(void *block, size_t bytes)
+{
+    if (bytes > GB_LARGE_MAX || bytes <= GB_MEDIUM_MAX)
+        return false;
+    return gb_run_resize(gb_large_at(block), (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2));
+}

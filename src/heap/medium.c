@@ -1,0 +1,190 @@
+/* Medium pages: up to 32 blocks of 2 to 64 KiB. Which are free is a word of bits in the page's entry, so a free block
+ * holds no link and its memory can be given back at any time, by any thread, without its owner's help:
+ *
+ *     bits    1 free              taken by the owner, and by the purger while it gives memory back; set by the thread that frees
+ *     dirty   1 in use since it was last known to be zero       calloc clears only what it must
+ *     idle    1 free since the purger last came by
+ *
+ * The page's owner alone allocates and keeps the count `left` of blocks out; other threads' frees are counted in
+ * `notify` and reach the owner through its inbox (remote.c). The current page and the list of AVAIL ones work as in
+ * page.c. */
+#include "heap.h"
+
+static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
+{
+    bool zero;
+    gb_page *page = gb_page_run(heap, GB_MEDIUM, cls, &zero);
+    if (!page)
+        return NULL;
+    heap->class_slices[cls] += page->slices;
+    page->cls = (uint8_t)cls;
+    page->cap = page->bump = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
+    gb_store_relaxed(&page->dirty, zero ? 0 : gb_medium_all(page));
+    gb_store(&page->bits, gb_medium_all(page)); /* last: from here on the purger may look */
+    return page;
+}
+
+static void medium_give(glebe_heap *heap, gb_page *page)
+{
+    heap->class_slices[page->cls] -= page->slices;
+    gb_run_give(page);
+}
+
+static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
+{
+    if (gb_inbox_filled(heap))
+        gb_inbox_drain_some(heap);
+    if (!heap->avail[cls].first && gb_load_relaxed(&gb_the.orphans))
+        gb_orphans_rob(heap, cls);
+    uint32_t number = heap->avail[cls].first;
+    if (!number)
+        return medium_fresh(heap, cls);
+    gb_list_remove(&heap->avail[cls], gb_page_at(number));
+    return gb_page_at(number);
+}
+
+/* Claims the lowest free block: pages fill from the front, and their ends stay untouched. -1 if there is none. */
+static int medium_claim(gb_page *page)
+{
+    for (uint32_t bits; (bits = gb_load_relaxed(&page->bits)) != 0;) {
+        unsigned index = gb_ctz32(bits);
+        if (GB_LIKELY(gb_and(&page->bits, ~((uint32_t)1 << index)) & (uint32_t)1 << index))
+            return (int)index;
+    }
+    return -1;
+}
+
+/* The next page to claim from, when the current one has nothing; false if there is no memory. */
+static bool medium_refill(glebe_heap *heap, uint32_t cls)
+{
+    gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+    /* The purger holds its free blocks. On FULL nothing would wake a page whose blocks in use stay. */
+    if (page && page->left < page->cap && !gb_page_purged(page)) {
+        gb_lock_take(&gb_the.lock);
+        gb_lock_drop(&gb_the.lock);
+        return true;
+    }
+    if (page) {
+        page->state = GB_FULL;
+        gb_list_push_last(&heap->full, page);
+        heap->current[cls] = 0;
+    }
+    page = medium_next(heap, cls);
+    if (!page)
+        return false;
+    page->state = GB_CURRENT;
+    heap->current[cls] = gb_page_number(page);
+    return true;
+}
+
+void *gb_medium_claim(glebe_heap *heap, gb_request *request)
+{
+    uint32_t cls = request->cls, number = heap->current[cls];
+    gb_page *page = gb_page_at(number);
+    int index = number ? medium_claim(page) : -1;
+    if (GB_UNLIKELY(index < 0))
+        return NULL;
+    uint32_t bit = (uint32_t)1 << index;
+    page->left++;
+    bool clean = (gb_load_relaxed(&page->dirty) & bit) == 0;
+    if (clean)
+        gb_or(&page->dirty, bit);
+    if (gb_load_relaxed(&page->idle) & bit)
+        gb_and(&page->idle, ~bit);
+    request->dirty = clean ? 0 : gb_classes[cls].bytes;
+    return (void *)(gb_page_start(page) + (size_t)index * gb_classes[cls].bytes);
+}
+
+void *gb_medium_source(glebe_heap *heap, gb_request *request)
+{
+    void *block;
+    do
+        block = gb_medium_claim(heap, request);
+    while (!block && medium_refill(heap, request->cls));
+    return block;
+}
+
+/* A page without an owner, since a fork: it goes back with its last block, which one thread alone sees; under the
+ * lock, for the purger may hold the others' bits. */
+static void medium_return_dead(gb_page *page, uint32_t bit)
+{
+    gb_lock_take(&gb_the.lock);
+    bool whole = (gb_or(&page->bits, bit) | bit) == gb_medium_all(page);
+    gb_purge_queue(gb_chunk_of(gb_page_number(page)));
+    gb_lock_drop(&gb_the.lock);
+    if (whole)
+        gb_run_give(page);
+}
+
+bool gb_medium_return(glebe_heap *self, gb_page *page, void *block)
+{
+    uint32_t index, cls = page->cls;
+    glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+    if (!gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->cap
+        || (gb_load_relaxed(&page->bits) >> index & 1) || gb_page_purged(page)
+        || (heap == self && heap->warm[cls - GB_SMALL_CLASSES] == block))
+        return false;
+    if (GB_UNLIKELY(heap != self && gb_heap_dead(page))) {
+        medium_return_dead(page, (uint32_t)1 << index);
+        return true;
+    }
+    gb_or(&page->bits, (uint32_t)1 << index);
+    gb_purge_note(page);
+    if (GB_LIKELY(heap == self))
+        gb_medium_returned(heap, page, 1);
+    else
+        gb_remote_notify(page);
+    return true;
+}
+
+void gb_medium_cool(glebe_heap *heap)
+{
+    for (uint32_t i = 0; i < GB_CLASSES - GB_SMALL_CLASSES; i++)
+        if (heap->warm[i]) {
+            void *block = heap->warm[i];
+            heap->warm[i] = NULL;
+            if (!gb_medium_return(heap, gb_page_head(gb_page_entry(block)), block))
+                gb_report_address("free", block);
+        }
+}
+
+void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
+{
+    uint32_t wake = page->cap / 4u;
+    page->left -= (int32_t)count;
+    if (page->state == GB_FULL && page->left <= page->cap - (int32_t)wake) {
+        gb_list_remove(&heap->full, page);
+        page->state = GB_AVAIL;
+        gb_list_push_last(&heap->avail[page->cls], page);
+    }
+    if (page->left > 0 || (gb_classes[page->cls].bytes <= GB_SLICE_BYTES && page->state == GB_CURRENT))
+        return;
+    if (page->state == GB_CURRENT)
+        heap->current[page->cls] = 0;
+    else
+        gb_list_remove(&heap->avail[page->cls], page);
+    medium_give(heap, page); /* empty: its memory may serve another class */
+}
+
+void gb_medium_trim(glebe_heap *heap)
+{
+    gb_medium_cool(heap);
+    for (uint32_t cls = GB_SMALL_CLASSES; cls < GB_CLASSES; cls++) {
+        uint32_t number = heap->current[cls];
+        if (number && gb_page_at(number)->left == 0) {
+            heap->current[cls] = 0;
+            medium_give(heap, gb_page_at(number));
+        }
+    }
+}
+
+void gb_medium_settle(glebe_heap *heap)
+{
+    gb_medium_trim(heap);
+    for (uint32_t cls = GB_SMALL_CLASSES; cls < GB_CLASSES; cls++)
+        if (heap->current[cls]) {
+            gb_page_at(heap->current[cls])->state = GB_AVAIL;
+            gb_list_push_last(&heap->avail[cls], gb_page_at(heap->current[cls]));
+            heap->current[cls] = 0;
+        }
+}

@@ -1,0 +1,190 @@
+/* The first small blocks of a program's heap: many classes in one page.
+ *
+ *     unit 0  |map| 32 32 | 48 | 384          | 64 | 32 32 | 200      | ...      a class takes 64 bytes, or one block
+ *     unit 1  |map| 32 32 32 32 32 32 32 32 | 48 48 48 48 48   | ...             256 bytes, or one block
+ *     ...      cells of 64 bytes; the first of each unit is its map                     | never used  |
+ *
+ * A page for each class costs an OS page for the first block of each. That is nothing to a process, and most of what a
+ * program has that makes a heap for each Lua state or each request: a fresh state's 300 blocks are of 12 classes. Here
+ * a class takes a cell of 64 bytes at a time, or as many as one block is long; beyond the first unit 256 bytes. So a
+ * heap of a few blocks, which each of many threads has, takes one OS page.
+ *
+ * A unit is 4 KiB. Its map has a byte for each of its cells: 0, nothing yet; a class + 1; INSIDE, a cell that what was
+ * carved before it goes on in. No block lies in two units. `bump` is the first cell that was never used; the maps of
+ * units behind it say nothing.
+ *
+ * To free() the page is a small one like others: blocks go on page->free. From there they are sorted to the fronts
+ * of their classes when one of those is empty. A page that is full stays what it is, and every class gets pages of
+ * its own from then on. */
+#include "heap.h"
+
+enum {
+    CELL_LOG2 = 6,
+    CELL_BYTES = 1 << CELL_LOG2,
+    GROUP_BYTES = 256,
+    UNIT_CELLS = 1 << (GB_UNIT_LOG2 - CELL_LOG2),
+    SLICES = 2,
+    CELLS = SLICES << (GB_SLICE_LOG2 - CELL_LOG2),
+    INSIDE = 255
+};
+_Static_assert((size_t)UNIT_CELLS <= CELL_BYTES, "a unit's map is its first cell");
+_Static_assert(CELLS <= UINT16_MAX, "page->bump counts cells");
+_Static_assert(GB_SMALL_CLASSES < INSIDE, "a class is a byte of the map");
+
+/* The byte of the map for this cell. */
+static uint8_t *map_of(const gb_page *page, size_t cell)
+{
+    return (uint8_t *)gb_page_start(page) + (cell / UNIT_CELLS << GB_UNIT_LOG2) + cell % UNIT_CELLS;
+}
+
+static uint32_t map_get(const gb_page *page, size_t cell)
+{
+    return __atomic_load_n(map_of(page, cell), __ATOMIC_RELAXED); /* a free by another thread looks at it */
+}
+
+/* The cell where the block, or the row of blocks, begins that has bytes in this one. */
+static size_t cell_first(const gb_page *page, size_t cell)
+{
+    while (map_get(page, cell) == INSIDE && cell % UNIT_CELLS > 0)
+        cell--;
+    return cell;
+}
+
+/* Blocks that are carved at once where the first begins in this cell. */
+static uint32_t row_blocks(uint32_t cls, size_t cell)
+{
+    uint32_t blocks = (cell < UNIT_CELLS ? CELL_BYTES : GROUP_BYTES) / gb_classes[cls].bytes;
+    return blocks ? blocks : 1;
+}
+
+gb_place gb_mixed_locate(const gb_page *page, size_t offset)
+{
+    const gb_place none = {.cls = GB_MIXED};
+    size_t cell = offset >> CELL_LOG2;
+    if (cell >= __atomic_load_n(&page->bump, __ATOMIC_RELAXED))
+        return none;
+    cell = cell_first(page, cell);
+    uint32_t mark = map_get(page, cell);
+    if (mark == 0 || mark == INSIDE)
+        return none;
+    size_t bytes = gb_classes[mark - 1].bytes, from = offset - (cell << CELL_LOG2), inside = from % bytes;
+    if (from / bytes >= row_blocks(mark - 1, cell))
+        return none;
+    return (gb_place){mark - 1, (uint32_t)((offset - inside) >> 4), (uint32_t)inside, true};
+}
+
+uint32_t gb_mixed_class(const gb_page *page, const void *block)
+{
+    gb_place at = gb_mixed_locate(page, (uintptr_t)block - gb_page_start(page));
+    return at.inside == 0 ? at.cls : GB_MIXED;
+}
+
+size_t gb_mixed_mean(const gb_page *page)
+{
+    size_t bytes = 0, blocks = 0, bump = __atomic_load_n(&page->bump, __ATOMIC_RELAXED);
+    for (size_t cell = 1; cell < bump && cell < CELLS; cell++) {
+        uint32_t mark = map_get(page, cell);
+        if (mark == 0 || mark > GB_SMALL_CLASSES)
+            continue;
+        blocks += row_blocks(mark - 1, cell);
+        bytes += row_blocks(mark - 1, cell) * (size_t)gb_classes[mark - 1].bytes;
+    }
+    return blocks ? bytes / blocks : 0;
+}
+
+gb_page *gb_mixed_page(const glebe_heap *heap)
+{
+    return heap->mixed != 0 && heap->mixed != GB_MIXED_LATER ? gb_page_at(heap->mixed) : NULL;
+}
+
+/* Made on first use; NULL where the heap may have none, or there is no memory for one. */
+static gb_page *mixed_page(glebe_heap *heap)
+{
+    if (heap->mixed != GB_MIXED_LATER)
+        return gb_mixed_page(heap);
+    bool zero;
+    gb_page *page = gb_run_take(heap, GB_SMALL, SLICES, 1, &zero);
+    heap->mixed = page ? gb_page_number(page) : 0;
+    if (page) {
+        page->cls = GB_MIXED;
+        page->state = GB_CURRENT;
+        page->cap = CELLS;
+        page->bump = 1;
+        memset(map_of(page, 0), 0, UNIT_CELLS);
+    }
+    return page;
+}
+
+/* Distributes freed blocks to the fronts of their classes. That a block begins there is checked as little as where a
+ * page has one class. */
+static void mixed_sort(glebe_heap *heap, gb_page *page)
+{
+    for (gb_block *block = page->free, *next; block; block = next) {
+        uint32_t mark = map_get(page, cell_first(page, ((uintptr_t)block - gb_page_start(page)) >> CELL_LOG2));
+        next = gb_link_get(block);
+        if (mark == 0 || mark == INSIDE)
+            break; /* none of ours */
+        gb_link_set(block, heap->front[mark - 1]);
+        heap->front[mark - 1] = block;
+        page->left++;
+    }
+    page->free = NULL;
+}
+
+/* The cell where a row of this class would begin. Blocks lie on multiples of the power of two in their size, as in
+ * pages of their own. */
+static uint32_t row_place(const gb_page *page, uint32_t cls, uint32_t *cells)
+{
+    const gb_class *c = &gb_classes[cls];
+    uint32_t step = c->shift > CELL_LOG2 ? 1u << (c->shift - CELL_LOG2) : 1,
+             cell = (page->bump + step - 1) & ~(step - 1);
+    for (;; cell = (cell / UNIT_CELLS + 1) * UNIT_CELLS + step) {
+        cell += cell % UNIT_CELLS == 0 ? step : 0; /* the map */
+        *cells = (row_blocks(cls, cell) * c->bytes + CELL_BYTES - 1) >> CELL_LOG2;
+        if (cell % UNIT_CELLS + *cells <= UNIT_CELLS)
+            return cell;
+    }
+}
+
+/* A row of blocks goes on the front, counted as out; false if there is no room for it. */
+static bool mixed_carve(glebe_heap *heap, gb_page *page, uint32_t cls)
+{
+    uint32_t cells, cell = row_place(page, cls, &cells), count = row_blocks(cls, cell), bytes = gb_classes[cls].bytes;
+    if (cell + cells > CELLS)
+        return false;
+    if (cell / UNIT_CELLS != (page->bump - 1u) / UNIT_CELLS)
+        memset(map_of(page, cell / UNIT_CELLS * UNIT_CELLS), 0, UNIT_CELLS);
+    for (uint32_t i = 1; i < cells; i++)
+        __atomic_store_n(map_of(page, cell + i), INSIDE, __ATOMIC_RELAXED);
+    __atomic_store_n(map_of(page, cell), cls + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&page->bump, (uint16_t)(cell + cells), __ATOMIC_RELAXED);
+    page->left += (int32_t)count;
+    for (uintptr_t start = gb_page_start(page) + (cell << CELL_LOG2); count-- > 0;) {
+        gb_block *block = (gb_block *)(start + count * bytes);
+        gb_link_set(block, heap->front[cls]);
+        heap->front[cls] = block;
+    }
+    return true;
+}
+
+bool gb_mixed_supply(glebe_heap *heap, uint32_t cls)
+{
+    gb_page *page = mixed_page(heap);
+    if (!page)
+        return false;
+    if (gb_load_relaxed(&heap->inbox))
+        gb_inbox_drain(heap);
+    mixed_sort(heap, page);
+    /* one block alone would bring the heap here at each call */
+    bool few = !heap->front[cls] || !gb_link_get(heap->front[cls]);
+    return (few && mixed_carve(heap, page, cls)) || heap->front[cls];
+}
+
+void gb_mixed_give(glebe_heap *heap, bool anyway)
+{
+    gb_page *page = gb_mixed_page(heap);
+    if (!page || (page->left > 0 && !anyway))
+        return;
+    gb_run_give(page);
+    heap->mixed = GB_MIXED_LATER;
+}

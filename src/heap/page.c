@@ -1,0 +1,484 @@
+/* Small pages: blocks of one class, free ones linked through themselves.
+ *
+ *     FRESH --> CURRENT --> FULL --[left 0: wake]--> AVAIL --> CURRENT
+ *                  ^                                   |
+ *                  |                               [left 0: empty]
+ *                  +------------ SPARE <---------------+--> back to the arena
+ *
+ * malloc pops heap->front and sees no page. When the front is empty the current page fills it: with the list of
+ * blocks that were freed to it since, with newly carved blocks, or from a hole. When it has nothing left it becomes
+ * FULL and the page that has waited longest takes its place. free() pushes on the page's own list and counts `left`
+ * down: only at zero does it look up. */
+#include "heap.h"
+
+/* ---- how many ---- */
+
+enum { MARKS = 64 }; /* an AVAIL page's marks are shares of it */
+
+/* Blocks that must be freed before a full page is looked at again. */
+static uint32_t page_wake(const gb_page *page)
+{
+    uint32_t half = page->cap / 2u, eighth = page->cap / 8u;
+    uint32_t wake = eighth < GB_WAKE_LEAST ? GB_WAKE_LEAST : eighth;
+    wake = wake > half ? half : wake;
+    return wake ? wake : 1;
+}
+
+/* Blocks that are out of an AVAIL page when `left` is 0. */
+static uint32_t page_mark(const gb_page *page)
+{
+    return page->flags && page->flags != GB_PARKED ? page->cap * (page->flags - 1u) / MARKS : 0;
+}
+
+uint32_t gb_page_out(const gb_page *page)
+{
+    uint32_t left = (uint32_t)page->left;
+    switch (page->state) {
+    case GB_CURRENT: return left;
+    case GB_FULL: return page->cap - page_wake(page) + left;
+    case GB_AVAIL: return GB_PURGES ? left + page_mark(page) : left;
+    default: return 0;
+    }
+}
+
+/* ---- filling the front ---- */
+
+/* Links the blocks [from, to) in order, and the last of them to `chain`. */
+static gb_block *carve(gb_page *page, uint32_t from, uint32_t to, gb_block *chain)
+{
+    uint32_t bytes = gb_classes[page->cls].bytes;
+    gb_block *first = gb_block_at(page, from), *block = first;
+    for (uint32_t i = from + 1; i < to; i++) {
+        gb_block *next = (gb_block *)((uintptr_t)block + bytes);
+        gb_link_set(block, next);
+        block = next;
+    }
+    gb_link_set(block, chain);
+    return first;
+}
+
+/* The secure build hands blocks out in an order that cannot be guessed: an inside-out shuffle of the same chain. */
+static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_block *chain)
+{
+    uint16_t order[GB_UNIT_BYTES / 16 + 1];
+    uint64_t chance = gb_port_random() | 1;
+    uint32_t n = to - from;
+    for (uint32_t i = 0; i < n; i++) {
+        chance = chance * 6364136223846793005u + 1442695040888963407u;
+        uint32_t j = (uint32_t)((chance >> 33) % (i + 1));
+        order[i] = order[j];
+        order[j] = (uint16_t)(from + i);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        gb_link_set(gb_block_at(page, order[i]), i + 1 < n ? gb_block_at(page, order[i + 1]) : chain);
+        gb_secure_stamp(gb_block_at(page, order[i]));
+    }
+    return gb_block_at(page, order[0]);
+}
+
+/* Carves `count` blocks, or what is left, and puts them before `chain`. */
+static gb_block *page_carve(gb_page *page, uint32_t count, gb_block *chain)
+{
+    uint32_t from = page->bump, to = from + count < page->cap ? from + count : page->cap;
+    __atomic_store_n(&page->bump, (uint16_t)to, __ATOMIC_RELAXED); /* realloc by another thread looks at it */
+    page->left += (int32_t)(to - from);
+    return GB_SECURE ? carve_shuffled(page, from, to, chain) : carve(page, from, to, chain);
+}
+
+/* A chain of blocks for the front, counted as out, or `one` block; NULL if the page has none. A list of fewer than
+ * GB_FEW_BLOCKS is made longer by carving: a program that uses few blocks again and again would come here each time
+ * they were used up. */
+GB_INLINE gb_block *page_supply(gb_page *page, bool one)
+{
+    gb_block *chain = page->free;
+    if (chain && one && !GB_SECURE) {
+        page->free = gb_link_get(chain);
+        gb_link_set(chain, NULL);
+        page->left++;
+        return chain;
+    }
+    if (chain) {
+        uint32_t holes = GB_PURGES && page->holes ? gb_hole_blocks(page, page->holes) : 0,
+                 count = page->bump - holes - (uint32_t)page->left;
+        page->free = NULL;
+        page->left = (int32_t)(page->bump - holes);
+        return count < GB_FEW_BLOCKS && page->bump < page->cap ? page_carve(page, GB_FEW_BLOCKS - count, chain) : chain;
+    }
+    if (page->bump < page->cap)
+        return page_carve(page,
+            one || gb_classes[page->cls].bytes > GB_UNIT_BYTES
+                ? 1
+                : (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes),
+            NULL);
+    while (GB_PURGES && page->holes) {
+        chain = gb_hole_carve(page);
+        if (chain)
+            return chain;
+    }
+    return NULL;
+}
+
+/* ---- lists ---- */
+
+void gb_avail_add(glebe_heap *heap, gb_page *page)
+{
+    page->state = GB_AVAIL;
+    heap->avail_bytes += gb_page_bytes(page);
+    if (GB_PURGES)
+        heap->unlooked[page->cls] += page->flags == 0;
+    gb_list_push_last(&heap->avail[page->cls], page);
+}
+
+void gb_avail_remove(glebe_heap *heap, gb_page *page)
+{
+    heap->avail_bytes -= gb_page_bytes(page);
+    if (GB_PURGES)
+        heap->unlooked[page->cls] -= page->flags == 0;
+    gb_list_remove(&heap->avail[page->cls], page);
+}
+
+static void page_give(glebe_heap *heap, gb_page *page)
+{
+    heap->class_slices[page->cls] -= page->slices;
+    heap->small_bytes -= gb_page_bytes(page);
+    gb_run_give(page);
+}
+
+/* A page without a block out is kept for the next need of any class, within bounds. In the secure build some are
+ * always kept back, so that what was freed last is not handed out next. */
+static void page_retire(glebe_heap *heap, gb_page *page)
+{
+    if (GB_LINEAR || !gb_bounds_spare(heap, gb_page_bytes(page))) {
+        page_give(heap, page);
+        return;
+    }
+    page->state = GB_SPARE;
+    page->flags = 0;
+    page->left = 0;
+    heap->spare_bytes += gb_page_bytes(page);
+    heap->spare_classes |= (uint64_t)1 << page->cls;
+    gb_list_push_last(&heap->spare[page->cls], page);
+}
+
+static void spare_remove(glebe_heap *heap, gb_page *page)
+{
+    heap->spare_bytes -= gb_page_bytes(page);
+    gb_list_remove(&heap->spare[page->cls], page);
+    if (!heap->spare[page->cls].first)
+        heap->spare_classes &= ~((uint64_t)1 << page->cls);
+}
+
+static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
+{
+    page->free = NULL;
+    gb_store_relaxed(&page->xfree, 0);
+    page->left = 0;
+    page->cap = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
+    page->bump = 0;
+    page->cls = (uint8_t)cls; /* holes: none, and the purger may be reading that */
+    page->flags = 0;
+    heap->class_slices[cls] += page->slices;
+}
+
+/* A spare page: of this class, with its free list, or of another class, formatted anew. */
+static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
+{
+    uint32_t number = GB_LINEAR ? 0 : heap->spare[cls].first;
+    if (number) {
+        spare_remove(heap, gb_page_at(number));
+        return gb_page_at(number);
+    }
+    if (GB_LINEAR || !heap->spare_classes || (GB_SECURE && heap->spare_bytes < (size_t)256 << 10))
+        return NULL;
+    gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
+    spare_remove(heap, page);
+    heap->class_slices[page->cls] -= page->slices;
+    while (page->holes) /* forgotten under the lock: the purger may be at them */
+        gb_hole_take(page);
+    page_format(heap, page, cls);
+    return page;
+}
+
+/* The secure build keeps its spare pages. */
+void gb_heap_grows(glebe_heap *heap, size_t bytes)
+{
+    if (!GB_PURGES || !gb_bounds_grow(heap, bytes))
+        return;
+    gb_medium_trim(heap);
+    if (!GB_SECURE)
+        gb_spares_give(heap, UINT32_MAX);
+}
+
+gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *zero)
+{
+    const gb_class *c = &gb_classes[cls];
+    uint32_t slices = heap->class_slices[cls] >= GB_DEMAND * c->slices ? c->slices : c->first_slices;
+    gb_heap_grows(heap, (size_t)slices << GB_SLICE_LOG2);
+    gb_page *page = gb_run_take(heap, kind, slices, 1, zero);
+    if (!page && slices > c->first_slices)
+        page = gb_run_take(heap, kind, c->first_slices, 1, zero);
+    if (GB_PURGES)
+        gb_bounds_grew(heap);
+    return page;
+}
+
+static gb_page *page_fresh(glebe_heap *heap, uint32_t cls)
+{
+    bool zero;
+    gb_page *page = gb_page_run(heap, GB_SMALL, cls, &zero);
+    if (page) {
+        heap->small_bytes += gb_page_bytes(page);
+        page_format(heap, page, cls);
+    }
+    return page;
+}
+
+/* The next page to fill the front from, off every list. */
+GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
+{
+    if (gb_inbox_filled(heap))
+        gb_inbox_drain_some(heap);
+    if (!heap->avail[cls].first && !heap->spare_classes && gb_load_relaxed(&gb_the.orphans))
+        gb_orphans_rob(heap, cls);
+    uint32_t number = heap->avail[cls].first;
+    if (number) {
+        gb_page *page = gb_page_at(number);
+        gb_avail_remove(heap, page);
+        if (GB_PURGES && GB_UNLIKELY(page->flags == GB_PARKED))
+            gb_page_unpark(page);
+        else if (GB_PURGES && GB_UNLIKELY(page->flags)) {
+            page->left = (int32_t)gb_page_out(page);
+            page->flags = 0;
+        }
+        return page;
+    }
+    gb_page *page = spare_take(heap, cls);
+    return page ? page : page_fresh(heap, cls);
+}
+
+/* The source of small blocks, which slow.c inlines. front[request->cls] is empty. */
+GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
+{
+    uint32_t cls = request->cls;
+    if (GB_MIXES && heap->mixed && gb_mixed_supply(heap, cls))
+        return gb_hand_out(heap, cls, heap->front[cls]);
+    gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+    for (;;) {
+        gb_block *chain = page ? page_supply(page, GB_PURGES && heap->waits) : NULL;
+        if (chain)
+            return gb_hand_out(heap, cls, chain);
+        if (page) {
+            page->state = GB_FULL;
+            page->left = (int32_t)page_wake(page);
+            gb_list_push_last(&heap->full, page);
+            heap->current[cls] = 0;
+        }
+        page = page_next(heap, cls);
+        if (!page)
+            return NULL;
+        page->state = GB_CURRENT;
+        heap->current[cls] = gb_page_number(page);
+    }
+}
+
+/* ---- blocks that were freed ---- */
+
+/* Sets `left` to count down from `out` blocks in use to `share` MARKS-ths of the page. If no more than that are in
+ * use, it counts down to an empty page. */
+static void page_count_down(gb_page *page, uint32_t out, uint32_t share)
+{
+    page->flags = (uint8_t)(page->cap * share / MARKS < out ? share + 1 : 1);
+    page->left = (int32_t)(out - page_mark(page));
+}
+
+enum { TRIM_SHARE = MARKS / 8 }; /* the first mark with the background thread */
+
+/* The secure build walks, because it has more than one list to doubt then. */
+static bool page_may_park(const gb_page *page)
+{
+    return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES
+        && gb_the.page_bytes <= GB_UNIT_BYTES;
+}
+
+/* An AVAIL page reached its mark. With the background thread, looks for its holes now. Without it, the page waits
+ * until the heap next rests. */
+static void page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)
+{
+    uint32_t out = page_mark(page);
+    if (!gb_the.options.background) {
+        gb_avail_remove(heap, page);
+        page->flags = 0;
+        page->left = (int32_t)out;
+        gb_avail_add(heap, page);
+        return;
+    }
+    bool pays = GB_PURGES && gb_bounds_look(heap), park = pays && page_may_park(page);
+    uint32_t lost = pays && !park ? gb_page_trim(page, coming, false) : 0;
+    page_count_down(page, out + (GB_SECURE ? lost : 0), park ? 0 : (page->flags - 1u) / 2);
+    if (park)
+        gb_page_park(page);
+}
+
+/* `coming` blocks are on its list and not counted yet. false: no further event can come from this page. */
+static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
+{
+    switch (page->state) {
+    case GB_FULL: {
+        uint32_t out = page->cap - page_wake(page);
+        gb_list_remove(&heap->full, page);
+        if (out == 0) {
+            page_retire(heap, page);
+            return false;
+        }
+        if (GB_PURGES)
+            page->flags = 0;
+        page->left = (int32_t)out;
+        if (GB_PURGES && gb_the.options.background && heap->avail_bytes + gb_page_bytes(page) > GB_TRIM_FROM)
+            page_count_down(page, out, TRIM_SHARE);
+        gb_avail_add(heap, page);
+        return true;
+    }
+    case GB_AVAIL:
+        if (GB_PURGES && page->flags > 1 && page->flags != GB_PARKED) {
+            page_mark_reached(heap, page, coming);
+            return true;
+        }
+        if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last
+            && !gb_heap_abandoned(heap))
+            return false; /* the class's only page with room: it stays where the next refill looks */
+        gb_avail_remove(heap, page);
+        if (GB_PURGES && page->flags == GB_PARKED)
+            gb_page_unpark(page);
+        page_retire(heap, page);
+        return false;
+    default: /* the current page: all its blocks are free, and it stays current; an abandoned heap has a mixed one alone */
+        if (GB_MIXES && gb_heap_abandoned(heap))
+            gb_mixed_give(heap, false);
+        return false;
+    }
+}
+
+void gb_page_event(gb_page *page)
+{
+    page_event((glebe_heap *)gb_load_relaxed(&page->owner), page, 0);
+}
+
+void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count)
+{
+    while (count >= (uint32_t)page->left) {
+        count -= (uint32_t)page->left;
+        page->left = 0;
+        if (!page_event(heap, page, count))
+            return;
+    }
+    page->left -= (int32_t)count;
+}
+
+void gb_fronts_flush(glebe_heap *heap)
+{
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        while (heap->front[cls]) {
+            gb_block *block = heap->front[cls];
+            gb_page *page = gb_page_head(gb_page_entry(block));
+            heap->front[cls] = gb_link_next(page, block);
+            if (gb_page_put(page, block))
+                gb_page_returned(heap, page, 1);
+        }
+}
+
+/* Looks for holes in a page on an AVAIL list, and purges them `now` or when their time has come. The next mark is
+ * one MARKS-th lower. */
+static void avail_look(glebe_heap *heap, gb_page *page, bool now)
+{
+    uint32_t lost = gb_page_trim(page, 0, now), out = gb_page_out(page) + (GB_SECURE ? lost : 0);
+    heap->unlooked[page->cls] -= page->flags == 0;
+    page_count_down(page, out, (out - 1) * MARKS / page->cap);
+}
+
+bool gb_heap_look(glebe_heap *heap)
+{
+    /* what a step walks: a tenth of a millisecond, or four where the memory is slow */
+    enum { BLOCKS = 16384, PER_PAGE = 64 };
+    uint32_t walked = 0;
+    uint64_t begun = gb_cycles();
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        while (heap->unlooked[cls]) {
+            gb_page *page = gb_page_at(heap->avail[cls].last);
+            if (walked >= BLOCKS || gb_cycles() - begun > GB_STEP_CYCLES)
+                return true;
+            walked += PER_PAGE;
+            gb_list_remove(&heap->avail[cls], page); /* those that were looked at come first */
+            gb_list_push_first(&heap->avail[cls], page);
+            if (page->flags == 0 && page->left > 0) {
+                walked += page->cap;
+                avail_look(heap, page, true);
+            } else if (page->flags == 0) { /* the only page of its class with room, which is empty */
+                gb_avail_remove(heap, page);
+                page_give(heap, page);
+            }
+        }
+    return false;
+}
+
+bool gb_spares_give(glebe_heap *heap, uint32_t most)
+{
+    bool any = heap->spare_classes != 0;
+    while (!GB_LINEAR && heap->spare_classes && most-- > 0) {
+        gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
+        spare_remove(heap, page);
+        page_give(heap, page);
+    }
+    return any;
+}
+
+/* Pages without a block out go back. The fronts are empty. */
+static void empty_pages_give(glebe_heap *heap)
+{
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
+        gb_page *current = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+        gb_page *first = heap->avail[cls].first ? gb_page_at(heap->avail[cls].first) : NULL;
+        if (current && current->left == 0) {
+            heap->current[cls] = 0;
+            page_give(heap, current);
+        }
+        for (gb_page *next; first; first = next) {
+            next = first->next ? gb_page_at(first->next) : NULL;
+            if (first->left == 0) {
+                gb_avail_remove(heap, first);
+                page_give(heap, first);
+            }
+        }
+    }
+    if (GB_MIXES)
+        gb_mixed_give(heap, false);
+}
+
+void gb_heap_settle(glebe_heap *heap)
+{
+    empty_pages_give(heap);
+    gb_spares_give(heap, UINT32_MAX);
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        if (heap->current[cls]) {
+            gb_avail_add(heap, gb_page_at(heap->current[cls]));
+            heap->current[cls] = 0;
+        }
+}
+
+void gb_heap_trim(glebe_heap *heap)
+{
+    gb_fronts_flush(heap);
+    empty_pages_give(heap);
+    gb_spares_give(heap, UINT32_MAX);
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
+        gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+        uint32_t lost = page ? gb_page_trim(page, 0, false) : 0;
+        if (GB_SECURE && lost)
+            page->left += (int32_t)lost;
+        for (uint32_t number = heap->avail[cls].first; GB_PURGES && number;) {
+            page = gb_page_at(number);
+            number = page->next;
+            if (page->flags != GB_PARKED)
+                avail_look(heap, page, false);
+        }
+    }
+}

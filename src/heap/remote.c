@@ -1,0 +1,294 @@
+/* Frees across threads. A thread that frees a block of another heap's page chains it up with others of that page in one
+ * of 8 slots. The chain goes to the page at 32 blocks, at 64 KiB, when another page wants the slot, at a tick, and when the
+ * thread ends.
+ *
+ *     freeing thread                        page                      owner
+ *     slot: a -> b -> c   --- one CAS --->  xfree = c b a, 3, QUEUED
+ *                                             |
+ *     if QUEUED was clear: push the page on   +--> heap->inbox  --->  swap the inbox for 0; for each page, swap xfree for 0
+ *
+ * 1. Only the thread that sets QUEUED pushes the page: a page is in one inbox at most. (Not to that of a dead heap: see
+ *    4.)
+ * 2. Only the thread that took the page out of the inbox clears QUEUED, by the same exchange that takes the chain.
+ *    inbox_next is read before that: afterwards the page may be pushed again. A page that the owner took out of the
+ *    inbox and did not look at yet is on heap->inbox_taken, and QUEUED.
+ * 3. page->heap changes only in gb_page_steal, which holds QUEUED while it does. So after the CAS that set QUEUED the
+ *    heap that is read is the right one, and a page that is queued is not stolen.
+ * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back: but for
+ *    pages of a heap whose thread a fork left behind. No thread drains these; when the chain holds all blocks, the
+ *    sender of the last gives the page back.
+ *
+ * 5. WHOLE says that the chain holds every block of the page. Then the purger may take the chain in the owner's place,
+ *    under the region's lock: it sets PURGED, and the page's memory goes back and counts no more as in use. The owner,
+ *    when it next drains its inbox, gives the page away without a look at its memory. Where the host takes no memory
+ *    back (it is locked) the purger clears PURGED again; an owner that saw it meanwhile gives the page away likewise,
+ *    since all its blocks are free.
+ *
+ * Medium pages have their bits; only the count of freed blocks takes this way (`notify` in place of xfree).
+ * test/interleave runs this file under every interleaving of small cases. */
+#include "heap.h"
+
+static void inbox_push(gb_page *page)
+{
+    glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+    uint32_t number = gb_page_number(page), first = gb_load_relaxed(&heap->inbox);
+    do
+        page->inbox_next = first;
+    while (!gb_cas(&heap->inbox, &first, number));
+}
+
+bool gb_heap_dead(const gb_page *page)
+{
+    if (!gb_the.heaps_dead)
+        return false;
+    const glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+    return gb_load_relaxed(&heap->kind) == GB_HEAP_DEAD;
+}
+
+/* A double free: the page was purged with all its blocks. Links were written into it since, so it is not zero any
+ * more. */
+GB_COLD static void send_refuse(gb_page *page, const gb_block *first)
+{
+    gb_lock_take(&gb_the.lock);
+    if (gb_page_purged(page)) {
+        gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
+        chunk->dirty = gb_set_with(chunk->dirty, gb_set_range(gb_page_number(page) % GB_CHUNK_SLICES, page->slices));
+    }
+    gb_lock_drop(&gb_the.lock);
+    gb_report_address("free", first);
+}
+
+void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count)
+{
+    uintptr_t start = gb_page_start(page);
+    uint32_t all = page->cls == GB_MIXED ? UINT32_MAX : page->cap;
+    bool dead = gb_heap_dead(page), whole; /* pages of dead heaps are never stolen, and heaps stay dead */
+    uint64_t before = gb_load_relaxed(&page->xfree), after;
+    do {
+        uint32_t head = GB_XFREE_FIRST(before);
+        if (GB_UNLIKELY(before & GB_XFREE_PURGED)) {
+            send_refuse(page, first);
+            return;
+        }
+        gb_link_set(last, head ? (gb_block *)(start + head - 1) : NULL);
+        whole = GB_XFREE_COUNT(before) + count == all;
+        after = GB_XFREE_QUEUED | (whole ? GB_XFREE_WHOLE : 0)
+            | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT
+            | (uint32_t)((uintptr_t)first - start + 1);
+    } while (!gb_cas(&page->xfree, &before, after));
+    if (GB_UNLIKELY(dead)) { /* the sender of the last block gives the page back: no other thread touches it */
+        if (whole)
+            gb_run_give(page);
+        return;
+    }
+    if ((before & GB_XFREE_QUEUED) == 0)
+        inbox_push(page);
+    if (GB_UNLIKELY(whole))
+        gb_purge_note(page); /* the owner may be asleep */
+}
+
+void gb_remote_notify(gb_page *page)
+{
+    uint32_t before = gb_load_relaxed(&page->notify);
+    while (!gb_cas(&page->notify, &before, (before + 1) | GB_NOTIFY_QUEUED))
+        continue;
+    if ((before & GB_NOTIFY_QUEUED) == 0)
+        inbox_push(page);
+}
+
+/* The last block of a chain of *count. In the secure build a link that was written over ends it, and *count says
+ * where. */
+static gb_block *chain_last(gb_page *page, gb_block *first, uint32_t *count)
+{
+    gb_block *last = first;
+    uint32_t length = 1;
+    for (gb_block *next = gb_link_next(page, last); next && (!GB_SECURE || length < *count);
+        next = gb_link_next(page, last)) {
+        last = next;
+        length++;
+    }
+    if (GB_SECURE)
+        *count = length;
+    return last;
+}
+
+/* Puts a chain of `count` blocks, taken from xfree, on the page's own list. Owner. */
+static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
+{
+    uint32_t count = GB_XFREE_COUNT(taken);
+    if (count == 0)
+        return;
+    gb_block *first = (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(taken) - 1);
+    if (page->flags == GB_PARKED) {
+        count = 0; /* a block that was freed before does not count */
+        for (gb_block *block = first, *next; block; block = next) {
+            next = gb_link_get(block);
+            count += gb_page_put(page, block);
+        }
+    } else {
+        if (page->free) /* else it is looked at when it is used */
+            gb_link_set(chain_last(page, first, &count), page->free);
+        page->free = first;
+    }
+    gb_page_returned(heap, page, count);
+}
+
+/* The purger took the page. Its entry is all that is left, until the owner comes here. */
+GB_COLD static void page_drop(glebe_heap *heap, gb_page *page)
+{
+    if (page->state == GB_FULL)
+        gb_list_remove(&heap->full, page);
+    else if (page->state == GB_CURRENT)
+        heap->current[page->cls] = 0;
+    else if (page->kind == GB_SMALL)
+        gb_avail_remove(heap, page);
+    else
+        gb_list_remove(&heap->avail[page->cls], page);
+    heap->class_slices[page->cls] -= page->slices;
+    heap->small_bytes -= page->kind == GB_SMALL ? gb_page_bytes(page) : 0;
+    gb_run_give(page);
+}
+
+static void small_accept(glebe_heap *heap, gb_page *page)
+{
+    uint64_t taken = gb_load(&page->xfree);
+    while (!(taken & GB_XFREE_PURGED) && !gb_cas(&page->xfree, &taken, 0))
+        continue;
+    if (GB_LIKELY((taken & GB_XFREE_PURGED) == 0))
+        chain_accept(heap, page, taken);
+    else
+        page_drop(heap, page);
+}
+
+static void medium_accept(glebe_heap *heap, gb_page *page)
+{
+    uint32_t taken = gb_load(&page->notify), count;
+    while (!gb_cas(&page->notify, &taken, taken & GB_NOTIFY_PURGED ? taken & ~GB_NOTIFY_QUEUED : 0))
+        continue;
+    count = GB_NOTIFY_COUNT(taken);
+    if (GB_LIKELY((taken & GB_NOTIFY_PURGED) == 0)) {
+        if (count)
+            gb_medium_returned(heap, page, count);
+    } else if (count == (uint32_t)page->left)
+        page_drop(heap, page); /* else a thread freed a block and has not counted it yet: it will queue the page */
+}
+
+void gb_page_accept(glebe_heap *heap, gb_page *page)
+{
+    if (page->kind == GB_SMALL)
+        small_accept(heap, page);
+    else
+        medium_accept(heap, page);
+}
+
+bool gb_small_claim_whole(gb_page *page, bool only_seen)
+{
+    uint64_t found = gb_load(&page->xfree), then;
+    do {
+        if ((found & GB_XFREE_WHOLE) == 0 || (found & GB_XFREE_PURGED))
+            return false;
+        then = found | (only_seen && !(found & GB_XFREE_SEEN) ? GB_XFREE_SEEN : GB_XFREE_PURGED);
+    } while (!gb_cas(&page->xfree, &found, then));
+    return (then & GB_XFREE_PURGED) != 0;
+}
+
+bool gb_medium_claim_whole(gb_page *page)
+{
+    uint32_t found = gb_load(&page->notify);
+    while (found & GB_NOTIFY_QUEUED)
+        if (gb_cas(&page->notify, &found, found | GB_NOTIFY_PURGED))
+            return true;
+    return false;
+}
+
+void gb_page_unclaim(gb_page *page)
+{
+    if (page->kind == GB_SMALL)
+        gb_and(&page->xfree, ~GB_XFREE_PURGED);
+    else
+        gb_and(&page->notify, ~GB_NOTIFY_PURGED);
+}
+
+/* The inbox is emptied once at most. */
+static bool inbox_drain(glebe_heap *heap, uint32_t pages)
+{
+    bool any = false, emptied = false;
+    for (; pages > 0; pages--) {
+        if (!heap->inbox_taken && !emptied) {
+            heap->inbox_taken = gb_swap(&heap->inbox, 0);
+            emptied = true;
+        }
+        if (!heap->inbox_taken)
+            break;
+        gb_page *page = gb_page_at(heap->inbox_taken);
+        heap->inbox_taken = page->inbox_next;
+        gb_page_accept(heap, page);
+        any = true;
+    }
+    return any;
+}
+
+bool gb_inbox_drain(glebe_heap *heap)
+{
+    return inbox_drain(heap, UINT32_MAX);
+}
+
+void gb_inbox_drain_some(glebe_heap *heap)
+{
+    enum { PAGES = 256 }; /* 25 to 180 us */
+    inbox_drain(heap, PAGES);
+}
+
+/* The slice table's entries of a stolen page are rewritten while other threads may free its blocks: they read an
+ * owner that is not theirs before and after, so they come here, find QUEUED set, and leave the chain for the thief. */
+bool gb_page_steal(glebe_heap *thief, gb_page *page)
+{
+    uint64_t idle = 0;
+    uint32_t quiet = 0;
+    bool small = page->kind == GB_SMALL;
+    if (small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : !gb_cas(&page->notify, &quiet, GB_NOTIFY_QUEUED))
+        return false;
+    gb_store_relaxed(&page->heap, thief->number);
+    if (small)
+        gb_page_own(page, (uintptr_t)thief);
+    return true;
+}
+
+/* ---- the slots ---- */
+
+static void slot_flush(gb_remote *slot)
+{
+    if (slot->page)
+        gb_remote_send(gb_page_at(slot->page), slot->first, slot->last, slot->count);
+    slot->page = 0;
+}
+
+void gb_remote_flush(glebe_heap *from)
+{
+    for (uint32_t i = 0; i < GB_REMOTE_SLOTS; i++)
+        slot_flush(&from->remote[i]);
+}
+
+/* Pages of the program's own heaps bypass the slots: such a heap may be destroyed as soon as its blocks' frees
+ * returned. A thread without a heap has no slots. */
+void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
+{
+    uint32_t number = gb_page_number(page);
+    if (from->number == 0 || gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind) == GB_HEAP_OWNED) {
+        gb_remote_send(page, block, block, 1);
+        return;
+    }
+    gb_remote *slot = &from->remote[number % GB_REMOTE_SLOTS];
+    if (slot->page != number) {
+        slot_flush(slot);
+        slot->page = number;
+        slot->first = slot->last = block;
+        slot->count = 1;
+        gb_link_set(block, NULL);
+        return;
+    }
+    gb_link_set(block, slot->first);
+    slot->first = block;
+    if (++slot->count >= GB_REMOTE_BLOCKS)
+        slot_flush(slot);
+}

@@ -1,0 +1,68 @@
+/* What the secure and the audit build know of small blocks that the default build does not.
+ *
+ *     secure   the second word of a free block holds its own address, keyed: a block freed twice carries the stamp already, and
+ *              one that lost it was written to. A program could write that very word into a block in use by chance once in 2^64.
+ *     audit    a bit for each block says whether it is in use (audit.c).
+ *
+ * Both check that an address is the start of a block that was given out. */
+#include "heap.h"
+
+static uintptr_t secure_stamp(const void *block)
+{
+    return (uintptr_t)block ^ ~gb_the.key;
+}
+
+void gb_secure_stamp(gb_block *block)
+{
+    ((uintptr_t *)block)[1] = secure_stamp(block);
+}
+
+bool gb_secure_stamped(const gb_block *block)
+{
+    return ((const uintptr_t *)block)[1] == secure_stamp(block);
+}
+
+static void secure_report(const gb_page *page, const gb_block *block)
+{
+    gb_report("malloc", block, "free block of %u bytes was written to after it was freed, or its neighbour overflowed",
+        gb_classes[page->cls].bytes);
+}
+
+void gb_secure_cut(const gb_page *page, gb_block *block)
+{
+    secure_report(page, block);
+    gb_link_set(block, NULL);
+}
+
+gb_block *gb_secure_next(const gb_page *page, gb_block *block)
+{
+    gb_block *next = gb_link_get(block);
+    size_t offset = (uintptr_t)next - gb_page_start(page);
+    uint32_t index;
+    if (!next
+        || (offset >> GB_SLICE_LOG2 < page->slices && gb_class_exact(page->cls, offset, &index) && index < page->bump))
+        return next;
+    gb_secure_cut(page, block);
+    return NULL;
+}
+
+gb_block *gb_secure_out(gb_block *block, gb_block *next)
+{
+    const gb_page *page = gb_page_head(gb_page_entry(block));
+    bool astray = next && (uintptr_t)next - gb_page_start(page) >= gb_page_bytes(page);
+    if (astray || !gb_secure_stamped(block))
+        secure_report(page, block);
+    ((uintptr_t *)block)[0] = ((uintptr_t *)block)[1] = 0;
+    return astray ? NULL : next;
+}
+
+bool gb_free_allowed(const char *call, const gb_page *page, void *block)
+{
+    if (!gb_block_in_use(page, block) || (GB_AUDIT && !gb_audit_died(block))) {
+        gb_report_address(call, block);
+        return false;
+    }
+    if (GB_SECURE)
+        gb_secure_stamp(block);
+    return true;
+}

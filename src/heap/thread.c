@@ -1,0 +1,356 @@
+/* Which heap is whose. Each thread has a heap from its first malloc on; when the thread ends the heap is parked as an
+ * orphan, whole, and the next new thread adopts it in O(1): the heap's address is the owner token in its pages, so
+ * nothing in them changes. A heap that is short of pages takes some from orphans before it grows.
+ *
+ *     THREAD --(thread ends)--> ORPHAN --(thread begins)--> THREAD            OWNED: glebe_heap_create; parked by
+ *        |                                                                           gb_heap_orphan alone
+ *        |
+ *        +--(fork, in the child, if the thread is another)--> DEAD: may have stopped between two stores; never touched again
+ *
+ * Nothing that the owner of a DEAD heap wrote without a lock is trusted: its free lists, fronts and counts are lost. A
+ * page goes back to the arena all the same once others have freed every block that fits in it: then none can be
+ * anywhere else.
+ *
+ * Orphans are a stack under orphans_lock, which is taken before the region's lock. */
+#include "heap.h"
+
+glebe_heap gb_heap_none;
+GB_TLS glebe_heap *gb_self = &gb_heap_none;
+
+/* ---- heaps ---- The lowest unused number is used next. Each time that some heaps have become unused their memory
+ * goes back, adjacent ones' in one call. */
+
+static bool heap_commit(uint32_t number)
+{
+    return number < gb_the.heaps_max
+        && gb_meta_commit(gb_the.heaps, &gb_the.heaps_committed, (number + 1) * GB_HEAP_STRIDE)
+        && gb_meta_commit(gb_the.heap_bits, &gb_the.heap_bits_committed, (number / 64 + 1) * sizeof(gb_heap_bits));
+}
+
+/* Locked. 0: there is no memory for one. */
+static uint32_t heap_number(void)
+{
+    uint32_t words = gb_the.heaps_made ? gb_the.heaps_made / 64 + 1 : 0;
+    for (; gb_the.heaps_unused_from < words; gb_the.heaps_unused_from++) {
+        gb_heap_bits *bits = gb_the.heap_bits + gb_the.heaps_unused_from;
+        if (bits->unused) {
+            unsigned bit = gb_ctz64(bits->unused);
+            bits->unused &= bits->unused - 1;
+            bits->touched &= ~((uint64_t)1 << bit);
+            return gb_the.heaps_unused_from * 64 + bit;
+        }
+    }
+    return heap_commit(gb_the.heaps_made + 1) ? ++gb_the.heaps_made : 0;
+}
+
+static bool heap_has(uint32_t number, bool touched)
+{
+    if (number > gb_the.heaps_made)
+        return false;
+    const gb_heap_bits *bits = gb_the.heap_bits + number / 64;
+    return (touched ? bits->touched : bits->unused) >> number % 64 & 1;
+}
+
+/* Locked. OS pages of which all heaps are unused go back. The heaps around those that became unused may have a part
+ * of such a page too. */
+static void heaps_purge(void)
+{
+    uint32_t reach = (uint32_t)(gb_the.page_bytes / GB_HEAP_STRIDE) + 1;
+    for (uint32_t i = 0; i <= gb_the.heaps_made / 64; i++)
+        while (gb_the.heap_bits[i].touched) {
+            uint32_t first = i * 64 + gb_ctz64(gb_the.heap_bits[i].touched), last = first, from = first, to = first + 1;
+            while (first - from < reach && from > 0 && heap_has(from - 1, false))
+                from--;
+            for (; to - last <= reach && heap_has(to, false); to++) {
+                last = heap_has(to, true) ? to : last;
+                gb_the.heap_bits[to / 64].touched &= ~((uint64_t)1 << to % 64);
+            }
+            gb_the.heap_bits[i].touched &= ~((uint64_t)1 << first % 64);
+            uintptr_t start = gb_round_up((uintptr_t)gb_heap_at(from), gb_the.page_bytes);
+            uintptr_t end = gb_round_down((uintptr_t)gb_heap_at(to), gb_the.page_bytes);
+            if (end > start)
+                gb_port_purge(start, end - start, false);
+        }
+}
+
+enum { FEW_HEAPS = 8 }; /* the heaps of further threads begin with a mixed page: most of many threads hold little */
+
+glebe_heap *gb_heap_new(enum gb_heap_kind kind)
+{
+    glebe_heap *heap = NULL;
+    gb_lock_take(&gb_the.lock);
+    if (gb_region_start()) {
+        uint32_t number = heap_number();
+        if (number) {
+            heap = gb_heap_at(number);
+            memset(heap, 0, sizeof *heap);
+            heap->number = number;
+            heap->kind = kind;
+            heap->tick = GB_TICK_EVENTS;
+            heap->tick_cycles = gb_cycles();
+            heap->mixed = GB_MIXES && (kind == GB_HEAP_OWNED || number > FEW_HEAPS) ? GB_MIXED_LATER : 0;
+            glebe_live.stats.heaps++;
+        }
+    }
+    gb_lock_drop(&gb_the.lock);
+    return heap;
+}
+
+void gb_heap_retire(glebe_heap *heap)
+{
+    enum { HEAPS_RETIRED = 64 };
+    gb_lock_take(&gb_the.lock);
+    heap->kind = GB_HEAP_UNUSED;
+    gb_heap_bits *bits = gb_the.heap_bits + heap->number / 64;
+    bits->unused |= (uint64_t)1 << heap->number % 64;
+    bits->touched |= (uint64_t)1 << heap->number % 64;
+    if (heap->number / 64 < gb_the.heaps_unused_from)
+        gb_the.heaps_unused_from = heap->number / 64;
+    if (++gb_the.heaps_retired % HEAPS_RETIRED == 0)
+        heaps_purge();
+    glebe_live.stats.heaps--;
+    gb_lock_drop(&gb_the.lock);
+}
+
+glebe_heap *gb_heap_next(const glebe_heap *before)
+{
+    for (uint32_t number = before ? before->number + 1 : 1; number <= gb_the.heaps_made; number++)
+        if ((gb_the.heap_bits[number / 64].unused >> number % 64 & 1) == 0)
+            return gb_heap_at(number);
+    return NULL;
+}
+
+/* ---- threads ---- */
+
+/* gb_thread_exit was called. Destructors of others may still allocate in this thread, in rounds of which the last
+ * may be over for us: from here on a heap is adopted for one block at a time, so that none is lost. */
+GB_TLS bool gb_thread_ended;
+
+static glebe_heap *orphan_adopt(void)
+{
+    if (!gb_load_relaxed(&gb_the.orphans))
+        return NULL;
+    gb_lock_take(&gb_the.orphans_lock);
+    uint32_t number = gb_load_relaxed(&gb_the.orphans);
+    glebe_heap *heap = number ? gb_heap_at(number) : NULL;
+    if (heap) {
+        gb_store_relaxed(&gb_the.orphans, heap->next);
+        heap->kind = GB_HEAP_THREAD;
+        glebe_live.stats.orphans--;
+        glebe_live.stats.heaps_adopted++;
+    }
+    gb_lock_drop(&gb_the.orphans_lock);
+    return heap;
+}
+
+glebe_heap *gb_thread_start(void)
+{
+    if (gb_self != &gb_heap_none)
+        return gb_self;
+    glebe_heap *heap = orphan_adopt();
+    if (!heap)
+        heap = gb_heap_new(GB_HEAP_THREAD);
+    if (!heap)
+        return NULL;
+    gb_self = heap;
+    if (!gb_thread_ended)
+        gb_port_thread_arm(); /* may call malloc, which finds gb_self set */
+    return heap;
+}
+
+void gb_thread_late(void)
+{
+    if (GB_UNLIKELY(gb_thread_ended))
+        gb_thread_exit();
+}
+
+void gb_heap_orphan(glebe_heap *heap)
+{
+    gb_remote_flush(heap);
+    gb_inbox_drain(heap);
+    gb_fronts_flush(heap); /* its pages know all their free blocks */
+    gb_heap_settle(heap);
+    gb_medium_settle(heap);
+    heap->limit_bytes = 0; /* it was its owner's */
+    if (gb_self == heap)
+        gb_self = &gb_heap_none;
+    gb_lock_take(&gb_the.orphans_lock);
+    heap->kind = GB_HEAP_ORPHAN;
+    heap->next = gb_load_relaxed(&gb_the.orphans);
+    gb_store_relaxed(&gb_the.orphans, heap->number);
+    glebe_live.stats.orphans++;
+    gb_lock_drop(&gb_the.orphans_lock);
+}
+
+void gb_thread_exit(void)
+{
+    gb_thread_ended = true;
+    if (gb_self != &gb_heap_none)
+        gb_heap_orphan(gb_self);
+}
+
+/* What this thread left, and will return to: alive, although it is not `gb_self`. */
+GB_TLS glebe_heap *gb_thread_left;
+
+bool gb_thread_away(void)
+{
+    return gb_thread_left != NULL;
+}
+
+glebe_heap *gb_thread_leave(void)
+{
+    gb_thread_left = gb_self;
+    gb_self = &gb_heap_none;
+    return gb_thread_left;
+}
+
+void gb_thread_return(glebe_heap *heap)
+{
+    if (gb_self != &gb_heap_none)
+        gb_heap_orphan(gb_self);
+    gb_thread_left = NULL;
+    gb_self = heap;
+}
+
+/* ---- orphans ---- */
+
+static void avail_add(glebe_heap *heap, gb_page *page)
+{
+    if (page->kind == GB_SMALL)
+        gb_avail_add(heap, page);
+    else
+        gb_list_push_last(&heap->avail[page->cls], page);
+}
+
+static void avail_remove(glebe_heap *heap, gb_page *page)
+{
+    if (page->kind == GB_SMALL)
+        gb_avail_remove(heap, page);
+    else
+        gb_list_remove(&heap->avail[page->cls], page);
+}
+
+/* Moves one page to the thief's list of available ones. */
+static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
+{
+    size_t bytes = gb_page_bytes(page), held = gb_load_relaxed(&thief->bytes);
+    if (thief->limit_bytes && held + bytes > thief->limit_bytes)
+        return false;
+    avail_remove(from, page);
+    if (page->kind == GB_SMALL && page->flags == GB_PARKED)
+        gb_page_unpark(page);
+    if (!gb_page_steal(thief, page)) {
+        avail_add(from, page);
+        return false;
+    }
+    gb_lock_take(&gb_the.lock);
+    gb_store_relaxed(&from->bytes, gb_load_relaxed(&from->bytes) - bytes);
+    gb_store_relaxed(&thief->bytes, gb_load_relaxed(&thief->bytes) + bytes);
+    glebe_live.stats.pages_adopted++;
+    gb_lock_drop(&gb_the.lock);
+    if (page->kind == GB_SMALL) {
+        from->small_bytes -= bytes;
+        thief->small_bytes += bytes;
+    }
+    from->class_slices[page->cls] -= page->slices;
+    thief->class_slices[page->cls] += page->slices;
+    avail_add(thief, page);
+    gb_page_accept(thief, page); /* clears QUEUED, and takes what came meanwhile */
+    return true;
+}
+
+void gb_orphans_drain(void)
+{
+    enum { ORPHANS = 32 };
+    if (!gb_load_relaxed(&gb_the.orphans) || !gb_lock_try(&gb_the.orphans_lock))
+        return;
+    uint32_t number = gb_the.orphans_drained;
+    if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
+        number = gb_load_relaxed(&gb_the.orphans);
+    for (int i = 0; number && i < ORPHANS; i++, number = gb_heap_at(number)->next)
+        if (gb_load_relaxed(&gb_heap_at(number)->inbox))
+            gb_inbox_drain(gb_heap_at(number));
+    gb_the.orphans_drained = number;
+    gb_lock_drop(&gb_the.orphans_lock);
+}
+
+/* Each call goes on where the last one stopped, so every orphan has its turn. */
+bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
+{
+    enum { ORPHANS = 32, PAGES = 4 };
+    if (thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.orphans_lock))
+        return false;
+    int pages = 0;
+    uint32_t number = gb_the.orphans_next, first = 0;
+    for (int i = 0; i < ORPHANS && pages < PAGES; i++) {
+        if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
+            number = gb_load_relaxed(&gb_the.orphans);
+        if (!number || number == first)
+            break;
+        first = first ? first : number;
+        glebe_heap *orphan = gb_heap_at(number);
+        number = orphan->next;
+        if (gb_load_relaxed(&orphan->inbox))
+            gb_inbox_drain(orphan);
+        while (orphan->avail[cls].first && pages < PAGES
+            && page_adopt(orphan, thief, gb_page_at(orphan->avail[cls].first)))
+            pages++;
+    }
+    gb_the.orphans_next = number;
+    gb_lock_drop(&gb_the.orphans_lock);
+    return pages > 0;
+}
+
+/* No thread works in an orphan, so all that it holds in fronts and spares goes back. Of orphans that hold nothing
+ * one is kept for a thread to come, the others end. */
+size_t gb_orphans_trim(void)
+{
+    size_t given = 0;
+    glebe_heap *kept = NULL;
+    bool one_is_empty = false;
+    gb_lock_take(&gb_the.orphans_lock);
+    for (uint32_t number = gb_load_relaxed(&gb_the.orphans), next; number; number = next) {
+        glebe_heap *heap = gb_heap_at(number);
+        next = heap->next;
+        size_t before = gb_load_relaxed(&heap->bytes);
+        gb_inbox_drain(heap);
+        gb_heap_trim(heap);
+        gb_medium_trim(heap);
+        size_t after = gb_load_relaxed(&heap->bytes);
+        given += before > after ? before - after : 0;
+        if (after != 0 || !one_is_empty) {
+            one_is_empty |= after == 0;
+            kept = heap;
+            continue;
+        }
+        if (kept)
+            kept->next = next;
+        else
+            gb_store_relaxed(&gb_the.orphans, next);
+        glebe_live.stats.orphans--;
+        gb_heap_retire(heap);
+    }
+    gb_lock_drop(&gb_the.orphans_lock);
+    return given;
+}
+
+bool gb_orphans_look(void)
+{
+    enum { ORPHANS = 64 };
+    bool more = false;
+    if (!gb_load_relaxed(&gb_the.orphans) || !gb_lock_try(&gb_the.orphans_lock))
+        return false;
+    uint32_t number = gb_the.orphans_looked;
+    if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
+        number = gb_load_relaxed(&gb_the.orphans);
+    for (int i = 0; number && i < ORPHANS && !more; i++) {
+        glebe_heap *orphan = gb_heap_at(number);
+        if (gb_load_relaxed(&orphan->inbox))
+            gb_inbox_drain(orphan);
+        more = gb_heap_look(orphan);
+        number = more ? number : orphan->next;
+    }
+    gb_the.orphans_looked = number;
+    gb_lock_drop(&gb_the.orphans_lock);
+    return more || number;
+}

@@ -1,0 +1,302 @@
+/* The arena where memory is one piece that grows at its end, as in WebAssembly. It takes the place of arena.c there.
+ *
+ *       base                                                  end of memory
+ *     - - | blocks ... | page | blocks | page | page | blocks ... | ---> grows
+ *     0   1                                                 ^ fresh: from here on never used, so zero
+ *
+ * All that is no page is blocks with tags (tagged.c), free or in use. A page is cut out of a free block, at a multiple
+ * of a slice, and given back is one again. So the slice table has nothing to say but where pages are; entries of other
+ * slices are zero, and malloc of what is no page writes none. Between two pages blocks [a, b) begin behind 16 bytes,
+ * which have the first one's tag, and end with a tag that says: in use.
+ *
+ * Nothing can be given back to the host, so memory grows last of all, and by what is missing alone. The slice table
+ * is a block itself, and moves when memory outgrows it: no gb_page * is held across gb_run_take and gb_memory_grow.
+ * Whoever else lets memory grow keeps what he got: what lies between two pieces of ours is GB_RESERVED. */
+#include "linear.h"
+#include "tagged.h"
+
+enum { STEP_SLICES = 16 /* what comes is rounded up to so many */ };
+enum { TABLE_LEAST = 60 /* entries */, SLICES_MAX = 1 << (32 - GB_SLICE_LOG2) };
+
+/* Blocks, and no page, where a slice is ours. */
+static bool blocks_at(uint32_t slice)
+{
+    return slice < gb_peek(gb_the.slices) && gb_page_at(slice)->kind == GB_FREE;
+}
+
+/* [from, to), whole slices, becomes free, with the blocks on either side. */
+static void slices_give(uint32_t first, uint32_t slices)
+{
+    uintptr_t from = gb_slice_start(first), to = gb_slice_start(first + slices);
+    gb_tagged *c = gb_tagged_at(from), *end = gb_tagged_at(to);
+    if (!blocks_at(first - 1)) {
+        c = gb_tagged_at(from + 16);
+        c->tag = GB_TAG_BEFORE_USED;
+    }
+    if (blocks_at(first + slices))
+        end = gb_tagged_at(to + 16);
+    else
+        end->tag = GB_TAG_USED;
+    c->tag = (uint32_t)((uintptr_t)end - (uintptr_t)c) | GB_TAG_USED | (c->tag & GB_TAG_BEFORE_USED);
+    gb_the.tagged_used += gb_tagged_bytes(c);
+    gb_tagged_give(c);
+}
+
+static void entries_write(uint32_t first, uint32_t slices, enum gb_kind kind)
+{
+    for (uint32_t i = 0; i < slices; i++) {
+        gb_page *page = gb_page_at(first + i);
+        gb_store_relaxed(&page->owner, 0);
+        page->back_bytes = kind == GB_FREE ? 0 : i * (uint32_t)sizeof(gb_page);
+        page->kind = (uint8_t)kind;
+    }
+}
+
+/* ---- growing ---- */
+
+/* Bytes of the table for each slice: its entry, and where something is collected the bits of its objects. */
+static size_t table_stride(void)
+{
+    return sizeof(gb_page) + (gb_the.bits->collectors ? 2 * GB_SLICE_BITS / 8 : 0);
+}
+
+/* The table moves to `start`, where all is zero. */
+static void table_move(uintptr_t start, uint32_t room)
+{
+    gb_page *table = (gb_page *)start;
+    size_t known = gb_peek(gb_the.slices), words = GB_SLICE_BITS / 64;
+    uint64_t *allocated = (uint64_t *)(table + room), *unmarked = allocated + room * words;
+    if (known)
+        memcpy(table, gb_the.table, known * sizeof(gb_page));
+    if (known && gb_the.bits->allocated) {
+        memcpy(allocated, gb_the.bits->allocated, known * words * 8);
+        memcpy(unmarked, gb_the.bits->unmarked, known * words * 8);
+    }
+    gb_the.table = table;
+    gb_the.table_room = room;
+    gb_the.bits->allocated = gb_the.bits->collectors ? allocated : NULL;
+    gb_the.bits->unmarked = gb_the.bits->collectors ? unmarked : NULL;
+}
+
+/* Lets memory grow until `bytes` are free at its end, and the table has room for it: else a new one comes behind
+ * them, for half as many again if there is so much, so that a block in front can grow. */
+bool gb_memory_grow(size_t bytes)
+{
+    uint32_t known = (uint32_t)gb_peek(gb_the.slices), start = known, end = known, room = gb_the.table_room;
+    bool tight = false;
+    size_t have = 0, lost = 16, table = 0; /* of the last free block; where blocks begin anew */
+    bytes = bytes < GB_TAGGED_LEAST ? GB_TAGGED_LEAST : bytes;
+    if (known && blocks_at(known - 1)) {
+        const gb_tagged *last = gb_tagged_at(gb_slice_start(known));
+        have = last->tag & GB_TAG_BEFORE_USED ? 0 : last->before;
+        lost = 0;
+    }
+    for (;;) {
+        size_t need = bytes + lost + table, got = have + ((size_t)(end - start) << GB_SLICE_LOG2),
+               missing = need > got ? need - got : 0;
+        uint32_t least = end + (uint32_t)(missing >> GB_SLICE_LOG2) + 1 + STEP_SLICES;
+        if (least >= SLICES_MAX || missing > GB_MAX_BYTES)
+            return false;
+        if (missing ? least > room : end > room) {
+            room = least + (tight ? 0 : least / 2);
+            room = room < TABLE_LEAST ? TABLE_LEAST : room;
+            table = room * table_stride() + 16 + sizeof(gb_page); /* its tag, and what is lost to its alignment */
+            continue;
+        }
+        if (missing == 0)
+            break;
+        uintptr_t at = gb_port_grow(&missing);
+        if (at == 0 && tight)
+            return false;
+        if (at == 0) { /* near the end of memory the table alone may be too much */
+            tight = true;
+            table = 0;
+            room = gb_the.table_room;
+            continue;
+        }
+        if (end == 0)
+            gb_the.base = at - GB_SLICE_BYTES; /* slice 0, the null of links, is memory of others */
+        uint32_t from = (uint32_t)((at - gb_the.base) >> GB_SLICE_LOG2);
+        if (from != end) { /* another caller let memory grow in between: no block reaches over its part */
+            start = from;
+            have = 0;
+            lost = 16;
+        }
+        end = from + (uint32_t)(missing >> GB_SLICE_LOG2);
+    }
+    if (end > start)
+        slices_give(start, end - start);
+    glebe_live.stats.committed_bytes += (size_t)(end - start) << GB_SLICE_LOG2;
+    gb_tagged *last = gb_tagged_at(gb_slice_start(end)), *old = known ? gb_tagged_at((uintptr_t)gb_the.table) : NULL;
+    if (table) { /* it comes behind `bytes` of the last free block */
+        gb_tagged *front = (gb_tagged *)((uintptr_t)last - last->before);
+        uintptr_t place = gb_round_up(gb_tagged_start(front) + bytes, sizeof(gb_page));
+        gb_tagged *c = gb_tagged_at(place);
+        size_t length = room * table_stride() + 16, rest = (uintptr_t)last - (uintptr_t)c - length;
+        if (rest < GB_TAGGED_LEAST)
+            length += rest;
+        if (gb_the.fresh > place)
+            memset((void *)place, 0, length);
+        gb_tagged_remove(front);
+        gb_tagged_add(front, (uint32_t)((uintptr_t)c - (uintptr_t)front));
+        c->tag = (uint32_t)length | GB_TAG_USED;
+        last->tag |= GB_TAG_BEFORE_USED;
+        if (rest >= GB_TAGGED_LEAST) {
+            last->tag = GB_TAG_USED;
+            gb_tagged_add(gb_tagged_next(c, (uint32_t)length), (uint32_t)rest);
+        }
+        table_move(place, room);
+        glebe_live.stats.committed_bytes += glebe_live.stats.table_bytes - length;
+        glebe_live.stats.table_bytes = length;
+    }
+    gb_store(&gb_the.slices, end);
+    if (start > known)
+        entries_write(known, start - known, GB_RESERVED);
+    if (table && old) {
+        if (gb_tagged_start(old) >= gb_the.fresh)
+            memset((void *)gb_tagged_start(old), 0, gb_tagged_bytes(old) - GB_TAG_BYTES);
+        gb_the.tagged_used += gb_tagged_bytes(old);
+        gb_tagged_give(old);
+    }
+    return true;
+}
+
+bool gb_bits_start(glebe_gc *gc)
+{
+    (void)gc;
+    gb_the.bits->collectors++;
+    if (gb_peek(gb_the.slices) && !gb_the.bits->allocated) {
+        uint32_t room = gb_the.table_room;
+        gb_the.table_room = 0; /* the table is too short, however long it is */
+        if (!gb_memory_grow(GB_TAGGED_LEAST)) {
+            gb_the.table_room = room;
+            gb_the.bits->collectors--;
+            return false;
+        }
+    }
+    return true;
+}
+
+void gb_bits_end(glebe_gc *gc)
+{
+    (void)gc;
+    gb_the.bits->collectors--;
+}
+
+bool gb_region_start(void)
+{
+    gb_the.ready = true;
+    return true;
+}
+
+/* ---- pages ---- */
+
+/* Where `bytes` fit in the free block c, at a multiple of `alignment` bytes, so that what is left on either side can
+ * be a block; 0: nowhere. */
+static uintptr_t page_place(const gb_tagged *c, size_t bytes, size_t alignment)
+{
+    uintptr_t begin = (uintptr_t)c - GB_TAG_BYTES, behind = (uintptr_t)c + gb_tagged_bytes(c);
+    bool first = begin % GB_SLICE_BYTES == 0 && !blocks_at((uint32_t)((begin - gb_the.base) >> GB_SLICE_LOG2) - 1);
+    uintptr_t at = gb_round_up(first ? begin : gb_tagged_start(c), alignment);
+    if (at > gb_tagged_start(c) && at - gb_tagged_start(c) < GB_TAGGED_LEAST)
+        at += alignment;
+    uintptr_t to = at + bytes, end = behind - GB_TAG_BYTES; /* of the slice, if c is the first of a piece behind it */
+    bool whole = to == end || (to == behind + GB_TAG_BYTES && gb_tagged_bytes((const gb_tagged *)behind) == 0);
+    return whole || to + GB_TAG_BYTES + GB_TAGGED_LEAST <= behind ? at : 0;
+}
+
+static gb_tagged *page_find(size_t bytes, size_t alignment, uintptr_t *at)
+{
+    enum { LOOKS = 32 };
+    uint32_t bin = gb_tagged_bin((uint32_t)bytes - 16);
+    for (uint32_t word = bin / 64; word < GB_TAGGED_BINS / 64; word++)
+        for (uint64_t bits = gb_the.tagged_bits[word] & (word == bin / 64 ? ~(uint64_t)0 << bin % 64 : ~(uint64_t)0);
+            bits; bits &= bits - 1) {
+            gb_tagged *c = gb_the.tagged[word * 64 + gb_ctz64(bits)];
+            for (int looks = LOOKS; c && looks; looks--, c = c->next)
+                if ((*at = page_place(c, bytes, alignment)) != 0)
+                    return c;
+        }
+    return NULL;
+}
+
+/* [at, at + bytes) of the free block c are a page from now on. true: all zero. */
+static bool page_cut(gb_tagged *c, uintptr_t at, size_t bytes)
+{
+    uintptr_t to = at + bytes;
+    gb_tagged *behind = gb_tagged_next(c, gb_tagged_bytes(c)), *end = gb_tagged_at(at), *begin = gb_tagged_at(to + 16);
+    gb_tagged_remove(c);
+    if (c <= end) { /* blocks are in front */
+        end->tag = GB_TAG_USED | GB_TAG_BEFORE_USED;
+        if (c < end) {
+            gb_tagged_add(c, (uint32_t)((uintptr_t)end - (uintptr_t)c));
+            end->tag = GB_TAG_USED;
+        }
+    }
+    if (begin < behind)
+        gb_tagged_add(begin, (uint32_t)((uintptr_t)behind - (uintptr_t)begin));
+    else if (begin == behind)
+        behind->tag |= GB_TAG_BEFORE_USED;
+    if (gb_the.fresh >= to)
+        return false;
+    bool zero = at >= gb_the.fresh;
+    gb_the.fresh = to;
+    if (zero) { /* but for tags that were there */
+        memset((void *)at, 0, 2 * GB_TAG_BYTES + sizeof(gb_tagged));
+        memset((void *)(to - GB_TAG_BYTES), 0, GB_TAG_BYTES);
+    }
+    return zero;
+}
+
+bool gb_run_fits(uint32_t slices)
+{
+    uintptr_t at;
+    return page_find((size_t)slices << GB_SLICE_LOG2, GB_SLICE_BYTES, &at);
+}
+
+gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero)
+{
+    size_t bytes = (size_t)slices << GB_SLICE_LOG2, multiple = (size_t)alignment << GB_SLICE_LOG2;
+    uintptr_t at;
+    if (slices >= SLICES_MAX / 2 || !gb_account(heap, bytes, gb_statistic(kind)))
+        return NULL;
+    gb_tagged *c = page_find(bytes, multiple, &at);
+    if (!c) {
+        gb_tagged_cool();
+        c = page_find(bytes, multiple, &at);
+    }
+    if (!c && gb_memory_grow(bytes + multiple + 8 * GB_TAGGED_LEAST))
+        c = page_find(bytes, multiple, &at);
+    if (!c) {
+        gb_unaccount(heap, bytes, gb_statistic(kind));
+        return NULL;
+    }
+    *zero = page_cut(c, at, bytes);
+    uint32_t first = (uint32_t)((at - gb_the.base) >> GB_SLICE_LOG2);
+    gb_page *page = gb_page_at(first);
+    memset(page, 0, sizeof *page);
+    entries_write(first, slices, kind);
+    page->heap = heap->number;
+    page->slices = slices;
+    if (gb_owner(heap, kind))
+        gb_page_own(page, gb_owner(heap, kind));
+    if (kind == GB_LARGE) {
+        page->state = GB_SINGLE;
+        gb_list_push_last(&heap->large, page);
+    }
+    glebe_live.stats.pages_taken++;
+    gb_account_kept();
+    return page;
+}
+
+void gb_run_give(gb_page *page)
+{
+    glebe_heap *heap = gb_heap_at(page->heap);
+    uint32_t first = gb_page_number(page), slices = page->slices;
+    gb_unaccount(heap, gb_page_bytes(page), gb_statistic((enum gb_kind)page->kind));
+    if (page->kind == GB_LARGE)
+        gb_list_remove(&heap->large, page);
+    glebe_live.stats.pages_returned++;
+    slices_give(first, slices);
+    entries_write(first, slices, GB_FREE);
+}

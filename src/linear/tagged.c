@@ -1,0 +1,305 @@
+/* Blocks of any size where memory is linear: those that are too large for a page's classes. Each has a tag of 4 bytes
+ * in front of it, its length and whether it and the block before it are in use; a free one has its length behind it
+ * too, so that what is freed finds both neighbours and merges with those that are free.
+ *
+ *          c      +4     +8 (a multiple of 16)                      next
+ *     | before |  tag  | program's bytes ............................... tag | ...         in use
+ *     | before |  tag  | next, link | ...                        | bytes | tag | ...       free: on the list of its bin
+ *
+ * Sixteen bins a doubling, and a bit for each. malloc looks at the first few blocks in its size's own bin, and takes
+ * the first of the next bin that has one: within a sixteenth of the best fit. What is left over is a free block again.
+ *
+ * The block that was freed last stays as it is, in case that malloc is asked for its length next: buffers come and go.
+ *
+ * A block of another heap than malloc's begins with a gb_owned, so that the heap finds all it has; the tag in front
+ * of what the program gets says so then, and the block's own tag stands before that. */
+#include "../serve/serve.h"
+#include "tagged.h"
+
+enum { LOOKS = 3 };
+
+static GB_NOINLINE gb_tagged *tagged_find_larger(uint32_t bin)
+{
+    uint32_t word = bin / 64;
+    uint64_t bits = gb_the.tagged_bits[word] >> bin % 64 << bin % 64;
+    for (;;) {
+        while (bits == 0) {
+            if (++word == GB_TAGGED_BINS / 64)
+                return NULL;
+            bits = gb_the.tagged_bits[word];
+        }
+        bin = word * 64 + gb_ctz64(bits);
+        gb_tagged *c = gb_the.tagged[bin];
+        if (GB_LIKELY(c != NULL))
+            return c;
+        bits &= bits - 1;
+        gb_the.tagged_bits[word] &= ~((uint64_t)1 << bin % 64);
+    }
+}
+
+/* A block of `bytes`, in use from now on; NULL if no free one is so large. One that lies behind what `fresh` was
+ * reads as zero. */
+static GB_NOINLINE gb_tagged *tagged_take(uint32_t bytes)
+{
+    uint32_t bin = gb_tagged_bin(bytes);
+    gb_tagged *c = gb_the.tagged[bin];
+    if (GB_UNLIKELY(bytes >= GB_TAGGED_EXACT))
+        for (int looks = LOOKS; c && c->tag < bytes; looks--)
+            c = looks ? c->next : NULL;
+    if (!c && (c = tagged_find_larger(bin + 1)) == NULL)
+        return NULL;
+    gb_tagged_split(c, bytes);
+    return c;
+}
+
+/* With c->tag and that of the next block, which its callers have looked at. */
+GB_MALLOC_INLINE void tagged_merge(gb_tagged *c, uint32_t tag, uint32_t next_tag)
+{
+    uint32_t bytes = tag & ~(uint32_t)15;
+    gb_tagged *next = gb_tagged_next(c, bytes);
+    gb_the.tagged_used -= bytes;
+    if (!(tag & GB_TAG_BEFORE_USED)) {
+        uint32_t before = c->before;
+        c->before = c->tag = 0; /* freed again, it is noticed; and it may be fresh */
+        c = (gb_tagged *)((uintptr_t)c - before);
+        gb_tagged_unlink(c);
+        bytes += before;
+    }
+    if (next_tag & GB_TAG_USED)
+        next->tag = next_tag & ~(uint32_t)GB_TAG_BEFORE_USED;
+    else {
+        gb_tagged_unlink(next);
+        bytes += next_tag & ~(uint32_t)15;
+        if (GB_UNLIKELY((uintptr_t)next >= gb_the.fresh))
+            memset(next, 0, sizeof *next);
+    }
+    gb_tagged_link(c, bytes);
+}
+
+void gb_tagged_give(gb_tagged *c)
+{
+    tagged_merge(c, c->tag, gb_tagged_next(c, gb_tagged_bytes(c))->tag);
+}
+
+GB_NOINLINE void gb_tagged_add(gb_tagged *c, uint32_t bytes)
+{
+    gb_tagged_link(c, bytes);
+}
+
+GB_NOINLINE void gb_tagged_remove(gb_tagged *c)
+{
+    gb_tagged_unlink(c);
+}
+
+GB_NOINLINE void gb_tagged_cool(void)
+{
+    if (gb_the.tagged_warm_bytes) {
+        gb_the.tagged_warm_bytes = 0;
+        gb_tagged_give(gb_the.tagged_warm);
+    }
+}
+
+/* ---- malloc, free ---- */
+
+/* Of a block that holds so many bytes. */
+GB_INLINE uint32_t tagged_length(size_t bytes)
+{
+    return (uint32_t)gb_round_up(bytes < GB_TAGGED_LEAST - 4 ? GB_TAGGED_LEAST : bytes + 4, 16);
+}
+
+static void *owned_link(gb_tagged *c, glebe_heap *heap)
+{
+    gb_owned *owned = (gb_owned *)gb_tagged_start(c);
+    c->tag |= GB_TAG_OWNED;
+    owned->heap = heap;
+    owned->next = heap->owned;
+    owned->link = &heap->owned;
+    if (owned->next)
+        owned->next->link = &owned->next;
+    heap->owned = owned;
+    gb_tagged_at((uintptr_t)(owned + 1))->tag = GB_TAG_OWNED;
+    heap->bytes += gb_tagged_bytes(c);
+    gb_heap_main.bytes -= gb_tagged_bytes(c);
+    return owned + 1;
+}
+
+/* The block whose bytes the program has at `start`; NULL where it has none. */
+static gb_tagged *tagged_of(uintptr_t start)
+{
+    gb_tagged *c = gb_tagged_at(start);
+    if (GB_HEAPS && start % 16 == 0 && c->tag == GB_TAG_OWNED)
+        c = gb_tagged_at(start - sizeof(gb_owned));
+    if (start % 16 == 0 && (c->tag & (GB_TAG_USED | GB_TAG_WARM)) == GB_TAG_USED
+        && gb_tagged_next(c, gb_tagged_bytes(c))->tag & GB_TAG_BEFORE_USED)
+        return c;
+    return NULL;
+}
+
+GB_SHORT_BEGIN
+
+/* c is cut down to `bytes`, and what was behind them is free. */
+static void tagged_cut(gb_tagged *c, uint32_t bytes)
+{
+    uint32_t rest = gb_tagged_bytes(c) - bytes;
+    if (rest < GB_TAGGED_LEAST)
+        return;
+    c->tag -= rest;
+    c = gb_tagged_next(c, bytes);
+    c->tag = rest | GB_TAG_USED | GB_TAG_BEFORE_USED;
+    gb_tagged_give(c);
+}
+
+/* A block of another heap, an aligned one, one under a limit, or one that memory must grow for. */
+void *gb_tagged_source(glebe_heap *heap, gb_request *request)
+{
+    size_t extra = GB_HEAPS && heap != &gb_heap_main ? sizeof(gb_owned) : 0, alignment = request->alignment;
+    gb_tagged_cool();
+    uint32_t length = tagged_length(request->bytes + extra),
+             room = length + (alignment > 16 ? (uint32_t)alignment + GB_TAGGED_LEAST : 0);
+    gb_tagged *c = NULL;
+    if (gb_account_allows(heap, length) && (c = tagged_take(room)) == NULL && gb_memory_grow(room))
+        c = tagged_take(room);
+    if (!c)
+        return NULL;
+    uint32_t before = (uint32_t)(gb_round_up(gb_tagged_start(c) + extra, alignment) - extra - gb_tagged_start(c));
+    if (before && before < GB_TAGGED_LEAST)
+        before += (uint32_t)alignment;
+    if (before) {
+        gb_tagged *front = c;
+        c = gb_tagged_next(c, before);
+        c->tag = (gb_tagged_bytes(front) - before) | GB_TAG_USED | GB_TAG_BEFORE_USED;
+        front->tag -= gb_tagged_bytes(c);
+        gb_tagged_give(front);
+    }
+    tagged_cut(c, length);
+    return extra ? owned_link(c, heap) : (void *)gb_tagged_start(c);
+}
+
+/* The owner's counts are set right, as if the block were of malloc's heap. */
+static void owned_unlink(gb_tagged *c)
+{
+    gb_owned *owned = (gb_owned *)gb_tagged_start(c);
+    *owned->link = owned->next;
+    if (owned->next)
+        owned->next->link = owned->link;
+    uint32_t bytes = gb_tagged_bytes(c);
+    owned->heap->bytes -= bytes;
+    gb_heap_main.bytes += bytes;
+    gb_tagged_at((uintptr_t)(owned + 1))->tag = 0;
+    c->tag &= ~(uint32_t)GB_TAG_OWNED;
+}
+
+size_t gb_tagged_usable(uintptr_t start)
+{
+    const gb_tagged *c = tagged_of(start);
+    return c ? (uintptr_t)c + gb_tagged_bytes(c) + 4 - start : 0;
+}
+
+glebe_heap *gb_tagged_heap(const gb_tagged *c)
+{
+    return GB_HEAPS && c->tag & GB_TAG_OWNED ? ((const gb_owned *)gb_tagged_start(c))->heap : &gb_heap_main;
+}
+
+glebe_heap *gb_tagged_owner(uintptr_t start)
+{
+    const gb_tagged *c = tagged_of(start);
+    return c ? gb_tagged_heap(c) : NULL;
+}
+
+/* Shrinks, or grows over what is free behind the block, at the end of memory by letting that grow. */
+bool gb_tagged_resize(uintptr_t start, size_t bytes)
+{
+    gb_tagged *c = tagged_of(start);
+    if (!c || bytes > GB_BLOCK_MAX)
+        return false;
+    uint32_t before = gb_tagged_bytes(c), length = tagged_length(start - gb_tagged_start(c) + bytes);
+    glebe_heap *heap = gb_tagged_heap(c);
+    if (length > before) {
+        if (!gb_account_allows(heap, length - before))
+            return false;
+        gb_tagged_cool();
+        gb_tagged *next = gb_tagged_next(c, before);
+        uint32_t more = next->tag & GB_TAG_USED ? 0 : gb_tagged_bytes(next);
+        if (before + more < length) {
+            if ((uintptr_t)gb_tagged_next(next, more) + GB_TAG_BYTES != gb_slice_start((uint32_t)gb_peek(gb_the.slices))
+                || !gb_memory_grow(length - before))
+                return false;
+            more = next->tag & GB_TAG_USED ? 0 : gb_tagged_bytes(next);
+            if (before + more < length)
+                return false;
+        }
+        gb_tagged_remove(next);
+        gb_tagged_next(next, more)->tag |= GB_TAG_BEFORE_USED;
+        gb_the.tagged_used += more;
+        c->tag += more;
+        uintptr_t end = (uintptr_t)c + length;
+        gb_the.fresh = gb_the.fresh < end ? end : gb_the.fresh;
+    }
+    tagged_cut(c, length);
+    if (GB_HEAPS && c->tag & GB_TAG_OWNED) {
+        heap->bytes += (size_t)gb_tagged_bytes(c) - before;
+        gb_heap_main.bytes -= (size_t)gb_tagged_bytes(c) - before;
+    }
+    return true;
+}
+
+GB_SHORT_END
+
+/* ---- the usual ways ---- */
+
+void *gb_alloc_big(glebe_heap *heap, size_t bytes)
+{
+    if (GB_LIKELY(
+            heap == &gb_heap_main && bytes <= GB_BLOCK_MAX && (gb_heap_main.limit_bytes | gb_the.options.limit) == 0)) {
+        uint32_t length = tagged_length(bytes);
+        gb_tagged *c = gb_the.tagged_warm;
+        if (gb_the.tagged_warm_bytes == length) {
+            gb_the.tagged_warm_bytes = 0;
+            c->tag -= GB_TAG_WARM;
+            return (void *)gb_tagged_start(c);
+        }
+        c = tagged_take(length);
+        if (GB_LIKELY(c != NULL))
+            return (void *)gb_tagged_start(c);
+    }
+    return gb_alloc_beyond(heap, bytes, 1, GB_CLASSES, NULL);
+}
+
+void gb_tagged_free(uintptr_t start)
+{
+    gb_tagged *c = gb_tagged_at(start & ~(uintptr_t)15);
+    uint32_t tag = c->tag, next_tag = gb_tagged_next(c, tag & ~(uint32_t)15)->tag;
+    if (GB_UNLIKELY((tag & (GB_TAG_USED | GB_TAG_OWNED | GB_TAG_WARM)) != GB_TAG_USED || start % 16 != 0
+            || !(next_tag & GB_TAG_BEFORE_USED))) {
+        c = tagged_of(start);
+        if (!c) {
+            gb_report_address("free", (void *)start);
+            return;
+        }
+        if (GB_HEAPS)
+            owned_unlink(c);
+        tag = c->tag;
+        next_tag = gb_tagged_next(c, gb_tagged_bytes(c))->tag;
+    }
+    if (tag >= GB_TAGGED_EXACT) { /* it stays warm, and goes home in its place who was */
+        gb_tagged *warm = gb_the.tagged_warm;
+        uint32_t warm_bytes = gb_the.tagged_warm_bytes;
+        c->tag = tag | GB_TAG_WARM;
+        gb_the.tagged_warm = c;
+        gb_the.tagged_warm_bytes = tag & ~(uint32_t)15;
+        if (warm_bytes == 0)
+            return;
+        c = warm;
+        tag = c->tag;
+        next_tag = gb_tagged_next(c, warm_bytes)->tag;
+    }
+    tagged_merge(c, tag, next_tag);
+}
+
+void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call)
+{
+    if (GB_LIKELY(entry->kind == GB_FREE))
+        gb_tagged_free((uintptr_t)block);
+    else
+        gb_free_page(self, gb_page_head(entry), block, call);
+}

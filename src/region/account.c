@@ -1,0 +1,49 @@
+/* What is in use, of the process and of each heap, and the limits on both. All under the region's lock. */
+#include "region.h"
+
+gb_region gb_the;
+
+uint64_t *gb_statistic(enum gb_kind kind)
+{
+    glebe_stats *s = &glebe_live.stats;
+    return kind == GB_SMALL || kind == GB_COLLECTED ? &s->small_bytes
+        : kind == GB_MEDIUM                         ? &s->medium_bytes
+                                                    : &s->large_bytes;
+}
+
+bool gb_account_allows(glebe_heap *heap, size_t bytes)
+{
+    size_t held = gb_heap_held(heap);
+    heap->refused_bytes = 0;
+    if (heap->limit_bytes && (held > heap->limit_bytes || bytes > heap->limit_bytes - held))
+        return false;
+    if (gb_the.options.limit && gb_held() + bytes > gb_the.options.limit) {
+        heap->refused_bytes = bytes;
+        return false;
+    }
+    return true;
+}
+
+bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic)
+{
+    if (!gb_account_allows(heap, bytes))
+        return false;
+    gb_store_relaxed(&heap->bytes, gb_load_relaxed(&heap->bytes) + bytes);
+    *statistic += bytes;
+    glebe_live.stats.used_bytes += bytes;
+    return true;
+}
+
+void gb_account_kept(void)
+{
+    glebe_stats *s = &glebe_live.stats;
+    if (gb_held() > s->peak_used_bytes)
+        s->peak_used_bytes = gb_held();
+}
+
+void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic)
+{
+    gb_store_relaxed(&heap->bytes, gb_load_relaxed(&heap->bytes) - bytes);
+    *statistic -= bytes;
+    glebe_live.stats.used_bytes -= bytes;
+}

@@ -1,0 +1,488 @@
+/* The arena: reserves the region, commits it chunk by chunk, and hands out runs of slices.
+ *
+ *     chunk:  |DDDD....Dcc.....|   128 slices; D free and dirty, c free and clean: rows[GB_ROW_DIRTY][4] and rows[GB_ROW_FREE][4]
+ *                                  lead to it, since four are its longest row of either
+ *
+ * A run is taken from the chunk with the shortest row that fits, at the first place there: full chunks fill up, empty
+ * ones stay empty and can be given back. What was never touched, or was purged, is known to be zero: `dirty` says what
+ * is not.
+ *
+ * Where address space is plenty the region is reserved whole. Where it is limited (RLIMIT_AS, 32 bits) only its place
+ * is chosen: a commit then takes address space too. There a chunk that is wholly free is not purged but leaves: its
+ * address space goes back, for huge blocks, stacks, other libraries. A chunk that left, and one whose place other code
+ * had taken, is "away": its entries say GB_RESERVED, and it is on a list of its own. Before the arena commits a new chunk
+ * it tries those.
+ *
+ * Everything here is under gb_the.lock, which the functions take themselves unless core.h says "locked". */
+#include "region.h"
+
+/* ---- chunks by the length of their longest rows ---- */
+
+static void row_unlink(gb_chunk *chunk, enum gb_row_kind kind)
+{
+    gb_row *row = &chunk->rows[kind];
+    if (row->slices == 0)
+        return;
+    if (row->prev)
+        gb_chunk_at(row->prev - 1)->rows[kind].next = row->next;
+    else if ((gb_the.rows[kind][row->slices] = row->next) == 0)
+        gb_the.rows_filled[kind] = gb_set_without(gb_the.rows_filled[kind], gb_set_range(row->slices - 1, 1));
+    if (row->next)
+        gb_chunk_at(row->next - 1)->rows[kind].prev = row->prev;
+}
+
+/* The longest row has this length now. */
+static void row_change(gb_chunk *chunk, enum gb_row_kind kind, uint32_t slices)
+{
+    gb_row *row = &chunk->rows[kind];
+    if (row->slices == slices)
+        return;
+    row_unlink(chunk, kind);
+    *row = (gb_row){0, 0, slices};
+    if (slices == 0)
+        return;
+    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table) + 1;
+    row->next = gb_the.rows[kind][slices];
+    if (row->next)
+        gb_chunk_at(row->next - 1)->rows[kind].prev = number;
+    gb_the.rows[kind][slices] = number;
+    gb_the.rows_filled[kind] = gb_set_with(gb_the.rows_filled[kind], gb_set_range(slices - 1, 1));
+}
+
+/* The first of the chunks with the shortest row that has `slices` at least; 0 if there is none. */
+static uint32_t row_first(enum gb_row_kind kind, uint32_t slices)
+{
+    uint32_t more = slices > GB_CHUNK_SLICES ? GB_CHUNK_SLICES
+                                             : gb_set_first(gb_set_down(gb_the.rows_filled[kind], slices - 1));
+    return more < GB_CHUNK_SLICES ? gb_the.rows[kind][slices + more] : 0;
+}
+
+/* The length of the row that [start, start + slices) is in, of members. */
+static uint32_t row_around(gb_slice_set members, uint32_t start)
+{
+    return gb_set_run_before(members, start) + gb_set_run(members, start);
+}
+
+/* The run is free from now on. */
+static void chunk_add(gb_chunk *chunk, uint32_t start, uint32_t slices)
+{
+    chunk->free = gb_set_with(chunk->free, gb_set_range(start, slices));
+    chunk->free_slices = (uint8_t)(chunk->free_slices + slices);
+    uint32_t row = row_around(chunk->free, start), dirty = row_around(gb_set_both(chunk->free, chunk->dirty), start);
+    if (row > chunk->rows[GB_ROW_FREE].slices)
+        row_change(chunk, GB_ROW_FREE, row);
+    if (dirty > chunk->rows[GB_ROW_DIRTY].slices)
+        row_change(chunk, GB_ROW_DIRTY, dirty);
+}
+
+/* It is not. */
+static void chunk_remove(gb_chunk *chunk, uint32_t start, uint32_t slices, gb_slice_set run)
+{
+    uint32_t row = row_around(chunk->free, start);
+    chunk->free = gb_set_without(chunk->free, run);
+    chunk->free_slices = (uint8_t)(chunk->free_slices - slices);
+    if (row == chunk->rows[GB_ROW_FREE].slices)
+        row_change(chunk, GB_ROW_FREE, gb_set_longest(chunk->free));
+}
+
+void gb_chunk_dirty_changed(gb_chunk *chunk)
+{
+    row_change(chunk, GB_ROW_DIRTY, gb_set_longest(gb_set_both(chunk->free, chunk->dirty)));
+}
+
+/* Where a run of members begins. */
+static gb_slice_set run_starts(gb_slice_set members, uint32_t slices, uint32_t alignment)
+{
+    gb_slice_set starts = gb_set_runs(members, slices);
+    return alignment > 1 ? gb_set_aligned(starts, alignment) : starts;
+}
+
+/* A place for a run. */
+typedef struct run_place {
+    gb_chunk *chunk; /* NULL: none */
+    uint32_t start, dirty; /* slices that are */
+} run_place;
+
+static uint32_t run_dirty(const gb_chunk *chunk, uint32_t start, uint32_t slices)
+{
+    return gb_set_count(gb_set_both(chunk->dirty, gb_set_range(start, slices)));
+}
+
+/* The first place in this chunk that is all dirty; else that with the most dirty slices, of the first one and those
+ * where rows of dirty ones begin, if these are more than `best` has. */
+static void run_fit(gb_chunk *chunk, uint32_t slices, uint32_t alignment, run_place *best)
+{
+    gb_slice_set starts = run_starts(gb_set_both(chunk->free, chunk->dirty), slices, alignment);
+    if (!gb_set_empty(starts)) {
+        *best = (run_place){chunk, gb_set_first(starts), slices};
+        return;
+    }
+    starts = run_starts(chunk->free, slices, alignment);
+    if (!best->chunk && !gb_set_empty(starts))
+        *best = (run_place){chunk, gb_set_first(starts), run_dirty(chunk, gb_set_first(starts), slices)};
+    for (starts = gb_set_both(starts, chunk->dirty); !gb_set_empty(starts);) {
+        uint32_t at = gb_set_first(starts), dirty = run_dirty(chunk, at, slices);
+        if (dirty > best->dirty)
+            *best = (run_place){chunk, at, dirty};
+        starts = gb_set_without(starts, gb_set_range(at, gb_set_run(chunk->dirty, at)));
+    }
+}
+
+/* ---- the region ---- */
+
+bool gb_meta_commit(const void *start, size_t *committed, size_t need)
+{
+    if (need <= *committed)
+        return true;
+    size_t more = gb_round_up(need - *committed, gb_round_up((size_t)64 << 10, gb_the.page_bytes));
+    if (gb_port_commit((uintptr_t)start + *committed, more, gb_the.reserved) != GB_COMMITTED)
+        return false;
+    *committed += more;
+    glebe_live.stats.table_bytes += more;
+    return true;
+}
+
+static bool bits_commit(gb_bits *bits, uint32_t chunks)
+{
+    return gb_meta_commit(bits->allocated, &bits->allocated_committed, gb_bits_bytes(chunks))
+        && gb_meta_commit(bits->unmarked, &bits->unmarked_committed, gb_bits_bytes(chunks));
+}
+
+bool gb_bits_start(glebe_gc *gc)
+{
+    gb_lock_take(&gb_the.lock);
+    gb_bits *bits = gb_the.bits + (gb_the.bits[0].collectors != 0);
+    bool ok = bits_commit(bits, gb_the.chunks);
+    bits->collectors += ok;
+    gc->bits = bits;
+    gb_lock_drop(&gb_the.lock);
+    return ok;
+}
+
+void gb_bits_end(glebe_gc *gc)
+{
+    gb_lock_take(&gb_the.lock);
+    gc->bits->collectors--;
+    gb_lock_drop(&gb_the.lock);
+}
+
+/* Free slices have no owner. */
+static void run_enter(gb_page *page, uint32_t from, uint32_t slices, enum gb_kind kind, uintptr_t owner)
+{
+    for (uint32_t i = from; i < slices; i++) {
+        if (owner)
+            gb_store_relaxed(&page[i].owner, owner);
+        page[i].back_bytes = i * (uint32_t)sizeof(gb_page);
+        page[i].kind = (uint8_t)kind;
+    }
+}
+
+static void run_wipe(gb_page *page, uint32_t from, uint32_t slices)
+{
+    for (uint32_t i = from; i < slices; i++) {
+        gb_store_relaxed(&page[i].owner, 0);
+        page[i].back_bytes = 0;
+        page[i].kind = GB_FREE;
+    }
+}
+
+/* The secure build's guard is a slice, or an OS page where that is larger. */
+static uint32_t chunk_guards(void)
+{
+    uint32_t slices = (uint32_t)(gb_the.page_bytes >> GB_SLICE_LOG2);
+    return !GB_SECURE ? 0 : slices > 1 ? slices : 1;
+}
+
+/* Is memory touched densely? A sample chunk goes without a huge page, and is looked at when two more were committed. */
+static bool chunk_samples_dense(uint32_t number)
+{
+    enum { EVERY = 16, LATER = 2 };
+    if (number % EVERY == 0)
+        gb_the.huge_pages_dense = gb_port_resident(gb_slice_start((number - LATER) * GB_CHUNK_SLICES), GB_CHUNK_BYTES)
+            >= GB_CHUNK_BYTES / 4 * 3;
+    return gb_the.huge_pages_dense && number % EVERY != EVERY - LATER;
+}
+
+/* One in eight is timed; slow, the next 1, 2, 4 ... go without. docs/decisions/0018 has the figures. */
+bool gb_huge_page_ask(uintptr_t at)
+{
+    enum { TRUST = 8 };
+    bool look = gb_the.huge_pages_left == 0;
+    gb_the.huge_pages_left -= !look;
+    if (!look && gb_the.huge_pages_slow)
+        return false;
+    gb_port_huge_pages(at, GB_CHUNK_BYTES, true);
+    if (look) {
+        bool quick = gb_port_huge_page_quick(at);
+        gb_the.huge_pages_slow = quick ? 0 : gb_the.huge_pages_slow ? gb_the.huge_pages_slow * 2 : 1;
+        gb_the.huge_pages_left = quick ? TRUST - 1 : gb_the.huge_pages_slow;
+    }
+    return true;
+}
+
+/* A chunk that was never touched, where memory is touched densely: docs/decisions/0026. */
+static bool chunk_asks(uint32_t number, uintptr_t at)
+{
+    if (GB_SECURE || gb_the.options.no_huge_pages || number < GB_HUGE_PAGES_FROM >> GB_CHUNK_LOG2)
+        return false; /* none around a guard */
+    return chunk_samples_dense(number) && gb_huge_page_ask(at);
+}
+
+/* Enters a chunk that was committed as free. Its entries say so already, or were never written. */
+static gb_chunk *chunk_enter(uint32_t number)
+{
+    gb_chunk *chunk = gb_chunk_at(number);
+    uintptr_t at = gb_slice_start(number * GB_CHUNK_SLICES);
+    glebe_live.stats.committed_bytes += GB_CHUNK_BYTES;
+    uint32_t guards = GB_SECURE ? chunk_guards() : number == 0;
+    if (guards) { /* slice 0 is the null of links; in the secure build each chunk's first is a guard */
+        for (uint32_t i = 0; i < guards; i++)
+            gb_page_at(number * GB_CHUNK_SLICES + i)->kind = GB_RESERVED;
+        if (GB_SECURE)
+            gb_port_protect(at, guards * GB_SLICE_BYTES);
+    }
+    if (chunk_asks(number, at)) {
+        chunk->huge_pages = 1;
+        glebe_live.stats.huge_page_bytes += GB_CHUNK_BYTES;
+    }
+    chunk_add(chunk, guards, GB_CHUNK_SLICES - guards);
+    return chunk;
+}
+
+/* Puts a chunk, which is in no bin, last on the list of those away. */
+static void away_push(uint32_t number)
+{
+    gb_chunk_at(number)->rows[GB_ROW_FREE].next = 0;
+    if (gb_the.away.last)
+        gb_chunk_at(gb_the.away.last - 1)->rows[GB_ROW_FREE].next = number + 1;
+    else
+        gb_the.away.first = number + 1;
+    gb_the.away.last = number + 1;
+    gb_the.chunks_away++;
+}
+
+static uint32_t away_pop(void)
+{
+    uint32_t number = gb_the.away.first - 1;
+    gb_the.away.first = gb_chunk_at(number)->rows[GB_ROW_FREE].next;
+    if (!gb_the.away.first)
+        gb_the.away.last = 0;
+    gb_the.chunks_away--;
+    return number;
+}
+
+bool gb_chunk_leave(gb_chunk *chunk)
+{
+    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table);
+    if (number == 0 || chunk->free_slices != GB_CHUNK_SLICES - chunk_guards()
+        || !gb_port_decommit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false))
+        return false;
+    gb_the.dirty_slices -= gb_set_count(chunk->dirty);
+    glebe_live.stats.committed_bytes -= GB_CHUNK_BYTES;
+    glebe_live.stats.huge_page_bytes -= chunk->huge_pages ? GB_CHUNK_BYTES : 0;
+    chunk->huge_pages = 0;
+    chunk->free = chunk->dirty = chunk->idle = (gb_slice_set){0, 0};
+    chunk->free_slices = 0;
+    row_change(chunk, GB_ROW_FREE, 0);
+    row_change(chunk, GB_ROW_DIRTY, 0);
+    run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
+    away_push(number);
+    return true;
+}
+
+/* Asks for chunks that are away, `tries` of them at most: one that is here again, or NULL. */
+static gb_chunk *chunk_return(uint32_t tries, enum gb_commit *got)
+{
+    *got = GB_TAKEN;
+    for (uint32_t n = tries < gb_the.chunks_away ? tries : gb_the.chunks_away; n > 0; n--) {
+        uint32_t number = gb_the.away.first - 1;
+        *got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
+        if (*got == GB_NO_MEMORY)
+            return NULL;
+        away_pop();
+        if (*got == GB_COMMITTED) {
+            run_wipe(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES);
+            return chunk_enter(number);
+        }
+        away_push(number);
+    }
+    return NULL;
+}
+
+/* Commits a chunk whose place is to be had; NULL where there is no memory for it. */
+static gb_chunk *chunk_grow(void)
+{
+    enum { TRIES = 256, TRIES_AWAY = 8 };
+    enum gb_commit got;
+    gb_chunk *chunk = chunk_return(gb_the.chunks < gb_the.chunks_max ? TRIES_AWAY : TRIES, &got);
+    if (chunk || got == GB_NO_MEMORY)
+        return chunk;
+    for (int i = 0; i < TRIES && gb_the.chunks < gb_the.chunks_max; i++) {
+        uint32_t number = gb_the.chunks;
+        size_t entries = (size_t)(number + 1) * GB_CHUNK_SLICES;
+        if (!gb_meta_commit(gb_the.table, &gb_the.table_committed, entries * sizeof(gb_page))
+            || !gb_meta_commit(gb_the.large, &gb_the.large_committed, entries / GB_LARGE_LEAST * sizeof(gb_page))
+            || !gb_meta_commit(gb_the.chunk_table, &gb_the.chunk_table_committed, (number + 1) * sizeof(gb_chunk))
+            || (gb_the.bits[0].collectors && !bits_commit(gb_the.bits, number + 1))
+            || (gb_the.bits[1].collectors && !bits_commit(gb_the.bits + 1, number + 1))
+            || (GB_AUDIT
+                && !gb_meta_commit(
+                    gb_the.shadow, &gb_the.shadow_committed, (size_t)(number + 1) << (GB_CHUNK_LOG2 - GB_SHADOW_LOG2))))
+            return NULL;
+        got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, gb_the.reserved);
+        if (got == GB_NO_MEMORY)
+            return NULL;
+        gb_the.chunks++;
+        gb_store(&gb_the.slices, entries);
+        if (got == GB_COMMITTED)
+            return chunk_enter(number);
+        run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
+        away_push(number);
+    }
+    return NULL;
+}
+
+/* ---- runs ---- */
+
+/* Some chunks with a row of `length` slices or more, the shortest first: a place that has more dirty slices than the
+ * best so far. */
+static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, uint32_t alignment, run_place *best)
+{
+    enum { LOOKS = 8 };
+    uint32_t wanted = gb_the.dirty_slices < slices ? (uint32_t)gb_the.dirty_slices : slices,
+             number = row_first(kind, length);
+    for (int looks = LOOKS; number && looks > 0 && (!best->chunk || best->dirty < wanted); looks--) {
+        gb_chunk *chunk = gb_chunk_at(number - 1);
+        run_fit(chunk, slices, alignment, best);
+        number = chunk->rows[kind].next ? chunk->rows[kind].next : row_first(kind, chunk->rows[kind].slices + 1);
+    }
+}
+
+/* A place for a run. Memory that is resident is better than memory that is not. The cost does not grow with the
+ * number of chunks: every row that is long enough has a place, unless that must be aligned; then one that is longer
+ * by the alignment has. */
+static run_place run_look(uint32_t slices, uint32_t alignment)
+{
+    run_place best = {NULL, 0, 0};
+    uint32_t longer = slices + alignment - 1;
+    rows_look(GB_ROW_DIRTY, slices, slices, alignment, &best);
+    rows_look(GB_ROW_FREE, slices, slices, alignment, &best);
+    if (!best.chunk && alignment > 1)
+        rows_look(GB_ROW_FREE, longer < GB_CHUNK_SLICES ? longer : GB_CHUNK_SLICES, slices, alignment, &best);
+    return best;
+}
+
+static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zero)
+{
+    gb_slice_set run = gb_set_range(start, slices);
+    uint32_t touched = gb_set_count(gb_set_both(chunk->dirty, run));
+    *zero = touched == 0;
+    gb_the.dirty_slices -= touched;
+    chunk->dirty = gb_set_with(chunk->dirty, run);
+    chunk->idle = gb_set_without(chunk->idle, run);
+    bool shorter = touched
+        && (touched < slices
+            || row_around(gb_set_both(chunk->free, chunk->dirty), start) == chunk->rows[GB_ROW_DIRTY].slices);
+    chunk_remove(chunk, start, slices, run);
+    if (shorter)
+        gb_chunk_dirty_changed(chunk);
+    if (touched < slices)
+        gb_bounds_changed();
+}
+
+/* The entries are written under the lock, so that the purger never sees half a page. */
+gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero)
+{
+    size_t bytes = (size_t)slices << GB_SLICE_LOG2;
+    gb_page *page = NULL;
+    gb_lock_take(&gb_the.lock);
+    if (gb_account(heap, bytes, gb_statistic(kind))) {
+        run_place at = run_look(slices, alignment);
+        gb_chunk *chunk = at.chunk ? NULL : chunk_grow();
+        if (chunk)
+            run_fit(chunk, slices, alignment, &at);
+        if (at.chunk) {
+            uint32_t first = (uint32_t)(at.chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + at.start;
+            page = kind == GB_LARGE ? gb_large_record(first) : gb_page_at(first);
+            run_mark(at.chunk, at.start, slices, zero);
+            /* collectors look at the owner of any page */
+            memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes));
+            page->heap = heap->number;
+            page->slices = slices;
+            if (kind != GB_LARGE)
+                run_enter(page, 0, slices, kind, gb_owner(heap, kind));
+            else {
+                page->kind = GB_LARGE;
+                page->cls = first % GB_LARGE_LEAST;
+                page->state = GB_SINGLE;
+                gb_list_push_last(&heap->large, page);
+            }
+            glebe_live.stats.pages_taken++;
+            gb_account_kept();
+        } else
+            gb_unaccount(heap, bytes, gb_statistic(kind));
+    }
+    gb_lock_drop(&gb_the.lock);
+    return page;
+}
+
+static uint32_t run_first(const gb_page *page)
+{
+    return page->kind == GB_LARGE ? gb_large_slice(page) : gb_page_number(page);
+}
+
+/* Locked. The slices [from, slices) of the run are free; dirty, but for a page that was purged already. */
+static void run_free(const gb_page *page, uint32_t from, uint32_t slices)
+{
+    uint32_t first = run_first(page) + from;
+    if (GB_AUDIT)
+        gb_audit_wipe(gb_slice_start(first), (size_t)(slices - from) << GB_SLICE_LOG2);
+    gb_chunk *chunk = gb_chunk_of(first);
+    chunk_add(chunk, first % GB_CHUNK_SLICES, slices - from);
+    gb_the.dirty_slices += gb_page_purged(page) ? run_dirty(chunk, first % GB_CHUNK_SLICES, slices) : slices - from;
+    gb_purge_queue(chunk);
+}
+
+void gb_run_give(gb_page *page)
+{
+    glebe_heap *heap = gb_heap_at(page->heap);
+    uint32_t slices = page->slices;
+    gb_lock_take(&gb_the.lock);
+    if (!gb_page_purged(page))
+        gb_unaccount(heap, (size_t)slices << GB_SLICE_LOG2, gb_statistic((enum gb_kind)page->kind));
+    if (page->kind == GB_LARGE)
+        gb_list_remove(&heap->large, page);
+    run_free(page, 0, slices);
+    if (page->kind == GB_LARGE)
+        page->kind = GB_FREE;
+    else
+        run_wipe(page, 0, slices);
+    glebe_live.stats.pages_returned++;
+    gb_lock_drop(&gb_the.lock);
+}
+
+bool gb_run_resize(gb_page *page, uint32_t slices)
+{
+    uint32_t before = page->slices, first = gb_large_slice(page) % GB_CHUNK_SLICES;
+    gb_chunk *chunk = gb_chunk_of(gb_large_slice(page));
+    glebe_heap *heap = gb_heap_at(page->heap);
+    uint64_t *statistic = gb_statistic((enum gb_kind)page->kind);
+    bool ok = true, zero;
+    gb_lock_take(&gb_the.lock);
+    if (slices < before) {
+        gb_unaccount(heap, (size_t)(before - slices) << GB_SLICE_LOG2, statistic);
+        run_free(page, slices, before);
+    } else if (slices > before) {
+        uint32_t more = slices - before;
+        ok = first + slices <= GB_CHUNK_SLICES && gb_set_run(chunk->free, first + before) >= more
+            && gb_account(heap, (size_t)more << GB_SLICE_LOG2, statistic);
+        if (ok) {
+            run_mark(chunk, first + before, more, &zero);
+            gb_account_kept();
+        }
+    }
+    if (ok)
+        page->slices = slices;
+    gb_lock_drop(&gb_the.lock);
+    return ok;
+}

@@ -1,0 +1,763 @@
+/* Address space of huge blocks: extents of granules of 64 KiB, which split and merge. What one block touched serves the
+ * next one of whatever size.
+ *
+ *     |edge| used | idle | clean | used | away | used | idle | ...                    top ->      never handed out
+ *
+ *     used     one block's
+ *     idle     free, and resident as far as its block touched it: on the list of what is to be purged, longest waiting first
+ *     lazy     free, and given back lazily: it may be resident, and is not known to be zero
+ *     clean    free, committed, zero
+ *     away     free, not committed: other code may map memory there meanwhile, unless the region is reserved
+ *     lost     other code did
+ *
+ * The table has an entry for each granule. The entry of an extent's first granule describes it, that of its last one
+ * says how long it is, so both neighbours are found by arithmetic. Free neighbours of one state are one extent. Free
+ * extents of a state are found by length, in bins of four to a doubling: a search looks at a few of the bin of that
+ * length and takes the first of the next bin that has one.
+ *
+ * A block is put where memory is resident: in an idle extent that is long enough, or else in a row of free neighbours
+ * of which an idle one is a part. Where nothing is reserved the kernel merges what is committed side by side into one
+ * mapping, so an extent that is away, and has others on both sides, costs a mapping. These are counted, and so are
+ * extents whose pages were moved, which the kernel never merges with others: config.h has the bounds.
+ *
+ * Everything here is under gb_the.lock, but for gb_extent_of. */
+#include "region.h"
+
+enum { EXTENT_LOOKS = 8 };
+
+GB_INLINE gb_extent *extent_at(uint32_t number) { return gb_the.extents + number; }
+GB_INLINE uint32_t extent_number(const gb_extent *extent) { return (uint32_t)(extent - gb_the.extents); }
+GB_INLINE uint32_t extent_end(const gb_extent *extent) { return extent_number(extent) + extent->granules; }
+GB_INLINE uint32_t granules_of(size_t bytes)
+{
+    return (uint32_t)(gb_round_up(bytes, GB_GRANULE_BYTES) >> GB_GRANULE_LOG2);
+}
+GB_INLINE size_t granules_bytes(uint32_t granules) { return (size_t)granules << GB_GRANULE_LOG2; }
+GB_INLINE uintptr_t granule_start(uint32_t number) { return gb_the.extents_base + granules_bytes(number); }
+GB_INLINE bool extent_free(const gb_extent *extent)
+{
+    return extent->state >= GB_EXTENT_IDLE && extent->state <= GB_EXTENT_AWAY;
+}
+
+uintptr_t gb_extent_start(const gb_extent *extent)
+{
+    return granule_start(extent_number(extent));
+}
+
+gb_extent *gb_extent_of(const void *address)
+{
+    uintptr_t at = (uintptr_t)address;
+    if (at < gb_the.extents_base
+        || (at - gb_the.extents_base) >> GB_GRANULE_LOG2 >= gb_load_relaxed(&gb_the.extents_top))
+        return NULL;
+    gb_extent *extent = extent_at((uint32_t)((at - gb_the.extents_base) >> GB_GRANULE_LOG2));
+    while (extent->state == GB_EXTENT_INSIDE && extent != gb_the.extents)
+        extent--;
+    return extent;
+}
+
+/* ---- lists ---- */
+
+/* 1, 2, 3 | 4, 5, 6, 7 | 8 and 9, 10 and 11, ... */
+static uint32_t extent_bin(uint32_t granules)
+{
+    unsigned log2 = gb_log2(granules);
+    return log2 < 2 ? granules : (log2 - 1) * 4 + (granules >> (log2 - 2) & 3);
+}
+
+static gb_extent_set *extents_of(const gb_extent *extent)
+{
+    return &gb_the.extent_sets[extent->state - GB_EXTENT_IDLE];
+}
+
+/* The first bin from this one on, or GB_EXTENT_BINS. */
+static uint32_t bin_filled(const gb_extent_set *set, uint32_t from)
+{
+    for (uint32_t word = from / 64; word < GB_EXTENT_BINS / 64; word++) {
+        uint64_t bits = set->filled[word] & (word == from / 64 ? ~(uint64_t)0 << from % 64 : ~(uint64_t)0);
+        if (bits)
+            return word * 64 + gb_ctz64(bits);
+    }
+    return GB_EXTENT_BINS;
+}
+
+static void extent_link(gb_extent *extent)
+{
+    gb_extent_set *set = extents_of(extent);
+    uint32_t bin = extent_bin(extent->granules), number = extent_number(extent);
+    extent->prev = 0;
+    extent->next = set->first[bin];
+    if (extent->next)
+        extent_at(extent->next)->prev = number;
+    set->first[bin] = number;
+    set->filled[bin / 64] |= (uint64_t)1 << bin % 64;
+    set->count++;
+}
+
+static void extent_unlink(const gb_extent *extent)
+{
+    gb_extent_set *set = extents_of(extent);
+    uint32_t bin = extent_bin(extent->granules);
+    if (extent->next)
+        extent_at(extent->next)->prev = extent->prev;
+    if (extent->prev)
+        extent_at(extent->prev)->next = extent->next;
+    else if ((set->first[bin] = extent->next) == 0)
+        set->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
+    set->count--;
+}
+
+/* Behind `before`, or last. */
+static void idle_insert(gb_extent *extent, gb_extent *before)
+{
+    if (!before && gb_the.idle_last)
+        before = extent_at(gb_the.idle_last);
+    if (!gb_load_relaxed(&gb_the.idle_first))
+        gb_background_nudge();
+    uint32_t number = extent_number(extent);
+    extent->idle_prev = before ? extent_number(before) : 0;
+    extent->idle_next = before ? before->idle_next : 0;
+    if (before)
+        before->idle_next = number;
+    else
+        gb_store_relaxed(&gb_the.idle_first, number);
+    if (extent->idle_next)
+        extent_at(extent->idle_next)->idle_prev = number;
+    else
+        gb_the.idle_last = number;
+}
+
+static void idle_remove(const gb_extent *extent)
+{
+    if (extent->idle_prev)
+        extent_at(extent->idle_prev)->idle_next = extent->idle_next;
+    else
+        gb_store_relaxed(&gb_the.idle_first, extent->idle_next);
+    if (extent->idle_next)
+        extent_at(extent->idle_next)->idle_prev = extent->idle_prev;
+    else
+        gb_the.idle_last = extent->idle_prev;
+}
+
+/* ---- free extents: split and merged ---- */
+
+static gb_extent *extent_shape(uint32_t number, uint32_t granules, enum gb_extent_state state)
+{
+    gb_extent *extent = extent_at(number);
+    extent->granules = granules;
+    extent->state = (uint8_t)state;
+    extent->moved = 0;
+    extent_at(number + granules - 1)->before = granules;
+    return extent;
+}
+
+static bool extents_merge(const gb_extent *a, const gb_extent *b)
+{
+    return a->state == b->state && !a->moved && !b->moved;
+}
+
+/* The idle extent `whole` is made of `extent`, which is new, and of its idle neighbours. It has waited as long as
+ * the longest of the three. */
+static void idle_merge(gb_extent *whole, const gb_extent *extent, gb_extent *before, gb_extent *behind)
+{
+    gb_extent *longest = NULL;
+    if (before && before->granules >= extent->granules && (!behind || before->granules >= behind->granules))
+        longest = before;
+    else if (behind && behind->granules >= extent->granules)
+        longest = behind;
+    uint32_t ms = longest ? longest->idle_ms : gb_port_now_ms();
+    uint8_t deferred = longest ? longest->deferred : 0;
+    if (before && before != longest)
+        idle_remove(before);
+    if (whole != longest)
+        idle_insert(whole, longest);
+    if (behind)
+        idle_remove(behind);
+    whole->idle_ms = ms;
+    whole->deferred = deferred;
+    glebe_live.stats.huge_cached_bytes += granules_bytes(extent->granules);
+}
+
+/* These granules are free from now on: the extent that they are in. What was moved is not one with its neighbours. */
+static gb_extent *extent_add(uint32_t number, uint32_t granules, enum gb_extent_state state, bool moved)
+{
+    if (granules == 0)
+        return NULL;
+    gb_extent *extent = extent_shape(number, granules, state);
+    extent->moved = moved;
+    gb_extent *before = extent_at(number - extent_at(number - 1)->before), *behind = extent_at(number + granules);
+    before = extents_merge(before, extent) ? before : NULL;
+    behind = extent_end(extent) < gb_load_relaxed(&gb_the.extents_top) && extents_merge(behind, extent) ? behind : NULL;
+    gb_extent *whole = before ? before : extent;
+    if (before)
+        extent_unlink(before);
+    if (behind)
+        extent_unlink(behind);
+    if (state == GB_EXTENT_IDLE)
+        idle_merge(whole, extent, before, behind);
+    uint32_t end = behind ? extent_end(behind) : extent_end(extent);
+    if (before)
+        extent->state = GB_EXTENT_INSIDE;
+    if (behind)
+        behind->state = GB_EXTENT_INSIDE;
+    extent_shape(extent_number(whole), end - extent_number(whole), state)->moved = moved;
+    gb_the.extents_moved += moved;
+    extent_link(whole);
+    return whole;
+}
+
+/* [from, from + granules) is free no longer. `extent` is the free one that `from` is in; what lies outside stays as
+ * it was. Returns how many bytes from its start may hold something other than zero. */
+static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules, bool *moved)
+{
+    size_t dirty = 0;
+    uint32_t end = from + granules;
+    *moved = false;
+    for (uint32_t at = extent_number(extent); at < end; at = extent_number(extent)) {
+        uint32_t next = extent_end(extent), here = (next < end ? next : end) - (at > from ? at : from);
+        enum gb_extent_state state = (enum gb_extent_state)extent->state;
+        bool was_moved = extent->moved, idle = state == GB_EXTENT_IDLE;
+        extent_unlink(extent);
+        gb_the.extents_moved -= was_moved;
+        *moved |= was_moved;
+        if (idle)
+            glebe_live.stats.huge_cached_bytes -= granules_bytes(here);
+        if (idle || state == GB_EXTENT_LAZY)
+            dirty = granules_bytes((next < end ? next : end) - from);
+        if (next > end) {
+            gb_extent *rest = extent_shape(end, next - end, state);
+            rest->moved = was_moved;
+            gb_the.extents_moved += was_moved;
+            rest->idle_ms = extent->idle_ms;
+            rest->deferred = extent->deferred;
+            if (idle)
+                idle_insert(rest, extent);
+            extent_link(rest);
+        }
+        if (at < from) {
+            extent_shape(at, from - at, state)->moved = was_moved;
+            gb_the.extents_moved += was_moved;
+            extent_link(extent);
+        } else {
+            if (idle)
+                idle_remove(extent);
+            extent->state = GB_EXTENT_INSIDE;
+        }
+        extent = extent_at(next);
+    }
+    return dirty;
+}
+
+/* ---- commit ---- */
+
+/* The part of an extent that is in [at, end). */
+static uintptr_t part_start(const gb_extent *extent, uintptr_t at)
+{
+    return gb_extent_start(extent) > at ? gb_extent_start(extent) : at;
+}
+
+static size_t part_bytes(const gb_extent *extent, uintptr_t at, uintptr_t end)
+{
+    uintptr_t stop = granule_start(extent_end(extent));
+    return (stop < end ? stop : end) - part_start(extent, at);
+}
+
+static bool part_decommit(uintptr_t at, size_t bytes)
+{
+    bool done = gb_port_decommit(at, bytes, gb_the.reserved);
+    if (done)
+        gb_spans_decommitted(at, bytes);
+    glebe_live.stats.committed_bytes -= done ? bytes : 0;
+    return done;
+}
+
+/* Commits what is away of [at, end), where `extent` has the first byte. Else nothing changed, and *failed says which
+ * could not be. */
+static enum gb_commit extents_commit(gb_extent *extent, uintptr_t at, uintptr_t end, gb_extent **failed)
+{
+    enum gb_commit got = GB_COMMITTED;
+    gb_extent *e = extent;
+    for (; got == GB_COMMITTED && gb_extent_start(e) < end; e = extent_at(extent_end(e))) {
+        *failed = e;
+        if (e->state != GB_EXTENT_AWAY)
+            continue;
+        got = gb_port_commit(part_start(e, at), part_bytes(e, at, end), gb_the.reserved);
+        glebe_live.stats.committed_bytes += got == GB_COMMITTED ? part_bytes(e, at, end) : 0;
+    }
+    for (e = extent; got != GB_COMMITTED && e != *failed; e = extent_at(extent_end(e)))
+        if (e->state == GB_EXTENT_AWAY)
+            part_decommit(part_start(e, at), part_bytes(e, at, end));
+    return got;
+}
+
+/* Other code mapped a part of this, which is away. */
+static void extent_lose(gb_extent *extent, uint32_t from, uint32_t end)
+{
+    bool moved;
+    from = extent_number(extent) > from ? extent_number(extent) : from;
+    end = extent_end(extent) < end ? extent_end(extent) : end;
+    extents_carve(extent, from, end - from, &moved);
+    extent_link(extent_shape(from, end - from, GB_EXTENT_LOST));
+}
+
+/* ---- where address space is limited ---- */
+
+/* All of a state are away from now on, as far as the host agrees. */
+static void extents_leave(enum gb_extent_state state)
+{
+    gb_extent_set *set = &gb_the.extent_sets[state - GB_EXTENT_IDLE];
+    for (uint32_t bin = bin_filled(set, 0); bin < GB_EXTENT_BINS; bin = bin_filled(set, bin + 1))
+        for (uint32_t number = set->first[bin], next; number; number = next) {
+            gb_extent *extent = extent_at(number);
+            next = extent->next;
+            bool moved;
+            if (state != GB_EXTENT_LOST && !part_decommit(gb_extent_start(extent), granules_bytes(extent->granules)))
+                continue;
+            uint32_t granules = extent->granules;
+            extents_carve(extent, number, granules, &moved);
+            extent_add(number, granules, GB_EXTENT_AWAY, false);
+        }
+}
+
+/* The program may have set a limit on its address space, or taken it back. */
+void gb_limit_look(void)
+{
+    bool limited = !gb_the.reserved && (sizeof(size_t) < 8 || gb_port_address_bytes() < GB_ADDRESS_PLENTY);
+    bool new_limit = limited && !gb_the.limited;
+    gb_the.limited = limited;
+    if (new_limit) {
+        extents_leave(GB_EXTENT_CLEAN);
+        for (uint32_t number = 1; number < gb_the.chunks; number++)
+            gb_chunk_leave(gb_chunk_at(number));
+    }
+}
+
+/* Space that is away at the end is as if it had never been handed out. */
+static void extents_lower(void)
+{
+    uint32_t top = gb_load_relaxed(&gb_the.extents_top);
+    gb_extent *last = extent_at(top ? top - extent_at(top - 1)->before : 0);
+    if (top == 0 || last->state != GB_EXTENT_AWAY)
+        return;
+    extent_unlink(last);
+    last->state = GB_EXTENT_INSIDE;
+    gb_store_relaxed(&gb_the.extents_top, extent_number(last));
+}
+
+/* Nothing was found: what is in the way of a long row goes. */
+static void extents_gather(void)
+{
+    extents_leave(GB_EXTENT_LOST);
+    extents_leave(GB_EXTENT_CLEAN);
+    extents_leave(GB_EXTENT_LAZY);
+    extents_leave(GB_EXTENT_IDLE);
+    extents_lower();
+}
+
+/* ---- places ---- */
+
+/* Free granules from `from` on, which is in `extent` or its end; not many more than `enough`. */
+static uint32_t extents_row(const gb_extent *extent, uint32_t from, uint32_t enough)
+{
+    uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.extents_top);
+    for (int looks = EXTENT_LOOKS;
+        end < top && end - from < enough && looks > 0 && extent_free(extent_at(end)) && !extent_at(end)->moved; looks--)
+        end = extent_end(extent_at(end));
+    return end - from;
+}
+
+/* What a block wants of its place. */
+typedef struct extent_want {
+    uint32_t granules;
+    uint32_t behind; /* free granules behind it, so that it may grow in place */
+    size_t alignment;
+    bool clean; /* memory that is resident does not serve */
+    bool room; /* one extent, which is away */
+} extent_want;
+
+static uint32_t granule_aligned(uint32_t number, size_t alignment)
+{
+    if (alignment <= GB_GRANULE_BYTES)
+        return number;
+    uintptr_t at = gb_round_up(granule_start(number), alignment) - gb_the.extents_base;
+    return at >> GB_GRANULE_LOG2 < gb_the.extents_max ? (uint32_t)(at >> GB_GRANULE_LOG2) : gb_the.extents_max;
+}
+
+/* Behind the last extent all is free. */
+static bool extent_fits(const gb_extent *extent, const extent_want *want, uint32_t *from)
+{
+    *from = granule_aligned(extent_number(extent), want->alignment);
+    if (extent->granules < want->granules || *from > extent_end(extent) - want->granules)
+        return false;
+    uint32_t row = want->behind ? extents_row(extent, *from, want->granules + want->behind) : want->granules;
+    return row >= want->granules + want->behind || *from + row == gb_load_relaxed(&gb_the.extents_top);
+}
+
+/* The shortest that serves, of some in the bin where such may be and in the next ones. */
+static gb_extent *extents_search(enum gb_extent_state state, const extent_want *want, uint32_t *from)
+{
+    const gb_extent_set *set = &gb_the.extent_sets[state - GB_EXTENT_IDLE];
+    gb_extent *best = NULL;
+    uint32_t at, surely = extent_bin(want->granules + granules_of(want->alignment) - 1) + 1;
+    int looks = 2 * EXTENT_LOOKS;
+    for (uint32_t bin = bin_filled(set, extent_bin(want->granules)); bin < GB_EXTENT_BINS && !best;
+        bin = bin_filled(set, bin + 1)) {
+        if (looks == 0 && bin < surely)
+            continue;
+        if (looks == 0 && want->behind)
+            break;
+        looks += looks == 0; /* the first serves */
+        for (uint32_t number = set->first[bin]; number && looks > 0; number = extent_at(number)->next, looks--)
+            if (extent_fits(extent_at(number), want, &at) && (!best || extent_at(number)->granules < best->granules)) {
+                best = extent_at(number);
+                *from = at;
+            }
+    }
+    return best;
+}
+
+/* Hands out space behind the last extent, as one that is away. */
+static gb_extent *extents_raise(const extent_want *want, uint32_t *from)
+{
+    uint32_t top = gb_load_relaxed(&gb_the.extents_top), behind = want->behind;
+    *from = granule_aligned(top, want->alignment);
+    if (gb_the.extents_max - *from < want->granules)
+        return NULL;
+    uint32_t left = gb_the.extents_max - *from - want->granules;
+    if (behind > left / 2 || gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count >= GB_AWAY_MOST)
+        behind = 0;
+    uint32_t end = *from + want->granules + behind;
+    if (!gb_meta_commit(gb_the.extents, &gb_the.extents_committed, (size_t)end * sizeof(gb_extent))
+        || !gb_spans_reach(granule_start(end)))
+        return NULL;
+    gb_store_relaxed(&gb_the.extents_top, end);
+    gb_extent *last = extent_at(top - extent_at(top - 1)->before);
+    extent_add(top, end - top, GB_EXTENT_AWAY, false);
+    return last->state == GB_EXTENT_AWAY ? last : extent_at(top);
+}
+
+enum { SPAN_GRANULES = GB_CHUNK_BYTES >> GB_GRANULE_LOG2 };
+
+/* Where memory is touched densely space behind the last extent is committed in whole spans of 2 MiB, so that each asks
+ * for its huge page before it is touched. So many granules, or some more, are clean then; false: it is not so here, or
+ * there is no memory. */
+static bool extents_stock(uint32_t granules)
+{
+    uint32_t top = gb_load_relaxed(&gb_the.extents_top), from;
+    uint32_t more = (uint32_t)gb_round_up(top + granules, SPAN_GRANULES) - top;
+    if (!gb_spans_dense(granule_start(top)))
+        return false;
+    gb_extent *raised = extents_raise(&(extent_want){.granules = more, .alignment = 1}, &from), *failed;
+    if (!raised || extents_commit(raised, granule_start(top), granule_start(top + more), &failed) != GB_COMMITTED)
+        return false;
+    bool moved;
+    gb_spans_ask(granule_start(top), granule_start(top + more));
+    extents_carve(raised, top, more, &moved);
+    extent_add(top, more, GB_EXTENT_CLEAN, false);
+    return true;
+}
+
+/* The extent that ends at the top, if it is clean, made long enough; NULL if that cannot be. */
+static gb_extent *extents_stocked(const extent_want *want, uint32_t *from)
+{
+    uint32_t top = gb_load_relaxed(&gb_the.extents_top);
+    const gb_extent *last = extent_at(top - extent_at(top - 1)->before);
+    uint32_t have = last->state == GB_EXTENT_CLEAN && !last->moved ? last->granules : 0;
+    if (want->behind || want->alignment > GB_GRANULE_BYTES || have >= want->granules
+        || !extents_stock(want->granules - have))
+        return NULL;
+    top = gb_load_relaxed(&gb_the.extents_top);
+    *from = top - extent_at(top - 1)->before;
+    return extent_at(*from)->granules >= want->granules ? extent_at(*from) : NULL;
+}
+
+/* A row of free extents, of which a long idle one is a part: the first of those that are taken. */
+static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
+{
+    const gb_extent_set *set = &gb_the.extent_sets[0];
+    int looks = EXTENT_LOOKS;
+    for (uint32_t bin = GB_EXTENT_BINS; bin-- > 0 && looks > 0;)
+        for (uint32_t number = set->first[bin]; number && looks > 0; number = extent_at(number)->next, looks--) {
+            gb_extent *first = extent_at(number);
+            uint32_t row = first->moved ? 0 : extents_row(first, number, want->granules), start = number;
+            for (int back = EXTENT_LOOKS; row && row < want->granules && back > 0; back--) {
+                gb_extent *before = extent_at(extent_number(first) - extent_at(extent_number(first) - 1)->before);
+                if (!extent_free(before) || before->moved)
+                    break;
+                uint32_t more = before->granules < want->granules - row ? before->granules : want->granules - row;
+                row += more;
+                start -= more;
+                first = before;
+            }
+            if (row && row < want->granules
+                && number + extents_row(extent_at(number), number, want->granules)
+                    == gb_load_relaxed(&gb_the.extents_top)
+                && (extents_stock(want->granules - row)
+                    || extents_raise(&(extent_want){.granules = want->granules - row, .alignment = 1}, from)))
+                row = want->granules;
+            if (row >= want->granules) {
+                *from = start;
+                return first;
+            }
+        }
+    return NULL;
+}
+
+/* Resident memory first. Where address space costs nothing, space that was never handed out comes before what is
+ * away between others, unless that is much: for it may be where a block is to grow. */
+static gb_extent *extents_place(const extent_want *want, uint32_t *from)
+{
+    gb_extent *extent = NULL;
+    if (!want->clean && !want->room)
+        extent = extents_search(GB_EXTENT_IDLE, want, from);
+    if (!extent && !want->clean && !want->room && !want->behind && want->alignment <= GB_GRANULE_BYTES)
+        extent = extents_partly_idle(want, from);
+    if (!extent && !want->clean && !want->room)
+        extent = extents_search(GB_EXTENT_LAZY, want, from);
+    if (!extent && !want->room)
+        extent = extents_search(GB_EXTENT_CLEAN, want, from);
+    if (!extent)
+        gb_limit_look();
+    if (!extent && (gb_the.limited || gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count >= GB_AWAY_MOST / 2))
+        extent = extents_search(GB_EXTENT_AWAY, want, from);
+    if (!extent && !want->room)
+        extent = extents_stocked(want, from);
+    if (!extent)
+        extent = extents_raise(want, from);
+    if (!extent)
+        extent = extents_search(GB_EXTENT_AWAY, want, from);
+    return extent;
+}
+
+/* ---- what huge blocks call ---- */
+
+static void extents_start(void)
+{
+    if (gb_load_relaxed(&gb_the.extents_top))
+        return;
+    if (!gb_meta_commit(gb_the.extents, &gb_the.extents_committed, sizeof(gb_extent))
+        || !gb_spans_reach(gb_the.extents_base))
+        return;
+    /* Programs that look at what lies before a block of megabytes were never told, for there a header lay:
+     * LuaMetaTeX does. */
+    if (!GB_SECURE && !GB_AUDIT
+        && gb_port_commit(
+               gb_the.extents_base + GB_GRANULE_BYTES - gb_the.page_bytes, gb_the.page_bytes, gb_the.reserved)
+            == GB_COMMITTED)
+        glebe_live.stats.table_bytes += gb_the.page_bytes;
+    extent_shape(0, 1, GB_EXTENT_EDGE);
+    gb_store_relaxed(&gb_the.extents_top, 1);
+}
+
+/* The kernel has a bound on mappings. Where it comes near, a guard behind each block of the secure build is too
+ * much. */
+static size_t extent_guard(void)
+{
+    return GB_SECURE ? gb_the.page_bytes : 0;
+}
+
+static size_t extent_committed(const gb_extent *extent, size_t bytes)
+{
+    bool exact = GB_SECURE && gb_the.huge_blocks < GB_AWAY_MOST / 2;
+    return exact ? gb_round_up(bytes, gb_the.page_bytes)
+                 : granules_bytes(extent->room ? granules_of(bytes) : extent->granules);
+}
+
+/* What alignment left before a block is committed after all where it would be one mapping too many. */
+static void extent_fill(uint32_t end)
+{
+    gb_extent *extent = extent_at(end - extent_at(end - 1)->before);
+    uint32_t number = extent_number(extent);
+    bool moved, many = gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count > GB_AWAY_MOST;
+    if (extent->state != GB_EXTENT_AWAY || !many || gb_the.reserved || gb_the.limited
+        || gb_port_commit(granule_start(number), granules_bytes(end - number), false) != GB_COMMITTED)
+        return;
+    glebe_live.stats.committed_bytes += granules_bytes(end - number);
+    extents_carve(extent, number, end - number, &moved);
+    extent_add(number, end - number, GB_EXTENT_CLEAN, false);
+}
+
+/* [number, end) of this extent was clean, and is resident from now on, for a huge page is. */
+static void extent_warm(gb_extent *extent, uint32_t number, uint32_t end)
+{
+    bool moved;
+    extents_carve(extent, number, end - number, &moved);
+    extent_add(number, end - number, GB_EXTENT_IDLE, false);
+}
+
+/* A block will touch [from, end), and with that the rest of the huge pages that it begins and ends in. */
+static void extent_touches(uint32_t from, uint32_t end)
+{
+    uint32_t first = from / SPAN_GRANULES * SPAN_GRANULES, last = end / SPAN_GRANULES * SPAN_GRANULES;
+    gb_extent *before = extent_at(from - extent_at(from - 1)->before), *behind = extent_at(end);
+    if (first < from && before->state == GB_EXTENT_CLEAN && !before->moved && gb_span_huge(granule_start(first)))
+        extent_warm(before, first > extent_number(before) ? first : extent_number(before), from);
+    bool ends = end == gb_load_relaxed(&gb_the.extents_top);
+    if (last < end && !ends && behind->state == GB_EXTENT_CLEAN && !behind->moved && gb_span_huge(granule_start(last)))
+        extent_warm(behind, end, last + SPAN_GRANULES < extent_end(behind) ? last + SPAN_GRANULES : extent_end(behind));
+}
+
+static gb_extent *extent_use(gb_extent *extent, uint32_t from, const extent_want *want, size_t bytes)
+{
+    bool moved;
+    size_t dirty = extents_carve(extent, from, want->granules, &moved);
+    extent = extent_shape(from, want->granules, GB_EXTENT_USED);
+    extent->moved = moved;
+    gb_the.extents_moved += moved;
+    extent->collected = 0;
+    extent->room = want->room;
+    extent->dirty = dirty;
+    extent->committed = extent_committed(extent, bytes);
+    extent_fill(from);
+    extent_touches(from, from + want->granules);
+    return extent;
+}
+
+gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place *place)
+{
+    enum { TRIES = 256 }; /* of places where other code has memory */
+    extents_start();
+    if (!gb_load_relaxed(&gb_the.extents_top))
+        return NULL;
+    size_t whole = bytes + extent_guard();
+    extent_want want = {granules_of(place->room > whole ? place->room : whole),
+        gb_the.limited ? 0 : granules_of(place->behind), alignment, place->clean, place->room != 0};
+    bool gathered = want.granules >= gb_the.extents_max;
+    for (int i = 0; i < TRIES; i++) {
+        uint32_t from;
+        gb_extent *extent = extents_place(&want, &from), *failed;
+        if (!extent && want.behind) {
+            want.behind = 0;
+            continue;
+        }
+        enum gb_commit got = GB_NO_MEMORY;
+        if (extent) {
+            gb_extent shape = {.granules = want.granules, .room = want.room};
+            got = extents_commit(
+                extent, granule_start(from), granule_start(from) + extent_committed(&shape, bytes), &failed);
+        }
+        if (got == GB_COMMITTED)
+            return extent_use(extent, from, &want, bytes);
+        if (got == GB_TAKEN)
+            extent_lose(failed, from, from + want.granules);
+        else if (gathered)
+            return NULL;
+        else {
+            gathered = true;
+            extents_gather();
+        }
+    }
+    return NULL;
+}
+
+/* A part of an extent that was in use is free, the first bytes of it dirty, and the next ones committed. */
+static void extent_free_part(uint32_t number, uint32_t granules, uint32_t dirty, uint32_t committed, bool moved)
+{
+    dirty = dirty < committed ? dirty : committed;
+    extent_add(number, dirty, GB_EXTENT_IDLE, moved);
+    extent_add(number + dirty, committed - dirty, GB_EXTENT_CLEAN, moved);
+    extent_add(number + committed, granules - committed, GB_EXTENT_AWAY, false);
+}
+
+void gb_extent_lost(gb_extent *extent, size_t lost)
+{
+    if (lost && part_decommit(gb_extent_start(extent) + lost, extent->committed - lost)) {
+        glebe_live.stats.committed_bytes -= lost;
+        extent_link(extent_shape(extent_number(extent), extent->granules, GB_EXTENT_LOST));
+    } else
+        gb_extent_give(extent);
+}
+
+void gb_extent_give(gb_extent *extent)
+{
+    uint32_t number = extent_number(extent), granules = extent->granules;
+    bool moved = extent->moved;
+    gb_the.extents_moved -= moved;
+    extent->state = GB_EXTENT_INSIDE;
+    if (!GB_SECURE && !(moved && gb_the.extents_moved > GB_MOVED_MOST / 2))
+        extent_free_part(number, granules, granules_of(extent->dirty), granules_of(extent->committed), moved);
+    else if (part_decommit(gb_extent_start(extent), extent->committed))
+        extent_add(number, granules, GB_EXTENT_AWAY, false);
+    else
+        extent_link(extent_shape(number, granules, GB_EXTENT_LOST));
+    if (gb_the.limited)
+        extents_lower();
+}
+
+/* It has so many granules from now on, and stays the block's. */
+static void extent_reshape(gb_extent *extent, uint32_t granules)
+{
+    bool moved = extent->moved;
+    extent_shape(extent_number(extent), granules, GB_EXTENT_USED)->moved = moved;
+}
+
+/* Takes free granules behind it. */
+static bool extent_lengthen(gb_extent *extent, uint32_t more, uintptr_t need)
+{
+    uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.extents_top), have = 0, from;
+    if (end < top && extent_free(extent_at(end)) && !extent_at(end)->moved)
+        have = extents_row(extent_at(end), end, more);
+    if (have < more
+        && (end + have != top
+            || !extents_raise(&(extent_want){more - have, gb_the.limited ? 0 : more, 1, false, false}, &from)))
+        return false;
+    gb_extent *failed;
+    bool moved;
+    enum gb_commit got = extents_commit(extent_at(end), granule_start(end), need, &failed);
+    if (got == GB_TAKEN)
+        extent_lose(failed, end, end + more);
+    if (got != GB_COMMITTED)
+        return false;
+    size_t dirty = extents_carve(extent_at(end), end, more, &moved);
+    if (dirty)
+        extent->dirty = granules_bytes(extent->granules) + dirty;
+    extent_reshape(extent, extent->granules + more);
+    return true;
+}
+
+bool gb_extent_extend(gb_extent *extent, size_t bytes)
+{
+    uint32_t granules = granules_of(bytes + extent_guard());
+    uintptr_t start = gb_extent_start(extent), own = start + granules_bytes(extent->granules);
+    gb_extent shape = {.granules = granules > extent->granules ? granules : extent->granules, .room = extent->room};
+    uintptr_t need = start + extent_committed(&shape, bytes);
+    if (start + extent->committed < need && start + extent->committed < own) { /* first its own */
+        uintptr_t at = start + extent->committed, end = need < own ? need : own;
+        if (gb_port_commit(at, end - at, gb_the.reserved) != GB_COMMITTED)
+            return false;
+        glebe_live.stats.committed_bytes += end - at;
+        extent->committed = end - start;
+    }
+    if (granules > extent->granules && !extent_lengthen(extent, granules - extent->granules, need))
+        return false;
+    if (extent->committed < need - start)
+        extent->committed = need - start;
+    return true;
+}
+
+void gb_extent_cut(gb_extent *extent, size_t bytes)
+{
+    uint32_t number = extent_number(extent), granules = extent->granules, keep = granules_of(bytes + extent_guard());
+    uintptr_t start = gb_extent_start(extent);
+    if (GB_SECURE || extent->room) { /* its room stays its own */
+        size_t committed = GB_SECURE ? gb_round_up(bytes, gb_the.page_bytes) : granules_bytes(granules_of(bytes));
+        if (committed >= extent->committed)
+            return;
+        size_t given = extent->committed - committed;
+        if (part_decommit(start + committed, given)) {
+            extent->committed = committed;
+            extent->dirty = extent->dirty < committed ? extent->dirty : committed;
+            glebe_live.stats.purges++;
+            glebe_live.stats.purged_bytes += given;
+        }
+        return;
+    }
+    if (keep == granules)
+        return;
+    uint32_t dirty = granules_of(extent->dirty), committed = granules_of(extent->committed);
+    extent_reshape(extent, keep);
+    extent->dirty = dirty > keep ? granules_bytes(keep) : extent->dirty;
+    extent->committed = committed > keep ? granules_bytes(keep) : extent->committed;
+    extent_free_part(number + keep, granules - keep, dirty > keep ? dirty - keep : 0,
+        committed > keep ? committed - keep : 0, extent->moved);
+}

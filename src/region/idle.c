@@ -1,0 +1,137 @@
+/* Giving back extents that are idle: what has waited longest first.
+ *
+ * By time each goes when it has waited for purge_ms. At once goes what is beyond the bounds on kept memory
+ * (retain.c). To give back a part of a huge page costs the huge page: it is split, and asks for small pages from
+ * then on (span.c). So whole huge pages go first, and parts of them wait four times as long.
+ *
+ * Everything here is under gb_the.lock. */
+#include "region.h"
+
+/* The entries inside a free extent say nothing, and are zero: they go back around [number, number + granules), which
+ * became a part of it. */
+static void extent_purge_table(const gb_extent *whole, uint32_t number, uint32_t granules)
+{
+    uint32_t few = (uint32_t)(gb_the.page_bytes / sizeof *whole),
+             from = number > extent_number(whole) + few ? number - few : extent_number(whole) + 1;
+    uint32_t last = extent_end(whole) - 1, end = number + granules + few < last ? number + granules + few : last;
+    uintptr_t start = gb_round_up((uintptr_t)extent_at(from), gb_the.page_bytes),
+              stop = gb_round_down((uintptr_t)extent_at(end), gb_the.page_bytes);
+    if (stop > start)
+        gb_port_purge(start, stop - start, false);
+}
+
+/* Gives these granules of an idle extent back; all of it where its pages were moved. */
+static size_t extent_purge_part(gb_extent *extent, uint32_t number, uint32_t granules, bool lazily)
+{
+    size_t bytes = granules_bytes(granules);
+    uintptr_t at = granule_start(number);
+    enum gb_extent_state state = GB_EXTENT_AWAY;
+    bool leaves = gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count < GB_AWAY_MOST, moved;
+    if (!extent->moved && !(gb_the.limited && leaves)) {
+        enum gb_purge done = gb_port_purge(at, bytes, lazily);
+        if (done == GB_PURGE_REFUSED)
+            return 0;
+        state = done == GB_PURGE_LAZY ? GB_EXTENT_LAZY : GB_EXTENT_CLEAN;
+    } else if (!part_decommit(at, bytes))
+        return 0;
+    extents_carve(extent, number, granules, &moved);
+    const gb_extent *whole = extent_add(number, granules, state, false);
+    if (state != GB_EXTENT_AWAY)
+        gb_spans_purged(at, bytes, gb_extent_start(whole), granule_start(extent_end(whole)));
+    if (state != GB_EXTENT_LAZY)
+        extent_purge_table(whole, number, granules);
+    glebe_live.stats.purges++;
+    glebe_live.stats.purged_bytes += bytes;
+    return bytes;
+}
+
+/* Gives the end of an idle extent back, `most` bytes or a little more. */
+static size_t extent_purge(gb_extent *extent, size_t most, bool lazily)
+{
+    uint32_t all = extent->granules, granules = most < granules_bytes(all) && !extent->moved ? granules_of(most) : all;
+    return extent_purge_part(extent, extent_end(extent) - granules, granules, lazily);
+}
+
+/* The same, but no part of a huge page: 0 where it has none that is whole. */
+static size_t extent_purge_spans(gb_extent *extent, size_t most, bool lazily)
+{
+    uintptr_t from = gb_round_up(gb_extent_start(extent), GB_CHUNK_BYTES),
+              end = gb_round_down(granule_start(extent_end(extent)), GB_CHUNK_BYTES);
+    if (extent->moved || end <= from || !gb_span_huge(end - GB_CHUNK_BYTES))
+        return 0;
+    if (most < end - from)
+        from = end - gb_round_up(most, GB_CHUNK_BYTES);
+    return extent_purge_part(
+        extent, (uint32_t)((from - gb_the.extents_base) >> GB_GRANULE_LOG2), granules_of(end - from), lazily);
+}
+
+/* Its time begins again. */
+static void idle_again(gb_extent *extent)
+{
+    idle_remove(extent);
+    idle_insert(extent, NULL);
+    extent->idle_ms = gb_port_now_ms();
+}
+
+/* Parts of huge pages wait four times as long: to give them back costs the huge page. The whole ones in the extent
+ * go now. */
+static size_t extent_purge_due(gb_extent *extent, size_t most, bool lazily)
+{
+    enum { DEFERS = 3 };
+    bool parts = gb_span_huge(gb_extent_start(extent)) || gb_span_huge(granule_start(extent_end(extent) - 1));
+    if (!parts || extent->deferred >= DEFERS)
+        return extent_purge(extent, most, lazily);
+    size_t given = extent_purge_spans(extent, most, lazily);
+    extent->deferred += given == 0;
+    return given;
+}
+
+size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes)
+{
+    size_t given = 0;
+    uint32_t last = gb_the.idle_last;
+    if (all || gb_load_relaxed(&gb_the.idle_first))
+        gb_limit_look();
+    for (uint32_t number = gb_load_relaxed(&gb_the.idle_first); number && *budget_bytes > 0;) {
+        gb_extent *extent = extent_at(number);
+        if (!all && gb_ms_later(extent->idle_ms, since))
+            break;
+        uint32_t next = number == last ? 0 : extent->idle_next;
+        size_t purged = all ? extent_purge(extent, *budget_bytes, lazily)
+                            : extent_purge_due(extent, *budget_bytes, lazily);
+        *budget_bytes -= purged < *budget_bytes ? purged : *budget_bytes;
+        if (purged == 0) /* deferred, or refused, as where memory is locked */
+            idle_again(extent);
+        given += purged;
+        number = next;
+    }
+    if (gb_the.limited)
+        extents_lower();
+    return given;
+}
+
+/* Whole huge pages first, if the oldest extents have some. */
+size_t gb_extents_shrink(size_t bytes)
+{
+    enum { LOOKS = 32 };
+    size_t given = 0;
+    uint32_t number = gb_the.spans_huge ? gb_load_relaxed(&gb_the.idle_first) : 0, next;
+    for (uint32_t looks = LOOKS; number && looks > 0 && given < bytes; looks--, number = next) {
+        next = extent_at(number)->idle_next;
+        given += extent_purge_spans(extent_at(number), bytes - given, false);
+    }
+    for (number = gb_load_relaxed(&gb_the.idle_first); number && given < bytes; number = next) {
+        next = extent_at(number)->idle_next;
+        given += extent_purge(extent_at(number), bytes - given, false);
+    }
+    return given;
+}
+
+uint32_t gb_extents_wait(uint32_t now)
+{
+    uint32_t first = gb_load_relaxed(&gb_the.idle_first);
+    if (!first)
+        return UINT32_MAX;
+    uint32_t waited = gb_ms_since(now, extent_at(first)->idle_ms);
+    return waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
+}

@@ -1,0 +1,158 @@
+/* From an address to what it belongs to, by arithmetic: the one question that free, realloc, usable_size and the
+ * checker all ask. Slice number i = (address - base) / 16 KiB; its entry is table[i]; the head is back_bytes before
+ * it. Where the entry is a free slice's a large block may begin: its record is large[i / 4]. */
+#ifndef GB_PAGE_MAP_H
+#define GB_PAGE_MAP_H
+
+#include "../types.h"
+
+/* The entry of the slice that `address` is in; NULL if it is in no committed chunk. Never reads outside the table. */
+GB_INLINE gb_page *gb_page_entry(const void *address)
+{
+    size_t i = ((uintptr_t)address - gb_the.base) >> GB_SLICE_LOG2;
+    return i < gb_peek(gb_the.slices) ? gb_the.table + i : NULL;
+}
+
+GB_INLINE gb_page *gb_page_head(gb_page *entry) { return (gb_page *)((uintptr_t)entry - entry->back_bytes); }
+
+GB_INLINE gb_page *gb_page_at(uint32_t slice) { return gb_the.table + slice; }
+GB_INLINE uint32_t gb_page_number(const gb_page *page) { return (uint32_t)(page - gb_the.table); }
+
+GB_INLINE uintptr_t gb_slice_start(uint32_t slice) { return gb_the.base + ((uintptr_t)slice << GB_SLICE_LOG2); }
+/* gb_slice_start(gb_page_number(page)), with the two shifts made one */
+GB_INLINE uintptr_t gb_page_start(const gb_page *page)
+{
+    return gb_the.base + (((uintptr_t)page - (uintptr_t)gb_the.table) << (GB_SLICE_LOG2 - 6));
+}
+
+/* Large blocks, where memory is not linear: the record of one that begins in this slice, or NULL. */
+GB_INLINE gb_page *gb_large_record(uint32_t slice) { return gb_the.large + slice / GB_LARGE_LEAST; }
+GB_INLINE uint32_t gb_large_slice(const gb_page *large)
+{
+    return (uint32_t)(large - gb_the.large) * GB_LARGE_LEAST + large->cls;
+}
+GB_INLINE uintptr_t gb_large_start(const gb_page *large) { return gb_slice_start(gb_large_slice(large)); }
+GB_INLINE gb_page *gb_large_in(uint32_t slice)
+{
+    gb_page *large = GB_LINEAR ? NULL : gb_large_record(slice);
+    return large && large->kind == GB_LARGE && large->cls == slice % GB_LARGE_LEAST ? large : NULL;
+}
+/* The same of one that begins at this address, which is in a chunk. */
+GB_INLINE gb_page *gb_large_at(const void *block)
+{
+    uintptr_t offset = (uintptr_t)block - gb_the.base;
+    return offset % GB_SLICE_BYTES == 0 ? gb_large_in((uint32_t)(offset >> GB_SLICE_LOG2)) : NULL;
+}
+
+/* Of a page's head, or a large block's record. */
+GB_INLINE uintptr_t gb_run_start(const gb_page *page)
+{
+    return !GB_LINEAR && page->kind == GB_LARGE ? gb_large_start(page) : gb_page_start(page);
+}
+
+/* The head of the page, or the record of the large block, that `address` is anywhere in. In free slices: their entry.
+ * NULL: it is in no chunk. */
+static inline gb_page *gb_page_around(const void *address)
+{
+    gb_page *entry = gb_page_entry(address);
+    if (GB_LINEAR || !entry || entry->kind != GB_FREE)
+        return entry ? gb_page_head(entry) : NULL;
+    uint32_t slice = gb_page_number(entry);
+    const gb_page *first = gb_large_record(slice / GB_CHUNK_SLICES * GB_CHUNK_SLICES);
+    for (gb_page *large = gb_large_record(slice); large >= first; large--)
+        if (large->kind == GB_LARGE && gb_large_slice(large) <= slice)
+            return slice - gb_large_slice(large) < large->slices ? large : entry;
+    return entry;
+}
+
+GB_INLINE size_t gb_page_bytes(const gb_page *page) { return (size_t)page->slices << GB_SLICE_LOG2; }
+
+/* The owner in the entries of a run: of small pages the heap, whose frees take the short way; of collected ones what
+ * no heap is. Of others 0. */
+GB_INLINE uintptr_t gb_owner(const glebe_heap *heap, enum gb_kind kind)
+{
+    return kind == GB_SMALL ? (uintptr_t)heap : GB_HEAPS && kind >= GB_COLLECTED ? (uintptr_t)heap | 1 : 0;
+}
+
+GB_INLINE void gb_page_own(gb_page *page, uintptr_t owner)
+{
+    for (uint32_t i = 0; i < page->slices; i++)
+        gb_store_relaxed(&page[i].owner, owner);
+}
+
+GB_INLINE gb_chunk *gb_chunk_at(uint32_t chunk) { return gb_the.chunk_table + chunk; }
+GB_INLINE gb_chunk *gb_chunk_of(uint32_t slice) { return gb_chunk_at(slice / GB_CHUNK_SLICES); }
+
+GB_INLINE glebe_heap *gb_heap_at(uint32_t number)
+{
+    if (!GB_THREADS)
+        return number == GB_HEAP_MAIN ? &gb_heap_main : (glebe_heap *)gb_slice_start(number);
+    return (glebe_heap *)((uintptr_t)gb_the.heaps + number * GB_HEAP_STRIDE);
+}
+
+/* What a heap holds, and what all do. */
+GB_INLINE size_t gb_heap_held(const glebe_heap *heap)
+{
+    return gb_load_relaxed(&heap->bytes) + (GB_LINEAR && heap == &gb_heap_main ? gb_the.tagged_used : 0);
+}
+GB_INLINE uint64_t gb_held(void) { return glebe_live.stats.used_bytes + (GB_LINEAR ? gb_the.tagged_used : 0); }
+
+GB_INLINE gb_block *gb_block_at(const gb_page *page, uint32_t index)
+{
+    return (gb_block *)(gb_page_start(page) + (size_t)index * gb_classes[page->cls].bytes);
+}
+
+/* Lists of pages. A page is on one list at most; types.h says which thread may touch which list. */
+GB_INLINE void gb_list_push_last(gb_list *list, gb_page *page)
+{
+    uint32_t number = gb_page_number(page);
+    page->next = 0;
+    page->prev = list->last;
+    if (list->last)
+        gb_page_at(list->last)->next = number;
+    else
+        list->first = number;
+    list->last = number;
+}
+
+GB_INLINE void gb_list_push_first(gb_list *list, gb_page *page)
+{
+    uint32_t number = gb_page_number(page);
+    page->prev = 0;
+    page->next = list->first;
+    if (list->first)
+        gb_page_at(list->first)->prev = number;
+    else
+        list->last = number;
+    list->first = number;
+}
+
+GB_INLINE void gb_list_remove(gb_list *list, gb_page *page)
+{
+    if (page->prev)
+        gb_page_at(page->prev)->next = page->next;
+    else
+        list->first = page->next;
+    if (page->next)
+        gb_page_at(page->next)->prev = page->prev;
+    else
+        list->last = page->prev;
+}
+
+/* Links of free blocks. In the secure build a link is keyed with its own address, and what it leads to must lie in
+ * the same page: a link that was written over is found before it is followed. */
+GB_INLINE void gb_link_set(gb_block *block, gb_block *next)
+{
+    if (GB_SECURE)
+        next = (gb_block *)((uintptr_t)next ^ gb_the.key ^ (uintptr_t)block);
+    block->next = next;
+}
+
+GB_INLINE gb_block *gb_link_get(const gb_block *block)
+{
+    if (GB_SECURE)
+        return (gb_block *)((uintptr_t)block->next ^ gb_the.key ^ (uintptr_t)block);
+    return block->next;
+}
+
+#endif

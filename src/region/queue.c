@@ -1,0 +1,59 @@
+/* The queue of chunks in which memory was freed. The purger (purge.c) takes those that have waited longest, and
+ * sleeps while there are none: the first to come wakes the background thread. And the one way to give memory back to
+ * the host. */
+#include "region.h"
+
+void gb_background_nudge(void)
+{
+    if (gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_SLEEPS) {
+        gb_store(&gb_the.background_state, GB_BACKGROUND_RUNS);
+        gb_port_wake(&gb_the.background_state);
+    }
+}
+
+void gb_purge_queue(gb_chunk *chunk)
+{
+    gb_store_relaxed(&chunk->touched_ms, gb_load_relaxed(&gb_the.now_ms));
+    if (gb_load_relaxed(&chunk->queued))
+        return;
+    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table) + 1;
+    gb_store_relaxed(&chunk->queued, 1);
+    chunk->purge_next = 0;
+    chunk->purge_ms = gb_port_now_ms();
+    if (gb_the.queue.last)
+        gb_chunk_at(gb_the.queue.last - 1)->purge_next = number;
+    else {
+        gb_the.queue.first = number;
+        gb_background_nudge();
+    }
+    gb_the.queue.last = number;
+    gb_store_relaxed(&gb_the.queue_chunks, gb_load_relaxed(&gb_the.queue_chunks) + 1);
+}
+
+void gb_purge_note(const gb_page *page)
+{
+    gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
+    uint32_t now = gb_load_relaxed(&gb_the.now_ms);
+    if (gb_load_relaxed(&chunk->touched_ms) != now)
+        atomic_exchange(&chunk->touched_ms, now);
+    if (atomic_load(&chunk->queued)) /* purge_queued clears that, and then looks at touched_ms: one of both sees the other */
+        return;
+    gb_lock_take(&gb_the.lock);
+    gb_purge_queue(chunk);
+    gb_lock_drop(&gb_the.lock);
+}
+
+enum gb_purge gb_purge_range(uintptr_t at, size_t bytes, bool lazily, gb_purge_budget *budget)
+{
+    budget->calls -= budget->calls > 0;
+    budget->bytes -= bytes < budget->bytes ? bytes : budget->bytes;
+    if (bytes == 0)
+        return GB_PURGE_REFUSED;
+    enum gb_purge done = gb_port_purge(at, bytes, lazily);
+    if (done != GB_PURGE_REFUSED) {
+        glebe_live.stats.purges++;
+        glebe_live.stats.purged_bytes += bytes;
+    } else
+        budget->refused = true;
+    return done;
+}

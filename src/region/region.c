@@ -1,0 +1,91 @@
+/* The region: one piece of address space for the chunks, the extents and their tables (types.h has the picture).
+ *
+ * Where address space is plenty it is reserved whole, or only its place is chosen. Where it is limited a place is
+ * chosen, and a commit takes address space too. */
+#include "region.h"
+
+/* Lays the region out for `chunks_bytes` of chunks and so much of extents, at a place that is reserved or proposed. */
+static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve, unsigned attempt)
+{
+    size_t page = gb_the.page_bytes, gap = gb_round_up((size_t)64 << 10, page);
+    size_t heaps_max = chunks_bytes >> 19, extents_max = extents_bytes >> GB_GRANULE_LOG2;
+    heaps_max = heaps_max > (1 << 20) ? 1 << 20 : heaps_max;
+    size_t table = gap, large = table + (chunks_bytes >> GB_SLICE_LOG2) * sizeof(gb_page) + gap;
+    size_t chunk_table = large + (chunks_bytes >> GB_SLICE_LOG2) / GB_LARGE_LEAST * sizeof(gb_page) + gap;
+    size_t heaps = chunk_table + gb_round_up((chunks_bytes >> GB_CHUNK_LOG2) * sizeof(gb_chunk), gap) + gap;
+    size_t heap_bits = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
+    size_t extents = heap_bits + gb_round_up((heaps_max / 64 + 1) * sizeof(gb_heap_bits), gap) + gap;
+    size_t spans = extents + gb_round_up(extents_max * sizeof(gb_extent), gap) + gap;
+    size_t shadow = spans + gb_round_up((extents_bytes >> GB_CHUNK_LOG2) + 1, gap) + gap;
+    size_t allocated = GB_AUDIT ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow;
+    size_t bits = gb_bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
+    size_t chunks = gb_round_up(allocated + 2 * GB_BITS * bits, 2 * GB_CHUNK_BYTES);
+    size_t extents_start = chunks + chunks_bytes;
+
+    uintptr_t at = reserve ? gb_port_reserve(extents_start + extents_bytes)
+                           : gb_port_propose(extents_start + extents_bytes, attempt);
+    if (at == 0)
+        return false;
+    gb_the.reserved = reserve;
+    gb_the.table = (gb_page *)(at + table);
+    gb_the.large = (gb_page *)(at + large);
+    gb_the.chunk_table = (gb_chunk *)(at + chunk_table);
+    gb_the.heaps = (glebe_heap *)(at + heaps);
+    gb_the.heap_bits = (gb_heap_bits *)(at + heap_bits);
+    gb_the.extents = (gb_extent *)(at + extents);
+    gb_the.spans = (uint8_t *)(at + spans);
+    gb_the.shadow = (uint64_t *)(at + shadow);
+    for (size_t k = 0; k < GB_BITS; k++) {
+        gb_the.bits[k].allocated = (uint64_t *)(at + allocated + 2 * k * bits);
+        gb_the.bits[k].unmarked = (uint64_t *)(at + allocated + (2 * k + 1) * bits);
+    }
+    gb_the.base = at + chunks;
+    gb_the.extents_base = at + extents_start;
+    gb_the.extents_max = (uint32_t)extents_max;
+    gb_the.chunks_max = (uint32_t)(chunks_bytes >> GB_CHUNK_LOG2);
+    gb_the.heaps_max = (uint32_t)heaps_max;
+    /* Only a first piece, which is needed at once, shows that a place serves. */
+    return reserve || gb_meta_commit(gb_the.table, &gb_the.table_committed, 1);
+}
+
+/* 4 TiB of chunks, 512 GiB, ... 2 GiB */
+static bool region_reserve(void)
+{
+    for (unsigned log2 = 42; log2 >= 31; log2 -= log2 > 36 ? 3 : 1)
+        if (region_place((size_t)1 << log2, (size_t)1 << log2, true, 0))
+            return true;
+    return false;
+}
+
+/* The host proposes places until one serves: another copy of this library may sit in the first. */
+static bool region_propose(size_t chunks_bytes, size_t extents_bytes)
+{
+    enum { ATTEMPTS = 8 };
+    for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++)
+        if (region_place(chunks_bytes, extents_bytes, false, attempt))
+            return true;
+    return false;
+}
+
+bool gb_region_start(void)
+{
+    if (gb_the.ready)
+        return true;
+    gb_the.page_bytes = gb_port_page_bytes();
+    if (GB_SECURE)
+        gb_the.key = (uintptr_t)gb_port_random();
+    if (gb_the.options.purge_ms == 0)
+        gb_the.options.purge_ms = GB_PURGE_MS;
+    size_t address_bytes = gb_port_address_bytes();
+    bool wide = sizeof(size_t) == 8, placed = wide && address_bytes == SIZE_MAX && region_reserve();
+    if (!placed && wide) { /* a place costs nothing, so blocks may have room to grow even under small limits */
+        unsigned log2 = address_bytes == SIZE_MAX ? GB_PLACE_LOG2 : gb_log2_ceil(address_bytes) + 2;
+        log2 = log2 < GB_PLACE_LOG2 ? GB_PLACE_LOG2 : log2 > GB_PLACE_MOST_LOG2 ? GB_PLACE_MOST_LOG2 : log2;
+        placed = region_propose((size_t)1 << log2, (size_t)1 << log2) || region_reserve();
+    }
+    if (!placed && !wide) /* where processes have 4 GiB, and where they have 3 */
+        placed = region_propose((size_t)1 << 30, (size_t)3 << 28) || region_propose((size_t)5 << 27, (size_t)3 << 27);
+    gb_the.ready = placed;
+    gb_limit_look();
+    return placed;
+}

@@ -1,0 +1,230 @@
+/* Retention: which freed memory is kept for reuse, and when it goes back to the system. This file and bounds.c alone
+ * decide. Lower layers ask bounds.c; where more is kept than that allows it sets gb_the.over, and the function that
+ * serves the request calls gb_retain_act.
+ *
+ *     what is kept                     how much                               until
+ *     warm blocks (medium)             one of each class                      16 ms pass, or the heap grows
+ *     spare pages (small, empty)       512 KiB and a 16th of the heap's       the heap rests, or grows
+ *                                      small pages; less where heaps are many
+ *     idle slices and extents          a 16th of what was in use at most,     purge_ms pass after they were freed
+ *                                      for huge blocks an 8th more
+ *     free blocks of pages in use      all                                    the heap rests: then whole OS pages go
+ *     pages of abandoned heaps         all, for any heap that needs some      the same, a heap at a time
+ *
+ * Events: more is kept than the bounds allow (gb_retain_act), a slow allocation passes (gb_tick), one fails
+ * (gb_make_room), a collection ends (gb_retain_collected).
+ *
+ * A heap rests when purge_ms pass between two looks at the clock: its program went quiet. From then on each slow event
+ * does one step. First a step gives spare pages back. Later ones walk over 16,384 blocks, or 0.4 ms and one page long,
+ * and purge 2 MiB or 96 pieces. Each step goes on where the last one stopped, so no request pays for more. The
+ * background thread purges in the same steps, one after the other. */
+#include "retain.h"
+
+/* If the system refuses to take memory back the allowed peak is raised by a share, so that the next request does not
+ * ask in vain at once. */
+void gb_retain_act(void)
+{
+    gb_lock_take(&gb_the.lock);
+    gb_store_relaxed(&gb_the.over, false);
+    size_t extents = gb_bounds_extents();
+    if (extents)
+        gb_extents_shrink(extents);
+    size_t over = gb_bounds_over(), given = over ? gb_purge_oldest(over) : 0;
+    if (given < over)
+        gb_the.peak_bytes += over - given + (gb_the.peak_bytes + over - given) / GB_KEPT_SHARE;
+    gb_lock_drop(&gb_the.lock);
+}
+
+/* ---- all of it at once ---- */
+
+static void heap_retain_nothing(glebe_heap *heap)
+{
+    if (heap->number == 0)
+        return;
+    gb_remote_flush(heap);
+    gb_inbox_drain(heap);
+    gb_heap_trim(heap);
+    gb_medium_trim(heap);
+}
+
+size_t gb_retain_nothing(glebe_heap *heap)
+{
+    heap_retain_nothing(heap);
+    gb_orphans_trim();
+    return gb_purge_due(gb_port_now_ms(), true);
+}
+
+/* The heap's last request does not fit: true if the process's limit was why, and the program was told of it. */
+static bool limit_told(glebe_heap *heap)
+{
+    gb_lock_take(&gb_the.lock);
+    size_t bytes = heap->refused_bytes, limit = gb_the.options.limit, used = (size_t)glebe_live.stats.used_bytes;
+    gb_lock_drop(&gb_the.lock);
+    bool fits = bytes <= limit - (used < limit ? used : limit);
+    if (bytes == 0 || bytes > limit || fits || !gb_pressure_tell(used, limit))
+        return false;
+    gb_retain_nothing(heap);
+    return true;
+}
+
+bool gb_make_room(glebe_heap *heap)
+{
+    size_t held = gb_load_relaxed(&heap->bytes);
+    heap_retain_nothing(heap);
+    size_t given = gb_orphans_trim() | gb_purge_due(gb_port_now_ms(), true);
+    return limit_told(heap) || given != 0 || gb_load_relaxed(&heap->bytes) < held;
+}
+
+/* What the group of processes uses, beside its limit: pressure.c has the picture. */
+static void pressure_look(glebe_heap *heap, uint32_t now)
+{
+    enum { EVERY_MS = 200, SOON_MS = 20, UNLIMITED_MS = 5000, TELL_MS = 1000 };
+    enum { FROM_SLICES = 64 << (20 - GB_SLICE_LOG2) };
+    uint64_t limit, used;
+    if (gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_ms)) < gb_load_relaxed(&gb_the.pressure_every_ms)
+        || gb_load_relaxed(&gb_the.slices) < FROM_SLICES)
+        return;
+    gb_store_relaxed(&gb_the.pressure_ms, now);
+    gb_store_relaxed(&gb_the.pressure_every_ms, UNLIMITED_MS);
+    if (!gb_port_pressure(&limit, &used))
+        return;
+    uint64_t high = limit / 20 * 17, critical = limit / 20 * 19;
+    gb_store_relaxed(&gb_the.pressure_every_ms, used > high ? SOON_MS : EVERY_MS);
+    if (used <= high || gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_done_ms)) < EVERY_MS)
+        return;
+    gb_store_relaxed(&gb_the.pressure_done_ms, now);
+    if (used <= critical) {
+        gb_purge_due(now, true);
+        return;
+    }
+    gb_retain_nothing(heap);
+    if (!gb_port_pressure(&limit, &used) || used <= critical
+        || gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_told_ms)) < TELL_MS)
+        return;
+    gb_store_relaxed(&gb_the.pressure_told_ms, now);
+    if (gb_pressure_tell(used, limit))
+        gb_retain_nothing(heap);
+}
+
+/* ---- steps ---- */
+
+/* What has waited for purge_ms. False: there is no more. */
+static bool step_due(uint32_t now)
+{
+    return gb_purge_step(now - gb_the.options.purge_ms);
+}
+
+static void rest_begin(glebe_heap *heap)
+{
+    gb_fronts_flush(heap);
+    gb_medium_trim(heap);
+    gb_mixed_give(heap, false);
+    heap->rests = true;
+    heap->rest_ms = gb_port_now_ms();
+}
+
+static void rest_step(glebe_heap *heap)
+{
+    enum { PAGES = 32 };
+    if (gb_spares_give(heap, PAGES)) {
+        heap->rest_ms = gb_port_now_ms(); /* they wait since now, not since the look at the clock before */
+        return;
+    }
+    bool more = gb_heap_look(heap) || gb_orphans_look();
+    heap->rests = gb_purge_step(heap->rest_ms) || more;
+}
+
+/* Starting a thread may allocate, and a tick runs in the middle of a malloc. So this thread leaves its heap
+ * meanwhile, as it does for the callback of pressure.c. */
+static void background_late(void)
+{
+    if (gb_thread_away() || gb_lock_forking())
+        return;
+    glebe_heap *self = gb_thread_leave();
+    gb_background_start();
+    gb_thread_return(self);
+}
+
+/* While memory waits to be given back every slow event does a step, so that a process which rarely wakes gives it back
+ * too. */
+void gb_tick_due(glebe_heap *heap)
+{
+    enum { QUIET_BYTES = 1 << 20, COOL_MS_LOG2 = 4 };
+    uint32_t now = gb_port_now_ms();
+    gb_store_relaxed(&gb_the.now_ms, now);
+    heap->tick = GB_TICK_EVENTS;
+    heap->tick_cycles = gb_cycles();
+    if (heap->rests)
+        rest_step(heap);
+    if (now == heap->tick_ms && !heap->rests && !heap->waits)
+        return;
+    bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
+    if ((now ^ heap->tick_ms) >> COOL_MS_LOG2)
+        gb_medium_cool(heap); /* a warm block keeps its page; those that are of use are warm again soon */
+    heap->tick_ms = now;
+    gb_remote_flush(heap);
+    gb_orphans_drain();
+    if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
+        rest_begin(heap);
+    /* Not while the heap rests: a chunk that it gave pages to would count as busy, queue again, and miss the rest's
+     * purge. */
+    bool queued = gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.idle_first);
+    heap->waits = heap->rests || (queued && step_due(now));
+    if (heap->waits)
+        heap->tick = 1;
+    pressure_look(heap, now);
+    if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_DUE))
+        background_late();
+}
+
+void gb_tick(glebe_heap *heap)
+{
+    if (GB_UNLIKELY(--heap->tick <= 0 || gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES))
+        gb_tick_due(heap);
+}
+
+/* The collector's free pages are in the queue. */
+void gb_retain_collected(void)
+{
+    gb_retain_bound();
+    gb_purge_due(gb_port_now_ms(), false);
+}
+
+/* ---- the background thread ---- */
+
+static void background_run(void)
+{
+    for (;;) {
+        uint32_t now = gb_port_now_ms();
+        gb_store_relaxed(&gb_the.now_ms, now);
+        while (step_due(now))
+            continue;
+        uint32_t wait = gb_purge_wait(gb_port_now_ms());
+        if (wait == UINT32_MAX) {
+            if (gb_orphans_trim() != 0)
+                continue;
+            gb_store(&gb_the.background_state, GB_BACKGROUND_SLEEPS);
+            if (gb_purge_wait(gb_port_now_ms()) == UINT32_MAX) /* nothing came between */
+                gb_port_wait(&gb_the.background_state, GB_BACKGROUND_SLEEPS, UINT32_MAX);
+            gb_store(&gb_the.background_state, GB_BACKGROUND_RUNS);
+        } else {
+            static _Atomic uint32_t never;
+            gb_port_wait(&never, 0, wait < 10 ? 10 : wait);
+        }
+    }
+}
+
+void gb_background_start(void)
+{
+    uint32_t off = GB_BACKGROUND_OFF, due = GB_BACKGROUND_DUE;
+    if (!atomic_compare_exchange_strong(&gb_the.background_state, &off, GB_BACKGROUND_RUNS)
+        && !atomic_compare_exchange_strong(&gb_the.background_state, &due, GB_BACKGROUND_RUNS))
+        return;
+    if (!gb_port_thread_start(background_run))
+        gb_store(&gb_the.background_state, GB_BACKGROUND_OFF);
+}
+
+void gb_background_forked(void)
+{
+    gb_store(&gb_the.background_state, gb_the.options.background ? GB_BACKGROUND_DUE : GB_BACKGROUND_OFF);
+}

@@ -1,0 +1,86 @@
+/* The fast paths, for inlining into the functions that programs call.
+ *
+ *     malloc   size -> class -> front[class] -> pop                                        15 instructions
+ *     free     address -> slice's entry; its owner is this thread's heap? -> push on the page, count down      19
+ *
+ * Two compares (bound and owner) send everything unusual to free.c: blocks of other threads, of medium, large and
+ * huge size, of other allocators, NULL. What looks like a wasted bound check is what keeps a wild pointer from
+ * reading outside the table. */
+#ifndef GB_ALLOC_H
+#define GB_ALLOC_H
+
+#include "serve.h"
+
+GB_INLINE void *gb_alloc_small(glebe_heap *heap, size_t cls)
+{
+    gb_block *block = heap->front[cls];
+    return GB_LIKELY(block) ? gb_hand_out(heap, cls, block) : gb_small_refill(heap, cls);
+}
+
+GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
+{
+    if (GB_LIKELY(bytes <= GB_SMALL_MAX))
+        return gb_alloc_small(heap, gb_class_of_small(bytes));
+    return gb_alloc_big(heap, bytes);
+}
+
+/* For what needs no more than the alignment of a word. */
+GB_INLINE void *gb_alloc_words(glebe_heap *heap, size_t bytes)
+{
+    if (GB_LIKELY(bytes <= GB_SMALL_MAX))
+        return gb_alloc_small(heap, gb_class_of_words(bytes));
+    return gb_alloc_big(heap, bytes);
+}
+
+/* Small blocks are cleared, larger ones only as far as they may hold something other than zero. */
+GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
+{
+    size_t total, dirty = 0;
+    if (GB_UNLIKELY(__builtin_mul_overflow(count, bytes, &total)))
+        return gb_out_of_memory();
+    void *block;
+    if (GB_LIKELY(total <= GB_SMALL_MAX)) {
+        block = gb_alloc_small(heap, gb_class_of_small(total));
+        dirty = total;
+    } else
+        block = gb_alloc_dirty(heap, total, &dirty);
+    return GB_LIKELY(block) ? memset(block, 0, dirty < total ? dirty : total) : NULL;
+}
+
+/* `self` is a heap that the caller owns. */
+GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
+{
+    size_t slice = ((uintptr_t)block - gb_the.base) >> GB_SLICE_LOG2;
+    if (GB_UNLIKELY(slice >= gb_peek(gb_the.slices))) {
+        gb_free_elsewhere(call, block);
+        return;
+    }
+    gb_page *page = gb_the.table + slice;
+    if (GB_UNLIKELY(gb_peek(page->owner) != (uintptr_t)self)) {
+        gb_free_unowned(self, page, block, call);
+        return;
+    }
+    page = gb_page_head(page);
+    if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
+        return;
+    gb_link_set(block, page->free);
+    page->free = block;
+    if (GB_UNLIKELY(--page->left == 0))
+        gb_page_event(page);
+}
+
+/* Out-of-line variants for callers that are slow anyway; they keep code small. */
+GB_INLINE void *gb_alloc_seldom(glebe_heap *heap, size_t bytes)
+{
+    return GB_LINEAR ? gb_alloc_any(heap, bytes) : gb_alloc(heap, bytes);
+}
+
+GB_INLINE void gb_free_seldom(const char *call, glebe_heap *self, void *block)
+{
+    if (GB_LINEAR)
+        gb_free_any(call, self, block);
+    else
+        gb_free(call, self, block);
+}
+
+#endif

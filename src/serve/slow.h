@@ -1,0 +1,48 @@
+/* The spine of the slow path. Every allocation that a fast path cannot serve comes through gb_serve, whatever its size:
+ *
+ *     malloc, calloc, ...  ->  gb_serve  ->  a heap for the thread, if it has none
+ *                                        ->  a tick: a bounded step of giving memory back
+ *                                        ->  the source: a small, medium, large, huge, tagged or collected block
+ *                                        ->  else make room, and the source once more
+ *                                        ->  else errno is ENOMEM
+ *                                        ->  where more is kept now than the bounds allow: purge it
+ *
+ * A source takes what there is or returns NULL. It starts no heap, never ticks, never retries and reports nothing.
+ *
+ * These are inlined, so that a source is called directly. Natively what is rare goes by a pointer (slow.c); where there
+ * are no threads nothing does, and the code is shorter for it. */
+#ifndef GB_SLOW_H
+#define GB_SLOW_H
+
+#include "serve.h"
+
+/* NULL: nothing helped. Owner. */
+GB_INLINE void *gb_serve_quietly(glebe_heap *heap, gb_source *source, gb_request *request)
+{
+    gb_tick(heap);
+    for (bool again = false;; again = true) {
+        void *block = source(heap, request);
+        if (GB_THREADS && GB_UNLIKELY(!block))
+            block = gb_serve_again(heap, source, request);
+        if (GB_PURGES)
+            gb_retain_bound();
+        if (GB_THREADS || GB_LIKELY(block != NULL))
+            return block;
+        if (again || !gb_make_room(heap))
+            return NULL;
+    }
+}
+
+/* The heap may be gb_heap_none. NULL was reported. */
+GB_INLINE void *gb_serve(glebe_heap *heap, gb_source *source, gb_request *request)
+{
+    if (GB_UNLIKELY(heap->number == 0)) {
+        if (GB_THREADS)
+            return gb_serve_first(source, request);
+        heap = gb_thread_start();
+    }
+    void *block = gb_serve_quietly(heap, source, request);
+    return GB_LIKELY(block != NULL) ? block : gb_out_of_memory();
+}
+
+#endif

@@ -33,9 +33,9 @@ endforeach()
 target_compile_options(interleave-subject PRIVATE ${glebe_warnings})
 target_compile_options(interleave-planted PRIVATE -w)
 
-# check.c only looks, at rest: it is compiled as it is elsewhere, which makes it fast.
+# The checker only looks, at rest: it is compiled as it is elsewhere, which makes it fast.
 add_library(interleave-engine OBJECT ${interleave}/engine.c ${interleave}/races.c ${interleave}/hooks.c ${interleave}/host.c
-                                     ${interleave_cases} ${PROJECT_SOURCE_DIR}/src/debug/check.c)
+                                     ${interleave_cases} ${PROJECT_SOURCE_DIR}/src/debug/check.c ${PROJECT_SOURCE_DIR}/src/debug/check_region.c)
 target_compile_options(interleave-engine PRIVATE ${glebe_warnings} -g -O2 -UNDEBUG)
 
 foreach(name engine protocols planted)

@@ -26,6 +26,7 @@
 #if GB_LINEAR
 GB_MALLOC_BEGIN
 #include "linear/tagged.c"
+#include "linear/big.c"
 GB_MALLOC_END
 #include "heap/secure.c"
 #include "heap/address.c"
@@ -48,6 +49,7 @@ GB_SHORT_END
 #include "heap/secure.c"
 
 #include "heap/hole.c"
+#include "heap/look.c"
 #include "heap/mixed.c"
 #include "heap/page.c"
 #include "heap/medium.c"
@@ -61,6 +63,7 @@ GB_SHORT_END
 #include "retain/retain.c"
 #include "retain/fork.c"
 #include "serve/slow.c"
+#include "serve/big.c"
 #endif
 
 GB_MALLOC_BEGIN
@@ -74,7 +77,9 @@ GB_MALLOC_END
 #include "api/options.c"
 
 #include "gc/sweep.c"
+#if !GB_LINEAR
 #include "gc/huge_object.c"
+#endif
 GB_SHORT_BEGIN
 #include "gc/stack.c"
 GB_SHORT_END
@@ -87,6 +92,11 @@ GB_SHORT_END
 
 #include "debug/stats.c"
 #include "debug/check.c"
+#if GB_LINEAR
+#include "linear/check_region.c"
+#else
+#include "debug/check_region.c"
+#endif
 #include "debug/check_gc.c"
 #if GB_WORDS
 #include "start.c"

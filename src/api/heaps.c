@@ -40,21 +40,13 @@ void glebe_heap_destroy(glebe_heap *heap)
         if (heap->current[cls])
             gb_run_give(gb_page_at(heap->current[cls]));
         list_give(&heap->avail[cls]);
-        if (!GB_LINEAR && gb_class_is_small(cls))
+        if (GB_PURGES && gb_class_is_small(cls))
             list_give(&heap->spare[cls]);
     }
     if (GB_MIXES)
         gb_mixed_give(heap, true);
     list_give(&heap->full);
-    if (GB_LINEAR)
-        while (heap->owned)
-            gb_tagged_free((uintptr_t)(heap->owned + 1));
-    while (heap->large.first)
-        gb_run_give(gb_page_at(heap->large.first));
-    if (!GB_LINEAR)
-        while (heap->huge)
-            gb_huge_free(gb_the.extents + heap->huge);
-    gb_retain_bound();
+    gb_big_give(heap);
     heap->pools = NULL;
     gb_heap_retire(heap);
 }
@@ -171,13 +163,9 @@ bool glebe_heap_owns(const glebe_heap *heap, const void *block)
     if (!heap)
         heap = gb_self;
     gb_page *entry = gb_page_entry(block);
-    if (!entry) {
-        const gb_extent *extent = GB_LINEAR ? NULL : gb_huge_find(block);
-        return extent && extent->heap == heap->number;
-    }
-    if (GB_LINEAR && entry->kind == GB_FREE)
-        return gb_tagged_owner((uintptr_t)block) == heap;
-    return gb_load_relaxed(&gb_page_around(block)->heap) == heap->number;
+    const gb_page *page = gb_page_around(block);
+    return page && page->kind != GB_FREE ? gb_load_relaxed(&page->heap) == heap->number
+                                         : gb_big_heap(entry, block) == heap;
 }
 
 /* ---- giving back ---- */

@@ -93,7 +93,7 @@ static void options_follow(void)
 {
     if (gb_the.options.verbose || gb_the.options.stats)
         gb_port_keep_stderr();
-    if (gb_the.options.background)
+    if (GB_THREADS && gb_the.options.background)
         gb_background_start();
 }
 

@@ -133,7 +133,7 @@ static bool span_audit(gb_pool *pool, gb_span *span, uintptr_t end)
 static void *whole_source(glebe_heap *heap, gb_request *request)
 {
     (void)heap;
-    return gb_huge_resize(gb_huge_find(request->block), request->bytes);
+    return GB_POOL_SPANS ? NULL : gb_huge_resize(gb_huge_find(request->block), request->bytes);
 }
 
 /* The one block: `bytes` of it, in whole pages of the OS, are to be had. */
@@ -145,7 +145,9 @@ static bool whole_resize(gb_pool *pool, size_t bytes)
     if (grows && !span_audit(pool, &pool->whole, end))
         return false;
     gb_request request = {.bytes = bytes, .block = (void *)pool->whole.start};
-    if (!(grows ? gb_serve_quietly(pool->heap, whole_source, &request) : whole_source(pool->heap, &request)))
+    void *block = grows ? gb_serve_quietly(pool->heap, whole_source, &request) : whole_source(pool->heap, &request);
+    gb_retain_bound();
+    if (!block)
         return false;
     pool->whole.end = end;
     pool->held_bytes = bytes;

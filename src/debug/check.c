@@ -1,234 +1,15 @@
 /* glebe_check: walks everything and names each broken invariant by its number in docs/invariants.md. It allocates
- * nothing and changes nothing. What it walks must be at rest; the region's lock is held meanwhile, so the purger is. */
+ * nothing and changes nothing. What it walks must be at rest; the region's lock is held meanwhile, so the purger is.
+ *
+ * Here are pages, pools and heaps; check_region.c has chunks and extents, linear/check_region.c the same where memory is
+ * linear, check_gc.c a collector's objects. */
 #include "check.h"
-#include "../linear/tagged.h"
 
 void gb_check_fail(gb_check *check, int invariant, const void *address, const char *what)
 {
     check->broken++;
     if (check->report)
         check->report(check->context, invariant, address, what);
-}
-
-/* ---- chunks ---- */
-
-static void check_zero(gb_check *check, uint32_t slice)
-{
-    const uint64_t *words = (const uint64_t *)gb_slice_start(slice);
-    for (size_t i = 0; i < GB_SLICE_BYTES / 8; i++)
-        if (words[i] != 0) {
-            gb_check_fail(check, 6, words + i, "memory that is said to be zero is not");
-            return;
-        }
-}
-
-static glebe_heap *check_run_heap(gb_check *check, const gb_page *page)
-{
-    uint32_t number = gb_load_relaxed(&page->heap);
-    glebe_heap *heap = gb_heap_at(number);
-    CHECK(number > 0 && number <= gb_the.heaps_made && heap->kind != GB_HEAP_UNUSED, 9, page,
-        "a run belongs to a heap that is not");
-    return heap;
-}
-
-/* The slices of a large block say nothing. Returns how many there are, or one. */
-static uint32_t check_large(gb_check *check, const gb_chunk *chunk, const gb_page *large)
-{
-    uint32_t slice = gb_large_slice(large), start = slice % GB_CHUNK_SLICES;
-    bool fits = large->slices >= GB_LARGE_LEAST && start + large->slices <= GB_CHUNK_SLICES;
-    CHECK(fits, 1, large, "a large block is longer than its chunk, or too short");
-    check_run_heap(check, large);
-    for (uint32_t k = 0; fits && k < large->slices; k++) {
-        const gb_page *entry = gb_page_at(slice + k);
-        CHECK(!gb_set_has(chunk->free, start + k), 1, gb_slice_start(slice + k), "a slice in use is marked free");
-        CHECK(entry->kind == GB_FREE && entry->back_bytes == 0 && gb_load_relaxed(&entry->owner) == 0, 1, entry,
-            "the entry of a large block's slice is not a free slice's");
-    }
-    return fits ? large->slices : 1;
-}
-
-/* Returns its free dirty slices. */
-static uint32_t check_chunk(gb_check *check, uint32_t number)
-{
-    gb_chunk *chunk = gb_chunk_at(number);
-    uint32_t free = 0, dirty = 0, run = 0, longest = 0, larges = 0, records = 0, first = number * GB_CHUNK_SLICES;
-    for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
-        gb_page *page = gb_page_at(first + i);
-        bool is_free = gb_set_has(chunk->free, i);
-        CHECK(page->back_bytes == 0 || page->kind == GB_RESERVED, 1, page, "a slice inside a run follows no head");
-        if (page->kind == GB_FREE || page->kind == GB_RESERVED) {
-            const gb_page *large = page->kind == GB_FREE && !is_free ? gb_large_in(first + i) : NULL;
-            CHECK(gb_load_relaxed(&page->owner) == 0, 1, page, "a free slice has an owner");
-            if (large) {
-                run = 0;
-                larges++;
-                i += check_large(check, chunk, large);
-                continue;
-            }
-            CHECK(is_free == (page->kind == GB_FREE), 1, gb_slice_start(first + i),
-                "chunk and entry differ on whether a slice is free");
-            run = is_free ? run + 1 : 0;
-            longest = run > longest ? run : longest;
-            free += is_free;
-            dirty += is_free && gb_set_has(chunk->dirty, i);
-            if (is_free && check->level >= 2 && !gb_set_has(chunk->dirty, i))
-                check_zero(check, first + i);
-            i++;
-            continue;
-        }
-        run = 0;
-        CHECK(page->slices > 0 && i + page->slices <= GB_CHUNK_SLICES, 1, page, "a run is longer than its chunk");
-        if (page->slices == 0 || i + page->slices > GB_CHUNK_SLICES)
-            return dirty;
-        glebe_heap *heap = check_run_heap(check, page);
-        for (uint32_t k = 0; k < page->slices; k++) {
-            CHECK(!gb_set_has(chunk->free, i + k), 1, gb_slice_start(first + i + k), "a slice in use is marked free");
-            CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
-            CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
-            CHECK(gb_load_relaxed(&page[k].owner)
-                    == (page->kind == GB_SMALL && page->flags == GB_PARKED ? 0
-                                                                           : gb_owner(heap, (enum gb_kind)page->kind)),
-                1, page + k, "the owner is wrong");
-        }
-        i += page->slices;
-    }
-    for (uint32_t i = 0; !GB_LINEAR && i < GB_CHUNK_SLICES; i += GB_LARGE_LEAST)
-        records += gb_large_record(first + i)->kind != GB_FREE;
-    CHECK(records == larges, 1, chunk, "a record says that a large block is where none is");
-    CHECK(free == chunk->free_slices, 1, chunk, "the count of free slices is wrong");
-    CHECK(longest == chunk->rows[GB_ROW_FREE].slices, 1, chunk, "the longest free run is wrong");
-    CHECK(gb_set_longest(gb_set_both(chunk->free, chunk->dirty)) == chunk->rows[GB_ROW_DIRTY].slices, 1, chunk,
-        "the longest run that is free and dirty is wrong");
-    return dirty;
-}
-
-/* Chunks that are away hold nothing, and are on their list once. */
-static void check_away(gb_check *check)
-{
-    uint32_t count = 0;
-    for (uint32_t link = gb_the.away.first; link; link = gb_chunk_at(link - 1)->rows[GB_ROW_FREE].next) {
-        const gb_chunk *chunk = gb_chunk_at(link - 1);
-        CHECK(chunk->free_slices == 0 && chunk->rows[GB_ROW_FREE].slices == 0, 1, chunk,
-            "a chunk that is away has free slices");
-        for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
-            CHECK(gb_page_at((link - 1) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk,
-                "a chunk that is away has a page");
-        CHECK(chunk->rows[GB_ROW_FREE].next != 0 || gb_the.away.last == link, 1, chunk,
-            "the last chunk away is not the last");
-        if (++count > gb_the.chunks_away)
-            break;
-    }
-    CHECK(count == gb_the.chunks_away, 1, &gb_the, "the count of chunks away is wrong");
-}
-
-/* ---- slices, where memory is linear ---- */
-
-static void check_run(gb_check *check, const gb_page *page)
-{
-    const glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
-    CHECK(heap->kind != GB_HEAP_UNUSED && heap->number == gb_load_relaxed(&page->heap), 9, page,
-        "a run belongs to a heap that is not");
-    for (uint32_t k = 0; k < page->slices; k++) {
-        CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
-        CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
-        CHECK(gb_load_relaxed(&page[k].owner) == gb_owner(heap, (enum gb_kind)page->kind), 1, page + k,
-            "the owner is wrong");
-    }
-}
-
-/* A free block is in its bin, which is known to have one, and nothing is between its tags if it was never used. */
-static void check_free_block(gb_check *check, const gb_tagged *c)
-{
-    uint32_t bin = gb_tagged_bin(gb_tagged_bytes(c)), links = 0;
-    for (const gb_tagged *link = gb_the.tagged[bin]; link; link = link->next)
-        links += link == c;
-    CHECK(links == 1 && *c->link == c && gb_bit(gb_the.tagged_bits, bin), 4, c, "a free block is not in its bin");
-    CHECK(!c->next || c->next->link == &c->next, 4, c, "a bin's links back and forth differ");
-    CHECK(gb_tagged_next(c, gb_tagged_bytes(c))->before == gb_tagged_bytes(c), 1, c,
-        "a free block's end does not lead to its start");
-    const char *from = (const char *)(c + 1), *to = (const char *)gb_tagged_next(c, gb_tagged_bytes(c));
-    if (gb_tagged_start(c) >= gb_the.fresh && check->level >= 2)
-        for (; from < to; from++)
-            if (*from != 0) {
-                gb_check_fail(check, 6, from, "memory that is said to be zero is not");
-                break;
-            }
-}
-
-/* The blocks in the slices [from, to), and those in use by their heap: `of` alone counts, or NULL. */
-static uint64_t check_blocks(gb_check *check, uint32_t from, uint32_t to, const glebe_heap *of)
-{
-    uint64_t used = 0;
-    bool before_used = true;
-    if (!GB_LINEAR)
-        return 0;
-    const gb_tagged *c = gb_tagged_at(gb_slice_start(from) + 16), *end = gb_tagged_at(gb_slice_start(to));
-    for (uint32_t bytes; c != end; c = gb_tagged_next(c, bytes)) {
-        bytes = gb_tagged_bytes(c);
-        bool ok = bytes >= GB_TAGGED_LEAST && bytes <= (uintptr_t)end - (uintptr_t)c;
-        CHECK(ok, 2, c, "a block's tag leads out of its piece of memory");
-        if (!ok)
-            return used;
-        CHECK(before_used == ((c->tag & GB_TAG_BEFORE_USED) != 0), 2, c, "a tag is wrong about the block before");
-        CHECK(before_used || c->tag & GB_TAG_USED, 2, c, "two free blocks lie side by side");
-        before_used = c->tag & GB_TAG_USED;
-        CHECK(!(c->tag & GB_TAG_WARM) || (before_used && c == gb_the.tagged_warm && bytes == gb_the.tagged_warm_bytes),
-            2, c, "a block is warm that is not the one");
-        if (!before_used && !of)
-            check_free_block(check, c);
-        else if (before_used && gb_tagged_start(c) != (uintptr_t)gb_the.table && (!of || gb_tagged_heap(c) == of))
-            used += bytes;
-    }
-    CHECK(end->tag == (GB_TAG_USED | (before_used ? GB_TAG_BEFORE_USED : 0)), 2, end,
-        "the tag that ends a piece of memory is wrong");
-    return used;
-}
-
-static uint32_t blocks_end(uint32_t slice)
-{
-    while (slice < gb_load_relaxed(&gb_the.slices) && gb_page_at(slice)->kind == GB_FREE)
-        slice++;
-    return slice;
-}
-
-/* Bytes of a heap's blocks that are in no page. */
-static uint64_t check_heap_blocks(gb_check *check, const glebe_heap *heap)
-{
-    uint64_t used = 0;
-    uint32_t slices = (uint32_t)gb_load_relaxed(&gb_the.slices);
-    for (uint32_t i = 0, end; i < slices; i = end + 1)
-        if ((end = blocks_end(i)) > i)
-            used += check_blocks(check, i, end, heap);
-    return used;
-}
-
-static void check_linear(gb_check *check)
-{
-    uint32_t slices = (uint32_t)gb_load_relaxed(&gb_the.slices);
-    uint64_t used = 0, ours = 0;
-    for (uint32_t i = 0, length; i < slices; i += length) {
-        const gb_page *page = gb_page_at(i);
-        enum gb_kind kind = (enum gb_kind)page->kind;
-        length = kind == GB_RESERVED ? 1 : kind == GB_FREE ? blocks_end(i) - i : page->slices;
-        CHECK(kind == GB_RESERVED || page->back_bytes == 0, 1, page, "a slice inside a run follows no head");
-        CHECK(length > 0 && i + length <= slices, 1, page, "a run is longer than memory");
-        if (length == 0 || i + length > slices)
-            return;
-        if (kind == GB_FREE) {
-            used += check_blocks(check, i, i + length, NULL);
-            for (uint32_t k = 0; k < length; k++)
-                CHECK(page[k].back_bytes == 0 && gb_load_relaxed(&page[k].owner) == 0, 1, page + k,
-                    "the entry of a slice without a page is not as it was");
-        } else if (kind != GB_RESERVED) {
-            check_run(check, page);
-            used += gb_page_bytes(page);
-        }
-        ours += kind == GB_RESERVED ? 0 : length;
-    }
-    CHECK(ours << GB_SLICE_LOG2 == glebe_live.stats.committed_bytes + glebe_live.stats.table_bytes, 7, &gb_the,
-        "slices do not add up to what memory there is");
-    CHECK(used == gb_held(), 7, &gb_the, "the bytes in use are not those of the pages and blocks in use");
-    CHECK(slices <= gb_the.table_room || slices == 0, 7, &gb_the, "the table is too short");
 }
 
 /* ---- pages ---- */
@@ -310,7 +91,7 @@ static void check_small(gb_check *check, const gb_page *page)
     uint64_t seen[GB_PAGE_BLOCKS_MAX / 64] = {0};
     uint64_t xfree = gb_load(&page->xfree);
     uint32_t local = check_chain(check, page, page->free, seen), remote = 0,
-             holes = page->holes ? gb_hole_blocks(page, page->holes) : 0;
+             holes = GB_PURGES && page->holes ? gb_hole_blocks(page, page->holes) : 0;
     if (page->state == GB_AVAIL && page->flags == GB_PARKED)
         local = check_parked(check, page, seen);
     if (xfree & GB_XFREE_PURGED)
@@ -514,7 +295,7 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
         uint32_t unlooked = 0, most = (uint32_t)gb_load_relaxed(&gb_the.slices);
         for (uint32_t number = heap->avail[cls].first; number && most-- > 0; number = gb_page_at(number)->next)
             unlooked += gb_page_at(number)->flags == 0;
-        CHECK(GB_LINEAR || !gb_class_is_small(cls) || unlooked == heap->unlooked[cls], 4, heap,
+        CHECK(!GB_PURGES || !gb_class_is_small(cls) || unlooked == heap->unlooked[cls], 4, heap,
             "the count of pages that were not looked at is wrong");
         bytes += listed;
         if (gb_class_is_small(cls)) {
@@ -529,15 +310,8 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
     bytes += check_list(check, heap, &heap->full, GB_FULL, GB_CLASSES);
     bytes += spare;
     bytes += check_list(check, heap, &heap->large, GB_SINGLE, GB_CLASSES);
-    for (uint32_t number = heap->huge; number; number = gb_the.extents[number].next) {
-        const gb_extent *extent = gb_the.extents + number;
-        CHECK(extent->state == GB_EXTENT_USED && extent->heap == heap->number, 4, gb_extent_start(extent),
-            "a huge block is on another heap's list");
-        bytes += extent->bytes;
-    }
+    bytes += gb_check_big(check, heap);
     bytes += heap->collected_bytes;
-    if (GB_LINEAR)
-        bytes += (size_t)check_heap_blocks(check, heap);
     CHECK(bytes - check->purged_bytes == gb_heap_held(heap), 7, heap,
         "the heap's bytes are not those of its pages and blocks");
     CHECK(avail == heap->avail_bytes, 7, heap, "the bytes of available pages are wrong");
@@ -548,125 +322,15 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
 
 /* ---- all ---- */
 
-static size_t check_heaps_threads(gb_check *check)
+static size_t check_heaps(gb_check *check)
 {
     size_t held = 0;
     for (const glebe_heap *heap = NULL; (heap = gb_heap_next(heap));) {
-        held += gb_load_relaxed(&heap->bytes);
+        held += gb_heap_held(heap);
         if (heap->kind != GB_HEAP_DEAD)
             gb_check_heap(check, heap);
     }
     return held;
-}
-
-/* The one that malloc uses, and those that lie in its large blocks. */
-static size_t check_heaps_single(gb_check *check)
-{
-    const glebe_heap *first = gb_heap_at(GB_HEAP_MAIN);
-    size_t held = gb_heap_held(first);
-    gb_check_heap(check, first);
-    for (uint32_t number = first->large.first; number; number = gb_page_at(number)->next)
-        if (gb_page_at(number)->cls == GB_HOLDS_HEAP) {
-            held += gb_load_relaxed(&gb_heap_at(number)->bytes);
-            gb_check_heap(check, gb_heap_at(number));
-        }
-    return held;
-}
-
-/* The idle extents, those that wait longest first. */
-static void check_idle(gb_check *check, uint32_t count)
-{
-    uint64_t bytes = 0;
-    uint32_t before = 0;
-    for (uint32_t number = gb_load_relaxed(&gb_the.idle_first); number && count > 0;
-        number = gb_the.extents[number].idle_next, count--) {
-        const gb_extent *extent = gb_the.extents + number;
-        CHECK(extent->state == GB_EXTENT_IDLE && extent->idle_prev == before, 4, gb_extent_start(extent),
-            "an extent is on the list of idle ones that is not idle");
-        CHECK(!before || !gb_ms_later(gb_the.extents[before].idle_ms, extent->idle_ms), 4, gb_extent_start(extent),
-            "an idle extent is out of turn");
-        bytes += (uint64_t)extent->granules << GB_GRANULE_LOG2;
-        before = number;
-    }
-    CHECK(count == 0 && before == gb_the.idle_last && bytes == glebe_live.stats.huge_cached_bytes, 7, &gb_the,
-        "the idle memory of huge blocks does not add up");
-}
-
-/* Free ones of a state and about one length. */
-static uint32_t check_extents_listed(gb_check *check, uint32_t set)
-{
-    uint32_t listed = 0;
-    for (uint32_t bin = 0; bin < GB_EXTENT_BINS; bin++) {
-        uint32_t before = 0, number = gb_the.extent_sets[set].first[bin];
-        CHECK((gb_the.extent_sets[set].filled[bin / 64] >> bin % 64 & 1) == (number != 0), 5, &gb_the,
-            "extents are not found by their length");
-        for (; number && listed < gb_the.extent_sets[set].count; number = gb_the.extents[number].next, listed++) {
-            const gb_extent *extent = gb_the.extents + number;
-            CHECK(extent->state == GB_EXTENT_IDLE + set && extent->prev == before, 5, gb_extent_start(extent),
-                "an extent is on the list of another state");
-            before = number;
-        }
-    }
-    return listed;
-}
-
-/* What asked for huge pages is counted, and was committed. */
-static void check_spans(gb_check *check, uint32_t top)
-{
-    uint32_t counts[GB_SPAN_SMALL + 1] = {0}, granules = (uint32_t)(GB_CHUNK_BYTES >> GB_GRANULE_LOG2);
-    for (uint32_t span = 0; top && span <= (top - 1) / granules && gb_the.spans[span] <= GB_SPAN_SMALL; span++) {
-        const gb_extent *extent = gb_extent_of((void *)(gb_the.extents_base + span * GB_CHUNK_BYTES));
-        CHECK(gb_the.spans[span] == GB_SPAN_NONE || extent->state < GB_EXTENT_AWAY, 7, gb_extent_start(extent),
-            "a huge page is asked for where nothing is committed");
-        counts[gb_the.spans[span]]++;
-    }
-    CHECK(counts[GB_SPAN_HUGE] == gb_the.spans_huge && counts[GB_SPAN_SMALL] == gb_the.spans_small, 7, &gb_the,
-        "the counts of huge pages are wrong");
-}
-
-/* Extents are side by side, and neighbours that are free and alike are one. */
-static void check_extents(gb_check *check)
-{
-    uint32_t counts[GB_EXTENT_SETS] = {0}, moved = 0, used = 0, top = gb_load_relaxed(&gb_the.extents_top);
-    const gb_extent *before = gb_the.extents;
-    for (uint32_t number = 1; number < top; number += before->granules) {
-        const gb_extent *extent = gb_the.extents + number;
-        if (extent->state < GB_EXTENT_USED || extent->granules == 0 || extent->granules > top - number
-            || extent[extent->granules - 1].before != extent->granules) {
-            CHECK(false, 5, gb_extent_start(extent), "the table of extents is broken");
-            return;
-        }
-        CHECK(extent->state == GB_EXTENT_USED || extent->state == GB_EXTENT_LOST || extent->state != before->state
-                || extent->moved || before->moved,
-            5, gb_extent_start(extent), "two free extents side by side are not one");
-        CHECK(extent->state != GB_EXTENT_USED
-                || (extent->bytes <= extent->committed
-                    && extent->committed <= (size_t)extent->granules << GB_GRANULE_LOG2),
-            5, gb_extent_start(extent), "a huge block is longer than its extent");
-        if (extent->state != GB_EXTENT_USED)
-            counts[extent->state - GB_EXTENT_IDLE]++;
-        used += extent->state == GB_EXTENT_USED;
-        moved += extent->moved;
-        before = extent;
-    }
-    check_spans(check, top);
-    for (uint32_t set = 0; set < GB_EXTENT_SETS; set++)
-        CHECK(counts[set] == gb_the.extent_sets[set].count && check_extents_listed(check, set) == counts[set], 5,
-            &gb_the, "the counts of extents are wrong");
-    CHECK(
-        moved == gb_the.extents_moved && used == gb_the.huge_blocks, 7, &gb_the, "the counts of huge blocks are wrong");
-    check_idle(check, counts[0]);
-}
-
-static void check_arena(gb_check *check)
-{
-    size_t dirty = 0;
-    if (!GB_LINEAR)
-        check_extents(check);
-    for (uint32_t number = 0; number < gb_the.chunks; number++)
-        dirty += check_chunk(check, number);
-    check_away(check);
-    CHECK(dirty == gb_the.dirty_slices, 7, &gb_the, "the count of dirty free slices is wrong");
 }
 
 int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context)
@@ -679,15 +343,8 @@ int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *c
     if (heap)
         gb_check_heap(check, heap);
     else {
-        const glebe_stats *s = &glebe_live.stats;
-        if (GB_LINEAR)
-            check_linear(check);
-        else
-            check_arena(check);
-        size_t held = GB_THREADS ? check_heaps_threads(check) : check_heaps_single(check);
-        CHECK(held == gb_held()
-                && (GB_LINEAR || held == s->small_bytes + s->medium_bytes + s->large_bytes + s->huge_bytes),
-            7, &glebe_live, "the statistics do not add up");
+        gb_check_region(check);
+        CHECK(check_heaps(check) == gb_held(), 7, &glebe_live, "the statistics do not add up");
     }
     gb_lock_drop(&gb_the.lock);
     return state.broken;

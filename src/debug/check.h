@@ -14,6 +14,10 @@ typedef struct gb_check {
 } gb_check;
 
 void gb_check_fail(gb_check *check, int invariant, const void *address, const char *what);
+/* What is under the heaps: chunks and extents, or slices and blocks with tags. */
+void gb_check_region(gb_check *check);
+/* The heap's blocks that are in no page; their bytes. */
+size_t gb_check_big(gb_check *check, const glebe_heap *heap);
 /* A heap, and all that it holds. */
 void gb_check_heap(gb_check *check, const glebe_heap *heap);
 

@@ -45,7 +45,7 @@ static void check_huge_objects(gb_check *check, const glebe_gc *gc)
     uintptr_t before = gc->huge_from;
     size_t bytes = 0;
     for (uint32_t i = 0; i < gc->huge.count; i++) {
-        const gb_extent *extent = gb_huge_find((const void *)objects[i].from);
+        const gb_extent *extent = GB_HUGE ? gb_huge_find((const void *)objects[i].from) : NULL;
         CHECK(extent && extent->collected && extent->heap == gc->heap->number
                 && extent->bytes == objects[i].to - objects[i].from,
             8, objects[i].from, "a huge object is not that of its extent");
@@ -91,7 +91,7 @@ int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
     CHECK(gb_table_well(&gc->weak, sizeof(gb_weak)), 8, gc, "a weak reference is not where it is looked for");
     CHECK(counted, 8, gc, "the collector's tables may end before its pages");
     check_finals(check, gc);
-    if (!GB_LINEAR)
+    if (GB_HUGE)
         check_huge_objects(check, gc);
     gb_check_heap(check, gc->heap);
     return state.broken;

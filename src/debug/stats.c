@@ -55,7 +55,7 @@ static size_t heap_at_hand(const glebe_heap *heap)
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
         for (gb_block *block = heap->front[cls]; block; block = gb_link_get(block))
             bytes += gb_classes[cls].bytes;
-    for (uint32_t i = 0; !GB_LINEAR && i < GB_CLASSES - GB_SMALL_CLASSES; i++)
+    for (uint32_t i = 0; i < GB_CLASSES - GB_SMALL_CLASSES; i++)
         bytes += heap->warm[i] ? gb_classes[GB_SMALL_CLASSES + i].bytes : 0;
     for (uint32_t i = 0; i < GB_REMOTE_SLOTS; i++)
         bytes += heap->remote[i].count

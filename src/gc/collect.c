@@ -169,7 +169,7 @@ void glebe_gc_free(glebe_gc *gc, void *object)
     gc->stats.freed_objects++;
     uintptr_t start;
     gb_page *page = gb_object_at(gc, (uintptr_t)object, &start);
-    if (!GB_LINEAR && !page) {
+    if (GB_HUGE && !page) {
         gb_huge_object_free(gc, gb_huge_object_at(gc, (uintptr_t)object));
         return;
     }

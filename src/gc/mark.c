@@ -25,7 +25,7 @@ uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
     if (page && page->magic
         && start - gc->cursors[page->cursor].at < gc->cursors[page->cursor].end - gc->cursors[page->cursor].at)
         page = NULL; /* it was not handed out yet */
-    const gb_huge_object *huge = GB_LINEAR || page ? NULL : gb_huge_object_at(gc, word);
+    const gb_huge_object *huge = !GB_HUGE || page ? NULL : gb_huge_object_at(gc, word);
     *bytes = page ? page->step : huge ? huge->to - huge->from : 0;
     return page ? start : huge ? huge->from : 0;
 }
@@ -43,7 +43,7 @@ static GB_COLD void mark_overflow(glebe_gc *gc, uintptr_t object)
 /* A word that is in no slice, and not beyond all huge objects. */
 static GB_COLD void mark_huge(glebe_gc *gc, uintptr_t word)
 {
-    gb_huge_object *object = gb_huge_object_at(gc, word);
+    gb_huge_object *object = GB_HUGE ? gb_huge_object_at(gc, word) : NULL;
     if (!object || object->marked)
         return;
     object->marked = true;
@@ -94,7 +94,7 @@ GB_INLINE void mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint
 /* A word that leads elsewhere. */
 GB_INLINE void mark_far(glebe_gc *gc, uintptr_t word)
 {
-    if (!GB_LINEAR && GB_UNLIKELY(word - gc->huge_from < gc->huge_span))
+    if (GB_HUGE && GB_UNLIKELY(word - gc->huge_from < gc->huge_span))
         mark_huge(gc, word);
 }
 
@@ -273,7 +273,7 @@ static void mark_drain_once(glebe_gc *gc)
 static void mark_drain(glebe_gc *gc)
 {
     mark_drain_once(gc);
-    while (!GB_LINEAR && gc->huge_waiting) {
+    while (GB_HUGE && gc->huge_waiting) {
         mark_huge_waiting(gc);
         mark_drain_once(gc);
     }
@@ -300,7 +300,7 @@ void gb_mark_born(glebe_gc *gc)
                 mark_overflow(gc, gb_slice_start(number));
             }
     gb_huge_object *objects = gc->huge.items;
-    for (uint32_t i = 0; !GB_LINEAR && i < gc->huge.count; i++)
+    for (uint32_t i = 0; GB_HUGE && i < gc->huge.count; i++)
         if (objects[i].born && objects[i].layout != GB_PLAIN) {
             objects[i].waits = true;
             gc->huge_waiting++;
@@ -325,7 +325,7 @@ void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)
     if (itself)
         mark_run(gc, (uintptr_t)&word, (uintptr_t)(&word + 1));
     else {
-        const gb_huge_object *huge = GB_LINEAR ? NULL : gb_huge_object_at(gc, object);
+        const gb_huge_object *huge = GB_HUGE ? gb_huge_object_at(gc, object) : NULL;
         if (!huge)
             mark_from(gc, object);
         else if (huge->layout != GB_PLAIN)
@@ -339,6 +339,6 @@ bool gb_object_marked(const glebe_gc *gc, uintptr_t word)
     uintptr_t start;
     if (gb_object_at(gc, word, &start))
         return !gb_bit(gb_bits_of(gc)->unmarked, gb_cell(start));
-    const gb_huge_object *huge = GB_LINEAR ? NULL : gb_huge_object_at(gc, word);
+    const gb_huge_object *huge = GB_HUGE ? gb_huge_object_at(gc, word) : NULL;
     return huge && huge->marked;
 }

@@ -219,7 +219,7 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     if (bytes > GB_MAX_BYTES || collection_due(gc))
         return NULL;
     if (bytes > GB_LARGE_MAX)
-        return GB_LINEAR ? NULL : gb_huge_object_new(gc, bytes, layout);
+        return GB_HUGE ? gb_huge_object_new(gc, bytes, layout) : NULL;
     uint32_t slices = (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     bool apart = GB_STACKS && layout == 0 && bytes % GB_SLICE_BYTES == 0; /* it may be a stack: stack.c */
     if (GB_LINEAR && !gc->forced && gc->taken_bytes >= gc->trigger_bytes / 2 && !gb_run_fits(slices + apart)) { /* between large objects much lies idle */
@@ -331,7 +331,7 @@ void gb_sweep_begin(glebe_gc *gc)
 {
     const gb_bits *bits = gb_bits_of(gc);
     gb_cursors_drop(gc);
-    if (!GB_LINEAR)
+    if (GB_HUGE)
         gb_huge_sweep_begin(gc);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next) {
@@ -371,7 +371,7 @@ size_t gb_sweep_finish(glebe_gc *gc)
         list_sweep(gc, gb_collected_list(gc, i));
     for (uint32_t i = 0; i < GB_CURSORS; i++)
         gc->cursors[i].page = gc->cursors[i].pages.first;
-    if (!GB_LINEAR)
+    if (GB_HUGE)
         gb_huge_sweep_finish(gc);
     gc->stats.freed_objects = gc->stats.allocated_objects - gc->stats.marked_objects;
     return gc->live_bytes;

@@ -17,8 +17,8 @@ bool gb_block_in_use(const gb_page *page, const void *block)
 
 uintptr_t gb_block_start(const void *address)
 {
-    const gb_extent *extent = gb_extent_of(address);
-    if (extent)
+    const gb_extent *extent = GB_HUGE ? gb_extent_of(address) : NULL;
+    if (GB_HUGE && extent)
         return extent->state == GB_EXTENT_USED ? gb_extent_start(extent) : 0;
     const gb_page *page = gb_page_around(address);
     if (!page || (page->kind != GB_SMALL && page->kind != GB_MEDIUM && page->kind != GB_LARGE))
@@ -43,7 +43,7 @@ void gb_report_address(const char *call, const void *address)
     if (!GB_WORDS)
         gb_port_abort();
     uintptr_t at = (uintptr_t)address;
-    gb_extent *extent = gb_extent_of(address);
+    const gb_extent *extent = GB_HUGE ? gb_extent_of(address) : NULL;
     if (extent) {
         if (extent->state == GB_EXTENT_USED && extent->collected)
             gb_report(call, address, "address is in the pages of a collector, whose objects only glebe_gc_free takes");

@@ -39,8 +39,8 @@ unsigned gb_hole_take(gb_page *page);
 size_t gb_holes_purge(gb_page *page, bool lazily, gb_purge_budget *budget);
 /* Blocks of the class that touch a unit in `units` (a bit mask), among those carved. */
 uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
-/* The blocks of one hole, linked, and counted as out. NULL if none touches that unit alone: then its neighbours hold
- * them. */
+/* The blocks of a hole, linked, and counted as out; of the first that has some: its neighbours may hold those of a hole.
+ * NULL: the page has no hole any more. */
 gb_block *gb_hole_carve(gb_page *page);
 /* Finds the page's holes by a walk, and purges them `now` or when their time has come. `coming` of its blocks are on
  * its list and count as out still. Returns how many free blocks were behind a link that was written over (secure
@@ -54,6 +54,23 @@ void gb_page_unpark(gb_page *page);
 bool gb_parked_put(gb_page *page, gb_block *block);
 /* The same for any small page; what was free before is reported as a free. */
 bool gb_page_put(gb_page *page, gb_block *block);
+
+/* ---- look: when a small page is searched for holes. Owner. ---- */
+enum { GB_MARKS = 64 };
+/* Blocks that are out of an AVAIL page when `left` is 0. */
+GB_INLINE uint32_t gb_page_mark(const gb_page *page)
+{
+    return page->flags && page->flags != GB_PARKED ? page->cap * (page->flags - 1u) / GB_MARKS : 0;
+}
+/* A page with `out` blocks in use counts down to its first mark. */
+void gb_page_mark_first(gb_page *page, uint32_t out);
+/* An AVAIL page reached its mark. `coming` blocks are on its list and not counted yet. */
+void gb_page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming);
+/* A step of giving back: looks for holes in AVAIL pages that were not looked at since their blocks were freed, and
+ * purges them. False: there is none left. The fronts are empty. */
+bool gb_heap_look(glebe_heap *heap);
+/* The same of all pages, whose holes are purged when their time has come. */
+void gb_heap_look_all(glebe_heap *heap);
 
 /* ---- mixed: the page that a program's heap begins with ---- */
 /* NULL: it has none now. */
@@ -95,9 +112,8 @@ void gb_fronts_flush(glebe_heap *heap);
 /* Small pages with room for others: on to their class's list, and off it. Owner. */
 void gb_avail_add(glebe_heap *heap, gb_page *page);
 void gb_avail_remove(glebe_heap *heap, gb_page *page);
-/* A step of giving back: looks for holes in AVAIL pages that were not looked at since their blocks were freed.
- * False: there is none left. The fronts are empty. Owner. */
-bool gb_heap_look(glebe_heap *heap);
+/* An empty page, on no list, goes to the arena. */
+void gb_page_give(glebe_heap *heap, gb_page *page);
 /* Gives `most` spare pages back; false if there was none. Owner. */
 bool gb_spares_give(glebe_heap *heap, uint32_t most);
 /* Its thread has ended: pages without a block out go back, and current ones are where others look for pages with
@@ -188,7 +204,11 @@ GB_COLD glebe_heap *gb_thread_start(void);
 /* gb_thread_exit was called in this thread. */
 extern GB_TLS bool gb_thread_ended;
 /* After what was served with it: parks it again at once if this thread has ended already. */
-void gb_thread_late(void);
+GB_INLINE void gb_thread_late(void)
+{
+    if (GB_THREADS && GB_UNLIKELY(gb_thread_ended))
+        gb_thread_exit();
+}
 /* What this thread left by gb_thread_leave, and will return to. */
 extern GB_TLS glebe_heap *gb_thread_left;
 /* Is this thread between the next two? */

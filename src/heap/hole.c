@@ -70,7 +70,7 @@ unsigned gb_hole_take(gb_page *page)
     return unit;
 }
 
-gb_block *gb_hole_carve(gb_page *page)
+static gb_block *hole_carve_one(gb_page *page)
 {
     unsigned unit = gb_hole_take(page);
     uint32_t from, to, count = 0;
@@ -86,6 +86,14 @@ gb_block *gb_hole_carve(gb_page *page)
             count++;
         }
     page->left += (int32_t)count;
+    return chain;
+}
+
+gb_block *gb_hole_carve(gb_page *page)
+{
+    gb_block *chain = NULL;
+    while (!chain && page->holes)
+        chain = hole_carve_one(page);
     return chain;
 }
 

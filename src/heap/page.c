@@ -13,8 +13,6 @@
 
 /* ---- how many ---- */
 
-enum { MARKS = 64 }; /* an AVAIL page's marks are shares of it */
-
 /* Blocks that must be freed before a full page is looked at again. */
 static uint32_t page_wake(const gb_page *page)
 {
@@ -24,19 +22,13 @@ static uint32_t page_wake(const gb_page *page)
     return wake ? wake : 1;
 }
 
-/* Blocks that are out of an AVAIL page when `left` is 0. */
-static uint32_t page_mark(const gb_page *page)
-{
-    return page->flags && page->flags != GB_PARKED ? page->cap * (page->flags - 1u) / MARKS : 0;
-}
-
 uint32_t gb_page_out(const gb_page *page)
 {
     uint32_t left = (uint32_t)page->left;
     switch (page->state) {
     case GB_CURRENT: return left;
     case GB_FULL: return page->cap - page_wake(page) + left;
-    case GB_AVAIL: return GB_PURGES ? left + page_mark(page) : left;
+    case GB_AVAIL: return GB_PURGES ? left + gb_page_mark(page) : left;
     default: return 0;
     }
 }
@@ -110,12 +102,7 @@ GB_INLINE gb_block *page_supply(gb_page *page, bool one)
                 ? 1
                 : (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes),
             NULL);
-    while (GB_PURGES && page->holes) {
-        chain = gb_hole_carve(page);
-        if (chain)
-            return chain;
-    }
-    return NULL;
+    return GB_PURGES && page->holes ? gb_hole_carve(page) : NULL;
 }
 
 /* ---- lists ---- */
@@ -137,7 +124,7 @@ void gb_avail_remove(glebe_heap *heap, gb_page *page)
     gb_list_remove(&heap->avail[page->cls], page);
 }
 
-static void page_give(glebe_heap *heap, gb_page *page)
+void gb_page_give(glebe_heap *heap, gb_page *page)
 {
     heap->class_slices[page->cls] -= page->slices;
     heap->small_bytes -= gb_page_bytes(page);
@@ -148,8 +135,8 @@ static void page_give(glebe_heap *heap, gb_page *page)
  * always kept back, so that what was freed last is not handed out next. */
 static void page_retire(glebe_heap *heap, gb_page *page)
 {
-    if (GB_LINEAR || !gb_bounds_spare(heap, gb_page_bytes(page))) {
-        page_give(heap, page);
+    if (!GB_PURGES || !gb_bounds_spare(heap, gb_page_bytes(page))) {
+        gb_page_give(heap, page);
         return;
     }
     page->state = GB_SPARE;
@@ -183,12 +170,12 @@ static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
 /* A spare page: of this class, with its free list, or of another class, formatted anew. */
 static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
 {
-    uint32_t number = GB_LINEAR ? 0 : heap->spare[cls].first;
+    uint32_t number = GB_PURGES ? heap->spare[cls].first : 0;
     if (number) {
         spare_remove(heap, gb_page_at(number));
         return gb_page_at(number);
     }
-    if (GB_LINEAR || !heap->spare_classes || (GB_SECURE && heap->spare_bytes < (size_t)256 << 10))
+    if (!GB_PURGES || !heap->spare_classes || (GB_SECURE && heap->spare_bytes < (size_t)256 << 10))
         return NULL;
     gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
     spare_remove(heap, page);
@@ -236,9 +223,9 @@ static gb_page *page_fresh(glebe_heap *heap, uint32_t cls)
 /* The next page to fill the front from, off every list. */
 GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
 {
-    if (gb_inbox_filled(heap))
+    if (GB_THREADS && gb_inbox_filled(heap))
         gb_inbox_drain_some(heap);
-    if (!heap->avail[cls].first && !heap->spare_classes && gb_load_relaxed(&gb_the.orphans))
+    if (GB_THREADS && !heap->avail[cls].first && !heap->spare_classes && gb_load_relaxed(&gb_the.orphans))
         gb_orphans_rob(heap, cls);
     uint32_t number = heap->avail[cls].first;
     if (number) {
@@ -283,42 +270,6 @@ GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
 
 /* ---- blocks that were freed ---- */
 
-/* Sets `left` to count down from `out` blocks in use to `share` MARKS-ths of the page. If no more than that are in
- * use, it counts down to an empty page. */
-static void page_count_down(gb_page *page, uint32_t out, uint32_t share)
-{
-    page->flags = (uint8_t)(page->cap * share / MARKS < out ? share + 1 : 1);
-    page->left = (int32_t)(out - page_mark(page));
-}
-
-enum { TRIM_SHARE = MARKS / 8 }; /* the first mark with the background thread */
-
-/* The secure build walks, because it has more than one list to doubt then. */
-static bool page_may_park(const gb_page *page)
-{
-    return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES
-        && gb_the.page_bytes <= GB_UNIT_BYTES;
-}
-
-/* An AVAIL page reached its mark. With the background thread, looks for its holes now. Without it, the page waits
- * until the heap next rests. */
-static void page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)
-{
-    uint32_t out = page_mark(page);
-    if (!gb_the.options.background) {
-        gb_avail_remove(heap, page);
-        page->flags = 0;
-        page->left = (int32_t)out;
-        gb_avail_add(heap, page);
-        return;
-    }
-    bool pays = GB_PURGES && gb_bounds_look(heap), park = pays && page_may_park(page);
-    uint32_t lost = pays && !park ? gb_page_trim(page, coming, false) : 0;
-    page_count_down(page, out + (GB_SECURE ? lost : 0), park ? 0 : (page->flags - 1u) / 2);
-    if (park)
-        gb_page_park(page);
-}
-
 /* `coming` blocks are on its list and not counted yet. false: no further event can come from this page. */
 static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
 {
@@ -334,13 +285,13 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
             page->flags = 0;
         page->left = (int32_t)out;
         if (GB_PURGES && gb_the.options.background && heap->avail_bytes + gb_page_bytes(page) > GB_TRIM_FROM)
-            page_count_down(page, out, TRIM_SHARE);
+            gb_page_mark_first(page, out);
         gb_avail_add(heap, page);
         return true;
     }
     case GB_AVAIL:
         if (GB_PURGES && page->flags > 1 && page->flags != GB_PARKED) {
-            page_mark_reached(heap, page, coming);
+            gb_page_mark_reached(heap, page, coming);
             return true;
         }
         if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last
@@ -386,47 +337,13 @@ void gb_fronts_flush(glebe_heap *heap)
         }
 }
 
-/* Looks for holes in a page on an AVAIL list, and purges them `now` or when their time has come. The next mark is
- * one MARKS-th lower. */
-static void avail_look(glebe_heap *heap, gb_page *page, bool now)
-{
-    uint32_t lost = gb_page_trim(page, 0, now), out = gb_page_out(page) + (GB_SECURE ? lost : 0);
-    heap->unlooked[page->cls] -= page->flags == 0;
-    page_count_down(page, out, (out - 1) * MARKS / page->cap);
-}
-
-bool gb_heap_look(glebe_heap *heap)
-{
-    /* what a step walks: a tenth of a millisecond, or four where the memory is slow */
-    enum { BLOCKS = 16384, PER_PAGE = 64 };
-    uint32_t walked = 0;
-    uint64_t begun = gb_cycles();
-    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
-        while (heap->unlooked[cls]) {
-            gb_page *page = gb_page_at(heap->avail[cls].last);
-            if (walked >= BLOCKS || gb_cycles() - begun > GB_STEP_CYCLES)
-                return true;
-            walked += PER_PAGE;
-            gb_list_remove(&heap->avail[cls], page); /* those that were looked at come first */
-            gb_list_push_first(&heap->avail[cls], page);
-            if (page->flags == 0 && page->left > 0) {
-                walked += page->cap;
-                avail_look(heap, page, true);
-            } else if (page->flags == 0) { /* the only page of its class with room, which is empty */
-                gb_avail_remove(heap, page);
-                page_give(heap, page);
-            }
-        }
-    return false;
-}
-
 bool gb_spares_give(glebe_heap *heap, uint32_t most)
 {
     bool any = heap->spare_classes != 0;
-    while (!GB_LINEAR && heap->spare_classes && most-- > 0) {
+    while (GB_PURGES && heap->spare_classes && most-- > 0) {
         gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
         spare_remove(heap, page);
-        page_give(heap, page);
+        gb_page_give(heap, page);
     }
     return any;
 }
@@ -439,13 +356,13 @@ static void empty_pages_give(glebe_heap *heap)
         gb_page *first = heap->avail[cls].first ? gb_page_at(heap->avail[cls].first) : NULL;
         if (current && current->left == 0) {
             heap->current[cls] = 0;
-            page_give(heap, current);
+            gb_page_give(heap, current);
         }
         for (gb_page *next; first; first = next) {
             next = first->next ? gb_page_at(first->next) : NULL;
             if (first->left == 0) {
                 gb_avail_remove(heap, first);
-                page_give(heap, first);
+                gb_page_give(heap, first);
             }
         }
     }
@@ -469,16 +386,6 @@ void gb_heap_trim(glebe_heap *heap)
     gb_fronts_flush(heap);
     empty_pages_give(heap);
     gb_spares_give(heap, UINT32_MAX);
-    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
-        gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
-        uint32_t lost = page ? gb_page_trim(page, 0, false) : 0;
-        if (GB_SECURE && lost)
-            page->left += (int32_t)lost;
-        for (uint32_t number = heap->avail[cls].first; GB_PURGES && number;) {
-            page = gb_page_at(number);
-            number = page->next;
-            if (page->flags != GB_PARKED)
-                avail_look(heap, page, false);
-        }
-    }
+    if (GB_PURGES)
+        gb_heap_look_all(heap);
 }

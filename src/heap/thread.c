@@ -158,12 +158,6 @@ glebe_heap *gb_thread_start(void)
     return heap;
 }
 
-void gb_thread_late(void)
-{
-    if (GB_UNLIKELY(gb_thread_ended))
-        gb_thread_exit();
-}
-
 void gb_heap_orphan(glebe_heap *heap)
 {
     gb_remote_flush(heap);

@@ -245,26 +245,6 @@ bool gb_tagged_resize(uintptr_t start, size_t bytes)
 
 GB_SHORT_END
 
-/* ---- the usual ways ---- */
-
-void *gb_alloc_big(glebe_heap *heap, size_t bytes)
-{
-    if (GB_LIKELY(
-            heap == &gb_heap_main && bytes <= GB_BLOCK_MAX && (gb_heap_main.limit_bytes | gb_the.options.limit) == 0)) {
-        uint32_t length = tagged_length(bytes);
-        gb_tagged *c = gb_the.tagged_warm;
-        if (gb_the.tagged_warm_bytes == length) {
-            gb_the.tagged_warm_bytes = 0;
-            c->tag -= GB_TAG_WARM;
-            return (void *)gb_tagged_start(c);
-        }
-        c = tagged_take(length);
-        if (GB_LIKELY(c != NULL))
-            return (void *)gb_tagged_start(c);
-    }
-    return gb_alloc_beyond(heap, bytes, 1, GB_CLASSES, NULL);
-}
-
 void gb_tagged_free(uintptr_t start)
 {
     gb_tagged *c = gb_tagged_at(start & ~(uintptr_t)15);
@@ -294,12 +274,4 @@ void gb_tagged_free(uintptr_t start)
         next_tag = gb_tagged_next(c, warm_bytes)->tag;
     }
     tagged_merge(c, tag, next_tag);
-}
-
-void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call)
-{
-    if (GB_LIKELY(entry->kind == GB_FREE))
-        gb_tagged_free((uintptr_t)block);
-    else
-        gb_free_page(self, gb_page_head(entry), block, call);
 }

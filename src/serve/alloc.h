@@ -9,7 +9,7 @@
 #ifndef GB_ALLOC_H
 #define GB_ALLOC_H
 
-#include "serve.h"
+#include "big.h"
 
 GB_INLINE void *gb_alloc_small(glebe_heap *heap, size_t cls)
 {

@@ -16,18 +16,9 @@ GB_COLD void *gb_serve_first(gb_source *source, gb_request *request);
 /* ---- alloc, free: the fast paths are in alloc.h; this is what they fall back to ---- */
 /* front[cls] is empty. */
 void *gb_small_refill(glebe_heap *heap, size_t cls);
-/* Over 2 KiB. */
-void *gb_alloc_big(glebe_heap *heap, size_t bytes);
-/* The same. *dirty: so many bytes from its start may not be zero. */
-void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty);
-void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
-/* Of a medium class, or none: a block of the current page, else what the slow path finds. */
-void *gb_alloc_beyond(glebe_heap *heap, size_t bytes, size_t alignment, uint32_t cls, size_t *dirty);
-/* What free() does with an address in no chunk, and with one in a slice that is not `self`'s. */
-GB_NOINLINE void gb_free_elsewhere(const char *call, void *block);
-/* The same, of a block in a page, small or of a large block's. */
+GB_NOINLINE void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
+/* What free() does with a block in a page that is not `self`'s, or is parked. */
 GB_NOINLINE void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call);
-GB_NOINLINE void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call);
 /* Bytes usable at a block; 0 where the address is not the start of one, which is reported under the name `call`. */
 size_t gb_block_bytes(const char *call, const void *block);
 /* What the caller says of a block that it frees; false, and reported, where it is surely wrong. A block may be

@@ -19,7 +19,8 @@
 /* NULL: nothing helped. Owner. */
 GB_INLINE void *gb_serve_quietly(glebe_heap *heap, gb_source *source, gb_request *request)
 {
-    gb_tick(heap);
+    if (GB_PURGES)
+        gb_tick(heap);
     for (bool again = false;; again = true) {
         void *block = source(heap, request);
         if (GB_THREADS && GB_UNLIKELY(!block))
@@ -43,6 +44,13 @@ GB_INLINE void *gb_serve(glebe_heap *heap, gb_source *source, gb_request *reques
     }
     void *block = gb_serve_quietly(heap, source, request);
     return GB_LIKELY(block != NULL) ? block : gb_out_of_memory();
+}
+
+/* The same, of a size that the program chose. No host has more than GB_BLOCK_MAX: nothing is tried. */
+GB_INLINE void *gb_serve_sane(glebe_heap *heap, gb_source *source, gb_request *request)
+{
+    bool enormous = request->bytes > GB_BLOCK_MAX || request->alignment > GB_BLOCK_MAX - request->bytes;
+    return enormous ? gb_out_of_memory() : gb_serve(heap, source, request);
 }
 
 #endif

@@ -1,0 +1,94 @@
+/* When a small page is searched for holes.
+ *
+ * An AVAIL page counts down to a mark: a share of its blocks that are in use, in `flags` as GB_MARKS-ths, + 1. With the
+ * background thread the first mark is an eighth, and a page that reaches one is searched at once and gets a lower one:
+ * the program may go to sleep and never come by again. Without it, flags are 0 once the mark is reached, and the pages
+ * are searched one by one while the heap rests (retain.c). */
+#include "heap.h"
+
+/* Sets `left` to count down from `out` blocks in use to `share` GB_MARKS-ths of the page. If no more than that are in
+ * use, it counts down to an empty page. */
+static void page_count_down(gb_page *page, uint32_t out, uint32_t share)
+{
+    page->flags = (uint8_t)(page->cap * share / GB_MARKS < out ? share + 1 : 1);
+    page->left = (int32_t)(out - gb_page_mark(page));
+}
+
+void gb_page_mark_first(gb_page *page, uint32_t out)
+{
+    page_count_down(page, out, GB_MARKS / 8);
+}
+
+/* The secure build walks, because it has more than one list to doubt then. */
+static bool page_may_park(const gb_page *page)
+{
+    return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES
+        && gb_the.page_bytes <= GB_UNIT_BYTES;
+}
+
+void gb_page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)
+{
+    uint32_t out = gb_page_mark(page);
+    if (!gb_the.options.background) {
+        gb_avail_remove(heap, page);
+        page->flags = 0;
+        page->left = (int32_t)out;
+        gb_avail_add(heap, page);
+        return;
+    }
+    bool pays = gb_bounds_look(heap), park = pays && page_may_park(page);
+    uint32_t lost = pays && !park ? gb_page_trim(page, coming, false) : 0;
+    page_count_down(page, out + (GB_SECURE ? lost : 0), park ? 0 : (page->flags - 1u) / 2);
+    if (park)
+        gb_page_park(page);
+}
+
+/* Looks for holes in a page on an AVAIL list, and purges them `now` or when their time has come. The next mark is
+ * one GB_MARKS-th lower. */
+static void avail_look(glebe_heap *heap, gb_page *page, bool now)
+{
+    uint32_t lost = gb_page_trim(page, 0, now), out = gb_page_out(page) + (GB_SECURE ? lost : 0);
+    heap->unlooked[page->cls] -= page->flags == 0;
+    page_count_down(page, out, (out - 1) * GB_MARKS / page->cap);
+}
+
+bool gb_heap_look(glebe_heap *heap)
+{
+    /* what a step walks: a tenth of a millisecond, or four where the memory is slow */
+    enum { BLOCKS = 16384, PER_PAGE = 64 };
+    uint32_t walked = 0;
+    uint64_t begun = gb_cycles();
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        while (heap->unlooked[cls]) {
+            gb_page *page = gb_page_at(heap->avail[cls].last);
+            if (walked >= BLOCKS || gb_cycles() - begun > GB_STEP_CYCLES)
+                return true;
+            walked += PER_PAGE;
+            gb_list_remove(&heap->avail[cls], page); /* those that were looked at come first */
+            gb_list_push_first(&heap->avail[cls], page);
+            if (page->flags == 0 && page->left > 0) {
+                walked += page->cap;
+                avail_look(heap, page, true);
+            } else if (page->flags == 0) { /* the only page of its class with room, which is empty */
+                gb_avail_remove(heap, page);
+                gb_page_give(heap, page);
+            }
+        }
+    return false;
+}
+
+void gb_heap_look_all(glebe_heap *heap)
+{
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
+        gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+        uint32_t lost = page ? gb_page_trim(page, 0, false) : 0;
+        if (GB_SECURE && lost)
+            page->left += (int32_t)lost;
+        for (uint32_t number = heap->avail[cls].first; number;) {
+            page = gb_page_at(number);
+            number = page->next;
+            if (page->flags != GB_PARKED)
+                avail_look(heap, page, false);
+        }
+    }
+}

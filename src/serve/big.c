@@ -1,0 +1,169 @@
+/* Blocks above the small ones, where memory is not linear: which source serves them, and what free and realloc do with
+ * them. */
+#include "alloc.h"
+#include "slow.h"
+
+/* ---- allocation ---- */
+
+static uint32_t class_of(size_t bytes)
+{
+    return bytes <= GB_MEDIUM_MAX ? gb_class_of_medium(bytes) : GB_CLASSES;
+}
+
+static gb_source *big_source(const gb_request *request)
+{
+    if (request->cls < GB_CLASSES)
+        return gb_medium_source;
+    return request->bytes <= GB_LARGE_MAX && request->alignment <= GB_LARGE_MAX ? gb_large_source : gb_huge_source;
+}
+
+/* A block of the current page, else what the slow path finds. */
+static GB_NOINLINE void *big_take(glebe_heap *heap, size_t bytes, size_t alignment, uint32_t cls, size_t *dirty)
+{
+    gb_request request = {.bytes = bytes, .alignment = alignment, .cls = cls};
+    void *block = cls < GB_CLASSES ? gb_medium_claim(heap, &request) : NULL;
+    if (!block)
+        block = gb_serve_sane(heap, big_source(&request), &request);
+    if (dirty)
+        *dirty = request.dirty;
+    return block;
+}
+
+void *gb_alloc_big(glebe_heap *heap, size_t bytes)
+{
+    if (GB_LIKELY(bytes <= GB_MEDIUM_MAX)) {
+        void **warm = &heap->warm[gb_class_of_medium(bytes) - GB_SMALL_CLASSES], *block = *warm;
+        if (GB_LIKELY(block != NULL)) {
+            *warm = NULL;
+            return block;
+        }
+    }
+    return big_take(heap, bytes, 1, class_of(bytes), NULL);
+}
+
+void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)
+{
+    void *block = big_take(heap, bytes, 1, class_of(bytes), dirty);
+    if (block && *dirty > GB_LARGE_MAX) {
+        gb_huge_clear(block, *dirty < bytes ? *dirty : bytes);
+        *dirty = 0;
+    }
+    return block;
+}
+
+/* Blocks of a class lie on multiples of the power of two in its size, because pages start on slices. */
+void *gb_big_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
+{
+    uint32_t cls = alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
+    if (gb_class_is_small(cls))
+        return gb_alloc_small(heap, cls);
+    return big_take(heap, bytes ? bytes : 1, alignment, cls, NULL);
+}
+
+/* ---- sizes ---- */
+
+size_t gb_big_bytes(gb_page *entry, const void *block)
+{
+    if (!entry) {
+        gb_extent *extent = gb_huge_find(block);
+        if (extent && !extent->collected)
+            return extent->bytes;
+        return GB_FOREIGN ? gb_port_foreign_bytes(block) : 0;
+    }
+    gb_page *page = gb_page_head(entry);
+    if (page->kind == GB_FREE) {
+        const gb_page *large = gb_large_at(block);
+        return large ? gb_page_bytes(large) : 0;
+    }
+    if ((page->kind != GB_SMALL && page->kind != GB_MEDIUM) || !gb_block_in_use(page, block))
+        return 0;
+    return gb_classes[GB_MIXES && page->cls == GB_MIXED ? gb_mixed_class(page, block) : page->cls].bytes;
+}
+
+const glebe_heap *gb_big_heap(gb_page *entry, const void *block)
+{
+    const gb_extent *extent = entry ? NULL : gb_huge_find(block);
+    return extent ? gb_heap_at(extent->heap) : NULL;
+}
+
+void *gb_big_resize(gb_page *entry, void *block, size_t bytes)
+{
+    void *resized = NULL;
+    if (!entry) {
+        gb_extent *extent = bytes >= GB_GROWN_FROM ? gb_huge_find(block) : NULL;
+        resized = extent ? gb_huge_resize(extent, bytes) : NULL;
+    } else if (entry->kind == GB_FREE
+        && (bytes < GB_GROWN_FROM || bytes <= gb_page_bytes(gb_large_at(block))) && gb_large_resize(block, bytes))
+        resized = block;
+    gb_retain_bound();
+    return resized;
+}
+
+/* An extent, which can grow on, where address space is plenty or the block's run is too short. Else its own run,
+ * longer; else another run. */
+static void *grown_source(glebe_heap *heap, gb_request *request)
+{
+    gb_source *usual = big_source(request);
+    if (usual == gb_huge_source)
+        return gb_huge_source(heap, request);
+    const gb_page *entry = gb_page_entry(request->block);
+    bool large = entry && entry->kind == GB_FREE;
+    void *block = gb_load_relaxed(&gb_the.limited) ? NULL : gb_huge_source(heap, request);
+    if (!block && large && gb_large_resize(request->block, request->bytes))
+        block = request->block;
+    return block ? block : usual(heap, request);
+}
+
+void *gb_big_grown(glebe_heap *heap, void *block, size_t bytes)
+{
+    gb_request request = {.bytes = bytes, .alignment = 1, .block = block, .cls = GB_CLASSES};
+    return gb_serve_sane(heap, grown_source, &request);
+}
+
+/* ---- free ---- */
+
+void gb_free_elsewhere(const char *call, void *block)
+{
+    gb_extent *extent = gb_huge_find(block);
+    if (extent && !extent->collected) {
+        gb_huge_free(extent);
+        gb_retain_bound();
+    } else if (GB_FOREIGN && block && gb_port_foreign_free(block))
+        __atomic_fetch_add(&glebe_live.stats.foreign_frees, 1, __ATOMIC_RELAXED);
+    else if (block)
+        gb_report_address(call, block);
+}
+
+static GB_NOINLINE void free_medium(glebe_heap *self, gb_page *page, void *block, const char *call)
+{
+    if (!gb_medium_return(self, page, block))
+        gb_report_address(call, block);
+}
+
+void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call)
+{
+    gb_page *page = gb_page_head(entry);
+    if (GB_UNLIKELY(page->kind != GB_MEDIUM)) {
+        gb_free_page(self, page, block, call);
+        return;
+    }
+    /* The medium block that the owner freed last stays at hand, if none is: most of that size are buffers that come
+     * and go. */
+    uint32_t index, cls = page->cls;
+    void **warm = &self->warm[cls - GB_SMALL_CLASSES];
+    if (GB_LIKELY(!(GB_SECURE || GB_AUDIT) && !*warm && gb_load_relaxed(&page->heap) == self->number
+            && gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index) && index < page->cap
+            && (gb_load_relaxed(&page->bits) >> index & 1) == 0))
+        *warm = block;
+    else
+        free_medium(self, page, block, call);
+}
+
+void gb_big_give(glebe_heap *heap)
+{
+    while (heap->large.first)
+        gb_run_give(gb_page_at(heap->large.first));
+    while (heap->huge)
+        gb_huge_free(gb_the.extents + heap->huge);
+    gb_retain_bound();
+}

@@ -489,7 +489,7 @@ typedef struct gb_options {
     size_t limit;
 } gb_options;
 
-/* The one region. The first line is constant but for `slices`, and all that free() reads of it. */
+/* The one region. Its first line is constant but for `slices`, and all that free() reads of it. */
 typedef struct gb_region {
     alignas(64) uintptr_t base; /* address of slice 0 */
     union {
@@ -507,71 +507,105 @@ typedef struct gb_region {
     uint64_t *shadow; /* of the chunks, in the audit build: see secure.c */
     gb_heap_bits *heap_bits; /* one for 64 heaps */
 
-    alignas(64) gb_lock lock; /* guards all that follows, and every chunk and extent */
+    alignas(64) gb_lock lock; /* guards all that names no other, and every chunk and extent */
     bool ready;
     bool heaps_dead; /* some heap is GB_HEAP_DEAD; set before the child of a fork has threads */
     bool reserved; /* the region's address space is ours; else each commit takes its own */
     _Atomic bool limited; /* it is not, and the process has a limit: what is free leaves with its address space */
-    uint32_t chunks, chunks_max;
-    uint32_t heaps_made, heaps_max;
-    uint32_t heaps_unused_from; /* no bits before this word say that a heap is unused */
-    uint32_t heaps_retired; /* how many became unused since the start */
-    size_t large_committed;
-    /* bytes, from each start */
-    size_t table_committed, chunk_table_committed, heaps_committed, heap_bits_committed, extents_committed, shadow_committed;
-    size_t dirty_slices; /* free, but not given back */
-    size_t peak_bytes; /* what is in use, or free and not given back, may come to so much: bounds.c */
-    uint32_t rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the first chunk of each length; chunk numbers + 1 */
-    gb_slice_set rows_filled[GB_ROWS]; /* lengths - 1 that some chunk has */
-    gb_tagged *tagged[GB_TAGGED_BINS]; /* free blocks, and which bins may have one */
-    uint64_t tagged_bits[GB_TAGGED_BINS / 64];
-    gb_tagged *tagged_warm; /* the one that was freed last, if tagged_warm_bytes is not 0 */
-    uint32_t tagged_warm_bytes;
-    /* bytes of blocks with tags in use: of the process, and, but for owned ones, of malloc's heap; no other count
-     * has them */
-    size_t tagged_used;
-    uintptr_t fresh; /* from here on all was never used (linear.c) */
-    uint32_t table_room; /* entries that the table has room for */
-    gb_list away; /* chunks without address space of their own, linked by `next`; chunk numbers + 1 */
-    uint32_t chunks_away; /* how many */
-    /* 0: huge pages were quick to come; else how many chunks went without when one was slow last */
-    uint32_t huge_pages_slow;
-    uint32_t huge_pages_left; /* chunks until the next is timed */
-    bool huge_pages_dense; /* the chunk that was last looked at was touched densely */
-    _Atomic bool over; /* more is kept than bounds.c allows: the retainer acts when the request is served */
-    gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
-    _Atomic uint32_t queue_chunks;
-    uint32_t extents_max; /* granules */
-    _Atomic uint32_t extents_top; /* the first granule that was never handed out; 0: none was */
-    gb_extent_set extent_sets[GB_LINEAR ? 1 : GB_EXTENT_SETS]; /* by state, from GB_EXTENT_IDLE on */
-    _Atomic uint32_t idle_first; /* idle extents, longest waiting first; atomic for a look without the lock */
-    uint32_t idle_last;
-    uint32_t extents_moved;
-    uint8_t *spans; /* a state for each 2 MiB of extents: span.c */
-    size_t spans_committed;
-    uint32_t spans_huge, spans_small; /* how many are */
-    uint32_t spans_sample; /* that was last looked at */
-    bool spans_dense; /* it was touched densely */
-    uint32_t huge_blocks;
     size_t page_bytes; /* of the OS */
-    _Atomic uint32_t now_ms; /* as last seen */
-    _Atomic uint32_t pressure_ms; /* when memory pressure was last looked at */
-    _Atomic uint32_t pressure_every_ms; /* how long that look is good for */
-    _Atomic uint32_t refused_ms; /* when the host last took no memory back; 0: never */
-    /* when something was last done about it, and the program told */
-    _Atomic uint32_t pressure_done_ms, pressure_told_ms;
-    glebe_pressure *pressure; /* the program's callback */
-    void *pressure_context;
+    _Atomic uint32_t now_ms; /* as last seen; no lock */
 
-    gb_lock orphans_lock; /* taken before `lock` */
-    _Atomic uint32_t orphans; /* list */
-    /* where a search for pages, one for holes, one for freed blocks goes on, if it is one still; under orphans_lock */
-    uint32_t orphans_next, orphans_looked, orphans_drained;
+    /* Tables that are committed piece by piece: bytes, from each start. */
+    struct {
+        size_t large, table, chunk_table, heaps, heap_bits, extents, spans, shadow;
+    } committed;
+
+    /* The records of heaps. */
+    struct {
+        uint32_t made, max;
+        uint32_t unused_from; /* no bits before this word say that a heap is unused */
+        uint32_t retired; /* how many became unused since the start */
+    } records;
+
+    /* Chunks: arena.c. Links are chunk numbers + 1. */
+    struct {
+        uint32_t chunks, chunks_max;
+        size_t dirty_slices; /* free, but not given back */
+        uint32_t rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the first chunk of each length */
+        gb_slice_set rows_filled[GB_ROWS]; /* lengths - 1 that some chunk has */
+        gb_list away; /* chunks without address space of their own, linked by `next` */
+        uint32_t chunks_away; /* how many */
+        /* 0: huge pages were quick to come; else how many chunks went without when one was slow last */
+        uint32_t huge_pages_slow;
+        uint32_t huge_pages_left; /* chunks until the next is timed */
+        bool huge_pages_dense; /* the chunk that was last looked at was touched densely */
+    } arena;
+
+    /* Memory that is one piece: linear.c, tagged.c. */
+    struct {
+        gb_tagged *bins[GB_TAGGED_BINS]; /* free blocks, and which bins may have one */
+        uint64_t filled[GB_TAGGED_BINS / 64];
+        gb_tagged *warm; /* the one that was freed last, if warm_bytes is not 0 */
+        uint32_t warm_bytes;
+        /* bytes of blocks with tags in use: of the process, and, but for owned ones, of malloc's heap; no other count
+         * has them */
+        size_t used;
+        uintptr_t fresh; /* from here on all was never used */
+        uint32_t table_room; /* entries that the table has room for */
+    } linear;
+
+    /* What is free and kept: bounds.c, queue.c, purge.c. */
+    struct {
+        size_t peak_bytes; /* what is in use, or free and not given back, may come to so much */
+        _Atomic bool over; /* it is more than that: the retainer acts when the request is served */
+        gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
+        _Atomic uint32_t queue_chunks;
+        _Atomic uint32_t refused_ms; /* when the host last took no memory back; 0: never */
+    } kept;
+
+    /* Address space of huge blocks: extent.c, idle.c. */
+    struct {
+        uint32_t granules_max;
+        _Atomic uint32_t top; /* the first granule that was never handed out; 0: none was */
+        gb_extent_set sets[GB_LINEAR ? 1 : GB_EXTENT_SETS]; /* by state, from GB_EXTENT_IDLE on */
+        _Atomic uint32_t idle_first; /* idle extents, longest waiting first; atomic for a look without the lock */
+        uint32_t idle_last;
+        uint32_t moved; /* extents whose pages are from elsewhere */
+        uint32_t blocks;
+    } huge;
+
+    /* Their huge pages: span.c. */
+    struct {
+        uint8_t *states; /* of each 2 MiB of extents */
+        uint32_t huge, small; /* how many are */
+        uint32_t sample; /* that was last looked at */
+        bool dense; /* it was touched densely */
+    } spans;
+
+    /* Memory pressure: retain.c, pressure.c. */
+    struct {
+        _Atomic uint32_t looked_ms; /* when it was last looked at */
+        _Atomic uint32_t every_ms; /* how long that look is good for */
+        _Atomic uint32_t acted_ms, told_ms; /* when something was last done about it, and the program told */
+        glebe_pressure *callback;
+        void *context;
+    } pressure;
+
+    /* Abandoned heaps: thread.c. */
+    struct {
+        gb_lock lock; /* of this struct; taken before the region's */
+        _Atomic uint32_t first;
+        uint32_t next, looked, drained; /* where a search for pages, holes, freed blocks goes on, if it is one still */
+    } orphans;
+
     gb_options options;
     _Atomic uint32_t background_state; /* a gb_background */
 
-    gb_lock entry; /* around the heap where threads share it, and how often its holder entered again: entry.h */
-    uint32_t entry_again;
+    /* Around the heap where threads share it: entry.h. */
+    struct {
+        gb_lock lock;
+        uint32_t again; /* how often its holder entered again */
+    } entry;
 } gb_region;
 
 extern gb_region gb_the; /* the region; the default heap is its heap 1 */

@@ -43,7 +43,7 @@ bool gb_audit_died(const void *block);
 /* Locked. Idle memory beyond what the process may keep, which grows with what is in use; and of extents alone. */
 size_t gb_bounds_over(void);
 size_t gb_bounds_extents(void);
-/* Locked: memory that was not resident was handed out, or an extent became idle. Sets gb_the.over. */
+/* Locked: memory that was not resident was handed out, or an extent became idle. Sets gb_the.kept.over. */
 void gb_bounds_changed(void);
 /* Is it of no thread now? Its pages wait for heaps that need some. */
 GB_INLINE bool gb_heap_abandoned(const glebe_heap *heap)

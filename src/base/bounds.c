@@ -7,7 +7,7 @@
 /* What was touched and is free, but for blocks of pages in use. */
 static size_t idle_bytes(void)
 {
-    return (gb_the.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
+    return (gb_the.arena.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
 }
 
 size_t gb_bounds_over(void)
@@ -15,10 +15,10 @@ size_t gb_bounds_over(void)
     size_t used = (size_t)glebe_live.stats.used_bytes, huge = (size_t)glebe_live.stats.huge_bytes;
     size_t huge_share = huge > GB_KEPT_HUGE_FROM ? (huge - GB_KEPT_HUGE_FROM) / GB_KEPT_HUGE_SHARE : 0;
     size_t most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES + huge_share, now = used + idle_bytes();
-    most += gb_the.spans_huge ? GB_CHUNK_BYTES : 0; /* of the huge page that a block ends in the rest is idle */
-    if (most > gb_the.peak_bytes)
-        gb_the.peak_bytes = most;
-    return now > gb_the.peak_bytes ? now - gb_the.peak_bytes : 0;
+    most += gb_the.spans.huge ? GB_CHUNK_BYTES : 0; /* of the huge page that a block ends in the rest is idle */
+    if (most > gb_the.kept.peak_bytes)
+        gb_the.kept.peak_bytes = most;
+    return now > gb_the.kept.peak_bytes ? now - gb_the.kept.peak_bytes : 0;
 }
 
 /* Of huge blocks no more is kept than a quarter of what is in use, and 16 MiB. Idle memory is counted in granules, so a
@@ -32,7 +32,7 @@ size_t gb_bounds_extents(void)
 void gb_bounds_changed(void)
 {
     if (gb_bounds_over() || gb_bounds_extents())
-        gb_store_relaxed(&gb_the.over, true);
+        gb_store_relaxed(&gb_the.kept.over, true);
 }
 
 /* ---- of a heap. Owner. ---- */

@@ -17,16 +17,16 @@ void gb_enter_slow(uint32_t me)
     bool sleeps = gb_me.waiting == GB_WAITS_AS_BUILT ? GB_SLEEPS : gb_me.waiting == GB_WAITS_ASLEEP;
     uint32_t mine = me;
     for (uint32_t spins = 0;; spins++) {
-        uint32_t word = gb_load_relaxed(&gb_the.entry.word);
+        uint32_t word = gb_load_relaxed(&gb_the.entry.lock.word);
         if ((word & ~1u) == me) { /* only this thread stores that, and removes it */
-            gb_the.entry_again++;
+            gb_the.entry.again++;
             return;
         }
         if (word == 0) {
-            if (gb_cas(&gb_the.entry.word, &word, mine))
+            if (gb_cas(&gb_the.entry.lock.word, &word, mine))
                 return;
-        } else if (sleeps && spins >= ENTRY_SPINS && (word & 1 || gb_cas(&gb_the.entry.word, &word, word | 1))) {
-            gb_port_wait(&gb_the.entry.word, word | 1, UINT32_MAX);
+        } else if (sleeps && spins >= ENTRY_SPINS && (word & 1 || gb_cas(&gb_the.entry.lock.word, &word, word | 1))) {
+            gb_port_wait(&gb_the.entry.lock.word, word | 1, UINT32_MAX);
             mine = me | 1;
         }
     }

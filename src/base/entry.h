@@ -45,7 +45,7 @@ GB_INLINE gb_entry gb_enter(void)
 {
     uint32_t nobody = 0, me = (uint32_t)(uintptr_t)&gb_me;
     if (GB_UNLIKELY(!atomic_compare_exchange_strong_explicit(
-            &gb_the.entry.word, &nobody, me, memory_order_acquire, memory_order_relaxed)))
+            &gb_the.entry.lock.word, &nobody, me, memory_order_acquire, memory_order_relaxed)))
         gb_enter_slow(me);
     gb_enter_grown();
     return (gb_entry){0};
@@ -54,10 +54,10 @@ GB_INLINE gb_entry gb_enter(void)
 GB_INLINE void gb_leave(const gb_entry *entry)
 {
     (void)entry;
-    if (GB_UNLIKELY(gb_the.entry_again))
-        gb_the.entry_again--;
-    else if (GB_UNLIKELY(gb_swap(&gb_the.entry.word, 0) & 1))
-        gb_port_wake(&gb_the.entry.word);
+    if (GB_UNLIKELY(gb_the.entry.again))
+        gb_the.entry.again--;
+    else if (GB_UNLIKELY(gb_swap(&gb_the.entry.lock.word, 0) & 1))
+        gb_port_wake(&gb_the.entry.lock.word);
 }
 
 #else

@@ -17,7 +17,7 @@ static glebe_heap *check_run_heap(gb_check *check, const gb_page *page)
 {
     uint32_t number = gb_load_relaxed(&page->heap);
     glebe_heap *heap = gb_heap_at(number);
-    CHECK(number > 0 && number <= gb_the.heaps_made && heap->kind != GB_HEAP_UNUSED, 9, page,
+    CHECK(number > 0 && number <= gb_the.records.made && heap->kind != GB_HEAP_UNUSED, 9, page,
         "a run belongs to a heap that is not");
     return heap;
 }
@@ -97,19 +97,19 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
 static void check_away(gb_check *check)
 {
     uint32_t count = 0;
-    for (uint32_t link = gb_the.away.first; link; link = gb_chunk_at(link - 1)->rows[GB_ROW_FREE].next) {
+    for (uint32_t link = gb_the.arena.away.first; link; link = gb_chunk_at(link - 1)->rows[GB_ROW_FREE].next) {
         const gb_chunk *chunk = gb_chunk_at(link - 1);
         CHECK(chunk->free_slices == 0 && chunk->rows[GB_ROW_FREE].slices == 0, 1, chunk,
             "a chunk that is away has free slices");
         for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
             CHECK(gb_page_at((link - 1) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk,
                 "a chunk that is away has a page");
-        CHECK(chunk->rows[GB_ROW_FREE].next != 0 || gb_the.away.last == link, 1, chunk,
+        CHECK(chunk->rows[GB_ROW_FREE].next != 0 || gb_the.arena.away.last == link, 1, chunk,
             "the last chunk away is not the last");
-        if (++count > gb_the.chunks_away)
+        if (++count > gb_the.arena.chunks_away)
             break;
     }
-    CHECK(count == gb_the.chunks_away, 1, &gb_the, "the count of chunks away is wrong");
+    CHECK(count == gb_the.arena.chunks_away, 1, &gb_the, "the count of chunks away is wrong");
 }
 
 /* ---- extents ---- */
@@ -131,7 +131,7 @@ static void check_idle(gb_check *check, uint32_t count)
 {
     uint64_t bytes = 0;
     uint32_t before = 0;
-    for (uint32_t number = gb_load_relaxed(&gb_the.idle_first); number && count > 0;
+    for (uint32_t number = gb_load_relaxed(&gb_the.huge.idle_first); number && count > 0;
         number = gb_the.extents[number].idle_next, count--) {
         const gb_extent *extent = gb_the.extents + number;
         CHECK(extent->state == GB_EXTENT_IDLE && extent->idle_prev == before, 4, gb_extent_start(extent),
@@ -141,7 +141,7 @@ static void check_idle(gb_check *check, uint32_t count)
         bytes += (uint64_t)extent->granules << GB_GRANULE_LOG2;
         before = number;
     }
-    CHECK(count == 0 && before == gb_the.idle_last && bytes == glebe_live.stats.huge_cached_bytes, 7, &gb_the,
+    CHECK(count == 0 && before == gb_the.huge.idle_last && bytes == glebe_live.stats.huge_cached_bytes, 7, &gb_the,
         "the idle memory of huge blocks does not add up");
 }
 
@@ -150,10 +150,10 @@ static uint32_t check_extents_listed(gb_check *check, uint32_t set)
 {
     uint32_t listed = 0;
     for (uint32_t bin = 0; bin < GB_EXTENT_BINS; bin++) {
-        uint32_t before = 0, number = gb_the.extent_sets[set].first[bin];
-        CHECK((gb_the.extent_sets[set].filled[bin / 64] >> bin % 64 & 1) == (number != 0), 5, &gb_the,
+        uint32_t before = 0, number = gb_the.huge.sets[set].first[bin];
+        CHECK((gb_the.huge.sets[set].filled[bin / 64] >> bin % 64 & 1) == (number != 0), 5, &gb_the,
             "extents are not found by their length");
-        for (; number && listed < gb_the.extent_sets[set].count; number = gb_the.extents[number].next, listed++) {
+        for (; number && listed < gb_the.huge.sets[set].count; number = gb_the.extents[number].next, listed++) {
             const gb_extent *extent = gb_the.extents + number;
             CHECK(extent->state == GB_EXTENT_IDLE + set && extent->prev == before, 5, gb_extent_start(extent),
                 "an extent is on the list of another state");
@@ -167,20 +167,20 @@ static uint32_t check_extents_listed(gb_check *check, uint32_t set)
 static void check_spans(gb_check *check, uint32_t top)
 {
     uint32_t counts[GB_SPAN_SMALL + 1] = {0}, granules = (uint32_t)(GB_CHUNK_BYTES >> GB_GRANULE_LOG2);
-    for (uint32_t span = 0; top && span <= (top - 1) / granules && gb_the.spans[span] <= GB_SPAN_SMALL; span++) {
+    for (uint32_t span = 0; top && span <= (top - 1) / granules && gb_the.spans.states[span] <= GB_SPAN_SMALL; span++) {
         const gb_extent *extent = gb_extent_of((void *)(gb_the.extents_base + span * GB_CHUNK_BYTES));
-        CHECK(gb_the.spans[span] == GB_SPAN_NONE || extent->state < GB_EXTENT_AWAY, 7, gb_extent_start(extent),
+        CHECK(gb_the.spans.states[span] == GB_SPAN_NONE || extent->state < GB_EXTENT_AWAY, 7, gb_extent_start(extent),
             "a huge page is asked for where nothing is committed");
-        counts[gb_the.spans[span]]++;
+        counts[gb_the.spans.states[span]]++;
     }
-    CHECK(counts[GB_SPAN_HUGE] == gb_the.spans_huge && counts[GB_SPAN_SMALL] == gb_the.spans_small, 7, &gb_the,
+    CHECK(counts[GB_SPAN_HUGE] == gb_the.spans.huge && counts[GB_SPAN_SMALL] == gb_the.spans.small, 7, &gb_the,
         "the counts of huge pages are wrong");
 }
 
 /* Extents are side by side, and neighbours that are free and alike are one. */
 static void check_extents(gb_check *check)
 {
-    uint32_t counts[GB_EXTENT_SETS] = {0}, moved = 0, used = 0, top = gb_load_relaxed(&gb_the.extents_top);
+    uint32_t counts[GB_EXTENT_SETS] = {0}, moved = 0, used = 0, top = gb_load_relaxed(&gb_the.huge.top);
     const gb_extent *before = gb_the.extents;
     for (uint32_t number = 1; number < top; number += before->granules) {
         const gb_extent *extent = gb_the.extents + number;
@@ -204,10 +204,10 @@ static void check_extents(gb_check *check)
     }
     check_spans(check, top);
     for (uint32_t set = 0; set < GB_EXTENT_SETS; set++)
-        CHECK(counts[set] == gb_the.extent_sets[set].count && check_extents_listed(check, set) == counts[set], 5,
+        CHECK(counts[set] == gb_the.huge.sets[set].count && check_extents_listed(check, set) == counts[set], 5,
             &gb_the, "the counts of extents are wrong");
     CHECK(
-        moved == gb_the.extents_moved && used == gb_the.huge_blocks, 7, &gb_the, "the counts of huge blocks are wrong");
+        moved == gb_the.huge.moved && used == gb_the.huge.blocks, 7, &gb_the, "the counts of huge blocks are wrong");
     check_idle(check, counts[0]);
 }
 
@@ -216,10 +216,10 @@ void gb_check_region(gb_check *check)
     const glebe_stats *s = &glebe_live.stats;
     size_t dirty = 0;
     check_extents(check);
-    for (uint32_t number = 0; number < gb_the.chunks; number++)
+    for (uint32_t number = 0; number < gb_the.arena.chunks; number++)
         dirty += check_chunk(check, number);
     check_away(check);
-    CHECK(dirty == gb_the.dirty_slices, 7, &gb_the, "the count of dirty free slices is wrong");
+    CHECK(dirty == gb_the.arena.dirty_slices, 7, &gb_the, "the count of dirty free slices is wrong");
     CHECK(gb_held() == s->small_bytes + s->medium_bytes + s->large_bytes + s->huge_bytes, 7, &glebe_live,
         "the statistics do not add up");
 }

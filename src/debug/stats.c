@@ -81,7 +81,7 @@ size_t gb_blocks_bytes(void)
         gb_lock_drop(&gb_the.lock);
     }
     if (GB_LINEAR)
-        bytes += gb_the.tagged_used - gb_the.tagged_warm_bytes;
+        bytes += gb_the.linear.used - gb_the.linear.warm_bytes;
     at_hand = heap_at_hand(gb_self);
     return bytes > at_hand ? bytes - at_hand : 0;
 }

@@ -64,7 +64,7 @@ void *gb_huge_source(glebe_heap *heap, gb_request *request)
         huge_size(extent, bytes);
         extent->collected = request->collected;
         heap_push(heap, extent);
-        gb_the.huge_blocks++;
+        gb_the.huge.blocks++;
         if (untouched)
             gb_bounds_changed();
         gb_account_kept();
@@ -102,7 +102,7 @@ void gb_huge_free(gb_extent *extent)
     glebe_heap *heap = gb_heap_at(extent->heap);
     gb_unaccount(heap, extent->bytes, &glebe_live.stats.huge_bytes);
     heap_remove(heap, extent);
-    gb_the.huge_blocks--;
+    gb_the.huge.blocks--;
     gb_extent_give(extent);
     gb_bounds_changed();
     gb_lock_drop(&gb_the.lock);
@@ -115,7 +115,7 @@ static void huge_pages_ask(const gb_extent *extent, size_t before, size_t bytes)
               to = gb_round_down(start + bytes, GB_CHUNK_BYTES);
     from = from < start ? from + GB_CHUNK_BYTES : from;
     if (bytes - before < before / 4 && to > from && glebe_live.stats.used_bytes >= GB_HUGE_BLOCKS_FROM
-        && gb_the.huge_pages_slow == 0 && !gb_the.options.no_huge_pages && !GB_SECURE)
+        && gb_the.arena.huge_pages_slow == 0 && !gb_the.options.no_huge_pages && !GB_SECURE)
         gb_port_huge_pages(from, to - from, true);
 }
 
@@ -124,7 +124,7 @@ static void huge_pages_ask(const gb_extent *extent, size_t before, size_t bytes)
 static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
 {
     enum { MOVED_FROM = 4 << 20 };
-    if (from->bytes < MOVED_FROM || gb_the.extents_moved >= GB_MOVED_MOST || GB_SECURE || from->room)
+    if (from->bytes < MOVED_FROM || gb_the.huge.moved >= GB_MOVED_MOST || GB_SECURE || from->room)
         return NULL;
     gb_extent *to = gb_extent_take(bytes, 1, &(gb_extent_place){0, huge_behind(bytes), true});
     if (!to)
@@ -138,7 +138,7 @@ static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
     heap_remove(heap, from);
     from->dirty = from->dirty > moved ? from->dirty : 0; /* it reads as zero, but for what may lie behind the block */
     gb_extent_give(from);
-    gb_the.extents_moved += !to->moved;
+    gb_the.huge.moved += !to->moved;
     to->moved = 1;
     heap_push(heap, to);
     return to;

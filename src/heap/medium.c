@@ -34,7 +34,7 @@ static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
 {
     if (gb_inbox_filled(heap))
         gb_inbox_drain_some(heap);
-    if (!heap->avail[cls].first && gb_load_relaxed(&gb_the.orphans))
+    if (!heap->avail[cls].first && gb_load_relaxed(&gb_the.orphans.first))
         gb_orphans_rob(heap, cls);
     uint32_t number = heap->avail[cls].first;
     if (!number)

@@ -22,30 +22,30 @@ GB_TLS glebe_heap *gb_self = &gb_heap_none;
 
 static bool heap_commit(uint32_t number)
 {
-    return number < gb_the.heaps_max
-        && gb_meta_commit(gb_the.heaps, &gb_the.heaps_committed, (number + 1) * GB_HEAP_STRIDE)
-        && gb_meta_commit(gb_the.heap_bits, &gb_the.heap_bits_committed, (number / 64 + 1) * sizeof(gb_heap_bits));
+    return number < gb_the.records.max
+        && gb_meta_commit(gb_the.heaps, &gb_the.committed.heaps, (number + 1) * GB_HEAP_STRIDE)
+        && gb_meta_commit(gb_the.heap_bits, &gb_the.committed.heap_bits, (number / 64 + 1) * sizeof(gb_heap_bits));
 }
 
 /* Locked. 0: there is no memory for one. */
 static uint32_t heap_number(void)
 {
-    uint32_t words = gb_the.heaps_made ? gb_the.heaps_made / 64 + 1 : 0;
-    for (; gb_the.heaps_unused_from < words; gb_the.heaps_unused_from++) {
-        gb_heap_bits *bits = gb_the.heap_bits + gb_the.heaps_unused_from;
+    uint32_t words = gb_the.records.made ? gb_the.records.made / 64 + 1 : 0;
+    for (; gb_the.records.unused_from < words; gb_the.records.unused_from++) {
+        gb_heap_bits *bits = gb_the.heap_bits + gb_the.records.unused_from;
         if (bits->unused) {
             unsigned bit = gb_ctz64(bits->unused);
             bits->unused &= bits->unused - 1;
             bits->touched &= ~((uint64_t)1 << bit);
-            return gb_the.heaps_unused_from * 64 + bit;
+            return gb_the.records.unused_from * 64 + bit;
         }
     }
-    return heap_commit(gb_the.heaps_made + 1) ? ++gb_the.heaps_made : 0;
+    return heap_commit(gb_the.records.made + 1) ? ++gb_the.records.made : 0;
 }
 
 static bool heap_has(uint32_t number, bool touched)
 {
-    if (number > gb_the.heaps_made)
+    if (number > gb_the.records.made)
         return false;
     const gb_heap_bits *bits = gb_the.heap_bits + number / 64;
     return (touched ? bits->touched : bits->unused) >> number % 64 & 1;
@@ -56,7 +56,7 @@ static bool heap_has(uint32_t number, bool touched)
 static void heaps_purge(void)
 {
     uint32_t reach = (uint32_t)(gb_the.page_bytes / GB_HEAP_STRIDE) + 1;
-    for (uint32_t i = 0; i <= gb_the.heaps_made / 64; i++)
+    for (uint32_t i = 0; i <= gb_the.records.made / 64; i++)
         while (gb_the.heap_bits[i].touched) {
             uint32_t first = i * 64 + gb_ctz64(gb_the.heap_bits[i].touched), last = first, from = first, to = first + 1;
             while (first - from < reach && from > 0 && heap_has(from - 1, false))
@@ -104,9 +104,9 @@ void gb_heap_retire(glebe_heap *heap)
     gb_heap_bits *bits = gb_the.heap_bits + heap->number / 64;
     bits->unused |= (uint64_t)1 << heap->number % 64;
     bits->touched |= (uint64_t)1 << heap->number % 64;
-    if (heap->number / 64 < gb_the.heaps_unused_from)
-        gb_the.heaps_unused_from = heap->number / 64;
-    if (++gb_the.heaps_retired % HEAPS_RETIRED == 0)
+    if (heap->number / 64 < gb_the.records.unused_from)
+        gb_the.records.unused_from = heap->number / 64;
+    if (++gb_the.records.retired % HEAPS_RETIRED == 0)
         heaps_purge();
     glebe_live.stats.heaps--;
     gb_lock_drop(&gb_the.lock);
@@ -114,7 +114,7 @@ void gb_heap_retire(glebe_heap *heap)
 
 glebe_heap *gb_heap_next(const glebe_heap *before)
 {
-    for (uint32_t number = before ? before->number + 1 : 1; number <= gb_the.heaps_made; number++)
+    for (uint32_t number = before ? before->number + 1 : 1; number <= gb_the.records.made; number++)
         if ((gb_the.heap_bits[number / 64].unused >> number % 64 & 1) == 0)
             return gb_heap_at(number);
     return NULL;
@@ -128,18 +128,18 @@ GB_TLS bool gb_thread_ended;
 
 static glebe_heap *orphan_adopt(void)
 {
-    if (!gb_load_relaxed(&gb_the.orphans))
+    if (!gb_load_relaxed(&gb_the.orphans.first))
         return NULL;
-    gb_lock_take(&gb_the.orphans_lock);
-    uint32_t number = gb_load_relaxed(&gb_the.orphans);
+    gb_lock_take(&gb_the.orphans.lock);
+    uint32_t number = gb_load_relaxed(&gb_the.orphans.first);
     glebe_heap *heap = number ? gb_heap_at(number) : NULL;
     if (heap) {
-        gb_store_relaxed(&gb_the.orphans, heap->next);
+        gb_store_relaxed(&gb_the.orphans.first, heap->next);
         heap->kind = GB_HEAP_THREAD;
         glebe_live.stats.orphans--;
         glebe_live.stats.heaps_adopted++;
     }
-    gb_lock_drop(&gb_the.orphans_lock);
+    gb_lock_drop(&gb_the.orphans.lock);
     return heap;
 }
 
@@ -168,12 +168,12 @@ void gb_heap_orphan(glebe_heap *heap)
     heap->limit_bytes = 0; /* it was its owner's */
     if (gb_self == heap)
         gb_self = &gb_heap_none;
-    gb_lock_take(&gb_the.orphans_lock);
+    gb_lock_take(&gb_the.orphans.lock);
     heap->kind = GB_HEAP_ORPHAN;
-    heap->next = gb_load_relaxed(&gb_the.orphans);
-    gb_store_relaxed(&gb_the.orphans, heap->number);
+    heap->next = gb_load_relaxed(&gb_the.orphans.first);
+    gb_store_relaxed(&gb_the.orphans.first, heap->number);
     glebe_live.stats.orphans++;
-    gb_lock_drop(&gb_the.orphans_lock);
+    gb_lock_drop(&gb_the.orphans.lock);
 }
 
 void gb_thread_exit(void)
@@ -256,29 +256,29 @@ static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
 void gb_orphans_drain(void)
 {
     enum { ORPHANS = 32 };
-    if (!gb_load_relaxed(&gb_the.orphans) || !gb_lock_try(&gb_the.orphans_lock))
+    if (!gb_load_relaxed(&gb_the.orphans.first) || !gb_lock_try(&gb_the.orphans.lock))
         return;
-    uint32_t number = gb_the.orphans_drained;
+    uint32_t number = gb_the.orphans.drained;
     if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
-        number = gb_load_relaxed(&gb_the.orphans);
+        number = gb_load_relaxed(&gb_the.orphans.first);
     for (int i = 0; number && i < ORPHANS; i++, number = gb_heap_at(number)->next)
         if (gb_load_relaxed(&gb_heap_at(number)->inbox))
             gb_inbox_drain(gb_heap_at(number));
-    gb_the.orphans_drained = number;
-    gb_lock_drop(&gb_the.orphans_lock);
+    gb_the.orphans.drained = number;
+    gb_lock_drop(&gb_the.orphans.lock);
 }
 
 /* Each call goes on where the last one stopped, so every orphan has its turn. */
 bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
 {
     enum { ORPHANS = 32, PAGES = 4 };
-    if (thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.orphans_lock))
+    if (thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.orphans.lock))
         return false;
     int pages = 0;
-    uint32_t number = gb_the.orphans_next, first = 0;
+    uint32_t number = gb_the.orphans.next, first = 0;
     for (int i = 0; i < ORPHANS && pages < PAGES; i++) {
         if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
-            number = gb_load_relaxed(&gb_the.orphans);
+            number = gb_load_relaxed(&gb_the.orphans.first);
         if (!number || number == first)
             break;
         first = first ? first : number;
@@ -290,8 +290,8 @@ bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
             && page_adopt(orphan, thief, gb_page_at(orphan->avail[cls].first)))
             pages++;
     }
-    gb_the.orphans_next = number;
-    gb_lock_drop(&gb_the.orphans_lock);
+    gb_the.orphans.next = number;
+    gb_lock_drop(&gb_the.orphans.lock);
     return pages > 0;
 }
 
@@ -302,8 +302,8 @@ size_t gb_orphans_trim(void)
     size_t given = 0;
     glebe_heap *kept = NULL;
     bool one_is_empty = false;
-    gb_lock_take(&gb_the.orphans_lock);
-    for (uint32_t number = gb_load_relaxed(&gb_the.orphans), next; number; number = next) {
+    gb_lock_take(&gb_the.orphans.lock);
+    for (uint32_t number = gb_load_relaxed(&gb_the.orphans.first), next; number; number = next) {
         glebe_heap *heap = gb_heap_at(number);
         next = heap->next;
         size_t before = gb_load_relaxed(&heap->bytes);
@@ -320,11 +320,11 @@ size_t gb_orphans_trim(void)
         if (kept)
             kept->next = next;
         else
-            gb_store_relaxed(&gb_the.orphans, next);
+            gb_store_relaxed(&gb_the.orphans.first, next);
         glebe_live.stats.orphans--;
         gb_heap_retire(heap);
     }
-    gb_lock_drop(&gb_the.orphans_lock);
+    gb_lock_drop(&gb_the.orphans.lock);
     return given;
 }
 
@@ -332,11 +332,11 @@ bool gb_orphans_look(void)
 {
     enum { ORPHANS = 64 };
     bool more = false;
-    if (!gb_load_relaxed(&gb_the.orphans) || !gb_lock_try(&gb_the.orphans_lock))
+    if (!gb_load_relaxed(&gb_the.orphans.first) || !gb_lock_try(&gb_the.orphans.lock))
         return false;
-    uint32_t number = gb_the.orphans_looked;
+    uint32_t number = gb_the.orphans.looked;
     if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
-        number = gb_load_relaxed(&gb_the.orphans);
+        number = gb_load_relaxed(&gb_the.orphans.first);
     for (int i = 0; number && i < ORPHANS && !more; i++) {
         glebe_heap *orphan = gb_heap_at(number);
         if (gb_load_relaxed(&orphan->inbox))
@@ -344,7 +344,7 @@ bool gb_orphans_look(void)
         more = gb_heap_look(orphan);
         number = more ? number : orphan->next;
     }
-    gb_the.orphans_looked = number;
-    gb_lock_drop(&gb_the.orphans_lock);
+    gb_the.orphans.looked = number;
+    gb_lock_drop(&gb_the.orphans.lock);
     return more || number;
 }

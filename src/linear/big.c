@@ -16,9 +16,9 @@ void *gb_alloc_big(glebe_heap *heap, size_t bytes)
     if (GB_LIKELY(
             heap == &gb_heap_main && bytes <= GB_BLOCK_MAX && (gb_heap_main.limit_bytes | gb_the.options.limit) == 0)) {
         uint32_t length = tagged_length(bytes);
-        gb_tagged *c = gb_the.tagged_warm;
-        if (gb_the.tagged_warm_bytes == length) {
-            gb_the.tagged_warm_bytes = 0;
+        gb_tagged *c = gb_the.linear.warm;
+        if (gb_the.linear.warm_bytes == length) {
+            gb_the.linear.warm_bytes = 0;
             c->tag -= GB_TAG_WARM;
             return (void *)gb_tagged_start(c);
         }
@@ -31,7 +31,7 @@ void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 
 void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)
 {
-    uintptr_t fresh = gb_the.fresh;
+    uintptr_t fresh = gb_the.linear.fresh;
     void *block = gb_alloc_big(heap, bytes);
     *dirty = (uintptr_t)block >= fresh ? 0 : bytes;
     return block;
@@ -54,8 +54,8 @@ const glebe_heap *gb_big_heap(gb_page *entry, const void *block)
 
 void *gb_big_resize(gb_page *entry, void *block, size_t bytes)
 {
-    bool here = entry->kind == GB_FREE && bytes > GB_SMALL_MAX && gb_tagged_resize((uintptr_t)block, bytes);
-    return here ? block : NULL;
+    (void)entry;
+    return bytes > GB_SMALL_MAX && gb_tagged_resize((uintptr_t)block, bytes) ? block : NULL;
 }
 
 void gb_free_elsewhere(const char *call, void *block)

@@ -19,14 +19,14 @@ static void check_run(gb_check *check, const gb_page *page)
 static void check_free_block(gb_check *check, const gb_tagged *c)
 {
     uint32_t bin = gb_tagged_bin(gb_tagged_bytes(c)), links = 0;
-    for (const gb_tagged *link = gb_the.tagged[bin]; link; link = link->next)
+    for (const gb_tagged *link = gb_the.linear.bins[bin]; link; link = link->next)
         links += link == c;
-    CHECK(links == 1 && *c->link == c && gb_bit(gb_the.tagged_bits, bin), 4, c, "a free block is not in its bin");
+    CHECK(links == 1 && *c->link == c && gb_bit(gb_the.linear.filled, bin), 4, c, "a free block is not in its bin");
     CHECK(!c->next || c->next->link == &c->next, 4, c, "a bin's links back and forth differ");
     CHECK(gb_tagged_next(c, gb_tagged_bytes(c))->before == gb_tagged_bytes(c), 1, c,
         "a free block's end does not lead to its start");
     const char *from = (const char *)(c + 1), *to = (const char *)gb_tagged_next(c, gb_tagged_bytes(c));
-    if (gb_tagged_start(c) >= gb_the.fresh && check->level >= 2)
+    if (gb_tagged_start(c) >= gb_the.linear.fresh && check->level >= 2)
         for (; from < to; from++)
             if (*from != 0) {
                 gb_check_fail(check, 6, from, "memory that is said to be zero is not");
@@ -49,7 +49,7 @@ static uint64_t check_blocks(gb_check *check, uint32_t from, uint32_t to, const 
         CHECK(before_used == ((c->tag & GB_TAG_BEFORE_USED) != 0), 2, c, "a tag is wrong about the block before");
         CHECK(before_used || c->tag & GB_TAG_USED, 2, c, "two free blocks lie side by side");
         before_used = c->tag & GB_TAG_USED;
-        CHECK(!(c->tag & GB_TAG_WARM) || (before_used && c == gb_the.tagged_warm && bytes == gb_the.tagged_warm_bytes),
+        CHECK(!(c->tag & GB_TAG_WARM) || (before_used && c == gb_the.linear.warm && bytes == gb_the.linear.warm_bytes),
             2, c, "a block is warm that is not the one");
         if (!before_used && !of)
             check_free_block(check, c);
@@ -104,5 +104,5 @@ void gb_check_region(gb_check *check)
     CHECK(ours << GB_SLICE_LOG2 == glebe_live.stats.committed_bytes + glebe_live.stats.table_bytes, 7, &gb_the,
         "slices do not add up to what memory there is");
     CHECK(used == gb_held(), 7, &gb_the, "the bytes in use are not those of the pages and blocks in use");
-    CHECK(slices <= gb_the.table_room || slices == 0, 7, &gb_the, "the table is too short");
+    CHECK(slices <= gb_the.linear.table_room || slices == 0, 7, &gb_the, "the table is too short");
 }

@@ -38,7 +38,7 @@ static void slices_give(uint32_t first, uint32_t slices)
     else
         end->tag = GB_TAG_USED;
     c->tag = (uint32_t)((uintptr_t)end - (uintptr_t)c) | GB_TAG_USED | (c->tag & GB_TAG_BEFORE_USED);
-    gb_the.tagged_used += gb_tagged_bytes(c);
+    gb_the.linear.used += gb_tagged_bytes(c);
     gb_tagged_give(c);
 }
 
@@ -73,7 +73,7 @@ static void table_move(uintptr_t start, uint32_t room)
         memcpy(unmarked, gb_the.bits->unmarked, known * words * 8);
     }
     gb_the.table = table;
-    gb_the.table_room = room;
+    gb_the.linear.table_room = room;
     gb_the.bits->allocated = gb_the.bits->collectors ? allocated : NULL;
     gb_the.bits->unmarked = gb_the.bits->collectors ? unmarked : NULL;
 }
@@ -82,7 +82,7 @@ static void table_move(uintptr_t start, uint32_t room)
  * them, for half as many again if there is so much, so that a block in front can grow. */
 bool gb_memory_grow(size_t bytes)
 {
-    uint32_t known = (uint32_t)gb_peek(gb_the.slices), start = known, end = known, room = gb_the.table_room;
+    uint32_t known = (uint32_t)gb_peek(gb_the.slices), start = known, end = known, room = gb_the.linear.table_room;
     bool tight = false;
     size_t have = 0, lost = 16, table = 0; /* of the last free block; where blocks begin anew */
     bytes = bytes < GB_TAGGED_LEAST ? GB_TAGGED_LEAST : bytes;
@@ -111,7 +111,7 @@ bool gb_memory_grow(size_t bytes)
         if (at == 0) { /* near the end of memory the table alone may be too much */
             tight = true;
             table = 0;
-            room = gb_the.table_room;
+            room = gb_the.linear.table_room;
             continue;
         }
         if (end == 0)
@@ -135,7 +135,7 @@ bool gb_memory_grow(size_t bytes)
         size_t length = room * table_stride() + 16, rest = (uintptr_t)last - (uintptr_t)c - length;
         if (rest < GB_TAGGED_LEAST)
             length += rest;
-        if (gb_the.fresh > place)
+        if (gb_the.linear.fresh > place)
             memset((void *)place, 0, length);
         gb_tagged_remove(front);
         gb_tagged_add(front, (uint32_t)((uintptr_t)c - (uintptr_t)front));
@@ -153,9 +153,9 @@ bool gb_memory_grow(size_t bytes)
     if (start > known)
         entries_write(known, start - known, GB_RESERVED);
     if (table && old) {
-        if (gb_tagged_start(old) >= gb_the.fresh)
+        if (gb_tagged_start(old) >= gb_the.linear.fresh)
             memset((void *)gb_tagged_start(old), 0, gb_tagged_bytes(old) - GB_TAG_BYTES);
-        gb_the.tagged_used += gb_tagged_bytes(old);
+        gb_the.linear.used += gb_tagged_bytes(old);
         gb_tagged_give(old);
     }
     return true;
@@ -166,10 +166,10 @@ bool gb_bits_start(glebe_gc *gc)
     (void)gc;
     gb_the.bits->collectors++;
     if (gb_peek(gb_the.slices) && !gb_the.bits->allocated) {
-        uint32_t room = gb_the.table_room;
-        gb_the.table_room = 0; /* the table is too short, however long it is */
+        uint32_t room = gb_the.linear.table_room;
+        gb_the.linear.table_room = 0; /* the table is too short, however long it is */
         if (!gb_memory_grow(GB_TAGGED_LEAST)) {
-            gb_the.table_room = room;
+            gb_the.linear.table_room = room;
             gb_the.bits->collectors--;
             return false;
         }
@@ -210,9 +210,9 @@ static gb_tagged *page_find(size_t bytes, size_t alignment, uintptr_t *at)
     enum { LOOKS = 32 };
     uint32_t bin = gb_tagged_bin((uint32_t)bytes - 16);
     for (uint32_t word = bin / 64; word < GB_TAGGED_BINS / 64; word++)
-        for (uint64_t bits = gb_the.tagged_bits[word] & (word == bin / 64 ? ~(uint64_t)0 << bin % 64 : ~(uint64_t)0);
+        for (uint64_t bits = gb_the.linear.filled[word] & (word == bin / 64 ? ~(uint64_t)0 << bin % 64 : ~(uint64_t)0);
             bits; bits &= bits - 1) {
-            gb_tagged *c = gb_the.tagged[word * 64 + gb_ctz64(bits)];
+            gb_tagged *c = gb_the.linear.bins[word * 64 + gb_ctz64(bits)];
             for (int looks = LOOKS; c && looks; looks--, c = c->next)
                 if ((*at = page_place(c, bytes, alignment)) != 0)
                     return c;
@@ -237,10 +237,10 @@ static bool page_cut(gb_tagged *c, uintptr_t at, size_t bytes)
         gb_tagged_add(begin, (uint32_t)((uintptr_t)behind - (uintptr_t)begin));
     else if (begin == behind)
         behind->tag |= GB_TAG_BEFORE_USED;
-    if (gb_the.fresh >= to)
+    if (gb_the.linear.fresh >= to)
         return false;
-    bool zero = at >= gb_the.fresh;
-    gb_the.fresh = to;
+    bool zero = at >= gb_the.linear.fresh;
+    gb_the.linear.fresh = to;
     if (zero) { /* but for tags that were there */
         memset((void *)at, 0, 2 * GB_TAG_BYTES + sizeof(gb_tagged));
         memset((void *)(to - GB_TAG_BYTES), 0, GB_TAG_BYTES);

@@ -21,19 +21,19 @@ enum { LOOKS = 3 };
 static GB_NOINLINE gb_tagged *tagged_find_larger(uint32_t bin)
 {
     uint32_t word = bin / 64;
-    uint64_t bits = gb_the.tagged_bits[word] >> bin % 64 << bin % 64;
+    uint64_t bits = gb_the.linear.filled[word] >> bin % 64 << bin % 64;
     for (;;) {
         while (bits == 0) {
             if (++word == GB_TAGGED_BINS / 64)
                 return NULL;
-            bits = gb_the.tagged_bits[word];
+            bits = gb_the.linear.filled[word];
         }
         bin = word * 64 + gb_ctz64(bits);
-        gb_tagged *c = gb_the.tagged[bin];
+        gb_tagged *c = gb_the.linear.bins[bin];
         if (GB_LIKELY(c != NULL))
             return c;
         bits &= bits - 1;
-        gb_the.tagged_bits[word] &= ~((uint64_t)1 << bin % 64);
+        gb_the.linear.filled[word] &= ~((uint64_t)1 << bin % 64);
     }
 }
 
@@ -42,7 +42,7 @@ static GB_NOINLINE gb_tagged *tagged_find_larger(uint32_t bin)
 static GB_NOINLINE gb_tagged *tagged_take(uint32_t bytes)
 {
     uint32_t bin = gb_tagged_bin(bytes);
-    gb_tagged *c = gb_the.tagged[bin];
+    gb_tagged *c = gb_the.linear.bins[bin];
     if (GB_UNLIKELY(bytes >= GB_TAGGED_EXACT))
         for (int looks = LOOKS; c && c->tag < bytes; looks--)
             c = looks ? c->next : NULL;
@@ -57,7 +57,7 @@ GB_MALLOC_INLINE void tagged_merge(gb_tagged *c, uint32_t tag, uint32_t next_tag
 {
     uint32_t bytes = tag & ~(uint32_t)15;
     gb_tagged *next = gb_tagged_next(c, bytes);
-    gb_the.tagged_used -= bytes;
+    gb_the.linear.used -= bytes;
     if (!(tag & GB_TAG_BEFORE_USED)) {
         uint32_t before = c->before;
         c->before = c->tag = 0; /* freed again, it is noticed; and it may be fresh */
@@ -70,7 +70,7 @@ GB_MALLOC_INLINE void tagged_merge(gb_tagged *c, uint32_t tag, uint32_t next_tag
     else {
         gb_tagged_unlink(next);
         bytes += next_tag & ~(uint32_t)15;
-        if (GB_UNLIKELY((uintptr_t)next >= gb_the.fresh))
+        if (GB_UNLIKELY((uintptr_t)next >= gb_the.linear.fresh))
             memset(next, 0, sizeof *next);
     }
     gb_tagged_link(c, bytes);
@@ -93,9 +93,9 @@ GB_NOINLINE void gb_tagged_remove(gb_tagged *c)
 
 GB_NOINLINE void gb_tagged_cool(void)
 {
-    if (gb_the.tagged_warm_bytes) {
-        gb_the.tagged_warm_bytes = 0;
-        gb_tagged_give(gb_the.tagged_warm);
+    if (gb_the.linear.warm_bytes) {
+        gb_the.linear.warm_bytes = 0;
+        gb_tagged_give(gb_the.linear.warm);
     }
 }
 
@@ -230,10 +230,10 @@ bool gb_tagged_resize(uintptr_t start, size_t bytes)
         }
         gb_tagged_remove(next);
         gb_tagged_next(next, more)->tag |= GB_TAG_BEFORE_USED;
-        gb_the.tagged_used += more;
+        gb_the.linear.used += more;
         c->tag += more;
         uintptr_t end = (uintptr_t)c + length;
-        gb_the.fresh = gb_the.fresh < end ? end : gb_the.fresh;
+        gb_the.linear.fresh = gb_the.linear.fresh < end ? end : gb_the.linear.fresh;
     }
     tagged_cut(c, length);
     if (GB_HEAPS && c->tag & GB_TAG_OWNED) {
@@ -262,11 +262,11 @@ void gb_tagged_free(uintptr_t start)
         next_tag = gb_tagged_next(c, gb_tagged_bytes(c))->tag;
     }
     if (tag >= GB_TAGGED_EXACT) { /* it stays warm, and goes home in its place who was */
-        gb_tagged *warm = gb_the.tagged_warm;
-        uint32_t warm_bytes = gb_the.tagged_warm_bytes;
+        gb_tagged *warm = gb_the.linear.warm;
+        uint32_t warm_bytes = gb_the.linear.warm_bytes;
         c->tag = tag | GB_TAG_WARM;
-        gb_the.tagged_warm = c;
-        gb_the.tagged_warm_bytes = tag & ~(uint32_t)15;
+        gb_the.linear.warm = c;
+        gb_the.linear.warm_bytes = tag & ~(uint32_t)15;
         if (warm_bytes == 0)
             return;
         c = warm;

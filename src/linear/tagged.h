@@ -8,7 +8,7 @@ enum {
     GB_TAG_USED = 1,
     GB_TAG_BEFORE_USED = 2,
     GB_TAG_OWNED = 4, /* with GB_TAG_USED: it begins with a gb_owned; without: what is in front is one */
-    GB_TAG_WARM = 8, /* with GB_TAG_USED: it is gb_the.tagged_warm */
+    GB_TAG_WARM = 8, /* with GB_TAG_USED: it is gb_the.linear.warm */
 };
 enum { GB_TAGGED_LEAST = (2 * sizeof(void *) + 8 + 15) & ~15 };
 
@@ -41,15 +41,15 @@ GB_INLINE void gb_tagged_unlink(gb_tagged *c)
 GB_INLINE void gb_tagged_link(gb_tagged *c, uint32_t bytes)
 {
     uint32_t bin = gb_tagged_bin(bytes);
-    gb_tagged *next = gb_the.tagged[bin];
-    gb_the.tagged[bin] = c;
+    gb_tagged *next = gb_the.linear.bins[bin];
+    gb_the.linear.bins[bin] = c;
     c->tag = bytes | GB_TAG_BEFORE_USED;
     c->next = next;
-    c->link = &gb_the.tagged[bin];
+    c->link = &gb_the.linear.bins[bin];
     if (next)
         next->link = &c->next;
     else
-        gb_the.tagged_bits[bin / 64] |= (uint64_t)1 << bin % 64;
+        gb_the.linear.filled[bin / 64] |= (uint64_t)1 << bin % 64;
     gb_tagged_next(c, bytes)->before = bytes;
 }
 
@@ -65,15 +65,15 @@ GB_INLINE void gb_tagged_split(gb_tagged *c, uint32_t bytes)
         gb_tagged_next(c, bytes)->tag |= GB_TAG_BEFORE_USED;
     }
     c->tag = bytes | GB_TAG_USED | GB_TAG_BEFORE_USED;
-    gb_the.tagged_used += bytes;
+    gb_the.linear.used += bytes;
     uintptr_t end = (uintptr_t)c + bytes;
-    if (GB_UNLIKELY(end > gb_the.fresh)) {
-        if (gb_tagged_start(c) >= gb_the.fresh) { /* all of it reads as zero, but for its tags when it was free */
+    if (GB_UNLIKELY(end > gb_the.linear.fresh)) {
+        if (gb_tagged_start(c) >= gb_the.linear.fresh) { /* all of it reads as zero, but for its tags when it was free */
             c->next = NULL;
             c->link = NULL;
             gb_tagged_next(c, bytes)->before = 0;
         }
-        gb_the.fresh = end;
+        gb_the.linear.fresh = end;
     }
 }
 

@@ -25,8 +25,8 @@ static void row_unlink(gb_chunk *chunk, enum gb_row_kind kind)
         return;
     if (row->prev)
         gb_chunk_at(row->prev - 1)->rows[kind].next = row->next;
-    else if ((gb_the.rows[kind][row->slices] = row->next) == 0)
-        gb_the.rows_filled[kind] = gb_set_without(gb_the.rows_filled[kind], gb_set_range(row->slices - 1, 1));
+    else if ((gb_the.arena.rows[kind][row->slices] = row->next) == 0)
+        gb_the.arena.rows_filled[kind] = gb_set_without(gb_the.arena.rows_filled[kind], gb_set_range(row->slices - 1, 1));
     if (row->next)
         gb_chunk_at(row->next - 1)->rows[kind].prev = row->prev;
 }
@@ -41,20 +41,20 @@ static void row_change(gb_chunk *chunk, enum gb_row_kind kind, uint32_t slices)
     *row = (gb_row){0, 0, slices};
     if (slices == 0)
         return;
-    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table) + 1;
-    row->next = gb_the.rows[kind][slices];
+    uint32_t number = gb_chunk_number(chunk) + 1;
+    row->next = gb_the.arena.rows[kind][slices];
     if (row->next)
         gb_chunk_at(row->next - 1)->rows[kind].prev = number;
-    gb_the.rows[kind][slices] = number;
-    gb_the.rows_filled[kind] = gb_set_with(gb_the.rows_filled[kind], gb_set_range(slices - 1, 1));
+    gb_the.arena.rows[kind][slices] = number;
+    gb_the.arena.rows_filled[kind] = gb_set_with(gb_the.arena.rows_filled[kind], gb_set_range(slices - 1, 1));
 }
 
 /* The first of the chunks with the shortest row that has `slices` at least; 0 if there is none. */
 static uint32_t row_first(enum gb_row_kind kind, uint32_t slices)
 {
     uint32_t more = slices > GB_CHUNK_SLICES ? GB_CHUNK_SLICES
-                                             : gb_set_first(gb_set_down(gb_the.rows_filled[kind], slices - 1));
-    return more < GB_CHUNK_SLICES ? gb_the.rows[kind][slices + more] : 0;
+                                             : gb_set_first(gb_set_down(gb_the.arena.rows_filled[kind], slices - 1));
+    return more < GB_CHUNK_SLICES ? gb_the.arena.rows[kind][slices + more] : 0;
 }
 
 /* The length of the row that [start, start + slices) is in, of members. */
@@ -152,7 +152,7 @@ bool gb_bits_start(glebe_gc *gc)
 {
     gb_lock_take(&gb_the.lock);
     gb_bits *bits = gb_the.bits + (gb_the.bits[0].collectors != 0);
-    bool ok = bits_commit(bits, gb_the.chunks);
+    bool ok = bits_commit(bits, gb_the.arena.chunks);
     bits->collectors += ok;
     gc->bits = bits;
     gb_lock_drop(&gb_the.lock);
@@ -198,24 +198,24 @@ static bool chunk_samples_dense(uint32_t number)
 {
     enum { EVERY = 16, LATER = 2 };
     if (number % EVERY == 0)
-        gb_the.huge_pages_dense = gb_port_resident(gb_slice_start((number - LATER) * GB_CHUNK_SLICES), GB_CHUNK_BYTES)
+        gb_the.arena.huge_pages_dense = gb_port_resident(gb_slice_start((number - LATER) * GB_CHUNK_SLICES), GB_CHUNK_BYTES)
             >= GB_CHUNK_BYTES / 4 * 3;
-    return gb_the.huge_pages_dense && number % EVERY != EVERY - LATER;
+    return gb_the.arena.huge_pages_dense && number % EVERY != EVERY - LATER;
 }
 
 /* One in eight is timed; slow, the next 1, 2, 4 ... go without. docs/decisions/0018 has the figures. */
 bool gb_huge_page_ask(uintptr_t at)
 {
     enum { TRUST = 8 };
-    bool look = gb_the.huge_pages_left == 0;
-    gb_the.huge_pages_left -= !look;
-    if (!look && gb_the.huge_pages_slow)
+    bool look = gb_the.arena.huge_pages_left == 0;
+    gb_the.arena.huge_pages_left -= !look;
+    if (!look && gb_the.arena.huge_pages_slow)
         return false;
     gb_port_huge_pages(at, GB_CHUNK_BYTES, true);
     if (look) {
         bool quick = gb_port_huge_page_quick(at);
-        gb_the.huge_pages_slow = quick ? 0 : gb_the.huge_pages_slow ? gb_the.huge_pages_slow * 2 : 1;
-        gb_the.huge_pages_left = quick ? TRUST - 1 : gb_the.huge_pages_slow;
+        gb_the.arena.huge_pages_slow = quick ? 0 : gb_the.arena.huge_pages_slow ? gb_the.arena.huge_pages_slow * 2 : 1;
+        gb_the.arena.huge_pages_left = quick ? TRUST - 1 : gb_the.arena.huge_pages_slow;
     }
     return true;
 }
@@ -253,31 +253,31 @@ static gb_chunk *chunk_enter(uint32_t number)
 static void away_push(uint32_t number)
 {
     gb_chunk_at(number)->rows[GB_ROW_FREE].next = 0;
-    if (gb_the.away.last)
-        gb_chunk_at(gb_the.away.last - 1)->rows[GB_ROW_FREE].next = number + 1;
+    if (gb_the.arena.away.last)
+        gb_chunk_at(gb_the.arena.away.last - 1)->rows[GB_ROW_FREE].next = number + 1;
     else
-        gb_the.away.first = number + 1;
-    gb_the.away.last = number + 1;
-    gb_the.chunks_away++;
+        gb_the.arena.away.first = number + 1;
+    gb_the.arena.away.last = number + 1;
+    gb_the.arena.chunks_away++;
 }
 
 static uint32_t away_pop(void)
 {
-    uint32_t number = gb_the.away.first - 1;
-    gb_the.away.first = gb_chunk_at(number)->rows[GB_ROW_FREE].next;
-    if (!gb_the.away.first)
-        gb_the.away.last = 0;
-    gb_the.chunks_away--;
+    uint32_t number = gb_the.arena.away.first - 1;
+    gb_the.arena.away.first = gb_chunk_at(number)->rows[GB_ROW_FREE].next;
+    if (!gb_the.arena.away.first)
+        gb_the.arena.away.last = 0;
+    gb_the.arena.chunks_away--;
     return number;
 }
 
 bool gb_chunk_leave(gb_chunk *chunk)
 {
-    uint32_t number = (uint32_t)(chunk - gb_the.chunk_table);
+    uint32_t number = gb_chunk_number(chunk);
     if (number == 0 || chunk->free_slices != GB_CHUNK_SLICES - chunk_guards()
         || !gb_port_decommit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false))
         return false;
-    gb_the.dirty_slices -= gb_set_count(chunk->dirty);
+    gb_the.arena.dirty_slices -= gb_set_count(chunk->dirty);
     glebe_live.stats.committed_bytes -= GB_CHUNK_BYTES;
     glebe_live.stats.huge_page_bytes -= chunk->huge_pages ? GB_CHUNK_BYTES : 0;
     chunk->huge_pages = 0;
@@ -294,8 +294,8 @@ bool gb_chunk_leave(gb_chunk *chunk)
 static gb_chunk *chunk_return(uint32_t tries, enum gb_commit *got)
 {
     *got = GB_TAKEN;
-    for (uint32_t n = tries < gb_the.chunks_away ? tries : gb_the.chunks_away; n > 0; n--) {
-        uint32_t number = gb_the.away.first - 1;
+    for (uint32_t n = tries < gb_the.arena.chunks_away ? tries : gb_the.arena.chunks_away; n > 0; n--) {
+        uint32_t number = gb_the.arena.away.first - 1;
         *got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
         if (*got == GB_NO_MEMORY)
             return NULL;
@@ -314,25 +314,25 @@ static gb_chunk *chunk_grow(void)
 {
     enum { TRIES = 256, TRIES_AWAY = 8 };
     enum gb_commit got;
-    gb_chunk *chunk = chunk_return(gb_the.chunks < gb_the.chunks_max ? TRIES_AWAY : TRIES, &got);
+    gb_chunk *chunk = chunk_return(gb_the.arena.chunks < gb_the.arena.chunks_max ? TRIES_AWAY : TRIES, &got);
     if (chunk || got == GB_NO_MEMORY)
         return chunk;
-    for (int i = 0; i < TRIES && gb_the.chunks < gb_the.chunks_max; i++) {
-        uint32_t number = gb_the.chunks;
+    for (int i = 0; i < TRIES && gb_the.arena.chunks < gb_the.arena.chunks_max; i++) {
+        uint32_t number = gb_the.arena.chunks;
         size_t entries = (size_t)(number + 1) * GB_CHUNK_SLICES;
-        if (!gb_meta_commit(gb_the.table, &gb_the.table_committed, entries * sizeof(gb_page))
-            || !gb_meta_commit(gb_the.large, &gb_the.large_committed, entries / GB_LARGE_LEAST * sizeof(gb_page))
-            || !gb_meta_commit(gb_the.chunk_table, &gb_the.chunk_table_committed, (number + 1) * sizeof(gb_chunk))
+        if (!gb_meta_commit(gb_the.table, &gb_the.committed.table, entries * sizeof(gb_page))
+            || !gb_meta_commit(gb_the.large, &gb_the.committed.large, entries / GB_LARGE_LEAST * sizeof(gb_page))
+            || !gb_meta_commit(gb_the.chunk_table, &gb_the.committed.chunk_table, (number + 1) * sizeof(gb_chunk))
             || (gb_the.bits[0].collectors && !bits_commit(gb_the.bits, number + 1))
             || (gb_the.bits[1].collectors && !bits_commit(gb_the.bits + 1, number + 1))
             || (GB_AUDIT
                 && !gb_meta_commit(
-                    gb_the.shadow, &gb_the.shadow_committed, (size_t)(number + 1) << (GB_CHUNK_LOG2 - GB_SHADOW_LOG2))))
+                    gb_the.shadow, &gb_the.committed.shadow, (size_t)(number + 1) << (GB_CHUNK_LOG2 - GB_SHADOW_LOG2))))
             return NULL;
         got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, gb_the.reserved);
         if (got == GB_NO_MEMORY)
             return NULL;
-        gb_the.chunks++;
+        gb_the.arena.chunks++;
         gb_store(&gb_the.slices, entries);
         if (got == GB_COMMITTED)
             return chunk_enter(number);
@@ -349,7 +349,7 @@ static gb_chunk *chunk_grow(void)
 static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, uint32_t alignment, run_place *best)
 {
     enum { LOOKS = 8 };
-    uint32_t wanted = gb_the.dirty_slices < slices ? (uint32_t)gb_the.dirty_slices : slices,
+    uint32_t wanted = gb_the.arena.dirty_slices < slices ? (uint32_t)gb_the.arena.dirty_slices : slices,
              number = row_first(kind, length);
     for (int looks = LOOKS; number && looks > 0 && (!best->chunk || best->dirty < wanted); looks--) {
         gb_chunk *chunk = gb_chunk_at(number - 1);
@@ -377,7 +377,7 @@ static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zer
     gb_slice_set run = gb_set_range(start, slices);
     uint32_t touched = gb_set_count(gb_set_both(chunk->dirty, run));
     *zero = touched == 0;
-    gb_the.dirty_slices -= touched;
+    gb_the.arena.dirty_slices -= touched;
     chunk->dirty = gb_set_with(chunk->dirty, run);
     chunk->idle = gb_set_without(chunk->idle, run);
     bool shorter = touched
@@ -402,7 +402,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
         if (chunk)
             run_fit(chunk, slices, alignment, &at);
         if (at.chunk) {
-            uint32_t first = (uint32_t)(at.chunk - gb_the.chunk_table) * GB_CHUNK_SLICES + at.start;
+            uint32_t first = gb_chunk_number(at.chunk) * GB_CHUNK_SLICES + at.start;
             page = kind == GB_LARGE ? gb_large_record(first) : gb_page_at(first);
             run_mark(at.chunk, at.start, slices, zero);
             /* collectors look at the owner of any page */
@@ -439,7 +439,7 @@ static void run_free(const gb_page *page, uint32_t from, uint32_t slices)
         gb_audit_wipe(gb_slice_start(first), (size_t)(slices - from) << GB_SLICE_LOG2);
     gb_chunk *chunk = gb_chunk_of(first);
     chunk_add(chunk, first % GB_CHUNK_SLICES, slices - from);
-    gb_the.dirty_slices += gb_page_purged(page) ? run_dirty(chunk, first % GB_CHUNK_SLICES, slices) : slices - from;
+    gb_the.arena.dirty_slices += gb_page_purged(page) ? run_dirty(chunk, first % GB_CHUNK_SLICES, slices) : slices - from;
     gb_purge_queue(chunk);
 }
 

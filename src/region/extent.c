@@ -48,7 +48,7 @@ gb_extent *gb_extent_of(const void *address)
 {
     uintptr_t at = (uintptr_t)address;
     if (at < gb_the.extents_base
-        || (at - gb_the.extents_base) >> GB_GRANULE_LOG2 >= gb_load_relaxed(&gb_the.extents_top))
+        || (at - gb_the.extents_base) >> GB_GRANULE_LOG2 >= gb_load_relaxed(&gb_the.huge.top))
         return NULL;
     gb_extent *extent = extent_at((uint32_t)((at - gb_the.extents_base) >> GB_GRANULE_LOG2));
     while (extent->state == GB_EXTENT_INSIDE && extent != gb_the.extents)
@@ -67,7 +67,7 @@ static uint32_t extent_bin(uint32_t granules)
 
 static gb_extent_set *extents_of(const gb_extent *extent)
 {
-    return &gb_the.extent_sets[extent->state - GB_EXTENT_IDLE];
+    return &gb_the.huge.sets[extent->state - GB_EXTENT_IDLE];
 }
 
 /* The first bin from this one on, or GB_EXTENT_BINS. */
@@ -110,9 +110,9 @@ static void extent_unlink(const gb_extent *extent)
 /* Behind `before`, or last. */
 static void idle_insert(gb_extent *extent, gb_extent *before)
 {
-    if (!before && gb_the.idle_last)
-        before = extent_at(gb_the.idle_last);
-    if (!gb_load_relaxed(&gb_the.idle_first))
+    if (!before && gb_the.huge.idle_last)
+        before = extent_at(gb_the.huge.idle_last);
+    if (!gb_load_relaxed(&gb_the.huge.idle_first))
         gb_background_nudge();
     uint32_t number = extent_number(extent);
     extent->idle_prev = before ? extent_number(before) : 0;
@@ -120,11 +120,11 @@ static void idle_insert(gb_extent *extent, gb_extent *before)
     if (before)
         before->idle_next = number;
     else
-        gb_store_relaxed(&gb_the.idle_first, number);
+        gb_store_relaxed(&gb_the.huge.idle_first, number);
     if (extent->idle_next)
         extent_at(extent->idle_next)->idle_prev = number;
     else
-        gb_the.idle_last = number;
+        gb_the.huge.idle_last = number;
 }
 
 static void idle_remove(const gb_extent *extent)
@@ -132,11 +132,11 @@ static void idle_remove(const gb_extent *extent)
     if (extent->idle_prev)
         extent_at(extent->idle_prev)->idle_next = extent->idle_next;
     else
-        gb_store_relaxed(&gb_the.idle_first, extent->idle_next);
+        gb_store_relaxed(&gb_the.huge.idle_first, extent->idle_next);
     if (extent->idle_next)
         extent_at(extent->idle_next)->idle_prev = extent->idle_prev;
     else
-        gb_the.idle_last = extent->idle_prev;
+        gb_the.huge.idle_last = extent->idle_prev;
 }
 
 /* ---- free extents: split and merged ---- */
@@ -187,7 +187,7 @@ static gb_extent *extent_add(uint32_t number, uint32_t granules, enum gb_extent_
     extent->moved = moved;
     gb_extent *before = extent_at(number - extent_at(number - 1)->before), *behind = extent_at(number + granules);
     before = extents_merge(before, extent) ? before : NULL;
-    behind = extent_end(extent) < gb_load_relaxed(&gb_the.extents_top) && extents_merge(behind, extent) ? behind : NULL;
+    behind = extent_end(extent) < gb_load_relaxed(&gb_the.huge.top) && extents_merge(behind, extent) ? behind : NULL;
     gb_extent *whole = before ? before : extent;
     if (before)
         extent_unlink(before);
@@ -201,7 +201,7 @@ static gb_extent *extent_add(uint32_t number, uint32_t granules, enum gb_extent_
     if (behind)
         behind->state = GB_EXTENT_INSIDE;
     extent_shape(extent_number(whole), end - extent_number(whole), state)->moved = moved;
-    gb_the.extents_moved += moved;
+    gb_the.huge.moved += moved;
     extent_link(whole);
     return whole;
 }
@@ -218,7 +218,7 @@ static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules,
         enum gb_extent_state state = (enum gb_extent_state)extent->state;
         bool was_moved = extent->moved, idle = state == GB_EXTENT_IDLE;
         extent_unlink(extent);
-        gb_the.extents_moved -= was_moved;
+        gb_the.huge.moved -= was_moved;
         *moved |= was_moved;
         if (idle)
             glebe_live.stats.huge_cached_bytes -= granules_bytes(here);
@@ -227,7 +227,7 @@ static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules,
         if (next > end) {
             gb_extent *rest = extent_shape(end, next - end, state);
             rest->moved = was_moved;
-            gb_the.extents_moved += was_moved;
+            gb_the.huge.moved += was_moved;
             rest->idle_ms = extent->idle_ms;
             rest->deferred = extent->deferred;
             if (idle)
@@ -236,7 +236,7 @@ static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules,
         }
         if (at < from) {
             extent_shape(at, from - at, state)->moved = was_moved;
-            gb_the.extents_moved += was_moved;
+            gb_the.huge.moved += was_moved;
             extent_link(extent);
         } else {
             if (idle)
@@ -305,7 +305,7 @@ static void extent_lose(gb_extent *extent, uint32_t from, uint32_t end)
 /* All of a state are away from now on, as far as the host agrees. */
 static void extents_leave(enum gb_extent_state state)
 {
-    gb_extent_set *set = &gb_the.extent_sets[state - GB_EXTENT_IDLE];
+    gb_extent_set *set = &gb_the.huge.sets[state - GB_EXTENT_IDLE];
     for (uint32_t bin = bin_filled(set, 0); bin < GB_EXTENT_BINS; bin = bin_filled(set, bin + 1))
         for (uint32_t number = set->first[bin], next; number; number = next) {
             gb_extent *extent = extent_at(number);
@@ -327,7 +327,7 @@ void gb_limit_look(void)
     gb_the.limited = limited;
     if (new_limit) {
         extents_leave(GB_EXTENT_CLEAN);
-        for (uint32_t number = 1; number < gb_the.chunks; number++)
+        for (uint32_t number = 1; number < gb_the.arena.chunks; number++)
             gb_chunk_leave(gb_chunk_at(number));
     }
 }
@@ -335,13 +335,13 @@ void gb_limit_look(void)
 /* Space that is away at the end is as if it had never been handed out. */
 static void extents_lower(void)
 {
-    uint32_t top = gb_load_relaxed(&gb_the.extents_top);
+    uint32_t top = gb_load_relaxed(&gb_the.huge.top);
     gb_extent *last = extent_at(top ? top - extent_at(top - 1)->before : 0);
     if (top == 0 || last->state != GB_EXTENT_AWAY)
         return;
     extent_unlink(last);
     last->state = GB_EXTENT_INSIDE;
-    gb_store_relaxed(&gb_the.extents_top, extent_number(last));
+    gb_store_relaxed(&gb_the.huge.top, extent_number(last));
 }
 
 /* Nothing was found: what is in the way of a long row goes. */
@@ -359,7 +359,7 @@ static void extents_gather(void)
 /* Free granules from `from` on, which is in `extent` or its end; not many more than `enough`. */
 static uint32_t extents_row(const gb_extent *extent, uint32_t from, uint32_t enough)
 {
-    uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.extents_top);
+    uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.huge.top);
     for (int looks = EXTENT_LOOKS;
         end < top && end - from < enough && looks > 0 && extent_free(extent_at(end)) && !extent_at(end)->moved; looks--)
         end = extent_end(extent_at(end));
@@ -380,7 +380,7 @@ static uint32_t granule_aligned(uint32_t number, size_t alignment)
     if (alignment <= GB_GRANULE_BYTES)
         return number;
     uintptr_t at = gb_round_up(granule_start(number), alignment) - gb_the.extents_base;
-    return at >> GB_GRANULE_LOG2 < gb_the.extents_max ? (uint32_t)(at >> GB_GRANULE_LOG2) : gb_the.extents_max;
+    return at >> GB_GRANULE_LOG2 < gb_the.huge.granules_max ? (uint32_t)(at >> GB_GRANULE_LOG2) : gb_the.huge.granules_max;
 }
 
 /* Behind the last extent all is free. */
@@ -390,13 +390,13 @@ static bool extent_fits(const gb_extent *extent, const extent_want *want, uint32
     if (extent->granules < want->granules || *from > extent_end(extent) - want->granules)
         return false;
     uint32_t row = want->behind ? extents_row(extent, *from, want->granules + want->behind) : want->granules;
-    return row >= want->granules + want->behind || *from + row == gb_load_relaxed(&gb_the.extents_top);
+    return row >= want->granules + want->behind || *from + row == gb_load_relaxed(&gb_the.huge.top);
 }
 
 /* The shortest that serves, of some in the bin where such may be and in the next ones. */
 static gb_extent *extents_search(enum gb_extent_state state, const extent_want *want, uint32_t *from)
 {
-    const gb_extent_set *set = &gb_the.extent_sets[state - GB_EXTENT_IDLE];
+    const gb_extent_set *set = &gb_the.huge.sets[state - GB_EXTENT_IDLE];
     gb_extent *best = NULL;
     uint32_t at, surely = extent_bin(want->granules + granules_of(want->alignment) - 1) + 1;
     int looks = 2 * EXTENT_LOOKS;
@@ -419,18 +419,18 @@ static gb_extent *extents_search(enum gb_extent_state state, const extent_want *
 /* Hands out space behind the last extent, as one that is away. */
 static gb_extent *extents_raise(const extent_want *want, uint32_t *from)
 {
-    uint32_t top = gb_load_relaxed(&gb_the.extents_top), behind = want->behind;
+    uint32_t top = gb_load_relaxed(&gb_the.huge.top), behind = want->behind;
     *from = granule_aligned(top, want->alignment);
-    if (gb_the.extents_max - *from < want->granules)
+    if (gb_the.huge.granules_max - *from < want->granules)
         return NULL;
-    uint32_t left = gb_the.extents_max - *from - want->granules;
-    if (behind > left / 2 || gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count >= GB_AWAY_MOST)
+    uint32_t left = gb_the.huge.granules_max - *from - want->granules;
+    if (behind > left / 2 || gb_the.huge.sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count >= GB_AWAY_MOST)
         behind = 0;
     uint32_t end = *from + want->granules + behind;
-    if (!gb_meta_commit(gb_the.extents, &gb_the.extents_committed, (size_t)end * sizeof(gb_extent))
+    if (!gb_meta_commit(gb_the.extents, &gb_the.committed.extents, (size_t)end * sizeof(gb_extent))
         || !gb_spans_reach(granule_start(end)))
         return NULL;
-    gb_store_relaxed(&gb_the.extents_top, end);
+    gb_store_relaxed(&gb_the.huge.top, end);
     gb_extent *last = extent_at(top - extent_at(top - 1)->before);
     extent_add(top, end - top, GB_EXTENT_AWAY, false);
     return last->state == GB_EXTENT_AWAY ? last : extent_at(top);
@@ -443,7 +443,7 @@ enum { SPAN_GRANULES = GB_CHUNK_BYTES >> GB_GRANULE_LOG2 };
  * there is no memory. */
 static bool extents_stock(uint32_t granules)
 {
-    uint32_t top = gb_load_relaxed(&gb_the.extents_top), from;
+    uint32_t top = gb_load_relaxed(&gb_the.huge.top), from;
     uint32_t more = (uint32_t)gb_round_up(top + granules, SPAN_GRANULES) - top;
     if (!gb_spans_dense(granule_start(top)))
         return false;
@@ -460,13 +460,13 @@ static bool extents_stock(uint32_t granules)
 /* The extent that ends at the top, if it is clean, made long enough; NULL if that cannot be. */
 static gb_extent *extents_stocked(const extent_want *want, uint32_t *from)
 {
-    uint32_t top = gb_load_relaxed(&gb_the.extents_top);
+    uint32_t top = gb_load_relaxed(&gb_the.huge.top);
     const gb_extent *last = extent_at(top - extent_at(top - 1)->before);
     uint32_t have = last->state == GB_EXTENT_CLEAN && !last->moved ? last->granules : 0;
     if (want->behind || want->alignment > GB_GRANULE_BYTES || have >= want->granules
         || !extents_stock(want->granules - have))
         return NULL;
-    top = gb_load_relaxed(&gb_the.extents_top);
+    top = gb_load_relaxed(&gb_the.huge.top);
     *from = top - extent_at(top - 1)->before;
     return extent_at(*from)->granules >= want->granules ? extent_at(*from) : NULL;
 }
@@ -474,7 +474,7 @@ static gb_extent *extents_stocked(const extent_want *want, uint32_t *from)
 /* A row of free extents, of which a long idle one is a part: the first of those that are taken. */
 static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
 {
-    const gb_extent_set *set = &gb_the.extent_sets[0];
+    const gb_extent_set *set = &gb_the.huge.sets[0];
     int looks = EXTENT_LOOKS;
     for (uint32_t bin = GB_EXTENT_BINS; bin-- > 0 && looks > 0;)
         for (uint32_t number = set->first[bin]; number && looks > 0; number = extent_at(number)->next, looks--) {
@@ -491,7 +491,7 @@ static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
             }
             if (row && row < want->granules
                 && number + extents_row(extent_at(number), number, want->granules)
-                    == gb_load_relaxed(&gb_the.extents_top)
+                    == gb_load_relaxed(&gb_the.huge.top)
                 && (extents_stock(want->granules - row)
                     || extents_raise(&(extent_want){.granules = want->granules - row, .alignment = 1}, from)))
                 row = want->granules;
@@ -518,7 +518,7 @@ static gb_extent *extents_place(const extent_want *want, uint32_t *from)
         extent = extents_search(GB_EXTENT_CLEAN, want, from);
     if (!extent)
         gb_limit_look();
-    if (!extent && (gb_the.limited || gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count >= GB_AWAY_MOST / 2))
+    if (!extent && (gb_the.limited || gb_the.huge.sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count >= GB_AWAY_MOST / 2))
         extent = extents_search(GB_EXTENT_AWAY, want, from);
     if (!extent && !want->room)
         extent = extents_stocked(want, from);
@@ -533,9 +533,9 @@ static gb_extent *extents_place(const extent_want *want, uint32_t *from)
 
 static void extents_start(void)
 {
-    if (gb_load_relaxed(&gb_the.extents_top))
+    if (gb_load_relaxed(&gb_the.huge.top))
         return;
-    if (!gb_meta_commit(gb_the.extents, &gb_the.extents_committed, sizeof(gb_extent))
+    if (!gb_meta_commit(gb_the.extents, &gb_the.committed.extents, sizeof(gb_extent))
         || !gb_spans_reach(gb_the.extents_base))
         return;
     /* Programs that look at what lies before a block of megabytes were never told, for there a header lay:
@@ -546,7 +546,7 @@ static void extents_start(void)
             == GB_COMMITTED)
         glebe_live.stats.table_bytes += gb_the.page_bytes;
     extent_shape(0, 1, GB_EXTENT_EDGE);
-    gb_store_relaxed(&gb_the.extents_top, 1);
+    gb_store_relaxed(&gb_the.huge.top, 1);
 }
 
 /* The kernel has a bound on mappings. Where it comes near, a guard behind each block of the secure build is too
@@ -558,7 +558,7 @@ static size_t extent_guard(void)
 
 static size_t extent_committed(const gb_extent *extent, size_t bytes)
 {
-    bool exact = GB_SECURE && gb_the.huge_blocks < GB_AWAY_MOST / 2;
+    bool exact = GB_SECURE && gb_the.huge.blocks < GB_AWAY_MOST / 2;
     return exact ? gb_round_up(bytes, gb_the.page_bytes)
                  : granules_bytes(extent->room ? granules_of(bytes) : extent->granules);
 }
@@ -568,7 +568,7 @@ static void extent_fill(uint32_t end)
 {
     gb_extent *extent = extent_at(end - extent_at(end - 1)->before);
     uint32_t number = extent_number(extent);
-    bool moved, many = gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count > GB_AWAY_MOST;
+    bool moved, many = gb_the.huge.sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count > GB_AWAY_MOST;
     if (extent->state != GB_EXTENT_AWAY || !many || gb_the.reserved || gb_the.limited
         || gb_port_commit(granule_start(number), granules_bytes(end - number), false) != GB_COMMITTED)
         return;
@@ -592,7 +592,7 @@ static void extent_touches(uint32_t from, uint32_t end)
     gb_extent *before = extent_at(from - extent_at(from - 1)->before), *behind = extent_at(end);
     if (first < from && before->state == GB_EXTENT_CLEAN && !before->moved && gb_span_huge(granule_start(first)))
         extent_warm(before, first > extent_number(before) ? first : extent_number(before), from);
-    bool ends = end == gb_load_relaxed(&gb_the.extents_top);
+    bool ends = end == gb_load_relaxed(&gb_the.huge.top);
     if (last < end && !ends && behind->state == GB_EXTENT_CLEAN && !behind->moved && gb_span_huge(granule_start(last)))
         extent_warm(behind, end, last + SPAN_GRANULES < extent_end(behind) ? last + SPAN_GRANULES : extent_end(behind));
 }
@@ -603,7 +603,7 @@ static gb_extent *extent_use(gb_extent *extent, uint32_t from, const extent_want
     size_t dirty = extents_carve(extent, from, want->granules, &moved);
     extent = extent_shape(from, want->granules, GB_EXTENT_USED);
     extent->moved = moved;
-    gb_the.extents_moved += moved;
+    gb_the.huge.moved += moved;
     extent->collected = 0;
     extent->room = want->room;
     extent->dirty = dirty;
@@ -617,12 +617,12 @@ gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place 
 {
     enum { TRIES = 256 }; /* of places where other code has memory */
     extents_start();
-    if (!gb_load_relaxed(&gb_the.extents_top))
+    if (!gb_load_relaxed(&gb_the.huge.top))
         return NULL;
     size_t whole = bytes + extent_guard();
     extent_want want = {granules_of(place->room > whole ? place->room : whole),
         gb_the.limited ? 0 : granules_of(place->behind), alignment, place->clean, place->room != 0};
-    bool gathered = want.granules >= gb_the.extents_max;
+    bool gathered = want.granules >= gb_the.huge.granules_max;
     for (int i = 0; i < TRIES; i++) {
         uint32_t from;
         gb_extent *extent = extents_place(&want, &from), *failed;
@@ -672,9 +672,9 @@ void gb_extent_give(gb_extent *extent)
 {
     uint32_t number = extent_number(extent), granules = extent->granules;
     bool moved = extent->moved;
-    gb_the.extents_moved -= moved;
+    gb_the.huge.moved -= moved;
     extent->state = GB_EXTENT_INSIDE;
-    if (!GB_SECURE && !(moved && gb_the.extents_moved > GB_MOVED_MOST / 2))
+    if (!GB_SECURE && !(moved && gb_the.huge.moved > GB_MOVED_MOST / 2))
         extent_free_part(number, granules, granules_of(extent->dirty), granules_of(extent->committed), moved);
     else if (part_decommit(gb_extent_start(extent), extent->committed))
         extent_add(number, granules, GB_EXTENT_AWAY, false);
@@ -694,7 +694,7 @@ static void extent_reshape(gb_extent *extent, uint32_t granules)
 /* Takes free granules behind it. */
 static bool extent_lengthen(gb_extent *extent, uint32_t more, uintptr_t need)
 {
-    uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.extents_top), have = 0, from;
+    uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.huge.top), have = 0, from;
     if (end < top && extent_free(extent_at(end)) && !extent_at(end)->moved)
         have = extents_row(extent_at(end), end, more);
     if (have < more

@@ -26,7 +26,7 @@ static size_t extent_purge_part(gb_extent *extent, uint32_t number, uint32_t gra
     size_t bytes = granules_bytes(granules);
     uintptr_t at = granule_start(number);
     enum gb_extent_state state = GB_EXTENT_AWAY;
-    bool leaves = gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count < GB_AWAY_MOST, moved;
+    bool leaves = gb_the.huge.sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count < GB_AWAY_MOST, moved;
     if (!extent->moved && !(gb_the.limited && leaves)) {
         enum gb_purge done = gb_port_purge(at, bytes, lazily);
         if (done == GB_PURGE_REFUSED)
@@ -89,10 +89,10 @@ static size_t extent_purge_due(gb_extent *extent, size_t most, bool lazily)
 size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes)
 {
     size_t given = 0;
-    uint32_t last = gb_the.idle_last;
-    if (all || gb_load_relaxed(&gb_the.idle_first))
+    uint32_t last = gb_the.huge.idle_last;
+    if (all || gb_load_relaxed(&gb_the.huge.idle_first))
         gb_limit_look();
-    for (uint32_t number = gb_load_relaxed(&gb_the.idle_first); number && *budget_bytes > 0;) {
+    for (uint32_t number = gb_load_relaxed(&gb_the.huge.idle_first); number && *budget_bytes > 0;) {
         gb_extent *extent = extent_at(number);
         if (!all && gb_ms_later(extent->idle_ms, since))
             break;
@@ -115,12 +115,12 @@ size_t gb_extents_shrink(size_t bytes)
 {
     enum { LOOKS = 32 };
     size_t given = 0;
-    uint32_t number = gb_the.spans_huge ? gb_load_relaxed(&gb_the.idle_first) : 0, next;
+    uint32_t number = gb_the.spans.huge ? gb_load_relaxed(&gb_the.huge.idle_first) : 0, next;
     for (uint32_t looks = LOOKS; number && looks > 0 && given < bytes; looks--, number = next) {
         next = extent_at(number)->idle_next;
         given += extent_purge_spans(extent_at(number), bytes - given, false);
     }
-    for (number = gb_load_relaxed(&gb_the.idle_first); number && given < bytes; number = next) {
+    for (number = gb_load_relaxed(&gb_the.huge.idle_first); number && given < bytes; number = next) {
         next = extent_at(number)->idle_next;
         given += extent_purge(extent_at(number), bytes - given, false);
     }
@@ -129,7 +129,7 @@ size_t gb_extents_shrink(size_t bytes)
 
 uint32_t gb_extents_wait(uint32_t now)
 {
-    uint32_t first = gb_load_relaxed(&gb_the.idle_first);
+    uint32_t first = gb_load_relaxed(&gb_the.huge.idle_first);
     if (!first)
         return UINT32_MAX;
     uint32_t waited = gb_ms_since(now, extent_at(first)->idle_ms);

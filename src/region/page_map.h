@@ -81,6 +81,11 @@ GB_INLINE void gb_page_own(gb_page *page, uintptr_t owner)
 }
 
 GB_INLINE gb_chunk *gb_chunk_at(uint32_t chunk) { return gb_the.chunk_table + chunk; }
+GB_INLINE uint32_t gb_chunk_number(const gb_chunk *chunk) { return (uint32_t)(chunk - gb_the.chunk_table); }
+GB_INLINE uintptr_t gb_chunk_start(const gb_chunk *chunk)
+{
+    return gb_slice_start(gb_chunk_number(chunk) * GB_CHUNK_SLICES);
+}
 GB_INLINE gb_chunk *gb_chunk_of(uint32_t slice) { return gb_chunk_at(slice / GB_CHUNK_SLICES); }
 
 GB_INLINE glebe_heap *gb_heap_at(uint32_t number)
@@ -93,9 +98,9 @@ GB_INLINE glebe_heap *gb_heap_at(uint32_t number)
 /* What a heap holds, and what all do. */
 GB_INLINE size_t gb_heap_held(const glebe_heap *heap)
 {
-    return gb_load_relaxed(&heap->bytes) + (GB_LINEAR && heap == &gb_heap_main ? gb_the.tagged_used : 0);
+    return gb_load_relaxed(&heap->bytes) + (GB_LINEAR && heap == &gb_heap_main ? gb_the.linear.used : 0);
 }
-GB_INLINE uint64_t gb_held(void) { return glebe_live.stats.used_bytes + (GB_LINEAR ? gb_the.tagged_used : 0); }
+GB_INLINE uint64_t gb_held(void) { return glebe_live.stats.used_bytes + (GB_LINEAR ? gb_the.linear.used : 0); }
 
 GB_INLINE gb_block *gb_block_at(const gb_page *page, uint32_t index)
 {

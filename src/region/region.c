@@ -33,7 +33,7 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     gb_the.heaps = (glebe_heap *)(at + heaps);
     gb_the.heap_bits = (gb_heap_bits *)(at + heap_bits);
     gb_the.extents = (gb_extent *)(at + extents);
-    gb_the.spans = (uint8_t *)(at + spans);
+    gb_the.spans.states = (uint8_t *)(at + spans);
     gb_the.shadow = (uint64_t *)(at + shadow);
     for (size_t k = 0; k < GB_BITS; k++) {
         gb_the.bits[k].allocated = (uint64_t *)(at + allocated + 2 * k * bits);
@@ -41,11 +41,11 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     }
     gb_the.base = at + chunks;
     gb_the.extents_base = at + extents_start;
-    gb_the.extents_max = (uint32_t)extents_max;
-    gb_the.chunks_max = (uint32_t)(chunks_bytes >> GB_CHUNK_LOG2);
-    gb_the.heaps_max = (uint32_t)heaps_max;
+    gb_the.huge.granules_max = (uint32_t)extents_max;
+    gb_the.arena.chunks_max = (uint32_t)(chunks_bytes >> GB_CHUNK_LOG2);
+    gb_the.records.max = (uint32_t)heaps_max;
     /* Only a first piece, which is needed at once, shows that a place serves. */
-    return reserve || gb_meta_commit(gb_the.table, &gb_the.table_committed, 1);
+    return reserve || gb_meta_commit(gb_the.table, &gb_the.committed.table, 1);
 }
 
 /* 4 TiB of chunks, 512 GiB, ... 2 GiB */

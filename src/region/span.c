@@ -28,24 +28,24 @@ static uint32_t span_of(uintptr_t at) { return (uint32_t)((at - gb_the.extents_b
 
 static enum gb_span_state span_state(uint32_t span)
 {
-    return (enum gb_span_state)gb_the.spans[span];
+    return (enum gb_span_state)gb_the.spans.states[span];
 }
 
 static void span_set(uint32_t span, enum gb_span_state state)
 {
     bool was = span_state(span) == GB_SPAN_HUGE;
-    gb_the.spans_huge -= was;
-    gb_the.spans_small -= span_state(span) == GB_SPAN_SMALL;
-    gb_the.spans[span] = (uint8_t)state;
-    gb_the.spans_huge += state == GB_SPAN_HUGE;
-    gb_the.spans_small += state == GB_SPAN_SMALL;
+    gb_the.spans.huge -= was;
+    gb_the.spans.small -= span_state(span) == GB_SPAN_SMALL;
+    gb_the.spans.states[span] = (uint8_t)state;
+    gb_the.spans.huge += state == GB_SPAN_HUGE;
+    gb_the.spans.small += state == GB_SPAN_SMALL;
     glebe_live.stats.huge_page_bytes += was ? -(uint64_t)GB_CHUNK_BYTES : 0;
     glebe_live.stats.huge_page_bytes += state == GB_SPAN_HUGE ? GB_CHUNK_BYTES : 0;
 }
 
 bool gb_spans_reach(uintptr_t end)
 {
-    return gb_meta_commit(gb_the.spans, &gb_the.spans_committed, (size_t)span_of(end) + 1);
+    return gb_meta_commit(gb_the.spans.states, &gb_the.committed.spans, (size_t)span_of(end) + 1);
 }
 
 /* The first ones are samples too. */
@@ -56,7 +56,7 @@ static bool span_samples(uint32_t span)
 
 bool gb_span_huge(uintptr_t at)
 {
-    return gb_the.spans_huge && span_state(span_of(at)) == GB_SPAN_HUGE;
+    return gb_the.spans.huge && span_state(span_of(at)) == GB_SPAN_HUGE;
 }
 
 bool gb_spans_dense(uintptr_t top)
@@ -66,11 +66,11 @@ bool gb_spans_dense(uintptr_t top)
         return false;
     for (sample -= SAMPLE_LATER; !span_samples(sample);)
         sample--;
-    if (sample != gb_the.spans_sample) {
-        gb_the.spans_sample = sample;
-        gb_the.spans_dense = gb_port_resident(span_start(sample), GB_CHUNK_BYTES) >= GB_CHUNK_BYTES / 4 * 3;
+    if (sample != gb_the.spans.sample) {
+        gb_the.spans.sample = sample;
+        gb_the.spans.dense = gb_port_resident(span_start(sample), GB_CHUNK_BYTES) >= GB_CHUNK_BYTES / 4 * 3;
     }
-    return gb_the.spans_dense;
+    return gb_the.spans.dense;
 }
 
 void gb_spans_ask(uintptr_t from, uintptr_t end)
@@ -82,24 +82,24 @@ void gb_spans_ask(uintptr_t from, uintptr_t end)
 
 void gb_spans_decommitted(uintptr_t at, size_t bytes)
 {
-    for (uint32_t span = span_of(at); gb_the.spans_huge + gb_the.spans_small > 0 && span_start(span) < at + bytes;
+    for (uint32_t span = span_of(at); gb_the.spans.huge + gb_the.spans.small > 0 && span_start(span) < at + bytes;
         span++)
         span_set(span, GB_SPAN_NONE);
 }
 
 void gb_spans_purged(uintptr_t at, size_t bytes, uintptr_t from, uintptr_t end)
 {
-    if (gb_the.spans_huge + gb_the.spans_small == 0)
+    if (gb_the.spans.huge + gb_the.spans.small == 0)
         return;
     for (uint32_t span = span_of(at); span_start(span) < at + bytes; span++) {
         uintptr_t start = span_start(span), stop = start + GB_CHUNK_BYTES;
         size_t clean = (stop < end ? stop : end) - (start > from ? start : from);
         bool whole = clean == GB_CHUNK_BYTES;
         if (span_state(span) == GB_SPAN_HUGE && clean >= GB_CHUNK_BYTES / 4 && !whole
-            && gb_the.spans_small < SPANS_SMALL_MOST) {
+            && gb_the.spans.small < SPANS_SMALL_MOST) {
             gb_port_huge_pages(start, GB_CHUNK_BYTES, false);
             span_set(span, GB_SPAN_SMALL);
-        } else if (span_state(span) == GB_SPAN_SMALL && whole && gb_the.huge_pages_slow == 0) {
+        } else if (span_state(span) == GB_SPAN_SMALL && whole && gb_the.arena.huge_pages_slow == 0) {
             gb_port_huge_pages(start, GB_CHUNK_BYTES, true);
             span_set(span, GB_SPAN_HUGE);
         }

@@ -24,8 +24,8 @@ static GB_TLS bool pressure_telling; /* this thread is in the callback */
 void glebe_on_pressure(glebe_pressure *callback, void *context)
 {
     gb_lock_take(&gb_the.lock);
-    gb_the.pressure = callback;
-    gb_the.pressure_context = context;
+    gb_the.pressure.callback = callback;
+    gb_the.pressure.context = context;
     gb_lock_drop(&gb_the.lock);
 }
 
@@ -34,8 +34,8 @@ bool gb_pressure_tell(uint64_t used, uint64_t limit)
     if (pressure_telling || gb_lock_forking())
         return false;
     gb_lock_take(&gb_the.lock);
-    glebe_pressure *callback = gb_the.pressure;
-    void *context = gb_the.pressure_context;
+    glebe_pressure *callback = gb_the.pressure.callback;
+    void *context = gb_the.pressure.context;
     gb_lock_drop(&gb_the.lock);
     if (!callback)
         return false;

@@ -40,7 +40,7 @@ static void purge_enter(gb_chunk *chunk, gb_slice_set run, enum gb_purge done)
 {
     run = gb_set_both(run, chunk->dirty);
     if (done == GB_PURGE_ZERO) {
-        gb_the.dirty_slices -= gb_set_count(run);
+        gb_the.arena.dirty_slices -= gb_set_count(run);
         chunk->dirty = gb_set_without(chunk->dirty, run);
     } else if (done == GB_PURGE_LAZY)
         chunk->lazy = gb_set_with(chunk->lazy, run);
@@ -49,7 +49,7 @@ static void purge_enter(gb_chunk *chunk, gb_slice_set run, enum gb_purge done)
 /* Whole slices, and no more of them than `most` bytes need. */
 static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t most, gb_purge_budget *budget)
 {
-    uintptr_t start = gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES);
+    uintptr_t start = gb_chunk_start(chunk);
     size_t given = 0;
     chunk->lazy = gb_set_both(chunk->lazy, chunk->idle);
     gb_slice_set want = purge_wanted(chunk, only_idle, lazily);
@@ -97,7 +97,7 @@ GB_NOINLINE static void huge_page_split(gb_chunk *chunk)
 {
     if (!chunk->huge_pages)
         return;
-    gb_port_huge_pages(gb_slice_start((uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
+    gb_port_huge_pages(gb_chunk_start(chunk), GB_CHUNK_BYTES, false);
     chunk->huge_pages = 0;
     glebe_live.stats.huge_page_bytes -= GB_CHUNK_BYTES;
 }
@@ -165,7 +165,7 @@ static void purge_never_used(gb_chunk *chunk)
     if (gb_set_empty(chunk->dirty))
         return;
     gb_slice_set never = gb_set_without(chunk->free, chunk->dirty);
-    gb_the.dirty_slices += gb_set_count(never);
+    gb_the.arena.dirty_slices += gb_set_count(never);
     chunk->dirty = gb_set_with(chunk->dirty, never);
     gb_chunk_dirty_changed(chunk);
 }
@@ -191,7 +191,7 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, gb_purge
 {
     size_t given = purge_free(chunk, only_idle, lazily, SIZE_MAX, budget);
     chunk->idle = gb_set_both(chunk->free, chunk->dirty);
-    uint32_t first = (uint32_t)(chunk - gb_the.chunk_table) * GB_CHUNK_SLICES;
+    uint32_t first = gb_chunk_number(chunk) * GB_CHUNK_SLICES;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES && !gb_purge_spent(budget);) {
         gb_page *page = gb_page_at(first + i);
         if (page->kind == GB_SMALL)
@@ -207,16 +207,16 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, gb_purge
 /* The chunk that has waited longest, if it does since `since`. Locked. */
 static gb_chunk *queue_first(uint32_t since, bool all)
 {
-    gb_chunk *chunk = gb_the.queue.first ? gb_chunk_at(gb_the.queue.first - 1) : NULL;
+    gb_chunk *chunk = gb_the.kept.queue.first ? gb_chunk_at(gb_the.kept.queue.first - 1) : NULL;
     return chunk && (all || !gb_ms_later(chunk->purge_ms, since)) ? chunk : NULL;
 }
 
 static void queue_pop(gb_chunk *chunk)
 {
-    gb_the.queue.first = chunk->purge_next;
-    if (!gb_the.queue.first)
-        gb_the.queue.last = 0;
-    gb_store_relaxed(&gb_the.queue_chunks, gb_load_relaxed(&gb_the.queue_chunks) - 1);
+    gb_the.kept.queue.first = chunk->purge_next;
+    if (!gb_the.kept.queue.first)
+        gb_the.kept.queue.last = 0;
+    gb_store_relaxed(&gb_the.kept.queue_chunks, gb_load_relaxed(&gb_the.kept.queue_chunks) - 1);
     atomic_exchange(&chunk->queued, 0);
 }
 
@@ -232,7 +232,7 @@ static void queue_again(gb_chunk *chunk, uint32_t touched)
 static bool purge_refused_lately(void)
 {
     enum { PAUSE = 8 }; /* of purge_ms */
-    uint32_t refused = gb_load_relaxed(&gb_the.refused_ms);
+    uint32_t refused = gb_load_relaxed(&gb_the.kept.refused_ms);
     return refused && gb_ms_since(gb_port_now_ms(), refused) < (uint64_t)PAUSE * gb_the.options.purge_ms;
 }
 
@@ -246,7 +246,7 @@ static size_t purge_queued(uint32_t since, bool all, bool lazily, gb_purge_budge
     gb_lock_take(&gb_the.lock);
     size_t given = gb_extents_purge(since, all, lazily, &budget->bytes);
     gb_chunk *chunk;
-    for (uint32_t most = gb_load_relaxed(&gb_the.queue_chunks);
+    for (uint32_t most = gb_load_relaxed(&gb_the.kept.queue_chunks);
         most-- > 0 && !gb_purge_spent(budget) && (chunk = queue_first(since, all)) != NULL;) {
         uint32_t touched = gb_load_relaxed(&chunk->touched_ms);
         bool busy = !all && gb_ms_later(touched, since);
@@ -256,7 +256,7 @@ static size_t purge_queued(uint32_t since, bool all, bool lazily, gb_purge_budge
         if (busy || here == 0 || !gb_purge_spent(budget)) /* else the next step goes on in it */
             queue_pop(chunk);
         if (budget->refused)
-            gb_store_relaxed(&gb_the.refused_ms, gb_port_now_ms() | 1); /* not 0 */
+            gb_store_relaxed(&gb_the.kept.refused_ms, gb_port_now_ms() | 1); /* not 0 */
         if (busy || budget->refused)
             queue_again(chunk, touched);
         else if (atomic_load(&chunk->touched_ms) != touched) /* a free that came too late for this look found it queued */
@@ -287,7 +287,7 @@ size_t gb_purge_oldest(size_t bytes)
     size_t given = 0;
     gb_purge_budget budget = gb_purge_all();
     bytes = gb_round_up(bytes, gb_the.page_bytes);
-    for (uint32_t number = gb_the.queue.first; number && given < bytes; number = gb_chunk_at(number - 1)->purge_next)
+    for (uint32_t number = gb_the.kept.queue.first; number && given < bytes; number = gb_chunk_at(number - 1)->purge_next)
         given += purge_free(gb_chunk_at(number - 1), false, false, bytes - given, &budget);
     return given < bytes ? given + gb_extents_shrink(bytes - given) : given;
 }
@@ -298,8 +298,8 @@ uint32_t gb_purge_wait(uint32_t now)
     uint32_t wait = gb_extents_wait(now);
     if (purge_refused_lately())
         wait = wait < gb_the.options.purge_ms ? gb_the.options.purge_ms : wait;
-    else if (gb_the.queue.first) {
-        uint32_t waited = gb_ms_since(now, gb_chunk_at(gb_the.queue.first - 1)->purge_ms);
+    else if (gb_the.kept.queue.first) {
+        uint32_t waited = gb_ms_since(now, gb_chunk_at(gb_the.kept.queue.first - 1)->purge_ms);
         uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
         wait = due < wait ? due : wait;
     }

@@ -1,5 +1,5 @@
 /* Retention: which freed memory is kept for reuse, and when it goes back to the system. This file and bounds.c alone
- * decide. Lower layers ask bounds.c; where more is kept than that allows it sets gb_the.over, and the function that
+ * decide. Lower layers ask bounds.c; where more is kept than that allows it sets gb_the.kept.over, and the function that
  * serves the request calls gb_retain_act.
  *
  *     what is kept                     how much                               until
@@ -25,13 +25,13 @@
 void gb_retain_act(void)
 {
     gb_lock_take(&gb_the.lock);
-    gb_store_relaxed(&gb_the.over, false);
+    gb_store_relaxed(&gb_the.kept.over, false);
     size_t extents = gb_bounds_extents();
     if (extents)
         gb_extents_shrink(extents);
     size_t over = gb_bounds_over(), given = over ? gb_purge_oldest(over) : 0;
     if (given < over)
-        gb_the.peak_bytes += over - given + (gb_the.peak_bytes + over - given) / GB_KEPT_SHARE;
+        gb_the.kept.peak_bytes += over - given + (gb_the.kept.peak_bytes + over - given) / GB_KEPT_SHARE;
     gb_lock_drop(&gb_the.lock);
 }
 
@@ -81,27 +81,27 @@ static void pressure_look(glebe_heap *heap, uint32_t now)
     enum { EVERY_MS = 200, SOON_MS = 20, UNLIMITED_MS = 5000, TELL_MS = 1000 };
     enum { FROM_SLICES = 64 << (20 - GB_SLICE_LOG2) };
     uint64_t limit, used;
-    if (gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_ms)) < gb_load_relaxed(&gb_the.pressure_every_ms)
+    if (gb_ms_since(now, gb_load_relaxed(&gb_the.pressure.looked_ms)) < gb_load_relaxed(&gb_the.pressure.every_ms)
         || gb_load_relaxed(&gb_the.slices) < FROM_SLICES)
         return;
-    gb_store_relaxed(&gb_the.pressure_ms, now);
-    gb_store_relaxed(&gb_the.pressure_every_ms, UNLIMITED_MS);
+    gb_store_relaxed(&gb_the.pressure.looked_ms, now);
+    gb_store_relaxed(&gb_the.pressure.every_ms, UNLIMITED_MS);
     if (!gb_port_pressure(&limit, &used))
         return;
     uint64_t high = limit / 20 * 17, critical = limit / 20 * 19;
-    gb_store_relaxed(&gb_the.pressure_every_ms, used > high ? SOON_MS : EVERY_MS);
-    if (used <= high || gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_done_ms)) < EVERY_MS)
+    gb_store_relaxed(&gb_the.pressure.every_ms, used > high ? SOON_MS : EVERY_MS);
+    if (used <= high || gb_ms_since(now, gb_load_relaxed(&gb_the.pressure.acted_ms)) < EVERY_MS)
         return;
-    gb_store_relaxed(&gb_the.pressure_done_ms, now);
+    gb_store_relaxed(&gb_the.pressure.acted_ms, now);
     if (used <= critical) {
         gb_purge_due(now, true);
         return;
     }
     gb_retain_nothing(heap);
     if (!gb_port_pressure(&limit, &used) || used <= critical
-        || gb_ms_since(now, gb_load_relaxed(&gb_the.pressure_told_ms)) < TELL_MS)
+        || gb_ms_since(now, gb_load_relaxed(&gb_the.pressure.told_ms)) < TELL_MS)
         return;
-    gb_store_relaxed(&gb_the.pressure_told_ms, now);
+    gb_store_relaxed(&gb_the.pressure.told_ms, now);
     if (gb_pressure_tell(used, limit))
         gb_retain_nothing(heap);
 }
@@ -168,7 +168,7 @@ void gb_tick_due(glebe_heap *heap)
         rest_begin(heap);
     /* Not while the heap rests: a chunk that it gave pages to would count as busy, queue again, and miss the rest's
      * purge. */
-    bool queued = gb_load_relaxed(&gb_the.queue_chunks) || gb_load_relaxed(&gb_the.idle_first);
+    bool queued = gb_load_relaxed(&gb_the.kept.queue_chunks) || gb_load_relaxed(&gb_the.huge.idle_first);
     heap->waits = heap->rests || (queued && step_due(now));
     if (heap->waits)
         heap->tick = 1;

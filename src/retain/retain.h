@@ -35,7 +35,7 @@ size_t gb_retain_nothing(glebe_heap *heap);
 GB_NOINLINE void gb_retain_act(void);
 GB_INLINE void gb_retain_bound(void)
 {
-    if (GB_PURGES && GB_UNLIKELY(gb_load_relaxed(&gb_the.over)))
+    if (GB_PURGES && GB_UNLIKELY(gb_load_relaxed(&gb_the.kept.over)))
         gb_retain_act();
 }
 /* A collection ended. */

@@ -62,7 +62,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
         return NULL;
     }
     gb_page *entry = gb_page_entry(block);
-    if (!entry || entry->kind == GB_FREE) {
+    if ((GB_HUGE && !entry) || entry->kind == GB_FREE) {
         void *resized = gb_big_resize(entry, block, bytes);
         if (resized)
             return resized;

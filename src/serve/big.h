@@ -19,7 +19,8 @@ void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty);
 void *gb_big_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
 /* Bytes usable at a block that is no small one of the default build; 0 where none starts there. */
 size_t gb_big_bytes(gb_page *entry, const void *block);
-/* The block with so many bytes and its content, here or elsewhere, if that takes no copying; else NULL. */
+/* The block, which is in no page of a class, with so many bytes and its content, here or elsewhere, if that takes no
+ * copying; else NULL. */
 void *gb_big_resize(gb_page *entry, void *block, size_t bytes);
 /* For a block that grows to GB_GROWN_FROM or more: one with room to grow on, which may be the block itself. */
 void *gb_big_grown(glebe_heap *heap, void *block, size_t bytes);

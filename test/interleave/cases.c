@@ -123,7 +123,7 @@ static void walk_inbox(uint32_t h, uint32_t number)
 static void walk_inboxes(void)
 {
     met_round++;
-    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+    for (uint32_t h = 1; h <= gb_the.records.made; h++)
         if (gb_heap_at(h)->kind != GB_HEAP_UNUSED) {
             walk_inbox(h, gb_load(&gb_heap_at(h)->inbox));
             walk_inbox(h, gb_heap_at(h)->inbox_taken);
@@ -237,7 +237,7 @@ static void check_places(void)
                 if (!gb_large_at(the_world.held[t][i])) /* that has no page */
                     place(the_world.held[t][i], (char)('A' + t));
             }
-    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+    for (uint32_t h = 1; h <= gb_the.records.made; h++)
         if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
             place_heap(gb_heap_at(h));
     for (uint32_t i = 0; i < PAGES; i++) {
@@ -261,7 +261,7 @@ static void complain(void *context, int invariant, const void *address, const ch
 static void check_heaps(const char *when)
 {
     glebe_check(NULL, 1, complain, (void *)(uintptr_t)when);
-    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+    for (uint32_t h = 1; h <= gb_the.records.made; h++)
         if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
             glebe_check(gb_heap_at(h), 2, complain, (void *)(uintptr_t)when);
     check_step();
@@ -270,14 +270,14 @@ static void check_heaps(const char *when)
 
 void check_final(void)
 {
-    IL_CHECK(!host_lock_held(&gb_the.lock) && !host_lock_held(&gb_the.orphans_lock), "a lock is held at the end");
+    IL_CHECK(!host_lock_held(&gb_the.lock) && !host_lock_held(&gb_the.orphans.lock), "a lock is held at the end");
     if (!gb_the.ready)
         return;
     check_heaps("at the end");
-    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+    for (uint32_t h = 1; h <= gb_the.records.made; h++)
         if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
             gb_remote_flush(gb_heap_at(h));
-    for (uint32_t h = 1; h <= gb_the.heaps_made; h++)
+    for (uint32_t h = 1; h <= gb_the.records.made; h++)
         if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
             gb_inbox_drain(gb_heap_at(h));
     check_heaps("after all was drained");

@@ -101,8 +101,8 @@ void host_save(void)
     saved.world = the_world;
     if (!gb_the.ready)
         return;
-    IL_CHECK(gb_the.chunks <= 1, "host.c: the setup needs one chunk at most");
-    IL_CHECK(gb_the.heaps_made < HEAPS, "host.c: too many heaps");
+    IL_CHECK(gb_the.arena.chunks <= 1, "host.c: the setup needs one chunk at most");
+    IL_CHECK(gb_the.records.made < HEAPS, "host.c: too many heaps");
     memcpy(saved.table, gb_the.table, sizeof saved.table);
     memcpy(saved.large, gb_the.large, sizeof saved.large);
     saved.chunk = gb_the.chunk_table[0];

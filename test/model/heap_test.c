@@ -275,7 +275,7 @@ static void step_time(void)
 static void model_demand(void)
 {
     enum { MUCH = 1 << 20 };
-    for (uint32_t number = 1; GB_THREADS && number <= gb_the.heaps_made; number++)
+    for (uint32_t number = 1; GB_THREADS && number <= gb_the.records.made; number++)
         for (uint32_t cls = 0; cls < GB_CLASSES; cls++)
             if (gb_heap_at(number)->class_slices[cls] < MUCH)
                 gb_heap_at(number)->class_slices[cls] += MUCH;
@@ -304,7 +304,7 @@ static void model_step(void)
         REQUIRE(!heaps[h].heap || !heaps[h].limit || glebe_heap_bytes(heaps[h].heap) <= heaps[h].limit);
     REQUIRE(glebe_live.stats.errors == 0);
     if (GB_PURGES && !failing && seed % 8 != 3 && !gb_the.options.purge_lazily) { /* what is kept for reuse does not add to the peak */
-        size_t peak = (size_t)glebe_live.stats.peak_used_bytes, idle = (gb_the.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
+        size_t peak = (size_t)glebe_live.stats.peak_used_bytes, idle = (gb_the.arena.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
         REQUIRE(glebe_live.stats.used_bytes + idle <= peak + peak / GB_KEPT_SHARE + GB_KEPT_BYTES);
     }
 }

@@ -42,7 +42,7 @@ static void test_huge_after_small(void **state)
         empty(n);
         void *huge = glebe_malloc((size_t)55 << 20);
         assert_non_null(huge);
-        assert_true(gb_the.chunks_away > 20);
+        assert_true(gb_the.arena.chunks_away > 20);
         fixture_check();
         fixture_balance();
         glebe_free(huge);
@@ -82,16 +82,16 @@ static void test_place_taken_meanwhile(void **state)
     (void)state;
     limited();
     int all = fill();
-    uint32_t chunks = gb_the.chunks;
+    uint32_t chunks = gb_the.arena.chunks;
     empty(all);
     glebe_trim(NULL);
-    uint32_t away = gb_the.chunks_away;
+    uint32_t away = gb_the.arena.chunks_away;
     assert_true(away > 20);
     fake.taken_from = gb_the.base + 3 * GB_CHUNK_BYTES;
     fake.taken_to = fake.taken_from + 5 * GB_CHUNK_BYTES + 12345;
     int n = fill();
     assert_in_range(n, all - 100, all + 100); /* others serve in their place */
-    assert_true(gb_the.chunks > chunks);
+    assert_true(gb_the.arena.chunks > chunks);
     for (int i = 0; i < n; i++)
         assert_true((uintptr_t)blocks[i] + BYTES <= fake.taken_from || (uintptr_t)blocks[i] >= fake.taken_to);
     fixture_check();
@@ -101,9 +101,9 @@ static void test_place_taken_meanwhile(void **state)
     empty(n);
     glebe_trim(NULL);
     fake.taken_from = fake.taken_to = 0;
-    uint32_t now = gb_the.chunks;
+    uint32_t now = gb_the.arena.chunks;
     empty(fill());
-    assert_int_equal(gb_the.chunks, now); /* they are here again */
+    assert_int_equal(gb_the.arena.chunks, now); /* they are here again */
     fixture_release();
 }
 
@@ -115,7 +115,7 @@ static void test_refused(void **state)
     empty(fill());
     gb_fake_fail(1u << GB_FAKE_DECOMMIT, 1, UINT64_MAX);
     glebe_trim(NULL);
-    assert_int_equal(gb_the.chunks_away, 0);
+    assert_int_equal(gb_the.arena.chunks_away, 0);
     fixture_check();
     fixture_balance();
     empty(fill());

@@ -292,7 +292,7 @@ static void test_9_heaps(void **state)
     uint32_t number = gb_load(&large->heap);
     gb_store(&large->heap, 0);
     expect(9);
-    gb_store(&large->heap, gb_the.heaps_made + 1);
+    gb_store(&large->heap, gb_the.records.made + 1);
     expect(9);
     gb_store(&large->heap, number);
     well();

@@ -8,7 +8,7 @@ static void test_destroy_gives_everything_back(void **state)
     glebe_free(glebe_malloc(1));
     glebe_trim(NULL);
     glebe_heap *heap = glebe_heap_create(0);
-    uint32_t made = gb_the.heaps_made;
+    uint32_t made = gb_the.records.made;
     for (int round = 0; round < 5; round++) {
         assert_non_null(heap);
         void *last = NULL;
@@ -28,7 +28,7 @@ static void test_destroy_gives_everything_back(void **state)
         fixture_check();
         assert_int_equal(glebe_live.stats.used_bytes, 0);
         heap = glebe_heap_create(0);
-        assert_int_equal(gb_the.heaps_made, made);
+        assert_int_equal(gb_the.records.made, made);
     }
     glebe_heap_destroy(heap);
     glebe_heap_destroy(NULL);
@@ -161,7 +161,7 @@ static void test_records_of_destroyed_heaps(void **state)
             if ((i < 100 || i >= 140) && i % 37 != 5)
                 glebe_heap_destroy(heaps[round % 2 ? N - 1 - i : i]);
         fixture_check();
-        uintptr_t end = (uintptr_t)gb_heap_at(gb_the.heaps_made);
+        uintptr_t end = (uintptr_t)gb_heap_at(gb_the.records.made);
         for (uintptr_t page = (uintptr_t)gb_the.heaps; page + gb_the.page_bytes <= end; page += gb_the.page_bytes) {
             size_t from = (page - (uintptr_t)gb_the.heaps) / GB_HEAP_STRIDE;
             size_t to = (page + gb_the.page_bytes - 1 - (uintptr_t)gb_the.heaps) / GB_HEAP_STRIDE;

@@ -127,15 +127,15 @@ static void test_moves_are_bounded(void **state)
         return;
     glebe_free(glebe_malloc(2 * MIB));
     gb_lock_take(&gb_the.lock);
-    uint32_t moved = gb_the.extents_moved;
-    gb_the.extents_moved = GB_MOVED_MOST;
+    uint32_t moved = gb_the.huge.moved;
+    gb_the.huge.moved = GB_MOVED_MOST;
     gb_lock_drop(&gb_the.lock);
     unsigned char *p = glebe_malloc(5 * MIB), *behind = glebe_malloc(2 * MIB);
     fixture_fill(p, 5 * MIB, 3);
     p = glebe_realloc(p, 6 * MIB);
     assert_int_equal(fake.calls[GB_FAKE_MOVE], 0);
     assert_true(fixture_filled(p, 5 * MIB, 3));
-    gb_the.extents_moved = moved;
+    gb_the.huge.moved = moved;
     glebe_free(p);
     glebe_free(behind);
     fixture_check();
@@ -190,7 +190,7 @@ static void test_free_extents_become_one(void **state)
     fake.now_ms += GB_PURGE_MS;
     gb_purge_due(fake.now_ms, true);
     fixture_check();
-    size_t whole = (size_t)(gb_the.extents_max - 1) << GB_GRANULE_LOG2;
+    size_t whole = (size_t)(gb_the.huge.granules_max - 1) << GB_GRANULE_LOG2;
     void *all = glebe_malloc(whole);
     assert_true(all != NULL || sizeof(void *) != 8);
     fixture_check();
@@ -211,12 +211,12 @@ static void test_gaps_are_bounded(void **state)
     static void *blocks[BLOCKS];
     for (int i = 0; i < BLOCKS; i++) {
         assert_non_null(blocks[i] = glebe_aligned_alloc((size_t)1 << 17, MIB + 65537));
-        assert_true(gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count <= GB_AWAY_MOST + 1);
+        assert_true(gb_the.huge.sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count <= GB_AWAY_MOST + 1);
     }
     fixture_check();
     for (int i = 0; i < BLOCKS; i += 2)
         glebe_free(blocks[i]);
-    assert_true(gb_the.extent_sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count <= GB_AWAY_MOST + 1);
+    assert_true(gb_the.huge.sets[GB_EXTENT_AWAY - GB_EXTENT_IDLE].count <= GB_AWAY_MOST + 1);
     for (int i = 1; i < BLOCKS; i += 2)
         glebe_free(blocks[i]);
     fixture_check();
@@ -419,8 +419,8 @@ static void test_shrinking_idle_memory(void **state)
     glebe_free(second);
     gb_lock_take(&gb_the.lock);
     assert_int_equal(gb_extents_shrink(MIB / 2), MIB / 2);
-    assert_int_equal(gb_the.extents[gb_load_relaxed(&gb_the.idle_first)].granules, 3 * MIB / 2 >> GB_GRANULE_LOG2);
-    assert_ptr_equal((void *)gb_extent_start(gb_the.extents + gb_load_relaxed(&gb_the.idle_first)), first);
+    assert_int_equal(gb_the.extents[gb_load_relaxed(&gb_the.huge.idle_first)].granules, 3 * MIB / 2 >> GB_GRANULE_LOG2);
+    assert_ptr_equal((void *)gb_extent_start(gb_the.extents + gb_load_relaxed(&gb_the.huge.idle_first)), first);
     assert_int_equal(gb_extents_shrink(8 * MIB), 7 * MIB / 2);
     gb_lock_drop(&gb_the.lock);
     assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
@@ -575,21 +575,21 @@ static void test_dense_memory_asks_for_huge_pages(void **state)
         return;
     static void *blocks[FILLED];
     fill_spans(blocks);
-    uint32_t spans = gb_load(&gb_the.extents_top) / SPAN, huge = 0;
-    assert_int_equal(gb_load(&gb_the.extents_top) % SPAN, 0);
+    uint32_t spans = gb_load(&gb_the.huge.top) / SPAN, huge = 0;
+    assert_int_equal(gb_load(&gb_the.huge.top) % SPAN, 0);
     assert_in_range(spans, 58, 64);
     for (uint32_t i = 0; i < spans; i++) {
         bool sample = i < 8 || i % 16 == 14;
         if (i > 10) /* the first may have been committed before */
-            assert_int_equal(gb_the.spans[i], sample ? GB_SPAN_NONE : GB_SPAN_HUGE);
-        huge += gb_the.spans[i] == GB_SPAN_HUGE;
+            assert_int_equal(gb_the.spans.states[i], sample ? GB_SPAN_NONE : GB_SPAN_HUGE);
+        huge += gb_the.spans.states[i] == GB_SPAN_HUGE;
     }
-    assert_int_equal(huge, gb_the.spans_huge);
+    assert_int_equal(huge, gb_the.spans.huge);
     assert_int_equal(huge * GB_CHUNK_BYTES, fake.huge_bytes);
     assert_int_equal(glebe_live.stats.huge_page_bytes, fake.huge_bytes);
     assert_in_range(fake.huge_looks, huge / 8, huge / 8 + 1);
     const gb_extent *last = extent_of(blocks[FILLED - 1]), *behind = last + last->granules;
-    if (behind < gb_the.extents + gb_load(&gb_the.extents_top))
+    if (behind < gb_the.extents + gb_load(&gb_the.huge.top))
         assert_int_equal(behind->state, GB_EXTENT_IDLE); /* the huge page that the block ends in is resident */
     for (int i = 0; i < FILLED; i++)
         glebe_free(blocks[i]);
@@ -609,7 +609,7 @@ static void test_sparse_memory_asks_for_none(void **state)
         assert_in_range(fake.huge_bytes, 0, why == 2 ? 6 * GB_CHUNK_BYTES : 0); /* slow: 1 of 2, 3, 5, 9 ... */
         if (why < 2) {
             const gb_extent *last = extent_of(blocks[FILLED - 1]);
-            assert_int_equal(last - gb_the.extents + last->granules, gb_load(&gb_the.extents_top));
+            assert_int_equal(last - gb_the.extents + last->granules, gb_load(&gb_the.huge.top));
         }
         for (int i = 0; i < FILLED; i++)
             glebe_free(blocks[i]);
@@ -625,18 +625,18 @@ static void test_parts_of_huge_pages(void **state)
         return;
     static void *blocks[FILLED];
     fill_spans(blocks);
-    uint32_t huge = gb_the.spans_huge;
-    assert_int_equal(gb_the.spans_small, 0);
+    uint32_t huge = gb_the.spans.huge;
+    assert_int_equal(gb_the.spans.small, 0);
     for (int i = 40; i < 60; i += 4)
         glebe_free(blocks[i]);
     fixture_check();
-    assert_int_equal(gb_the.spans_huge, huge);
+    assert_int_equal(gb_the.spans.huge, huge);
     glebe_trim(NULL);
     fixture_check();
     assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
-    assert_in_range(gb_the.spans_small, 5, 10);
-    assert_int_equal(gb_the.spans_huge + gb_the.spans_small, huge);
-    assert_int_equal(glebe_live.stats.huge_page_bytes, gb_the.spans_huge * GB_CHUNK_BYTES);
+    assert_in_range(gb_the.spans.small, 5, 10);
+    assert_int_equal(gb_the.spans.huge + gb_the.spans.small, huge);
+    assert_int_equal(glebe_live.stats.huge_page_bytes, gb_the.spans.huge * GB_CHUNK_BYTES);
     for (int i = 0; i < FILLED; i++)
         if (i < 40 || i >= 60 || i % 4)
             glebe_free(blocks[i]);
@@ -657,14 +657,14 @@ static void test_parts_of_huge_pages_wait(void **state)
         glebe_free(blocks[i]);
     size_t idle = (size_t)glebe_live.stats.huge_cached_bytes;
     assert_in_range(idle, 3 * (size_t)BLOCK, 5 * MIB + GB_CHUNK_BYTES);
-    uint32_t huge = gb_the.spans_huge;
+    uint32_t huge = gb_the.spans.huge;
     for (int i = 1; i <= 5; i++) {
         fake.now_ms += GB_PURGE_MS + 1;
         gb_purge_due(fake.now_ms, false);
         fixture_check();
         if (i < 4) {
             assert_in_range(glebe_live.stats.huge_cached_bytes, 1, idle - GB_CHUNK_BYTES);
-            assert_int_equal(gb_the.spans_huge, huge);
+            assert_int_equal(gb_the.spans.huge, huge);
         }
     }
     assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);

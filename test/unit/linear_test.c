@@ -94,11 +94,11 @@ static void test_table_moves(void **state)
     }
     fixture_release();
     gb_tagged *last = gb_tagged_at(gb_slice_start((uint32_t)gb_the.slices));
-    assert_in_range(gb_the.table_room, gb_the.slices, gb_the.slices * 2);
-    assert_in_range(glebe_live.stats.table_bytes, gb_the.table_room * sizeof(gb_page), gb_the.table_room * sizeof(gb_page) + 128);
+    assert_in_range(gb_the.linear.table_room, gb_the.slices, gb_the.slices * 2);
+    assert_in_range(glebe_live.stats.table_bytes, gb_the.linear.table_room * sizeof(gb_page), gb_the.linear.table_room * sizeof(gb_page) + 128);
     size_t free = 0; /* in one block in front of the table, and one behind */
     for (uint32_t bin = 0; bin < GB_TAGGED_BINS; bin++)
-        for (gb_tagged *c = gb_the.tagged[bin]; c; c = c->next)
+        for (gb_tagged *c = gb_the.linear.bins[bin]; c; c = c->next)
             free += gb_tagged_bytes(c);
     assert_int_equal(free, (uintptr_t)last - gb_slice_start(1) - 16 + GB_TAG_BYTES - glebe_live.stats.table_bytes);
 }
@@ -131,7 +131,7 @@ static void test_fresh_memory_is_zero(void **state)
     (void)state;
     unsigned char *first = glebe_malloc(1000000);
     memset(first, 0xff, 1000000);
-    uintptr_t fresh = gb_the.fresh;
+    uintptr_t fresh = gb_the.linear.fresh;
     unsigned char *zero = glebe_calloc(1, 500000);
     assert_true((uintptr_t)zero >= fresh);
     assert_true(fixture_zero(zero, 500000));

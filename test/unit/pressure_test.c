@@ -26,7 +26,7 @@ static void told(void *context, uint64_t used, uint64_t limit)
     assert_false(program.inside);
     program.inside = true;
     assert_int_equal(gb_load(&gb_the.lock.word), 0);
-    assert_int_equal(gb_load(&gb_the.orphans_lock.word), 0);
+    assert_int_equal(gb_load(&gb_the.orphans.lock.word), 0);
     program.calls++;
     program.used = used;
     program.limit = limit;
@@ -105,9 +105,9 @@ static void test_orphans_give_too(void **state)
     fixture_thread_end(1);
     fixture_thread(0);
     glebe_free(p);
-    gb_lock_take(&gb_the.orphans_lock); /* else the orphan would take it in, and give its page back, at once */
+    gb_lock_take(&gb_the.orphans.lock); /* else the orphan would take it in, and give its page back, at once */
     gb_remote_flush(gb_self);
-    gb_lock_drop(&gb_the.orphans_lock);
+    gb_lock_drop(&gb_the.orphans.lock);
     assert_true(gb_load(&orphan->bytes) > 0);
     fake.pressure_limit = 1000;
     fake.pressure_used = 960;

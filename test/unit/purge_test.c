@@ -176,7 +176,7 @@ static void lazily(size_t bytes, int count)
         for (int i = 0; i < 6; i++) {
             fake.now_ms += GB_PURGE_MS;
             purge_now();
-            for (uint32_t k = 0; k < gb_the.chunks; k++)
+            for (uint32_t k = 0; k < gb_the.arena.chunks; k++)
                 gb_purge_note(gb_page_at(k * GB_CHUNK_SLICES)); /* the purger comes by again */
         }
         assert_in_range(fake.lazy_bytes - before, bytes * (size_t)count / 10 * 9, bytes * (size_t)(count + 1) + (bytes * (size_t)count) / 4 + 65536);
@@ -215,7 +215,7 @@ static void test_nothing_is_due_after_it(void **state)
     purge_now();
     assert_true(fake.lazy_bytes >= (gb_the.reserved ? 5500000u : 500000u));
     assert_int_equal(gb_purge_wait(fake.now_ms), UINT32_MAX);
-    assert_int_equal(gb_load(&gb_the.idle_first), 0);
+    assert_int_equal(gb_load(&gb_the.huge.idle_first), 0);
 }
 
 /* Collecting, limits and new peaks want the memory at once. */
@@ -263,7 +263,7 @@ static void test_a_host_that_is_never_lazy(void **state)
     fake.now_ms += GB_PURGE_MS;
     purge_now();
     assert_true(fake.purged_bytes >= 5560000);
-    assert_int_equal(gb_the.dirty_slices, 0);
+    assert_int_equal(gb_the.arena.dirty_slices, 0);
     fixture_check();
 }
 
@@ -280,7 +280,7 @@ static void test_a_lazy_purge_may_be_refused(void **state)
     assert_int_equal(fake.lazy_bytes, 0);
     assert_int_equal(glebe_live.stats.huge_cached_bytes, gb_the.reserved ? gb_round_up(5000000, GB_GRANULE_BYTES) : 0);
     assert_int_equal(gb_purge_wait(fake.now_ms), gb_the.reserved ? GB_PURGE_MS : UINT32_MAX); /* nobody tries again at once */
-    assert_int_equal(gb_the.dirty_slices, gb_round_up(500000, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
+    assert_int_equal(gb_the.arena.dirty_slices, gb_round_up(500000, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     gb_fake_fail(0, 0, 0);
     glebe_trim(NULL);
     fixture_check();
@@ -321,7 +321,7 @@ static void test_the_bound_stays_with_huge_pages(void **state)
     size_t peak = (size_t)glebe_live.stats.peak_used_bytes;
     assert_int_equal(fake.failed, 0);
     assert_in_range(glebe_live.stats.huge_page_bytes, 1, SIZE_MAX);
-    assert_in_range(gb_the.peak_bytes, peak, peak + peak / GB_KEPT_SHARE + GB_KEPT_BYTES);
+    assert_in_range(gb_the.kept.peak_bytes, peak, peak + peak / GB_KEPT_SHARE + GB_KEPT_BYTES);
     fixture_check();
     for (int i = 0; i < N; i++)
         glebe_free(blocks[i]);
@@ -340,13 +340,13 @@ static void test_what_went_back_does_not_go_twice(void **state)
             if (gb_chunk_of(gb_page_number(gb_page_entry(blocks[i]))) == gb_chunk_at(number))
                 glebe_free(blocks[i]);
     assert_int_equal(gb_chunk_at(NUMBER)->huge_pages, 1);
-    assert_int_equal(gb_the.dirty_slices, 2 * GB_CHUNK_SLICES);
+    assert_int_equal(gb_the.arena.dirty_slices, 2 * GB_CHUNK_SLICES);
     gb_lock_take(&gb_the.lock);
     assert_int_equal(gb_purge_oldest(GB_CHUNK_BYTES), GB_CHUNK_BYTES);
     assert_true(gb_set_empty(gb_chunk_at(NUMBER)->dirty));
-    assert_int_equal(gb_the.dirty_slices, GB_CHUNK_SLICES);
+    assert_int_equal(gb_the.arena.dirty_slices, GB_CHUNK_SLICES);
     assert_int_equal(gb_purge_oldest(GB_CHUNK_BYTES), GB_CHUNK_BYTES);
-    assert_int_equal(gb_the.dirty_slices, 0);
+    assert_int_equal(gb_the.arena.dirty_slices, 0);
     assert_int_equal(gb_purge_oldest(GB_CHUNK_BYTES), 0);
     gb_lock_drop(&gb_the.lock);
     fixture_check();

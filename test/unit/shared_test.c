@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <time.h>
 
-static uint32_t word_now(void) { return gb_load(&gb_the.entry.word); }
+static uint32_t word_now(void) { return gb_load(&gb_the.entry.lock.word); }
 static uint32_t me(void) { return (uint32_t)(uintptr_t)&gb_me; }
 
 static void test_entered_again(void **state)
@@ -18,7 +18,7 @@ static void test_entered_again(void **state)
         assert_int_equal(word_now(), me());
         glebe_free(glebe_malloc(100)); /* enters again */
         assert_int_equal(word_now(), me());
-        assert_int_equal(gb_the.entry_again, 0);
+        assert_int_equal(gb_the.entry.again, 0);
     }
     assert_int_equal(word_now(), 0);
     assert_true(fake.waits == 0 && fake.wakes == 0);
@@ -46,7 +46,7 @@ static void test_told_how_far_memory_reaches(void **state)
 
 static void others_leave(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 {
-    assert_ptr_equal(word, &gb_the.entry.word);
+    assert_ptr_equal(word, &gb_the.entry.lock.word);
     assert_int_equal(expected, 4711 * 2 + 1); /* bit 0 tells them that we sleep */
     assert_int_equal(ms, UINT32_MAX);
     if (fake.waits == 3) /* the first wake-ups were for nothing */
@@ -57,7 +57,7 @@ static void test_sleep(void **state)
 {
     (void)state;
     glebe_thread_wait(true);
-    gb_store(&gb_the.entry.word, 4711 * 2);
+    gb_store(&gb_the.entry.lock.word, 4711 * 2);
     fake.on_wait = others_leave;
     {
         GB_ENTRY;

@@ -170,7 +170,7 @@ static void test_heaps_do_not_pile_up(void **state)
             release(0, 20);
         fixture_thread_end(1 + i % 5);
     }
-    assert_in_range(gb_the.heaps_made, 1, 5);
+    assert_in_range(gb_the.records.made, 1, 5);
     fixture_check();
 }
 
@@ -201,7 +201,7 @@ static void test_heaps_left_behind_end(void **state)
         assert_int_equal(glebe_live.stats.orphans, 1);
         fixture_check();
     }
-    assert_in_range(gb_the.heaps_made, 1, 70);
+    assert_in_range(gb_the.records.made, 1, 70);
     fixture_release();
 }
 
@@ -240,9 +240,9 @@ static void test_a_queued_page_is_not_stolen(void **state)
     gb_page *page = page_of(blocks[0]);
     fixture_thread(0);
     release(0, 3);
-    gb_lock_take(&gb_the.orphans_lock); /* else the orphan would take them in at once */
+    gb_lock_take(&gb_the.orphans.lock); /* else the orphan would take them in at once */
     gb_remote_flush(gb_self);
-    gb_lock_drop(&gb_the.orphans_lock);
+    gb_lock_drop(&gb_the.orphans.lock);
     assert_true(gb_load(&page->xfree) & GB_XFREE_QUEUED);
     assert_false(gb_page_steal(gb_self, page));
     assert_int_equal(gb_load(&page->heap), orphan->number);
@@ -289,7 +289,7 @@ static void test_fork_leaves_dead_heaps(void **state)
     fixture_thread(0);
     gb_fork_prepare();
     assert_int_not_equal(gb_load(&gb_the.lock.word), 0);
-    assert_int_not_equal(gb_load(&gb_the.orphans_lock.word), 0);
+    assert_int_not_equal(gb_load(&gb_the.orphans.lock.word), 0);
     gb_fork_child();
     assert_int_equal(vanished->kind, GB_HEAP_DEAD);
     assert_int_equal(gb_self->kind, GB_HEAP_THREAD);

@@ -214,10 +214,10 @@ def plot(results, path):
 
 
 def readme(results):
-    """Replaces what stands between the markers here and in the root's README, and the plot."""
+    """Replaces what stands between the markers here and in the README of the binding, and the plot."""
     plot(results, build.HERE / "bench.svg")
     replace(build.HERE / "README.md", "bench/rust", long(results))
-    replace(ROOT / "README.md", "bench/rust", short(results))
+    replace(ROOT / "bindings/rust/README.md", "bench/rust", short(results))
 
 
 def native_readme(native):

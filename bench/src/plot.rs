@@ -110,7 +110,7 @@ pub fn draw(results: &Results, baseline: &str, path: &Path) -> Result<()> {
     let names = || results.allocators.iter().map(|a| &a.name);
     let cases = Group::COUNTED.iter().flat_map(|g| results.group(Some(*g)));
     let picture = Picture {
-        points_title: "All cases, geometric means".into(),
+        points_title: title(results),
         points_x: format!("CPU time, {baseline} = 1"),
         points_y: format!("peak RSS, {baseline} = 1"),
         points: names().filter_map(point).collect(),
@@ -123,6 +123,17 @@ pub fn draw(results: &Results, baseline: &str, path: &Path) -> Result<()> {
         bail!("nothing to plot: no case of a mean ran under {baseline} and another allocator");
     }
     draw_picture(&picture, path)
+}
+
+/// Says of which cases the means are.
+fn title(results: &Results) -> String {
+    let count = |group| results.group(group).count();
+    let all = count(None);
+    match Group::COUNTED.iter().find(|g| count(Some(**g)) == all) {
+        Some(Group::Real) => format!("{all} whole programs, geometric means"),
+        Some(group) => format!("{all} cases of {group}, geometric means"),
+        None => format!("All {all} cases, geometric means"),
+    }
 }
 
 fn draw_picture(picture: &Picture, path: &Path) -> Result<()> {
@@ -222,8 +233,12 @@ fn draw_points(area: &Area, picture: &Picture) -> Result<()> {
     }
     let right_edge = chart.plotting_area().get_pixel_range().0.end;
     for (name, x, y) in points {
-        let (pixel, _) = chart.backend_coord(&(*x, *y));
-        let (anchor, shift) = if pixel + 90 > right_edge {
+        let (pixel, line) = chart.backend_coord(&(*x, *y));
+        let crowded = points.iter().any(|(_, x, y)| {
+            let (other, other_line) = chart.backend_coord(&(*x, *y));
+            (pixel + 1..pixel + 90).contains(&other) && (line - other_line).abs() < 12
+        });
+        let (anchor, shift) = if pixel + 90 > right_edge || crowded {
             (HPos::Right, -11)
         } else {
             (HPos::Left, 11)

@@ -1,4 +1,4 @@
-"""What a person reads of a run: tables, verdicts, the plot, and the short form in the README files.
+"""What a person reads of a run: tables, verdicts, the plot, and the short form in the README of the package.
 
 A ratio is of two collectors' samples in the same round and engine, then the median over the rounds; a mean is the geometric mean of such ratios
 over rows. What failed in a row has no figure there. Every function takes the results as `run` wrote them.
@@ -162,14 +162,13 @@ def plot(results, path):
 
 
 def readme(results):
-    """Replaces what stands between the markers in both files, and the plot beside the package."""
+    """Replaces what stands between the markers in the README of the package, and the plot beside it."""
     place = ROOT / "bindings/tinygo"
     plot(results, place / "bench.svg")
-    replace(place / "README.md", "bench/tinygo", short(results, "bench.svg"))
-    replace(ROOT / "README.md", "bench/tinygo", short(results, "bindings/tinygo/bench.svg"))
+    replace(place / "README.md", "bench/tinygo", short(results))
 
 
-def short(results, picture):
+def short(results):
     parts = ["Time in wazero, ms, and its geometric mean; nottinygc has no goroutines; leaking and never "
              "do not collect, the latter with references noted as TinyGo does it for every collector:",
              *(figures(results, s, "wazero", None, 1e-3) for s in SCHEDULERS),
@@ -182,5 +181,5 @@ def short(results, picture):
     for row in results["rows"]:
         if row["program"] == "trees":
             lines += [[f"KiB of code over leaking, {row['scheduler']}, -opt={o}", *(number(added(row, c, o)) for c in build.COLLECTORS)] for o in ("2", "z")]
-    parts += [table(["", *build.COLLECTORS], lines), f"![time and memory]({picture})", heading(results)]
+    parts += [table(["", *build.COLLECTORS], lines), "![time and memory](bench.svg)", heading(results)]
     return "\n\n".join(p.strip("\n") for p in parts) + "\n"

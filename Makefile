@@ -63,6 +63,11 @@ windows: | $(build) ## build the archives for Windows programs into build/window
 	$(call say,archives for Windows)
 	@tools/windows
 
+docs: | $(build) ## build the site of docs/ into build/docs/, and follow its links
+	@tools/setup docs
+	$(call say,the site)
+	@if tools/setup which mdbook >/dev/null; then tools/docs; else echo "skipped: mdBook could not be had"; fi
+
 # ---- test -------------------------------------------------------------------------------------------------------
 # `make test` meets every part of the system, by its quickest tests. `make test-all` runs every tier whole. Both go from the
 # cheapest tier on, and stop at the first that fails. Each tier can be run alone.
@@ -71,10 +76,10 @@ windows: | $(build) ## build the archives for Windows programs into build/window
 foreign-x86_64 := test-i686 test-aarch64
 wine-x86_64 := test-windows
 c-tiers := test-unit test-asan test-tsan $(foreign-$(shell uname -m))
-tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-tinygo test-cli test-crate test-e2e
+tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-tinygo test-cli test-crate test-e2e docs
 
-.PHONY: test test-all $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare test-long test-setup
-quick-tiers := $(filter-out $(filter-out test-unit,$(c-tiers)),$(tiers))
+.PHONY: docs test test-all $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare test-long test-setup
+quick-tiers := $(filter-out docs $(filter-out test-unit,$(c-tiers)),$(tiers))
 # $(1): tiers, $(2): what is said to make
 run-tiers = set -e; for tier in $(1); do start=$$(date +%s); $(MAKE) $$tier $(2); \
 	echo "== $$tier took $$(($$(date +%s) - start)) s" | tee -a $(build)/times; done; printf '\nall tiers passed: %s\n' "$(1)"

@@ -9,6 +9,8 @@ CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 HEADING = re.compile(r"(?m)^#{1,6} +(.*?)[ #]*$")
 ELSEWHERE = re.compile(r"[a-z][a-z+.-]*:")
+REPOSITORY = "https://github.com/glebe-alloc/glebe"
+WITHIN = re.compile(re.escape(REPOSITORY) + r"/(?:blob|tree)/main/") # a crate's README has no files beside it
 SUMMARY = pathlib.PurePosixPath("docs/SUMMARY.md")
 
 
@@ -43,16 +45,18 @@ def anchors(text):
 
 
 def resolve(page, target):
-    """(path from the root, anchor) that a relative link leads to; the path of the page itself for `#anchor`. None: it leads out of the
+    """(path from the root, anchor) that a link leads to; the path of the page itself for `#anchor`. None: it leads out of the
     repository."""
-    if ELSEWHERE.match(target):
+    if within := WITHIN.match(target):
+        page, target = pathlib.PurePosixPath("README.md"), target[within.end():]
+    elif ELSEWHERE.match(target):
         return None
     path, _, anchor = target.partition("#")
     return pathlib.PurePosixPath(os.path.normpath(page.parent / path)) if path else page, anchor
 
 
 def broken(root):
-    """(place, complaint) for each relative link that leads nowhere."""
+    """(place, complaint) for each link into the repository that leads nowhere."""
     known = {}
     for page in pages(root):
         text = (root / page).read_text(encoding="utf-8")

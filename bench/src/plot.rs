@@ -226,29 +226,78 @@ fn draw_points(area: &Area, picture: &Picture) -> Result<()> {
         .bold_line_style(FAINT)
         .axis_style(INK)
         .draw()?;
-    // The names go over the dots, each to the side that has room.
     for (name, x, y) in points {
         let radius = if is_glebe(name) { 8 } else { 6 };
         chart.draw_series([Circle::new((*x, *y), radius, colour(name).filled())])?;
     }
-    let right_edge = chart.plotting_area().get_pixel_range().0.end;
-    for (name, x, y) in points {
-        let (pixel, line) = chart.backend_coord(&(*x, *y));
-        let crowded = points.iter().any(|(_, x, y)| {
-            let (other, other_line) = chart.backend_coord(&(*x, *y));
-            (pixel + 1..pixel + 90).contains(&other) && (line - other_line).abs() < 12
-        });
-        let (anchor, shift) = if pixel + 90 > right_edge || crowded {
-            (HPos::Right, -11)
-        } else {
-            (HPos::Left, 11)
+    // The names go over the dots: to the right if there is room, else to the left, above or below.
+    let (columns, _) = chart.plotting_area().get_pixel_range();
+    let at = |x: f64, y: f64| chart.backend_coord(&(x, y));
+    let dot = |x, y| Span { left: x - 8, right: x + 8, top: y - 8, bottom: y + 8 };
+    let mut taken: Vec<Span> = points.iter().map(|p| at(p.1, p.2)).map(|(x, y)| dot(x, y)).collect();
+    let mut labels = Vec::new();
+    for (i, (name, x, y)) in points.iter().enumerate() {
+        let (pixel, line) = at(*x, *y);
+        let width = 7 * name.len() as i32;
+        let fits = |place: &&Place| {
+            let span = place.span(pixel, line, width);
+            span.right <= columns.end
+                && taken.iter().enumerate().all(|(k, other)| k == i || !span.meets(other))
         };
+        let place = PLACES.iter().find(fits).unwrap_or(&PLACES[0]);
+        taken.push(place.span(pixel, line, width));
+        labels.push((name, (*x, *y), place));
+    }
+    for (name, at, place) in labels {
         let colour = colour(name);
-        let style = text(13).color(&colour).pos(Pos::new(anchor, VPos::Center));
-        let label = EmptyElement::at((*x, *y)) + Text::new(name.clone(), (shift, 0), style);
+        let style = text(13).color(&colour).pos(Pos::new(place.anchor, VPos::Center));
+        let label = EmptyElement::at(at) + Text::new(name.clone(), place.shift, style);
         chart.draw_series([label])?;
     }
     Ok(())
+}
+
+/// Pixels that a dot or a name covers.
+struct Span {
+    left: i32,
+    right: i32,
+    top: i32,
+    bottom: i32,
+}
+
+impl Span {
+    fn meets(&self, other: &Span) -> bool {
+        self.left < other.right
+            && other.left < self.right
+            && self.top < other.bottom
+            && other.top < self.bottom
+    }
+}
+
+/// Where a name is, beside its dot.
+struct Place {
+    anchor: HPos,
+    shift: (i32, i32),
+}
+
+const PLACES: [Place; 4] = [
+    Place { anchor: HPos::Left, shift: (11, 0) },
+    Place { anchor: HPos::Right, shift: (-11, 0) },
+    Place { anchor: HPos::Center, shift: (0, -15) },
+    Place { anchor: HPos::Center, shift: (0, 15) },
+];
+
+impl Place {
+    fn span(&self, x: i32, y: i32, width: i32) -> Span {
+        let left = x + self.shift.0
+            - match self.anchor {
+                HPos::Left => 0,
+                HPos::Right => width,
+                HPos::Center => width / 2,
+            };
+        let middle = y + self.shift.1;
+        Span { left, right: left + width, top: middle - 6, bottom: middle + 6 }
+    }
 }
 
 fn draw_rows(area: &Area, picture: &Picture) -> Result<()> {

@@ -337,12 +337,13 @@ def test_threads(share):
 
 @pytest.mark.parametrize("share", [share, share_in_node])
 def test_threads_without_atomics_are_noticed(share):
-    """The control: the same with the code of a single thread loses blocks."""
+    """The control: the same with the code of a single thread loses blocks, most often in the first run; on a busy machine threads
+    may take turns for a long time."""
     module = compile_probe("threads-none", target="wasm32-wasip1-threads", features=("threads",), flags=SHARED)
-    for _ in range(20):
+    for _ in range(500):
         if share(module) != [0] * THREADS:
             return
-    pytest.fail("20 runs and no damage")
+    pytest.fail("500 runs and no damage")
 
 
 # ---- WASI -----------------------------------------------------------------------------------------------------------

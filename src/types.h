@@ -22,8 +22,8 @@
  *
  * Accounting of a page, `out` being its blocks that are not free in it (in use, in the heap's front, on their way home):
  *     small   CURRENT, AVAIL   left = out               FULL   left = blocks to come back until the page is looked at again
- *             AVAIL, flags f   left = out - cap * (f - 1) / 64: a mark on the way to empty
- *     medium  always           left = out
+ *             AVAIL, mark m    left = out - cap * (m - 1) / 64: a mark on the way to empty
+ *     medium  always           page->out = out
  */
 #ifndef GB_TYPES_H
 #define GB_TYPES_H
@@ -74,7 +74,9 @@ enum gb_state {
 #define GB_NOTIFY_PURGED ((uint32_t)1 << 30)
 #define GB_NOTIFY_COUNT(x) ((x) & 0x3fffffffu)
 
-#define GB_PARKED 255
+/* Marks of small pages that are AVAIL: these, or `left` counts down to mark - 1 64ths of cap (look.c). */
+#define GB_UNLOOKED 0 /* its holes were not looked for since */
+#define GB_PARKED 255 /* hole.c */
 #define GB_OVERFLOWS 1
 #define GB_BORN 2
 #define GB_MIXED GB_CLASSES /* cls of a page that has blocks of many: mixed.c */
@@ -95,9 +97,10 @@ typedef struct gb_page {
     /* the head's alone, from here on */
     uint8_t cls; /* of a large block's record: which of its four slices the block begins in */
     uint8_t state;
-    /* AVAIL, small: 0, its holes were not looked for; else `left` counts down to flags - 1 64ths of cap; GB_PARKED:
-     * hole.c. GB_OVERFLOWS, GB_BORN: mark.c */
-    uint8_t flags;
+    union {
+        uint8_t mark; /* small */
+        uint8_t gc_flags; /* collected: GB_OVERFLOWS, GB_BORN: mark.c */
+    };
     union {
         struct {
             union {
@@ -119,7 +122,8 @@ typedef struct gb_page {
                 };
             };
             union {
-                int32_t left; /* see the table above */
+                int32_t left; /* small: see the table above */
+                int32_t out; /* medium: blocks that are not free in the page */
                 uint32_t dense; /* every word of its objects may be a reference (collected, small) */
             };
             _Atomic uint32_t heap; /* its number; valid in the head */
@@ -203,7 +207,7 @@ struct glebe_heap {
     size_t spare_bytes;
     size_t small_bytes; /* all small pages */
     size_t avail_bytes; /* small pages on avail lists: what trimming could find holes in */
-    uint32_t unlooked[GB_LINEAR ? 1 : GB_SMALL_CLASSES]; /* those whose flags are 0 */
+    uint32_t unlooked[GB_LINEAR ? 1 : GB_SMALL_CLASSES]; /* those with GB_UNLOOKED */
     /* memory waits to go back: the next slow event does a step, and comes soon, since blocks are handed out one by
      * one */
     bool waits;

@@ -92,7 +92,7 @@ static void check_small(gb_check *check, const gb_page *page)
     uint64_t xfree = gb_load(&page->xfree);
     uint32_t local = check_chain(check, page, page->free, seen), remote = 0,
              holes = GB_PURGES && page->holes ? gb_hole_blocks(page, page->holes) : 0;
-    if (page->state == GB_AVAIL && page->flags == GB_PARKED)
+    if (page->state == GB_AVAIL && page->mark == GB_PARKED)
         local = check_parked(check, page, seen);
     if (xfree & GB_XFREE_PURGED)
         remote = page->cap;
@@ -112,13 +112,13 @@ static void check_medium(gb_check *check, const gb_page *page)
 {
     uint32_t all = gb_medium_all(page), bits = gb_load(&page->bits), notified = GB_NOTIFY_COUNT(gb_load(&page->notify));
     if (gb_page_purged(page)) {
-        CHECK(bits == 0 && notified == (uint32_t)page->left, 2, page, "a page was purged that holds blocks in use");
+        CHECK(bits == 0 && notified == (uint32_t)page->out, 2, page, "a page was purged that holds blocks in use");
         return;
     }
     CHECK((bits & ~all) == 0, 2, page, "a bit past the last block is set");
-    CHECK((int32_t)(page->cap - gb_popcount32(bits) + notified) == page->left, 2, page,
+    CHECK((int32_t)(page->cap - gb_popcount32(bits) + notified) == page->out, 2, page,
         "bits and count of blocks out differ");
-    CHECK(page->state != GB_FULL || page->left > page->cap - (page->cap < 8 ? 1 : page->cap / 4), 4, page,
+    CHECK(page->state != GB_FULL || page->out > page->cap - (page->cap < 8 ? 1 : page->cap / 4), 4, page,
         "a page with free blocks is on the list of full ones");
     CHECK((bits & ~gb_load(&page->dirty) & gb_load(&page->idle)) == 0, 6, page, "a block is idle and zero at once");
     if (check->level < 2)
@@ -294,7 +294,7 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
         size_t listed = check_list(check, heap, &heap->avail[cls], GB_AVAIL, cls);
         uint32_t unlooked = 0, most = (uint32_t)gb_load_relaxed(&gb_the.slices);
         for (uint32_t number = heap->avail[cls].first; number && most-- > 0; number = gb_page_at(number)->next)
-            unlooked += gb_page_at(number)->flags == 0;
+            unlooked += gb_page_at(number)->mark == GB_UNLOOKED;
         CHECK(!GB_PURGES || !gb_class_is_small(cls) || unlooked == heap->unlooked[cls], 4, heap,
             "the count of pages that were not looked at is wrong");
         bytes += listed;

@@ -14,7 +14,7 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
                     && page->cursor == (uint32_t)(cursor - gc->cursors)),
             4, page, "a page is on another cursor's list");
         CHECK(gb_load_relaxed(&page->heap) == gc->heap->number, 4, page, "a page is on another collector's list");
-        CHECK(gc->marking || page->flags == 0, 8, page, "a page stayed on the overflow list");
+        CHECK(gc->marking || page->gc_flags == 0, 8, page, "a page stayed on the overflow list");
         uint32_t objects = 0, bits = 0;
         for (uint32_t i = 0; i < page->cap; i++)
             objects += gb_bit(allocated, i * (page->step / GB_CELL_BYTES));

@@ -77,7 +77,7 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
             CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
             CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
             CHECK(gb_load_relaxed(&page[k].owner)
-                    == (page->kind == GB_SMALL && page->flags == GB_PARKED ? 0
+                    == (page->kind == GB_SMALL && page->mark == GB_PARKED ? 0
                                                                            : gb_owner(heap, (enum gb_kind)page->kind)),
                 1, page + k, "the owner is wrong");
         }

@@ -39,7 +39,7 @@ static size_t page_used(const gb_page *page)
     gb_page seen = {.cap = page->cap,
         .left = __atomic_load_n(&page->left, __ATOMIC_RELAXED),
         .state = __atomic_load_n(&page->state, __ATOMIC_RELAXED),
-        .flags = __atomic_load_n(&page->flags, __ATOMIC_RELAXED)};
+        .mark = __atomic_load_n(&page->mark, __ATOMIC_RELAXED)};
     out = gb_page_out(&seen);
     out -= GB_THREADS ? GB_XFREE_COUNT(gb_load_relaxed(&page->xfree)) : 0;
     if ((int32_t)out <= 0)

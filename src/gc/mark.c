@@ -33,9 +33,9 @@ uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
 static GB_COLD void mark_overflow(glebe_gc *gc, uintptr_t object)
 {
     gb_page *page = gb_page_head(gb_page_entry((const void *)object));
-    if (page->flags & GB_OVERFLOWS)
+    if (page->gc_flags & GB_OVERFLOWS)
         return;
-    page->flags |= GB_OVERFLOWS;
+    page->gc_flags |= GB_OVERFLOWS;
     page->inbox_next = gc->overflow;
     gc->overflow = gb_page_number(page);
 }
@@ -260,7 +260,7 @@ static void mark_drain_once(glebe_gc *gc)
     while (gc->overflow) {
         gb_page *page = gb_page_at(gc->overflow);
         gc->overflow = page->inbox_next;
-        page->flags &= (uint8_t)~GB_OVERFLOWS;
+        page->gc_flags &= (uint8_t)~GB_OVERFLOWS;
         gc->stats.overflows++;
         for (uint32_t i = 0; i < page->cap; i++) {
             uintptr_t object = gb_object_start(page, i);
@@ -295,8 +295,8 @@ void gb_mark_born(glebe_gc *gc)
     gb_cursors_drop(gc);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next)
-            if (gb_page_at(number)->flags & GB_BORN) {
-                gb_page_at(number)->flags = 0; /* no page overflows between two marks */
+            if (gb_page_at(number)->gc_flags & GB_BORN) {
+                gb_page_at(number)->gc_flags = 0; /* no page overflows between two marks */
                 mark_overflow(gc, gb_slice_start(number));
             }
     gb_huge_object *objects = gc->huge.items;

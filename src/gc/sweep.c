@@ -97,7 +97,7 @@ static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step
 static void collected_born(glebe_gc *gc, gb_page *page)
 {
     if (GB_CALLBACKS && gc->marking) {
-        page->flags |= GB_BORN;
+        page->gc_flags |= GB_BORN;
         gc->born = true;
     }
 }
@@ -357,7 +357,7 @@ static void list_sweep(glebe_gc *gc, gb_list *list)
         gc->stats.marked_objects += live;
         page->bump = 0;
         if (GB_CALLBACKS)
-            page->flags = 0;
+            page->gc_flags = 0;
         if (live == 0)
             gb_collected_give(gc, list, page);
     }

@@ -60,7 +60,7 @@ enum { GB_MARKS = 64 };
 /* Blocks that are out of an AVAIL page when `left` is 0. */
 GB_INLINE uint32_t gb_page_mark(const gb_page *page)
 {
-    return page->flags && page->flags != GB_PARKED ? page->cap * (page->flags - 1u) / GB_MARKS : 0;
+    return page->mark && page->mark != GB_PARKED ? page->cap * (page->mark - 1u) / GB_MARKS : 0;
 }
 /* A page with `out` blocks in use counts down to its first mark. */
 void gb_page_mark_first(gb_page *page, uint32_t out);

@@ -218,8 +218,8 @@ void gb_page_park(gb_page *page)
     }
     gb_block *chain = page->free;
     page->free = NULL;
-    gb_heap_at(gb_load_relaxed(&page->heap))->unlooked[page->cls] -= page->flags == 0;
-    page->flags = GB_PARKED;
+    gb_heap_at(gb_load_relaxed(&page->heap))->unlooked[page->cls] -= page->mark == GB_UNLOOKED;
+    page->mark = GB_PARKED;
     gb_page_own(page, 0);
     while (chain) {
         gb_block *block = chain;
@@ -244,7 +244,7 @@ void gb_page_unpark(gb_page *page)
             chain = block;
         }
     page->free = chain;
-    page->flags = 0;
+    page->mark = GB_UNLOOKED;
     gb_page_own(page, (uintptr_t)gb_heap_at(gb_load_relaxed(&page->heap)));
 }
 
@@ -262,7 +262,7 @@ bool gb_parked_put(gb_page *page, gb_block *block)
 
 bool gb_page_put(gb_page *page, gb_block *block)
 {
-    if (page->flags != GB_PARKED) {
+    if (page->mark != GB_PARKED) {
         gb_link_set(block, page->free);
         page->free = block;
     } else if (!gb_parked_put(page, block)) {

@@ -1,8 +1,8 @@
 /* When a small page is searched for holes.
  *
- * An AVAIL page counts down to a mark: a share of its blocks that are in use, in `flags` as GB_MARKS-ths, + 1. With the
+ * An AVAIL page counts down to a mark: a share of its blocks that are in use, in `mark` as GB_MARKS-ths, + 1. With the
  * background thread the first mark is an eighth, and a page that reaches one is searched at once and gets a lower one:
- * the program may go to sleep and never come by again. Without it, flags are 0 once the mark is reached, and the pages
+ * the program may go to sleep and never come by again. Without it, the mark is GB_UNLOOKED once it is reached, and the pages
  * are searched one by one while the heap rests (retain.c). */
 #include "heap.h"
 
@@ -10,7 +10,7 @@
  * use, it counts down to an empty page. */
 static void page_count_down(gb_page *page, uint32_t out, uint32_t share)
 {
-    page->flags = (uint8_t)(page->cap * share / GB_MARKS < out ? share + 1 : 1);
+    page->mark = (uint8_t)(page->cap * share / GB_MARKS < out ? share + 1 : 1);
     page->left = (int32_t)(out - gb_page_mark(page));
 }
 
@@ -31,14 +31,14 @@ void gb_page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)
     uint32_t out = gb_page_mark(page);
     if (!gb_the.options.background) {
         gb_avail_remove(heap, page);
-        page->flags = 0;
+        page->mark = GB_UNLOOKED;
         page->left = (int32_t)out;
         gb_avail_add(heap, page);
         return;
     }
     bool pays = gb_bounds_look(heap), park = pays && page_may_park(page);
     uint32_t lost = pays && !park ? gb_page_trim(page, coming, false) : 0;
-    page_count_down(page, out + (GB_SECURE ? lost : 0), park ? 0 : (page->flags - 1u) / 2);
+    page_count_down(page, out + (GB_SECURE ? lost : 0), park ? 0 : (page->mark - 1u) / 2);
     if (park)
         gb_page_park(page);
 }
@@ -48,7 +48,7 @@ void gb_page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)
 static void avail_look(glebe_heap *heap, gb_page *page, bool now)
 {
     uint32_t lost = gb_page_trim(page, 0, now), out = gb_page_out(page) + (GB_SECURE ? lost : 0);
-    heap->unlooked[page->cls] -= page->flags == 0;
+    heap->unlooked[page->cls] -= page->mark == GB_UNLOOKED;
     page_count_down(page, out, (out - 1) * GB_MARKS / page->cap);
 }
 
@@ -66,10 +66,10 @@ bool gb_heap_look(glebe_heap *heap)
             walked += PER_PAGE;
             gb_list_remove(&heap->avail[cls], page); /* those that were looked at come first */
             gb_list_push_first(&heap->avail[cls], page);
-            if (page->flags == 0 && page->left > 0) {
+            if (page->mark == GB_UNLOOKED && page->left > 0) {
                 walked += page->cap;
                 avail_look(heap, page, true);
-            } else if (page->flags == 0) { /* the only page of its class with room, which is empty */
+            } else if (page->mark == GB_UNLOOKED) { /* the only page of its class with room, which is empty */
                 gb_avail_remove(heap, page);
                 gb_page_give(heap, page);
             }
@@ -87,7 +87,7 @@ void gb_heap_look_all(glebe_heap *heap)
         for (uint32_t number = heap->avail[cls].first; number;) {
             page = gb_page_at(number);
             number = page->next;
-            if (page->flags != GB_PARKED)
+            if (page->mark != GB_PARKED)
                 avail_look(heap, page, false);
         }
     }

@@ -5,7 +5,7 @@
  *     dirty   1 in use since it was last known to be zero       calloc clears only what it must
  *     idle    1 free since the purger last came by
  *
- * The page's owner alone allocates and keeps the count `left` of blocks out; other threads' frees are counted in
+ * The page's owner alone allocates and keeps the count `out` of blocks; other threads' frees are counted in
  * `notify` and reach the owner through its inbox (remote.c). The current page and the list of AVAIL ones work as in
  * page.c. */
 #include "heap.h"
@@ -59,7 +59,7 @@ static bool medium_refill(glebe_heap *heap, uint32_t cls)
 {
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
     /* The purger holds its free blocks. On FULL nothing would wake a page whose blocks in use stay. */
-    if (page && page->left < page->cap && !gb_page_purged(page)) {
+    if (page && page->out < page->cap && !gb_page_purged(page)) {
         gb_lock_take(&gb_the.lock);
         gb_lock_drop(&gb_the.lock);
         return true;
@@ -85,7 +85,7 @@ void *gb_medium_claim(glebe_heap *heap, gb_request *request)
     if (GB_UNLIKELY(index < 0))
         return NULL;
     uint32_t bit = (uint32_t)1 << index;
-    page->left++;
+    page->out++;
     bool clean = (gb_load_relaxed(&page->dirty) & bit) == 0;
     if (clean)
         gb_or(&page->dirty, bit);
@@ -151,13 +151,13 @@ void gb_medium_cool(glebe_heap *heap)
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
 {
     uint32_t wake = page->cap / 4u;
-    page->left -= (int32_t)count;
-    if (page->state == GB_FULL && page->left <= page->cap - (int32_t)wake) {
+    page->out -= (int32_t)count;
+    if (page->state == GB_FULL && page->out <= page->cap - (int32_t)wake) {
         gb_list_remove(&heap->full, page);
         page->state = GB_AVAIL;
         gb_list_push_last(&heap->avail[page->cls], page);
     }
-    if (page->left > 0 || (gb_classes[page->cls].bytes <= GB_SLICE_BYTES && page->state == GB_CURRENT))
+    if (page->out > 0 || (gb_classes[page->cls].bytes <= GB_SLICE_BYTES && page->state == GB_CURRENT))
         return;
     if (page->state == GB_CURRENT)
         heap->current[page->cls] = 0;
@@ -171,7 +171,7 @@ void gb_medium_trim(glebe_heap *heap)
     gb_medium_cool(heap);
     for (uint32_t cls = GB_SMALL_CLASSES; cls < GB_CLASSES; cls++) {
         uint32_t number = heap->current[cls];
-        if (number && gb_page_at(number)->left == 0) {
+        if (number && gb_page_at(number)->out == 0) {
             heap->current[cls] = 0;
             medium_give(heap, gb_page_at(number));
         }

@@ -112,7 +112,7 @@ void gb_avail_add(glebe_heap *heap, gb_page *page)
     page->state = GB_AVAIL;
     heap->avail_bytes += gb_page_bytes(page);
     if (GB_PURGES)
-        heap->unlooked[page->cls] += page->flags == 0;
+        heap->unlooked[page->cls] += page->mark == GB_UNLOOKED;
     gb_list_push_last(&heap->avail[page->cls], page);
 }
 
@@ -120,7 +120,7 @@ void gb_avail_remove(glebe_heap *heap, gb_page *page)
 {
     heap->avail_bytes -= gb_page_bytes(page);
     if (GB_PURGES)
-        heap->unlooked[page->cls] -= page->flags == 0;
+        heap->unlooked[page->cls] -= page->mark == GB_UNLOOKED;
     gb_list_remove(&heap->avail[page->cls], page);
 }
 
@@ -140,7 +140,7 @@ static void page_retire(glebe_heap *heap, gb_page *page)
         return;
     }
     page->state = GB_SPARE;
-    page->flags = 0;
+    page->mark = GB_UNLOOKED;
     page->left = 0;
     heap->spare_bytes += gb_page_bytes(page);
     heap->spare_classes |= (uint64_t)1 << page->cls;
@@ -163,7 +163,7 @@ static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
     page->cap = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
     page->bump = 0;
     page->cls = (uint8_t)cls; /* holes: none, and the purger may be reading that */
-    page->flags = 0;
+    page->mark = GB_UNLOOKED;
     heap->class_slices[cls] += page->slices;
 }
 
@@ -231,11 +231,11 @@ GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
     if (number) {
         gb_page *page = gb_page_at(number);
         gb_avail_remove(heap, page);
-        if (GB_PURGES && GB_UNLIKELY(page->flags == GB_PARKED))
+        if (GB_PURGES && GB_UNLIKELY(page->mark == GB_PARKED))
             gb_page_unpark(page);
-        else if (GB_PURGES && GB_UNLIKELY(page->flags)) {
+        else if (GB_PURGES && GB_UNLIKELY(page->mark)) {
             page->left = (int32_t)gb_page_out(page);
-            page->flags = 0;
+            page->mark = GB_UNLOOKED;
         }
         return page;
     }
@@ -282,7 +282,7 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
             return false;
         }
         if (GB_PURGES)
-            page->flags = 0;
+            page->mark = GB_UNLOOKED;
         page->left = (int32_t)out;
         if (GB_PURGES && gb_the.options.background && heap->avail_bytes + gb_page_bytes(page) > GB_TRIM_FROM)
             gb_page_mark_first(page, out);
@@ -290,7 +290,7 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
         return true;
     }
     case GB_AVAIL:
-        if (GB_PURGES && page->flags > 1 && page->flags != GB_PARKED) {
+        if (GB_PURGES && page->mark > 1 && page->mark != GB_PARKED) {
             gb_page_mark_reached(heap, page, coming);
             return true;
         }
@@ -298,7 +298,7 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
             && !gb_heap_abandoned(heap))
             return false; /* the class's only page with room: it stays where the next refill looks */
         gb_avail_remove(heap, page);
-        if (GB_PURGES && page->flags == GB_PARKED)
+        if (GB_PURGES && page->mark == GB_PARKED)
             gb_page_unpark(page);
         page_retire(heap, page);
         return false;

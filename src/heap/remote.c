@@ -119,7 +119,7 @@ static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
     if (count == 0)
         return;
     gb_block *first = (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(taken) - 1);
-    if (page->flags == GB_PARKED) {
+    if (page->mark == GB_PARKED) {
         count = 0; /* a block that was freed before does not count */
         for (gb_block *block = first, *next; block; block = next) {
             next = gb_link_get(block);
@@ -169,7 +169,7 @@ static void medium_accept(glebe_heap *heap, gb_page *page)
     if (GB_LIKELY((taken & GB_NOTIFY_PURGED) == 0)) {
         if (count)
             gb_medium_returned(heap, page, count);
-    } else if (count == (uint32_t)page->left)
+    } else if (count == (uint32_t)page->out)
         page_drop(heap, page); /* else a thread freed a block and has not counted it yet: it will queue the page */
 }
 

@@ -231,7 +231,7 @@ static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
     if (thief->limit_bytes && held + bytes > thief->limit_bytes)
         return false;
     avail_remove(from, page);
-    if (page->kind == GB_SMALL && page->flags == GB_PARKED)
+    if (page->kind == GB_SMALL && page->mark == GB_PARKED)
         gb_page_unpark(page);
     if (!gb_page_steal(thief, page)) {
         avail_add(from, page);

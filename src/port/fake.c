@@ -281,13 +281,6 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
     return GB_MOVED;
 }
 
-void gb_port_populate(uintptr_t at, size_t bytes)
-{
-    fake_whole(at, bytes);
-    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "populate of what is not committed");
-    fake.populated_bytes += bytes;
-}
-
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
 {
     fake_whole(at, bytes);
@@ -395,7 +388,6 @@ void gb_port_wake(_Atomic uint32_t *word)
     fake.wakes++;
 }
 
-void gb_port_yield(void) { fake.yields++; }
 
 bool gb_port_alone(void) { return fake.alone; }
 

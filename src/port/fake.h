@@ -64,9 +64,8 @@ typedef struct gb_fake {
     bool never_lazy; /* the host gives back at once what the core gives back lazily */
     bool huge_slow; /* huge pages are slow to come */
     uint32_t huge_looks; /* how often that was asked */
-    uint64_t moved_bytes, populated_bytes, protected_bytes, huge_bytes;
+    uint64_t moved_bytes, protected_bytes, huge_bytes;
     uint32_t armed; /* calls of gb_port_thread_arm */
-    uint32_t yields;
     bool alone; /* all other threads were ended */
     const void *theirs; /* a block of another allocator, */
     size_t theirs_bytes; /* of so many bytes */

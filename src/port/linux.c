@@ -13,7 +13,6 @@
 enum { LINUX_FUTEX_WAIT = 0, LINUX_FUTEX_WAKE = 1, LINUX_FUTEX_PRIVATE = 128 };
 enum {
     LINUX_MADV_FREE = 8,
-    LINUX_MADV_POPULATE_WRITE = 23,
     LINUX_MAP_FIXED_NOREPLACE = 0x100000,
     LINUX_MREMAP_DONTUNMAP = 4
 };
@@ -79,11 +78,6 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
     if (p == (void *)to)
         return GB_MOVED;
     return unknown || gb_port_commit(to, bytes, false) == GB_COMMITTED ? GB_STAYED : GB_PLACE_LOST;
-}
-
-void gb_port_populate(uintptr_t at, size_t bytes)
-{
-    posix_advise(at, bytes, LINUX_MADV_POPULATE_WRITE);
 }
 
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)

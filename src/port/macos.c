@@ -50,11 +50,6 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
     return GB_STAYED;
 }
 
-void gb_port_populate(uintptr_t at, size_t bytes)
-{
-    posix_advise(at, bytes, MADV_WILLNEED);
-}
-
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
 {
     (void)at;

@@ -36,8 +36,6 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily);
  * GB_STAYED: nothing changed. GB_PLACE_LOST: the same, but `to` is not ours any more. */
 enum gb_move { GB_MOVED, GB_STAYED, GB_PLACE_LOST };
 enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes);
-/* Makes memory that will be used at once resident in one call. A hint. */
-void gb_port_populate(uintptr_t at, size_t bytes);
 /* Whether huge pages may serve this range. A hint. */
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted);
 /* Touches the first byte of memory that was never touched: true if it came as quickly as a huge page should. */
@@ -82,7 +80,6 @@ _Noreturn void gb_port_abort(void);
 /* Sleeps while *word == expected, at most `ms` (UINT32_MAX: without limit). May return early. */
 void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms);
 void gb_port_wake(_Atomic uint32_t *word);
-void gb_port_yield(void);
 /* The process ends, and the system has ended all other threads wherever they were: who held a lock will not drop it. */
 bool gb_port_alone(void);
 /* gb_thread_exit() is called when this thread ends. The first call arms the fork handlers. May allocate from glebe. */

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -202,11 +201,6 @@ uint32_t gb_port_process(void)
 _Noreturn void gb_port_abort(void)
 {
     abort();
-}
-
-void gb_port_yield(void)
-{
-    sched_yield();
 }
 
 bool gb_port_alone(void)

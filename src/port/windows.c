@@ -202,12 +202,6 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
     return GB_STAYED;
 }
 
-void gb_port_populate(uintptr_t at, size_t bytes)
-{
-    (void)at;
-    (void)bytes;
-}
-
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
 {
     (void)at;
@@ -411,11 +405,6 @@ void gb_port_wake(_Atomic uint32_t *word)
     FARPROC function = windows_find(&wake, "kernelbase.dll", "WakeByAddressAll");
     if (function)
         ((windows_wake_function *)(void (*)(void))function)((void *)(uintptr_t)word);
-}
-
-void gb_port_yield(void)
-{
-    SwitchToThread();
 }
 
 bool gb_port_alone(void)

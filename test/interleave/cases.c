@@ -212,7 +212,7 @@ static void place_page(const gb_page *page)
         return;
     }
     place_chain(page->free, 'f');
-    for (uint32_t u = 0; u < GB_PAGE_UNITS && page->flags == GB_PARKED; u++)
+    for (uint32_t u = 0; u < GB_PAGE_UNITS && page->mark == GB_PARKED; u++)
         for (const gb_block *block = page->holes >> u & 1 || !page[2].units[u] ? NULL : gb_block_at(page, page[2].units[u] - 1u); block; block = gb_link_get(block))
             place(block, 'f'); /* none of these straddles two units */
     if (GB_XFREE_FIRST(xfree))

@@ -110,7 +110,7 @@ BUGS = [
     dict(name="notices are taken by a load and a store", case="notify", expression=True,
          edits=[("remote.c", TAKE_NOTICES, "(gb_store(&page->notify, 0), true)")]),
     dict(name="a page whose free blocks the purger holds is put among the full ones", case="nearly-claimed", expression=True,
-         edits=[("medium.c", "page->left < page->cap", "page->left == 0")]),
+         edits=[("medium.c", "page->out < page->cap", "page->out == 0")]),
     # ---- pages that the purger takes whole ----
     dict(name="a whole page is taken by a load and a store", case="asleep", expression=True,
          edits=[("remote.c", CLAIM_SMALL, "(gb_store(&page->xfree, then), true)")]),
@@ -121,7 +121,7 @@ BUGS = [
     dict(name="the owner takes blocks back that the purger took", case="asleep-medium", expression=True,
          edits=[("remote.c", "GB_LIKELY((taken & GB_NOTIFY_PURGED) == 0)", "true")]),
     dict(name="a page is given away before its last free was counted", case="asleep-medium", expression=True,
-         edits=[("remote.c", "count == (uint32_t)page->left", "true")]),
+         edits=[("remote.c", "count == (uint32_t)page->out", "true")]),
     dict(name="a page is taken before its last block came home", case="asleep", expression=True,
          edits=[("remote.c", "GB_XFREE_COUNT(before) + count == all", "GB_XFREE_COUNT(before) + count + 1 >= all")]),
     dict(name="the owner's refill waits for a page that the purger took", case="asleep-current", expression=True,

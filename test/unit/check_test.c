@@ -132,7 +132,7 @@ static void test_2_counts(void **state)
     DAMAGE(2, small->cap, small->cap - 1);
     DAMAGE(2, small->bump, small->cap + 1);
     DAMAGE(2, small->punched, 1);
-    DAMAGE(2, medium->left, medium->left + 1);
+    DAMAGE(2, medium->out, medium->out + 1);
     gb_page *mixed = gb_page_at(world.heap->mixed);
     uint8_t *map = (uint8_t *)gb_page_start(mixed);
     DAMAGE(2, mixed->left, mixed->left + 1);

@@ -192,7 +192,7 @@ static void test_parked(void **state)
     int parked_at = 0;
     for (int i = first; i < last; i++) { /* all but the last, which goes at the end */
         glebe_free(blocks[i]);
-        if (!parked_at && page->flags == GB_PARKED) {
+        if (!parked_at && page->mark == GB_PARKED) {
             parked_at = i;
             assert_int_equal(gb_load(&page->owner), 0);
             assert_int_equal(page->left, page->cap / 8);
@@ -229,7 +229,7 @@ static void test_parked(void **state)
         fixture_fill(blocks[i] = glebe_malloc(BYTES), BYTES, (uint64_t)i);
         fixture_check();
     }
-    assert_int_equal(page->flags, 0);
+    assert_int_equal(page->mark, GB_UNLOOKED);
     for (int i = 0; i < N; i++)
         assert_true(fixture_filled(blocks[i], BYTES, (uint64_t)i));
 
@@ -238,7 +238,7 @@ static void test_parked(void **state)
         if (i % 20 != 0)
             glebe_free(blocks[i]);
     fixture_check();
-    assert_int_equal(gb_page_head(gb_page_entry(blocks[N / 4 / 20 * 20]))->flags, GB_PARKED); /* `page` itself is the current one */
+    assert_int_equal(gb_page_head(gb_page_entry(blocks[N / 4 / 20 * 20]))->mark, GB_PARKED); /* `page` itself is the current one */
     fixture_thread(1);
     for (int i = 0; i < N; i += 40)
         glebe_free(blocks[i]);
@@ -271,7 +271,7 @@ static void test_parked_orphan(void **state)
         if (i % 20 != 0)
             glebe_free(blocks[i]);
     gb_page *page = gb_page_head(gb_page_entry(blocks[N / 2]));
-    assert_int_equal(page->flags, GB_PARKED);
+    assert_int_equal(page->mark, GB_PARKED);
     fixture_thread_end(1);
     fixture_thread(0);
     assert_non_null(glebe_malloc(16)); /* adopts the heap: so another thread ends, and thread 2 has one of its own */

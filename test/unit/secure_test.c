@@ -26,7 +26,7 @@ static void test_a_chain_passes_a_mark(void **state)
             out--;
         }
     assert_int_equal(page->state, GB_AVAIL);
-    assert_int_not_equal(page->flags, 0);
+    assert_int_not_equal(page->mark, 0);
     fixture_thread(1);
     assert_non_null(glebe_malloc(1));
     for (int n = 0; n < CHAIN; i++)

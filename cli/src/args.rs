@@ -68,7 +68,7 @@ pub struct RunOptions {
     /// Give freed memory back from a thread of its own, also while the program idles
     #[arg(long)]
     pub background: bool,
-    /// Let malloc fail beyond this size (bytes, or with K, M, G; powers of 1024)
+    /// Let malloc fail beyond this size (bytes, or with K, M, G, T, as in 1.5G; powers of 1024; 0: no limit)
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub limit: Option<u64>,
     /// Milliseconds before freed memory goes back to the system, at most 1073741823
@@ -273,6 +273,8 @@ mod tests {
 
     #[test]
     fn what_the_library_takes_is_taken() {
+        assert_eq!(run(&["--limit", "0", "ls"]).limit, Some(0));
+        assert_eq!(run(&["--limit=1.5G", "ls"]).limit, Some(3 << 29));
         assert_eq!(run(&["--purge-ms", "1073741823", "ls"]).purge_ms, Some(PURGE_MS_MOST));
         assert_eq!(run(&["--purge-ms", "0", "ls"]).purge_ms, Some(0));
         assert_eq!(run(&["--limit", "9223372036854775807", "ls"]).limit, Some(i64::MAX as u64));
@@ -287,7 +289,7 @@ mod tests {
             &["glebe", "run", "--limit", "18446744073709551615", "ls"],
             &["glebe", "run", "--limit", "-1", "ls"],
             &["glebe", "run", "--limit=", "ls"],
-            &["glebe", "run", "--limit", "0", "ls"],
+            &["glebe", "run", "--limit", "1.5", "ls"],
             &["glebe", "run", "--purge-ms", "1073741824", "ls"],
             &["glebe", "run", "--purge-ms", "99999999999", "ls"],
             &["glebe", "run", "--purge-ms=-1", "ls"],

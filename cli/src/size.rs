@@ -1,53 +1,66 @@
 //! Sizes as people write and read them.
 //!
-//! `512M`, `2G`, `64KiB`, `1.5g` and plain bytes all parse; every unit is a power of 1024, since a
-//! limit on memory is a limit on pages. Printing always goes to MiB: one unit in one table.
+//! ```text
+//!   SIZE = DIGITS[.DIGITS][UNIT]      UNIT = B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB
+//! ```
+//!
+//! Every unit is a power of 1024, in capitals or small letters. The library reads GLEBE_LIMIT by the same grammar
+//! (src/options.c), so this file and that one change together.
 
 /// The largest size that the library takes: GB_MAX_BYTES.
 const MOST: u64 = i64::MAX as u64;
 
-/// Parses a size into bytes. The error says what is wrong with the text, and what would be right.
+/// Digits of a fraction that count: what follows is less than 2^-19 bytes, even of a TiB.
+const DIGITS: usize = 18;
+
+/// Parses a size into bytes, rounded down. The error says what is wrong with the text, and what would be right.
 pub fn parse(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        "t" | "tb" | "tib" => 40,
-        _ => return Err(format!("unknown unit {unit:?}: write bytes, or K, M, G, T (as in 512M)")),
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let (whole, fraction) = match number.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (number, None),
     };
-    let scale = 1u64 << shift;
-    let bytes = if number.contains('.') {
-        let value: f64 = number.parse().map_err(|_| not_a_number(text))?;
-        let bytes = value * scale as f64;
-        if bytes >= MOST as f64 {
-            return Err(too_big(text));
+    let digits = |text: &str| !text.is_empty() && !text.contains('.');
+    if !digits(whole) || !fraction.is_none_or(digits) {
+        return Err(format!("{text:?} is not a size: {RIGHT}"));
+    }
+    let log2 = log2_of(unit).ok_or_else(|| format!("unknown unit {unit:?}: {RIGHT}"))?;
+    let part = match fraction {
+        Some(_) if log2 == 0 => {
+            return Err(format!("{text:?} has a part of a byte: add K, M, G or T (as in 1.5G)"))
         }
-        bytes.round() as u64
-    } else if number.is_empty() {
-        return Err(not_a_number(text));
-    } else {
-        // Digits alone: what does not parse is too long.
-        let value = number.parse().ok().and_then(|value: u64| value.checked_mul(scale));
-        value.filter(|bytes| *bytes <= MOST).ok_or_else(|| too_big(text))?
+        Some(digits) => part_of(digits, log2),
+        None => 0,
     };
-    if bytes == 0 {
-        return Err("a size must be more than zero".into());
+    // Digits alone: what does not parse is too long.
+    let whole = whole.parse().ok().and_then(|whole: u64| whole.checked_mul(1 << log2));
+    let bytes = whole.and_then(|whole| whole.checked_add(part)).filter(|bytes| *bytes <= MOST);
+    let bytes = bytes.ok_or_else(|| {
+        format!("{text:?} is more than any memory: the most is 2^63 - 1 bytes, below 8388608T")
+    })?;
+    if fraction.is_some() && bytes == 0 {
+        return Err(format!("{text:?} is less than a byte"));
     }
     Ok(bytes)
 }
 
-fn not_a_number(text: &str) -> String {
-    format!("{text:?} is not a size: write bytes, or a number with K, M, G, T (as in 512M)")
+const RIGHT: &str = "write bytes, or a number with K, M, G or T (as in 512M or 1.5G)";
+
+/// The binary logarithm of a unit.
+fn log2_of(unit: &str) -> Option<u32> {
+    let unit = unit.to_ascii_uppercase();
+    let Some(power) = "KMGT".chars().position(|letter| unit.starts_with(letter)) else {
+        return matches!(&*unit, "" | "B").then_some(0);
+    };
+    matches!(&unit[1..], "" | "B" | "IB").then_some(10 * (power as u32 + 1))
 }
 
-fn too_big(text: &str) -> String {
-    format!(
-        "{text:?} is more than any memory: less than 8388608T, which is 2^63 bytes, can be said"
-    )
+/// The part 0.`digits` of 2^`log2`.
+fn part_of(digits: &str, log2: u32) -> u64 {
+    let digits = &digits[..digits.len().min(DIGITS)];
+    let part: u128 = digits.parse().unwrap_or(0);
+    ((part << log2) / 10u128.pow(digits.len() as u32)) as u64
 }
 
 /// `1 run`, `2 runs`.
@@ -66,13 +79,45 @@ mod tests {
 
     #[test]
     fn reads_what_people_write() {
+        assert_eq!(parse("0"), Ok(0));
         assert_eq!(parse("4096"), Ok(4096));
         assert_eq!(parse("512M"), Ok(512 << 20));
         assert_eq!(parse("2G"), Ok(2 << 30));
-        assert_eq!(parse("64 KiB"), Ok(64 << 10));
+        assert_eq!(parse("64KiB"), Ok(64 << 10));
         assert_eq!(parse("1.5g"), Ok(3 << 29));
         assert_eq!(parse("1t"), Ok(1 << 40));
         assert_eq!(parse("7b"), Ok(7));
+    }
+
+    /// The same rows as in test/unit/options_test.c.
+    #[test]
+    fn the_library_reads_the_same() {
+        for (text, bytes) in [
+            ("5k", 5 << 10),
+            ("6KB", 6 << 10),
+            ("8mib", 8 << 20),
+            ("0.5gIb", 1 << 29),
+            ("1.0K", 1 << 10),
+            ("0.0009765625K", 1),
+            ("0.001953124K", 1),
+            ("1.999G", 2_146_409_906),
+            ("1.999999999999999999999999999999999999K", 2047),
+            ("00001.50M", 3 << 19),
+            ("1.999999999T", 2_199_023_254_452),
+            ("0.000000000001T", 1),
+            ("8388607.9999999999999T", MOST),
+            ("8388607.999999999999T", MOST - 1),
+            ("8388607.99999999999999999999T", MOST),
+        ] {
+            assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "1.", ".5", "1.5", "1.5B", "1.G", ".5G", ".", "1.5.5G", "0.0009K", "0.0G", "1 G", " 1G", "1G ",
+            "1GG", "1Gi", "1iB", "1BB", "1GBx", "1E", "1,5G", "K", "B", "", "8388608T", "8388608.0T",
+            "\u{661}", "1\u{212a}",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -80,9 +125,11 @@ mod tests {
         assert!(parse("").unwrap_err().contains("not a size"));
         assert!(parse("M").unwrap_err().contains("not a size"));
         assert!(parse("1.2.3M").unwrap_err().contains("not a size"));
+        assert!(parse("1.5").unwrap_err().contains("part of a byte"));
+        assert!(parse("0.0001K").unwrap_err().contains("less than a byte"));
         assert!(parse("12 parsecs").unwrap_err().contains("unknown unit"));
-        assert!(parse("-1").unwrap_err().contains("unknown unit"));
-        assert!(parse("0").unwrap_err().contains("more than zero"));
+        assert!(parse("12parsecs").unwrap_err().contains("unknown unit"));
+        assert!(parse("-1").unwrap_err().contains("not a size"));
         for much in
             ["8388608T", "99999999999T", "9999999999.9T", "8388608.0T", "18446744073709551616"]
         {

@@ -439,8 +439,8 @@ fn a_value_out_of_range_is_refused_and_runs_nothing() {
         ("--limit", "18446744073709551615", "more than any memory"),
         ("--limit", "8388608T", "more than any memory"),
         ("--limit", "99999999999999999999999", "more than any memory"),
-        ("--limit", "-1", "unknown unit"),
-        ("--limit", "0", "more than zero"),
+        ("--limit", "-1", "not a size"),
+        ("--limit", "1.5", "part of a byte"),
         ("--limit", "1X", "unknown unit"),
         ("--purge-ms", "99999999999", "1073741823"),
         ("--purge-ms", "1073741824", "1073741823"),
@@ -457,7 +457,13 @@ fn a_value_out_of_range_is_refused_and_runs_nothing() {
 #[test]
 fn a_value_at_its_bound_is_taken_by_the_library() {
     let home = home();
-    for option in ["--limit=9223372036854775807", "--purge-ms=1073741823", "--purge-ms=0"] {
+    for option in [
+        "--limit=9223372036854775807",
+        "--limit=0",
+        "--limit=1.5GiB",
+        "--purge-ms=1073741823",
+        "--purge-ms=0",
+    ] {
         glebe(&home)
             .args(["run", option, "--", "echo", "ran"])
             .assert()

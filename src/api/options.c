@@ -9,7 +9,7 @@ typedef struct gb_option {
 } gb_option;
 
 static const char *const option_wants[] = {"0 or 1", "0 or 1", "0, 1 or json", "abort or count", "dontneed or free",
-    "milliseconds, at most 1073741823", "bytes, or K, M, G"};
+    "milliseconds, at most 1073741823", "bytes, or a number with K, M, G or T"};
 
 static const gb_option options[] = {
     {"verbose", "GLEBE_VERBOSE", OPTION_FLAG, &gb_the.options.verbose},
@@ -24,21 +24,76 @@ static const gb_option options[] = {
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 
-/* A decimal number of at most `most`, with a suffix K, M or G where `bytes`. */
-static bool option_number(const char *text, bool bytes, uint64_t most, uint64_t *value)
+/* Reads decimal digits at *text and moves it behind them. False if there are none, or if the number has over 64 bits. */
+static bool option_digits(const char **text, uint64_t *value)
 {
-    uint64_t n = 0;
-    const char *p = text;
-    for (; *p >= '0' && *p <= '9'; p++)
-        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n))
+    const char *p = *text;
+    for (*value = 0; *p >= '0' && *p <= '9'; p++)
+        if (__builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, (uint64_t)(*p - '0'), value))
             return false;
-    if (p == text)
+    bool any = p != *text;
+    *text = p;
+    return any;
+}
+
+/* Reads a decimal number of at most `most`. */
+static bool option_number(const char *text, uint64_t most, uint64_t *value)
+{
+    uint64_t n;
+    if (!option_digits(&text, &n) || *text || n > most)
         return false;
-    unsigned shift = !bytes ? 0 : *p == 'K' ? 10 : *p == 'M' ? 20 : *p == 'G' ? 30 : 0;
-    p += shift != 0;
-    if (*p != 0 || n > most >> shift)
+    *value = n;
+    return true;
+}
+
+/* The binary logarithm of the unit that is all of `text`: nothing, B, K, KB, KiB, and so on up to T, in capitals or
+ * small letters. -1 if it is no unit. */
+static int option_unit(const char *text)
+{
+    enum { CASE = 'a' - 'A' };
+    static const char letters[] = "KMGT";
+    int log2 = 0;
+    for (int i = 0; letters[i]; i++)
+        if (*text && (*text & ~CASE) == letters[i])
+            log2 = 10 * (i + 1);
+    text += log2 != 0;
+    if (log2 && (*text & ~CASE) == 'I' && (text[1] & ~CASE) == 'B')
+        text++;
+    text += (*text & ~CASE) == 'B';
+    return *text ? -1 : log2;
+}
+
+/* Reads a size of at most `most` bytes: DIGITS[.DIGITS][UNIT], rounded down to whole bytes. A fraction needs a unit
+ * over one byte, and must not round to 0, which means "none". The command's parser (cli/src/size.rs) takes the same. */
+static bool option_size(const char *text, uint64_t most, uint64_t *value)
+{
+    enum { DIGITS = 18 }; /* twice 10^18 fits 64 bits; what follows is less than 2^-19 bytes, even of a TiB */
+    uint64_t whole, part = 0, one = 1;
+    if (!option_digits(&text, &whole))
         return false;
-    *value = n << shift;
+    bool fraction = *text == '.';
+    if (fraction) {
+        const char *begin = ++text;
+        for (; *text >= '0' && *text <= '9'; text++)
+            if (text - begin < DIGITS) {
+                part = 10 * part + (uint64_t)(*text - '0');
+                one *= 10;
+            }
+        if (text == begin)
+            return false;
+    }
+    int log2 = option_unit(text);
+    if (log2 < 0 || (fraction && log2 == 0))
+        return false;
+    uint64_t bytes = 0; /* part / one of the unit: long division, in binary */
+    for (int i = 0; i < log2; i++) {
+        part *= 2;
+        bytes = 2 * bytes + (part >= one);
+        part -= part >= one ? one : 0;
+    }
+    if (bytes > most || whole > (most - bytes) >> log2 || (fraction && whole == 0 && bytes == 0))
+        return false;
+    *value = (whole << log2) + bytes;
     return true;
 }
 
@@ -49,7 +104,7 @@ static int option_set(const gb_option *option, const char *text)
     case OPTION_STATS:
         if (strcmp(text, "json") == 0)
             n = 2;
-        else if (!option_number(text, false, 1, &n))
+        else if (!option_number(text, 1, &n))
             return EINVAL;
         break;
     case OPTION_ERROR:
@@ -63,21 +118,21 @@ static int option_set(const gb_option *option, const char *text)
             return EINVAL;
         break;
     case OPTION_OFF:
-        if (!option_number(text, false, 1, &n))
+        if (!option_number(text, 1, &n))
             return EINVAL;
         n = !n;
         break;
     case OPTION_FLAG:
-        if (!option_number(text, false, 1, &n))
+        if (!option_number(text, 1, &n))
             return EINVAL;
         break;
     case OPTION_MS:
-        if (!option_number(text, false, UINT32_MAX / 4, &n))
+        if (!option_number(text, UINT32_MAX / 4, &n))
             return EINVAL;
         n += n == 0; /* 0 would read as "not set" */
         break;
     case OPTION_BYTES:
-        if (!option_number(text, true, GB_MAX_BYTES, &n))
+        if (!option_size(text, GB_MAX_BYTES, &n))
             return EINVAL;
         break;
     }

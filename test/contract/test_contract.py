@@ -540,18 +540,29 @@ def test_descriptors_are_the_programs(box, program):
     assert "F_DUPFD" not in box.check(*command, preload=None).text
 
 
+SIZE = "bytes, or a number with K, M, G or T"
+
+
 @pytest.mark.parametrize("name, value, wants", [
+    ("LIMIT", "1.5", SIZE), ("LIMIT", "1.", SIZE), ("LIMIT", ".5G", SIZE),
     ("VERBOSE", "yes", "0 or 1"), ("STATS", "xml", "0, 1 or json"), ("BACKGROUND", "2", "0 or 1"),
-    ("LIMIT", "12X", "bytes, or K, M, G"), ("LIMIT", "-1", "bytes, or K, M, G"),
-    ("LIMIT", "99999999999999999999", "bytes, or K, M, G"), ("LIMIT", "1\n\x1b[31m2", "bytes, or K, M, G"),
+    ("LIMIT", "12X", SIZE), ("LIMIT", "-1", SIZE),
+    ("LIMIT", "99999999999999999999", SIZE), ("LIMIT", "1\n\x1b[31m2", SIZE),
     ("PURGE_MS", "1s", "milliseconds, at most 1073741823"), ("PURGE_MS", "-1", "milliseconds, at most 1073741823"),
-    ("PURGE_MS", "1073741824", "milliseconds, at most 1073741823"), ("LIMIT", "9223372036854775808", "bytes, or K, M, G"),
-    ("LIMIT", "8589934592G", "bytes, or K, M, G"), ("VERBOSE", "4294967297", "0 or 1"), ("PURGE", "lazily", "dontneed or free"), ("ON_ERROR", "ignore", "abort or count")])
+    ("PURGE_MS", "1073741824", "milliseconds, at most 1073741823"), ("LIMIT", "9223372036854775808", SIZE),
+    ("LIMIT", "8589934592G", SIZE), ("VERBOSE", "4294967297", "0 or 1"), ("PURGE", "lazily", "dontneed or free"), ("ON_ERROR", "ignore", "abort or count")])
 def test_option_malformed(box, name, value, wants):
     """A value that does not parse is named, on one line whatever is in it, with what would do, and changes nothing."""
     done = box.check("true", env={f"GLEBE_{name}": value})
     shown = "".join(c if " " <= c <= "~" else "?" for c in value)
     assert done.text == f"glebe: malformed GLEBE_{name}={shown} is ignored: it takes {wants}\n"
+
+
+@pytest.mark.parametrize("value", ["1.5G", "0.5M", "64KiB", "1.999999999T", "7b", "0"])
+def test_a_size_is_the_same_to_both(box, value):
+    """The library takes what the command takes, in the same words."""
+    assert box.check("true", env={"GLEBE_LIMIT": value}).text == ""
+    assert box.check(box.libraries / "glebe", "run", f"--limit={value}", "--", "true", preload=None).text == ""
 
 
 def test_option_empty(box):

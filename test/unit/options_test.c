@@ -13,9 +13,18 @@ static const struct {
     {"purge_ms", "250", 0, 250}, {"purge_ms", "0", 0, 1}, {"purge_ms", "1K", EINVAL, 1}, {"purge_ms", "5000000000", EINVAL, 1},
     {"purge_ms", "1073741823", 0, 1073741823}, {"purge_ms", "1073741824", EINVAL, 1073741823},
     {"limit", "0", 0, 0}, {"limit", "4096", 0, 4096}, {"limit", "3K", 0, 3 << 10}, {"limit", "3M", 0, 3 << 20},
-    {"limit", "1G", 0, 1 << 30}, {"limit", "K", EINVAL, 1 << 30}, {"limit", "1k", EINVAL, 1 << 30}, {"limit", "1KB", EINVAL, 1 << 30},
+    {"limit", "5k", 0, 5 << 10}, {"limit", "6KB", 0, 6 << 10}, {"limit", "7KiB", 0, 7 << 10}, {"limit", "8mib", 0, 8 << 20},
+    {"limit", "9B", 0, 9}, {"limit", "1.5G", 0, 3u << 29}, {"limit", "0.5M", 0, 1 << 19}, {"limit", "0.5gIb", 0, 1 << 29},
+    {"limit", "1.0K", 0, 1 << 10}, {"limit", "0.0009765625K", 0, 1}, {"limit", "0.001953124K", 0, 1}, {"limit", "1.999G", 0, 2146409906},
+    {"limit", "1.999999999999999999999999999999999999K", 0, 2047}, {"limit", "00001.50M", 0, 3 << 19},
+    {"limit", "1.", EINVAL, 3 << 19}, {"limit", ".5", EINVAL, 3 << 19}, {"limit", "1.5", EINVAL, 3 << 19}, {"limit", "1.5B", EINVAL, 3 << 19},
+    {"limit", "1.G", EINVAL, 3 << 19}, {"limit", ".5G", EINVAL, 3 << 19}, {"limit", ".", EINVAL, 3 << 19}, {"limit", "1.5.5G", EINVAL, 3 << 19},
+    {"limit", "0.0009K", EINVAL, 3 << 19}, {"limit", "0.0G", EINVAL, 3 << 19}, {"limit", "1 G", EINVAL, 3 << 19}, {"limit", "1GG", EINVAL, 3 << 19},
+    {"limit", "1Gi", EINVAL, 3 << 19}, {"limit", "1iB", EINVAL, 3 << 19}, {"limit", "1BB", EINVAL, 3 << 19}, {"limit", "1GBx", EINVAL, 3 << 19},
+    {"limit", "1E", EINVAL, 3 << 19}, {"limit", "1,5G", EINVAL, 3 << 19}, {"limit", "1\x0b", EINVAL, 3 << 19}, {"limit", "1\x02", EINVAL, 3 << 19},
+    {"limit", "1G", 0, 1 << 30}, {"limit", "K", EINVAL, 1 << 30}, {"limit", "B", EINVAL, 1 << 30}, {"limit", "", EINVAL, 1 << 30},
     {"limit", "99999999999999999999", EINVAL, 1 << 30}, {"limit", "18446744073709551616", EINVAL, 1 << 30},
-    {"limit", "9999999999999G", EINVAL, 1 << 30}, {"limit", "1.5M", EINVAL, 1 << 30},
+    {"limit", "9999999999999G", EINVAL, 1 << 30}, {"limit", "8388608T", EINVAL, 1 << 30}, {"limit", "8388608.0T", EINVAL, 1 << 30},
     {"on_error", "count", 0, 1}, {"on_error", "abort", 0, 0}, {"on_error", "ignore", EINVAL, 0}, {"on_error", "", EINVAL, 0},
     {"purge", "free", 0, 1}, {"purge", "1", EINVAL, 1}, {"purge", "dontneed", 0, 0}, {"purge", "FREE", EINVAL, 0}, {"purge", "", EINVAL, 0},
     {"deepbind", "1", 0, 1}, {"deepbind", "0", 0, 0}, {"deepbind", "no", EINVAL, 0},
@@ -40,6 +49,28 @@ static void test_table(void **state)
     assert_int_equal(glebe_option("verbose", NULL), EINVAL);
     assert_int_equal(glebe_option(NULL, "1"), EINVAL);
     fixture_printed("");
+}
+
+/* Sizes that only hosts with 64-bit pointers have, up to the largest. */
+static void test_large_sizes(void **state)
+{
+    (void)state;
+    if (sizeof(size_t) < 8)
+        return;
+    static const struct {
+        const char *text;
+        uint64_t means;
+    } large[] = {
+        {"2T", UINT64_C(2) << 40}, {"1.5T", UINT64_C(3) << 39}, {"1.999999999T", 2199023254452}, {"0.000000000001T", 1},
+        {"9223372036854775807", INT64_MAX}, {"8388607.9999999999999T", INT64_MAX}, {"8388607.999999999999T", INT64_MAX - 1},
+        {"8388607.99999999999999999999T", INT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+        assert_int_equal(glebe_option("limit", large[i].text), 0);
+        if (gb_the.options.limit != large[i].means)
+            fail_msg("limit=%s means %llu", large[i].text, (unsigned long long)gb_the.options.limit);
+    }
+    assert_int_equal(glebe_option("limit", "9223372036854775808"), EINVAL);
 }
 
 static void test_environment(void **state)
@@ -88,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_table),
+        FIXTURE_TEST(test_large_sizes),
         FIXTURE_TEST(test_environment),
         FIXTURE_TEST(test_long_names_are_cut),
         FIXTURE_TEST(test_background_by_environment),

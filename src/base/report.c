@@ -1,5 +1,11 @@
-/* What glebe says when it is misused, and when memory ends. A report is one line on stderr that names the call, the
- * address and what is known of it, made on the stack: nothing here allocates or waits. */
+/* The report of a misuse, and of memory that ends. A report is two lines on stderr, in one write:
+ *
+ *     glebe: free(0x7f1c3a404040): double free: the block of 64 bytes here is free already
+ *       in suspect[4711]; for a backtrace, put before the command line: gdb -batch -ex run -ex bt --args
+ *
+ * The first names the call, the address and what is known of it, the second program and process. The second half of the
+ * second line is that of the secure and the audit build where they abort. Nothing here allocates, locks or waits: a
+ * walk over the stack would, so gdb does it. */
 #include <stdarg.h>
 
 #include "base.h"
@@ -80,18 +86,24 @@ void gb_report(const char *call, const void *address, const char *format, ...)
 {
     if (!GB_WORDS)
         gb_port_abort();
-    char line[256];
-    size_t at = gb_format(line, sizeof line, "glebe: %s(%p): ", call, address);
+    enum { FIRST = 256, SECOND = 192 };
+    char text[FIRST + SECOND], program[64];
+    size_t at = gb_format(text, FIRST, "glebe: %s(%p): ", call, address);
     va_list list;
     va_start(list, format);
-    at += format_list(line + at, sizeof line - at, format, list);
+    at += format_list(text + at, FIRST - at, format, list);
     va_end(list);
-    if (at > sizeof line - 2)
-        at = sizeof line - 2;
-    line[at++] = '\n';
-    gb_port_print(line, at);
+    if (at > FIRST - 2)
+        at = FIRST - 2;
+    text[at++] = '\n';
+    gb_plain(program, sizeof program, gb_port_program(), "");
+    bool aborts = gb_the.options.on_error == 0;
+    at += gb_format(text + at, SECOND, "  in %s[%u]%s\n", program, gb_port_process(),
+        (GB_SECURE || GB_AUDIT) && aborts ? "; for a backtrace, put before the command line: gdb -batch -ex run -ex bt --args"
+                                          : "");
+    gb_port_print(text, at);
     __atomic_fetch_add(&glebe_live.stats.errors, 1, __ATOMIC_RELAXED);
-    if (gb_the.options.on_error == 0)
+    if (aborts)
         gb_port_abort();
 }
 

@@ -44,6 +44,14 @@ def reports(result):
     return [line for line in result.text.splitlines() if line.startswith("glebe: ")]
 
 
+def processes(result):
+    """The second line of each report: program, process number, and how to get a backtrace (None: not said)."""
+    return [match.groups() for match in re.finditer(r"^  in (\S+)\[(\d+)\](?:; (.+))?$", result.text, re.M)]
+
+
+BACKTRACE = "for a backtrace, put before the command line: gdb -batch -ex run -ex bt --args"
+
+
 def expected_lines(template, told, count):
     """The lines that must come: one for each ADDRESS that was announced, or the last of them `count` times."""
     addresses = told["ADDRESS"]
@@ -68,12 +76,16 @@ def judge(run, rules, build, *, aborted, faulted):
         result = run(**options)
         told = said(result)
         assert reports(result) == expected_lines(rule, told, 1)
-        assert result.returncode == aborted and result.text.count("\n") == 1
+        assert result.returncode == aborted and result.text.count("\n") == 2
+        [(_, _, hint)] = processes(result)
+        assert hint == (None if build == "default" else BACKTRACE)
 
         lines = int(rules["lines"])
         result = run(on_error="count", stats="json", **options)
         told = said(result)
         assert result.returncode == 0, f"{result.out}{result.text}"
         assert reports(result) == expected_lines(rule, told, lines)
+        statistics = json.loads(result.text.splitlines()[-1])
+        assert processes(result) == [(statistics["program"], str(statistics["pid"]), None)] * lines
         assert "SOUND" in told and told["ERRORS"] == [str(lines)] * 2
-        assert json.loads(result.text.splitlines()[-1])["errors"] == lines
+        assert statistics["errors"] == lines

@@ -7,6 +7,8 @@
     lines: 2                                             so many such lines where misuse is only counted (else one)
     options: limit=48M    address: 200M                  GLEBE_LIMIT, RLIMIT_AS
 
+Each line is followed by one that names program and process.
+
 ADDRESS and START are what the program said on stdout: the line must name the very address. A detected misuse is run twice:
 as it comes (the line, then SIGABRT), and with on_error=count (the line, then the program goes on, with a sound heap, exits 0,
 and the statistics hold the count). Every program runs with each library preloaded, and linked with libglebe-override.a."""
@@ -17,7 +19,7 @@ import signal
 
 import pytest
 
-from expectations import BUILDS, FOLDER, PROGRAMS, judge
+from expectations import BACKTRACE, BUILDS, FOLDER, PROGRAMS, judge
 
 FLAGS = ("-O1", "-fno-builtin", "-pthread", "-Wno-use-after-free", "-Wno-free-nonheap-object", "-Wno-unused-result",
          "-Wno-stringop-overflow", "-Wno-stringop-overread", "-Wno-deprecated-declarations")
@@ -68,6 +70,20 @@ def test_secure_and_audit_find_what_the_default_build_cannot():
     for name, rules in PROGRAMS.items():
         if rules["default"].startswith("glebe: "):
             assert rules["secure"] == rules["audit"] == rules["default"], f"{name}: found by the default build alone"
+
+
+@pytest.mark.parametrize("how", ["command", "preload", "linked"])
+def test_the_backtrace_that_is_advised(box, programs, how):
+    """What the second line says, before the same command line, shows who called free."""
+    box.need("gdb")
+    name, build = ("double_free_small", "secure") if how != "linked" else ("double_free_large", "default")
+    program = programs(name, "linked" if how == "linked" else "preload")
+    command = [box.libraries / "glebe", "run", "--secure", "--", program] if how == "command" else [program]
+    how_to = BACKTRACE.split(": ")[1].split()
+    done = box.run(*how_to, *command, preload=build if how == "preload" else None)
+    frames = [line for line in done.out.splitlines() if line.startswith("#")]
+    assert any(f" {name}.c" in line or "main (" in line for line in frames), done.out + done.text
+    assert any("gb_report" in line or "abort" in line for line in frames)
 
 
 def table():

@@ -169,12 +169,13 @@ MISUSE = {
 
 @pytest.mark.parametrize("what", MISUSE)
 def test_misuse(box, program, tmp_path, what):
-    """One line that names mimalloc's function; then SIGABRT, or as GLEBE_ON_ERROR says."""
+    """A line that names mimalloc's function, one that names the process; then SIGABRT, or as GLEBE_ON_ERROR says."""
+    report = rf"glebe: {MISUSE[what]}\n  in misuse\[\d+\]\n"
     path = program("misuse")
     done = on(box, ours(box, 3), 3, path, what, tmp_path=tmp_path, check=False)
-    assert done.returncode == -6 and re.fullmatch(rf"glebe: {MISUSE[what]}\n", done.text), done.text
+    assert done.returncode == -6 and re.fullmatch(report, done.text), done.text
     done = on(box, ours(box, 3), 3, path, what, tmp_path=tmp_path, on_error="count")
-    assert done.out.splitlines()[-1] == "went on" and re.fullmatch(rf"glebe: {MISUSE[what]}\n", done.text), done.text
+    assert done.out.splitlines()[-1] == "went on" and re.fullmatch(report, done.text), done.text
 
 
 def test_no_misuse(box, program, tmp_path):

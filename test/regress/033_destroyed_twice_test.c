@@ -12,7 +12,7 @@ static void test_twice(void **state)
     glebe_gc_destroy(gc);
     snprintf(expected, sizeof expected, "glebe: glebe_gc_destroy(%p): not a collector, or destroyed already\n",
         (void *)gc);
-    fixture_printed(expected);
+    fixture_reported(expected);
     assert_int_equal(gb_the.bits[0].collectors, GB_BITS == 1);
     gc = glebe_gc_create(0);
     assert_int_equal(gb_the.bits[0].collectors, 3 - GB_BITS);

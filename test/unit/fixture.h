@@ -147,6 +147,17 @@ __attribute__((unused)) static void fixture_printed(const char *text)
     fake.printed[0] = 0;
 }
 
+/* What was printed since the last call must be the report with exactly this first line. */
+__attribute__((unused)) static void fixture_reported(const char *line)
+{
+    char report[600];
+    snprintf(report, sizeof report, "%s  in %s[4711]%s\n", line, fake.program ? fake.program : "",
+        (GB_SECURE || GB_AUDIT) && !gb_the.options.on_error
+            ? "; for a backtrace, put before the command line: gdb -batch -ex run -ex bt --args"
+            : "");
+    fixture_printed(report);
+}
+
 /* A pattern that depends on the block, so that no block can pass for another. */
 __attribute__((unused)) static void fixture_fill(void *block, size_t bytes, uint64_t tag)
 {

@@ -221,7 +221,7 @@ static void test_foreign(void **state)
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         glebe_pool_free(pool, foreign[i], 1);
         snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): address is not from this pool\n", (size_t)foreign[i]);
-        fixture_printed(line);
+        fixture_reported(line);
     }
     glebe_pool_free(pool, NULL, 1);
     glebe_pool_free(pool, p, 1);
@@ -242,25 +242,25 @@ static void test_audit(void **state)
     unsigned char *p = glebe_pool_alloc(pool, 3), *q = glebe_pool_alloc(pool, 3);
     glebe_pool_free(pool, p + 8, 3);
     snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): address is 8 bytes inside an object of 3 units that starts at 0x%zx\n", (size_t)(p + 8), (size_t)p);
-    fixture_printed(line);
+    fixture_reported(line);
     glebe_pool_free(pool, p + 2 * UNIT, 1);
     snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): address is 48 bytes inside an object of 3 units that starts at 0x%zx\n", (size_t)(p + 48), (size_t)p);
-    fixture_printed(line);
+    fixture_reported(line);
     glebe_pool_free(pool, p, 2);
     snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): size 2 is wrong: the object has 3 units\n", (size_t)p);
-    fixture_printed(line);
+    fixture_reported(line);
     glebe_pool_free(pool, p, 3);
     fixture_printed("");
     assert_int_equal(p[sizeof(void *)], GB_POOL_POISON);
     glebe_pool_free(pool, q, 3);
     glebe_pool_free(pool, p, 3);
     snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): double free: the object of 3 units here is free already\n", (size_t)p);
-    fixture_printed(line);
+    fixture_reported(line);
     well(pool);
     q[50] = 1;
     assert_ptr_equal(glebe_pool_alloc(pool, 3), q);
     snprintf(line, sizeof line, "glebe: glebe_pool_alloc(0x%zx): free object of 3 units was written to after it was freed, 50 bytes inside\n", (size_t)q);
-    fixture_printed(line);
+    fixture_reported(line);
     assert_ptr_equal(glebe_pool_alloc(pool, 3), p);
     fixture_printed("");
     well(pool);

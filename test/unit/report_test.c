@@ -3,11 +3,11 @@
 
 static char expected[512];
 
-/* The one line about `address`. */
+/* The line about `address`, and the line about the process. */
 static void reported(const char *call, const void *address, const char *what)
 {
     snprintf(expected, sizeof expected, "glebe: %s(0x%llx): %s\n", call, (unsigned long long)(uintptr_t)address, what);
-    fixture_printed(expected);
+    fixture_reported(expected);
 }
 
 static void test_format(void **state)
@@ -27,8 +27,10 @@ static void test_foreign(void **state)
 {
     (void)state;
     int here;
+    fake.program = "prog";
     glebe_free(&here);
     reported("free", &here, "address is not from glebe");
+    fake.program = NULL;
     assert_non_null(glebe_malloc(10));
     glebe_free(&here);
     reported("free", &here, "address is not from glebe");
@@ -48,8 +50,19 @@ static void test_lines_are_cut(void **state)
     memset(word, 'w', sizeof word);
     word[sizeof word - 1] = 0;
     gb_report("free", NULL, "%s", word);
-    assert_int_equal(fake.printed_bytes, 255);
+    char *second = fake.printed + 255;
+    assert_int_equal(second[-1], '\n');
+    assert_string_equal(second, "  in [4711]\n");
+    fake.printed_bytes = 0;
+    fake.program = word;
+    gb_report("free", NULL, "%s", word);
     assert_int_equal(fake.printed[254], '\n');
+    assert_int_equal(strlen(second), 5 + 63 + sizeof "[4711]"); /* cut */
+    assert_string_equal(second + strlen(second) - 7, "[4711]\n");
+    fake.printed_bytes = 0;
+    fake.program = "a\nb\x1b[31m";
+    gb_report("free", NULL, "%s", "x");
+    fixture_printed("glebe: free(0x0): x\n  in a?b?[31m[4711]\n"); /* a name cannot forge a line */
 }
 
 static void test_abort_is_the_default(void **state)
@@ -76,8 +89,8 @@ static void test_out_of_memory(void **state)
     fixture_printed(""); /* that is no misuse */
 }
 
-/* Every kind of address that is no block: one line each, and the heap is as it was. */
-static void test_each_kind_is_one_line(void **state)
+/* Every kind of address that is no block: one report each, and the heap is as it was. */
+static void test_each_kind_is_one_report(void **state)
 {
     (void)state;
     char *small = glebe_malloc(100), *medium = glebe_malloc(5000), *large = glebe_malloc(200000), *huge = glebe_malloc(3000000);
@@ -91,7 +104,7 @@ static void test_each_kind_is_one_line(void **state)
         int lines = 0;
         for (const char *p = fake.printed; *p; p++)
             lines += *p == '\n';
-        assert_int_equal(lines, 2);
+        assert_int_equal(lines, 4);
         fake.printed_bytes = 0;
         fixture_check();
     }
@@ -110,7 +123,7 @@ int main(void)
         FIXTURE_TEST(test_lines_are_cut),
         FIXTURE_TEST(test_abort_is_the_default),
         FIXTURE_TEST(test_out_of_memory),
-        FIXTURE_TEST(test_each_kind_is_one_line),
+        FIXTURE_TEST(test_each_kind_is_one_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Statistics: kept in `glebe_live` as they change, under the region's lock; read, printed and told at exit from the
- * one list in glebe.h. */
+/* Statistics: `glebe_live` holds them as they change, under the region's lock. They are read, and printed in words,
+ * from the one list in glebe.h. */
 #include "debug.h"
 
 #define STAT_COUNT(name, unit, meaning) +1
@@ -86,7 +86,17 @@ size_t gb_blocks_bytes(void)
     return bytes > at_hand ? bytes - at_hand : 0;
 }
 
-/* ---- in words ---- */
+/* ---- in words: one text and one JSON object, wherever statistics are printed ----
+ *
+ *     glebe: ls[4711]: statistics
+ *       committed_bytes         2.0 MiB       KiB below 1 MiB, rounded down
+ *       purges                    3           a count
+ *
+ *     {"program": "ls", "pid": 4711, "committed_bytes": 2097152, ... "purges": 3, ...}
+ *
+ * The command prints the same text from what it reads (cli/src/statistics.rs). */
+
+enum { STATS_PROGRAM_BYTES = 64, STATS_NAME_COLUMNS = 18, STATS_VALUE_COLUMNS = 10, STATS_BYTES = 4096 };
 
 /* The i-th statistic: the struct is all of one type, in the order of the names. */
 static uint64_t stats_value(const glebe_stats *stats, int i)
@@ -94,66 +104,105 @@ static uint64_t stats_value(const glebe_stats *stats, int i)
     return ((const uint64_t *)(const void *)stats)[i];
 }
 
-/* Each name with its value, between `open` and `close`; `before`, `between` and `after` stand around the two. Cut at
- * `bytes`. */
-static size_t stats_print(char *buffer, size_t bytes, const char *open, const char *before, const char *between,
-    const char *after, const char *close)
+/* The program's name, without what would break a line or a JSON string. */
+static const char *stats_program(char out[STATS_PROGRAM_BYTES])
+{
+    gb_plain(out, STATS_PROGRAM_BYTES, gb_port_program(), "\"\\");
+    return out;
+}
+
+/* A value as the text shows it: digits in `out`, and the unit as the result. */
+static const char *stats_shown(const char *name, uint64_t value, char out[24])
+{
+    size_t length = strlen(name);
+    if (length < 6 || strcmp(name + length - 6, "_bytes") != 0) {
+        gb_decimal(value, out);
+        return "";
+    }
+    unsigned log2 = value >> 20 ? 20 : 10;
+    gb_decimal(value >> log2, out);
+    length = strlen(out);
+    out[length] = '.';
+    gb_decimal(((value & ((UINT64_C(1) << log2) - 1)) * 10) >> log2, out + length + 1);
+    return log2 == 20 ? " MiB" : " KiB";
+}
+
+static const char *stats_blanks(size_t length, size_t columns)
+{
+    static const char blanks[] = "                  ";
+    return blanks + sizeof blanks - 1 - (length < columns ? columns - length : 0);
+}
+
+/* Returns the length of the whole, as snprintf does; what does not fit is cut. */
+static size_t stats_print(char *buffer, size_t bytes, bool json)
 {
     glebe_stats s;
-    char digits[24];
+    char program[STATS_PROGRAM_BYTES], digits[24];
     glebe_stats_read(&s);
-    size_t at = gb_format(buffer, bytes, "%s", open);
+    size_t at = gb_format(buffer, bytes, json ? "{\"program\": \"%s\", \"pid\": %u" : "glebe: %s[%u]: statistics\n",
+        stats_program(program), gb_port_process());
     int i = 0;
-    for (const char *name = glebe_live_names; *name; name += strlen(name) + 1, i++)
-        at += gb_format(buffer + (at < bytes ? at : bytes), at < bytes ? bytes - at : 0, "%s%s%s%s%s", before, name,
-            between, gb_decimal(stats_value(&s, i), digits), name[strlen(name) + 1] ? after : close);
-    return at;
+    for (const char *name = glebe_live_names; *name; name += strlen(name) + 1, i++) {
+        char *out = buffer + (at < bytes ? at : bytes);
+        size_t room = at < bytes ? bytes - at : 0;
+        if (json) {
+            at += gb_format(out, room, ", \"%s\": %s", name, gb_decimal(stats_value(&s, i), digits));
+            continue;
+        }
+        const char *unit = stats_shown(name, stats_value(&s, i), digits);
+        at += gb_format(out, room, "  %s%s%s%s%s\n", name, stats_blanks(strlen(name), STATS_NAME_COLUMNS),
+            stats_blanks(strlen(digits), STATS_VALUE_COLUMNS), digits, unit);
+    }
+    return at + (json ? gb_format(buffer + (at < bytes ? at : bytes), at < bytes ? bytes - at : 0, "}") : 0);
 }
 
 size_t glebe_stats_text(char *buffer, size_t bytes)
 {
-    return stats_print(buffer, bytes, "glebe statistics\n", "", ": ", "\n", "\n");
+    return stats_print(buffer, bytes, false);
 }
 
 size_t glebe_stats_json(char *buffer, size_t bytes)
 {
-    return stats_print(buffer, bytes, "{", "\"", "\": ", ", ", "}");
+    return stats_print(buffer, bytes, true);
 }
 
-/* ---- at exit: of many processes that share a stderr, each says who it is ---- */
+/* ---- at exit: of many processes that share a stderr, each names itself ---- */
 
-enum { STATS_NAME_BYTES = 64 };
-
-static void stats_say(const char *program, const char *line)
+/* Prints the statistics in one write, so that the lines of other processes do not come between. The command collects
+ * them in a file of its own. */
+static void stats_say(void)
 {
-    char text[4096], open[STATS_NAME_BYTES + 64];
-    size_t n;
-    if (gb_the.options.stats == 2) {
-        gb_format(open, sizeof open, "{\"program\": \"%s\", \"pid\": %u, ", program, gb_port_process());
-        n = stats_print(text, sizeof text, open, "\"", "\": ", ", ", "}\n");
-    } else
-        n = stats_print(text, sizeof text, "", line, ": ", "\n", "\n");
-    /* at once, so that the lines of others do not come between */
-    gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
+    char text[STATS_BYTES];
+    const char *file = gb_port_environment("GLEBE_TOOL_STATS");
+    bool collected = file && *file, json = collected || gb_the.options.stats == 2;
+    for (;;) {
+        size_t n = stats_print(text, sizeof text - 1, json);
+        n = n < sizeof text - 2 ? n : sizeof text - 2;
+        if (json)
+            text[n++] = '\n';
+        if (!collected) {
+            gb_port_say(text, n);
+            return;
+        }
+        if (gb_port_append(file, text, n))
+            return;
+        collected = false;
+        json = gb_the.options.stats == 2;
+    }
 }
 
 void gb_say_at_exit(void)
 {
-    if (!gb_the.options.verbose && !gb_the.options.stats)
-        return;
-    char program[STATS_NAME_BYTES], line[STATS_NAME_BYTES + 32];
-    gb_plain(program, sizeof program, gb_port_program(), "\"\\"); /* fit to stand in JSON */
-    gb_format(line, sizeof line, "glebe: %s[%u]: ", program, gb_port_process());
     if (gb_the.options.verbose) {
         glebe_stats s;
-        char text[320];
+        char text[320], program[STATS_PROGRAM_BYTES];
         glebe_stats_read(&s);
         size_t n = gb_format(text, sizeof text,
-            "%sversion %u.%u.%u was active: at most %zu KiB in use, %zu pages, %zu KiB given back, %zu errors\n", line,
-            GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH, (size_t)(s.peak_used_bytes >> 10),
-            (size_t)s.pages_taken, (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
+            "glebe: %s[%u]: version %u.%u.%u was active: at most %zu KiB in use, %zu KiB given back, %zu errors\n",
+            stats_program(program), gb_port_process(), GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH,
+            (size_t)(s.peak_used_bytes >> 10), (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
         gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
     }
     if (gb_the.options.stats)
-        stats_say(program, line);
+        stats_say();
 }

@@ -355,6 +355,14 @@ void gb_port_say(const char *text, size_t bytes)
     gb_port_print(text, bytes);
 }
 
+bool gb_port_append(const char *path, const char *text, size_t bytes)
+{
+    if (!fake.file || strcmp(path, fake.file) != 0)
+        return false;
+    gb_port_print(text, bytes);
+    return true;
+}
+
 const char *gb_port_program(void) { return fake.program ? fake.program : ""; }
 
 uint32_t gb_port_process(void) { return 4711; }

@@ -41,6 +41,7 @@ typedef struct gb_fake {
     uint64_t pressure_looks; /* how often that was asked */
     char *const *environment; /* NULL-terminated "NAME=value", or NULL */
     const char *program; /* NULL: none */
+    const char *file; /* the one that can be added to, in `printed`; NULL: none */
     bool stderr_kept; /* what is said where it was not is the core's fault */
 
     /* the plan: calls of the kinds in `fail_calls` (bits) are counted together, and from the fail_at-th (1 is the

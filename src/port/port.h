@@ -72,6 +72,8 @@ void gb_port_print(const char *text, size_t bytes); /* to stderr */
 void gb_port_keep_stderr(void);
 /* To the stderr that was kept; nowhere, if no descriptor leads there any more. */
 void gb_port_say(const char *text, size_t bytes);
+/* Adds the text to a file that exists. False if it cannot, or where there are no files. */
+bool gb_port_append(const char *path, const char *text, size_t bytes);
 const char *gb_port_program(void); /* its name without a path; "" if there is none */
 uint32_t gb_port_process(void); /* its number */
 _Noreturn void gb_port_abort(void);

@@ -191,6 +191,18 @@ static int posix_stderr_file(void)
     return file;
 }
 
+bool gb_port_append(const char *path, const char *text, size_t bytes)
+{
+    int saved = errno, cancel = posix_cancel_off();
+    int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    bool done = file >= 0 && write(file, text, bytes) == (ssize_t)bytes;
+    if (file >= 0)
+        close(file);
+    posix_cancel_restore(cancel);
+    errno = saved;
+    return done;
+}
+
 /* ---- the process and its threads ---- */
 
 uint32_t gb_port_process(void)

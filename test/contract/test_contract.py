@@ -56,7 +56,7 @@ def test_family(box, program, build):
     assert info.tag == "malloc" and info.get("version").startswith("glebe-")
     assert {"used_bytes", "purges", "errors"} <= {child.tag for child in info}
     assert info.find("errors").text == "0" and info.find("used_bytes").get("unit") == "bytes"
-    assert "used_bytes: " in done.text, "malloc_stats prints the statistics"
+    assert re.search(r"^  used_bytes +\d+\.\d [KM]iB$", done.text, re.M), "malloc_stats prints the statistics"
 
 
 @every_build
@@ -143,7 +143,7 @@ def test_a_cancelled_thread(box, program, build):
     """A thread that is to be cancelled is not cancelled inside malloc, whatever that reads or writes."""
     path = program("cancelled")
     box.check(path, "stats", preload=None)
-    assert "used_bytes: " in box.check(path, "stats", preload=build).text
+    assert "\n  used_bytes " in box.check(path, "stats", preload=build).text
     assert box.check(path, "wrong", preload=build, on_error="count").text.count("glebe: free(") == 3
     box.check(path, "works", preload=build)
 
@@ -477,7 +477,7 @@ def test_pages_of_64_kib(box):
 NAMES = ["committed_bytes", "used_bytes", "peak_used_bytes", "errors", "out_of_memory", "heaps", "purged_bytes"]
 
 
-ACTIVE = r"glebe: {}\[(\d+)\]: version \d+\.\d+\.\d+ was active: at most \d+ KiB in use, \d+ pages, \d+ KiB given back, 0 errors\n"
+ACTIVE = r"glebe: {}\[(\d+)\]: version \d+\.\d+\.\d+ was active: at most \d+ KiB in use, \d+ KiB given back, 0 errors\n"
 
 
 def test_option_verbose(box):
@@ -491,8 +491,20 @@ def test_option_stats(box):
     assert stats.pop("program") == "gzip" and stats.pop("pid") > 1
     assert set(NAMES) <= set(stats) and all(isinstance(v, int) for v in stats.values()) and stats["used_bytes"] > 0
     text = box.check("gzip", "--version", stats=1).text
-    for name in stats:
-        assert re.search(rf"^glebe: gzip\[\d+\]: {name}: \d+", text, re.M), name
+    head, *rows = text.splitlines()
+    assert re.fullmatch(r"glebe: gzip\[\d+\]: statistics", head)
+    for name, row in zip(stats, rows, strict=True):
+        unit = r"\.\d [KM]iB" if name.endswith("_bytes") else ""
+        assert re.fullmatch(rf"  {name} +\d+{unit}", row) and len(row) < 40, row
+
+
+def test_docs_hold_the_statistics(box):
+    """docs/options.md has a row for each statistic of glebe.h, with its unit and meaning."""
+    declared = re.findall(r' {4}X\((\w+), "(\w+)", "([^"]*)"\)', (box.root / "include/glebe.h").read_text())
+    assert len(declared) > 15
+    docs = (box.root / "docs/options.md").read_text()
+    for name, unit, meaning in declared:
+        assert f"| `{name}` | {unit} | {meaning} |\n" in docs
 
 
 def test_said_though_stderr_is_closed(box, program, tmp_path):

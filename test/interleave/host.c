@@ -315,6 +315,7 @@ void gb_port_print(const char *text, size_t bytes)
 
 void gb_port_keep_stderr(void) {}
 void gb_port_say(const char *text, size_t bytes) { gb_port_print(text, bytes); }
+bool gb_port_append(const char *path, const char *text, size_t bytes) { return (void)path, (void)text, (void)bytes, false; }
 const char *gb_port_program(void) { return ""; }
 uint32_t gb_port_process(void) { return 1; }
 

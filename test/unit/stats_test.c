@@ -26,6 +26,8 @@ static void test_live_has_every_name(void **state)
     for (int i = 0; i < NAMES; i++, at += strlen(at) + 1)
         assert_string_equal(at, names[i]);
     assert_string_equal(at, "");
+    assert_string_equal(glebe_live_names, "committed_bytes"); /* by the first two the command finds them without symbols */
+    assert_string_equal(glebe_live_names + sizeof "committed_bytes", "used_bytes");
     assert_int_equal(glebe_live.magic, GLEBE_LIVE_MAGIC);
     assert_int_equal(glebe_live.count, NAMES);
     assert_int_equal(glebe_live.size_bytes, sizeof glebe_live);
@@ -50,10 +52,10 @@ static void test_json(void **state)
     glebe_stats_read(&s);
     uint64_t values[NAMES];
     memcpy(values, &s, sizeof s);
-    const char *at = expect(text, "{");
+    const char *at = expect(text, "{\"program\": \"\", \"pid\": 4711");
     for (int i = 0; i < NAMES; i++) {
         char *end;
-        at = expect(at, i ? ", \"" : "\"");
+        at = expect(at, ", \"");
         at = expect(at, names[i]);
         at = expect(at, "\": ");
         assert_int_equal(strtoull(at, &end, 10), values[i]);
@@ -66,14 +68,27 @@ static void test_json(void **state)
 static void test_text(void **state)
 {
     (void)state;
-    char text[4096], line[100];
-    assert_non_null(glebe_malloc(100000));
+    char text[4096];
+    fake.program = "prog";
+    glebe_live.stats.errors = 12345;
+    glebe_live.stats.purged_bytes = 1023;
+    glebe_live.stats.huge_page_bytes = (1 << 20) - 1;
+    glebe_live.stats.table_bytes = 1 << 20;
+    glebe_live.stats.committed_bytes = UINT64_MAX;
     size_t length = glebe_stats_text(text, sizeof text);
     assert_int_equal(length, strlen(text));
-    for (int i = 0; i < NAMES; i++) {
-        snprintf(line, sizeof line, "\n%s: ", names[i]);
-        assert_non_null(strstr(text, line));
+    const char *at = expect(text, "glebe: prog[4711]: statistics\n");
+    for (int i = 0; i < NAMES; i++) { /* one line each, in the order of the list */
+        at = expect(expect(at, "  "), names[i]);
+        at = strchr(at, '\n') + 1;
     }
+    assert_string_equal(at, "");
+    assert_non_null(strstr(text, "\n  committed_bytes   17592186044415.9 MiB\n")); /* wider than its column: not cut */
+    assert_non_null(strstr(text, "\n  used_bytes               0.0 KiB\n"));
+    assert_non_null(strstr(text, "\n  purged_bytes             0.9 KiB\n"));
+    assert_non_null(strstr(text, "\n  huge_page_bytes       1023.9 KiB\n"));
+    assert_non_null(strstr(text, "\n  table_bytes              1.0 MiB\n"));
+    assert_non_null(strstr(text, "\n  errors                 12345\n"));
 }
 
 static void test_cut_as_snprintf_does(void **state)
@@ -126,7 +141,6 @@ static void test_numbers_are_true(void **state)
 static void test_what_is_said_at_exit(void **state)
 {
     (void)state;
-    char line[100];
     fake.program = "prog";
     gb_say_at_exit();
     fixture_printed("");
@@ -140,17 +154,40 @@ static void test_what_is_said_at_exit(void **state)
     fake.printed_bytes = 0;
     glebe_option("stats", "1");
     gb_say_at_exit();
-    const char *at = fake.printed;
-    for (int i = 0; i < NAMES; i++) { /* every line says whose it is */
-        snprintf(line, sizeof line, "glebe: prog[4711]: %s: ", names[i]);
-        at = strchr(expect(at, line), '\n') + 1;
-    }
-    assert_int_equal(at - fake.printed, fake.printed_bytes);
-    fake.printed_bytes = 0;
+    char text[4096];
+    assert_int_equal(glebe_stats_text(text, sizeof text), fake.printed_bytes);
+    fixture_printed(text);
     glebe_option("stats", "0");
     glebe_option("verbose", "1");
     gb_say_at_exit();
-    fixture_printed("glebe: prog[4711]: version 0.1.0 was active: at most 16 KiB in use, 1 pages, 0 KiB given back, 0 errors\n");
+    fixture_printed("glebe: prog[4711]: version 0.1.0 was active: at most 16 KiB in use, 0 KiB given back, 0 errors\n");
+}
+
+/* The command collects the statistics of a tree of processes in a file; without the file they go to stderr. */
+static void test_collected(void **state)
+{
+    (void)state;
+    char *const environment[] = {"GLEBE_STATS=1", "GLEBE_TOOL_STATS=/file", NULL};
+    fake.environment = environment;
+    fake.program = "prog";
+    gb_options_read();
+    fake.file = "/file";
+    gb_say_at_exit();
+    expect(fake.printed, "{\"program\": \"prog\", \"pid\": 4711, \"committed_bytes\": ");
+    assert_string_equal(fake.printed + fake.printed_bytes - 2, "}\n");
+    fake.printed_bytes = 0;
+    fake.file = "/other";
+    gb_say_at_exit();
+    expect(fake.printed, "glebe: prog[4711]: statistics\n");
+    fake.printed_bytes = 0;
+    glebe_option("stats", "json");
+    gb_say_at_exit();
+    expect(fake.printed, "{\"program\"");
+    fake.printed[fake.printed_bytes = 0] = 0;
+    glebe_option("stats", "0");
+    fake.file = "/file";
+    gb_say_at_exit();
+    fixture_printed("");
 }
 
 /* Whatever a program calls itself, a line stays a line and JSON stays JSON. */
@@ -185,6 +222,7 @@ int main(void)
         FIXTURE_TEST(test_cut_as_snprintf_does),
         FIXTURE_TEST(test_numbers_are_true),
         FIXTURE_TEST(test_what_is_said_at_exit),
+        FIXTURE_TEST(test_collected),
         FIXTURE_TEST(test_odd_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

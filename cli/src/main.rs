@@ -32,6 +32,7 @@ mod args;
 mod compare;
 mod program;
 mod run;
+mod screen;
 mod size;
 mod stop;
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]

@@ -218,6 +218,80 @@ fn compare_prints_a_table_and_draws() {
     assert!(fs::read_to_string(picture).unwrap().contains("resident memory over time"));
 }
 
+/// A pipe is taken for 80 columns, in the characters of the locale; COLUMNS says otherwise.
+#[test]
+fn compare_tables_fit_their_screen() {
+    let home = home();
+    let table = |variables: &[(&str, &str)]| {
+        let mut command = glebe(&home);
+        for name in ["LC_ALL", "LC_CTYPE", "LANG", "COLUMNS"] {
+            command.env_remove(name);
+        }
+        // A child that fails gives the table all the columns that there are.
+        let words =
+            ["compare", "--quiet", "--runs", "1", "--only", "system,glebe", "--sample-ms", "1"];
+        command.args(words).args(["--", "sh", "-c", "sleep 0.1; kill -SEGV $$"]);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let table = text.lines().take_while(|line| !line.starts_with("Each cell"));
+        let width = table.map(|line| line.chars().count()).max().unwrap();
+        (text, width)
+    };
+    let (ascii, width) = table(&[("LC_ALL", "C")]);
+    assert!(width <= 80 && ascii.is_ascii() && ascii.contains("+-"), "{ascii}");
+    let (unicode, width) = table(&[("LANG", "C.UTF-8")]);
+    assert!(width <= 80 && unicode.contains('│') && unicode.contains('±'), "{unicode}");
+    let (wide, width) = table(&[("COLUMNS", "200")]);
+    assert!(width > 80 && wide.lines().count() < ascii.lines().count(), "{wide}");
+    assert!(![ascii, unicode, wide].concat().contains('\x1b'));
+}
+
+/// What the command writes to a terminal of 80 columns.
+fn on_terminal(mut command: std::process::Command) -> String {
+    use std::io::Read;
+    use std::os::fd::{FromRawFd, OwnedFd};
+    let (mut ours, mut theirs) = (0, 0);
+    let mut size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: openpty writes two descriptors, which are owned from here on, and reads `size`.
+    let (mut ours, theirs) = unsafe {
+        let none = std::ptr::null_mut();
+        assert_eq!(libc::openpty(&mut ours, &mut theirs, none, none.cast(), &mut size), 0);
+        (fs::File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
+    };
+    command.stdin(std::process::Stdio::null()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+    // The end of a terminal is EIO.
+    while let Ok(length @ 1..) = ours.read(&mut piece) {
+        text.extend_from_slice(&piece[..length]);
+    }
+    child.wait().unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn escape_sequences_are_for_terminals_that_want_them() {
+    let home = home();
+    let says = |variables: &[(&str, &str)]| {
+        let words =
+            ["compare", "--runs", "1", "--only", "system,glebe", "--", "sh", "-c", "exit 3"];
+        let mut command = command_of(&home, &words);
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "LC_ALL", "LC_CTYPE", "LANG"] {
+            command.env_remove(name);
+        }
+        command.envs(variables.iter().copied());
+        on_terminal(command)
+    };
+    let colour = says(&[("TERM", "xterm"), ("LANG", "C.UTF-8")]);
+    assert!(colour.contains("\x1b[1m") && colour.contains('│'), "control: {colour:?}");
+    let plain = says(&[("TERM", "xterm"), ("NO_COLOR", "1"), ("LC_ALL", "C")]);
+    assert!(!plain.contains("\x1b[1m") && !plain.contains("\x1b[3"), "{plain:?}");
+    assert!(plain.is_ascii(), "{plain:?}");
+    let dumb = says(&[("TERM", "dumb"), ("LC_ALL", "C")]);
+    assert!(!dumb.contains('\x1b') && dumb.contains("round 1 of 1"), "{dumb:?}");
+}
+
 #[test]
 fn compare_ends_with_the_code_of_a_failing_program() {
     let home = home();

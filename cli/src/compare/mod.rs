@@ -22,6 +22,7 @@ pub use peers::Contender;
 pub use sampler::{sample, Samples};
 
 use crate::program::Program;
+use crate::screen::Screen;
 use crate::size::counted;
 use crate::stop::Ending;
 use crate::system::{self, check, interrupt};
@@ -29,7 +30,6 @@ use crate::words::{print, say};
 use anyhow::{bail, Result};
 use noise::Random;
 use progress::Progress;
-use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use table::{Measure, Row};
 
@@ -155,13 +155,16 @@ fn print_json(run: &Run, samples: bool) -> Result<()> {
 }
 
 fn print_table(rows: &[Row]) -> Result<()> {
-    let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
-    print(table::table(rows, width))?;
+    let screen = Screen::stdout();
+    table::tables(rows, screen).iter().try_for_each(print)?;
     let base = rows.first().map_or("", |row| &row.name);
     let sampled = rows.iter().any(|row| row.median(Measure::Mean).is_some());
     let of = system::SAMPLED_OF;
-    let mean = if sampled { format!("; mean RSS is over time, of {of}") } else { String::new() };
-    print(format!("median ±median absolute deviation, ratio to {base}{mean}"))?;
+    let sign = screen.plus_minus();
+    print(format!("Each cell: median {sign}median absolute deviation, ratio to {base}."))?;
+    if sampled {
+        print(format!("Mean RSS is over time, of {of}."))?;
+    }
     table::verdicts(rows).iter().try_for_each(print)
 }
 

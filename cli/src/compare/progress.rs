@@ -1,26 +1,28 @@
 //! How far a comparison is: a bar on a terminal, short lines elsewhere, nothing with `--quiet`.
 //!
-//! Always on stderr, so that tables and JSON stay clean. With `--show-output` the program owns the
-//! screen, and a bar would be torn by it.
+//! It goes to stderr, so that tables and JSON stay clean. With `--show-output` the program writes to
+//! the same screen and would tear a bar, so lines come instead.
 
 use crate::args::CompareOptions;
+use crate::screen::Screen;
 use crate::words;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{self, IsTerminal};
 
 pub struct Progress {
     bar: Option<ProgressBar>,
     lines: bool,
 }
 
-const STYLE: &str = "  {bar:36.green} {pos}/{len}  {msg}  {elapsed} gone, {eta} to go";
+const COLOURED: &str = "  {bar:24.green} {pos}/{len}  {msg}  {elapsed} gone, {eta} to go";
+const PLAIN: &str = "  {bar:24} {pos}/{len}  {msg}  {elapsed} gone, {eta} to go";
 
 impl Progress {
     pub fn new(options: &CompareOptions, contenders: usize) -> Progress {
-        let bar = io::stderr().is_terminal() && !options.quiet && !options.show_output;
+        let screen = Screen::stderr();
+        let bar = screen.moves && !options.quiet && !options.show_output;
         let bar = bar.then(|| {
             let bar = ProgressBar::new((u64::from(options.runs) + 1) * contenders as u64);
-            bar.set_style(style());
+            bar.set_style(style(screen));
             bar
         });
         Progress { lines: bar.is_none() && !options.quiet, bar }
@@ -62,14 +64,23 @@ impl Progress {
     }
 }
 
-fn style() -> ProgressStyle {
-    ProgressStyle::with_template(STYLE).unwrap_or_else(|_| ProgressStyle::default_bar())
+fn style(screen: Screen) -> ProgressStyle {
+    let template = if screen.styles { COLOURED } else { PLAIN };
+    let style = ProgressStyle::with_template(template);
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    if screen.unicode {
+        style
+    } else {
+        style.progress_chars("#-.")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_template_parses() {
-        assert!(indicatif::ProgressStyle::with_template(super::STYLE).is_ok());
+    fn the_templates_parse() {
+        for template in [super::COLOURED, super::PLAIN] {
+            assert!(indicatif::ProgressStyle::with_template(template).is_ok());
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 use super::measure::Run;
 use super::noise::{deviation, difference, median, Difference, PAIRS_MIN};
+use crate::screen::Screen;
 use crate::size::{counted, mib};
 use comfy_table::{presets, Attribute, Cell, CellAlignment, ContentArrangement, Table};
 
@@ -94,31 +95,85 @@ impl Row {
     }
 }
 
-/// The table. `width` is that of the terminal, None if there is none.
-pub fn table(rows: &[Row], width: Option<u16>) -> Table {
-    const ONE_LINE: u16 = 132;
-    let narrow = width.is_some_and(|width| width < ONE_LINE);
-    let failures = rows.iter().any(|row| row.failure().is_some());
-    let present = |measure: &Measure| rows.iter().any(|row| row.median(*measure).is_some());
-    let measures: Vec<Measure> = MEASURES.into_iter().filter(present).collect();
+/// What a column shows.
+#[derive(Clone, Copy)]
+enum Column {
+    Measure(Measure),
+    Exit,
+}
 
+/// The tables, each of which fits the screen: one where all columns fit, if need be with ratios on lines of their own.
+pub fn tables(rows: &[Row], screen: Screen) -> Vec<Table> {
+    let present = |measure: &Measure| rows.iter().any(|row| row.median(*measure).is_some());
+    let mut columns: Vec<Column> =
+        MEASURES.into_iter().filter(present).map(Column::Measure).collect();
+    if rows.iter().any(|row| row.failure().is_some()) {
+        columns.push(Column::Exit);
+    }
+    let fits = |columns: &[Column], tall: bool| {
+        let table = table(rows, columns, tall, screen);
+        table.lines().all(|line| width_of(&line) <= screen.width).then_some(table)
+    };
+    if let Some(table) = fits(&columns, false) {
+        return vec![table];
+    }
+    let mut tables = Vec::new();
+    let mut rest = &columns[..];
+    while !rest.is_empty() {
+        let most = (2..=rest.len()).rev().find_map(|n| Some((fits(&rest[..n], true)?, n)));
+        let (next, n) = most.unwrap_or_else(|| (table(rows, &rest[..1], true, screen), 1));
+        tables.push(next);
+        rest = &rest[n..];
+    }
+    tables
+}
+
+/// Columns that a line takes: it has no wide characters, and escape sequences take none.
+fn width_of(line: &str) -> usize {
+    let mut inside = false;
+    let shown = line.chars().filter(|c| {
+        let visible = !inside && *c != '\x1b';
+        inside = *c == '\x1b' || (inside && *c != 'm');
+        visible
+    });
+    shown.count()
+}
+
+fn table(rows: &[Row], columns: &[Column], tall: bool, screen: Screen) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_BORDERS_ONLY);
+    table.load_preset(match screen.unicode {
+        true => presets::UTF8_BORDERS_ONLY,
+        false => presets::ASCII_BORDERS_ONLY_CONDENSED,
+    });
     table.set_content_arrangement(ContentArrangement::Disabled);
-    let titles = measures.iter().map(|measure| measure.title());
-    let titles = ["allocator"].into_iter().chain(titles).chain(failures.then_some("exit"));
-    table.set_header(titles.map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
+    let bold = |cell: Cell| match screen.styles {
+        true => cell.add_attribute(Attribute::Bold),
+        false => cell,
+    };
+    if screen.styles {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    let title = |column: &Column| match column {
+        Column::Measure(measure) => measure.title(),
+        Column::Exit => "exit",
+    };
+    let titles = ["allocator"].into_iter().chain(columns.iter().map(title));
+    table.set_header(titles.map(|title| bold(Cell::new(title))));
     for row in rows {
-        let cells = measures.iter().map(|measure| cell(row, &rows[0], *measure, narrow));
         let name = Cell::new(&row.name);
-        let name = if row.name == "glebe" { name.add_attribute(Attribute::Bold) } else { name };
-        let failure = row.failure().unwrap_or("0".into());
-        table.add_row([name].into_iter().chain(cells).chain(failures.then(|| Cell::new(failure))));
+        let name = if row.name == "glebe" { bold(name) } else { name };
+        let cells = columns.iter().map(|column| match column {
+            Column::Measure(measure) => cell(row, &rows[0], *measure, tall, screen),
+            Column::Exit => Cell::new(row.failure().unwrap_or("0".into())),
+        });
+        table.add_row([name].into_iter().chain(cells));
     }
     table
 }
 
-fn cell(row: &Row, base: &Row, measure: Measure, narrow: bool) -> Cell {
+fn cell(row: &Row, base: &Row, measure: Measure, tall: bool, screen: Screen) -> Cell {
     let (Some(middle), Some(spread)) = (row.median(measure), row.deviation(measure)) else {
         let why = if measure == Measure::Peak { "too small" } else { "too short" };
         return Cell::new(why).set_alignment(CellAlignment::Right);
@@ -126,8 +181,9 @@ fn cell(row: &Row, base: &Row, measure: Measure, narrow: bool) -> Cell {
     let digits = digits(measure, base.median(measure).unwrap_or(middle));
     let ratio = base.median(measure).filter(|base| *base > 0.0).map(|base| middle / base);
     let ratio = ratio.map_or("-".into(), |ratio| format!("{ratio:.2}x"));
-    let gap = if narrow { "\n" } else { "  " };
-    Cell::new(format!("{middle:.digits$} ±{spread:.digits$}{gap}{ratio:>5}"))
+    let gap = if tall { "\n" } else { "  " };
+    let sign = screen.plus_minus();
+    Cell::new(format!("{middle:.digits$} {sign}{spread:.digits$}{gap}{ratio:>5}"))
         .set_alignment(CellAlignment::Right)
 }
 
@@ -242,15 +298,46 @@ pub mod tests {
         [-4, 1, 3, -2, 0, 4, -1, 2, -3, 1].map(|i| level * (1.0 + f64::from(i) * 0.005)).to_vec()
     }
 
+    const WIDE: Screen = Screen { width: 200, unicode: true, moves: false, styles: false };
+
+    /// All tables, one below the other.
+    fn text(rows: &[Row], screen: Screen) -> String {
+        tables(rows, screen).iter().map(|table| format!("{table}\n")).collect()
+    }
+
     #[test]
     fn the_table_has_medians_spread_and_ratios() {
         let rows = [row("system", &about(2.0)), row("glebe", &about(1.5))];
-        let text = table(&rows, None).to_string();
+        let text = text(&rows, WIDE);
         assert!(text.contains("2.005 ±"), "{text}");
         assert!(text.contains("0.75x") && text.contains("1.00x"), "{text}");
         assert!(!text.contains("mean RSS") && !text.contains("exit"), "{text}");
-        let narrow = table(&rows, Some(80)).to_string();
-        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    }
+
+    /// Every column is there, whatever the width, and no line is wider.
+    #[test]
+    fn tables_fit_the_screen() {
+        let mut rows =
+            [row("system", &about(2.0)), row("glebe", &about(1.5)), row("tcmalloc", &about(1.0))];
+        for run in rows.iter_mut().flat_map(|row| &mut row.runs) {
+            (run.peak_rss_bytes, run.mean_rss_bytes) = (12345 << 20, Some(2e9));
+            run.faults = Some(123_456_789);
+        }
+        rows[1].runs[3].signal = Some(11);
+        for width in [50, 60, 80, 100, 120, 160, 200] {
+            for (unicode, styles) in [(true, false), (false, false), (true, true)] {
+                let text = text(&rows, Screen { width, unicode, moves: styles, styles });
+                let widest = text.lines().map(width_of).max();
+                assert!(widest <= Some(width), "{width}: {widest:?}\n{text}");
+                for title in MEASURES.map(Measure::title).into_iter().chain(["exit"]) {
+                    assert_eq!(text.matches(title).count(), 1, "{title} in {width}\n{text}");
+                }
+                assert!(text.contains("0.75x"));
+                assert_eq!(text.contains('\x1b'), styles);
+                assert_eq!(text.is_ascii(), !unicode);
+            }
+        }
+        assert_eq!(tables(&rows, WIDE).len(), 1);
     }
 
     #[test]
@@ -258,7 +345,7 @@ pub mod tests {
         let mut small = row("system", &about(2.0));
         small.runs[3].peak_is_guess = true;
         let rows = [small, row("glebe", &about(2.0))];
-        let text = table(&rows, None).to_string();
+        let text = text(&rows, WIDE);
         assert!(text.contains("too small") && text.contains("64.00 ±0.00      -"), "{text}");
         assert!(verdicts(&rows)[0].contains("peak RSS too small to measure"));
     }
@@ -291,7 +378,7 @@ pub mod tests {
         bad.runs[3].exit = 139;
         bad.runs[3].signal = Some(11);
         let rows = [row("system", &about(2.0)), bad];
-        let text = table(&rows, None).to_string();
+        let text = text(&rows, WIDE);
         assert!(text.contains("killed by signal 11 in 1 of 10"), "{text}");
         assert_eq!(verdicts(&rows), ["glebe against system: not compared, since runs failed."]);
     }

@@ -1,13 +1,14 @@
-//! Puts the three builds of the C library inside the command, so that one file works anywhere.
+//! Puts the three builds of the C library, and its two stand-ins for mimalloc's, inside the command, so that one file works
+//! anywhere.
 //!
 //! Where the shared objects come from, first answer wins:
 //!
-//!   1. `GLEBE_LIBRARY_DIR` names a directory that holds `libglebe.so`, `libglebe-secure.so` and
-//!      `libglebe-audit.so` (the Makefile points it at `build/`): they are taken as they are.
+//!   1. `GLEBE_LIBRARY_DIR` names a directory that holds `libglebe.so`, `libglebe-secure.so`, `libglebe-audit.so` and
+//!      `mimalloc/libmimalloc.so.2` and `.3` (the Makefile points it at `build/`): they are taken as they are.
 //!   2. The crate `glebe`, which carries the C source and tells where it lies (`DEP_GLEBE_SOURCE`, from its `links` key):
-//!      `src/glebe.c` and `override/*.c` are compiled here, once for each build.
+//!      `src/glebe.c`, `override/*.c` and, for the stand-ins, `bindings/mimalloc/*.c` are compiled here, once for each.
 //!
-//! The result is `embedded.rs` in `OUT_DIR`: one row for each build, with its bytes and their
+//! The result is `embedded.rs` in `OUT_DIR`: one row for each library, with its bytes and their
 //! SHA-256, which becomes part of the file's name at run time (see `src/linux/library.rs`).
 //!
 //! On Windows the library is a file beside the command. What puts it into a process is compiled here:
@@ -25,6 +26,12 @@ const BUILDS: [(&str, &str, &[&str]); 3] = [
     ("glebe-audit", "libglebe-audit.so", &["-DGB_AUDIT=1"]),
 ];
 
+/// The same; the name is the soname, which CMake gives them too.
+const STAND_INS: [(&str, &str, &[&str]); 2] = [
+    ("libmimalloc.so.2", "mimalloc/libmimalloc.so.2", &["-DMIMALLOC_LINE=2"]),
+    ("libmimalloc.so.3", "mimalloc/libmimalloc.so.3", &["-DMIMALLOC_LINE=3"]),
+];
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "windows") {
@@ -34,32 +41,42 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let given = env::var_os("GLEBE_LIBRARY_DIR").filter(|dir| !dir.is_empty());
 
-    let mut rows = String::new();
-    for (name, file, flags) in BUILDS {
-        let library = match &given {
-            Some(dir) => {
-                let path = Path::new(dir).join(file);
-                println!("cargo:rerun-if-changed={}", path.display());
-                path
-            }
-            None => compile(&sources(), &out.join(file), flags),
-        };
-        let library = fs::canonicalize(&library)
-            .unwrap_or_else(|e| panic!("{} (GLEBE_LIBRARY_DIR?): {e}", library.display()));
-        let bytes =
-            fs::read(&library).unwrap_or_else(|e| panic!("cannot read {}: {e}", library.display()));
-        let mut hash = String::new();
-        for byte in Sha256::digest(&bytes) {
-            write!(hash, "{byte:02x}").expect("writing to a string");
+    let mut text = String::new();
+    for (table, libraries) in [("EMBEDDED", &BUILDS[..]), ("STAND_INS", &STAND_INS[..])] {
+        writeln!(text, "pub static {table}: [Embedded; {}] = [", libraries.len()).expect(STRING);
+        for (name, file, flags) in libraries {
+            text += &row(name, file, flags, given.as_ref().map(Path::new), &out);
         }
-        writeln!(
-            rows,
-            "    Embedded {{ name: {name:?}, sha256: {hash:?}, bytes: include_bytes!({library:?}) }},"
-        )
-        .expect("writing to a string");
+        text += "];\n";
     }
-    let text = format!("pub static EMBEDDED: [Embedded; {}] = [\n{rows}];\n", BUILDS.len());
     fs::write(out.join("embedded.rs"), text).expect("OUT_DIR is writable");
+}
+
+const STRING: &str = "writing to a string";
+
+/// One library as Rust source.
+fn row(name: &str, file: &str, flags: &[&str], given: Option<&Path>, out: &Path) -> String {
+    let library = match given {
+        Some(dir) => {
+            let path = dir.join(file);
+            println!("cargo:rerun-if-changed={}", path.display());
+            path
+        }
+        None => {
+            compile(&sources(), name, &out.join(Path::new(file).file_name().expect(file)), flags)
+        }
+    };
+    let library = fs::canonicalize(&library)
+        .unwrap_or_else(|e| panic!("{} (GLEBE_LIBRARY_DIR?): {e}", library.display()));
+    let bytes =
+        fs::read(&library).unwrap_or_else(|e| panic!("cannot read {}: {e}", library.display()));
+    let mut hash = String::new();
+    for byte in Sha256::digest(&bytes) {
+        write!(hash, "{byte:02x}").expect(STRING);
+    }
+    format!(
+        "    Embedded {{ name: {name:?}, sha256: {hash:?}, bytes: include_bytes!({library:?}) }},\n"
+    )
 }
 
 /// What loads the library into a process, for Windows.
@@ -75,12 +92,14 @@ fn sources() -> PathBuf {
 }
 
 /// One shared object from the unity file and the override.
-fn compile(root: &Path, output: &Path, flags: &[&str]) -> PathBuf {
-    for dir in ["src", "include", "override"] {
+fn compile(root: &Path, name: &str, output: &Path, flags: &[&str]) -> PathBuf {
+    for dir in ["src", "include", "override", "bindings/mimalloc"] {
         println!("cargo:rerun-if-changed={}", root.join(dir).display());
     }
+    let stand_in = name.starts_with("libmimalloc");
     let mut files = vec![root.join("src/glebe.c")];
-    if let Ok(dir) = fs::read_dir(root.join("override")) {
+    for dir in ["override", "bindings/mimalloc"].into_iter().take(1 + usize::from(stand_in)) {
+        let dir = fs::read_dir(root.join(dir)).into_iter().flatten();
         let paths = dir.filter_map(|entry| entry.ok().map(|e| e.path()));
         files.extend(paths.filter(|path| path.extension().is_some_and(|ext| ext == "c")));
     }
@@ -90,12 +109,15 @@ fn compile(root: &Path, output: &Path, flags: &[&str]) -> PathBuf {
     let mut command = compiler.to_command();
     command.args(["-std=c11", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-pthread"]);
     command.args(["-Wl,-z,relro,-z,now,-z,noseparate-code", "-Wl,--hash-style=gnu"]);
+    if stand_in {
+        command.args(["-funwind-tables", &format!("-Wl,-soname,{name}")]);
+    }
     command.args(flags).arg("-I").arg(root.join("include")).arg("-I").arg(root);
     command.arg("-o").arg(output).args(&files);
     let status = command.status().unwrap_or_else(|e| {
         eprintln!(
             "error: {:?} cannot be started ({e}): install a C compiler (Debian: gcc), set CC to one, or set \
-             GLEBE_LIBRARY_DIR to a directory that holds libglebe.so, libglebe-secure.so and libglebe-audit.so",
+             GLEBE_LIBRARY_DIR to a directory that holds libglebe.so, libglebe-secure.so, libglebe-audit.so and mimalloc/",
             command.get_program()
         );
         std::process::exit(1)

@@ -10,9 +10,42 @@ use crate::system;
 use crate::words::say;
 use anyhow::Result;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// Changes of the environment; None removes.
 pub type Changes = Vec<(&'static str, Option<OsString>)>;
+
+/// How glebe gets into a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Way {
+    /// The library is put under it.
+    #[default]
+    Under,
+    /// The library is put under it as mimalloc's, to which the program is linked. The soname.
+    #[cfg_attr(windows, allow(dead_code, reason = "a library of Linux"))]
+    StandIn(&'static str),
+    /// It is linked in already, and nothing else is put under it.
+    #[cfg_attr(windows, allow(dead_code, reason = "there nothing is judged beforehand"))]
+    Inside,
+}
+
+/// What was found out about a program before it starts.
+#[derive(Debug, Default)]
+pub struct Checked {
+    pub way: Way,
+    pub notes: Vec<String>,
+}
+
+/// A program about to be run.
+pub struct Start<'a> {
+    pub program: &'a Program,
+    /// What is put under it, and its path; None: glebe is in it already.
+    pub library: Option<(String, PathBuf)>,
+    pub changes: Changes,
+    pub verbose: bool,
+    #[cfg_attr(windows, allow(dead_code, reason = "there each process speaks for itself"))]
+    pub stats: Option<StatsFormat>,
+}
 
 /// Runs the program. May become it, and then returns only with an error.
 pub fn run(options: &RunOptions) -> Result<Ending> {
@@ -21,17 +54,44 @@ pub fn run(options: &RunOptions) -> Result<Ending> {
         (_, true) => ("glebe-audit", "--audit"),
         _ => ("glebe", "glebe"),
     };
-    let library = system::libraries::build(build).ok_or_else(|| Stop {
-        code: OWN_FAILURE,
-        message: format!("{option}: there is no such build of the library for this system yet"),
+    let refused = |message| Stop { code: OWN_FAILURE, message };
+    let library = system::libraries::build(build).ok_or_else(|| {
+        refused(format!("{option}: this system has no such build of the library yet"))
     })?;
     let program = Program::find(&options.program)?;
-    for note in system::check(&program, options.force)? {
-        if !options.quiet {
-            say(format!("note: {note}"));
+    let checked = system::check(&program, options.force)?;
+    let name = program.name.to_string_lossy();
+    let ordinary = build == "glebe";
+    let library = match checked.way {
+        Way::Under => Some((build.to_string(), library.place()?)),
+        Way::StandIn(soname) if ordinary => {
+            Some((format!("glebe as {soname}"), system::libraries::stand_in(soname)?))
         }
+        Way::StandIn(soname) => {
+            return Err(refused(format!(
+                "{name} is linked with {soname}, and glebe's library of that name has no {option} build. Instead, \
+                 build {name} without mimalloc."
+            ))
+            .into())
+        }
+        Way::Inside if ordinary => None,
+        Way::Inside => {
+            return Err(refused(format!(
+                "{name} has glebe linked in, and {option} cannot replace that. Instead, link {name} with lib{build}.so."
+            ))
+            .into())
+        }
+    };
+    for note in checked.notes.iter().filter(|_| !options.quiet) {
+        say(format!("note: {note}"));
     }
-    system::run(&program, build, &library.place()?, environment(options), options.verbose)
+    system::run(Start {
+        program: &program,
+        library,
+        changes: environment(options),
+        verbose: options.verbose,
+        stats: options.stats,
+    })
 }
 
 /// What the options mean in the library's own language.

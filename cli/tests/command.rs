@@ -251,11 +251,11 @@ fn on_terminal(mut command: std::process::Command) -> String {
     use std::io::Read;
     use std::os::fd::{FromRawFd, OwnedFd};
     let (mut ours, mut theirs) = (0, 0);
-    let mut size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: openpty writes two descriptors, which are owned from here on, and reads `size`.
     let (mut ours, theirs) = unsafe {
         let none = std::ptr::null_mut();
-        assert_eq!(libc::openpty(&mut ours, &mut theirs, none, none.cast(), &mut size), 0);
+        assert_eq!(libc::openpty(&mut ours, &mut theirs, none, none.cast(), &size), 0);
         (fs::File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
     };
     command.stdin(std::process::Stdio::null()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
@@ -367,12 +367,12 @@ fn unknown_allocators_are_explained() {
 #[test]
 fn stats_explain_processes_that_cannot_be_read() {
     let home = home();
-    let own = std::process::id().to_string();
-    glebe(&home)
-        .args(["stats", &own])
-        .assert()
-        .code(125)
-        .stderr(contains("no glebe was found in process"));
+    let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = sleeper.id().to_string();
+    let assert = glebe(&home).args(["stats", &pid]).assert().code(125);
+    assert.stderr(contains("no glebe was found in process").and(contains("glebe run -- sleep")));
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
     glebe(&home).args(["stats", "2147483647"]).assert().code(125).stderr(contains("no process"));
     glebe(&home).args(["stats", "--", "sh", "-c", "exit 6"]).assert().code(6);
 }

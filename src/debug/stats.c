@@ -94,7 +94,7 @@ size_t gb_blocks_bytes(void)
  *
  *     {"program": "ls", "pid": 4711, "committed_bytes": 2097152, ... "purges": 3, ...}
  *
- * The command prints the same text from what it reads (cli/src/statistics.rs). */
+ * The command prints the same text from what it reads (cli/src/linux/statistics.rs). */
 
 enum { STATS_PROGRAM_BYTES = 64, STATS_NAME_COLUMNS = 18, STATS_VALUE_COLUMNS = 10, STATS_BYTES = 4096 };
 

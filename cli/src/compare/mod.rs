@@ -22,6 +22,7 @@ pub use peers::Contender;
 pub use sampler::{sample, Samples};
 
 use crate::program::Program;
+use crate::run::{Checked, Way};
 use crate::screen::Screen;
 use crate::size::counted;
 use crate::stop::Ending;
@@ -36,9 +37,19 @@ use table::{Measure, Row};
 /// Compares, prints, and ends as the program did.
 pub fn compare(options: &CompareOptions) -> Result<Ending> {
     let program = Program::find(&options.program)?;
-    let contenders = peers::choose(&options.with, &options.only)?;
-    let mut notes = check(&program, options.force)?;
+    let mut contenders = peers::choose(&options.with, &options.only)?;
+    let Checked { way, mut notes } = check(&program, options.force)?;
     let title = program.display();
+    match way {
+        Way::Under => {}
+        Way::StandIn(soname) => notes.push(stand_in(soname, &mut contenders)?),
+        Way::Inside if options.force => {}
+        Way::Inside => bail!(
+            "{} has glebe linked in, and that comes before every preloaded library: all rows would show glebe. Instead, \
+             build it without glebe. (--force starts it all the same.)",
+            program.name.to_string_lossy()
+        ),
+    }
     let sampled = !options.no_samples;
     let setting = Setting {
         program,
@@ -89,6 +100,23 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
     }
     let failed = rows.iter().flat_map(|row| &row.runs).find(|run| run.exit != 0);
     Ok(Ending::Exit(failed.map_or(0, |run| run.exit)))
+}
+
+/// The program needs mimalloc's library `soname`: our build stands in for that. Returns what is to be said.
+fn stand_in(soname: &str, contenders: &mut [Contender]) -> Result<String> {
+    for contender in contenders {
+        match contender.name.as_str() {
+            "glebe" => contender.library = Some(system::libraries::stand_in(soname)?),
+            name @ ("glebe-secure" | "glebe-audit") => {
+                bail!("the program is linked with {soname}, for which {name} cannot stand in")
+            }
+            _ => {}
+        }
+    }
+    Ok(format!(
+        "the program is linked with {soname}, which is what the row `system` shows; glebe stands in for that library. \
+         Under another allocator, a block that goes from mimalloc's functions to its free ends the program"
+    ))
 }
 
 /// Warm-up and all rounds, or those that were whole when a signal came. With `--json`, each run is

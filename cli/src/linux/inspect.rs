@@ -10,13 +10,16 @@
 //!   lost lookup    the executable itself defines malloc, and comes first    refuse, or --force
 //! ```
 //!
-//! The other cases run, with a note: a DT_NEEDED allocator loses against a preload; an allocator
-//! linked in under its own names, or Go's runtime, never asks for malloc at all.
+//! The other cases run. Programs with glebe linked in are started as they are. Programs that need libmimalloc get glebe under
+//! that name: mimalloc's own functions would hand blocks to glebe's free. The rest gets a note: another DT_NEEDED allocator
+//! loses against a preload; an allocator linked in under its own names, or Go's runtime, never asks for malloc at all.
 //!
 //! Facts are gathered in one place and judged in another, so that every decision can be tested
 //! without a setuid file at hand. What cannot be determined is not held against the program.
 
 use super::library::mount_flags;
+use super::live;
+use crate::run::Way;
 use object::elf;
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _, Sym as _};
 use object::Endianness;
@@ -40,6 +43,8 @@ pub struct Facts {
     pub needed: Vec<String>,
     /// The dynamic symbol table defines `malloc`.
     pub exports_malloc: bool,
+    /// glebe's statistics are in its data: glebe is linked in.
+    pub glebe: bool,
     /// An allocator that is linked in under names of its own.
     pub inner: Option<&'static str>,
     pub go: bool,
@@ -50,6 +55,7 @@ pub struct Facts {
 /// The outcome: reasons not to start, and remarks if it is started.
 #[derive(Debug, Default, PartialEq)]
 pub struct Verdict {
+    pub way: Way,
     pub refusal: Option<Refusal>,
     pub notes: Vec<String>,
 }
@@ -112,6 +118,11 @@ fn parse_as<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8], bits: u8) -> Opt
     for segment in header.program_headers(endian, bytes).ok()? {
         if let Ok(Some(loader)) = segment.interpreter(endian, bytes) {
             facts.loader = Some(String::from_utf8_lossy(loader).into_owned());
+        }
+        if segment.p_type(endian) == elf::PT_LOAD && segment.p_flags(endian) & elf::PF_W != 0 {
+            let data = segment.data(endian, bytes).unwrap_or_default();
+            let unaligned = (8 - segment.p_vaddr(endian).into() % 8) % 8;
+            facts.glebe |= live::is_in(data.get(unaligned as usize..).unwrap_or_default());
         }
     }
     // Sections may have been stripped. Then the rest stays unknown.
@@ -176,14 +187,44 @@ fn privilege_of(image: &Path) -> Option<&'static str> {
     (length > 0 && uid != 0).then_some("it has file capabilities")
 }
 
+/// The library of mimalloc's that glebe has a stand-in for, by the file that a program is linked to.
+fn mimalloc(needed: &str) -> Option<&'static str> {
+    let (name, version) = needed.split_once(".so.")?;
+    match (name, version.split('.').next()?) {
+        ("libmimalloc" | "libmimalloc-secure" | "libmimalloc-debug", "2") => {
+            Some("libmimalloc.so.2")
+        }
+        ("libmimalloc" | "libmimalloc-secure" | "libmimalloc-debug", "3") => {
+            Some("libmimalloc.so.3")
+        }
+        _ => None,
+    }
+}
+
 /// Decides. `name` is what the user calls the program, `library` the facts of the library.
 pub fn judge(name: &str, program: &Facts, library: &Facts) -> Verdict {
     let mut verdict = Verdict::default();
+    let is_static = program.loader.is_none() && !program.is_loader;
+    if program.glebe && (program.exports_malloc || is_static) {
+        verdict.way = Way::Inside;
+        verdict.notes.push(format!(
+            "{name} has glebe linked in: nothing is put under it, and it reads the options itself"
+        ));
+        return verdict;
+    }
+    if program.glebe {
+        verdict.notes.push(format!(
+            "{name} has a glebe of its own inside, beside its malloc, which this one serves; each of the two prints its \
+             own statistics"
+        ));
+    }
     if let Some((text, forceable)) = refuse(name, program, library) {
         verdict.refusal = Some(Refusal { text, forceable });
     }
     let linked = program.needed.iter().find_map(|needed| known_allocator(needed));
-    if let Some(allocator) = linked {
+    if let Some(soname) = program.needed.iter().find_map(|needed| mimalloc(needed)) {
+        verdict.way = Way::StandIn(soname);
+    } else if let Some(allocator) = linked {
         verdict.notes.push(format!(
             "{name} is linked with {allocator}; a preloaded library comes first, so glebe takes its \
              malloc and free, but direct calls of {allocator}'s own functions still reach {allocator}"

@@ -26,9 +26,11 @@ fn notes(facts: Facts) -> String {
 
 #[test]
 fn the_embedded_libraries_are_read() {
-    for library in &crate::system::library::EMBEDDED {
+    use crate::system::library::{EMBEDDED, STAND_INS};
+    for library in EMBEDDED.iter().chain(&STAND_INS) {
         let facts = parse(library.bytes).expect(library.name);
         assert_eq!(u32::from(facts.bits), usize::BITS, "{}", library.name);
+        assert!(facts.glebe && facts.exports_malloc, "{}", library.name);
     }
 }
 
@@ -76,6 +78,35 @@ fn a_malloc_of_its_own_is_refused_unless_forced() {
 }
 
 #[test]
+fn a_glebe_inside_is_used_as_it_is() {
+    for facts in [Facts { exports_malloc: true, ..dynamic() }, library()] {
+        let verdict = judge("prog", &Facts { glebe: true, ..facts }, &library());
+        assert_eq!((verdict.way, verdict.refusal), (Way::Inside, None));
+        assert!(verdict.notes[0].contains("has glebe linked in"), "{:?}", verdict.notes);
+    }
+    let beside = judge("prog", &Facts { glebe: true, ..dynamic() }, &library());
+    assert_eq!((beside.way, beside.refusal), (Way::Under, None));
+    assert!(beside.notes[0].contains("beside its malloc"), "{:?}", beside.notes);
+}
+
+#[test]
+fn a_program_on_mimalloc_gets_glebe_under_that_name() {
+    for (needed, way) in [
+        ("libmimalloc.so.2", Way::StandIn("libmimalloc.so.2")),
+        ("libmimalloc.so.2.0", Way::StandIn("libmimalloc.so.2")),
+        ("libmimalloc-secure.so.3", Way::StandIn("libmimalloc.so.3")),
+        ("libmimalloc.so.1", Way::Under),
+        ("libmimalloc.so.20", Way::Under),
+        ("libmimallocator.so.2", Way::Under),
+    ] {
+        let facts = Facts { needed: vec!["libc.so.6".into(), needed.into()], ..dynamic() };
+        let verdict = judge("prog", &facts, &library());
+        assert_eq!((verdict.way, verdict.refusal), (way, None), "{needed}");
+        assert_eq!(verdict.notes.is_empty(), way != Way::Under, "{needed}");
+    }
+}
+
+#[test]
 fn the_rest_gets_a_note() {
     let needed = vec!["libc.so.6".into(), "libjemalloc.so.2".into()];
     assert!(notes(Facts { needed, ..dynamic() }).contains("linked with jemalloc"));
@@ -102,6 +133,8 @@ fn programs_of_this_machine_are_read() {
     assert!(facts.loader.as_deref().is_some_and(|loader| loader.contains("ld-")), "{facts:?}");
     assert!(facts.needed.iter().any(|name| name.starts_with("libc.so")), "{facts:?}");
     assert!(!facts.exports_malloc && !facts.go && facts.inner.is_none() && !facts.is_loader);
+    // This command carries glebe, but as a constant.
+    assert!(!facts.glebe && !facts_of(&std::env::current_exe().unwrap()).unwrap().glebe);
 
     // The loader of that very program is a loader.
     let loader = facts_of(Path::new(&facts.loader.unwrap())).unwrap();

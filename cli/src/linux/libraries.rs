@@ -4,7 +4,7 @@
 //! and the cache that ldconfig keeps. Only libraries of this machine's kind count.
 
 use super::inspect::{self, known_allocator, Facts};
-use super::library::{Embedded, EMBEDDED};
+use super::library::{Embedded, EMBEDDED, STAND_INS};
 use anyhow::{anyhow, bail, Result};
 use std::env;
 use std::fs;
@@ -30,6 +30,12 @@ pub fn builds() -> impl Iterator<Item = &'static str> {
 /// Our own build of that name, if there is one.
 pub fn build(name: &str) -> Option<&'static Embedded> {
     EMBEDDED.iter().find(|build| build.name == name)
+}
+
+/// The path of glebe's library with this soname of mimalloc's.
+pub fn stand_in(soname: &str) -> Result<PathBuf> {
+    let library = STAND_INS.iter().find(|library| library.name == soname);
+    library.ok_or_else(|| anyhow!("there is no stand-in for {soname}"))?.place()
 }
 
 /// A library that can be preloaded here, as an absolute path.

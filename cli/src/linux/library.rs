@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 /// One build of the library, as the build script wrote it down.
 pub struct Embedded {
-    /// `glebe`, `glebe-secure` or `glebe-audit`; also its name in `compare`.
+    /// `glebe`, `glebe-secure` or `glebe-audit`; also its name in `compare`. Of a stand-in its soname.
     pub name: &'static str,
     pub sha256: &'static str,
     pub bytes: &'static [u8],
@@ -40,7 +40,8 @@ include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 impl Embedded {
     /// The name of its file in the cache.
     fn file_name(&self) -> String {
-        format!("lib{}-{}.so", self.name, &self.sha256[..16])
+        let name = self.name.strip_prefix("lib").unwrap_or(self.name);
+        format!("lib{}-{}.so", name.replace(".so.", "-"), &self.sha256[..16])
     }
 
     /// Makes sure that the library is on disk, exactly as embedded, and returns its path.

@@ -1,94 +1,101 @@
 //! `glebe stats PID`: the numbers of a process as it runs.
 //!
-//! A running process is read from outside, by process_vm_readv and nothing else: no file of its
-//! file system is opened, so it works across containers, after the library was deleted, and for
-//! programs with glebe linked in, if they export its symbols. What is read is what the dynamic loader itself reads:
+//! The process is read from outside, by process_vm_readv and /proc, and never stopped. No file of its file system is
+//! opened, so this works across containers and after a file was deleted. No symbol is needed either, so it works for
+//! every way into a program: preloaded, linked in (static, PIE or not, stripped), in a Rust program, in a Lua module.
 //!
 //! ```text
-//!   /proc/PID/maps ─▶ each mapping of a file at offset 0 ─▶ ELF header ─▶ PT_DYNAMIC
-//!       ─▶ DT_GNU_HASH, DT_SYMTAB, DT_STRTAB ─▶ symbols glebe_live, glebe_live_names
-//!
-//!   glebe_live         magic "glebeLIV" | version 1 | size_bytes | count | count values    all u64
-//!   glebe_live_names   "committed_bytes\0used_bytes\0…\0\0"
+//!   /proc/PID/maps ─▶ the mappings of each file
+//!       writable ─▶ glebe_live         magic "glebeLIV" | version 1 | size_bytes | count | count values    all u64
+//!       any      ─▶ glebe_live_names   "committed_bytes\0used_bytes\0…\0\0"
 //! ```
 //!
-//! Names come from the process, so this reader knows no statistic by name and never gets old.
-//! Values are read while the process runs: each is whole, together they are a moment's blur.
+//! The names come from the process, so this reader knows two of them, and new ones need no new reader. Each value is
+//! whole, but the process runs on meanwhile, so together they are of no one moment.
 
-use crate::size;
+use super::measure::children;
+use super::statistics::{plain, Statistics};
 use crate::stop::Ending;
-use crate::words::print;
+use crate::words::{print, say};
 use anyhow::{anyhow, bail, Context, Result};
-use comfy_table::{presets, CellAlignment, Table};
-use serde_json::{Map, Value};
 use std::fs;
 use std::io;
 
-const MAGIC: u64 = 0x676c_6562_654c_4956;
+/// glebe_live as memory has it.
+const MAGIC: [u8; 8] = 0x676c_6562_654c_4956_u64.to_ne_bytes();
 const VERSION: u64 = 1;
+/// Magic, version, size and count.
+const HEAD_BYTES: u64 = 32;
 /// More statistics than this are a misread.
 const COUNT_MAX: u64 = 4096;
-
-/// One statistic: name and value. Units are in the name (`_bytes`), all else are counts.
-type Statistic = (String, u64);
+/// How glebe_live_names begins.
+const NAMES_BEGIN: &[u8] = b"committed_bytes\0used_bytes\0";
 
 /// Prints the statistics of a running process.
 pub fn show_live(pid: i32, json: bool) -> Result<Ending> {
-    let statistics = read_live(pid)?;
-    if json {
-        let pairs = statistics.into_iter().map(|(name, value)| (name, Value::from(value)));
-        print(Value::Object(pairs.collect::<Map<_, _>>()))?;
-    } else {
-        print(table(&statistics).trim_fmt())?;
+    for statistics in read_live(pid)? {
+        print(if json { statistics.json() } else { statistics.text() })?;
     }
     Ok(Ending::Exit(0))
 }
 
-fn table(statistics: &[Statistic]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    for (name, value) in statistics {
-        match name.strip_suffix("_bytes") {
-            Some(name) => {
-                let mib = format!("{:.2}", size::mib(*value as f64));
-                table.add_row([name.replace('_', " "), mib, "MiB".into()])
-            }
-            None => table.add_row([name.replace('_', " "), value.to_string(), String::new()]),
-        };
+/// The statistics of each glebe in the process: mostly one. Where there is none, those of a process that it has started:
+/// a shell, timeout or this command waits for the program that is meant.
+fn read_live(pid: i32) -> Result<Vec<Statistics>> {
+    const TREE_MAX: usize = 1000;
+    let found = read_process(pid)?;
+    if !found.is_empty() {
+        return Ok(found);
     }
-    if let Some(column) = table.column_mut(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+    let mut tree = children(pid);
+    let mut next = 0;
+    while let Some(child) = tree.get(next).copied() {
+        next += 1;
+        // A process that has ended meanwhile, or is another user's, is passed over.
+        if let Some(found) = read_process(child).ok().filter(|found| !found.is_empty()) {
+            let of = name_of(pid);
+            say(format!("note: {of}[{pid}] has no glebe; this is its child {child}"));
+            return Ok(found);
+        }
+        if tree.len() < TREE_MAX {
+            tree.extend(children(child));
+        }
     }
-    table
+    let name = name_of(pid);
+    bail!(
+        "no glebe was found in process {pid} ({name}), nor in a child of it. To put glebe under the program: \
+         glebe run -- {name} ARGUMENT... To see whether glebe is linked into it, start it with GLEBE_VERBOSE=1 and look \
+         for `was active` at its exit."
+    )
 }
 
-/// Finds glebe in the process and reads its statistics.
-fn read_live(pid: i32) -> Result<Vec<Statistic>> {
+/// The statistics of each glebe in one process, the executable's first.
+fn read_process(pid: i32) -> Result<Vec<Statistics>> {
     let maps = match fs::read_to_string(format!("/proc/{pid}/maps")) {
         Ok(maps) => maps,
         Err(e) if e.kind() == io::ErrorKind::NotFound => bail!("there is no process {pid}"),
         Err(e) => return Err(denied(pid, &e)),
     };
-    let memory = Memory { pid };
     if maps.is_empty() {
         bail!("process {pid} has no memory: it is a kernel thread or has ended");
     }
-    for base in images(&maps) {
-        match memory.read::<4>(base) {
-            Ok(head) if head == *b"\x7fELF" => {}
+    let memory = Memory { pid };
+    let pieces = pieces(&maps);
+    if let Some(first) = pieces.first() {
+        match memory.read::<4>(first.start) {
             Err(e) if e.raw_os_error() == Some(libc::EPERM) => return Err(denied(pid, &e)),
-            _ => continue,
-        }
-        if let Some((live, names)) = find_symbols(&memory, base) {
-            return read_statistics(&memory, live, names)
-                .with_context(|| format!("process {pid} has glebe inside, but cannot be read"));
+            _ => {}
         }
     }
-    bail!(
-        "no glebe was found in process {pid}: nothing in it exports glebe_live. Start it with: \
-         glebe run -- PROGRAM. (A program that glebe is linked into shows it if it is dynamic and was \
-         linked with -rdynamic.)"
-    )
+    let program = program_of(&memory).unwrap_or_else(|| name_of(pid));
+    let mut all = Vec::new();
+    for (live, file) in find_live(&memory, &pieces) {
+        let values = read_statistics(&memory, &pieces, live, file).with_context(|| {
+            format!("process {pid} has glebe inside ({file}), but cannot be read")
+        })?;
+        all.push(Statistics { program: program.clone(), pid: pid as u32, values });
+    }
+    Ok(all)
 }
 
 fn denied(pid: i32, error: &io::Error) -> anyhow::Error {
@@ -98,123 +105,125 @@ fn denied(pid: i32, error: &io::Error) -> anyhow::Error {
     )
 }
 
-/// Where an ELF image may begin: mappings of files at offset 0.
-fn images(maps: &str) -> Vec<u64> {
-    let begin = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let range = words.next()?;
-        let (rights, offset) = (words.next()?, words.next()?);
-        let named = words.nth(2).is_some_and(|name| name.starts_with('/'));
-        let readable = rights.starts_with('r') && u64::from_str_radix(offset, 16) == Ok(0);
-        let start = u64::from_str_radix(range.split('-').next()?, 16).ok()?;
-        (named && readable).then_some(start)
+/// The name of a process as the kernel has it: 15 characters at most.
+fn name_of(pid: i32) -> String {
+    plain(fs::read(format!("/proc/{pid}/comm")).unwrap_or_default().trim_ascii())
+}
+
+/// The program's name as the library tells it: the file that execve was given (AT_EXECFN), without its path.
+fn program_of(memory: &Memory) -> Option<String> {
+    let auxiliary = fs::read(format!("/proc/{}/auxv", memory.pid)).ok()?;
+    let word = |bytes: &[u8]| bytes.try_into().map(usize::from_ne_bytes).unwrap_or(0);
+    let mut pairs = auxiliary.chunks_exact(2 * size_of::<usize>());
+    let pair = pairs.find(|pair| word(&pair[..size_of::<usize>()]) == libc::AT_EXECFN as usize)?;
+    let path = memory.string(word(&pair[size_of::<usize>()..]) as u64, 4096).ok()?;
+    Some(plain(path.rsplit(|byte| *byte == b'/').next()?))
+}
+
+/// A mapping of a file that can be read.
+#[derive(Debug, PartialEq)]
+struct Piece<'a> {
+    start: u64,
+    end: u64,
+    writable: bool,
+    file: &'a str,
+}
+
+fn pieces(maps: &str) -> Vec<Piece<'_>> {
+    let piece = |line| {
+        let (range, rest) = str::split_once(line, ' ')?;
+        let (start, end) = range.split_once('-')?;
+        let rights = rest.get(..4)?;
+        let file = &rest[rest.find('/')?..];
+        let at = |text| u64::from_str_radix(text, 16).ok();
+        // Devices may not like to be read.
+        let usable = rights.starts_with('r') && !file.starts_with("/dev/");
+        usable.then_some(Piece {
+            start: at(start)?,
+            end: at(end)?,
+            writable: rights[1..].starts_with('w'),
+            file,
+        })
     };
-    maps.lines().filter_map(begin).collect()
+    maps.lines().filter_map(piece).collect()
 }
 
-/// The addresses of `glebe_live` and `glebe_live_names` in the image at `base`.
-fn find_symbols(memory: &impl Reader, base: u64) -> Option<(u64, u64)> {
-    let dynamic = Dynamic::read(memory, base)?;
-    let live = dynamic.lookup(memory, b"glebe_live")?;
-    Some((live, dynamic.lookup(memory, b"glebe_live_names")?))
-}
-
-fn read_statistics(memory: &impl Reader, live: u64, names: u64) -> Result<Vec<Statistic>> {
-    let [magic, version, size_bytes, count] = [0, 8, 16, 24].map(|at| memory.u64(live + at));
-    if magic? != MAGIC {
-        bail!("glebe_live does not begin with its magic number");
+/// Each glebe_live, with the file that it is in.
+fn find_live<'a>(memory: &impl Reader, pieces: &[Piece<'a>]) -> Vec<(u64, &'a str)> {
+    let mut found = Vec::new();
+    for piece in pieces.iter().filter(|piece| piece.writable) {
+        memory.search(piece, &MAGIC, |at| {
+            let [version, size_bytes, count] =
+                [8, 16, 24].map(|offset| memory.u64(at + offset).unwrap_or(0));
+            if at % 8 == 0 && version > 0 && is_whole(size_bytes, count) {
+                found.push((at, piece.file));
+            }
+            false
+        });
     }
-    let (version, count) = (version?, count?);
+    found
+}
+
+/// Has a file glebe_live in its data, which these bytes are, from a multiple of 8 on?
+pub fn is_in(data: &[u8]) -> bool {
+    let words = data.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
+    let mut words = words.fuse();
+    while let Some(word) = words.next() {
+        if word.to_ne_bytes() == MAGIC {
+            let [version, size_bytes, count] = [0; 3].map(|_| words.next().unwrap_or(0));
+            if version > 0 && is_whole(size_bytes, count) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+fn is_whole(size_bytes: u64, count: u64) -> bool {
+    (1..=COUNT_MAX).contains(&count) && size_bytes == HEAD_BYTES + 8 * count
+}
+
+/// The statistics in the struct at `live`, with the names that the same file has.
+fn read_statistics(
+    memory: &impl Reader,
+    pieces: &[Piece],
+    live: u64,
+    file: &str,
+) -> Result<Vec<(String, u64)>> {
+    let (version, count) = (memory.u64(live + 8)?, memory.u64(live + 24)?);
     if version != VERSION {
         bail!("its statistics are of layout {version}, and this command reads layout {VERSION}");
     }
-    if count > COUNT_MAX || size_bytes? < 32 + 8 * count {
-        bail!("glebe_live claims {count} statistics, which its size does not hold");
-    }
-    let mut statistics = Vec::new();
-    let mut at = names;
-    for index in 0..count {
-        let name = memory.string(at).context("a name of a statistic")?;
-        if name.is_empty() {
-            bail!("there are {count} statistics and only {index} names");
+    let mut names = Vec::new();
+    for piece in pieces.iter().filter(|piece| piece.file == file) {
+        memory.search(piece, NAMES_BEGIN, |at| {
+            names = names_at(memory, at, count).unwrap_or_default();
+            !names.is_empty()
+        });
+        if !names.is_empty() {
+            break;
         }
+    }
+    if names.is_empty() {
+        bail!("there are {count} statistics, and no list of as many names");
+    }
+    let value = |(index, name)| Ok((name, memory.u64(live + HEAD_BYTES + 8 * index as u64)?));
+    names.into_iter().enumerate().map(value).collect()
+}
+
+/// A list of exactly `count` names, each ended by a NUL and the list by an empty one.
+fn names_at(memory: &impl Reader, mut at: u64, count: u64) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    loop {
+        let name = memory.string(at, 200).ok()?;
         at += name.len() as u64 + 1;
-        statistics.push((name, memory.u64(live + 32 + 8 * index)?));
-    }
-    Ok(statistics)
-}
-
-/// The dynamic section of an image that is loaded in a 64-bit process of this machine's kind.
-struct Dynamic {
-    base: u64,
-    gnu_hash: u64,
-    symbols: u64,
-    strings: u64,
-}
-
-impl Dynamic {
-    fn read(memory: &impl Reader, base: u64) -> Option<Dynamic> {
-        const CLASS64: u8 = 2;
-        const TYPE_EXEC: u16 = 2;
-        const PT_DYNAMIC: u32 = 2;
-        const ENTRIES_MAX: u64 = 512;
-        if memory.read::<1>(base + 4).ok()? != [CLASS64] {
+        match name.is_empty() {
+            true => return (names.len() as u64 == count).then_some(names),
+            false => names.push(plain(&name)),
+        }
+        if names.len() as u64 > count {
             return None;
         }
-        let fixed = u16::from_ne_bytes(memory.read(base + 16).ok()?) == TYPE_EXEC;
-        let bias = if fixed { 0 } else { base };
-        let table = base + memory.u64(base + 32).ok()?;
-        let count = u16::from_ne_bytes(memory.read(base + 56).ok()?);
-        let header = (0..u64::from(count)).map(|i| table + 56 * i);
-        let header = header.into_iter().find(|at| memory.u32(*at).ok() == Some(PT_DYNAMIC))?;
-        let section = bias + memory.u64(header + 16).ok()?;
-
-        // glibc relocates these pointers in place, musl and the vDSO do not: both are understood.
-        let absolute = |value: u64| if value < base { bias + value } else { value };
-        let mut found = Dynamic { base: bias, gnu_hash: 0, symbols: 0, strings: 0 };
-        for entry in (0..ENTRIES_MAX).map(|i| section + 16 * i) {
-            let value = absolute(memory.u64(entry + 8).ok()?);
-            match memory.u64(entry).ok()? {
-                0 => break,
-                5 => found.strings = value,
-                6 => found.symbols = value,
-                0x6fff_fef5 => found.gnu_hash = value,
-                _ => {}
-            }
-        }
-        (found.gnu_hash != 0 && found.symbols != 0 && found.strings != 0).then_some(found)
-    }
-
-    /// The loader's lookup: GNU hash table, bucket, chain until its last bit is set.
-    fn lookup(&self, memory: &impl Reader, name: &[u8]) -> Option<u64> {
-        const CHAIN_MAX: u64 = 100_000;
-        let hash = name.iter().fold(5381u32, |h, b| h.wrapping_mul(33).wrapping_add((*b).into()));
-        let [buckets, first, bloom] = [0, 4, 8].map(|at| memory.u32(self.gnu_hash + at).ok());
-        let (buckets, first, bloom) = (buckets?, u64::from(first?), u64::from(bloom?));
-        if buckets == 0 {
-            return None;
-        }
-        let table = self.gnu_hash + 16 + 8 * bloom;
-        let chains = table + 4 * u64::from(buckets);
-        let start = u64::from(memory.u32(table + 4 * u64::from(hash % buckets)).ok()?);
-        if start < first {
-            return None;
-        }
-        for index in start..start + CHAIN_MAX {
-            let link = memory.u32(chains + 4 * (index - first)).ok()?;
-            if link | 1 == hash | 1 {
-                let symbol = self.symbols + 24 * index;
-                let text = self.strings + u64::from(memory.u32(symbol).ok()?);
-                let section = u16::from_ne_bytes(memory.read(symbol + 6).ok()?);
-                if section != 0 && memory.string(text).ok()?.as_bytes() == name {
-                    return Some(self.base + memory.u64(symbol + 8).ok()?);
-                }
-            }
-            if link & 1 == 1 {
-                break;
-            }
-        }
-        None
     }
 }
 
@@ -227,24 +236,41 @@ trait Reader {
         self.fill(address, &mut bytes).map(|()| bytes)
     }
 
-    fn u32(&self, address: u64) -> io::Result<u32> {
-        self.read(address).map(u32::from_ne_bytes)
-    }
-
     fn u64(&self, address: u64) -> io::Result<u64> {
         self.read(address).map(u64::from_ne_bytes)
     }
 
-    /// ASCII up to a NUL, 200 bytes at most.
-    fn string(&self, address: u64) -> io::Result<String> {
-        let mut text = String::new();
-        for at in address..address + 200 {
+    /// Bytes up to a NUL, `most` at most.
+    fn string(&self, address: u64, most: u64) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        for at in address..address + most {
             match self.read::<1>(at)? {
                 [0] => return Ok(text),
-                [byte] => text.push(char::from(byte)),
+                [byte] => text.push(byte),
             }
         }
-        Err(io::Error::new(io::ErrorKind::InvalidData, "a name without an end"))
+        Err(io::Error::new(io::ErrorKind::InvalidData, "a text without an end"))
+    }
+
+    /// Calls `end` with each address of `wanted` in the piece, until it answers true. What cannot be read is passed over.
+    fn search(&self, piece: &Piece, wanted: &[u8], mut end: impl FnMut(u64) -> bool) {
+        const STEP: u64 = 1 << 18;
+        let overlap = wanted.len() as u64 - 1;
+        let mut buffer = vec![0; STEP as usize];
+        let mut at = piece.start;
+        while at + overlap < piece.end {
+            let length = STEP.min(piece.end - at);
+            let bytes = &mut buffer[..length as usize];
+            if self.fill(at, bytes).is_ok() {
+                let windows = bytes.windows(wanted.len()).enumerate();
+                for (offset, _) in windows.filter(|(_, window)| *window == wanted) {
+                    if end(at + offset as u64) {
+                        return;
+                    }
+                }
+            }
+            at += if length == STEP { STEP - overlap } else { length };
+        }
     }
 }
 
@@ -270,78 +296,103 @@ impl Reader for Memory {
 mod tests {
     use super::*;
 
-    /// Statistics as a library lays them out, at address 1000, with the names at 2000.
-    struct Sample {
-        live: Vec<u64>,
-        names: &'static [u8],
-    }
+    /// Bytes at address 4096.
+    struct Sample(Vec<u8>);
 
     impl Reader for Sample {
         fn fill(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
-            let live: Vec<u8> = self.live.iter().flat_map(|v| v.to_ne_bytes()).collect();
-            let (area, at) = match address {
-                2000.. => (self.names, address - 2000),
-                _ => (&live[..], address.wrapping_sub(1000)),
-            };
-            let area = area.get(at as usize..at as usize + bytes.len());
+            let at = address.wrapping_sub(4096) as usize;
+            let area = self.0.get(at..at.wrapping_add(bytes.len()));
             bytes.copy_from_slice(area.ok_or(io::ErrorKind::UnexpectedEof)?);
             Ok(())
         }
     }
 
-    fn read(live: &[u64], names: &'static [u8]) -> Result<Vec<Statistic>> {
-        read_statistics(&Sample { live: live.to_vec(), names }, 1000, 2000)
+    /// A file with `words` at `offset`, and the names behind them.
+    fn sample(offset: usize, words: &[u64], names: &[u8]) -> Sample {
+        let mut bytes = vec![0; offset];
+        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        bytes.extend_from_slice(names);
+        bytes.resize(bytes.len() + 300, 0);
+        Sample(bytes)
+    }
+
+    /// What is found in a sample, as one writable mapping.
+    fn read(sample: &Sample) -> Option<Result<Vec<(String, u64)>>> {
+        let end = 4096 + sample.0.len() as u64;
+        let pieces = [Piece { start: 4096, end, writable: true, file: "/a" }];
+        let (live, file) = find_live(sample, &pieces).first().copied()?;
+        Some(read_statistics(sample, &pieces, live, file))
+    }
+
+    const LIVE: u64 = u64::from_ne_bytes(MAGIC);
+    const NAMES: &[u8] = b"committed_bytes\0used_bytes\0heaps\0\0";
+
+    #[test]
+    fn names_and_values_are_paired_wherever_they_are() {
+        let words = [LIVE, 1, 56, 3, 3 << 20, 1 << 20, 7];
+        // Over the end of a step too, for both.
+        for offset in [0, 8, (1 << 18) - 8, (1 << 18) - 72, (1 << 19) - 16] {
+            let found = read(&sample(offset, &words, NAMES)).unwrap().unwrap();
+            let names = ["committed_bytes", "used_bytes", "heaps"].map(String::from);
+            assert_eq!(found, names.into_iter().zip([3 << 20, 1 << 20, 7]).collect::<Vec<_>>());
+        }
     }
 
     #[test]
-    fn names_and_values_are_paired() {
-        let statistics = read(&[MAGIC, 1, 48, 2, 3 << 20, 7], b"used_bytes\0heaps\0\0").unwrap();
-        assert_eq!(statistics, [("used_bytes".into(), 3 << 20), ("heaps".into(), 7)]);
-        let table = table(&statistics).to_string();
-        assert!(
-            table.contains("3.00") && table.contains("MiB") && table.contains("heaps"),
-            "{table}"
-        );
+    fn what_only_looks_like_it_is_passed_over() {
+        let words = [LIVE, 1, 56, 3, 1, 2, 3];
+        assert!(read(&sample(4, &words, NAMES)).is_none(), "not aligned");
+        assert!(read(&sample(0, &[LIVE, 1, 48, 3, 1, 2, 3], NAMES)).is_none(), "another size");
+        assert!(read(&sample(0, &[LIVE, 1, 32, 0], NAMES)).is_none(), "no statistics");
+        assert!(read(&sample(0, &[LIVE, 1, 1 << 40, 1 << 30, 0], NAMES)).is_none());
+        assert!(read(&sample(0, &[0; 7], NAMES)).is_none());
+        let end = Sample(LIVE.to_ne_bytes().to_vec());
+        assert!(read(&end).is_none(), "cut off");
+        let mut text = sample(0, &words, NAMES);
+        let end = 4096 + text.0.len() as u64;
+        let constant = [Piece { start: 4096, end, writable: false, file: "/a" }];
+        assert!(find_live(&text, &constant).is_empty(), "a copy in a constant, as in this command");
+        // A text that mentions the names is no list of them.
+        text.0.splice(0..0, b"committed_bytes\0used_bytes\0more of it\0".iter().copied());
+        text.0.splice(0..0, [0; 2]); // 40 bytes: aligned
+        assert_eq!(read(&text).unwrap().unwrap().len(), 3);
     }
 
     #[test]
-    fn a_struct_that_lies_is_refused() {
-        let says = |live: &[u64], names| read(live, names).unwrap_err().to_string();
-        assert!(says(&[1, 1, 40, 1, 0], b"a\0\0").contains("magic"));
-        assert!(says(&[MAGIC, 2, 40, 1, 0], b"a\0\0").contains("layout 2"));
-        assert!(says(&[MAGIC, 1, 40, 2, 0], b"a\0b\0\0").contains("size"));
-        assert!(says(&[MAGIC, 1, 1 << 40, 1 << 30, 0], b"a\0\0").contains("claims"));
-        assert!(says(&[MAGIC, 1, 48, 2, 0, 0], b"a\0\0").contains("only 1 names"));
+    fn a_struct_that_is_not_understood_is_an_error() {
+        let says =
+            |words: &[u64], names| read(&sample(0, words, names)).unwrap().unwrap_err().to_string();
+        assert!(says(&[LIVE, 2, 40, 1, 0], NAMES).contains("layout 2"));
+        assert!(says(&[LIVE, 1, 48, 2, 0, 0], NAMES).contains("no list"));
+        assert!(says(&[LIVE, 1, 48, 2, 0, 0], b"").contains("no list"));
     }
 
     #[test]
-    fn images_begin_at_offset_zero_of_files() {
+    fn mappings_of_files_are_read() {
         let maps = "1000-2000 r--p 00000000 08:01 12 /lib/a.so\n\
-                    2000-3000 r-xp 00001000 08:01 12 /lib/a.so\n\
+                    2000-3000 ---p 00001000 08:01 12 /lib/a.so\n\
                     4000-5000 rw-p 00000000 00:00 0 \n\
-                    6000-7000 ---p 00000000 08:01 12 /lib/b.so\n\
-                    8000-9000 r-xp 00000000 08:01 13 /tmp/with space (deleted)\n";
-        assert_eq!(images(maps), [0x1000, 0x8000]);
-    }
-
-    #[test]
-    fn symbols_are_found_as_the_loader_finds_them() {
-        // The C library of this very process: where does it keep `environ`?
-        let pid = std::process::id() as i32;
-        let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        let memory = Memory { pid };
-        let found = images(&maps)
-            .into_iter()
-            .find_map(|base| Dynamic::read(&memory, base)?.lookup(&memory, b"stdout"));
-        // SAFETY: dlsym is given a NUL-terminated name.
-        let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"stdout".as_ptr()) } as u64;
-        assert_eq!(found, Some(expected));
+                    5000-6000 rw-p 00000000 00:00 0    [heap]\n\
+                    6000-7000 rw-s 00000000 00:05 12 /dev/dri/card0\n\
+                    8000-9000 rw-p 00002000 08:01 13                   /tmp/with space (deleted)\n";
+        let piece = |start, writable, file| Piece { start, end: start + 0x1000, writable, file };
+        let expected =
+            [piece(0x1000, false, "/lib/a.so"), piece(0x8000, true, "/tmp/with space (deleted)")];
+        assert_eq!(pieces(maps), expected);
     }
 
     #[test]
     fn a_process_without_glebe_is_told_how_to_get_it() {
         let error = read_live(std::process::id() as i32).unwrap_err().to_string();
-        assert!(error.contains("glebe run"), "{error}");
+        assert!(error.contains("glebe run") && error.contains("GLEBE_VERBOSE"), "{error}");
         assert!(read_live(i32::MAX).unwrap_err().to_string().contains("no process"));
+    }
+
+    #[test]
+    fn a_program_has_the_name_that_it_was_started_by() {
+        let own = std::env::current_exe().unwrap();
+        let name = plain(own.file_name().unwrap().as_encoded_bytes());
+        assert_eq!(program_of(&Memory { pid: std::process::id() as i32 }), Some(name));
     }
 }

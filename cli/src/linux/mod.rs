@@ -4,11 +4,13 @@
 //!   search     a name -> a file, a script -> its interpreter   inspect     can it take a preload?
 //!   library    the embedded library -> a path                  libraries   builds, peers, paths
 //!   launch     exec, fork, wait                                witness     did it get in?
-//!   run        glebe run                                       live        glebe stats
+//!   run        glebe run                                       live        glebe stats PID
+//!   collect    the statistics of a run                         statistics  their text and JSON
 //!   measure    one run of a comparison                         interrupt   Ctrl-C in it
 //!   wine       Windows programs
 //! ```
 
+mod collect;
 mod inspect;
 pub mod interrupt;
 mod launch;
@@ -18,6 +20,7 @@ mod live;
 mod measure;
 mod run;
 mod search;
+mod statistics;
 mod wine;
 mod witness;
 

@@ -1,9 +1,10 @@
 //! `glebe run` by preloading.
 //!
-//! No process is left between the program and its caller: this process becomes the program.
-//! Only `--verbose` keeps a parent, because a process must look whether the library really got in
-//! and say so when it did not, which the library itself cannot.
+//! This process becomes the program, so that no process is between the program and its caller. Two options keep a
+//! parent: `--verbose`, which looks whether the library really got in, and `--stats`, which collects what the program
+//! and its children say.
 
+use super::collect::Collection;
 use super::inspect::{self, known_allocator};
 use super::launch::{self, variable, Image};
 use super::library::{preload_with, EMBEDDED};
@@ -11,7 +12,7 @@ use super::search::image_of;
 use super::witness::{is_mapped, Witness};
 use crate::compare::Proof;
 use crate::program::Program;
-use crate::run::Changes;
+use crate::run::{Checked, Start};
 use crate::stop::{Ending, Stop, OWN_FAILURE};
 use crate::words::say;
 use anyhow::Result;
@@ -21,31 +22,41 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Runs the program with `library`, which is the build of that name. Returns only if `verbose`, or with an error.
-pub fn run(
-    program: &Program,
-    build: &str,
-    library: &Path,
-    mut changes: Changes,
-    verbose: bool,
-) -> Result<Ending> {
-    let preload = preload_with(variable(OsStr::new("LD_PRELOAD")), library);
-    changes.push(("LD_PRELOAD", Some(preload)));
-    let image = Image::new(program, &changes);
-    if verbose {
-        supervise(&image, library, program, build)
-    } else {
-        Err(image.exec().into())
+/// Runs the program. Returns only if something is to be said after its end, or with an error.
+pub fn run(mut start: Start) -> Result<Ending> {
+    if let Some((_, library)) = &start.library {
+        let preload = preload_with(variable(OsStr::new("LD_PRELOAD")), library);
+        start.changes.push(("LD_PRELOAD", Some(preload)));
     }
+    // Where no file can be made, each process speaks for itself.
+    let collection = start.stats.and_then(|_| Collection::begin().ok());
+    if let Some(collection) = &collection {
+        start.changes.push(("GLEBE_TOOL_STATS", Some(collection.path().into())));
+    }
+    let image = Image::new(start.program, &start.changes);
+    if !start.verbose && collection.is_none() {
+        return Err(image.exec().into());
+    }
+    let (pid, ending, proof) = supervise(&image, start.library.as_ref().map(|(_, path)| &**path))?;
+    let name = start.program.name.to_string_lossy();
+    if start.verbose {
+        let build = start.library.as_ref().map(|(build, _)| &**build);
+        say(sentence(&name, build, proof, preloaded_before()));
+    }
+    if let (Some(collection), Some(format)) = (collection, start.stats) {
+        let file = name.rsplit('/').next().unwrap_or(&name);
+        collection.print(file, pid, format);
+    }
+    Ok(ending)
 }
 
 /// Refuses a program that cannot take the library, or returns what is to be said about it. All builds of the library are of
 /// one kind, so the first speaks for them.
-pub fn check(program: &Program, force: bool) -> Result<Vec<String>> {
+pub fn check(program: &Program, force: bool) -> Result<Checked> {
     let image = image_of(&program.path);
     let ours = inspect::parse(EMBEDDED[0].bytes);
     let (Some(facts), Some(ours)) = (inspect::facts_of(&image), ours) else {
-        return Ok(Vec::new());
+        return Ok(Checked::default());
     };
     let mut name = program.name.to_string_lossy().into_owned();
     if image != program.path {
@@ -56,14 +67,12 @@ pub fn check(program: &Program, force: bool) -> Result<Vec<String>> {
         if !(force && refusal.forceable) {
             return Err(Stop { code: OWN_FAILURE, message: refusal.text }.into());
         }
-        verdict
-            .notes
-            .push("started all the same, because of --force; glebe may not be used".into());
+        verdict.notes.push("it starts because of --force; glebe may not be used".into());
     }
     verdict.notes.extend(preloaded_before().map(|allocator| {
         format!("LD_PRELOAD already holds {allocator}, which comes first; glebe will not be used")
     }));
-    Ok(verdict.notes)
+    Ok(Checked { way: verdict.way, notes: verdict.notes })
 }
 
 /// An allocator that LD_PRELOAD names already.
@@ -84,9 +93,9 @@ extern "C" fn hand_on(signal: libc::c_int) {
     }
 }
 
-/// Runs the program as a child and says afterwards whether the library was in it.
-fn supervise(image: &Image, library: &Path, program: &Program, build: &str) -> Result<Ending> {
-    let witness = Witness::listen(library);
+/// Runs the program as a child: its process, how it ended, and whether the library was in it.
+fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Option<Proof>)> {
+    let witness = library.map(Witness::listen);
     let child = image.spawn([None; 3])?;
     CHILD.store(child.pid, Ordering::Relaxed);
     // The terminal sends INT and QUIT to the child as well; the others only reach us.
@@ -101,6 +110,7 @@ fn supervise(image: &Image, library: &Path, program: &Program, build: &str) -> R
     let (seen, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let outcome = thread::scope(|scope| {
         scope.spawn(|| {
+            let Some(library) = library else { return };
             let mut pause = Duration::from_micros(200);
             while !ended.load(Ordering::Acquire) && !seen.load(Ordering::Relaxed) {
                 seen.store(is_mapped(child.pid, library), Ordering::Relaxed);
@@ -118,15 +128,17 @@ fn supervise(image: &Image, library: &Path, program: &Program, build: &str) -> R
     let proof = if seen.into_inner() {
         Some(Proof::Mapped)
     } else {
-        witness.opened().map(|opened| if opened { Proof::Opened } else { Proof::Absent })
+        let opened = witness.and_then(|witness| witness.opened());
+        opened.map(|opened| if opened { Proof::Opened } else { Proof::Absent })
     };
-    let name = program.name.to_string_lossy();
-    say(sentence(&name, build, proof, preloaded_before()));
-    Ok(ending)
+    Ok((child.pid, ending, proof))
 }
 
-/// `before`: an allocator that LD_PRELOAD named already.
-fn sentence(name: &str, build: &str, proof: Option<Proof>, before: Option<&str>) -> String {
+/// `build`: what was put under the program, if anything was. `before`: an allocator that LD_PRELOAD named already.
+fn sentence(name: &str, build: Option<&str>, proof: Option<Proof>, before: Option<&str>) -> String {
+    let Some(build) = build else {
+        return format!("{name} ran with the glebe that is linked into it");
+    };
     if let (Some(before), Some(Proof::Mapped | Proof::Opened)) = (before, proof) {
         return format!(
             "warning: {name} ran with {build} behind {before}, which served its malloc"
@@ -150,11 +162,12 @@ mod tests {
 
     #[test]
     fn an_absent_library_is_a_warning() {
-        let says = |proof| sentence("ls", "glebe", proof, None);
+        let says = |proof| sentence("ls", Some("glebe"), proof, None);
         assert!(says(Some(Proof::Absent)).starts_with("warning: ls never"));
         assert!(!says(Some(Proof::Mapped)).contains("warning"));
         assert!(!says(None).contains("opened"));
-        let second = sentence("ls", "glebe", Some(Proof::Mapped), Some("jemalloc"));
+        let second = sentence("ls", Some("glebe"), Some(Proof::Mapped), Some("jemalloc"));
         assert_eq!(second, "warning: ls ran with glebe behind jemalloc, which served its malloc");
+        assert!(sentence("ls", None, None, None).contains("linked into it"));
     }
 }

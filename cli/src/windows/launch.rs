@@ -12,7 +12,7 @@
 
 use super::{interrupt, wide};
 use crate::program::Program;
-use crate::run::Changes;
+use crate::run::Start;
 use crate::stop::{Ending, Stop, NOT_EXECUTABLE, OWN_FAILURE};
 use crate::words::say;
 use anyhow::Result;
@@ -39,19 +39,14 @@ extern "system" {
     fn NtResumeProcess(process: HANDLE) -> NTSTATUS;
 }
 
-/// Runs the program with `library` in it, till it ends. With `verbose`, says so then.
-pub fn run(
-    program: &Program,
-    build: &str,
-    library: &Path,
-    changes: Changes,
-    verbose: bool,
-) -> Result<Ending> {
+/// Runs the program with the library in it, till it ends. With `verbose`, says so then.
+pub fn run(run: Start) -> Result<Ending> {
     interrupt::outlive();
     let streams = [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()];
-    let ending = wait(&mut start(program, Some(library), &changes, streams)?)?;
-    if verbose {
-        say(format!("{} ran with {build} in its memory", program.name.to_string_lossy()));
+    let path = run.library.as_ref().map(|(_, path)| &**path);
+    let ending = wait(&mut start(run.program, path, &run.changes, streams)?)?;
+    if let Some((build, _)) = run.library.filter(|_| run.verbose) {
+        say(format!("{} ran with {build} in its memory", run.program.name.to_string_lossy()));
     }
     Ok(ending)
 }

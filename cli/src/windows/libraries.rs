@@ -24,6 +24,11 @@ pub fn build(name: &str) -> Option<Build> {
     (name == NAME).then_some(Build)
 }
 
+/// mimalloc's library has no stand-in here, and no program is found to need one.
+pub fn stand_in(soname: &str) -> Result<PathBuf> {
+    Err(anyhow!("there is no stand-in for {soname} on Windows"))
+}
+
 impl Build {
     /// Where the library lies.
     pub fn place(&self) -> Result<PathBuf> {

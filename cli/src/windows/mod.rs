@@ -19,6 +19,7 @@ pub use launch::run;
 pub use measure::{measure, scratch, NULL, SAMPLED_OF};
 
 use crate::program::Program;
+use crate::run::Checked;
 use crate::stop::{Ending, Stop, NOT_FOUND};
 use anyhow::{bail, Result};
 use std::ffi::{OsStr, OsString};
@@ -38,8 +39,8 @@ pub fn pass_on(program: Ending) -> ! {
 }
 
 /// No program is refused, and none remarked upon.
-pub fn check(_program: &Program, _force: bool) -> Result<Vec<String>> {
-    Ok(Vec::new())
+pub fn check(_program: &Program, _force: bool) -> Result<Checked> {
+    Ok(Checked::default())
 }
 
 /// Statistics of other processes are read on Linux only.

@@ -1,0 +1,73 @@
+//! What the processes of one run say at their exit, collected: the program's own statistics first, its children summed up.
+//!
+//! ```text
+//!   glebe run --stats ──▶ GLEBE_TOOL_STATS=FILE ──▶ the program and all that it starts
+//!       FILE, a line of JSON from each ──▶ one text, and one line ──▶ stderr
+//! ```
+//!
+//! The library adds to a file that exists, and writes to stderr where it cannot: a process of another user, in a chroot, or
+//! one that outlives this command still speaks.
+
+use super::statistics::{summary, Statistics};
+use crate::args::StatsFormat;
+use crate::words::say;
+use std::env;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The file. It goes away with this.
+pub struct Collection(PathBuf);
+
+impl Collection {
+    /// Makes the file, for this user alone.
+    pub fn begin() -> io::Result<Collection> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = format!("glebe-stats-{}-{}", process::id(), now.as_nanos());
+        let path = fs::canonicalize(env::temp_dir())?.join(name);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Collection(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Prints what was collected of the program, which was process `pid`, and of its children.
+    pub fn print(&self, program: &str, pid: i32, format: StatsFormat) {
+        let text = fs::read(&self.0).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let (own, children) = text
+            .lines()
+            .filter_map(Statistics::parse)
+            .partition::<Vec<_>, _>(|statistics| i64::from(statistics.pid) == i64::from(pid));
+        if own.is_empty() {
+            say(format!(
+                "{program}[{pid}] printed no statistics: it ended by a signal or by _exit, or glebe was not in it"
+            ));
+        }
+        match format {
+            StatsFormat::Text => {
+                own.iter().for_each(|statistics| tell(statistics.text()));
+                summary(program, &children).iter().for_each(say);
+            }
+            StatsFormat::Json => {
+                own.iter().chain(&children).for_each(|statistics| tell(statistics.json()));
+            }
+        }
+    }
+}
+
+/// Lines on standard error that name glebe and the process themselves.
+fn tell(text: String) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+impl Drop for Collection {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

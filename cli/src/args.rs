@@ -12,6 +12,9 @@ cannot be executed, 127 if there is no such program, 2 for a wrong command line.
 /// The most that the library takes for purge_ms.
 const PURGE_MS_MOST: u32 = u32::MAX / 4;
 
+/// The value of `--json` without one.
+pub const JSON_TO_STDOUT: &str = "-";
+
 /// Put the glebe allocator into any program, and compare allocators on it.
 #[derive(Parser)]
 #[command(name = "glebe", version, about, after_help = EXIT_STATUS, disable_help_subcommand = true)]
@@ -140,6 +143,7 @@ Examples:
   glebe compare --with mimalloc,jemalloc --runs 20 -- ./server --selftest
   glebe compare --with v3=/opt/mimalloc3/libmimalloc.so --svg picture.svg -- ./build.sh
   glebe compare --only glebe,glebe-secure --json -- ./program > runs.jsonl
+  glebe compare --svg=picture.svg --json=runs.jsonl -- ./program
 
 JSON: one object a line, one line a run: allocator, run, cpu_s, cpu_user_s, cpu_sys_s, wall_s,
 peak_rss_bytes, mean_rss_bytes (null if too short to sample), faults, major_faults, exit, signal.
@@ -177,9 +181,10 @@ pub struct CompareOptions {
     #[arg(long, value_name = "MS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub sample_ms: u64,
-    /// Print one JSON object a run instead of the table
-    #[arg(long)]
-    pub json: bool,
+    /// Print one JSON object a run instead of the table; with =FILE, write them there, and print the table too
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = JSON_TO_STDOUT)]
+    pub json: Option<PathBuf>,
     /// With --json: add the samples, as [[seconds, bytes], ...]
     #[arg(long, requires = "json", conflicts_with = "no_samples")]
     pub samples_json: bool,
@@ -269,6 +274,22 @@ mod tests {
         assert!(options.stats == Some(StatsFormat::Json) && !options.verbose);
         assert!(options.on_error == Some(OnError::Count));
         assert_eq!(options.program, ["ls", "--", "-v"]);
+    }
+
+    #[test]
+    fn a_file_for_json_is_joined_to_its_option() {
+        let json =
+            |words: &[&str]| match Cli::try_parse_from([&["glebe", "compare"], words].concat())
+                .unwrap()
+                .command
+            {
+                Command::Compare(options) => (options.json, options.program),
+                _ => unreachable!(),
+            };
+        let ls = vec![OsString::from("ls")];
+        assert_eq!(json(&["ls"]), (None, ls.clone()));
+        assert_eq!(json(&["--json", "ls"]), (Some(JSON_TO_STDOUT.into()), ls.clone()));
+        assert_eq!(json(&["--svg", "f", "--json=g", "--", "ls"]), (Some("g".into()), ls));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::stop::{Stop, NOT_FOUND, WRONG_LINE};
 use crate::system;
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
@@ -24,7 +25,10 @@ impl Program {
             message: "no program given; write it after --".into(),
         })?;
         let path = system::search(name).map_err(|stop| {
-            let meant = mistaken(name, args).filter(|_| stop.code == NOT_FOUND);
+            let own: Vec<OsString> = env::args_os().collect();
+            let before = own.len().checked_sub(words.len() + 1).map(|last| &*own[last]);
+            let lost = stop.code == NOT_FOUND;
+            let meant = joined(name, before).or_else(|| mistaken(name, args).filter(|_| lost));
             meant.unwrap_or(stop)
         })?;
         Ok(Program { name: name.clone(), args: args.to_vec(), path })
@@ -44,6 +48,16 @@ fn quote(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
     }
+}
+
+/// A word that was meant as the value of the option before it, which takes one only behind `=`.
+fn joined(name: &OsStr, before: Option<&OsStr>) -> Option<Stop> {
+    let before = before.filter(|word| *word == "--json" || *word == "--stats")?.to_string_lossy();
+    let shown = name.to_string_lossy();
+    let message = format!(
+        "{shown} is no program; if it is the value of {before}, join the two: {before}={shown}"
+    );
+    Some(Stop { code: WRONG_LINE, message })
 }
 
 /// A word that was meant for glebe: an option that it does not have, or an option's value. The

@@ -107,6 +107,13 @@ fn words_that_were_meant_for_glebe_are_not_called_programs() {
         ("run", &["--limt", "3", "--", "true"][..], "--limt: no such option"),
         ("compare", &["--run", "3", "true"], "--run: no such option"),
         ("run", &["--stats", "json", "--", "true"], "--stats=json"),
+        ("run", &["--stats", "json", "true"], "--stats=json"),
+        ("compare", &["--json", "runs.jsonl", "true"], "--json=runs.jsonl"),
+        (
+            "compare",
+            &["--svg", "/dev/null", "--json", "/etc/passwd", "--", "true"],
+            "--json=/etc/passwd",
+        ),
     ] {
         let assert = glebe(&home).arg(command).args(words).assert().code(2);
         assert.stderr(contains(says)).stdout("");
@@ -199,6 +206,26 @@ fn compare_prints_one_json_object_a_run() {
         let numbers: Vec<_> = rounds.iter().map(|run| run["run"].as_u64().unwrap()).collect();
         assert_eq!(numbers, [1, 2, 3], "{name}");
     }
+}
+
+/// A picture, a file of JSON and the table from one comparison.
+#[test]
+fn compare_writes_json_into_a_file() {
+    let home = home();
+    let (picture, runs) = (home.path().join("picture.svg"), home.path().join("runs.jsonl"));
+    fs::write(&runs, "of the last comparison").unwrap();
+    let mut command = glebe(&home);
+    command.args(["compare", "--runs", "2", "--only", "system,glebe", "--svg"]).arg(&picture);
+    command.arg(format!("--json={}", runs.display())).args(["--", "/bin/true"]);
+    command.assert().success().stdout(contains("allocator"));
+    let text = fs::read_to_string(runs).unwrap();
+    let runs = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    assert_eq!(runs.filter(|run| run["exit"] == 0).count(), 4);
+    assert!(fs::read_to_string(picture).unwrap().starts_with("<svg"));
+
+    let mut command = glebe(&home);
+    let assert = command.args(["compare", "--json=/no/such/file", "--", "/bin/true"]).assert();
+    assert.code(125).stderr(contains("/no/such/file: No such file"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod progress;
 mod sampler;
 mod table;
 
-use crate::args::CompareOptions;
+use crate::args::{CompareOptions, JSON_TO_STDOUT};
 pub use measure::{Measured, Proof, Run, Setting, Streams};
 pub use peers::Contender;
 pub use sampler::{sample, Samples};
@@ -28,9 +28,12 @@ use crate::size::counted;
 use crate::stop::Ending;
 use crate::system::{self, check, interrupt};
 use crate::words::{print, say};
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
 use noise::Random;
 use progress::Progress;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use table::{Measure, Row};
 
@@ -59,10 +62,11 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
     };
     if let Some(path) = &options.svg {
         // Better now than after an hour of runs.
-        if let Err(e) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
+        if let Err(e) = OpenOptions::new().append(true).create(true).open(path) {
             bail!("{}: {e}", path.display());
         }
     }
+    let mut json = Json::open(options)?;
     let seed = options.seed.unwrap_or_else(clock_seed);
     if !options.quiet {
         let names: Vec<&str> = contenders.iter().map(|c| c.name.as_str()).collect();
@@ -72,7 +76,7 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
     }
 
     interrupt::listen();
-    let rows = run_rounds(options, &setting, &contenders, seed, &mut notes)?;
+    let rows = run_rounds(options, &setting, &contenders, seed, &mut json, &mut notes)?;
     let caught = interrupt::caught();
     if caught.is_some() {
         let whole = counted(rows.first().map_or(0, |row| row.runs.len()), "whole round");
@@ -83,7 +87,7 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         return Ok(ending);
     }
     notes.extend(remarks(&rows));
-    if options.json {
+    if matches!(json.out, JsonOut::Stdout) {
         let failures = rows.iter().filter_map(|row| Some((&row.name, row.failure()?)));
         notes.extend(failures.map(|(name, failure)| format!("{name}: {failure}")));
     } else {
@@ -126,6 +130,7 @@ fn run_rounds(
     setting: &Setting,
     contenders: &[Contender],
     seed: u64,
+    json: &mut Json,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Row>> {
     let progress = Progress::new(options, contenders.len());
@@ -165,9 +170,7 @@ fn run_rounds(
                 return Ok(rows);
             }
             progress.done();
-            if options.json {
-                print_json(&run, options.samples_json)?;
-            }
+            json.print(&run)?;
             rows[*index].runs.push(run);
         }
         progress.line(&format!("round {round} of {}", options.runs));
@@ -176,10 +179,48 @@ fn run_rounds(
     Ok(rows)
 }
 
-fn print_json(run: &Run, samples: bool) -> Result<()> {
-    let mut run = run.clone();
-    run.samples = run.samples.filter(|_| samples);
-    print(serde_json::to_string(&run)?)
+/// `--json`: an object for each run, as it ends.
+struct Json {
+    out: JsonOut,
+    samples: bool,
+}
+
+enum JsonOut {
+    Nowhere,
+    /// In place of the table.
+    Stdout,
+    /// Beside the table.
+    File(File, PathBuf),
+}
+
+impl Json {
+    fn open(options: &CompareOptions) -> Result<Json> {
+        let out = match &options.json {
+            None => JsonOut::Nowhere,
+            Some(path) if path.as_os_str() == JSON_TO_STDOUT => JsonOut::Stdout,
+            Some(path) => {
+                let file = File::create(path).with_context(|| path.display().to_string())?;
+                JsonOut::File(file, path.clone())
+            }
+        };
+        Ok(Json { out, samples: options.samples_json })
+    }
+
+    fn print(&mut self, run: &Run) -> Result<()> {
+        let line = || {
+            let mut run = run.clone();
+            run.samples = run.samples.filter(|_| self.samples);
+            serde_json::to_string(&run)
+        };
+        match &self.out {
+            JsonOut::Nowhere => Ok(()),
+            JsonOut::Stdout => print(line()?),
+            JsonOut::File(file, path) => {
+                let written = writeln!(&mut &*file, "{}", line()?);
+                written.with_context(|| path.display().to_string())
+            }
+        }
+    }
 }
 
 fn print_table(rows: &[Row]) -> Result<()> {

@@ -1,17 +1,16 @@
-/* dlopen and dlmopen, so that one process has one malloc.
+/* dlopen and dlmopen without RTLD_DEEPBIND, so that one process has one malloc.
  *
  *     lookup of malloc by a module     opened as usual                        opened with RTLD_DEEPBIND
  *                                      program, glebe (preloaded), libc ...   module, its libraries, libc: libc's malloc
  *
- * A module that was opened with RTLD_DEEPBIND frees by libc's free what glebe allocated, and the other way round. So
- * where malloc is glebe's the flag is left out, unless the option `deepbind` keeps it (docs/decisions/0024).
+ * A module that was opened with RTLD_DEEPBIND would free by libc's free what glebe allocated, and the other way round.
+ * So these functions clear the flag if malloc is glebe's, unless the option `deepbind` keeps it (docs/decisions/0024).
  *
- * The loader takes the caller from the return address: its RUNPATH and $ORIGIN say where a name is searched, its
- * namespace where the module is loaded. So both functions are jumps: the compiler is made to do that even where it does
- * not optimise.
+ * The loader knows the caller by the return address: the caller's RUNPATH and $ORIGIN say where to search, its namespace
+ * says where to load. So both functions end in a jump, which the compiler makes here even without optimization.
  *
- * For shared libraries alone. A program that has glebe linked in keeps the C library's dlopen: a static one has no
- * other to go on to. */
+ * This file is for shared libraries. A program with glebe linked in keeps the C library's dlopen: a static program has
+ * no other dlopen to jump to. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -38,7 +37,7 @@ static void *dlopen_nothing(const char *file, int mode)
 {
     (void)file;
     (void)mode;
-    return NULL; /* and dlerror says which name was not found */
+    return NULL; /* dlerror names what was not found */
 }
 
 static void *dlmopen_nothing(Lmid_t space, const char *file, int mode)
@@ -49,7 +48,7 @@ static void *dlmopen_nothing(Lmid_t space, const char *file, int mode)
     return NULL;
 }
 
-static _Atomic(dlopen_form *) dlopen_next; /* the functions that ours stand before; NULL: not looked for yet */
+static _Atomic(dlopen_form *) dlopen_next; /* the next functions of these names; NULL: not searched yet */
 static _Atomic(dlmopen_form *) dlmopen_next;
 static _Atomic bool dlopen_ours; /* the program's malloc is this library's */
 

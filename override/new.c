@@ -1,7 +1,7 @@
-/* Every operator new and delete, by their mangled names, in C: so the library needs no C++ runtime, and a program that
- * has none pays for none. What the standard wants where memory ends (the new_handler, then std::bad_alloc) is taken
- * from the program's own C++ runtime: by weak references, or where the runtime came with a plugin, later than glebe and
- * in a scope of its own, by asking the loader for what the caller's object sees.
+/* Every operator new and delete, by their mangled names, in C: the library needs no C++ runtime, and a program without
+ * one does not pay for one. When memory ends, the standard wants the new_handler and then std::bad_alloc. Both come
+ * from the program's own C++ runtime: by weak references, or by asking the loader for what the caller's object sees, if
+ * a plugin brought the runtime later than glebe and in a scope of its own.
  *
  *     new            no memory --> handler, again and again --> none left: throw bad_alloc      exceptions pass through
  *     new(nothrow)   no memory --> no handler: NULL
@@ -37,8 +37,8 @@ extern void *dlopen(const char *, int) __attribute__((weak));
 extern int dlclose(void *) __attribute__((weak));
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
 
-/* What `name` is behind glebe, or else in the object that `caller` is in and those it needs; NULL if it is nothing,
- * or `own`. */
+/* The address of `name` in the libraries behind glebe, or else in the caller's object and the libraries that it needs;
+ * NULL if there is none, or if it is `own`. */
 GB_COLD static void *new_find(const char *name, const void *caller, const void *own)
 {
     Dl_info info;
@@ -63,7 +63,7 @@ GB_COLD static new_handler handler_now(const void *caller)
     return get ? get() : NULL;
 }
 
-/* The standard's loop: ask the handler to make room until it does, or there is none. */
+/* The standard's loop: calls the handler until there is room, or no handler. */
 GB_COLD static void *new_ask(size_t alignment, size_t bytes, const void *caller)
 {
     for (new_handler handler; (handler = handler_now(caller)) != NULL;) {
@@ -89,8 +89,8 @@ GB_COLD void *override_new_retry(size_t alignment, size_t bytes, const void *cal
     gb_port_abort();
 }
 
-/* `name` and `own`: the form that was called. A static program has no other: there a handler that throws ends the
- * program. */
+/* `name` and `own` are the form that was called. A static program has no other form, so a handler that throws ends the
+ * program there. */
 GB_COLD void *override_nothrow_retry(
     size_t alignment, size_t bytes, const void *tag, const void *caller, const char *name, void *own)
 {
@@ -133,8 +133,8 @@ NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothro
 NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9nothrow_t",
     (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
 
-/* The default build does not look at what delete is told: it is the compiler's own. But the wrong destructor, or
- * another type than that of new, tells another size: the builds that look for mistakes say so. */
+/* The default build ignores the size and alignment that delete is told, since the compiler writes them. The wrong
+ * destructor, or another type than that of new, tells another size: the secure and the audit build report that. */
 GB_COLD static bool delete_allowed(const void *block, size_t bytes, size_t alignment)
 {
     static const char call[] = "operator delete";

@@ -1,4 +1,4 @@
-/* What new.c has for others who promise C++'s behaviour where memory ends: bindings/mimalloc. */
+/* The functions of new.c that bindings/mimalloc uses for C++'s behaviour when memory ends. */
 #ifndef OVERRIDE_NEW_H
 #define OVERRIDE_NEW_H
 

@@ -1,9 +1,9 @@
-/* The malloc family under the C library's names: the one place that gives them to a program. It is compiled beside
- * src/glebe.c into the library that is preloaded and into the archive that is linked in. The fast paths are inlined
- * here, so that malloc is one call through the PLT and no more.
+/* The malloc family under the C library's names; no other file gives these names to a program. It is compiled beside
+ * src/glebe.c into the library for preloading and into the archive for linking. The fast paths are inlined here, so
+ * malloc costs one call through the PLT.
  *
- * include/glebe.h says what each does, at its twin. Only what the C library has and glebe has not is said here:
- * mallopt, mallinfo and their kin, answered from the statistics. */
+ * include/glebe.h describes each function at its glebe_ twin. Functions that only the C library has (mallopt, mallinfo
+ * and so on) are described here; the statistics answer them. */
 #include <errno.h>
 
 #include "../src/core.h"
@@ -98,15 +98,15 @@ EXPORT size_t malloc_usable_size(void *block)
 
 /* ---- what glibc adds ---- */
 
-/* 1 where memory was given back, as glibc's does. `pad` is about the top of a heap that grows by brk; there is none
- * here. */
+/* Returns 1 if memory was purged, as glibc's does. `pad` is about the top of a heap that grows by brk, which glebe does
+ * not have. */
 EXPORT int malloc_trim(size_t pad)
 {
     (void)pad;
     return glebe_trim(NULL) != 0;
 }
 
-/* glibc's parameters describe glibc's arenas. They are accepted, so that programs which tune go on, and have no
+/* glibc's parameters describe glibc's arenas. glebe accepts them, so that programs which tune go on, and they have no
  * effect. */
 EXPORT int mallopt(int parameter, int value)
 {
@@ -115,7 +115,7 @@ EXPORT int mallopt(int parameter, int value)
     return 1;
 }
 
-/* The layouts that <malloc.h> gives; not taken from there, since musl has none. */
+/* The layouts of glibc's <malloc.h>, repeated here since musl's has none. */
 struct override_mallinfo {
     int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
@@ -148,7 +148,7 @@ EXPORT void malloc_stats(void)
     gb_port_print(text, length < sizeof text ? length : sizeof text - 1);
 }
 
-#ifndef __wasm__ /* what writes to streams would bring them along */
+#ifndef __wasm__ /* a module with this function would carry the C library's streams too */
 #define INFO_FIELD(name, unit, meaning) "  <" #name " unit=\"" unit "\">%llu</" #name ">\n"
 #define INFO_VALUE(name, unit, meaning) , (unsigned long long)s.name
 

@@ -1,5 +1,5 @@
-/* What happens when the library is loaded and when the program ends. Allocation works before the one and after the
- * other: these only read the options, arm the fork handlers, and say at the end what was asked for. */
+/* The library's start and end. Allocation works before the start and after the end: the start reads the options and
+ * arms the fork handlers, the end prints what GLEBE_VERBOSE and GLEBE_STATS ask for. */
 #include "core.h"
 
 static void start_library(void)

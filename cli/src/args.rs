@@ -1,4 +1,4 @@
-//! The command line: every option, its unit and its default, said once and printed by `--help`.
+//! The command line: every option with its unit and its default. `--help` prints the same text.
 
 use crate::size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -9,7 +9,7 @@ const EXIT_STATUS: &str = "\
 Exit status: the program's own. Of glebe itself: 125 if it failed or refused, 126 if the program \
 cannot be executed, 127 if there is no such program, 2 for a wrong command line.";
 
-/// The most that the library takes for purge_ms.
+/// The largest purge_ms that the library takes.
 const PURGE_MS_MOST: u32 = u32::MAX / 4;
 
 /// The value of `--json` without one.
@@ -43,13 +43,14 @@ impl Command {
 
 /// Run a program with glebe as its malloc.
 ///
-/// The library is part of this command. It is written to your cache directory and preloaded, so
-/// children of the program get it too. A program that cannot take it is refused with the reason:
-/// static, setuid, another architecture, or a malloc of its own.
+/// This command carries the library, writes it to your cache directory and preloads it, so children of
+/// the program get it too. A program with glebe linked in runs as it is, with the options given. A
+/// program linked with libmimalloc gets glebe's library of that name. The command refuses a program
+/// that cannot take the library, and says why: static, setuid, another architecture, or a malloc of
+/// its own.
 ///
-/// Into a 64-bit Windows program glebe.dll is loaded, which lies beside glebe.exe (or where GLEBE_TOOL_DLL
-/// says), before it begins. On Linux such a program is handed to Wine ($WINE) with glebe.exe
-/// ($GLEBE_TOOL_EXE).
+/// A 64-bit Windows program gets glebe.dll before it begins; the file is beside glebe.exe, or where
+/// GLEBE_TOOL_DLL says. On Linux, Wine ($WINE) runs such a program with glebe.exe ($GLEBE_TOOL_EXE).
 #[derive(Args, Default)]
 #[command(after_help = "\
 Examples:
@@ -58,42 +59,42 @@ Examples:
   glebe run --limit 512M --background -- ./server --port 8080
   glebe run --secure --on-error=abort -- ./suspect
 
-Exit status: the program's own, and death by signal is passed on. Of glebe itself: 125 if it failed
-or refused, 126 if the program cannot be executed, 127 if there is no such program.")]
+Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself:
+125 if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program.")]
 pub struct RunOptions {
-    /// Say at exit that glebe was active, and what it did; check that it was really loaded
+    /// Say at exit that glebe was active and what it did, and whether the program really loaded it
     #[arg(short, long)]
     pub verbose: bool,
-    /// Print statistics to stderr at exit (json: one line)
+    /// Print the program's statistics to stderr at its exit, and sum up its children (json: one object a process)
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true,
           default_missing_value = "text")]
     pub stats: Option<StatsFormat>,
-    /// Give freed memory back from a thread of its own, also while the program idles
+    /// Start a thread that returns freed memory to the system, also while the program idles
     #[arg(long)]
     pub background: bool,
     /// Let malloc fail beyond this size (bytes, or with K, M, G, T, as in 1.5G; powers of 1024; 0: no limit)
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub limit: Option<u64>,
-    /// Milliseconds before freed memory goes back to the system, at most 1073741823
+    /// Milliseconds that freed memory is retained before the system gets it back, at most 1073741823
     #[arg(long, value_name = "MS",
           value_parser = clap::value_parser!(u32).range(..=i64::from(PURGE_MS_MOST)))]
     pub purge_ms: Option<u32>,
-    /// What to do about a misuse such as a wild or double free
+    /// What follows the report of a misuse, such as a double free
     #[arg(long, value_name = "WHAT")]
     pub on_error: Option<OnError>,
-    /// Use the hardened build: finds double frees, randomises, guards; a little slower
+    /// Use the secure build: it finds double frees, hands out blocks in random order, has guards; a little slower
     #[arg(long, conflicts_with = "audit")]
     pub secure: bool,
-    /// Use the checking build: verifies the whole heap as it goes; much slower
+    /// Use the audit build: it checks the whole heap as it goes; much slower
     #[arg(long)]
     pub audit: bool,
-    /// Windows programs: the programs that it starts get the library too, as elsewhere they always do
+    /// Of a Windows program: put the library into the programs that it starts too (elsewhere it always is)
     #[arg(long)]
     pub children: bool,
-    /// Start the program although it defines its own malloc or has a sanitizer inside
+    /// Start the program even if it defines its own malloc or has a sanitizer inside
     #[arg(long)]
     pub force: bool,
-    /// No remarks about the program (errors and refusals stay)
+    /// Print no notes about the program (errors and refusals stay)
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
@@ -114,28 +115,28 @@ pub enum StatsFormat {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnError {
-    /// Print what was wrong, and abort
+    /// Abort
     Abort,
-    /// Count it, and go on
+    /// Count it and go on
     Count,
 }
 
 /// Compare allocators on your own program.
 ///
-/// Runs the program under the system's malloc, under glebe and under every peer that is found on
-/// this machine (mimalloc, jemalloc, tcmalloc, snmalloc, rpmalloc), in rounds: each round runs each
-/// allocator once, in shuffled order. One run of each beforehand warms caches and is not counted.
+/// The command runs the program under the system's malloc, under glebe and under every peer that it
+/// finds on this machine (mimalloc, jemalloc, tcmalloc, snmalloc, rpmalloc). Each round runs each
+/// allocator once, in shuffled order. One run of each beforehand warms the caches and does not count.
 ///
-/// The table has medians, ± the median absolute deviation, and ratios to the system's malloc. A
-/// difference is called one only if it is beyond the noise: the 99 % interval of the paired
+/// The table has medians, their median absolute deviations, and ratios to the system's malloc. The
+/// command speaks of a difference only if it is beyond the noise: the 99 % interval of the paired
 /// differences over the rounds (Wilcoxon signed-rank) leaves out zero. That takes 8 runs or more.
 ///
-/// CPU time and page faults are those of the program and the children it waited for; peak RSS is
-/// that of the largest single process; RSS over time is sampled and summed over the process tree.
-/// Output of the program is kept back and compared between allocators.
+/// CPU time and page faults are those of the program and of the children it waited for. Peak RSS is
+/// that of the largest process. RSS over time is a sum over the process tree, by samples. The command
+/// keeps the program's output back and compares it between allocators.
 ///
-/// Of a Windows program all figures are those of the single process, faults of both kinds count as
-/// one, and only system, glebe and NAME=PATH.dll take part. Wine does not tell CPU time and faults.
+/// Of a Windows program all figures are those of its one process, faults of both kinds count
+/// together, and only system, glebe and NAME=PATH.dll take part. Wine does not tell CPU time and faults.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -147,31 +148,31 @@ Examples:
 
 JSON: one object a line, one line a run: allocator, run, cpu_s, cpu_user_s, cpu_sys_s, wall_s,
 peak_rss_bytes, mean_rss_bytes (null if too short to sample), faults, major_faults, exit, signal.
-Null is what the system does not tell.
+Null: the system does not tell.
 
-Ctrl-C ends the program that is running and prints the table of the rounds that were whole.
+Ctrl-C ends the program that is running and prints the table of the rounds that are whole.
 
 Exit status: 0, or the program's own if it failed under any allocator (128 + n for signal n). Of
-glebe itself: 125 if it failed or refused, 126, 127 as a shell.")]
+glebe itself: 125 if it failed or refused, 126 and 127 as a shell's.")]
 pub struct CompareOptions {
-    /// The peers: names (mimalloc, glebe-secure), paths, NAME=PATH, or `found` for all on this
-    /// machine; system and glebe always take part [default: found]
+    /// The peers: names (mimalloc, glebe-secure), paths, NAME=PATH, or `found` for all on this machine;
+    /// system and glebe always take part [default: found]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub with: Vec<String>,
-    /// These and no others, spelled as for --with; the first is what ratios refer to
+    /// These and no others, spelled as for --with; ratios are to the first
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "with")]
     pub only: Vec<String>,
-    /// Rounds, that is counted runs of each allocator
+    /// Rounds: runs of each allocator that count
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub runs: u32,
-    /// Seed of the shuffled order, to repeat one [default: from the clock, and printed]
+    /// Seed of the shuffled order, to repeat it [default: from the clock, and printed]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
-    /// What the program reads as its standard input [default: nothing]
+    /// The program's standard input [default: empty]
     #[arg(long, value_name = "FILE")]
     pub stdin: Option<PathBuf>,
-    /// Let the program's output through rather than compare it
+    /// Let the program's output through, and do not compare it
     #[arg(long)]
     pub show_output: bool,
     /// Do not sample RSS over time
@@ -191,10 +192,10 @@ pub struct CompareOptions {
     /// Draw RSS over time, CPU time and peak RSS into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Start the program although it defines its own malloc or has a sanitizer inside
+    /// Start the program even if it defines its own malloc or has a sanitizer inside
     #[arg(long)]
     pub force: bool,
-    /// No progress
+    /// Print no progress
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
@@ -209,9 +210,12 @@ pub struct CompareOptions {
 
 /// Show glebe's statistics: of a running process, or of a program at its exit.
 ///
-/// A running process (on Linux) is only read (process_vm_readv), never stopped; the same rights as for
-/// a debugger are needed. A program speaks for itself, on stderr, when it exits; one that is killed or
-/// ends by _exit says nothing.
+/// Of a running process (on Linux) the command only reads the memory (process_vm_readv), and does not
+/// stop it; that takes the rights of a debugger. It finds glebe preloaded, linked in or in a module,
+/// and needs no symbols. Of a process without glebe it shows the first child that has it.
+///
+/// A program prints its statistics when it exits, and its children are summed up in one line. A
+/// process that a signal or _exit ends prints nothing.
 #[derive(Args)]
 #[command(
     override_usage = "\
@@ -224,10 +228,10 @@ Examples:
   glebe stats -- ./program input"
 )]
 pub struct StatsOptions {
-    /// JSON: one object with the statistics' names as keys
+    /// Print one JSON object on a line, with exact bytes
     #[arg(long)]
     pub json: bool,
-    /// Process that runs with glebe inside
+    /// A process that runs with glebe inside
     #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program",
           value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
@@ -237,7 +241,7 @@ pub struct StatsOptions {
 }
 
 impl StatsOptions {
-    /// The program's own statistics are those of a run.
+    /// The run whose statistics are asked for.
     pub fn of_a_run(&self) -> RunOptions {
         RunOptions {
             stats: Some(if self.json { StatsFormat::Json } else { StatsFormat::Text }),
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn clap_finds_no_fault() {
+    fn the_definitions_are_consistent() {
         Cli::command().debug_assert();
     }
 

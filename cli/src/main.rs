@@ -1,25 +1,25 @@
 //! The `glebe` command: the allocator inside any program, and honest comparisons.
 //!
 //! ```text
-//!   args        what can be said on the command line, and the help
-//!   program     words -> the file that will run          run     options -> the library's own language
+//!   args        the command line, and the help
+//!   program     words -> the file that will run          run     options -> the library's variables
 //!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
-//!   stop        how programs end, and exit codes of our own   words   what it writes
-//!   linux/      preloading, /proc and wait4; Windows programs go to Wine
+//!   stop        how programs end, and our exit codes     words   what we write     screen   and where
+//!   linux/      preloading, /proc and wait4; Wine runs Windows programs
 //!   windows/    glebe.dll in a process that has not begun
 //! ```
 //!
-//! All that differs between systems is `system`, which offers the same in each:
+//! The module `system` holds all that differs between systems, and offers the same in each:
 //!
 //! ```text
-//!   begin, pass_on      before all else; the program's ending becomes ours
+//!   begin, pass_on      comes before all else; ends this process as the program ended
 //!   search              a name -> the file that the system would run
-//!   check               refuses what cannot take the library; remarks on the rest
+//!   check               how glebe gets into a program; refuses one that cannot take it
 //!   run                 glebe run
 //!   show_live           glebe stats of a running process
 //!   libraries           names -> libraries that can be put under a program
-//!   measure             one run of a program, and what the system saw; SAMPLED_OF: of whom
-//!   NULL, scratch       what it reads, and where its output goes
+//!   measure             one run of a program, and what the system saw; SAMPLED_OF: of which processes
+//!   NULL, scratch       what a measured program reads, and where its output goes
 //!   interrupt           Ctrl-C during a comparison
 //! ```
 
@@ -44,7 +44,7 @@ use args::Command;
 use clap::Parser;
 use std::io::{self, Write};
 
-/// The command line; else help or what is wrong with it was printed, and the process ends.
+/// Parses the command line. If there is no command to run, prints the help or what is wrong, and ends the process.
 fn command() -> Command {
     args::Cli::try_parse().map_or_else(
         |told| {

@@ -1,6 +1,6 @@
 //! From the words after `--` to a program that can be started.
 //!
-//! The search is that of the system's shell.
+//! We search as the system's shell does.
 
 use crate::stop::{Stop, NOT_FOUND, WRONG_LINE};
 use crate::system;
@@ -22,7 +22,7 @@ impl Program {
     pub fn find(words: &[OsString]) -> Result<Program, Stop> {
         let (name, args) = words.split_first().ok_or_else(|| Stop {
             code: NOT_FOUND,
-            message: "no program given; write it after --".into(),
+            message: "no program was given: write it after --".into(),
         })?;
         let path = system::search(name).map_err(|stop| {
             let own: Vec<OsString> = env::args_os().collect();
@@ -61,15 +61,15 @@ fn joined(name: &OsStr, before: Option<&OsStr>) -> Option<Stop> {
 }
 
 /// A word that was meant for glebe: an option that it does not have, or an option's value. The
-/// program begins at the first word that is neither, so it was looked for as a program.
+/// program begins at the first word that is neither, so we searched for that word as a program.
 fn mistaken(name: &OsStr, args: &[OsString]) -> Option<Stop> {
     let shown = name.to_string_lossy();
     let message = if shown.starts_with('-') {
         format!("{shown}: no such option (--help has the list), and no such program")
     } else if args.iter().any(|arg| arg == "--") {
         format!(
-            "{shown}: no such program, and only options stand before -- (a value that may be left \
-             out is joined to its option by =, as in --stats=json)"
+            "{shown}: no such program, and -- follows options only (join an optional value to its \
+             option by =, as in --stats=json)"
         )
     } else {
         return None;

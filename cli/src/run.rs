@@ -1,7 +1,7 @@
 //! `glebe run`: the program, with glebe as its malloc.
 //!
-//! What the options say to the library is the same everywhere, and so is the order of things: the program is found, then
-//! judged, and only then is anything written or started. How the library gets in is the system's affair.
+//! The options mean the same to the library on every system. The order is the same too: find the program, judge it, and
+//! only then write or start anything. The module `system` puts the library in.
 
 use crate::args::{OnError, RunOptions, StatsFormat};
 use crate::program::Program;
@@ -29,7 +29,7 @@ pub enum Way {
     Inside,
 }
 
-/// What was found out about a program before it starts.
+/// The outcome of looking at a program before it starts.
 #[derive(Debug, Default)]
 pub struct Checked {
     pub way: Way,
@@ -39,7 +39,7 @@ pub struct Checked {
 /// A program about to be run.
 pub struct Start<'a> {
     pub program: &'a Program,
-    /// What is put under it, and its path; None: glebe is in it already.
+    /// The name and path of the library to put under it; None: glebe is in it already.
     pub library: Option<(String, PathBuf)>,
     pub changes: Changes,
     pub verbose: bool,
@@ -94,7 +94,7 @@ pub fn run(options: &RunOptions) -> Result<Ending> {
     })
 }
 
-/// What the options mean in the library's own language.
+/// The options as the library's variables.
 fn environment(options: &RunOptions) -> Changes {
     let mut changes = Changes::new();
     let mut set = |name, value: String| changes.push((name, Some(value.into())));

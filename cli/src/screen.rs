@@ -1,4 +1,4 @@
-//! What the place that we write to can show: its width, characters and escape sequences.
+//! What a terminal or file that we write to can show: its width, characters and escape sequences.
 //!
 //! ```text
 //!   width      the terminal's; else COLUMNS; else 80

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Every unit is a power of 1024, in capitals or small letters. The library reads GLEBE_LIMIT by the same grammar
-//! (src/options.c), so this file and that one change together.
+//! (src/api/options.c), so this file and that one change together.
 
 /// The largest size that the library takes: GB_MAX_BYTES.
 const MOST: u64 = i64::MAX as u64;

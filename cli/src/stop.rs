@@ -1,14 +1,14 @@
 //! How a program ends, and how the command ends when it ends by itself.
 //!
-//! The exit status belongs to the program that is being run, so the command keeps to the few codes
-//! that shells and `env`, `nice` and `timeout` keep for themselves:
+//! The exit status belongs to the program, so the command itself uses only the few codes that shells, `env`, `nice` and
+//! `timeout` use:
 //!
 //!   125  glebe itself failed, or refused because the program cannot take it
 //!   126  the program was found but cannot be executed
 //!   127  the program was not found
 //!   2    the command line makes no sense (mostly printed by clap)
 //!
-//! Everything else is passed on.
+//! Every other code is the program's.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     Exit(i32),
-    #[cfg_attr(windows, allow(dead_code, reason = "signals are not of that world"))]
+    #[cfg_attr(windows, allow(dead_code, reason = "Windows has no signals"))]
     Signal(i32),
 }
 
 impl Ending {
-    /// As a shell's `$?` has it: 128 + n for signal n.
+    /// As in a shell's `$?`: 128 + n for signal n.
     pub fn code(self) -> i32 {
         match self {
             Ending::Exit(code) => code,
@@ -54,7 +54,7 @@ impl fmt::Display for Stop {
 
 impl std::error::Error for Stop {}
 
-/// The code that an error asks for.
+/// The exit code of an error.
 pub fn code_of(error: &anyhow::Error) -> i32 {
     error.downcast_ref::<Stop>().map_or(OWN_FAILURE, |stop| stop.code)
 }

@@ -1,6 +1,6 @@
-/* A thread is started in the process, at LoadLibraryW, which lies at one address in all processes of a system. The
- * first thread of a process initializes it: the libraries that the program imports are up when this one comes, and
- * what they allocated till then is theirs. */
+/* Starts a thread at LoadLibraryW in the process; that function has one address in all processes of a system. The first
+ * thread of a process initializes it, so the libraries that the program imports start before this one, and keep the
+ * blocks that they allocated until then. */
 #include <stdbool.h>
 #include <windows.h>
 

@@ -1,5 +1,5 @@
-/* Loads a library into a process that was created suspended and has not run yet: how glebe.exe, and glebe.dll for
- * children, put glebe.dll under a program. */
+/* Loads a library into a process that was created suspended and has not run yet. glebe.exe puts glebe.dll under a program
+ * so, and glebe.dll itself under children. */
 #ifndef OVERRIDE_INJECT_H
 #define OVERRIDE_INJECT_H
 

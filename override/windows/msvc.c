@@ -1,5 +1,5 @@
-/* What the objects that mingw's clang makes lack beside Microsoft's C library: the name that it has for touching a
- * large stack frame. */
+/* mingw's clang calls ___chkstk_ms to touch a large stack frame; Microsoft's C library has that function under another
+ * name. */
 __asm__(".globl ___chkstk_ms\n"
         "___chkstk_ms:\n"
         "jmp __chkstk\n");

@@ -1,5 +1,5 @@
-// Every operator new and delete for programs of mingw and of zig, in C++: there a program's own C++ runtime is linked with it, and only a
-// program that has one takes this member of the archive. What is thrown, and who is asked before that, is the standard's.
+// Every operator new and delete for programs of mingw and of zig, in C++: there a program links its own C++ runtime, and only a program
+// that has one takes this member of the archive. The exception, and the handler that is called first, are the standard's.
 #include <cstddef>
 #include <new>
 

@@ -1,4 +1,4 @@
-/* Options: one table feeds the parser, the environment and the message about a wrong one. */
+/* Options: one table feeds the parser, the environment and the message about a malformed value. */
 
 #include "api.h"
 
@@ -143,7 +143,7 @@ static int option_set(const gb_option *option, const char *text)
     return 0;
 }
 
-/* What follows from options beyond their values. */
+/* Acts on options whose value alone has no effect. */
 static void options_follow(void)
 {
     if (gb_the.options.verbose || gb_the.options.stats)
@@ -168,7 +168,8 @@ int glebe_option(const char *name, const char *value)
     return ENOENT;
 }
 
-/* `wants`, if it is known: what the option takes. The value may be anything: it must not break the line. */
+/* Prints a line about a variable. `wants` is what the option takes, or NULL. The value may be anything, so characters
+ * that would break the line become ?. */
 static void option_complain(const char *what, const char *name, const char *value, const char *wants)
 {
     char line[256], shown[128];
@@ -178,7 +179,7 @@ static void option_complain(const char *what, const char *name, const char *valu
     gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
 }
 
-/* Is `entry` ("GLEBE_X=...") one of ours? Tools of ours set GLEBE_TOOL_..., and Windows' port reads one by itself. */
+/* True if `entry` ("GLEBE_X=...") is an option, or a variable that a tool of glebe or the port for Windows reads. */
 static bool option_known(const char *entry)
 {
     for (int i = 0; i < OPTIONS; i++) {

@@ -56,7 +56,7 @@ static size_t format_list(char *out, size_t bytes, const char *format, va_list l
     return at;
 }
 
-/* 64 bits wide on every host, which %zu is not. */
+/* %zu has 32 bits on some hosts; this has 64 on all. */
 char *gb_decimal(uint64_t value, char *out24)
 {
     size_t at = 0;

@@ -23,9 +23,9 @@ void glebe_stats_read(glebe_stats *out)
 
 /* ---- blocks in use ---- */
 
-/* Bytes of a page's blocks that are in use, at hand in its heap's fronts, or on their way to the page from another
- * thread's slots. The page's owner may be at it, so what was read may not fit together: never more than the page
- * holds. */
+/* Bytes of a page's blocks that are in use, in the thread free lists of its heap, or in another thread's slots on their
+ * way to the page. The owner thread may change the page meanwhile, so the parts may not fit together: the result is at
+ * most what the page holds. */
 static size_t page_used(const gb_page *page)
 {
     size_t all = gb_page_bytes(page);
@@ -48,7 +48,7 @@ static size_t page_used(const gb_page *page)
     return out <= all / 16 && out * bytes <= all ? out * bytes : all;
 }
 
-/* What this thread's heap holds of that, free. */
+/* Free bytes of these that this thread's heap holds. */
 static size_t heap_at_hand(const glebe_heap *heap)
 {
     size_t bytes = 0;

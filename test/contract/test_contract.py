@@ -498,15 +498,6 @@ def test_option_stats(box):
         assert re.fullmatch(rf"  {name} +\d+{unit}", row) and len(row) < 40, row
 
 
-def test_docs_hold_the_statistics(box):
-    """docs/options.md has a row for each statistic of glebe.h, with its unit and meaning."""
-    declared = re.findall(r' {4}X\((\w+), "(\w+)", "([^"]*)"\)', (box.root / "include/glebe.h").read_text())
-    assert len(declared) > 15
-    docs = (box.root / "docs/options.md").read_text()
-    for name, unit, meaning in declared:
-        assert f"| `{name}` | {unit} | {meaning} |\n" in docs
-
-
 def test_said_though_stderr_is_closed(box, program, tmp_path):
     """What was asked for comes out where stderr was when the program started, whatever the program did to it since."""
     path, file = program("says"), tmp_path / "file"
@@ -568,13 +559,6 @@ def test_option_malformed(box, name, value, wants):
     done = box.check("true", env={f"GLEBE_{name}": value})
     shown = "".join(c if " " <= c <= "~" else "?" for c in value)
     assert done.text == f"glebe: malformed GLEBE_{name}={shown} is ignored: it takes {wants}\n"
-
-
-@pytest.mark.parametrize("value", ["1.5G", "0.5M", "64KiB", "1.999999999T", "7b", "0"])
-def test_a_size_is_the_same_to_both(box, value):
-    """The library takes what the command takes, in the same words."""
-    assert box.check("true", env={"GLEBE_LIMIT": value}).text == ""
-    assert box.check(box.libraries / "glebe", "run", f"--limit={value}", "--", "true", preload=None).text == ""
 
 
 def test_option_empty(box):

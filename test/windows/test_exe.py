@@ -87,8 +87,8 @@ def test_verbose(glebe, folder):
     (["small.exe"], 125, "is a 32-bit program"),
     (["needs.exe"], 126, "a library that it needs was not found (status 0xC0000135)"),
     (["in.txt"], 126, "cannot be started"),
-    (["--secure", "words.exe"], 125, "--secure: there is no such build"),
-    (["--audit", "words.exe"], 125, "--audit: there is no such build"),
+    (["--secure", "words.exe"], 125, "--secure: this system has no such build"),
+    (["--audit", "words.exe"], 125, "--audit: this system has no such build"),
 ])
 def test_refusals(glebe, folder, words, code, says):
     """One line, and nothing ran."""
@@ -108,7 +108,7 @@ def test_library_that_is_none(glebe, folder, tmp_path):
 def test_library_beside_the_command(wine, folder, tmp_path):
     shutil.copy(EXE, tmp_path)
     status, _, err = wine(tmp_path / "glebe.exe", "run", folder / "words.exe", "0")
-    assert status == 125 and "glebe.dll has to lie beside glebe.exe" in err, err
+    assert status == 125 and "put glebe.dll beside glebe.exe" in err, err
     shutil.copy(folder / "sign.dll", tmp_path / "glebe.dll")
     assert wine(tmp_path / "glebe.exe", "run", folder / "words.exe", "0")[::2] == (0, "sign: left\n")
 
@@ -143,7 +143,7 @@ def test_compare_refusals(glebe, folder):
 
 
 def test_stats(glebe, folder):
-    assert "cannot be read on Windows" in glebe("stats", "32")[2]
+    assert "cannot read process 32 on Windows" in glebe("stats", "32")[2]
     status, out, _ = glebe("stats", "--json", "--", "cmd", "/c", "set GLEBE_STATS")
     assert (status, out.strip()) == (0, "GLEBE_STATS=json")
 

@@ -1,7 +1,7 @@
-//! One run of the program under one allocator, and everything that was seen.
+//! One run of the program under one allocator, and all that we saw of it.
 //!
-//! Output goes to files and is kept only as length and checksum: a pipe would make the program wait
-//! for its reader, and this process must stay small (see `launch` on the floor).
+//! Output goes to files, since a pipe would make the program wait for its reader. Of the output we keep length and
+//! checksum only, since this process must stay small (see `launch` on the floor).
 
 use super::peers::Contender;
 use super::sampler::Samples;
@@ -30,7 +30,7 @@ pub struct Streams<'a> {
     pub kept: Option<&'a [File; 2]>,
 }
 
-/// What the system saw of a run. None: it does not tell.
+/// What the system saw of a run. None: the system does not tell.
 pub struct Measured {
     pub ending: Ending,
     pub wall_s: f64,
@@ -41,19 +41,19 @@ pub struct Measured {
     pub faults: Option<u64>,
     pub major_faults: Option<u64>,
     pub samples: Samples,
-    /// Whether the library got in; None if there is none, or nothing could be seen.
+    /// Whether the program loaded the library; None if there is none, or if we could not see.
     pub proof: Option<Proof>,
 }
 
-/// What is known about the library in a program.
+/// What we know about the library in a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// Neither mapped nor opened.
     Absent,
     /// The file was opened while the program ran.
-    #[cfg_attr(windows, allow(dead_code, reason = "there it is asked for by name"))]
+    #[cfg_attr(windows, allow(dead_code, reason = "Windows tells by name"))]
     Opened,
-    /// It was seen in the program's memory.
+    /// We saw it in the program's memory.
     Mapped,
 }
 
@@ -80,7 +80,7 @@ pub struct Run {
     pub mean_rss_bytes: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<Samples>,
-    /// The program is so small that the kernel's figure may be our own size at the fork.
+    /// The program is so small that the kernel's figure may be our size at the fork.
     #[serde(skip)]
     pub peak_is_guess: bool,
     #[serde(skip)]
@@ -101,7 +101,7 @@ impl Run {
     }
 }
 
-/// What remains of standard output or standard error.
+/// What we keep of standard output or standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Output {
     pub bytes: u64,
@@ -160,7 +160,7 @@ fn microseconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
 
-/// Length and checksum (FNV-1a, 64 bits); and whether `look` liked any piece of it.
+/// Length and checksum (FNV-1a, 64 bits), and whether `look` answered true for a piece.
 fn digest(file: &mut File, look: impl Fn(&[u8]) -> bool) -> io::Result<(Output, bool)> {
     let mut output = Output { bytes: 0, checksum: 0xcbf2_9ce4_8422_2325 };
     let mut piece = vec![0u8; 64 << 10];

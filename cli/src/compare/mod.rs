@@ -1,4 +1,4 @@
-//! `glebe compare`: allocators on one's own program, interleaved, with honest statistics.
+//! `glebe compare`: allocators on the user's own program, interleaved, with honest statistics.
 //!
 //! ```text
 //!   peers ──▶ contenders ──▶ warm-up: one run each, proves that each library gets in
@@ -49,7 +49,7 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         Way::Inside if options.force => {}
         Way::Inside => bail!(
             "{} has glebe linked in, and that comes before every preloaded library: all rows would show glebe. Instead, \
-             build it without glebe. (--force starts it all the same.)",
+             build it without glebe. (--force starts it anyway.)",
             program.name.to_string_lossy()
         ),
     }
@@ -83,7 +83,7 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         notes.push(format!("interrupted after {whole} of {}", options.runs));
     }
     if let Some(ending) = caught.filter(|_| rows.iter().all(|row| row.runs.is_empty())) {
-        say("interrupted before a round was whole");
+        say("a signal came before a round was whole");
         return Ok(ending);
     }
     notes.extend(remarks(&rows));
@@ -123,8 +123,7 @@ fn stand_in(soname: &str, contenders: &mut [Contender]) -> Result<String> {
     ))
 }
 
-/// Warm-up and all rounds, or those that were whole when a signal came. With `--json`, each run is
-/// printed as it ends.
+/// Runs the warm-up and all rounds, or those that are whole when a signal comes. Prints each run as JSON as it ends.
 fn run_rounds(
     options: &CompareOptions,
     setting: &Setting,
@@ -146,7 +145,7 @@ fn run_rounds(
         progress.done();
         if run.proof == Some(Proof::Absent) {
             notes.push(format!(
-                "{} was never loaded: its row shows another malloc (is the library whole? does the \
+                "{} was never loaded, so its row shows another malloc (is the library whole? does the \
                  program drop LD_PRELOAD?)",
                 contender.name
             ));
@@ -237,7 +236,7 @@ fn print_table(rows: &[Row]) -> Result<()> {
     table::verdicts(rows).iter().try_for_each(print)
 }
 
-/// What should be known about these figures, besides the figures.
+/// Notes on the figures.
 fn remarks(rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
     for (which, stream) in ["standard output", "standard error"].iter().enumerate() {
@@ -245,15 +244,15 @@ fn remarks(rows: &[Row]) -> Vec<String> {
     }
     if rows.iter().flat_map(|row| &row.runs).any(|run| run.peak_is_guess) {
         notes.push(
-            "the program is too short, or about as small as this command, for its peak RSS to be told \
-             (in the JSON it is a guess)"
+            "the program is too short, or about as small as this command, so its peak RSS is unknown \
+             (the JSON has a guess)"
                 .into(),
         );
     }
     notes
 }
 
-/// Compares outputs: within the first allocator first, since a program may differ from itself.
+/// Compares outputs, first within the first allocator, since a program may differ from itself.
 fn output_remark(rows: &[Row], stream: &str, which: usize) -> Option<String> {
     let outputs = |row: &Row| -> Vec<_> {
         row.runs.iter().filter_map(|run| Some(run.output?[which])).collect()
@@ -262,7 +261,9 @@ fn output_remark(rows: &[Row], stream: &str, which: usize) -> Option<String> {
     let of_base = outputs(base);
     let first = of_base.first().copied()?;
     if of_base.iter().any(|output| *output != first) {
-        return Some(format!("{stream} differs from run to run by itself, so it was not compared"));
+        return Some(format!(
+            "{stream} differs from run to run under one allocator, so glebe did not compare it"
+        ));
     }
     let different = others.iter().filter(|row| outputs(row).iter().any(|o| *o != first));
     let names: Vec<&str> = different.map(|row| row.name.as_str()).collect();
@@ -299,7 +300,7 @@ mod tests {
         let other = remark(&[system(), with_output("glebe", &[7, 8])]).unwrap();
         assert!(other.contains("under glebe differs from that under system"), "{other}");
         let unsteady = remark(&[with_output("system", &[1, 2]), with_output("glebe", &[3, 4])]);
-        assert!(unsteady.unwrap().contains("by itself"));
+        assert!(unsteady.unwrap().contains("from run to run"));
         assert_eq!(remark(&[row("system", &[1.0]), row("glebe", &[1.0])]), None, "not kept");
     }
 }

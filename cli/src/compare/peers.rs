@@ -1,4 +1,4 @@
-//! Who takes part in a comparison: names and paths become libraries that can be put under a program.
+//! The allocators of a comparison: names and paths become libraries that can be put under a program.
 
 use crate::system::libraries::{build, builds, find, name_of, usable, PEERS};
 use anyhow::{anyhow, bail, Result};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contender {
     pub name: String,
-    /// What is put under the program; None for the system's malloc.
+    /// The library to put under the program; None for the system's malloc.
     pub library: Option<PathBuf>,
 }
 

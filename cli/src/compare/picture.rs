@@ -22,7 +22,7 @@ const CURVES: u32 = 420;
 const FONT: &str = "Helvetica, Arial, sans-serif";
 const INK: RGBColor = RGBColor(0x22, 0x2b, 0x33);
 const FAINT: RGBColor = RGBColor(0xe2, 0xe6, 0xea);
-/// The system's malloc is grey and glebe green wherever they stand; peers take the rest in turn.
+/// The system's malloc is grey and glebe green in every place; peers take the other colours in turn.
 const GREY: RGBColor = RGBColor(0x8a, 0x93, 0x9b);
 const GREEN: RGBColor = RGBColor(0x1b, 0x8a, 0x4b);
 const OTHERS: [RGBColor; 7] = [
@@ -37,7 +37,7 @@ const OTHERS: [RGBColor; 7] = [
 
 /// Draws into `file`. `title` is the command line.
 pub fn draw(file: &Path, title: &str, rows: &[Row]) -> Result<()> {
-    // Drawn into a string: the backend would report a failing file system only as a panic.
+    // Draws into a string: if the file system failed, the backend would panic.
     let mut text = String::new();
     draw_into(&mut text, title, rows).map_err(|e| anyhow!("cannot draw: {e}"))?;
     std::fs::write(file, text).map_err(|e| anyhow!("{}: {e}", file.display()))
@@ -220,7 +220,7 @@ mod tests {
     use crate::compare::table::tests::row;
 
     #[test]
-    fn a_picture_names_everybody_and_escapes_the_title() {
+    fn a_picture_names_every_allocator_and_escapes_the_title() {
         let mut rows = [row("system", &[1.0; 9]), row("glebe", &[0.5; 9]), row("a&b", &[0.7; 9])];
         for run in rows.iter_mut().flat_map(|row| &mut row.runs) {
             let mut samples = Samples::default();

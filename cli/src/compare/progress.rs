@@ -28,28 +28,28 @@ impl Progress {
         Progress { lines: bar.is_none() && !options.quiet, bar }
     }
 
-    /// What is going on now.
+    /// Says what runs now.
     pub fn step(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_string());
         }
     }
 
-    /// One run has ended.
+    /// Counts a run that has ended.
     pub fn done(&self) {
         if let Some(bar) = &self.bar {
             bar.inc(1);
         }
     }
 
-    /// A milestone, for those who see no bar.
+    /// Prints a milestone if there is no bar.
     pub fn line(&self, text: &str) {
         if self.lines {
             words::say(text);
         }
     }
 
-    /// Something that must be seen whatever is shown.
+    /// Prints a line in every case.
     pub fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(format!("glebe: {text}")),

@@ -1,18 +1,18 @@
 //! Resident memory over time, seen from outside.
 //!
-//! A thread looks on a fixed beat, at first more often, so that short programs are seen too. It costs
-//! a few system calls a beat.
+//! A thread takes a sample on a fixed beat, and more often at first, for short programs. A sample costs a few system
+//! calls.
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// A curve never has more points than this: beyond, every second one is dropped. Small on purpose,
-/// since this process's own size is a floor for what it can measure.
+/// A curve has fewer points than this: when it gets as many, every second one goes. The number is small, since this
+/// process's own size is a floor for what it can measure.
 const POINTS_MAX: usize = 1024;
 
-/// At the start, samples come at this distance and then ever wider until the beat is reached.
+/// The first pause between samples; pauses grow until they reach the beat.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Resident bytes at moments after the start.
@@ -20,7 +20,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 pub struct Samples {
     /// (seconds, KiB)
     points: Vec<(f32, u32)>,
-    /// Only every n-th sample is kept.
+    /// We keep every n-th sample only.
     stride: u32,
     skipped: u32,
 }

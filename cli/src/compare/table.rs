@@ -1,7 +1,7 @@
 //! The honest table, and the sentences below it.
 //!
-//! A row an allocator, a column a measure: median, ± median absolute deviation, and the ratio to
-//! the first row. Sentences come only from `noise`: a ratio in the table is not yet a difference.
+//! Each row is an allocator, each column a measure: median, ± median absolute deviation, and the ratio to the first row.
+//! Only `noise` decides the sentences: a ratio in the table is not yet a difference.
 
 use super::measure::Run;
 use super::noise::{deviation, difference, median, Difference, PAIRS_MIN};
@@ -9,7 +9,7 @@ use crate::screen::Screen;
 use crate::size::{counted, mib};
 use comfy_table::{presets, Attribute, Cell, CellAlignment, ContentArrangement, Table};
 
-/// What is measured, in the order of the columns.
+/// The measures, in the order of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     Cpu,
@@ -44,7 +44,7 @@ impl Measure {
         }
     }
 
-    /// What it is called in a sentence, and the words for lower and for higher.
+    /// Its name in a sentence, and the words for lower and for higher.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Measure::Cpu => ("CPU time", "less", "more"),
@@ -64,7 +64,7 @@ pub struct Row {
 
 impl Row {
     pub fn values(&self, measure: Measure) -> Vec<f64> {
-        // Those peaks that are no guess are the higher ones: a median of them alone would be wrong.
+        // Peaks that are no guess are the higher ones, so a median of them alone would be wrong.
         if measure == Measure::Peak && self.runs.iter().any(|run| run.peak_is_guess) {
             return Vec::new();
         }
@@ -199,7 +199,7 @@ fn digits(measure: Measure, value: f64) -> usize {
     }
 }
 
-/// What may be said: each row against the first, then glebe against the best of the peers.
+/// The sentences: each row against the first, then glebe against the best of the peers.
 pub fn verdicts(rows: &[Row]) -> Vec<String> {
     let Some((base, others)) = rows.split_first() else { return Vec::new() };
     if base.runs.len() < PAIRS_MIN {

@@ -1,7 +1,6 @@
-//! Can this program take a preloaded allocator? Read from its ELF image before it is started.
+//! Can this program take a preloaded allocator? Its ELF image tells, before it starts.
 //!
-//! A preload works by symbol lookup in the dynamic loader, so it can fail in four ways, and each
-//! is visible beforehand:
+//! A preload works by symbol lookup in the dynamic loader, so it can fail in four ways. Each is visible beforehand:
 //!
 //! ```text
 //!   no loader      static: no PT_INTERP, LD_PRELOAD is not read            refuse
@@ -14,8 +13,8 @@
 //! that name: mimalloc's own functions would hand blocks to glebe's free. The rest gets a note: another DT_NEEDED allocator
 //! loses against a preload; an allocator linked in under its own names, or Go's runtime, never asks for malloc at all.
 //!
-//! Facts are gathered in one place and judged in another, so that every decision can be tested
-//! without a setuid file at hand. What cannot be determined is not held against the program.
+//! One function gathers the facts and another judges them, so a test of a decision needs no setuid file. An unknown fact
+//! does not count against the program.
 
 use super::library::mount_flags;
 use super::live;
@@ -48,7 +47,7 @@ pub struct Facts {
     /// An allocator that is linked in under names of its own.
     pub inner: Option<&'static str>,
     pub go: bool,
-    /// Why the kernel will tell the loader to ignore LD_PRELOAD.
+    /// Why the kernel tells the loader to ignore LD_PRELOAD.
     pub privileged: Option<&'static str>,
 }
 
@@ -64,11 +63,11 @@ pub struct Verdict {
 #[derive(Debug, PartialEq)]
 pub struct Refusal {
     pub text: String,
-    /// `--force` may start it all the same.
+    /// `--force` may start it anyway.
     pub forceable: bool,
 }
 
-/// DT_NEEDED names of allocators that a preload displaces.
+/// DT_NEEDED names of allocators that lose malloc to a preload.
 const LINKED: [(&str, &str); 8] = [
     ("libmimalloc", "mimalloc"),
     ("libjemalloc", "jemalloc"),
@@ -80,7 +79,7 @@ const LINKED: [(&str, &str); 8] = [
     ("libhoard", "Hoard"),
 ];
 
-/// Symbols that betray an allocator linked in under names of its own.
+/// Symbols of allocators that are linked in under names of their own.
 const INNER: [(&str, &str); 7] = [
     ("_rjem_malloc", "jemalloc"),
     ("je_malloc", "jemalloc"),
@@ -94,7 +93,7 @@ const INNER: [(&str, &str); 7] = [
 /// Sanitizer runtimes must come before every other library, and bring their own malloc.
 const SANITIZERS: [&str; 5] = ["libasan.", "libtsan.", "liblsan.", "libhwasan.", "libclang_rt."];
 
-/// Reads the facts of `image`. None if it is no ELF image or cannot be read: then just run it.
+/// Reads the facts of `image`. None if it is no ELF image or cannot be read.
 pub fn facts_of(image: &Path) -> Option<Facts> {
     let mapped = Mapped::open(image)?;
     let mut facts = parse(&mapped)?;
@@ -295,7 +294,7 @@ fn refuse(name: &str, program: &Facts, library: &Facts) -> Option<(String, bool)
             format!(
                 "{name} was built with a sanitizer ({runtime}), whose runtime must be the first \
                  library and brings its own malloc. Instead, build it without -fsanitize. \
-                 (--force starts it all the same.)"
+                 (--force starts it anyway.)"
             ),
             true,
         ));
@@ -306,7 +305,7 @@ fn refuse(name: &str, program: &Facts, library: &Facts) -> Option<(String, bool)
             format!(
                 "{name} defines malloc itself{whose}: symbols of the executable come before every \
                  preloaded library, so glebe would not be used. Instead, build it without its \
-                 allocator. (--force starts it all the same.)"
+                 allocator. (--force starts it anyway.)"
             ),
             true,
         ));

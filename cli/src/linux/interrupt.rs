@@ -1,7 +1,7 @@
-//! Ctrl-C in a comparison: the program that is being measured ends too, and whole rounds count.
+//! Ctrl-C in a comparison: the program that runs ends too, and whole rounds count.
 //!
-//! The first INT, TERM or HUP is handed on to the running program and remembered; `compare` then
-//! stops, prints what it has, and ends by that signal. A second one ends it at once.
+//! We hand the first INT, TERM or HUP on to the running program and remember it. `compare` then stops, prints what it
+//! has, and ends by that signal. A second signal ends it at once.
 
 use crate::stop::Ending;
 use std::ptr;
@@ -25,7 +25,7 @@ fn hand_on() {
     }
 }
 
-/// From now on signals are handled so. One that was ignored (nohup, a shell's `&`) stays ignored.
+/// Starts to handle signals. A signal that was ignored (nohup, a shell's `&`) stays ignored.
 pub fn listen() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler uses atomics and kill only; both structs are ours.
@@ -53,7 +53,7 @@ pub fn ended() {
     CHILD.store(0, Ordering::SeqCst);
 }
 
-/// How this command then has to end: by the signal that came, if one did.
+/// How this command must end: by the signal that came, if one did.
 pub fn caught() -> Option<Ending> {
     Some(SIGNAL.load(Ordering::SeqCst)).filter(|signal| *signal > 0).map(Ending::Signal)
 }

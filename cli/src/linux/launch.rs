@@ -1,9 +1,9 @@
 //! Starting programs: in place of this process, or as a child that is measured.
 //!
-//! `glebe run` simply becomes the program (execve), so that its process id, signals and exit
-//! status are its own. Everything that must look at the program afterwards forks instead.
+//! `glebe run` becomes the program (execve), so the caller sees the program's own process id, signals and exit
+//! status. What must look at the program afterwards forks.
 //!
-//! A measured child is born by fork(2), on purpose:
+//! A measured child comes from fork(2), for a reason:
 //!
 //! ```text
 //!   parent            child
@@ -30,7 +30,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-/// A program ready for execve: every allocation is done, since a fork's child may make none.
+/// A program ready for execve. All allocations are done, since the child of a fork may make none.
 pub struct Image {
     name: String,
     path: CString,
@@ -113,7 +113,7 @@ impl Image {
     }
 }
 
-/// Never seen: the parent hears the errno and reports that instead.
+/// The caller never sees it: the parent hears the errno and reports that.
 const OWN_CHILD_FAILURE: i32 = 127;
 
 /// A child that runs the program.
@@ -179,7 +179,7 @@ fn ending(status: i32) -> Ending {
     }
 }
 
-/// Ends this process as the program ended, so that the waiting process sees what the program did.
+/// Ends this process as the program ended, so that our caller sees the same.
 pub fn pass_on(program: Ending) -> ! {
     if let Ending::Signal(signal) = program {
         // SAFETY: plain system calls. The core limit is dropped so that the program's own core

@@ -1,6 +1,6 @@
-//! Libraries that can be preloaded: our own builds, peers on this machine, and paths of the user's.
+//! Libraries that can be preloaded: our own builds, peers on this machine, and the user's paths.
 //!
-//! Peers are looked for where the dynamic loader looks: LD_LIBRARY_PATH, the usual directories,
+//! We search for peers where the dynamic loader does: LD_LIBRARY_PATH, the usual directories,
 //! and the cache that ldconfig keeps. Only libraries of this machine's kind count.
 
 use super::inspect::{self, known_allocator, Facts};
@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Peers by name, with the files that they install, the better one first.
+/// Peers by name, with the files that they install, best first.
 pub const PEERS: [(&str, &[&str]); 6] = [
     ("mimalloc", &["libmimalloc.so"]),
     ("jemalloc", &["libjemalloc.so"]),
@@ -48,7 +48,7 @@ pub fn usable(path: &Path) -> Result<PathBuf> {
     match inspect::facts_of(&path) {
         Some(facts) if same_kind(&facts) && facts.exports_malloc => Ok(path),
         Some(facts) if same_kind(&facts) => {
-            bail!("{shown} defines no malloc, so its row would show the system's")
+            bail!("{shown} defines no malloc, so its row would show the system's malloc")
         }
         Some(_) => bail!("{shown} is a library for another kind of machine"),
         None => bail!("{shown} is not a shared library (a linker script, perhaps?)"),
@@ -60,7 +60,7 @@ fn same_kind(facts: &Facts) -> bool {
     ours.is_none_or(|ours| (ours.machine, ours.bits) == (facts.machine, facts.bits))
 }
 
-/// `libmimalloc.so.2` is mimalloc; a stranger keeps its file's name.
+/// `libmimalloc.so.2` is mimalloc; a library that we do not know keeps its file's name.
 pub fn name_of(path: &Path) -> String {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     if let Some(name) = known_allocator(&file) {
@@ -90,7 +90,7 @@ fn directories() -> Vec<PathBuf> {
     own.into_iter().chain(usual).collect()
 }
 
-/// What ldconfig knows, in directories that no list here has.
+/// The libraries that ldconfig knows, in directories that are not listed here.
 fn cached() -> Vec<PathBuf> {
     let output = ["/sbin/ldconfig", "/usr/sbin/ldconfig"]
         .iter()

@@ -8,7 +8,7 @@
 //!        libglebe-3f9a….so    written under another name, then renamed     mode 0500, ours
 //! ```
 //!
-//! A preloaded file is code that runs in every process below, so nothing is trusted:
+//! A preloaded file is code that runs in every process below, so we trust nothing:
 //!
 //! 1. The directory is a real directory, belongs to us, and no other user may enter it.
 //! 2. No directory above it lets a stranger rename it (owned by us or root, and not writable by
@@ -17,7 +17,7 @@
 //! 4. The file system allows execution, and the path has no colon or space: the dynamic loader
 //!    would split it there.
 //!
-//! A place that fails any of these is passed over for the next.
+//! If a place fails any of these, we try the next.
 
 use anyhow::{anyhow, Result};
 use std::ffi::{CString, OsString};

@@ -26,12 +26,13 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// What has nothing to read.
+/// A file without contents.
 pub const NULL: &str = "/dev/null";
-/// Of what samples are taken.
+/// The processes that the samples are of.
 pub const SAMPLED_OF: &str = "all its processes together";
 
-/// Runs the program once, with `library` preloaded. Samples come every `beat`; `watch` looks closely whether the library gets in.
+/// Runs the program once, with `library` preloaded. Takes a sample every `beat`. With `watch`, also looks whether the program
+/// loads the library.
 pub fn measure(
     program: &Program,
     library: Option<&Path>,

@@ -1,4 +1,4 @@
-//! Linux: the library is preloaded, /proc shows what runs, wait4 what it has used.
+//! Linux: we preload the library, /proc shows the processes, and wait4 what they used.
 //!
 //! ```text
 //!   search     a name -> a file, a script -> its interpreter   inspect     can it take a preload?
@@ -34,13 +34,13 @@ use anyhow::Result;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Before all else. Returns unless `program`, the words after the options, is one for Windows that Wine could run.
+/// Comes before all else. Does not return if `program`, the words after the options, is a Windows program and Wine runs it.
 pub fn begin(program: &[OsString]) -> Result<()> {
     launch::restore_sigpipe();
     wine::hand_over(program)
 }
 
-/// Text as C has it. Words of a command line and of an environment cannot hold a NUL.
+/// The text as a C string. Words of a command line and of an environment cannot hold a NUL.
 fn c_string(text: &OsStr) -> CString {
     let bytes = text.as_bytes().iter().copied().take_while(|b| *b != 0).collect::<Vec<u8>>();
     CString::new(bytes).unwrap_or_default()

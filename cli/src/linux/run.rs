@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Runs the program. Returns only if something is to be said after its end, or with an error.
+/// Runs the program. Returns only after `--verbose` or `--stats`, or with an error.
 pub fn run(mut start: Start) -> Result<Ending> {
     if let Some((_, library)) = &start.library {
         let preload = preload_with(variable(OsStr::new("LD_PRELOAD")), library);
@@ -50,8 +50,8 @@ pub fn run(mut start: Start) -> Result<Ending> {
     Ok(ending)
 }
 
-/// Refuses a program that cannot take the library, or returns what is to be said about it. All builds of the library are of
-/// one kind, so the first speaks for them.
+/// Says how glebe gets into the program, with notes, or refuses it. All builds of the library are for one kind of machine,
+/// so we look at the first.
 pub fn check(program: &Program, force: bool) -> Result<Checked> {
     let image = image_of(&program.path);
     let ours = inspect::parse(EMBEDDED[0].bytes);
@@ -67,10 +67,10 @@ pub fn check(program: &Program, force: bool) -> Result<Checked> {
         if !(force && refusal.forceable) {
             return Err(Stop { code: OWN_FAILURE, message: refusal.text }.into());
         }
-        verdict.notes.push("it starts because of --force; glebe may not be used".into());
+        verdict.notes.push("--force starts it; its malloc may not be glebe's".into());
     }
     verdict.notes.extend(preloaded_before().map(|allocator| {
-        format!("LD_PRELOAD already holds {allocator}, which comes first; glebe will not be used")
+        format!("LD_PRELOAD already names {allocator}, which comes first: it serves malloc, and glebe does not")
     }));
     Ok(Checked { way: verdict.way, notes: verdict.notes })
 }
@@ -82,7 +82,7 @@ fn preloaded_before() -> Option<&'static str> {
     text.split([':', ' ']).find_map(|path| known_allocator(path.rsplit('/').next().unwrap_or(path)))
 }
 
-/// The child that signals are handed to.
+/// The child that gets our signals.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn hand_on(signal: libc::c_int) {

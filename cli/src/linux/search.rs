@@ -1,7 +1,7 @@
 //! From a name to the file that execve gets, and to the one that the kernel loads in the end.
 //!
-//! The search is the shell's: a name with a slash is a path, any other is looked for in `PATH`.
-//! A script is followed to the program that will really run: `#!/usr/bin/env python3` is `env`
+//! We search as a shell does: a name with a slash is a path, and any other name is searched in `PATH`.
+//! We follow a script to the program that will really run: `#!/usr/bin/env python3` is `env`
 //! for the kernel, and a file without `#!` that is not an ELF image goes to `/bin/sh`, as
 //! execvp(3) does it.
 
@@ -22,8 +22,7 @@ pub fn search(name: &OsStr) -> Result<PathBuf, Stop> {
     search_in(name, env::var_os("PATH").as_deref())
 }
 
-/// Directories of PATH that hold something which cannot be executed are
-/// passed over, but remembered for the error.
+/// Passes over what cannot be executed, but remembers it for the error.
 fn search_in(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Stop> {
     let shown = name.to_string_lossy();
     let cannot = |why: &str| Stop { code: NOT_EXECUTABLE, message: format!("{shown}: {why}") };

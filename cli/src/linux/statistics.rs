@@ -1,4 +1,4 @@
-//! Statistics of a process in words: the library's own text and JSON (src/stats.c), printed here from outside.
+//! Statistics of a process in words: the library's own text and JSON (src/debug/stats.c), printed here from outside.
 //!
 //! ```text
 //!   glebe: ls[4711]: statistics

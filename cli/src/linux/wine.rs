@@ -1,11 +1,11 @@
-//! Windows programs: this process becomes Wine with glebe.exe, which is handed the same command line.
+//! Windows programs: this process becomes Wine with glebe.exe and the same command line.
 //!
 //! ```text
 //!   glebe run --stats -- game.exe a b    ──▶    wine …/glebe.exe run --stats -- game.exe a b
 //! ```
 //!
-//! What glebe.exe then does is its own affair (`src/windows`). Of the options nothing is known here,
-//! so that it needs no list of them; they stand as they were typed.
+//! `src/windows` is what glebe.exe then does. This file knows no option, so it needs no list of them: it passes them on as
+//! they were typed.
 
 use super::launch::{variable, Image};
 use super::search;
@@ -18,8 +18,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Returns only if `words` are no Windows program, or if what runs one is missing. A name that the shell's search does not
-/// find is looked for here as well, as Windows does.
+/// Returns only if `words` are no Windows program, or if Wine or glebe.exe is missing. Like Windows, it also takes a name in
+/// the current directory that the shell's search does not find.
 pub fn hand_over(words: &[OsString]) -> Result<()> {
     let Some((name, args)) = words.split_first() else { return Ok(()) };
     let path = search(name).unwrap_or_else(|_| PathBuf::from(name));
@@ -29,7 +29,7 @@ pub fn hand_over(words: &[OsString]) -> Result<()> {
     let shown = name.to_string_lossy();
     let missing = |what: &str| Stop {
         code: NOT_FOUND,
-        message: format!("{shown} is a Windows program, which takes {what}"),
+        message: format!("{shown} is a Windows program and needs {what}"),
     };
     let exe = glebe_exe().ok_or_else(|| {
         missing("glebe.exe: build it with `make windows`, or set GLEBE_TOOL_EXE to where it is")
@@ -45,7 +45,7 @@ pub fn hand_over(words: &[OsString]) -> Result<()> {
     let line = [exe.into()].into_iter().chain(options).chain(["--".into(), windows_path(&path)]);
     let line = line.chain(args.iter().cloned()).collect();
     let wine = Program { name: wine.clone().into(), args: line, path: wine };
-    // It has served, and is no option of the library.
+    // The library has no such option, and glebe.exe does not need it.
     Err(Image::new(&wine, &[("GLEBE_TOOL_EXE", None)]).exec().into())
 }
 
@@ -63,7 +63,7 @@ fn is_windows(path: &Path) -> bool {
     signature() == Some(*b"PE\0\0")
 }
 
-/// `$GLEBE_TOOL_EXE`, or where it stands beside this command: in one directory, or as in the repository.
+/// `$GLEBE_TOOL_EXE`, or glebe.exe beside this command: in its directory, or as in the repository.
 fn glebe_exe() -> Option<PathBuf> {
     if let Some(exe) = variable(OsStr::new("GLEBE_TOOL_EXE")) {
         return Some(PathBuf::from(exe)).filter(|exe| exe.is_file());

@@ -1,11 +1,10 @@
-//! Did the library really get into the program? Two witnesses, since neither hears everything.
+//! Did the program really load the library? Two witnesses tell, since each misses something.
 //!
-//! 1. `/proc/PID/maps` names every mapped file. Proof, but the process must live long enough to be
-//!    looked at.
-//! 2. inotify on the cached file hears the dynamic loader open it, however short the life. It
-//!    cannot tell who opened it, nor whether mapping it succeeded.
+//! 1. `/proc/PID/maps` names every mapped file. That is proof, but the process must live long enough.
+//! 2. inotify on the cached file hears the dynamic loader open it, however short the program's life. It does not tell
+//!    which process opened the file, nor whether the loader mapped it.
 //!
-//! A program that never shows up with either did not load it.
+//! A program that neither of them sees did not load the library.
 
 use std::ffi::CString;
 use std::fs;
@@ -14,13 +13,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Hears whether a file is opened from now on.
+/// Hears whether some process opens a file from now on.
 pub struct Witness {
     inotify: Option<OwnedFd>,
 }
 
 impl Witness {
-    /// Starts to listen. Without inotify (limits, containers) it will say that it knows nothing.
+    /// Starts to listen. Without inotify (limits, containers) `opened` answers None.
     pub fn listen(file: &Path) -> Witness {
         let inotify = CString::new(file.as_os_str().as_bytes()).ok().and_then(|file| {
             // SAFETY: a new descriptor, owned from here on; `file` ends in NUL.
@@ -34,7 +33,7 @@ impl Witness {
         Witness { inotify }
     }
 
-    /// Was it opened? None if inotify is not to be had.
+    /// Was the file opened since the last call? None if there is no inotify.
     pub fn opened(&self) -> Option<bool> {
         let inotify = self.inotify.as_ref()?;
         let mut events = [0u8; 4096];

@@ -1,8 +1,7 @@
 //! Ctrl-C and Ctrl-Break, which the console sends to the program as well.
 //!
-//! `run` stays till the program has ended, whatever that does about them. `compare` remembers the
-//! first one, stops after the run that it ended, prints what it has, and ends in the same way; a
-//! second one ends it at once.
+//! `run` stays until the program has ended, whatever the program does about them. `compare` remembers the first one, stops
+//! after the run that it ended, prints what it has, and ends in the same way. A second one ends `compare` at once.
 
 use crate::stop::Ending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,17 +13,17 @@ use windows_sys::Win32::System::Console::{
 
 static CAUGHT: AtomicBool = AtomicBool::new(false);
 
-/// From now on this command is not ended.
+/// From now on, they do not end this command.
 pub fn outlive() {
     handle(Some(pass_over));
 }
 
-/// From now on the first one is remembered.
+/// From now on, we remember the first one.
 pub fn listen() {
     handle(Some(remember));
 }
 
-/// How this command then has to end, if one came.
+/// How this command must end, if one came.
 pub fn caught() -> Option<Ending> {
     CAUGHT.load(Ordering::SeqCst).then_some(Ending::Exit(STATUS_CONTROL_C_EXIT))
 }

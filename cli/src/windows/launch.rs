@@ -7,8 +7,8 @@
 //!   resume ──────────────────────▶ its own thread begins
 //! ```
 //!
-//! The program never runs without the library: if that cannot be loaded, the process is ended.
-//! Arguments are quoted as Microsoft's C library reads them, and streams are inherited.
+//! The program never runs without the library: if that cannot be loaded, we end the process. We quote arguments as
+//! Microsoft's C library reads them; the program inherits the streams.
 
 use super::{interrupt, wide};
 use crate::program::Program;
@@ -39,7 +39,7 @@ extern "system" {
     fn NtResumeProcess(process: HANDLE) -> NTSTATUS;
 }
 
-/// Runs the program with the library in it, till it ends. With `verbose`, says so then.
+/// Runs the program with the library in it until it ends. With `verbose`, says so then.
 pub fn run(run: Start) -> Result<Ending> {
     interrupt::outlive();
     let streams = [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()];
@@ -51,7 +51,7 @@ pub fn run(run: Start) -> Result<Ending> {
     Ok(ending)
 }
 
-/// Starts the program, with `library` in it if there is one. It is on its way when this returns.
+/// Starts the program, with `library` in it if there is one. It runs when this returns.
 pub fn start(
     program: &Program,
     library: Option<&Path>,

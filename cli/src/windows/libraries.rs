@@ -1,13 +1,13 @@
-//! Libraries that can be put under a program: glebe.dll, and paths of the user's.
+//! Libraries that can be put under a program: glebe.dll, and the user's paths.
 //!
-//! glebe.dll lies beside glebe.exe; `GLEBE_TOOL_DLL` names another. Peers have no usual place.
-//! Whether a library can be loaded shows in the process that has to take it.
+//! glebe.dll is beside glebe.exe; `GLEBE_TOOL_DLL` names another. Peers have no usual place. The process that is to take a
+//! library shows whether it can.
 
 use anyhow::{anyhow, Context, Result};
 use std::env;
 use std::path::{self, Path, PathBuf};
 
-/// The one build that there is.
+/// The only build.
 pub struct Build;
 
 const NAME: &str = "glebe";
@@ -36,7 +36,7 @@ impl Build {
             return usable(Path::new(&dll)).context("GLEBE_TOOL_DLL");
         }
         let dll = env::current_exe()?.with_file_name("glebe.dll");
-        usable(&dll).context("glebe.dll has to lie beside glebe.exe, or GLEBE_TOOL_DLL to name it")
+        usable(&dll).context("put glebe.dll beside glebe.exe, or name it by GLEBE_TOOL_DLL")
     }
 }
 

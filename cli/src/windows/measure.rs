@@ -8,9 +8,8 @@
 //!   RSS over time   the same, every few milliseconds
 //! ```
 //!
-//! Loading the library is part of what is measured. Wine keeps no counters of a process that has
-//! ended, so the highest that was sampled stands for its peak; and it answers with its asker's CPU
-//! time and with no faults, so these are left out there.
+//! The figures include the loading of the library. Wine keeps no counters of a process that has ended, so the highest sample
+//! is the peak there. Wine answers with the asker's CPU time and with no faults, so we leave these out.
 
 use super::launch;
 use crate::compare::{sample, Measured, Proof, Samples, Streams};
@@ -33,9 +32,9 @@ use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress
 use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
 use windows_sys::Win32::System::Threading::GetProcessTimes;
 
-/// What has nothing to read.
+/// A file without contents.
 pub const NULL: &str = "NUL";
-/// Of what samples are taken.
+/// The process that the samples are of.
 pub const SAMPLED_OF: &str = "its own process";
 
 /// Runs the program once, with `library` in it. Samples come every `beat`.

@@ -1,4 +1,4 @@
-//! Windows: glebe.dll is loaded into a process that has been made and has not begun.
+//! Windows: we load glebe.dll into a process that exists and has not begun.
 //!
 //! ```text
 //!   launch      a suspended process, the library in it, on its way    libraries   glebe.dll, paths
@@ -6,8 +6,8 @@
 //!   prng        what lets this command start under older Wine
 //! ```
 //!
-//! Nothing is judged beforehand: that a program is for other processors, or lacks a library of its own, shows when the
-//! library is loaded into it, and is said then.
+//! We judge nothing beforehand. Loading the library into the process shows whether the program is for another processor or
+//! lacks a library of its own, and we say so then.
 
 pub mod interrupt;
 mod launch;
@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::ptr;
 use windows_sys::Win32::Storage::FileSystem::SearchPathW;
 
-/// Before all else: nothing, here.
+/// Windows needs nothing before all else.
 pub fn begin(_program: &[OsString]) -> Result<()> {
     Ok(())
 }
@@ -38,14 +38,14 @@ pub fn pass_on(program: Ending) -> ! {
     std::process::exit(program.code())
 }
 
-/// No program is refused, and none remarked upon.
+/// Refuses no program, and has no notes.
 pub fn check(_program: &Program, _force: bool) -> Result<Checked> {
     Ok(Checked::default())
 }
 
 /// Statistics of other processes are read on Linux only.
 pub fn show_live(pid: i32, _json: bool) -> Result<Ending> {
-    bail!("process {pid} cannot be read on Windows; at its exit a program says the same: glebe stats -- PROGRAM")
+    bail!("glebe cannot read process {pid} on Windows; a program prints the same at its exit: glebe stats -- PROGRAM")
 }
 
 /// The file that a name means, with `.exe` or without: beside this command, here, in the system's directories, in `PATH`.
@@ -74,10 +74,10 @@ pub fn search(name: &OsStr) -> Result<PathBuf, Stop> {
     }
 }
 
-/// No path of Windows is longer.
+/// The longest path of Windows.
 const PATH_MAX: usize = 1 << 15;
 
-/// Text as Windows has it, with a NUL behind it.
+/// The text in UTF-16, with a NUL behind it.
 fn wide(text: &OsStr) -> Vec<u16> {
     text.encode_wide().chain([0]).collect()
 }

@@ -226,6 +226,24 @@ def test_a_child_that_outlives_the_run_speaks_on_stderr(box, command):
     assert re.search(r"^glebe: true\[\d+\]: statistics$", done.text, re.M), done.text
 
 
+def test_docs_hold_the_statistics(box):
+    """docs/options.md has a row for each statistic of glebe.h, with its unit and meaning."""
+    declared = re.findall(r' {4}X\((\w+), "(\w+)", "([^"]*)"\)', (box.root / "include/glebe.h").read_text())
+    assert len(declared) > 15
+    docs = (box.root / "docs/options.md").read_text()
+    for name, unit, meaning in declared:
+        assert f"| `{name}` | {unit} | {meaning} |\n" in docs
+
+
+# ---- options ------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("value", ["1.5G", "0.5M", "64KiB", "1.999999999T", "7b", "0"])
+def test_a_size_is_the_same_to_both(box, value):
+    """The library takes what the command takes, in the same words."""
+    assert box.check("true", env={"GLEBE_LIMIT": value}).text == ""
+    assert box.check(box.libraries / "glebe", "run", f"--limit={value}", "--", "true", preload=None).text == ""
+
+
 # ---- programs that have an allocator ------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "preloaded"])

@@ -47,10 +47,13 @@ pub fn measure(
     interrupt::started(child.pid);
 
     let (pid, birth) = (child.pid, child.birth);
-    let (mut samples, mut mapped) = (Samples::default(), false);
+    let (mut samples, mut mapped) = (Samples::default(), 0);
     let watched = library.filter(|_| watch);
     let look = || {
-        mapped = mapped || watched.is_some_and(|file| is_mapped(pid, file));
+        if mapped < MAPPED_LOOKS {
+            // The loader maps even what it then refuses, for some microseconds.
+            mapped = if watched.is_some_and(|file| is_mapped(pid, file)) { mapped + 1 } else { 0 };
+        }
         let bytes = beat.map_or(0, |_| resident_bytes(pid));
         if bytes > 0 {
             samples.push(clock_s() - birth.clock_s, bytes);
@@ -78,7 +81,7 @@ pub fn measure(
         samples,
         proof: witness.and_then(|witness| {
             let opened = |yes| if yes { Proof::Opened } else { Proof::Absent };
-            if mapped {
+            if mapped == MAPPED_LOOKS {
                 Some(Proof::Mapped)
             } else {
                 witness.opened().map(opened)
@@ -87,6 +90,8 @@ pub fn measure(
     })
 }
 
+/// So many looks in a row must see the library mapped.
+const MAPPED_LOOKS: u32 = 2;
 /// How often to look for the library where nothing is sampled.
 const WATCH_BEAT: Duration = Duration::from_millis(10);
 

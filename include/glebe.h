@@ -311,7 +311,7 @@ GLEBE_API void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void
 /* ---- Giving memory back
  * ------------------------------------------------------------------------------------------------ */
 
-/* Returns to the OS what the calling thread's heap, orphaned heaps (those of threads that ended) and the free runs
+/* Returns to the OS what the calling thread's heap, abandoned heaps (those of threads that ended) and the free runs
  * hold, without waiting for the purge delay. `heap` may be NULL. Returns the bytes that were given back. */
 GLEBE_API size_t glebe_trim(glebe_heap *heap);
 
@@ -344,7 +344,7 @@ GLEBE_API void glebe_thread_wait(bool sleeps);
  *   stats        0 | 1 | json   print the statistics at exit, there too
  *   background   0 | 1          a thread that gives memory back while the process idles
  *   huge_pages   1 | 0          ask the system for huge pages where memory fills densely (default), or never
- *   limit        bytes          no more memory than this for the whole process (suffixes K, M, G); 0 is none
+ *   limit        bytes          no more memory than this for the whole process, as 512M or 1.5G; 0 is none
  *   purge_ms     milliseconds   how long memory stays free before it is given back (default 500)
  *   purge        dontneed|free  how time gives it back: at once (default), or when the system comes to want it
  *   on_error     abort | count  what follows the line on stderr about misuse
@@ -365,7 +365,7 @@ GLEBE_API int glebe_option(const char *name, const char *value);
     X(medium_bytes, "bytes", "pages of blocks over 2 KiB up to 64 KiB")                                                       \
     X(large_bytes, "bytes", "blocks over 64 KiB up to 1 MiB")                                                                 \
     X(huge_bytes, "bytes", "blocks over 1 MiB, and over 256 KiB where realloc grew them")                                     \
-    X(huge_cached_bytes, "bytes", "what such blocks held that were freed, or shorter ones took the place of: not given back yet") \
+    X(huge_retained_bytes, "bytes", "what such blocks held that were freed, or shorter ones took the place of: not given back yet") \
     X(table_bytes, "bytes", "slice table, chunk table and heaps")                                                             \
     X(huge_page_bytes, "bytes", "memory for which huge pages were advised")                                                   \
     X(purged_bytes, "bytes", "given back to the OS since the start")                                                          \
@@ -373,9 +373,9 @@ GLEBE_API int glebe_option(const char *name, const char *value);
     X(pages_taken, "count", "pages taken from chunks since the start")                                                        \
     X(pages_returned, "count", "pages returned to chunks since the start")                                                    \
     X(heaps, "count", "heaps in use, of threads and of the program")                                                          \
-    X(orphans, "count", "heaps of threads that ended, waiting for a new thread")                                              \
-    X(heaps_adopted, "count", "times that a new thread took an orphaned heap")                                                \
-    X(pages_adopted, "count", "pages taken from orphaned heaps")                                                              \
+    X(heaps_abandoned, "count", "heaps of threads that ended, waiting for a new thread")                                              \
+    X(heaps_reclaimed, "count", "times that a new thread took an abandoned heap")                                                \
+    X(pages_reclaimed, "count", "pages taken from abandoned heaps")                                                              \
     X(errors, "count", "misuse that was reported")                                                                            \
     X(out_of_memory, "count", "requests that could not be served")                                                            \
     X(foreign_frees, "count", "blocks of a C library's own heap that were freed, and went back there (Windows)")

@@ -190,7 +190,7 @@ typedef struct gb_remote {
  * the next tick. */
 enum gb_background { GB_BACKGROUND_OFF, GB_BACKGROUND_RUNS, GB_BACKGROUND_SLEEPS, GB_BACKGROUND_DUE };
 
-enum gb_heap_kind { GB_HEAP_UNUSED, GB_HEAP_THREAD, GB_HEAP_ORPHAN, GB_HEAP_OWNED /* the program's */, GB_HEAP_DEAD /* of a thread that fork left behind */ };
+enum gb_heap_kind { GB_HEAP_UNUSED, GB_HEAP_THREAD, GB_HEAP_ABANDONED, GB_HEAP_OWNED /* the program's */, GB_HEAP_DEAD /* of a thread that fork left behind */ };
 
 struct glebe_heap {
     gb_block *front[GB_SMALL_CLASSES]; /* malloc pops here and looks at nothing else */
@@ -225,7 +225,7 @@ struct glebe_heap {
     uint64_t tick_cycles; /* the same by gb_cycles */
     uint32_t number;
     _Atomic uint32_t kind; /* atomic for gb_remote_free of others */
-    uint32_t next; /* in the list of orphans */
+    uint32_t next; /* in the list of abandoned heaps */
     uint32_t huge; /* its first extent */
     _Atomic uint32_t inbox; /* pages that others freed blocks of */
     uint32_t inbox_taken; /* those that the owner took out, and will look at in steps */
@@ -600,7 +600,7 @@ typedef struct gb_region {
         gb_lock lock; /* of this struct; taken before the region's */
         _Atomic uint32_t first;
         uint32_t next, looked, drained; /* where a search for pages, holes, freed blocks goes on, if it is one still */
-    } orphans;
+    } abandoned;
 
     gb_options options;
     _Atomic uint32_t background_state; /* a gb_background */

@@ -6,7 +6,7 @@
  *     mi_heap_t    is a glebe_heap. `gb_heap_none` stands for the main heap: the calling thread's own
  *     line 2       a heap is used by the thread that made it
  *     line 3       any thread may allocate in any heap, so that each is used under a lock, one of LOCKS by the heap's number
- *     delete       the heap becomes an orphan, as that of a thread that ended: its blocks live on, and what is free is used by others
+ *     delete       the heap becomes an abandoned heap, as that of a thread that ended: its blocks live on, and what is free is used by others
  *
  * Each allocation comes down to `take` and `resize`; mi_malloc, mi_calloc, mi_realloc and mi_free have short ways past
  * them. What is about the process, not blocks, is in process.c.
@@ -79,7 +79,7 @@ static void heap_locks_free(void)
     memset(locks, 0, sizeof locks);
 }
 
-/* Line 2: heaps that their thread leaves behind as it ends are deleted, as mimalloc's are. `next`, which orphans alone
+/* Line 2: heaps that their thread leaves behind as it ends are deleted, as mimalloc's are. `next`, which abandoned heaps alone
  * use, says whose a heap is; the thread looks for them only if it made more than were ended. */
 static pthread_key_t heaps_key;
 static bool heaps_key_ready;
@@ -101,21 +101,21 @@ static mi_heap_t *heap_mine_next(const mi_heap_t *before)
     return heap;
 }
 
-static uint32_t orphans(void)
+static uint32_t heaps_abandoned(void)
 {
-    return (uint32_t)__atomic_load_n(&glebe_live.stats.orphans, __ATOMIC_RELAXED);
+    return (uint32_t)__atomic_load_n(&glebe_live.stats.heaps_abandoned, __ATOMIC_RELAXED);
 }
 
-/* Orphans end when they are found empty. They are looked at when there are twice as many as the last look left, and
+/* Abandoned heaps end when they are found empty. They are looked at when there are twice as many as the last look left, and
  * some. */
 static void heap_delete(mi_heap_t *heap)
 {
     enum { SOME = 16 };
     static _Atomic uint32_t left;
-    gb_heap_orphan(heap);
-    if (orphans() / 2 > gb_load_relaxed(&left) + SOME / 2) {
-        gb_orphans_trim();
-        gb_store_relaxed(&left, orphans());
+    gb_heap_abandon(heap);
+    if (heaps_abandoned() / 2 > gb_load_relaxed(&left) + SOME / 2) {
+        gb_abandoned_trim();
+        gb_store_relaxed(&left, heaps_abandoned());
     }
 }
 
@@ -200,7 +200,7 @@ static bool heap_holds(const mi_heap_t *heap, const void *address)
     glebe_heap *owner = heap_of(address);
     if (!heap_is_main(heap) || !owner)
         return owner && owner == heap;
-    return owner == gb_self || (MIMALLOC_LINE == 3 ? owner->kind != GB_HEAP_OWNED : owner->kind == GB_HEAP_ORPHAN);
+    return owner == gb_self || (MIMALLOC_LINE == 3 ? owner->kind != GB_HEAP_OWNED : owner->kind == GB_HEAP_ABANDONED);
 }
 
 EXPORT mi_heap_t *mi_heap_main(void) { return MAIN; }

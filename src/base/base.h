@@ -48,7 +48,7 @@ void gb_bounds_changed(void);
 /* Is it of no thread now? Its pages wait for heaps that need some. */
 GB_INLINE bool gb_heap_abandoned(const glebe_heap *heap)
 {
-    return GB_THREADS && gb_load_relaxed(&heap->kind) == GB_HEAP_ORPHAN;
+    return GB_THREADS && gb_load_relaxed(&heap->kind) == GB_HEAP_ABANDONED;
 }
 /* Owner. May the heap keep a page of so many bytes that became empty? */
 bool gb_bounds_spare(const glebe_heap *heap, size_t bytes);

@@ -7,7 +7,7 @@
 /* What was touched and is free, but for blocks of pages in use. */
 static size_t idle_bytes(void)
 {
-    return (gb_the.arena.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
+    return (gb_the.arena.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_retained_bytes;
 }
 
 size_t gb_bounds_over(void)
@@ -25,7 +25,7 @@ size_t gb_bounds_over(void)
  * block may leave more of it than it had. */
 size_t gb_bounds_extents(void)
 {
-    size_t most = ((size_t)16 << 20) + (size_t)glebe_live.stats.huge_bytes / 4, kept = (size_t)glebe_live.stats.huge_cached_bytes;
+    size_t most = ((size_t)16 << 20) + (size_t)glebe_live.stats.huge_bytes / 4, kept = (size_t)glebe_live.stats.huge_retained_bytes;
     return kept > most ? kept - most : 0;
 }
 

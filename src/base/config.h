@@ -73,7 +73,7 @@
 #if GB_SHARED && !GB_LINEAR
 #error "one heap for all threads is for memory that is linear"
 #endif
-#define GB_THREADS (!GB_LINEAR) /* heaps per thread, frees across them, orphans */
+#define GB_THREADS (!GB_LINEAR) /* heaps per thread, frees across them, abandoned heaps */
 #define GB_HUGE (!GB_LINEAR) /* blocks over 1 MiB are extents */
 #define GB_PURGES (!GB_LINEAR) /* memory can go back to the host: spare pages, holes, ticks */
 #define GB_MIXES (!GB_LINEAR && !GB_SECURE) /* a program's heap begins with blocks of many classes in one page */

@@ -141,7 +141,7 @@ static void check_idle(gb_check *check, uint32_t count)
         bytes += (uint64_t)extent->granules << GB_GRANULE_LOG2;
         before = number;
     }
-    CHECK(count == 0 && before == gb_the.huge.idle_last && bytes == glebe_live.stats.huge_cached_bytes, 7, &gb_the,
+    CHECK(count == 0 && before == gb_the.huge.idle_last && bytes == glebe_live.stats.huge_retained_bytes, 7, &gb_the,
         "the idle memory of huge blocks does not add up");
 }
 

@@ -189,8 +189,8 @@ bool gb_small_claim_whole(gb_page *page, bool only_seen);
 bool gb_medium_claim_whole(gb_page *page);
 /* It could not be purged: the page is as it was. Locked. A medium page's bits are still held. */
 void gb_page_unclaim(gb_page *page);
-/* Tries to make a page of a heap at rest ours: false if its frees are under way. Under the orphans' lock. */
-bool gb_page_steal(glebe_heap *thief, gb_page *page);
+/* Tries to make a page of a heap at rest ours: false if its frees are under way. Under the lock of abandoned heaps. */
+bool gb_page_reclaim(glebe_heap *heap, gb_page *page);
 
 /* ---- thread: which heap is whose ---- */
 #if GB_THREADS
@@ -199,7 +199,7 @@ extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */
 #define gb_self (&gb_heap_main)
 #endif
 extern glebe_heap gb_heap_none; /* always empty: sends the first malloc of a thread to the slow path */
-/* This thread's heap, made or adopted at the first call; NULL if there is no memory for one. */
+/* This thread's heap, made or reclaimed at the first call; NULL if there is no memory for one. */
 GB_COLD glebe_heap *gb_thread_start(void);
 /* gb_thread_exit was called in this thread. */
 extern GB_TLS bool gb_thread_ended;
@@ -223,16 +223,16 @@ void gb_heap_retire(glebe_heap *heap); /* its number may be used again */
 glebe_heap *gb_heap_next(const glebe_heap *before);
 /* The heap, of a thread or of the program, has no owner any more: its blocks live on, and what is free in it is for
  * others. Owner. */
-void gb_heap_orphan(glebe_heap *heap);
-/* Takes pages of this class that orphans have to give. Owner. */
-bool gb_orphans_rob(glebe_heap *heap, uint32_t cls);
+void gb_heap_abandon(glebe_heap *heap);
+/* Takes pages of this class that abandoned heaps have to give. Owner. */
+bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls);
 /* No thread works in abandoned heaps: all that they hold in fronts and spare pages goes to the arena. Returns the
  * bytes. */
-size_t gb_orphans_trim(void);
+size_t gb_abandoned_trim(void);
 /* Blocks that others freed go to the pages of the next abandoned heaps; the empty pages of these go to the arena. */
-void gb_orphans_drain(void);
+void gb_abandoned_drain(void);
 /* A step: gb_heap_look for the next abandoned heap that has pages to look at. False: none has. */
-bool gb_orphans_look(void);
+bool gb_abandoned_look(void);
 
 #pragma GCC visibility pop
 

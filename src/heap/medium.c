@@ -34,8 +34,8 @@ static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
 {
     if (gb_inbox_filled(heap))
         gb_inbox_drain_some(heap);
-    if (!heap->avail[cls].first && gb_load_relaxed(&gb_the.orphans.first))
-        gb_orphans_rob(heap, cls);
+    if (!heap->avail[cls].first && gb_load_relaxed(&gb_the.abandoned.first))
+        gb_abandoned_reclaim(heap, cls);
     uint32_t number = heap->avail[cls].first;
     if (!number)
         return medium_fresh(heap, cls);

@@ -225,8 +225,8 @@ GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
 {
     if (GB_THREADS && gb_inbox_filled(heap))
         gb_inbox_drain_some(heap);
-    if (GB_THREADS && !heap->avail[cls].first && !heap->spare_classes && gb_load_relaxed(&gb_the.orphans.first))
-        gb_orphans_rob(heap, cls);
+    if (GB_THREADS && !heap->avail[cls].first && !heap->spare_classes && gb_load_relaxed(&gb_the.abandoned.first))
+        gb_abandoned_reclaim(heap, cls);
     uint32_t number = heap->avail[cls].first;
     if (number) {
         gb_page *page = gb_page_at(number);

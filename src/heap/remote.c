@@ -12,8 +12,8 @@
  * 2. Only the thread that took the page out of the inbox clears QUEUED, by the same exchange that takes the chain.
  *    inbox_next is read before that: afterwards the page may be pushed again. A page that the owner took out of the
  *    inbox and did not look at yet is on heap->inbox_taken, and QUEUED.
- * 3. page->heap changes only in gb_page_steal, which holds QUEUED while it does. So after the CAS that set QUEUED the
- *    heap that is read is the right one, and a page that is queued is not stolen.
+ * 3. page->heap changes only in gb_page_reclaim, which holds QUEUED while it does. So after the CAS that set QUEUED the
+ *    heap that is read is the right one, and a page that is queued is not reclaimed.
  * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back: but for
  *    pages of a heap whose thread a fork left behind. No thread drains these; when the chain holds all blocks, the
  *    sender of the last gives the page back.
@@ -62,7 +62,7 @@ void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t cou
 {
     uintptr_t start = gb_page_start(page);
     uint32_t all = page->cls == GB_MIXED ? UINT32_MAX : page->cap;
-    bool dead = gb_heap_dead(page), whole; /* pages of dead heaps are never stolen, and heaps stay dead */
+    bool dead = gb_heap_dead(page), whole; /* pages of dead heaps are never reclaimed, and heaps stay dead */
     uint64_t before = gb_load_relaxed(&page->xfree), after;
     do {
         uint32_t head = GB_XFREE_FIRST(before);
@@ -239,18 +239,18 @@ void gb_inbox_drain_some(glebe_heap *heap)
     inbox_drain(heap, PAGES);
 }
 
-/* The slice table's entries of a stolen page are rewritten while other threads may free its blocks: they read an
- * owner that is not theirs before and after, so they come here, find QUEUED set, and leave the chain for the thief. */
-bool gb_page_steal(glebe_heap *thief, gb_page *page)
+/* The slice table's entries of a reclaimed page are rewritten while other threads may free its blocks: they read an
+ * owner that is not theirs before and after, so they come here, find QUEUED set, and leave the chain for the new owner. */
+bool gb_page_reclaim(glebe_heap *to, gb_page *page)
 {
     uint64_t idle = 0;
     uint32_t quiet = 0;
     bool small = page->kind == GB_SMALL;
     if (small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : !gb_cas(&page->notify, &quiet, GB_NOTIFY_QUEUED))
         return false;
-    gb_store_relaxed(&page->heap, thief->number);
+    gb_store_relaxed(&page->heap, to->number);
     if (small)
-        gb_page_own(page, (uintptr_t)thief);
+        gb_page_own(page, (uintptr_t)to);
     return true;
 }
 

@@ -1,9 +1,9 @@
 /* Which heap is whose. Each thread has a heap from its first malloc on; when the thread ends the heap is parked as an
- * orphan, whole, and the next new thread adopts it in O(1): the heap's address is the owner token in its pages, so
- * nothing in them changes. A heap that is short of pages takes some from orphans before it grows.
+ * abandoned heap, whole, and the next new thread reclaims it in O(1): the heap's address is the owner token in its pages, so
+ * nothing in them changes. A heap that is short of pages takes some from abandoned heaps before it grows.
  *
- *     THREAD --(thread ends)--> ORPHAN --(thread begins)--> THREAD            OWNED: glebe_heap_create; parked by
- *        |                                                                           gb_heap_orphan alone
+ *     THREAD --(thread ends)--> ABANDONED --(thread begins)--> THREAD            OWNED: glebe_heap_create; parked by
+ *        |                                                                           gb_heap_abandon alone
  *        |
  *        +--(fork, in the child, if the thread is another)--> DEAD: may have stopped between two stores; never touched again
  *
@@ -11,7 +11,7 @@
  * page goes back to the arena all the same once others have freed every block that fits in it: then none can be
  * anywhere else.
  *
- * Orphans are a stack under orphans_lock, which is taken before the region's lock. */
+ * Abandoned heaps are a stack under abandoned.lock, which is taken before the region's lock. */
 #include "heap.h"
 
 glebe_heap gb_heap_none;
@@ -123,23 +123,23 @@ glebe_heap *gb_heap_next(const glebe_heap *before)
 /* ---- threads ---- */
 
 /* gb_thread_exit was called. Destructors of others may still allocate in this thread, in rounds of which the last
- * may be over for us: from here on a heap is adopted for one block at a time, so that none is lost. */
+ * may be over for us: from here on a heap is reclaimed for one block at a time, so that none is lost. */
 GB_TLS bool gb_thread_ended;
 
-static glebe_heap *orphan_adopt(void)
+static glebe_heap *heap_reclaim(void)
 {
-    if (!gb_load_relaxed(&gb_the.orphans.first))
+    if (!gb_load_relaxed(&gb_the.abandoned.first))
         return NULL;
-    gb_lock_take(&gb_the.orphans.lock);
-    uint32_t number = gb_load_relaxed(&gb_the.orphans.first);
+    gb_lock_take(&gb_the.abandoned.lock);
+    uint32_t number = gb_load_relaxed(&gb_the.abandoned.first);
     glebe_heap *heap = number ? gb_heap_at(number) : NULL;
     if (heap) {
-        gb_store_relaxed(&gb_the.orphans.first, heap->next);
+        gb_store_relaxed(&gb_the.abandoned.first, heap->next);
         heap->kind = GB_HEAP_THREAD;
-        glebe_live.stats.orphans--;
-        glebe_live.stats.heaps_adopted++;
+        glebe_live.stats.heaps_abandoned--;
+        glebe_live.stats.heaps_reclaimed++;
     }
-    gb_lock_drop(&gb_the.orphans.lock);
+    gb_lock_drop(&gb_the.abandoned.lock);
     return heap;
 }
 
@@ -147,7 +147,7 @@ glebe_heap *gb_thread_start(void)
 {
     if (gb_self != &gb_heap_none)
         return gb_self;
-    glebe_heap *heap = orphan_adopt();
+    glebe_heap *heap = heap_reclaim();
     if (!heap)
         heap = gb_heap_new(GB_HEAP_THREAD);
     if (!heap)
@@ -158,7 +158,7 @@ glebe_heap *gb_thread_start(void)
     return heap;
 }
 
-void gb_heap_orphan(glebe_heap *heap)
+void gb_heap_abandon(glebe_heap *heap)
 {
     gb_remote_flush(heap);
     gb_inbox_drain(heap);
@@ -168,19 +168,19 @@ void gb_heap_orphan(glebe_heap *heap)
     heap->limit_bytes = 0; /* it was its owner's */
     if (gb_self == heap)
         gb_self = &gb_heap_none;
-    gb_lock_take(&gb_the.orphans.lock);
-    heap->kind = GB_HEAP_ORPHAN;
-    heap->next = gb_load_relaxed(&gb_the.orphans.first);
-    gb_store_relaxed(&gb_the.orphans.first, heap->number);
-    glebe_live.stats.orphans++;
-    gb_lock_drop(&gb_the.orphans.lock);
+    gb_lock_take(&gb_the.abandoned.lock);
+    heap->kind = GB_HEAP_ABANDONED;
+    heap->next = gb_load_relaxed(&gb_the.abandoned.first);
+    gb_store_relaxed(&gb_the.abandoned.first, heap->number);
+    glebe_live.stats.heaps_abandoned++;
+    gb_lock_drop(&gb_the.abandoned.lock);
 }
 
 void gb_thread_exit(void)
 {
     gb_thread_ended = true;
     if (gb_self != &gb_heap_none)
-        gb_heap_orphan(gb_self);
+        gb_heap_abandon(gb_self);
 }
 
 /* What this thread left, and will return to: alive, although it is not `gb_self`. */
@@ -201,12 +201,12 @@ glebe_heap *gb_thread_leave(void)
 void gb_thread_return(glebe_heap *heap)
 {
     if (gb_self != &gb_heap_none)
-        gb_heap_orphan(gb_self);
+        gb_heap_abandon(gb_self);
     gb_thread_left = NULL;
     gb_self = heap;
 }
 
-/* ---- orphans ---- */
+/* ---- abandoned heaps ---- */
 
 static void avail_add(glebe_heap *heap, gb_page *page)
 {
@@ -224,86 +224,86 @@ static void avail_remove(glebe_heap *heap, gb_page *page)
         gb_list_remove(&heap->avail[page->cls], page);
 }
 
-/* Moves one page to the thief's list of available ones. */
-static bool page_adopt(glebe_heap *from, glebe_heap *thief, gb_page *page)
+/* Moves one page to the new owner's list of available ones. */
+static bool page_reclaim(glebe_heap *from, glebe_heap *heap, gb_page *page)
 {
-    size_t bytes = gb_page_bytes(page), held = gb_load_relaxed(&thief->bytes);
-    if (thief->limit_bytes && held + bytes > thief->limit_bytes)
+    size_t bytes = gb_page_bytes(page), held = gb_load_relaxed(&heap->bytes);
+    if (heap->limit_bytes && held + bytes > heap->limit_bytes)
         return false;
     avail_remove(from, page);
     if (page->kind == GB_SMALL && page->mark == GB_PARKED)
         gb_page_unpark(page);
-    if (!gb_page_steal(thief, page)) {
+    if (!gb_page_reclaim(heap, page)) {
         avail_add(from, page);
         return false;
     }
     gb_lock_take(&gb_the.lock);
     gb_store_relaxed(&from->bytes, gb_load_relaxed(&from->bytes) - bytes);
-    gb_store_relaxed(&thief->bytes, gb_load_relaxed(&thief->bytes) + bytes);
-    glebe_live.stats.pages_adopted++;
+    gb_store_relaxed(&heap->bytes, gb_load_relaxed(&heap->bytes) + bytes);
+    glebe_live.stats.pages_reclaimed++;
     gb_lock_drop(&gb_the.lock);
     if (page->kind == GB_SMALL) {
         from->small_bytes -= bytes;
-        thief->small_bytes += bytes;
+        heap->small_bytes += bytes;
     }
     from->class_slices[page->cls] -= page->slices;
-    thief->class_slices[page->cls] += page->slices;
-    avail_add(thief, page);
-    gb_page_accept(thief, page); /* clears QUEUED, and takes what came meanwhile */
+    heap->class_slices[page->cls] += page->slices;
+    avail_add(heap, page);
+    gb_page_accept(heap, page); /* clears QUEUED, and takes what came meanwhile */
     return true;
 }
 
-void gb_orphans_drain(void)
+void gb_abandoned_drain(void)
 {
-    enum { ORPHANS = 32 };
-    if (!gb_load_relaxed(&gb_the.orphans.first) || !gb_lock_try(&gb_the.orphans.lock))
+    enum { HEAPS = 32 };
+    if (!gb_load_relaxed(&gb_the.abandoned.first) || !gb_lock_try(&gb_the.abandoned.lock))
         return;
-    uint32_t number = gb_the.orphans.drained;
-    if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
-        number = gb_load_relaxed(&gb_the.orphans.first);
-    for (int i = 0; number && i < ORPHANS; i++, number = gb_heap_at(number)->next)
+    uint32_t number = gb_the.abandoned.drained;
+    if (!number || gb_heap_at(number)->kind != GB_HEAP_ABANDONED)
+        number = gb_load_relaxed(&gb_the.abandoned.first);
+    for (int i = 0; number && i < HEAPS; i++, number = gb_heap_at(number)->next)
         if (gb_load_relaxed(&gb_heap_at(number)->inbox))
             gb_inbox_drain(gb_heap_at(number));
-    gb_the.orphans.drained = number;
-    gb_lock_drop(&gb_the.orphans.lock);
+    gb_the.abandoned.drained = number;
+    gb_lock_drop(&gb_the.abandoned.lock);
 }
 
-/* Each call goes on where the last one stopped, so every orphan has its turn. */
-bool gb_orphans_rob(glebe_heap *thief, uint32_t cls)
+/* Each call goes on where the last one stopped, so every abandoned heap has its turn. */
+bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls)
 {
-    enum { ORPHANS = 32, PAGES = 4 };
-    if (thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.orphans.lock))
+    enum { HEAPS = 32, PAGES = 4 };
+    if (heap->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.abandoned.lock))
         return false;
     int pages = 0;
-    uint32_t number = gb_the.orphans.next, first = 0;
-    for (int i = 0; i < ORPHANS && pages < PAGES; i++) {
-        if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
-            number = gb_load_relaxed(&gb_the.orphans.first);
+    uint32_t number = gb_the.abandoned.next, first = 0;
+    for (int i = 0; i < HEAPS && pages < PAGES; i++) {
+        if (!number || gb_heap_at(number)->kind != GB_HEAP_ABANDONED)
+            number = gb_load_relaxed(&gb_the.abandoned.first);
         if (!number || number == first)
             break;
         first = first ? first : number;
-        glebe_heap *orphan = gb_heap_at(number);
-        number = orphan->next;
-        if (gb_load_relaxed(&orphan->inbox))
-            gb_inbox_drain(orphan);
-        while (orphan->avail[cls].first && pages < PAGES
-            && page_adopt(orphan, thief, gb_page_at(orphan->avail[cls].first)))
+        glebe_heap *abandoned = gb_heap_at(number);
+        number = abandoned->next;
+        if (gb_load_relaxed(&abandoned->inbox))
+            gb_inbox_drain(abandoned);
+        while (abandoned->avail[cls].first && pages < PAGES
+            && page_reclaim(abandoned, heap, gb_page_at(abandoned->avail[cls].first)))
             pages++;
     }
-    gb_the.orphans.next = number;
-    gb_lock_drop(&gb_the.orphans.lock);
+    gb_the.abandoned.next = number;
+    gb_lock_drop(&gb_the.abandoned.lock);
     return pages > 0;
 }
 
-/* No thread works in an orphan, so all that it holds in fronts and spares goes back. Of orphans that hold nothing
+/* No thread works in an abandoned heap, so all that it holds in fronts and spares goes back. Of abandoned heaps that hold nothing
  * one is kept for a thread to come, the others end. */
-size_t gb_orphans_trim(void)
+size_t gb_abandoned_trim(void)
 {
     size_t given = 0;
     glebe_heap *kept = NULL;
     bool one_is_empty = false;
-    gb_lock_take(&gb_the.orphans.lock);
-    for (uint32_t number = gb_load_relaxed(&gb_the.orphans.first), next; number; number = next) {
+    gb_lock_take(&gb_the.abandoned.lock);
+    for (uint32_t number = gb_load_relaxed(&gb_the.abandoned.first), next; number; number = next) {
         glebe_heap *heap = gb_heap_at(number);
         next = heap->next;
         size_t before = gb_load_relaxed(&heap->bytes);
@@ -320,31 +320,31 @@ size_t gb_orphans_trim(void)
         if (kept)
             kept->next = next;
         else
-            gb_store_relaxed(&gb_the.orphans.first, next);
-        glebe_live.stats.orphans--;
+            gb_store_relaxed(&gb_the.abandoned.first, next);
+        glebe_live.stats.heaps_abandoned--;
         gb_heap_retire(heap);
     }
-    gb_lock_drop(&gb_the.orphans.lock);
+    gb_lock_drop(&gb_the.abandoned.lock);
     return given;
 }
 
-bool gb_orphans_look(void)
+bool gb_abandoned_look(void)
 {
-    enum { ORPHANS = 64 };
+    enum { HEAPS = 64 };
     bool more = false;
-    if (!gb_load_relaxed(&gb_the.orphans.first) || !gb_lock_try(&gb_the.orphans.lock))
+    if (!gb_load_relaxed(&gb_the.abandoned.first) || !gb_lock_try(&gb_the.abandoned.lock))
         return false;
-    uint32_t number = gb_the.orphans.looked;
-    if (!number || gb_heap_at(number)->kind != GB_HEAP_ORPHAN)
-        number = gb_load_relaxed(&gb_the.orphans.first);
-    for (int i = 0; number && i < ORPHANS && !more; i++) {
-        glebe_heap *orphan = gb_heap_at(number);
-        if (gb_load_relaxed(&orphan->inbox))
-            gb_inbox_drain(orphan);
-        more = gb_heap_look(orphan);
-        number = more ? number : orphan->next;
+    uint32_t number = gb_the.abandoned.looked;
+    if (!number || gb_heap_at(number)->kind != GB_HEAP_ABANDONED)
+        number = gb_load_relaxed(&gb_the.abandoned.first);
+    for (int i = 0; number && i < HEAPS && !more; i++) {
+        glebe_heap *abandoned = gb_heap_at(number);
+        if (gb_load_relaxed(&abandoned->inbox))
+            gb_inbox_drain(abandoned);
+        more = gb_heap_look(abandoned);
+        number = more ? number : abandoned->next;
     }
-    gb_the.orphans.looked = number;
-    gb_lock_drop(&gb_the.orphans.lock);
+    gb_the.abandoned.looked = number;
+    gb_lock_drop(&gb_the.abandoned.lock);
     return more || number;
 }

@@ -175,7 +175,7 @@ static void idle_merge(gb_extent *whole, const gb_extent *extent, gb_extent *bef
         idle_remove(behind);
     whole->idle_ms = ms;
     whole->deferred = deferred;
-    glebe_live.stats.huge_cached_bytes += granules_bytes(extent->granules);
+    glebe_live.stats.huge_retained_bytes += granules_bytes(extent->granules);
 }
 
 /* These granules are free from now on: the extent that they are in. What was moved is not one with its neighbours. */
@@ -221,7 +221,7 @@ static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules,
         gb_the.huge.moved -= was_moved;
         *moved |= was_moved;
         if (idle)
-            glebe_live.stats.huge_cached_bytes -= granules_bytes(here);
+            glebe_live.stats.huge_retained_bytes -= granules_bytes(here);
         if (idle || state == GB_EXTENT_LAZY)
             dirty = granules_bytes((next < end ? next : end) - from);
         if (next > end) {

@@ -4,7 +4,7 @@
 /* Within a fork whose handlers fork, these calls take and drop nothing. */
 void gb_fork_prepare(void)
 {
-    gb_lock_take(&gb_the.orphans.lock);
+    gb_lock_take(&gb_the.abandoned.lock);
     gb_lock_take(&gb_the.lock);
     gb_lock_fork(true);
 }
@@ -13,7 +13,7 @@ void gb_fork_parent(void)
 {
     gb_lock_fork(false);
     gb_lock_drop(&gb_the.lock);
-    gb_lock_drop(&gb_the.orphans.lock);
+    gb_lock_drop(&gb_the.abandoned.lock);
 }
 
 void gb_fork_child(void)

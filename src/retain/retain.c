@@ -50,7 +50,7 @@ static void heap_retain_nothing(glebe_heap *heap)
 size_t gb_retain_nothing(glebe_heap *heap)
 {
     heap_retain_nothing(heap);
-    gb_orphans_trim();
+    gb_abandoned_trim();
     return gb_purge_due(gb_port_now_ms(), true);
 }
 
@@ -71,7 +71,7 @@ bool gb_make_room(glebe_heap *heap)
 {
     size_t held = gb_load_relaxed(&heap->bytes);
     heap_retain_nothing(heap);
-    size_t given = gb_orphans_trim() | gb_purge_due(gb_port_now_ms(), true);
+    size_t given = gb_abandoned_trim() | gb_purge_due(gb_port_now_ms(), true);
     return limit_told(heap) || given != 0 || gb_load_relaxed(&heap->bytes) < held;
 }
 
@@ -130,7 +130,7 @@ static void rest_step(glebe_heap *heap)
         heap->rest_ms = gb_port_now_ms(); /* they wait since now, not since the look at the clock before */
         return;
     }
-    bool more = gb_heap_look(heap) || gb_orphans_look();
+    bool more = gb_heap_look(heap) || gb_abandoned_look();
     heap->rests = gb_purge_step(heap->rest_ms) || more;
 }
 
@@ -163,7 +163,7 @@ void gb_tick_due(glebe_heap *heap)
         gb_medium_cool(heap); /* a warm block keeps its page; those that are of use are warm again soon */
     heap->tick_ms = now;
     gb_remote_flush(heap);
-    gb_orphans_drain();
+    gb_abandoned_drain();
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
         rest_begin(heap);
     /* Not while the heap rests: a chunk that it gave pages to would count as busy, queue again, and miss the rest's
@@ -201,7 +201,7 @@ static void background_run(void)
             continue;
         uint32_t wait = gb_purge_wait(gb_port_now_ms());
         if (wait == UINT32_MAX) {
-            if (gb_orphans_trim() != 0)
+            if (gb_abandoned_trim() != 0)
                 continue;
             gb_store(&gb_the.background_state, GB_BACKGROUND_SLEEPS);
             if (gb_purge_wait(gb_port_now_ms()) == UINT32_MAX) /* nothing came between */

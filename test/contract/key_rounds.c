@@ -51,7 +51,7 @@ int main(void)
     }
     glebe_stats stats;
     glebe_stats_read(&stats);
-    printf("%zu heaps after %d threads, %zu of them orphans\n", (size_t)stats.heaps, THREADS, (size_t)stats.orphans);
+    printf("%zu heaps after %d threads, %zu of them abandoned\n", (size_t)stats.heaps, THREADS, (size_t)stats.heaps_abandoned);
     CHECK(stats.heaps < 10);
     return 0;
 }

@@ -270,7 +270,7 @@ static void check_heaps(const char *when)
 
 void check_final(void)
 {
-    IL_CHECK(!host_lock_held(&gb_the.lock) && !host_lock_held(&gb_the.orphans.lock), "a lock is held at the end");
+    IL_CHECK(!host_lock_held(&gb_the.lock) && !host_lock_held(&gb_the.abandoned.lock), "a lock is held at the end");
     if (!gb_the.ready)
         return;
     check_heaps("at the end");

@@ -7,8 +7,8 @@
 /* Classes that keep pages small: 2 KiB blocks are eight to a page of one slice, 4 KiB ones eight to a page of two. */
 enum { SMALL = 2048, MEDIUM = 4096, PAGE_BLOCKS = 8 };
 
-extern const il_case cases_remote[], cases_medium[], cases_orphan[], cases_lock[], cases_dead[], cases_parked[], cases_asleep[];
-#define ALL_CASES {cases_remote, cases_medium, cases_orphan, cases_lock, cases_dead, cases_parked, cases_asleep}
+extern const il_case cases_remote[], cases_medium[], cases_abandoned[], cases_lock[], cases_dead[], cases_parked[], cases_asleep[];
+#define ALL_CASES {cases_remote, cases_medium, cases_abandoned, cases_lock, cases_dead, cases_parked, cases_asleep}
 
 /* A case: name, title, setup, spurious failures at most, threads. LONG: for `make test-long`. LOOSE: not checked after each
  * step. */

@@ -25,7 +25,7 @@ static void parked_page(void)
     as_end();
 }
 
-static void parked_orphan(void)
+static void parked_abandoned(void)
 {
     parked_page();
     as(0);
@@ -59,7 +59,7 @@ static void a_trims(void)
 
 static void a_robs(void)
 {
-    gb_orphans_rob(gb_self, gb_class_of_small(SMALL));
+    gb_abandoned_reclaim(gb_self, gb_class_of_small(SMALL));
     give(0);
 }
 
@@ -78,7 +78,7 @@ const il_case cases_parked[] = {
         parked_page, 0, a_takes, give_0_1, purge_all),
     CASE("parked-trim", "the owner trims",
         parked_page, 0, a_trims, give_0, purge_all),
-    CASE("parked-rob", "an orphan's parked page is robbed",
-        parked_orphan, 0, a_robs, give_0_1, purge_all),
+    CASE("parked-rob", "an abandoned heap's parked page is robbed",
+        parked_abandoned, 0, a_robs, give_0_1, purge_all),
     {0},
 };

@@ -52,7 +52,7 @@ BUGS = [
                  "gb_page_accept(heap, page); heap->inbox_taken = page->inbox_next;")]),
     dict(name="the inbox is emptied by a load and a store", case="inbox-two", expression=True,
          edits=[("remote.c", "gb_swap(&heap->inbox, 0)", swap_in_two("heap->inbox", "0", 32))]),
-    # ---- orphans ----
+    # ---- abandoned heaps ----
     dict(name="a page is stolen whether or not it is queued", case="rob", expression=True, edits=[("remote.c", STEAL, "false")]),
     dict(name="a page is stolen after a look, without a claim", case="rob", expression=True,
          edits=[("remote.c", STEAL, "gb_load(&page->xfree) != 0")]),
@@ -63,19 +63,19 @@ BUGS = [
         ("thread.c", "gb_page_accept(thief, page);", "gb_page_accept(thief, page);"
          " gb_store_relaxed(&page->heap, thief->number);")]),
     dict(name="the claim is never dropped", case="rob", edits=[("thread.c", "gb_page_accept(thief, page);", ";")]),
-    dict(name="an orphan is chosen before the lock is held", case="adopt-two", edits=[
-        ("thread.c", "if (!gb_load_relaxed(&gb_the.orphans.first))\n        return NULL;",
-         "uint32_t early = gb_load_relaxed(&gb_the.orphans.first);\n    if (!early)\n        return NULL;", "always"),
+    dict(name="an abandoned heap is chosen before the lock is held", case="adopt-two", edits=[
+        ("thread.c", "if (!gb_load_relaxed(&gb_the.abandoned.first))\n        return NULL;",
+         "uint32_t early = gb_load_relaxed(&gb_the.abandoned.first);\n    if (!early)\n        return NULL;", "always"),
         ("thread.c", "glebe_heap *heap = number ? gb_heap_at(number) : NULL;",
          "if (planted == {n})\n        number = early;\n    glebe_heap *heap = number ? gb_heap_at(number) : NULL;", "always")]),
     dict(name="a heap is parked before it is drained", case="rob-exit", edits=[
         ("thread.c", "gb_remote_flush(heap);\n    gb_inbox_drain(heap);\n    gb_fronts_flush(heap);", ";"),
-        ("thread.c", "glebe_live.stats.orphans++;\n    gb_lock_drop(&gb_the.orphans.lock);",
-         "glebe_live.stats.orphans++; gb_lock_drop(&gb_the.orphans.lock); gb_remote_flush(heap); gb_inbox_drain(heap);"
+        ("thread.c", "glebe_live.stats.heaps_abandoned++;\n    gb_lock_drop(&gb_the.abandoned.lock);",
+         "glebe_live.stats.heaps_abandoned++; gb_lock_drop(&gb_the.abandoned.lock); gb_remote_flush(heap); gb_inbox_drain(heap);"
          " gb_fronts_flush(heap);")]),
-    dict(name="orphans are robbed without their lock", case="rob-two", expression=True,
-         edits=[("thread.c", "thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.orphans.lock)", 
-                 "thief->kind != GB_HEAP_THREAD || (gb_lock_try(&gb_the.orphans.lock), false)")]),
+    dict(name="abandoned heaps are robbed without their lock", case="rob-two", expression=True,
+         edits=[("thread.c", "thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.abandoned.lock)", 
+                 "thief->kind != GB_HEAP_THREAD || (gb_lock_try(&gb_the.abandoned.lock), false)")]),
     # ---- what was once so ----
     dict(name="a heap's kind is read by others and not atomic", case="exit-both", expression=True,
          edits=[("remote.c", "gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind)",

@@ -1,5 +1,5 @@
 /* The heap against a model of it. Random operations by several simulated threads (gb_self is switched by hand, so remote frees,
- * orphans, adoption and robbery happen in an order that the seed decides) on a host whose clock, memory and failures the seed
+ * abandoned heaps, adoption and robbery happen in an order that the seed decides) on a host whose clock, memory and failures the seed
  * decides too. The model is a plain table: address, size, and a pattern that was written there.
  *
  * After each step: no block overlaps another, alignment and size are what was asked for, calloc'ed memory is zero, blocks that
@@ -304,7 +304,7 @@ static void model_step(void)
         REQUIRE(!heaps[h].heap || !heaps[h].limit || glebe_heap_bytes(heaps[h].heap) <= heaps[h].limit);
     REQUIRE(glebe_live.stats.errors == 0);
     if (GB_PURGES && !failing && seed % 8 != 3 && !gb_the.options.purge_lazily) { /* what is kept for reuse does not add to the peak */
-        size_t peak = (size_t)glebe_live.stats.peak_used_bytes, idle = (gb_the.arena.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_cached_bytes;
+        size_t peak = (size_t)glebe_live.stats.peak_used_bytes, idle = (gb_the.arena.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_retained_bytes;
         REQUIRE(glebe_live.stats.used_bytes + idle <= peak + peak / GB_KEPT_SHARE + GB_KEPT_BYTES);
     }
 }

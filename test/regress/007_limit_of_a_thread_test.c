@@ -19,7 +19,7 @@ static void test_limit_ends_with_the_thread(void **state)
     fixture_thread_end(1);
     fixture_thread(2);
     assert_non_null(glebe_malloc(10));
-    assert_int_equal(glebe_live.stats.heaps_adopted, 1);
+    assert_int_equal(glebe_live.stats.heaps_reclaimed, 1);
     assert_non_null(glebe_malloc(200000));
 }
 

@@ -4,7 +4,7 @@
 
 static bool held(void)
 {
-    return gb_load(&gb_the.lock.word) != 0 && gb_load(&gb_the.orphans.lock.word) != 0;
+    return gb_load(&gb_the.lock.word) != 0 && gb_load(&gb_the.abandoned.lock.word) != 0;
 }
 
 static void serves(void)
@@ -26,7 +26,7 @@ static void test_in_the_parent(void **state)
     serves();
     gb_fork_parent();
     assert_int_equal(gb_load(&gb_the.lock.word), 0);
-    assert_int_equal(gb_load(&gb_the.orphans.lock.word), 0);
+    assert_int_equal(gb_load(&gb_the.abandoned.lock.word), 0);
     serves();
     fixture_check();
 }
@@ -48,7 +48,7 @@ static void test_in_the_child(void **state)
     serves();
     gb_fork_child();
     assert_int_equal(gb_load(&gb_the.lock.word), 0);
-    assert_int_equal(gb_load(&gb_the.orphans.lock.word), 0);
+    assert_int_equal(gb_load(&gb_the.abandoned.lock.word), 0);
     serves();
     fixture_check();
 }

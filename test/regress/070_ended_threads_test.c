@@ -54,8 +54,8 @@ static void test_pages_go_back_when_others_emptied_them(void **state)
     glebe_free(own);
 }
 
-/* Orphans whose pages have room serve before memory is taken, however many others come before them. */
-static void test_every_orphan_is_come_by(void **state)
+/* Abandoned heaps whose pages have room serve before memory is taken, however many others come before them. */
+static void test_every_abandoned_is_come_by(void **state)
 {
     (void)state;
     enum { MANY = FIXTURE_THREADS - 1, CLASSES = 8 };
@@ -84,7 +84,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_empty_pages_go_back_as_a_thread_ends),
         FIXTURE_TEST(test_pages_go_back_when_others_emptied_them),
-        FIXTURE_TEST(test_every_orphan_is_come_by),
+        FIXTURE_TEST(test_every_abandoned_is_come_by),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
  *
  *     fixture_start(seed)       no region, no heap, no statistics; an empty fake host; errors are counted, not fatal
  *     fixture_thread(k)         from here on we are thread k (0..15): each has a heap of its own from its first malloc on
- *     fixture_thread_end(k)     thread k ends, and its heap is an orphan
+ *     fixture_thread_end(k)     thread k ends, and its heap is an abandoned heap
  *     fixture_check()           glebe_check at level 2 finds nothing; else what it found is printed, and the test fails
  *     fixture_balance()         what the host counts as committed is what the statistics say
  *     fixture_release()         collects in every thread; then nothing is used, and the sums are right

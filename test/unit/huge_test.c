@@ -153,7 +153,7 @@ static void test_touched_memory_serves_any_size(void **state)
     memset(b, 1, 2 * MIB);
     glebe_free(a);
     glebe_free(b);
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 4 * MIB);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 4 * MIB);
     uint64_t commits = fake.calls[GB_FAKE_COMMIT], purges = fake.calls[GB_FAKE_PURGE];
     char *c = glebe_malloc(3 * MIB);
     assert_ptr_equal(c, a);
@@ -282,7 +282,7 @@ static void test_freed_memory_is_found_again(void **state)
     void *p = glebe_malloc(3 * MIB);
     fixture_fill(p, 3 * MIB, 1);
     glebe_free(p);
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 3 * MIB);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 3 * MIB);
     uint64_t commits = fake.calls[GB_FAKE_COMMIT];
     assert_ptr_equal(glebe_malloc(3 * MIB), p);
     assert_int_equal(fake.calls[GB_FAKE_COMMIT], commits);
@@ -302,7 +302,7 @@ static void test_a_grown_block(void **state)
     void *huge = glebe_malloc(2 * MIB), *behind;
     fixture_fill(huge, 2 * MIB, 1);
     glebe_free(huge);
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 2 * MIB);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 2 * MIB);
     unsigned char *p = glebe_malloc(200000);
     behind = glebe_malloc(200000);
     fixture_fill(p, 200000, 2);
@@ -311,14 +311,14 @@ static void test_a_grown_block(void **state)
         return;
     assert_ptr_equal(p, huge);
     assert_int_equal(glebe_usable_size(p), gb_round_up(300000, gb_the.page_bytes));
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 2 * MIB - extent_bytes(p));
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 2 * MIB - extent_bytes(p));
     assert_true(fixture_filled(p, 200000, 2));
     fixture_check();
     uint64_t commits = fake.calls[GB_FAKE_COMMIT];
     assert_ptr_equal(glebe_realloc(p, 900000), p);
     assert_ptr_equal(glebe_realloc(p, 1900000), p);
     assert_ptr_equal(glebe_realloc(p, 2 * MIB), p);
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 0);
     assert_int_equal(fake.calls[GB_FAKE_COMMIT], commits);
     assert_true(fixture_filled(p, 200000, 2));
     fixture_check();
@@ -398,7 +398,7 @@ static void test_idle_ends_are_purged_in_time(void **state)
     assert_int_equal(gb_purge_wait(fake.now_ms), GB_PURGE_MS);
     fake.now_ms += GB_PURGE_MS;
     assert_int_equal(gb_purge_due(fake.now_ms, false), MIB);
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 0);
     fixture_check();
     assert_true(fixture_filled(p, 3 * MIB, 2));
     assert_ptr_equal(glebe_realloc(p, 4 * MIB), p);
@@ -423,7 +423,7 @@ static void test_shrinking_idle_memory(void **state)
     assert_ptr_equal((void *)gb_extent_start(gb_the.extents + gb_load_relaxed(&gb_the.huge.idle_first)), first);
     assert_int_equal(gb_extents_shrink(8 * MIB), 7 * MIB / 2);
     gb_lock_drop(&gb_the.lock);
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 0);
     fixture_check();
     glebe_free(between);
 }
@@ -439,7 +439,7 @@ static void test_cache_is_purged_in_time(void **state)
     assert_int_equal(gb_purge_due(fake.now_ms, false), 0);
     fake.now_ms += 1;
     assert_int_equal(gb_purge_due(fake.now_ms, false), 3 * MIB);
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 0);
     assert_int_equal(gb_purge_wait(fake.now_ms), UINT32_MAX);
     assert_int_equal(fake.purged_bytes >= 3 * MIB, 1);
     assert_true(fixture_zero(glebe_calloc(3, MIB), 3 * MIB));
@@ -455,7 +455,7 @@ static void test_cache_is_bounded(void **state)
     for (int i = 0; i < 20; i++) {
         memset(blocks[i], 1, 2 * MIB);
         glebe_free(blocks[i]);
-        assert_true(glebe_live.stats.huge_cached_bytes <= 16 * MIB + glebe_live.stats.peak_used_bytes / 4);
+        assert_true(glebe_live.stats.huge_retained_bytes <= 16 * MIB + glebe_live.stats.peak_used_bytes / 4);
     }
     assert_int_equal(glebe_live.stats.huge_bytes, 0);
     fixture_check();
@@ -504,7 +504,7 @@ static void test_shrinking_gives_back(void **state)
     unsigned char *p = glebe_malloc(12 * MIB);
     memset(p, 1, 12 * MIB);
     assert_ptr_equal(glebe_realloc(p, 2 * MIB), p);
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 10 * MIB);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 10 * MIB);
     assert_int_equal(gb_purge_due(fake.now_ms, true), 10 * MIB);
     assert_int_equal(glebe_usable_size(p), 2 * MIB);
     assert_ptr_equal(glebe_realloc(p, 12 * MIB), p);
@@ -633,7 +633,7 @@ static void test_parts_of_huge_pages(void **state)
     assert_int_equal(gb_the.spans.huge, huge);
     glebe_trim(NULL);
     fixture_check();
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 0);
     assert_in_range(gb_the.spans.small, 5, 10);
     assert_int_equal(gb_the.spans.huge + gb_the.spans.small, huge);
     assert_int_equal(glebe_live.stats.huge_page_bytes, gb_the.spans.huge * GB_CHUNK_BYTES);
@@ -655,7 +655,7 @@ static void test_parts_of_huge_pages_wait(void **state)
     fill_spans(blocks);
     for (int i = 40; i < 43; i++) /* 4.4 MiB: one span is in it, or two */
         glebe_free(blocks[i]);
-    size_t idle = (size_t)glebe_live.stats.huge_cached_bytes;
+    size_t idle = (size_t)glebe_live.stats.huge_retained_bytes;
     assert_in_range(idle, 3 * (size_t)BLOCK, 5 * MIB + GB_CHUNK_BYTES);
     uint32_t huge = gb_the.spans.huge;
     for (int i = 1; i <= 5; i++) {
@@ -663,11 +663,11 @@ static void test_parts_of_huge_pages_wait(void **state)
         gb_purge_due(fake.now_ms, false);
         fixture_check();
         if (i < 4) {
-            assert_in_range(glebe_live.stats.huge_cached_bytes, 1, idle - GB_CHUNK_BYTES);
+            assert_in_range(glebe_live.stats.huge_retained_bytes, 1, idle - GB_CHUNK_BYTES);
             assert_int_equal(gb_the.spans.huge, huge);
         }
     }
-    assert_int_equal(glebe_live.stats.huge_cached_bytes, 0);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 0);
     for (int i = 0; i < FILLED; i++)
         if (i < 40 || i >= 43)
             glebe_free(blocks[i]);

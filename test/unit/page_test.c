@@ -256,8 +256,8 @@ static void test_parked(void **state)
     fixture_release();
 }
 
-/* A parked page of an orphan is robbed, and is the thief's like any other. */
-static void test_parked_orphan(void **state)
+/* A parked page of an abandoned heap is robbed, and is the thief's like any other. */
+static void test_parked_abandoned(void **state)
 {
     (void)state;
     enum { N = 3000 };
@@ -361,7 +361,7 @@ int main(void)
         FIXTURE_TEST(test_larger_pages_when_in_demand),
         FIXTURE_TEST(test_holes),
         FIXTURE_TEST(test_parked),
-        FIXTURE_TEST(test_parked_orphan),
+        FIXTURE_TEST(test_parked_abandoned),
         FIXTURE_TEST(test_hole_blocks),
         FIXTURE_TEST(test_flush_sends_fronts_home),
         FIXTURE_TEST(test_returned_in_one_go),

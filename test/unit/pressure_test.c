@@ -26,7 +26,7 @@ static void told(void *context, uint64_t used, uint64_t limit)
     assert_false(program.inside);
     program.inside = true;
     assert_int_equal(gb_load(&gb_the.lock.word), 0);
-    assert_int_equal(gb_load(&gb_the.orphans.lock.word), 0);
+    assert_int_equal(gb_load(&gb_the.abandoned.lock.word), 0);
     program.calls++;
     program.used = used;
     program.limit = limit;
@@ -95,24 +95,24 @@ static void test_marks(void **state)
     fixture_check();
 }
 
-static void test_orphans_give_too(void **state)
+static void test_abandoned_give_too(void **state)
 {
     (void)state;
     grow();
     fixture_thread(1);
     void *p = glebe_malloc(100);
-    glebe_heap *orphan = gb_self;
+    glebe_heap *abandoned = gb_self;
     fixture_thread_end(1);
     fixture_thread(0);
     glebe_free(p);
-    gb_lock_take(&gb_the.orphans.lock); /* else the orphan would take it in, and give its page back, at once */
+    gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned would take it in, and give its page back, at once */
     gb_remote_flush(gb_self);
-    gb_lock_drop(&gb_the.orphans.lock);
-    assert_true(gb_load(&orphan->bytes) > 0);
+    gb_lock_drop(&gb_the.abandoned.lock);
+    assert_true(gb_load(&abandoned->bytes) > 0);
     fake.pressure_limit = 1000;
     fake.pressure_used = 960;
     tick(250);
-    assert_int_equal(gb_load(&orphan->bytes), 0);
+    assert_int_equal(gb_load(&abandoned->bytes), 0);
 }
 
 /* Every 200 ms, every 20 from 85 % on; the program at most once a second. */
@@ -195,7 +195,7 @@ static void test_from_inside_malloc(void **state)
         fixture_check();
         fixture_balance();
     }
-    assert_true(glebe_live.stats.orphans == 1); /* the heap that serves meanwhile: one, used again */
+    assert_true(glebe_live.stats.heaps_abandoned == 1); /* the heap that serves meanwhile: one, used again */
 }
 
 /* Before a request fails by the process's limit the program is told; what it drops serves the request. */
@@ -385,7 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         PRESSURE_TEST(test_marks),
-        PRESSURE_TEST(test_orphans_give_too),
+        PRESSURE_TEST(test_abandoned_give_too),
         PRESSURE_TEST(test_how_often),
         PRESSURE_TEST(test_a_limit_that_changes),
         PRESSURE_TEST(test_from_inside_malloc),

@@ -1,4 +1,4 @@
-/* Threads, simulated: frees that cross them, orphans, adoption, robbery, and what fork leaves behind. */
+/* Threads, simulated: frees that cross them, abandoned heaps, adoption, robbery, and what fork leaves behind. */
 #include "fixture.h"
 
 enum { MANY = 2000 };
@@ -133,7 +133,7 @@ static void test_the_owner_finds_them(void **state)
     assert_in_range(glebe_live.stats.pages_taken - taken, 0, 24);
 }
 
-static void test_orphan_is_adopted(void **state)
+static void test_abandoned_is_adopted(void **state)
 {
     (void)state;
     fixture_thread(1);
@@ -141,16 +141,16 @@ static void test_orphan_is_adopted(void **state)
     glebe_heap *heap = gb_self;
     assert_int_equal(glebe_heap_limit(NULL, (size_t)1 << 30), 0);
     fixture_thread_end(1);
-    assert_int_equal(heap->kind, GB_HEAP_ORPHAN);
-    assert_int_equal(glebe_live.stats.orphans, 1);
+    assert_int_equal(heap->kind, GB_HEAP_ABANDONED);
+    assert_int_equal(glebe_live.stats.heaps_abandoned, 1);
     fixture_check();
     fixture_thread(2);
     begin();
     assert_ptr_equal(gb_self, heap);
     assert_int_equal(heap->kind, GB_HEAP_THREAD);
     assert_int_equal(heap->limit_bytes, 0); /* that was the other thread's */
-    assert_int_equal(glebe_live.stats.orphans, 0);
-    assert_int_equal(glebe_live.stats.heaps_adopted, 1);
+    assert_int_equal(glebe_live.stats.heaps_abandoned, 0);
+    assert_int_equal(glebe_live.stats.heaps_reclaimed, 1);
     for (int i = 0; i < 500; i++)
         assert_true(fixture_filled(blocks[i], 64, (uint64_t)i));
     release(0, 500);
@@ -186,26 +186,26 @@ static void test_heaps_left_behind_end(void **state)
             left[i] = glebe_heap_malloc(heap, i % 3 == 0 ? 100 : i % 3 == 1 ? 5000 : 3000000);
             assert_non_null(left[i]);
             memset(left[i], i, 100);
-            gb_heap_orphan(heap);
-            assert_int_equal(heap->kind, GB_HEAP_ORPHAN);
+            gb_heap_abandon(heap);
+            assert_int_equal(heap->kind, GB_HEAP_ABANDONED);
         }
         fixture_check();
-        gb_orphans_trim();
-        assert_in_range(glebe_live.stats.orphans, 60, 61); /* control: with blocks in them they stay */
+        gb_abandoned_trim();
+        assert_in_range(glebe_live.stats.heaps_abandoned, 60, 61); /* control: with blocks in them they stay */
         for (int i = 0; i < 60; i++) {
             assert_int_equal(*(unsigned char *)left[i], i);
             glebe_free(left[i]);
         }
         gb_remote_flush(gb_self);
-        gb_orphans_trim();
-        assert_int_equal(glebe_live.stats.orphans, 1);
+        gb_abandoned_trim();
+        assert_int_equal(glebe_live.stats.heaps_abandoned, 1);
         fixture_check();
     }
     assert_in_range(gb_the.records.made, 1, 70);
     fixture_release();
 }
 
-static void test_orphans_are_robbed(void **state)
+static void test_abandoned_pages_are_reclaimed(void **state)
 {
     (void)state;
     begin(); /* our heap is not an adopted one */
@@ -221,7 +221,7 @@ static void test_orphans_are_robbed(void **state)
         blocks[i] = glebe_malloc(200);
         assert_non_null(blocks[i]);
     }
-    assert_true(glebe_live.stats.pages_adopted > 0);
+    assert_true(glebe_live.stats.pages_reclaimed > 0);
     assert_in_range(glebe_live.stats.pages_taken - taken, 0, 5);
     fixture_check();
     release(0, MANY);
@@ -234,18 +234,18 @@ static void test_a_queued_page_is_not_stolen(void **state)
     begin();
     fixture_thread(1);
     allocate(200, 200);
-    glebe_heap *orphan = gb_self;
+    glebe_heap *abandoned = gb_self;
     fixture_thread_end(1);
     fixture_thread(2);
     gb_page *page = page_of(blocks[0]);
     fixture_thread(0);
     release(0, 3);
-    gb_lock_take(&gb_the.orphans.lock); /* else the orphan would take them in at once */
+    gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned would take them in at once */
     gb_remote_flush(gb_self);
-    gb_lock_drop(&gb_the.orphans.lock);
+    gb_lock_drop(&gb_the.abandoned.lock);
     assert_true(gb_load(&page->xfree) & GB_XFREE_QUEUED);
-    assert_false(gb_page_steal(gb_self, page));
-    assert_int_equal(gb_load(&page->heap), orphan->number);
+    assert_false(gb_page_reclaim(gb_self, page));
+    assert_int_equal(gb_load(&page->heap), abandoned->number);
     fixture_check();
 }
 
@@ -257,7 +257,7 @@ static void test_frees_follow_a_stolen_page(void **state)
     allocate(200, 300);
     release(0, 200);
     fixture_thread_end(1);
-    fixture_thread(2); /* holds frees of the orphan's pages in its slots while they are stolen */
+    fixture_thread(2); /* holds frees of the abandoned's pages in its slots while they are stolen */
     glebe_heap *second = gb_heap_new(GB_HEAP_THREAD);
     gb_self = second;
     release(200, 230);
@@ -289,11 +289,11 @@ static void test_fork_leaves_dead_heaps(void **state)
     fixture_thread(0);
     gb_fork_prepare();
     assert_int_not_equal(gb_load(&gb_the.lock.word), 0);
-    assert_int_not_equal(gb_load(&gb_the.orphans.lock.word), 0);
+    assert_int_not_equal(gb_load(&gb_the.abandoned.lock.word), 0);
     gb_fork_child();
     assert_int_equal(vanished->kind, GB_HEAP_DEAD);
     assert_int_equal(gb_self->kind, GB_HEAP_THREAD);
-    assert_int_equal(glebe_live.stats.orphans, 1);
+    assert_int_equal(glebe_live.stats.heaps_abandoned, 1);
     glebe_free(other); /* goes to an inbox that nobody reads */
     gb_remote_flush(gb_self);
     release(0, 50);
@@ -373,10 +373,10 @@ int main(void)
         FIXTURE_TEST(test_a_thread_without_a_heap_frees),
         FIXTURE_TEST(test_medium_frees_are_counted),
         FIXTURE_TEST(test_the_owner_finds_them),
-        FIXTURE_TEST(test_orphan_is_adopted),
+        FIXTURE_TEST(test_abandoned_is_adopted),
         FIXTURE_TEST(test_heaps_do_not_pile_up),
         FIXTURE_TEST(test_heaps_left_behind_end),
-        FIXTURE_TEST(test_orphans_are_robbed),
+        FIXTURE_TEST(test_abandoned_pages_are_reclaimed),
         FIXTURE_TEST(test_a_queued_page_is_not_stolen),
         FIXTURE_TEST(test_frees_follow_a_stolen_page),
         FIXTURE_TEST(test_fork_leaves_dead_heaps),

@@ -21,8 +21,8 @@ static void a_and_free_page(void)
     as_end();
 }
 
-/* It belongs to an orphan; A has a heap of its own without a page, so that its first allocation robs. */
-static void orphan(void)
+/* It belongs to an abandoned heap; A has a heap of its own without a page, so that its first allocation robs. */
+static void abandoned(void)
 {
     a_and_free_page();
     as(0);
@@ -31,9 +31,9 @@ static void orphan(void)
     as_end();
 }
 
-static void orphan_and_slot(void) /* B has collected its blocks in a slot */
+static void abandoned_and_slot(void) /* B has collected its blocks in a slot */
 {
-    orphan();
+    abandoned();
     as_with_heap(1);
     glebe_free(the_world.held[1][0]);
     glebe_free(the_world.held[1][1]);
@@ -41,25 +41,25 @@ static void orphan_and_slot(void) /* B has collected its blocks in a slot */
     as_end();
 }
 
-static void orphan_and_own_slot(void) /* A itself has freed a block of the page that it will rob */
+static void abandoned_and_own_slot(void) /* A itself has freed a block of the page that it will rob */
 {
-    orphan();
+    abandoned();
     as(0);
     glebe_free(the_world.held[2][0]);
     the_world.held[2][0] = NULL;
     as_end();
 }
 
-static void orphan_and_two_robbers(void)
+static void abandoned_and_two_robbers(void)
 {
-    orphan();
+    abandoned();
     as_with_heap(2);
     as_end();
 }
 
-static void orphan_and_due(void) /* A's next slow event looks at the clock, and memory waits to be given back */
+static void abandoned_and_due(void) /* A's next slow event looks at the clock, and memory waits to be given back */
 {
-    orphan_and_two_robbers();
+    abandoned_and_two_robbers();
     as(0);
     glebe_free(the_world.held[2][0]);
     the_world.held[2][0] = NULL;
@@ -68,7 +68,7 @@ static void orphan_and_due(void) /* A's next slow event looks at the clock, and 
     the_world.now_ms = 2000;
 }
 
-static void orphan_of_medium(void)
+static void abandoned_of_medium(void)
 {
     as_with_heap(0);
     take_for(1, MEDIUM, 2);
@@ -118,7 +118,7 @@ static void gives_and_exits(void)
     give_all();
     gb_thread_exit();
 }
-static void trims_orphans(void) { gb_orphans_trim(); }
+static void trims_abandoned(void) { gb_abandoned_trim(); }
 static void collects(void) { glebe_trim(NULL); }
 static void purges(void) { gb_purge_due(the_world.now_ms, true); }
 
@@ -188,49 +188,49 @@ static void a_destroys(void)
         glebe_heap_destroy(programs);
 }
 
-const il_case cases_orphan[] = {
+const il_case cases_abandoned[] = {
     CASE("exit", "a thread ends while two free to its page",
         a_and_page, 0, exits, gives, gives),
     CASE("exit-both", "owner and freer end",
         a_and_page_and_b, 0, exits, gives_and_exits, gives_one),
     CASE("exit-adopt", "a thread ends, another begins, a third frees",
         a_and_free_page, 0, exits, gives, NULL, takes_and_drains),
-    CASE("adopt-two", "two threads begin, one orphan waits, a third frees",
-        orphan, 0, NULL, gives, takes_and_drains, takes_and_drains),
+    CASE("adopt-two", "two threads begin, one abandoned waits, a third frees",
+        abandoned, 0, NULL, gives, takes_and_drains, takes_and_drains),
     CASE("rob", "a page is robbed while two free to it",
-        orphan, 0, takes_and_drains, gives, gives_one),
+        abandoned, 0, takes_and_drains, gives, gives_one),
     LONG("rob-more", "the same, two blocks each",
-        orphan, 0, takes_and_drains, gives, gives),
+        abandoned, 0, takes_and_drains, gives, gives),
     CASE("rob-fails", "the same with spurious failures",
-        orphan, 2, takes_and_drains, gives_one),
+        abandoned, 2, takes_and_drains, gives_one),
     CASE("rob-slot", "a page is robbed while a slot is flushed to it",
-        orphan_and_slot, 0, takes_and_drains, flushes, gives),
+        abandoned_and_slot, 0, takes_and_drains, flushes, gives),
     CASE("rob-own-slot", "the robber's own slot holds a block of the page",
-        orphan_and_own_slot, 0, takes_flushes_drains, gives),
+        abandoned_and_own_slot, 0, takes_flushes_drains, gives),
     CASE("rob-two", "two robbers and a free",
-        orphan_and_two_robbers, 0, takes_and_drains, gives, takes_and_drains),
+        abandoned_and_two_robbers, 0, takes_and_drains, gives, takes_and_drains),
     CASE("rob-adopt", "a robber, a thread that adopts, and a free",
-        orphan, 0, takes_and_drains, gives, NULL, takes_and_exits),
+        abandoned, 0, takes_and_drains, gives, NULL, takes_and_exits),
     CASE("rob-exit", "a thread ends, another robs it, a third frees",
         a_and_free_page, 0, exits, gives, NULL, takes_and_drains),
-    CASE("rob-trim", "a robber, a free, and orphans trimmed",
-        orphan, 0, takes_and_drains, gives, NULL, trims_orphans),
+    CASE("rob-trim", "a robber, a free, and abandoned heaps trimmed",
+        abandoned, 0, takes_and_drains, gives, NULL, trims_abandoned),
     CASE("collect", "a robber, a free, and a third collects",
-        orphan_and_two_robbers, 0, takes_and_drains, gives, collects),
+        abandoned_and_two_robbers, 0, takes_and_drains, gives, collects),
     CASE("rob-medium", "a medium page is robbed, freed to and purged",
-        orphan_of_medium, 0, takes_medium_and_drains, gives_one, NULL, purges),
+        abandoned_of_medium, 0, takes_medium_and_drains, gives_one, NULL, purges),
     CASE("rob-medium2", "a medium page is robbed while two free to it",
-        orphan_of_medium, 0, takes_medium_and_drains, gives_one, gives_one),
+        abandoned_of_medium, 0, takes_medium_and_drains, gives_one, gives_one),
     LONG("rob-medium3", "the first of these with two blocks",
-        orphan_of_medium, 0, takes_medium_and_drains, gives, NULL, purges),
+        abandoned_of_medium, 0, takes_medium_and_drains, gives, NULL, purges),
     CASE("late", "a thread allocates after its end; another begins; a third frees",
         a_and_free_page, 0, exits_and_takes, gives, NULL, takes_and_drains),
     CASE("sized", "sized frees lie in a front when their thread ends; another robs, a third trims",
-        a_and_free_page, 0, frees_sized_and_exits, gives_one, takes_and_drains, trims_orphans),
+        a_and_free_page, 0, frees_sized_and_exits, gives_one, takes_and_drains, trims_abandoned),
     CASE("large", "large blocks freed by owner and others, and collected",
         large, 0, takes_and_gives_large, gives, collects),
     CASE("tick", "the owner's tick flushes, purges and robs",
-        orphan_and_due, 0, takes_flushes_drains, gives, takes_and_drains),
+        abandoned_and_due, 0, takes_flushes_drains, gives, takes_and_drains),
     LOOSE("destroy", "a program's heap is destroyed after a remote free",
         own_heap, 1, a_destroys, b_frees_and_says_so),
     {0},

@@ -1,5 +1,5 @@
 /* A sized free puts a block of any page on the front of its class. A thread that ended left such blocks there, another thread
- * took their page from the orphan, and whoever adopted the heap then flushed blocks into a page that was no longer its own
+ * took their page from the abandoned, and whoever adopted the heap then flushed blocks into a page that was no longer its own
  * (invariant 3). A thread that ends now sends its fronts home. */
 #include "../unit/fixture.h"
 
@@ -20,7 +20,7 @@ static void test_front_and_page_stay_together(void **state)
     fixture_thread(0);
     for (int i = 0; i < 100; i++)
         assert_non_null(glebe_malloc(500));
-    assert_true(glebe_live.stats.pages_adopted > 0);
+    assert_true(glebe_live.stats.pages_reclaimed > 0);
     fixture_check();
     fixture_thread(2); /* adopts the heap */
     assert_non_null(glebe_malloc(500));

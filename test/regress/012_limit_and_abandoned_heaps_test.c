@@ -1,4 +1,4 @@
-/* A thread with a limit took pages from orphans without counting them against it: memory without end. */
+/* A thread with a limit took pages from abandoned heaps without counting them against it: memory without end. */
 #include "../unit/fixture.h"
 
 enum { BLOCKS = 40000, BYTES = 100 };
@@ -15,7 +15,7 @@ static void leave_half(int k)
     fixture_thread(0);
 }
 
-static void test_limit_holds_for_pages_of_orphans(void **state)
+static void test_limit_holds_for_pages_of_abandoned(void **state)
 {
     (void)state;
     assert_non_null(glebe_malloc(BYTES));
@@ -35,6 +35,6 @@ static void test_limit_holds_for_pages_of_orphans(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(test_limit_holds_for_pages_of_orphans)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(test_limit_holds_for_pages_of_abandoned)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

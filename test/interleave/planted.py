@@ -59,10 +59,10 @@ BUGS = [
     dict(name="a medium page is stolen without a claim", case="rob-medium", expression=True,
          edits=[("remote.c", STEAL, "small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : gb_load(&page->notify) != 0")]),
     dict(name="the claim is dropped before the page has its new heap", case="rob", edits=[
-        ("remote.c", "gb_store_relaxed(&page->heap, thief->number);", ";"),
-        ("thread.c", "gb_page_accept(thief, page);", "gb_page_accept(thief, page);"
-         " gb_store_relaxed(&page->heap, thief->number);")]),
-    dict(name="the claim is never dropped", case="rob", edits=[("thread.c", "gb_page_accept(thief, page);", ";")]),
+        ("remote.c", "gb_store_relaxed(&page->heap, to->number);", ";"),
+        ("thread.c", "gb_page_accept(heap, page);", "gb_page_accept(heap, page);"
+         " gb_store_relaxed(&page->heap, heap->number);")]),
+    dict(name="the claim is never dropped", case="rob", edits=[("thread.c", "gb_page_accept(heap, page);", ";")]),
     dict(name="an abandoned heap is chosen before the lock is held", case="adopt-two", edits=[
         ("thread.c", "if (!gb_load_relaxed(&gb_the.abandoned.first))\n        return NULL;",
          "uint32_t early = gb_load_relaxed(&gb_the.abandoned.first);\n    if (!early)\n        return NULL;", "always"),
@@ -74,8 +74,8 @@ BUGS = [
          "glebe_live.stats.heaps_abandoned++; gb_lock_drop(&gb_the.abandoned.lock); gb_remote_flush(heap); gb_inbox_drain(heap);"
          " gb_fronts_flush(heap);")]),
     dict(name="abandoned heaps are robbed without their lock", case="rob-two", expression=True,
-         edits=[("thread.c", "thief->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.abandoned.lock)", 
-                 "thief->kind != GB_HEAP_THREAD || (gb_lock_try(&gb_the.abandoned.lock), false)")]),
+         edits=[("thread.c", "heap->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.abandoned.lock)", 
+                 "heap->kind != GB_HEAP_THREAD || (gb_lock_try(&gb_the.abandoned.lock), false)")]),
     # ---- what was once so ----
     dict(name="a heap's kind is read by others and not atomic", case="exit-both", expression=True,
          edits=[("remote.c", "gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind)",

@@ -129,7 +129,7 @@ EXPORT struct override_mallinfo2 mallinfo2(void)
     glebe_stats_read(&s);
     size_t used = gb_blocks_bytes();
     size_t chunks = GB_LINEAR ? (size_t)s.committed_bytes
-                              : (size_t)(gb_the.arena.chunks - gb_the.arena.chunks_away) << GB_CHUNK_LOG2;
+                              : (size_t)(gb_the.arena.chunks - gb_the.arena.away.count) << GB_CHUNK_LOG2;
     return (struct override_mallinfo2){.arena = chunks, .hblks = gb_the.huge.blocks, .hblkhd = (size_t)s.huge_bytes,
         .uordblks = used, .fordblks = chunks > used ? chunks - used : 0};
 }

@@ -392,7 +392,7 @@ struct glebe_gc {
 /* A chunk is found by the length of its longest row of free slices, and by that of free slices that are dirty. */
 enum gb_row_kind { GB_ROW_FREE, GB_ROW_DIRTY, GB_ROWS };
 typedef struct gb_row {
-    uint32_t next, prev; /* chunks whose longest row has this length; chunk numbers + 1 */
+    struct gb_chunk *next, *prev; /* chunks whose longest row has this length */
     uint32_t slices; /* 0: there is none, and the chunk is on no list */
 } gb_row;
 
@@ -408,13 +408,18 @@ typedef struct gb_chunk {
     gb_slice_set idle; /* free and dirty when the purger last came by, and since */
     gb_slice_set lazy; /* given back lazily: not known to be zero; only the idle ones' bits count */
     gb_row rows[GB_ROWS];
-    uint32_t purge_next; /* in the purge queue */
+    struct gb_chunk *purge_next; /* in the purge queue */
     uint32_t purge_ms; /* when it was queued */
     _Atomic uint32_t touched_ms; /* when memory in it was last freed */
     _Atomic uint8_t queued;
     uint8_t free_slices;
     uint8_t huge_pages; /* advised */
 } gb_chunk;
+
+typedef struct gb_chunks {
+    gb_chunk *first, *last;
+    _Atomic uint32_t count; /* for a look without the lock */
+} gb_chunks;
 
 /* Address space of huge blocks: extent.c has the picture. */
 enum gb_extent_state {
@@ -531,14 +536,13 @@ typedef struct gb_region {
         uint32_t retired; /* how many became unused since the start */
     } records;
 
-    /* Chunks: arena.c. Links are chunk numbers + 1. */
+    /* Chunks: arena.c. */
     struct {
         uint32_t chunks, chunks_max;
         size_t dirty_slices; /* free, but not given back */
-        uint32_t rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the first chunk of each length */
+        gb_chunk *rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the first chunk of each length */
         gb_slice_set rows_filled[GB_ROWS]; /* lengths - 1 that some chunk has */
-        gb_list away; /* chunks without address space of their own, linked by `next` */
-        uint32_t chunks_away; /* how many */
+        gb_chunks away; /* those without address space of their own, linked by `next` */
         /* 0: huge pages were quick to come; else how many chunks went without when one was slow last */
         uint32_t huge_pages_slow;
         uint32_t huge_pages_left; /* chunks until the next is timed */
@@ -562,8 +566,7 @@ typedef struct gb_region {
     struct {
         size_t peak_bytes; /* what is in use, or free and not given back, may come to so much */
         _Atomic bool over; /* it is more than that: the retainer acts when the request is served */
-        gb_list queue; /* of chunks to purge, longest waiting first; chunk numbers + 1 */
-        _Atomic uint32_t queue_chunks;
+        gb_chunks queue; /* of chunks to purge, longest waiting first, linked by `purge_next` */
         _Atomic uint32_t refused_ms; /* when the host last took no memory back; 0: never */
     } kept;
 

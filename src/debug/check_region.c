@@ -97,19 +97,18 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
 static void check_away(gb_check *check)
 {
     uint32_t count = 0;
-    for (uint32_t link = gb_the.arena.away.first; link; link = gb_chunk_at(link - 1)->rows[GB_ROW_FREE].next) {
-        const gb_chunk *chunk = gb_chunk_at(link - 1);
+    for (const gb_chunk *chunk = gb_the.arena.away.first; chunk; chunk = chunk->rows[GB_ROW_FREE].next) {
         CHECK(chunk->free_slices == 0 && chunk->rows[GB_ROW_FREE].slices == 0, 1, chunk,
             "a chunk that is away has free slices");
         for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
-            CHECK(gb_page_at((link - 1) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk,
+            CHECK(gb_page_at(gb_chunk_number(chunk) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk,
                 "a chunk that is away has a page");
-        CHECK(chunk->rows[GB_ROW_FREE].next != 0 || gb_the.arena.away.last == link, 1, chunk,
+        CHECK(chunk->rows[GB_ROW_FREE].next || gb_the.arena.away.last == chunk, 1, chunk,
             "the last chunk away is not the last");
-        if (++count > gb_the.arena.chunks_away)
+        if (++count > gb_the.arena.away.count)
             break;
     }
-    CHECK(count == gb_the.arena.chunks_away, 1, &gb_the, "the count of chunks away is wrong");
+    CHECK(count == gb_the.arena.away.count, 1, &gb_the, "the count of chunks away is wrong");
 }
 
 /* ---- extents ---- */

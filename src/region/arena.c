@@ -24,11 +24,11 @@ static void row_unlink(gb_chunk *chunk, enum gb_row_kind kind)
     if (row->slices == 0)
         return;
     if (row->prev)
-        gb_chunk_at(row->prev - 1)->rows[kind].next = row->next;
-    else if ((gb_the.arena.rows[kind][row->slices] = row->next) == 0)
+        row->prev->rows[kind].next = row->next;
+    else if ((gb_the.arena.rows[kind][row->slices] = row->next) == NULL)
         gb_the.arena.rows_filled[kind] = gb_set_without(gb_the.arena.rows_filled[kind], gb_set_range(row->slices - 1, 1));
     if (row->next)
-        gb_chunk_at(row->next - 1)->rows[kind].prev = row->prev;
+        row->next->rows[kind].prev = row->prev;
 }
 
 /* The longest row has this length now. */
@@ -38,23 +38,22 @@ static void row_change(gb_chunk *chunk, enum gb_row_kind kind, uint32_t slices)
     if (row->slices == slices)
         return;
     row_unlink(chunk, kind);
-    *row = (gb_row){0, 0, slices};
+    *row = (gb_row){NULL, NULL, slices};
     if (slices == 0)
         return;
-    uint32_t number = gb_chunk_number(chunk) + 1;
     row->next = gb_the.arena.rows[kind][slices];
     if (row->next)
-        gb_chunk_at(row->next - 1)->rows[kind].prev = number;
-    gb_the.arena.rows[kind][slices] = number;
+        row->next->rows[kind].prev = chunk;
+    gb_the.arena.rows[kind][slices] = chunk;
     gb_the.arena.rows_filled[kind] = gb_set_with(gb_the.arena.rows_filled[kind], gb_set_range(slices - 1, 1));
 }
 
-/* The first of the chunks with the shortest row that has `slices` at least; 0 if there is none. */
-static uint32_t row_first(enum gb_row_kind kind, uint32_t slices)
+/* The first of the chunks with the shortest row that has `slices` at least; NULL if there is none. */
+static gb_chunk *row_first(enum gb_row_kind kind, uint32_t slices)
 {
     uint32_t more = slices > GB_CHUNK_SLICES ? GB_CHUNK_SLICES
                                              : gb_set_first(gb_set_down(gb_the.arena.rows_filled[kind], slices - 1));
-    return more < GB_CHUNK_SLICES ? gb_the.arena.rows[kind][slices + more] : 0;
+    return more < GB_CHUNK_SLICES ? gb_the.arena.rows[kind][slices + more] : NULL;
 }
 
 /* The length of the row that [start, start + slices) is in, of members. */
@@ -250,25 +249,25 @@ static gb_chunk *chunk_enter(uint32_t number)
 }
 
 /* Puts a chunk, which is in no bin, last on the list of those away. */
-static void away_push(uint32_t number)
+static void away_push(gb_chunk *chunk)
 {
-    gb_chunk_at(number)->rows[GB_ROW_FREE].next = 0;
-    if (gb_the.arena.away.last)
-        gb_chunk_at(gb_the.arena.away.last - 1)->rows[GB_ROW_FREE].next = number + 1;
+    gb_chunks *away = &gb_the.arena.away;
+    chunk->rows[GB_ROW_FREE].next = NULL;
+    if (away->last)
+        away->last->rows[GB_ROW_FREE].next = chunk;
     else
-        gb_the.arena.away.first = number + 1;
-    gb_the.arena.away.last = number + 1;
-    gb_the.arena.chunks_away++;
+        away->first = chunk;
+    away->last = chunk;
+    gb_store_relaxed(&away->count, gb_load_relaxed(&away->count) + 1);
 }
 
-static uint32_t away_pop(void)
+static void away_pop(void)
 {
-    uint32_t number = gb_the.arena.away.first - 1;
-    gb_the.arena.away.first = gb_chunk_at(number)->rows[GB_ROW_FREE].next;
-    if (!gb_the.arena.away.first)
-        gb_the.arena.away.last = 0;
-    gb_the.arena.chunks_away--;
-    return number;
+    gb_chunks *away = &gb_the.arena.away;
+    away->first = away->first->rows[GB_ROW_FREE].next;
+    if (!away->first)
+        away->last = NULL;
+    gb_store_relaxed(&away->count, gb_load_relaxed(&away->count) - 1);
 }
 
 bool gb_chunk_leave(gb_chunk *chunk)
@@ -286,7 +285,7 @@ bool gb_chunk_leave(gb_chunk *chunk)
     row_change(chunk, GB_ROW_FREE, 0);
     row_change(chunk, GB_ROW_DIRTY, 0);
     run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
-    away_push(number);
+    away_push(chunk);
     return true;
 }
 
@@ -294,9 +293,11 @@ bool gb_chunk_leave(gb_chunk *chunk)
 static gb_chunk *chunk_return(uint32_t tries, enum gb_commit *got)
 {
     *got = GB_TAKEN;
-    for (uint32_t n = tries < gb_the.arena.chunks_away ? tries : gb_the.arena.chunks_away; n > 0; n--) {
-        uint32_t number = gb_the.arena.away.first - 1;
-        *got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, false);
+    uint32_t away = gb_load_relaxed(&gb_the.arena.away.count);
+    for (uint32_t n = tries < away ? tries : away; n > 0; n--) {
+        gb_chunk *chunk = gb_the.arena.away.first;
+        uint32_t number = gb_chunk_number(chunk);
+        *got = gb_port_commit(gb_chunk_start(chunk), GB_CHUNK_BYTES, false);
         if (*got == GB_NO_MEMORY)
             return NULL;
         away_pop();
@@ -304,7 +305,7 @@ static gb_chunk *chunk_return(uint32_t tries, enum gb_commit *got)
             run_wipe(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES);
             return chunk_enter(number);
         }
-        away_push(number);
+        away_push(chunk);
     }
     return NULL;
 }
@@ -337,7 +338,7 @@ static gb_chunk *chunk_grow(void)
         if (got == GB_COMMITTED)
             return chunk_enter(number);
         run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
-        away_push(number);
+        away_push(gb_chunk_at(number));
     }
     return NULL;
 }
@@ -349,12 +350,11 @@ static gb_chunk *chunk_grow(void)
 static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, uint32_t alignment, run_place *best)
 {
     enum { LOOKS = 8 };
-    uint32_t wanted = gb_the.arena.dirty_slices < slices ? (uint32_t)gb_the.arena.dirty_slices : slices,
-             number = row_first(kind, length);
-    for (int looks = LOOKS; number && looks > 0 && (!best->chunk || best->dirty < wanted); looks--) {
-        gb_chunk *chunk = gb_chunk_at(number - 1);
+    uint32_t wanted = gb_the.arena.dirty_slices < slices ? (uint32_t)gb_the.arena.dirty_slices : slices;
+    gb_chunk *chunk = row_first(kind, length);
+    for (int looks = LOOKS; chunk && looks > 0 && (!best->chunk || best->dirty < wanted); looks--) {
         run_fit(chunk, slices, alignment, best);
-        number = chunk->rows[kind].next ? chunk->rows[kind].next : row_first(kind, chunk->rows[kind].slices + 1);
+        chunk = chunk->rows[kind].next ? chunk->rows[kind].next : row_first(kind, chunk->rows[kind].slices + 1);
     }
 }
 

@@ -16,18 +16,17 @@ void gb_purge_queue(gb_chunk *chunk)
     gb_store_relaxed(&chunk->touched_ms, gb_load_relaxed(&gb_the.now_ms));
     if (gb_load_relaxed(&chunk->queued))
         return;
-    uint32_t number = gb_chunk_number(chunk) + 1;
     gb_store_relaxed(&chunk->queued, 1);
-    chunk->purge_next = 0;
+    chunk->purge_next = NULL;
     chunk->purge_ms = gb_port_now_ms();
     if (gb_the.kept.queue.last)
-        gb_chunk_at(gb_the.kept.queue.last - 1)->purge_next = number;
+        gb_the.kept.queue.last->purge_next = chunk;
     else {
-        gb_the.kept.queue.first = number;
+        gb_the.kept.queue.first = chunk;
         gb_background_nudge();
     }
-    gb_the.kept.queue.last = number;
-    gb_store_relaxed(&gb_the.kept.queue_chunks, gb_load_relaxed(&gb_the.kept.queue_chunks) + 1);
+    gb_the.kept.queue.last = chunk;
+    gb_store_relaxed(&gb_the.kept.queue.count, gb_load_relaxed(&gb_the.kept.queue.count) + 1);
 }
 
 void gb_purge_note(const gb_page *page)

@@ -207,7 +207,7 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, gb_purge
 /* The chunk that has waited longest, if it does since `since`. Locked. */
 static gb_chunk *queue_first(uint32_t since, bool all)
 {
-    gb_chunk *chunk = gb_the.kept.queue.first ? gb_chunk_at(gb_the.kept.queue.first - 1) : NULL;
+    gb_chunk *chunk = gb_the.kept.queue.first;
     return chunk && (all || !gb_ms_later(chunk->purge_ms, since)) ? chunk : NULL;
 }
 
@@ -215,8 +215,8 @@ static void queue_pop(gb_chunk *chunk)
 {
     gb_the.kept.queue.first = chunk->purge_next;
     if (!gb_the.kept.queue.first)
-        gb_the.kept.queue.last = 0;
-    gb_store_relaxed(&gb_the.kept.queue_chunks, gb_load_relaxed(&gb_the.kept.queue_chunks) - 1);
+        gb_the.kept.queue.last = NULL;
+    gb_store_relaxed(&gb_the.kept.queue.count, gb_load_relaxed(&gb_the.kept.queue.count) - 1);
     atomic_exchange(&chunk->queued, 0);
 }
 
@@ -246,7 +246,7 @@ static size_t purge_queued(uint32_t since, bool all, bool lazily, gb_purge_budge
     gb_lock_take(&gb_the.lock);
     size_t given = gb_extents_purge(since, all, lazily, &budget->bytes);
     gb_chunk *chunk;
-    for (uint32_t most = gb_load_relaxed(&gb_the.kept.queue_chunks);
+    for (uint32_t most = gb_load_relaxed(&gb_the.kept.queue.count);
         most-- > 0 && !gb_purge_spent(budget) && (chunk = queue_first(since, all)) != NULL;) {
         uint32_t touched = gb_load_relaxed(&chunk->touched_ms);
         bool busy = !all && gb_ms_later(touched, since);
@@ -287,8 +287,8 @@ size_t gb_purge_oldest(size_t bytes)
     size_t given = 0;
     gb_purge_budget budget = gb_purge_all();
     bytes = gb_round_up(bytes, gb_the.page_bytes);
-    for (uint32_t number = gb_the.kept.queue.first; number && given < bytes; number = gb_chunk_at(number - 1)->purge_next)
-        given += purge_free(gb_chunk_at(number - 1), false, false, bytes - given, &budget);
+    for (gb_chunk *chunk = gb_the.kept.queue.first; chunk && given < bytes; chunk = chunk->purge_next)
+        given += purge_free(chunk, false, false, bytes - given, &budget);
     return given < bytes ? given + gb_extents_shrink(bytes - given) : given;
 }
 
@@ -299,7 +299,7 @@ uint32_t gb_purge_wait(uint32_t now)
     if (purge_refused_lately())
         wait = wait < gb_the.options.purge_ms ? gb_the.options.purge_ms : wait;
     else if (gb_the.kept.queue.first) {
-        uint32_t waited = gb_ms_since(now, gb_chunk_at(gb_the.kept.queue.first - 1)->purge_ms);
+        uint32_t waited = gb_ms_since(now, gb_the.kept.queue.first->purge_ms);
         uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
         wait = due < wait ? due : wait;
     }

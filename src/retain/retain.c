@@ -168,7 +168,7 @@ void gb_tick_due(glebe_heap *heap)
         rest_begin(heap);
     /* Not while the heap rests: a chunk that it gave pages to would count as busy, queue again, and miss the rest's
      * purge. */
-    bool queued = gb_load_relaxed(&gb_the.kept.queue_chunks) || gb_load_relaxed(&gb_the.huge.idle_first);
+    bool queued = gb_load_relaxed(&gb_the.kept.queue.count) || gb_load_relaxed(&gb_the.huge.idle_first);
     heap->waits = heap->rests || (queued && step_due(now));
     if (heap->waits)
         heap->tick = 1;

@@ -42,7 +42,7 @@ static void test_huge_after_small(void **state)
         empty(n);
         void *huge = glebe_malloc((size_t)55 << 20);
         assert_non_null(huge);
-        assert_true(gb_the.arena.chunks_away > 20);
+        assert_true(gb_the.arena.away.count > 20);
         fixture_check();
         fixture_balance();
         glebe_free(huge);
@@ -85,7 +85,7 @@ static void test_place_taken_meanwhile(void **state)
     uint32_t chunks = gb_the.arena.chunks;
     empty(all);
     glebe_trim(NULL);
-    uint32_t away = gb_the.arena.chunks_away;
+    uint32_t away = gb_the.arena.away.count;
     assert_true(away > 20);
     fake.taken_from = gb_the.base + 3 * GB_CHUNK_BYTES;
     fake.taken_to = fake.taken_from + 5 * GB_CHUNK_BYTES + 12345;
@@ -115,7 +115,7 @@ static void test_refused(void **state)
     empty(fill());
     gb_fake_fail(1u << GB_FAKE_DECOMMIT, 1, UINT64_MAX);
     glebe_trim(NULL);
-    assert_int_equal(gb_the.arena.chunks_away, 0);
+    assert_int_equal(gb_the.arena.away.count, 0);
     fixture_check();
     fixture_balance();
     empty(fill());

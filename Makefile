@@ -30,7 +30,7 @@ help: ## this list
 
 # ---- build ------------------------------------------------------------------------------------------------------
 
-.PHONY: demo setup lib cli wasm lua windows
+.PHONY: demo setup lib cli install wasm lua windows
 demo: ## install what is missing, build, and compare allocators on three real programs (minutes)
 	@demo/run
 
@@ -47,6 +47,13 @@ cli: lib ## build the `glebe` command into build/
 	$(call say,the glebe command)
 	@$(cargo) build --release -p glebe-cli
 	@cmake -E copy_if_different target/release/glebe $(build)/glebe
+
+# Root installs what is built as it is, and need not have Rust.
+PREFIX ?= /usr/local
+install: $(if $(and $(filter 0,$(shell id -u)),$(wildcard $(build)/glebe)),,cli) ## install libraries, headers and the command into PREFIX (/usr/local), below DESTDIR if that is set
+	$(call say,into $(DESTDIR)$(PREFIX))
+	@DESTDIR="$(DESTDIR)" cmake --install $(build)/cmake --prefix "$(PREFIX)"
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ! command -v ldconfig >/dev/null || ldconfig
 
 wasm: | $(build) ## build the archives for C and C++ in WebAssembly into build/wasm32/ and build/wasm32-threads/
 	@tools/setup wasm

@@ -1,8 +1,10 @@
-# `cmake --install`: headers, libraries, and two ways to find them.
+# `cmake --install`: headers, libraries, the `glebe` command if it was built, licenses, and two ways to find the libraries.
 #
-#   find_package(glebe)   glebe::glebe     shared: API and malloc        glebe::static     archive: API alone
-#                         glebe::override  archive: API and malloc       glebe::cpp        C++ headers
-#   pkg-config glebe      the shared library; with --static the archive of the API
+#   find_package(glebe)   pkg-config
+#   glebe::glebe          glebe            shared: API and malloc; with --static the archive of the API
+#   glebe::static         glebe-static     archive: API alone
+#   glebe::override       glebe-override   archive: API and malloc
+#   glebe::cpp                             C++ headers, beside one of these
 
 include(CMakePackageConfigHelpers)
 
@@ -13,7 +15,10 @@ install(TARGETS glebe-secure glebe-audit) # to be preloaded, not linked
 if(TARGET glebe-mimalloc-3)
   install(TARGETS glebe-mimalloc-2 glebe-mimalloc-3 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glebe) # where no loader looks unasked
 endif()
-install(FILES include/glebe.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(PROGRAMS ${GLEBE_OUTPUT_DIR}/glebe DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL) # cargo builds it: `make cli`
+install(FILES LICENSE LICENSE-MIT LICENSE-APACHE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES include/glebe.h bindings/lua/glebe_lua.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES bindings/lua/glebe_lua.c DESTINATION ${CMAKE_INSTALL_DATADIR}/glebe) # each Lua's headers give another object
 install(DIRECTORY bindings/cpp/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT glebe-targets NAMESPACE glebe:: DESTINATION ${config_dir})
 
@@ -22,7 +27,9 @@ write_basic_package_version_file(glebe-config-version.cmake COMPATIBILITY SameMi
 install(FILES ${PROJECT_BINARY_DIR}/glebe-config.cmake ${PROJECT_BINARY_DIR}/glebe-config-version.cmake
         DESTINATION ${config_dir})
 
-# The file finds its prefix from its own place, so that `cmake --install --prefix` and moved trees stay true.
+# Each file finds its prefix from its own place, so that `cmake --install --prefix` and moved trees stay true.
 file(RELATIVE_PATH pc_to_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
-configure_file(cmake/glebe.pc.in glebe.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/glebe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(package glebe glebe-static glebe-override)
+  configure_file(cmake/${package}.pc.in ${package}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -1,0 +1,110 @@
+"""bindings/c/README.md and bindings/cpp/README.md followed word for word, in a folder outside the repository."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from printed import ROOT, Document, shell
+
+pytestmark = pytest.mark.xdist_group("package")
+ACTIVE = r"glebe: program\[\d+\]: version [\d.]+ was active: .*, 0 errors\n"
+
+
+@pytest.fixture(scope="session")
+def home(box, tmp_path_factory):
+    """$HOME, where a reader has installed glebe, and what the README says to export then."""
+    box.need("make", "cmake", "pkg-config")
+    home = tmp_path_factory.mktemp("home")
+    document = Document("bindings/c/README.md", home)
+    for line in document.lines("make install").splitlines():
+        if line != "make cli":  # the libraries that are tested are those of `box`
+            shell(line, ROOT, env={"HOME": str(home)})
+    exports = document.lines("export PATH")
+    said = shell(exports + "env", home, env={"HOME": str(home)})
+    names = re.findall(r"export (\w+)=", exports)
+    return {"HOME": str(home), **{name: re.search(rf"^{name}=(.*)$", said, re.M)[1] for name in names}}
+
+
+@pytest.fixture
+def reader(home, tmp_path):
+    """A reader of a document, in a folder of their own."""
+    def read(name):
+        document = Document(name, tmp_path)
+        return lambda part, **how: document.run(part, env=home, **how)
+    return read
+
+
+def test_install(box, home, tmp_path):
+    """Every file that the README names is there, and no more; below DESTDIR likewise."""
+    prefix = pathlib.Path(home["HOME"], ".local")
+    files = {str(p.relative_to(prefix)) for p in prefix.rglob("*") if not p.is_dir()}
+    table = (ROOT / "bindings/c/README.md").read_text().split("| installed |")[1].split("\n\n")[0]
+    named, folder = set(), ""
+    for name in re.findall(r"`([\w./+-]+)`", "".join(row.split("|")[1] for row in table.splitlines()[2:])):
+        folder = name.rpartition("/")[0] if "/" in name else folder
+        named.add(name if "/" in name else f"{folder}/{name}")
+    for name in named:
+        assert any(file.startswith(name) if name.endswith("/") else file == name for file in files), name
+    other = {file for file in files if not re.sub(r"\.so\..*", ".so", file).startswith(tuple(named))}
+    assert not other
+    assert {f"lib/pkgconfig/glebe{kind}.pc" for kind in ("", "-static", "-override")} <= files
+    assert {f"share/doc/glebe/LICENSE{kind}" for kind in ("", "-MIT", "-APACHE")} <= files
+    shell(f"make install PREFIX=/opt/glebe DESTDIR={tmp_path}", ROOT)
+    assert {str(p.relative_to(tmp_path / "opt/glebe")) for p in tmp_path.rglob("*") if not p.is_dir()} == files
+
+
+def test_the_installed_command(home):
+    """It has its library inside, wherever it is."""
+    assert shell("glebe run -v -- echo hello", home["HOME"], env=home).startswith("hello\n")
+
+
+def test_malloc(reader):
+    read = reader("bindings/c/README.md")
+    read("cc program.c")
+    assert re.fullmatch("hello\n" + ACTIVE, read("GLEBE_VERBOSE=1 ./program"))
+
+
+def test_malloc_without_the_symbol(reader, home, tmp_path):
+    """Control: it is -u that takes the archive in."""
+    read = reader("bindings/c/README.md")
+    flags = shell("pkg-config --libs glebe-override", tmp_path, env=home)
+    shell("cc program.c " + re.sub(r"-Wl,-u\S+", "", flags).strip() + " -o program", tmp_path)
+    assert read("GLEBE_VERBOSE=1 ./program") == "hello\n"
+
+
+@pytest.mark.parametrize("flags", ["", "-static", "-static-libstdc++ -static-libgcc"])
+def test_bad_alloc(home, tmp_path, flags):
+    """pkg-config's line does for C++ too: operator new throws, with a C++ runtime in the program as well."""
+    source = ROOT / "test/package/ends_memory.cpp"
+    shell(f"c++ {flags} {source} $(pkg-config --libs glebe-override) -o program 2>/dev/null", tmp_path, env=home)
+    assert shell("./program", tmp_path) == "handler 1, caught\n"
+
+
+@pytest.mark.parametrize("package", ["glebe-static", "glebe-override"])
+def test_heaps(reader, home, tmp_path, package):
+    read = reader("bindings/c/README.md")
+    if package == "glebe-static":
+        said = read("cc heaps.c $(pkg-config")
+    else:
+        said = shell(f"cc heaps.c $(pkg-config --cflags --libs {package}) -o heaps && ./heaps", tmp_path, env=home)
+    assert 60_000 < int(re.fullmatch(r"(\d+) blocks in 65\d\d\d KiB\n", said)[1]) < 68_000
+
+
+def test_cmake(reader):
+    said = reader("bindings/c/README.md")("cmake -S . -B build")
+    assert "hello\n" in said and re.search(ACTIVE, said)
+    assert re.search(r"\d+ blocks in \d+ KiB\n", said)
+
+
+def test_without_a_build_system(reader, tmp_path):
+    reader("bindings/c/README.md")("$GLEBE/src/glebe.c")
+    assert " blocks in " in subprocess.run([tmp_path / "heaps"], capture_output=True, text=True, check=True).stdout
+
+
+def test_cpp(reader):
+    """The C++ README's program, by its lines and by CMake's."""
+    read = reader("bindings/cpp/README.md")
+    assert read("c++ -std=c++17") == "4 words\n"
+    assert read("cmake -S . -B build").endswith("\n4 words\n")

@@ -201,8 +201,14 @@ GLEBE_API void glebe_pool_stats_read(const glebe_pool *pool, glebe_pool_stats *o
  * One thread at a time may use it, and all of the program's threads that hold references into it must be at rest while
  * it collects.
  *
- * A word is a reference if it holds an address inside an object, wherever inside. Which words are looked at: those
- * of the roots, and of reachable objects those that their layout names. Memory of malloc is not looked at. */
+ * A word is a reference if it holds an address inside an object, wherever inside. The collector looks at
+ *     - memory that glebe_gc_root_add named,
+ *     - what the marker names in each collection (glebe_gc_on_mark), such as the stack,
+ *     - in reachable objects, the words that their layout names,
+ * and at nothing else: at no static variable that is not named, no block of malloc, no local variable.
+ *
+ * WARNING. An object that only a local variable refers to is freed by the next collection, and every allocation may
+ * collect. Add roots, or have a marker call glebe_gc_mark_stack: docs/collector.md has a program of each kind. */
 typedef struct glebe_gc glebe_gc;
 
 /* A new collector, or NULL and ENOMEM. `limit_bytes` 0 is no limit; else its objects' pages and its own tables stay
@@ -247,12 +253,29 @@ GLEBE_API size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object);
  * added while a collection marks counts in that collection. */
 GLEBE_API int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes);
 GLEBE_API int glebe_gc_root_remove(glebe_gc *gc, const void *start);
-/* Called in each collection, to name further roots by glebe_gc_mark: stacks, for example. It must return. What
- * glebe_gc_begin says of the time from begin to finish holds for it. */
+/* Called in each collection, by the thread that allocates or collects, to name further roots by glebe_gc_mark and
+ * glebe_gc_mark_stack. It must return. What glebe_gc_begin says of the time from begin to finish holds for it. */
 typedef void glebe_gc_marker(void *context, glebe_gc *gc);
 GLEBE_API void glebe_gc_on_mark(glebe_gc *gc, glebe_gc_marker *marker, void *context);
 /* From a glebe_gc_marker, or between glebe_gc_begin and glebe_gc_finish: the words in [start, end) are references. */
 GLEBE_API void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end);
+/* The same of the calling thread's stack: its words from the caller's frame up to `base` are references, and so are the
+ * registers that calls preserve.
+ *
+ *     base     main's frame        names the base, and keeps no reference itself
+ *       |      work's frame        called by main, and not inlined into it: from here on locals are roots
+ *       |      ...
+ *       |      glebe_gc_alloc      collects
+ *       v      the marker          calls this function
+ *
+ * `base` is an address in the frame of a function that has called, directly or not, every function whose locals are
+ * roots: the address of a local variable will do. References in that function's own frame may lie above it, where they
+ * are not looked at. A base that is not above the caller's frame is reported. The stack must be that of the thread that
+ * allocates; references on stacks of other threads or coroutines must be named by glebe_gc_mark.
+ *
+ * WebAssembly: only the part of the stack in linear memory is looked at. A local variable whose address is not taken is
+ * elsewhere, and no code of the module can read it there: keep such references in roots. */
+GLEBE_API void glebe_gc_mark_stack(glebe_gc *gc, const void *base);
 
 /* Collects now. Returns the bytes of objects that were found unreachable, holes in pages and all. */
 GLEBE_API size_t glebe_gc_collect(glebe_gc *gc);

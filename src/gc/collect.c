@@ -235,6 +235,35 @@ void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end)
         gb_mark_range(gc, (uintptr_t)start, (uintptr_t)end);
 }
 
+typedef const volatile uintptr_t __attribute__((may_alias)) stack_word;
+
+/* Marks the stack from this function's frame to `base`; false if `base` is not above it. Stacks grow downwards on every
+ * host. Words are copied first: the copy may be read where AddressSanitizer forbids what lies between variables. */
+static GB_NOINLINE __attribute__((no_sanitize_address)) bool stack_mark(glebe_gc *gc, uintptr_t base)
+{
+    uintptr_t at = gb_round_up((uintptr_t)__builtin_frame_address(0), sizeof at), copy[64];
+    base = gb_round_down(base, sizeof base);
+    if (at >= base)
+        return false;
+    while (at < base) {
+        size_t n = 0;
+        for (; n < sizeof copy / sizeof *copy && at < base; at += sizeof at)
+            copy[n++] = *(stack_word *)at;
+        gb_mark_range(gc, (uintptr_t)copy, (uintptr_t)(copy + n));
+    }
+    return true;
+}
+
+/* The registers that calls preserve are saved in this frame, which is above stack_mark's: so it must be a frame. */
+GB_NOINLINE void glebe_gc_mark_stack(glebe_gc *gc, const void *base)
+{
+    GB_ENTRY;
+    if (!GB_LINEAR)
+        __builtin_unwind_init();
+    if (gc->marking && !stack_mark(gc, (uintptr_t)base))
+        gb_report("glebe_gc_mark_stack", base, "not above the caller's frame");
+}
+
 /* ---- a collection ---- */
 
 /* Room for a 64th of the words that were live; where there is no memory, a few will do. */

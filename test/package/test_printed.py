@@ -1,4 +1,5 @@
-"""bindings/c/README.md and bindings/cpp/README.md followed word for word, in a folder outside the repository."""
+"""bindings/c/README.md, bindings/cpp/README.md and the programs of docs/collector.md, followed word for word in a folder outside the
+repository."""
 
 import pathlib
 import re
@@ -108,3 +109,29 @@ def test_cpp(reader):
     read = reader("bindings/cpp/README.md")
     assert read("c++ -std=c++17") == "4 words\n"
     assert read("cmake -S . -B build").endswith("\n4 words\n")
+
+
+def test_collected_list(reader):
+    assert reader("docs/collector.md")("list.c") == "1000000 objects allocated, 1000 live\n"
+
+
+def test_collected_trees(reader, home, tmp_path):
+    """The stack is the root; without the marker the trees are lost."""
+    read = reader("docs/collector.md")
+    assert read("trees.c") == "32767 nodes kept\n"
+    program = tmp_path / "trees.c"
+    text = program.read_text()
+    marked = re.sub(r"^ *glebe_gc_on_mark.*\n", "", text, flags=re.M)
+    assert marked != text
+    program.write_text(marked)
+    lines = "cc -O2 -Wno-unused-function trees.c $(pkg-config --cflags --libs glebe-static) -o trees; "
+    assert "32767 nodes kept" not in shell(lines + "./trees || true", tmp_path, env=home)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("how", ["gcc -O0", "gcc -O3 -flto", "clang -O0", "clang -O3", "gcc -O1 -fsanitize=address,undefined"])
+def test_collected_trees_by(reader, tmp_path, how):
+    """The same with other compilers, with the core in one piece with the program, and under AddressSanitizer."""
+    reader("docs/collector.md")
+    shell(f"{how} -I$GLEBE/include trees.c $GLEBE/src/glebe.c -o trees", tmp_path)
+    assert shell("./trees", tmp_path, env={"ASAN_OPTIONS": "detect_stack_use_after_return=0"}) == "32767 nodes kept\n"

@@ -34,6 +34,12 @@ def test_unit(engine):
     assert status == 0 and re.fullmatch(r"\d\d tests\n", text), text
 
 
+def test_stack():
+    """What of the stack is in linear memory is a root."""
+    status, text = ENGINES["node"](build("unit", "unit", of="mark_stack"))
+    assert (status, text) == (0, "3 tests\n"), text
+
+
 @pytest.mark.parametrize("engine", ["wasmtime", "node"])  # wazero copies memory when it grows: half a minute
 def test_model(engine):
     status, text = ENGINES[engine](build("model", "model"), GLEBE_TEST_SEEDS=str(SEEDS), GLEBE_TEST_STEPS="150")

@@ -18,13 +18,13 @@ NAMED = re.compile(r"^(?:/\*|//|#|--) ([\w./-]+\.\w+)(?: \*/)?\n")
 
 
 class Document:
-    """A document's blocks in order, and a folder where its reader works."""
+    """A document's blocks in order, and the folder (or None) where its reader works."""
 
     def __init__(self, name, folder):
         self.text, self.folder = (ROOT / name).read_text(), folder
         self.blocks = FENCED.findall(self.text)
         for _, text in self.blocks:
-            if named := NAMED.match(text):
+            if folder and (named := NAMED.match(text)):
                 path = folder / named[1]
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)

@@ -2,10 +2,11 @@
 //! (`DEP_GLEBE_SOURCE`: the directory that holds `src/`, `include/` and `override/`).
 
 use std::env;
+use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=bindings/rust/build.rs");
-    println!("cargo:rustc-check-cfg=cfg(glebe_fast, glebe_threads, glebe_mmap)");
+    println!("cargo:rustc-check-cfg=cfg(glebe_fast, glebe_threads, glebe_mmap, glebe_error)");
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     println!("cargo:source={root}");
     // Where speed counts `Bump` is inlined, where size counts it is not.
@@ -18,8 +19,19 @@ fn main() {
     if mmap_known() {
         println!("cargo:rustc-cfg=glebe_mmap");
     }
+    if rust_minor() >= 81 {
+        println!("cargo:rustc-cfg=glebe_error"); // core has the trait Error
+    }
     #[cfg(feature = "heap")]
     heap::build();
+}
+
+/// The compiler's version: 81 of "rustc 1.81.0 (...)"; 0 where it does not say.
+fn rust_minor() -> u32 {
+    let rustc = env::var_os("RUSTC").expect("cargo sets it");
+    let said = Command::new(rustc).arg("--version").output().map(|output| output.stdout);
+    let text = String::from_utf8(said.unwrap_or_default()).unwrap_or_default();
+    text.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or(0)
 }
 
 fn has(variable: &str, text: &str) -> bool {
@@ -63,7 +75,7 @@ mod heap {
         if !wasm && !windows && !matches!(os.as_str(), "linux" | "macos") {
             fail(&format!(
                 "glebe::Heap has no port for {target} yet (Linux, macOS, Windows-gnu and WebAssembly have); \
-                 glebe::Bump works there: glebe = {{ default-features = false }}"
+                 glebe::Bump and glebe::FreeList work there: glebe = {{ default-features = false }}"
             ));
         }
         for folder in ["src", "include"] {
@@ -138,7 +150,7 @@ mod heap {
         };
         fail(&format!(
             "{what} for {target} is not here: install one (Debian: {package}), or set {variable} to it, \
-             or do without: glebe = {{ default-features = false }} is glebe::Bump alone"
+             or do without: glebe = {{ default-features = false }} has glebe::Bump and glebe::FreeList"
         ))
     }
 

@@ -1,7 +1,7 @@
 //! The C core as Rust sees it: the global allocator, heaps as values, and what can be asked and set.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::ffi::{c_int, CStr};
+use core::ffi::{c_char, c_int};
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::{null_mut, NonNull};
@@ -386,7 +386,7 @@ impl fmt::Debug for OwnedHeap {
     }
 }
 
-/// Why a limit was not set. It stays as it was.
+/// Why a limit was not set. It stays as it was. An [`Error`](core::error::Error) from Rust 1.81 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitError {
@@ -404,6 +404,9 @@ impl fmt::Display for LimitError {
         })
     }
 }
+
+#[cfg(glebe_error)]
+impl core::error::Error for LimitError {}
 
 /// The core's 0 is no limit, so a limit of nothing becomes one of a byte, which no block fits in either.
 fn limit_word(bytes: Option<usize>) -> usize {
@@ -426,7 +429,7 @@ pub fn stats() -> Stats {
     stats
 }
 
-/// Why an option was not set. It stays as it was.
+/// Why an option was not set. It stays as it was. An [`Error`](core::error::Error) from Rust 1.81 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionError {
@@ -445,17 +448,38 @@ impl fmt::Display for OptionError {
     }
 }
 
+#[cfg(glebe_error)]
+impl core::error::Error for OptionError {}
+
+/// The longest name or value that an option can have, and its NUL.
+const OPTION_BYTES: usize = 64;
+
+/// `text` with a NUL behind it, for C; `None` where it has one inside, or is longer than any option's.
+fn terminated(text: &str) -> Option<[c_char; OPTION_BYTES]> {
+    let mut out = [0; OPTION_BYTES];
+    if text.len() >= OPTION_BYTES || text.as_bytes().contains(&0) {
+        return None;
+    }
+    for (to, from) in out.iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
+    }
+    Some(out)
+}
+
 /// Sets an option of the core, such as `limit` (bytes for the whole process, suffixes K, M, G), `background`, `purge_ms`,
 /// `on_error`. The environment sets them too, as `GLEBE_LIMIT` and so on.
 ///
 /// ```
-/// # use std::ffi::CString;
-/// let (name, value) = (CString::new("purge_ms").unwrap(), CString::new("100").unwrap());
-/// assert_eq!(glebe::option(&name, &value), Ok(()));
-/// assert_eq!(glebe::option(&value, &value), Err(glebe::OptionError::Unknown));
+/// glebe::option("purge_ms", "100")?;
+/// assert_eq!(glebe::option("purge_ms", "soon"), Err(glebe::OptionError::Value));
+/// assert_eq!(glebe::option("purge", "at noon"), Err(glebe::OptionError::Value));
+/// assert_eq!(glebe::option("colour", "blue"), Err(glebe::OptionError::Unknown));
+/// # Ok::<(), glebe::OptionError>(())
 /// ```
-pub fn option(name: &CStr, value: &CStr) -> Result<(), OptionError> {
-    // SAFETY: both are strings that end with a NUL.
+pub fn option(name: &str, value: &str) -> Result<(), OptionError> {
+    let name = terminated(name).ok_or(OptionError::Unknown)?;
+    let value = terminated(value).unwrap_or([0; OPTION_BYTES]); // no option's value is empty
+                                                                // SAFETY: both are strings that end with a NUL.
     match unsafe { c::glebe_option(name.as_ptr(), value.as_ptr()) } {
         0 => Ok(()),
         ENOENT => Err(OptionError::Unknown),

@@ -3,6 +3,8 @@
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
 
+#[cfg(feature = "allocator-api2")]
+mod allocator;
 mod bump;
 mod freelist;
 #[cfg(feature = "heap")]

@@ -13,6 +13,8 @@ import zlib
 
 import pytest
 
+from printed import Document, shell
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build/crate/package"
 GLEBE_VARIABLES = {"GLEBE_LIBRARY_DIR": ""}
@@ -128,15 +130,16 @@ def test_hosts_without_a_port(crates, tmp_path):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("features", ["", ", default-features = false"], ids=["heap", "bump"])
+@pytest.mark.parametrize("features", ["", ', features = ["allocator-api2"]', ", default-features = false"],
+                         ids=["heap", "allocator", "bump"])
 def test_minimum_rust(crates, tmp_path, features):
     """The stated MSRV builds it, where rustup has that toolchain; any other is refused by cargo itself."""
     minimum = re.search(r'^rust-version = "(.*)"', (crates / "glebe/Cargo.toml").read_text(), re.M)[1]
     if not shutil.which("rustup") or minimum not in run("rustup", "toolchain", "list", cwd=tmp_path):
         pytest.skip(f"no Rust {minimum}: tools/setup crate (it takes rustup)")
-    folder = consumer(tmp_path / "consumer", crates, BUMP if features else HEAP, features)
+    folder = consumer(tmp_path / "consumer", crates, BUMP if "default" in features else HEAP, features)
     run("cargo", f"+{minimum}", "build", "-q", cwd=folder, env={"CARGO_TARGET_DIR": str(BUILD / f"msrv-{minimum}")})
-    if features and "wasm32-unknown-unknown" in run("rustup", "target", "list", "--installed", "--toolchain", minimum, cwd=tmp_path):
+    if "default" in features and "wasm32-unknown-unknown" in run("rustup", "target", "list", "--installed", "--toolchain", minimum, cwd=tmp_path):
         (folder / "src/main.rs").rename(folder / "src/lib.rs")
         (folder / "src/lib.rs").write_text("pub static ALLOC: glebe::Bump = glebe::Bump::INIT;\n")
         run("cargo", f"+{minimum}", "build", "-q", "--target", "wasm32-unknown-unknown", cwd=folder,
@@ -145,8 +148,60 @@ def test_minimum_rust(crates, tmp_path, features):
 
 @pytest.mark.more
 def test_own_tests(crates):
-    """The crate's tests run from the unpacked package."""
-    run("cargo", "test", "-q", cwd=crates / "glebe")
+    """The crate's tests run from the unpacked package, and clippy has no objection to what its features add."""
+    run("cargo", "test", "-q", "--features", "allocator-api2", cwd=crates / "glebe")
+    run("cargo", "clippy", "-q", "--features", "allocator-api2", "--all-targets", "--", "-D", "warnings", cwd=crates / "glebe")
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """What runs the README's lines, below a reader's folder, and the README."""
+    document = Document("bindings/rust/README.md", tmp_path)
+    rust = {path: path.read_text() for path in tmp_path.rglob("*.rs")}
+    shutil.rmtree(tmp_path / "example")
+    shutil.rmtree(tmp_path / "contract")
+
+    def read(part, cwd=""):
+        said = document.run(part, cwd=tmp_path / cwd, env={"CARGO_TARGET_DIR": str(BUILD)})
+        for path, text in rust.items():  # once `cargo new` has made its package
+            if (tmp_path / path.relative_to(tmp_path).parts[0]).exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+        return said
+
+    read.document = document
+    return read
+
+
+def test_readme_of_heap(reader, tmp_path):
+    """The README followed word for word: the global allocator, a heap as a value, containers in one."""
+    reader("cargo new example")
+    lines = reader.document.lines("target/release/example").replace("target/", f"{BUILD}/")
+    said = shell(lines, tmp_path / "example", env={"CARGO_TARGET_DIR": str(BUILD)})
+    assert re.search(r"^1000 words, \d+ KiB$", said, re.M)
+    assert re.search(r"^glebe: example\[\d+\]: version [\d.]+ was active: .*, 0 errors$", said, re.M), said
+    said = reader("--example heap", "example")
+    assert re.search(r"^\[7, 2, 3\] IN A HEAP\n(9\d\d|10\d\d) more blocks in (9\d\d|10\d\d) KiB$", said, re.M), said
+    said = reader("--example containers", "example")
+    assert re.search(r"^100000 numbers in \d+ KiB\nmemory allocation failed because", said, re.M), said
+
+
+@pytest.mark.parametrize("allocator", ["Bump", "FreeList"])
+def test_readme_of_webassembly(reader, tmp_path, allocator):
+    libraries = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
+    if not pathlib.Path(libraries, "lib/rustlib/wasm32-unknown-unknown/lib").exists():
+        pytest.skip("Rust has no wasm32-unknown-unknown here: tools/setup crate")
+    reader("cargo new --lib contract")
+    source = tmp_path / "contract/src/lib.rs"
+    other = re.search(r"// or: (glebe::FreeList = \S+)", source.read_text())[1]
+    if allocator == "FreeList":
+        source.write_text(re.sub(r"glebe::Bump = .*?;", f"{other};", source.read_text()))
+    reader.document.run("cargo rustc", cwd=tmp_path / "contract", env={"CARGO_TARGET_DIR": str(BUILD)})
+    if not shutil.which("node"):
+        pytest.skip("node is not here: tools/setup wasm")
+    module = BUILD / "wasm32-unknown-unknown/release/contract.wasm"
+    script = "WebAssembly.instantiate(require('fs').readFileSync(process.argv[1])).then(m => console.log(m.instance.exports.digits(1000)))"
+    assert run("node", "-e", script, module, cwd=tmp_path) == "2890\n"
 
 
 @pytest.mark.more

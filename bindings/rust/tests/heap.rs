@@ -155,8 +155,25 @@ fn limits_say_what_they_cannot() {
     })
     .join()
     .unwrap();
-    let (name, value) = (c"purge_ms", c"soon");
-    assert_eq!(glebe::option(name, value), Err(glebe::OptionError::Value));
-    assert_eq!(glebe::option(value, value), Err(glebe::OptionError::Unknown));
-    assert_eq!(glebe::option(name, c"250"), Ok(()));
+    let long = "x".repeat(100);
+    assert_eq!(glebe::option("purge_ms", "soon"), Err(glebe::OptionError::Value));
+    assert_eq!(glebe::option("purge_ms", ""), Err(glebe::OptionError::Value));
+    assert_eq!(glebe::option("purge_ms", "1\0"), Err(glebe::OptionError::Value));
+    assert_eq!(glebe::option("purge_ms", &long), Err(glebe::OptionError::Value));
+    for name in ["soon", "", "purge_ms\0", &long] {
+        assert_eq!(glebe::option(name, &long), Err(glebe::OptionError::Unknown));
+    }
+    assert_eq!(glebe::option("purge_ms", "250"), Ok(()));
+}
+
+/// `?` takes them up, and what is said is in words.
+#[test]
+fn errors_are_errors() {
+    fn fails() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        glebe::option("purge_ms", "soon")?;
+        Ok(())
+    }
+    assert_eq!(fails().unwrap_err().to_string(), "the value does not parse");
+    let error: Box<dyn std::error::Error> = Box::new(glebe::LimitError::HoldsMore);
+    assert_eq!(error.to_string(), "the heap holds more than the limit already");
 }

@@ -1,5 +1,5 @@
-"""bindings/c/README.md, bindings/cpp/README.md and the programs of docs/collector.md, followed word for word in a folder outside the
-repository."""
+"""bindings/c/README.md, bindings/cpp/README.md, docs/misuse.md and the programs of docs/collector.md, followed word for word in a
+folder outside the repository."""
 
 import pathlib
 import re
@@ -135,3 +135,14 @@ def test_collected_trees_by(reader, tmp_path, how):
     reader("docs/collector.md")
     shell(f"{how} -I$GLEBE/include trees.c $GLEBE/src/glebe.c -o trees", tmp_path)
     assert shell("./trees", tmp_path, env={"ASAN_OPTIONS": "detect_stack_use_after_return=0"}) == "32767 nodes kept\n"
+
+
+@pytest.mark.parametrize("build", ["secure", "audit", "default"])
+def test_misuse(home, tmp_path, build):
+    """The command finds the double free with the builds that docs/misuse.md says find it."""
+    document = Document("docs/misuse.md", tmp_path)
+    lines = document.lines("cc twice.c")
+    assert f"glebe run --{build} --" in document.text or build == "default"
+    said = shell(lines.replace("--secure", f"--{build}" if build != "default" else ""), tmp_path, env=home, fails=build != "default")
+    form = re.search(r"^    (glebe: free\(0x)\w+(\).*)$", document.text, re.M)
+    assert bool(re.search(re.escape(form[1]) + r"\w+" + re.escape(form[2]), said)) == (build != "default"), said

@@ -79,6 +79,20 @@ void heaps()
     }
     CHECK(thrown && small.bytes() <= std::size_t{1} << 20 && !small.try_allocate(std::size_t{2} << 20));
     CHECK(!small.limit(1) && small.limit(0) && small.try_allocate(std::size_t{2} << 20));
+
+    glebe::heap first(std::size_t{1} << 20);
+    first.reset(); // the limit stays, also where it was moved
+    glebe::heap kept(std::move(first));
+    kept.reset();
+    CHECK(kept.try_allocate(std::size_t{512} << 10) && !kept.try_allocate(std::size_t{2} << 20));
+    CHECK(kept.limit(std::size_t{4} << 20));
+    kept.reset();
+    CHECK(kept.try_allocate(std::size_t{2} << 20) && !kept.try_allocate(std::size_t{4} << 20));
+    kept.reset(0);
+    CHECK(kept.try_allocate(std::size_t{4} << 20));
+    glebe::memory_resource resource(std::size_t{1} << 20);
+    resource.release();
+    CHECK(!resource.heap().try_allocate(std::size_t{2} << 20));
     CHECK(sound());
 }
 

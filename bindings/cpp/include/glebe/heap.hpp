@@ -24,12 +24,12 @@ inline constexpr std::size_t natural_alignment = 16;
 class heap {
 public:
     // `limit_bytes` 0 is no limit.
-    explicit heap(std::size_t limit_bytes = 0) : handle_(glebe_heap_create(limit_bytes))
+    explicit heap(std::size_t limit_bytes = 0) : handle_(glebe_heap_create(limit_bytes)), limit_bytes_(limit_bytes)
     {
         if (!handle_)
             throw std::bad_alloc();
     }
-    heap(heap &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    heap(heap &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)), limit_bytes_(other.limit_bytes_) {}
     heap &operator=(heap &&other) noexcept
     {
         heap(std::move(other)).swap(*this);
@@ -39,7 +39,11 @@ public:
     heap &operator=(const heap &) = delete;
     ~heap() { glebe_heap_destroy(handle_); }
 
-    void swap(heap &other) noexcept { std::swap(handle_, other.handle_); }
+    void swap(heap &other) noexcept
+    {
+        std::swap(handle_, other.handle_);
+        std::swap(limit_bytes_, other.limit_bytes_);
+    }
     friend void swap(heap &a, heap &b) noexcept { a.swap(b); }
 
     // `alignment` must be a power of two.
@@ -65,11 +69,18 @@ public:
     }
     void deallocate(void *block) noexcept { glebe_heap_free(handle_, block); }
 
-    // Frees all blocks at once and begins anew, with no limit unless one is given.
-    void reset(std::size_t limit_bytes = 0) { *this = heap(limit_bytes); }
+    // Frees all blocks at once and begins anew, with the same limit or another.
+    void reset() { reset(limit_bytes_); }
+    void reset(std::size_t limit_bytes) { *this = heap(limit_bytes); }
 
     // false where the heap holds more already.
-    bool limit(std::size_t limit_bytes) noexcept { return glebe_heap_limit(handle_, limit_bytes) == 0; }
+    bool limit(std::size_t limit_bytes) noexcept
+    {
+        if (glebe_heap_limit(handle_, limit_bytes) != 0)
+            return false;
+        limit_bytes_ = limit_bytes;
+        return true;
+    }
     // Address space that the heap holds in pages and blocks.
     std::size_t bytes() const noexcept { return glebe_heap_bytes(handle_); }
 
@@ -78,6 +89,7 @@ public:
 
 private:
     glebe_heap *handle_;
+    std::size_t limit_bytes_;
 };
 
 } // namespace glebe

@@ -26,7 +26,7 @@ public:
 
     glebe::heap &heap() noexcept { return *heap_; }
 
-    // Frees all blocks at once. No container on the resource may be used, or destroyed, afterwards.
+    // Frees all blocks at once; a limit stays. No container on the resource may be used, or destroyed, afterwards.
     void release() { heap_->reset(); }
 
 private:

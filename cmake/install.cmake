@@ -1,4 +1,5 @@
-# `cmake --install`: headers, libraries, the `glebe` command if it was built, licenses, and two ways to find the libraries.
+# `cmake --install`: headers, libraries, the `glebe` command if it was built, licenses, and two ways to find the
+# libraries.
 #
 #   find_package(glebe)   pkg-config
 #   glebe::glebe          glebe            shared: API and malloc; with --static the archive of the API
@@ -13,12 +14,14 @@ set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/glebe)
 install(TARGETS glebe glebe-static glebe-override glebe-cpp EXPORT glebe-targets)
 install(TARGETS glebe-secure glebe-audit) # to be preloaded, not linked
 if(TARGET glebe-mimalloc-3)
-  install(TARGETS glebe-mimalloc-2 glebe-mimalloc-3 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glebe) # where no loader looks unasked
+  # Where no loader looks unasked.
+  install(TARGETS glebe-mimalloc-2 glebe-mimalloc-3 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glebe)
 endif()
 install(PROGRAMS ${GLEBE_OUTPUT_DIR}/glebe DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL) # cargo builds it: `make cli`
 install(FILES LICENSE LICENSE-MIT LICENSE-APACHE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES include/glebe.h bindings/lua/glebe_lua.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES bindings/lua/glebe_lua.c DESTINATION ${CMAKE_INSTALL_DATADIR}/glebe) # each Lua's headers give another object
+# A source: each Lua's headers give another object.
+install(FILES bindings/lua/glebe_lua.c DESTINATION ${CMAKE_INSTALL_DATADIR}/glebe)
 install(DIRECTORY bindings/cpp/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT glebe-targets NAMESPACE glebe:: DESTINATION ${config_dir})
 

@@ -1,11 +1,14 @@
-# C tests: each *_test.c of test/unit, test/model and test/regress is one executable and one ctest; test/interleave is built
-# by interleave.cmake. They share the core: test/unit/core.c is compiled once for each set of constants that tests define.
+# C tests: each *_test.c of test/unit, test/model and test/regress is one executable and one ctest; test/interleave is
+# built by interleave.cmake. They share the core: test/unit/core.c is compiled once for each set of constants that
+# tests define.
 #
-#   cmake -S . -B DIR -DGLEBE_BUILD_TESTS=ON [-DGLEBE_SANITIZE=address,undefined] [-DCMAKE_TOOLCHAIN_FILE=...] [-DGLEBE_TEST_LONG=ON]
+#   cmake -S . -B DIR -DGLEBE_BUILD_TESTS=ON [-DGLEBE_SANITIZE=address,undefined] [-DCMAKE_TOOLCHAIN_FILE=...]
+#                     [-DGLEBE_TEST_LONG=ON]
 #   cmake --build DIR --target glebe-tests && ctest --test-dir DIR --no-tests=error
 #
-# What is slow does less, and GLEBE_TEST_LONG all of it: under sanitizers and emulators the models have few seeds, and under
-# ThreadSanitizer there are only those tests that start threads. The others have one thread, which calls itself by many names.
+# What is slow does less, and GLEBE_TEST_LONG all of it: under sanitizers and emulators the models have few seeds, and
+# under ThreadSanitizer there are only those tests that start threads. The others have one thread, which calls itself
+# by many names.
 #
 # Assertions stay on (-UNDEBUG). An empty suite is an error, for a suite that silently lost its tests is green too.
 
@@ -23,7 +26,8 @@ if(GLEBE_SANITIZE STREQUAL "thread")
     endforeach()
   endif()
 endif()
-if(GLEBE_SANITIZE OR CMAKE_CROSSCOMPILING OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux" OR NOT CMAKE_BUILD_TYPE MATCHES "Rel")
+if(GLEBE_SANITIZE OR CMAKE_CROSSCOMPILING OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux"
+   OR NOT CMAKE_BUILD_TYPE MATCHES "Rel")
   list(FILTER test_sources EXCLUDE REGEX "count_test[.]c$") # counts this processor's instructions, of optimized code
 endif()
 if(NOT test_sources)
@@ -36,9 +40,9 @@ if(NOT CMOCKA_INCLUDE_DIR OR NOT CMOCKA_LIBRARY)
   message(FATAL_ERROR "cmocka not found: run `tools/setup test` (for other processors: `tools/setup foreign`)")
 endif()
 
-# What takes the time is compiling the core: with sanitizers 17 seconds at -O2 -g, 3.5 as here; without 6.5 and 3; a test that is linked
-# with it takes 0.3. By -fwhole-program gcc leaves out what a test that includes it does not call. For a debugger say
-# -DCMAKE_BUILD_TYPE=Debug.
+# What takes the time is compiling the core: with sanitizers 17 seconds at -O2 -g, 3.5 as here; without 6.5 and 3; a
+# test that is linked with it takes 0.3. By -fwhole-program gcc leaves out what a test that includes it does not call.
+# For a debugger say -DCMAKE_BUILD_TYPE=Debug.
 set(sanitize "")
 set(quick "")
 if(GLEBE_SANITIZE)
@@ -94,7 +98,8 @@ foreach(source IN LISTS test_sources)
   target_link_libraries(${target} PRIVATE ${CMOCKA_LIBRARY} Threads::Threads)
   add_test(NAME ${name} COMMAND ${target})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout})
-  if((CMAKE_CROSSCOMPILING_EMULATOR OR GLEBE_SANITIZE) AND NOT GLEBE_TEST_LONG) # ten times slower: one seed for each kind of host
+  # Ten times slower: one seed for each kind of host.
+  if((CMAKE_CROSSCOMPILING_EMULATOR OR GLEBE_SANITIZE) AND NOT GLEBE_TEST_LONG)
     set(less "GLEBE_TEST_SEEDS=8;GLEBE_TEST_STEPS=150;GLEBE_TEST_STRIDE=5")
     if(name STREQUAL "model/months")
       set(less "GLEBE_TEST_DAYS=30;GLEBE_TEST_STEPS=10") # its steps are requests in an hour

@@ -14,8 +14,8 @@ include(CheckLinkerFlag)
 
 set(glebe_link_options "")
 if(NOT APPLE AND NOT WIN32)
-  foreach(flag -Wl,-O1 -Wl,-z,relro -Wl,-z,now -Wl,-z,noseparate-code -Wl,-z,nodelete -Wl,--hash-style=gnu -Wl,--build-id
-               -Wl,-z,defs -Wl,--as-needed)
+  foreach(flag -Wl,-O1 -Wl,-z,relro -Wl,-z,now -Wl,-z,noseparate-code -Wl,-z,nodelete -Wl,--hash-style=gnu
+               -Wl,--build-id -Wl,-z,defs -Wl,--as-needed)
     string(MAKE_C_IDENTIFIER "glebe_has${flag}" has)
     check_linker_flag(C ${flag} ${has})
     if(${has})

@@ -1,10 +1,10 @@
 /* glebe: a general-purpose malloc with first-class heaps.       MIT OR Apache-2.0
  *
- * Sizes and limits are bytes, times are milliseconds, addresses are pointers. Functions that allocate return NULL and set
- * errno (ENOMEM; EINVAL where an alignment is wrong) when they cannot serve; functions that return int return 0 or an errno
- * value, unless they say otherwise. Memory is aligned to 16 bytes at least, but where glebe_heap_realloc_sized says otherwise. No
- * function here throws, and every function may be called from any thread unless its comment names an owner. Only
- * `glebe_usable_size` and `glebe_version` may be called from a signal handler: see docs/contracts.md.
+ * Sizes and limits are bytes, times are milliseconds, addresses are pointers. Functions that allocate return NULL and
+ * set errno (ENOMEM; EINVAL where an alignment is wrong) when they cannot serve. Functions that return int return 0 or
+ * an errno value, unless they say otherwise. Blocks are aligned to 16 bytes at least, except where
+ * glebe_heap_realloc_sized says otherwise. No function here throws. Any thread may call every function whose comment
+ * names no owner. A signal handler may call `glebe_usable_size` and `glebe_version` alone: see docs/contracts.md.
  */
 #ifndef GLEBE_H
 #define GLEBE_H
@@ -37,10 +37,10 @@ extern "C" {
 /* The version of the library that is linked, as GLEBE_VERSION counts it (100 is 0.1.0). */
 GLEBE_API int glebe_version(void);
 
-/* ---- The malloc family
- * ------------------------------------------------------------------------------------------------- Each is the twin
- * of the C or POSIX function of that name, on the calling thread's heap. Blocks may be freed by any thread. With the
- * override linked or preloaded, `malloc` IS `glebe_malloc`, and blocks of the two mix freely. */
+/* ---- The malloc family ------------------------------------------------------------------------------------------- */
+
+/* Each is the twin of the C or POSIX function of that name, on the calling thread's heap. Any thread may free a block.
+ * With the override linked or preloaded, `malloc` IS `glebe_malloc`, and blocks of the two mix freely. */
 
 /* At least `bytes` bytes, not cleared. `bytes` 0 gives a unique pointer that must be freed. */
 GLEBE_API void *glebe_malloc(size_t bytes) GLEBE_ALLOC(1);
@@ -73,12 +73,12 @@ GLEBE_API size_t glebe_usable_size(const void *block);
 GLEBE_API char *glebe_strdup(const char *string);
 GLEBE_API char *glebe_strndup(const char *string, size_t bytes);
 
-/* ---- Heaps
- * ------------------------------------------------------------------------------------------------------------- A
- * heap owns its memory: it can be limited, measured, and destroyed at once with all blocks in it. One thread at a
- * time may allocate in a heap or call the functions below on it; which thread may change, if the caller orders the
- * calls. `free` and glebe_free may free its blocks from any thread at any time. Wherever `heap` may be NULL, NULL
- * means the calling thread's own heap. */
+/* ---- Heaps ------------------------------------------------------------------------------------------------------- */
+
+/* A heap owns its memory: it can be limited, measured, and destroyed at once with all blocks in it. One thread at a
+ * time may allocate in a heap or call the functions below on it. Another thread may take its place, if the caller
+ * orders the calls. `free` and glebe_free may free its blocks from any thread at any time. Wherever `heap` may be NULL,
+ * NULL means the calling thread's own heap. */
 typedef struct glebe_heap glebe_heap;
 
 /* A new heap, or NULL and ENOMEM. `limit_bytes` 0 is no limit; else the pages and blocks that the heap holds stay
@@ -111,17 +111,17 @@ GLEBE_API void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes
 /* Whether `block`, which is in use and may be of any allocator, is of this heap. As cheap as a free. */
 GLEBE_API bool glebe_heap_owns(const glebe_heap *heap, const void *block);
 
-/* ---- Pools
- * ------------------------------------------------------------------------------------------------------------- A pool
- * is an array of units that grows up to a limit, and objects of 1 to `most_units` units in it: one size, or a family of
- * sizes in one space of indices, each with its list of free objects. docs/pools.md shows both.
+/* ---- Pools ------------------------------------------------------------------------------------------------------- */
+
+/* A pool is an array of units that grows up to a limit, with objects of 1 to `most_units` units in it: one size, or a
+ * family of sizes in one space of indices, each with its list of free objects. docs/pools.md shows both.
  *
- *     index    1     2     3     4     5     6     7     8             a pointer and an index name the same object, and neither
- *           |  2 units  |  1  |     3 units     |  2 units  | ...      ever changes; index 0 is none
+ *     index    1     2     3     4     5     6     7     8             a pointer and an index name the same object,
+ *           |  2 units  |  1  |     3 units     |  2 units  | ...      and never change; index 0 is none
  *
- * An object is aligned to the largest power of two in `unit_bytes`, up to 16. What is freed serves objects of its
+ * An object is aligned to the largest power of two in `unit_bytes`, up to 16. A freed object serves requests of its
  * size, and others only where there is no more memory. One thread at a time may use a pool and call the functions
- * below on it: one that may use its heap, too. */
+ * below on it: a thread that may use its heap, too. */
 typedef struct glebe_pool {
     /* read by the functions below alone; behind it lie the lists, by units */
     uintptr_t base; /* object i is at base + i * unit_bytes */
@@ -195,11 +195,11 @@ typedef struct glebe_pool_stats {
 /* Walks the free lists. */
 GLEBE_API void glebe_pool_stats_read(const glebe_pool *pool, glebe_pool_stats *out);
 
-/* ---- Collection
- * -------------------------------------------------------------------------------------------------------- A collector
- * owns objects that the program does not free: those that cannot be reached from its roots are found and used again.
- * One thread at a time may use it, and all of the program's threads that hold references into it must be at rest while
- * it collects.
+/* ---- Collection -------------------------------------------------------------------------------------------------- */
+
+/* A collector owns objects that the program does not free: it finds those that cannot be reached from its roots, and
+ * uses their memory again. One thread at a time may use it, and all of the program's threads that hold references into
+ * it must be at rest while it collects.
  *
  * A word is a reference if it holds an address inside an object, wherever inside. The collector looks at
  *     - memory that glebe_gc_root_add named,
@@ -226,9 +226,10 @@ GLEBE_API void glebe_gc_destroy(glebe_gc *gc);
  * then is gone, the caller's other new objects included.
  *     glebe_gc_alloc           every aligned word of it may be a reference
  *     glebe_gc_alloc_plain     none is
- *     glebe_gc_alloc_layout    `layout` says which: GLEBE_GC_LAYOUT(words, mask), of an element that repeats to the object's end: bit i of
- *                              the mask is word i. Or the address of a glebe_gc_layout, which must last as long as the collector. Of a
- *                              layout of 0 words every word may be one */
+ *     glebe_gc_alloc_layout    `layout` says which. GLEBE_GC_LAYOUT(words, mask) is that of an element, which repeats
+ *                              to the object's end: bit i of the mask is word i. Or `layout` is the address of a
+ *                              glebe_gc_layout, which must last as long as the collector. Of a layout of 0 words
+ *                              every word may be one */
 GLEBE_API void *glebe_gc_alloc(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_gc_alloc_plain(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout) GLEBE_ALLOC(2);
@@ -331,8 +332,8 @@ GLEBE_API void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out);
 typedef enum glebe_gc_event { GLEBE_GC_BEGINS, GLEBE_GC_ENDED } glebe_gc_event;
 typedef void glebe_gc_listener(void *context, glebe_gc_event event, const glebe_gc_stats *stats);
 GLEBE_API void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context);
-/* ---- Giving memory back
- * ------------------------------------------------------------------------------------------------ */
+
+/* ---- Giving memory back ------------------------------------------------------------------------------------------ */
 
 /* Returns to the OS what the calling thread's heap, abandoned heaps (those of threads that ended) and the free runs
  * hold, without waiting for the purge delay. `heap` may be NULL. Returns the bytes that were given back. */
@@ -360,10 +361,10 @@ GLEBE_API void glebe_on_pressure(glebe_pressure *callback, void *context);
  * there it would trap. */
 GLEBE_API void glebe_thread_wait(bool sleeps);
 
-/* ---- Options
- * ----------------------------------------------------------------------------------------------------------- Each is
- * also read from the environment when the library starts, as GLEBE_ and the name in capitals:
- *   verbose      0 | 1          say at exit that glebe was active, and what it did, on stderr as it is when this is set
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+/* The library also reads each from the environment when it starts, as GLEBE_ and the name in capitals:
+ *   verbose      0 | 1          say at exit that glebe was active, and what it did, on the stderr of when it was set
  *   stats        0 | 1 | json   print the statistics at exit, there too
  *   background   0 | 1          a thread that gives memory back while the process idles
  *   huge_pages   1 | 0          ask the system for huge pages where memory fills densely (default), or never
@@ -376,32 +377,32 @@ GLEBE_API void glebe_thread_wait(bool sleeps);
  * Returns 0, ENOENT for an unknown name, EINVAL for a value that does not parse (the option stays as it was). */
 GLEBE_API int glebe_option(const char *name, const char *value);
 
-/* ---- Statistics
- * -------------------------------------------------------------------------------------------------------- One list,
- * read by glebe_stats_read, printed as text or JSON, and laid out in `glebe_live` for readers outside the process.
- * X(name, unit, meaning) */
-#define GLEBE_STATS(X)                                                                                                         \
-    X(committed_bytes, "bytes", "memory that may be touched: chunks and huge blocks")                                         \
-    X(used_bytes, "bytes", "held by pages, large and huge blocks")                                                            \
-    X(peak_used_bytes, "bytes", "the most that used_bytes has been")                                                          \
-    X(small_bytes, "bytes", "pages of blocks up to 2 KiB")                                                                    \
-    X(medium_bytes, "bytes", "pages of blocks over 2 KiB up to 64 KiB")                                                       \
-    X(large_bytes, "bytes", "blocks over 64 KiB up to 1 MiB")                                                                 \
-    X(huge_bytes, "bytes", "blocks over 1 MiB, and over 256 KiB where realloc grew them")                                     \
-    X(huge_retained_bytes, "bytes", "what such blocks held that were freed, or shorter ones took the place of: not given back yet") \
-    X(table_bytes, "bytes", "slice table, chunk table and heaps")                                                             \
-    X(huge_page_bytes, "bytes", "memory for which huge pages were advised")                                                   \
-    X(purged_bytes, "bytes", "given back to the OS since the start")                                                          \
-    X(purges, "count", "calls that gave memory back")                                                                         \
-    X(pages_taken, "count", "pages taken from chunks since the start")                                                        \
-    X(pages_returned, "count", "pages returned to chunks since the start")                                                    \
-    X(heaps, "count", "heaps in use, of threads and of the program")                                                          \
-    X(heaps_abandoned, "count", "heaps of threads that ended, waiting for a new thread")                                              \
-    X(heaps_reclaimed, "count", "times that a new thread took an abandoned heap")                                                \
-    X(pages_reclaimed, "count", "pages taken from abandoned heaps")                                                              \
-    X(errors, "count", "misuse that was reported")                                                                            \
-    X(out_of_memory, "count", "requests that could not be served")                                                            \
-    X(foreign_frees, "count", "blocks of a C library's own heap that were freed, and went back there (Windows)")
+/* ---- Statistics -------------------------------------------------------------------------------------------------- */
+
+/* One list: glebe_stats_read reads it, glebe_stats_text and glebe_stats_json print it, and `glebe_live` has it for
+ * readers outside the process. X(name, unit, meaning) */
+#define GLEBE_STATS(X)                                                                                                 \
+    X(committed_bytes, "bytes", "memory that may be touched: chunks and huge blocks")                                  \
+    X(used_bytes, "bytes", "held by pages, large and huge blocks")                                                     \
+    X(peak_used_bytes, "bytes", "the most that used_bytes has been")                                                   \
+    X(small_bytes, "bytes", "pages of blocks up to 2 KiB")                                                             \
+    X(medium_bytes, "bytes", "pages of blocks over 2 KiB up to 64 KiB")                                                \
+    X(large_bytes, "bytes", "blocks over 64 KiB up to 1 MiB")                                                          \
+    X(huge_bytes, "bytes", "blocks over 1 MiB, and over 256 KiB where realloc grew them")                              \
+    X(huge_retained_bytes, "bytes", "of freed or replaced blocks of that size, not given back yet")                    \
+    X(table_bytes, "bytes", "slice table, chunk table and heaps")                                                      \
+    X(huge_page_bytes, "bytes", "memory for which huge pages were advised")                                            \
+    X(purged_bytes, "bytes", "given back to the OS since the start")                                                   \
+    X(purges, "count", "calls that gave memory back")                                                                  \
+    X(pages_taken, "count", "pages taken from chunks since the start")                                                 \
+    X(pages_returned, "count", "pages returned to chunks since the start")                                             \
+    X(heaps, "count", "heaps in use, of threads and of the program")                                                   \
+    X(heaps_abandoned, "count", "heaps of threads that ended, waiting for a new thread")                               \
+    X(heaps_reclaimed, "count", "times that a new thread took an abandoned heap")                                      \
+    X(pages_reclaimed, "count", "pages taken from abandoned heaps")                                                    \
+    X(errors, "count", "misuse that was reported")                                                                     \
+    X(out_of_memory, "count", "requests that could not be served")                                                     \
+    X(foreign_frees, "count", "freed blocks that were a C library's own heap's, which has them back (Windows)")
 
 typedef struct glebe_stats {
 #define GLEBE_FIELD(name, unit, meaning) uint64_t name;
@@ -426,8 +427,7 @@ struct glebe_live {
 GLEBE_API extern struct glebe_live glebe_live;
 GLEBE_API extern const char glebe_live_names[];
 
-/* ---- Checking
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Checking ---------------------------------------------------------------------------------------------------- */
 
 /* Called once for each broken invariant (docs/invariants.md numbers them) with the address that it was found at. */
 typedef void glebe_check_report(void *context, int invariant, const void *address, const char *what);

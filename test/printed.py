@@ -1,5 +1,5 @@
-"""What documents print, run as it is printed: their programs, saved under the names that they give themselves, and their lines
-for the shell, in a folder outside the repository.
+"""What documents print, run as it is printed: their programs, saved under the names that they give themselves, and
+their lines for the shell, in a folder outside the repository.
 
     ```c               a fenced block whose first line is a comment with a file's name is that file
     /* program.c */
@@ -42,9 +42,10 @@ class Document:
 
 
 def shell(lines, cwd, fails=False, env=None):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("GLEBE_", "PKG_CONFIG", "LUA_", "LD_", "MAKE", "MFLAGS"))}
+    others = ("GLEBE_", "PKG_CONFIG", "LUA_", "LD_", "MAKE", "MFLAGS")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     environment.update({"GLEBE": str(ROOT), **(env or {})})
-    done = subprocess.run(["sh", "-euc", lines], cwd=cwd, env=environment, capture_output=True, text=True, errors="replace", check=False,
-                          stdin=subprocess.DEVNULL)
+    done = subprocess.run(["sh", "-euc", lines], cwd=cwd, env=environment, capture_output=True, text=True,
+                          errors="replace", check=False, stdin=subprocess.DEVNULL)
     assert (done.returncode != 0) == fails, f"{lines}\n{done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr

@@ -3,19 +3,21 @@
  * that mimalloc documents; docs/mimalloc.md says what differs, and test/mimalloc/left_out.txt what is left out, each
  * with the reason.
  *
- *     mi_heap_t    is a glebe_heap. `gb_heap_none` stands for the main heap: the calling thread's own
+ *     mi_heap_t    is a glebe_heap. `gb_heap_none` means the main heap: the calling thread's own
  *     line 2       a heap is used by the thread that made it
- *     line 3       any thread may allocate in any heap, so that each is used under a lock, one of LOCKS by the heap's number
- *     delete       the heap becomes an abandoned heap, as that of a thread that ended: its blocks live on, and what is free is used by others
+ *     line 3       any thread may allocate in any heap, so a lock guards each: one of LOCKS, by the heap's number
+ *     delete       the heap is abandoned, like that of a thread that ended: its blocks live on, and other threads
+ *                  use its free memory
  *
  * Each allocation comes down to `take` and `resize`; mi_malloc, mi_calloc, mi_realloc and mi_free have short ways past
  * them. What is about the process, not blocks, is in process.c.
  *
- * 1. A block of mi_zalloc and its kin is zero up to its usable size, so that mi_rezalloc can grow it where it stands:
- *    as many bytes are asked for as the block will have.
+ * 1. A block of mi_zalloc and its kin is zero up to its usable size, so that mi_rezalloc can grow it in place: take
+ *    asks for as many bytes as the block will have.
  * 2. Blocks start on multiples of 16, so where an offset is not a multiple of the alignment the program's bytes begin
  *    inside the block. The block then starts with a mark, which is made of the address handed out:
- *        | mark | ... | the program's bytes |          `whole` leads back; until there is such a block it costs one compare */
+ *        | mark | ... | the program's bytes |     `whole` finds the start; it costs a compare until there is such a
+ *                                                 block */
 #include "mimalloc.h"
 
 #include <limits.h>
@@ -79,8 +81,8 @@ static void heap_locks_free(void)
     memset(locks, 0, sizeof locks);
 }
 
-/* Line 2: heaps that their thread leaves behind as it ends are deleted, as mimalloc's are. `next`, which abandoned heaps alone
- * use, says whose a heap is; the thread looks for them only if it made more than were ended. */
+/* Line 2: when a thread ends, its heaps are deleted, as mimalloc's are. `next`, which only abandoned heaps use, names
+ * a heap's thread; the thread looks for its heaps only if it made more than were ended. */
 static pthread_key_t heaps_key;
 static bool heaps_key_ready;
 static GB_TLS uint32_t heaps_owner, heaps_made; /* 0: it made none */
@@ -106,8 +108,7 @@ static uint32_t heaps_abandoned(void)
     return (uint32_t)__atomic_load_n(&glebe_live.stats.heaps_abandoned, __ATOMIC_RELAXED);
 }
 
-/* Abandoned heaps end when they are found empty. They are looked at when there are twice as many as the last look left, and
- * some. */
+/* Ends abandoned heaps that are empty. Looks for them when there are twice as many as the last look left, and some. */
 static void heap_delete(mi_heap_t *heap)
 {
     enum { SOME = 16 };

@@ -1,8 +1,8 @@
 //! A heap that frees, from `Layout` alone: no headers, no tables, lists of free blocks over [`Bump`].
 //!
 //! ```text
-//!     small[1]  ->  8 ->  8           GRAIN = 8: sizes are multiples of what a free block has to hold, a link and its length
-//!     small[2]  -> 16
+//!     small[1]  ->  8 ->  8           GRAIN = 8: sizes are multiples of what a free block holds, a link and
+//!     small[2]  -> 16                 its length
 //!     ...
 //!     small[64] -> 512 -> 512         one list for each size up to 512
 //!     large[0]  -> 520 -> 512 + 40    above, eight lists a doubling
@@ -13,16 +13,18 @@
 //! ```
 //!
 //! 1. Every byte of `base..top` is in a live block, or in one that is free and in exactly one list.
-//! 2. A small block comes from the list of its size, else from memory that was never used as long as the host need give none. A large
-//!    one comes from the lists first. What it is too long by goes back to them.
-//! 3. Where the host would have to give memory, all lists are emptied, sorted by address and filled again, neighbours as one block:
-//!    `gather`. That is all the merging there is, so freeing is a handful of instructions. The free block that ends at `top` is
-//!    not listed: it is lengthened by what it lacks.
-//! 4. A heap of which gathering made less than a 32nd usable is not gathered again before it has grown by that much.
-//! 5. Large blocks are not cut from stale lists: where many blocks were cut since the last time, they are gathered first. A heap that
-//!    always found something long enough would be in ever smaller pieces.
+//! 2. A small block comes from the list of its size, else from memory that was never used, while there is some. A
+//!    large one comes from the lists first, which take back what is left of it.
+//! 3. Before memory grows, `gather` empties all lists, sorts the blocks by address and fills the lists again, with
+//!    neighbours as one block. Nothing else merges blocks, so a free is a handful of instructions. The free block that
+//!    ends at `top` is in no list: memory grows by what it lacks.
+//! 4. If gathering makes less than a 32nd of a heap usable, the heap is gathered again only when it has grown by that
+//!    much.
+//! 5. Large blocks are not cut from stale lists: if many blocks were cut since the last time, they are gathered first.
+//!    Else blocks would become ever smaller.
 //!
-//! With a 64-bit pointer GRAIN is 16, small is up to 1024. Why there is a heap beside the C core's: docs/decisions/0010.
+//! With a 64-bit pointer GRAIN is 16, small is up to 1024. Why there is a heap beside the C core's:
+//! docs/decisions/0010.
 
 use crate::bump;
 #[cfg(doc)]
@@ -97,7 +99,7 @@ struct Lists {
 
 struct Shared(UnsafeCell<Lists>);
 
-// SAFETY: who has the lock, where there can be threads, is alone.
+// SAFETY: where there can be threads, the holder of the lock is alone.
 unsafe impl Sync for Shared {}
 
 static LISTS: Shared = Shared(UnsafeCell::new(Lists {
@@ -111,7 +113,8 @@ static LISTS: Shared = Shared(UnsafeCell::new(Lists {
 
 static LOCK: bump::Lock = bump::Lock::new();
 
-/// An allocator that frees, for WebAssembly where each instruction and each byte of code is paid for: pure Rust, no dependency.
+/// An allocator that frees, for WebAssembly where each instruction and each byte of code is paid for: pure Rust, no
+/// dependency.
 ///
 /// ```
 /// #[global_allocator]
@@ -119,16 +122,16 @@ static LOCK: bump::Lock = bump::Lock::new();
 /// # fn main() { assert_eq!(vec![1u8; 1000].len(), 1000); }
 /// ```
 ///
-/// - Blocks have no headers: their layouts, which Rust hands over when it frees, say all. Sizes are rounded up to 8 bytes.
+/// - Blocks have no headers: Rust passes the layout when it frees. Sizes are rounded up to 8 bytes.
 /// - Freed blocks are used again for the same size at once, and for others before memory grows.
-/// - Memory comes from [`Bump`], whose other promises hold: it starts behind `__heap_base`, grows by exactly what is missing, and
-///   others may let it grow too. Zeroed blocks of memory that was never used are not cleared.
+/// - Memory comes from [`Bump`], whose other promises hold: it starts behind `__heap_base`, grows by exactly what is
+///   missing, and others may let it grow too. Zeroed blocks of memory that was never used are not cleared.
 /// - Threads may share it, one at a time: in WebAssembly where the target feature `atomics` is on.
-/// - What it does not have: heaps as values, limits, statistics, checks. `Heap` is the C core, which has; and many threads that
-///   allocate all the time want that one too.
+/// - It has no heaps as values, limits, statistics or checks. `Heap`, the C core, has them, and serves many threads
+///   that allocate all the time better.
 ///
-/// All values of this type are the same allocator. Do not go back to a [`Checkpoint`](crate::Checkpoint) of Bump past blocks that this one
-/// took.
+/// All values of this type are the same allocator. Do not go back to a [`Checkpoint`](crate::Checkpoint) of Bump past
+/// blocks that this one took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreeList;
 
@@ -136,7 +139,8 @@ impl FreeList {
     /// The allocator, for a `static`.
     pub const INIT: Self = FreeList;
 
-    /// Bytes that it and [`Bump`] have handed out since the start, or in this region if memory went on elsewhere: live and free.
+    /// Bytes that it and [`Bump`] have handed out since the start, or in this region if memory went on elsewhere:
+    /// live and free.
     pub fn heap_bytes(&self) -> usize {
         bump::bytes()
     }
@@ -175,7 +179,8 @@ const fn grains(bytes: usize) -> usize {
     (bytes + GRAIN - 1) & !(GRAIN - 1)
 }
 
-/// The same for any. A large one is rounded up to the least size of a list, by 6 % on average, so that what is freed fits what is wanted.
+/// The same for any. A large one is rounded up to the least size of a list, by 6 % on average, so that a freed block
+/// fits the next request.
 #[inline(always)]
 const fn rounded(bytes: usize) -> usize {
     if grains(bytes) <= SMALL_BYTES {
@@ -209,7 +214,7 @@ impl Lists {
     }
 
     /// # Safety
-    /// `block` is nobody's, and has `bytes` bytes, a multiple of GRAIN and not 0.
+    /// `block` has no other owner, and `bytes` bytes, a multiple of GRAIN and not 0.
     #[inline(always)]
     unsafe fn give(&mut self, block: *mut Block, bytes: usize) {
         if bytes <= SMALL_BYTES {
@@ -344,8 +349,8 @@ impl Lists {
     }
 }
 
-/// Sorts a list by address, the highest first, digit by digit from the lowest: no comparisons. The digits are of the bits in which
-/// the addresses differ, and the fewer blocks, the shorter.
+/// Sorts a list by address, the highest first, digit by digit from the lowest: no comparisons. The digits are of the
+/// bits in which the addresses differ, and the fewer blocks, the shorter.
 ///
 /// # Safety
 /// A list of so many free blocks.
@@ -405,7 +410,8 @@ impl Piece {
 impl Lists {
     /// `need` bytes that are in no list of their size; a null start where there is no memory.
     fn find(&mut self, need: usize, costs: bool) -> Piece {
-        // SAFETY: blocks from a list are free, those from Bump are new, and each is ours until it is given to a list or returned.
+        // SAFETY: blocks from a list are free, those from Bump are new, and each is ours until it is given to a list
+        // or returned.
         unsafe {
             let stale = need > STALE_BYTES && self.cuts * STALE_CUTS > self.blocks + STALE_BLOCKS;
             if !stale && (costs || need > SMALL_BYTES) {
@@ -502,7 +508,8 @@ unsafe fn take_piece(lists: &mut Lists, layout: Layout, zeroed: bool) -> *mut u8
     let rest = piece.bytes - front - bytes;
     let start = piece.start.wrapping_add(front);
     bump::reach(start.wrapping_add(bytes));
-    // SAFETY: the three parts of the piece, which is ours; `front` and `rest` are multiples of GRAIN, as all addresses and sizes are.
+    // SAFETY: the three parts of the piece, which is ours; `front` and `rest` are multiples of GRAIN, as all
+    // addresses and sizes are.
     unsafe {
         if front > 0 {
             lists.give(piece.start.cast(), front);
@@ -572,7 +579,8 @@ unsafe impl GlobalAlloc for FreeList {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let (old, new) = (rounded(layout.size()), rounded(bytes));
         let end = block.wrapping_add(old);
-        // SAFETY: by this function's contract the block has `old` bytes and `bytes` make a layout; what is given is nobody's any more.
+        // SAFETY: by this function's contract the block has `old` bytes and `bytes` make a layout; the block that
+        // is given has no owner any more.
         unsafe {
             if new < old {
                 let _held = LOCK.hold();

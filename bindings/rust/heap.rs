@@ -79,9 +79,10 @@ const EBUSY: c_int = 16;
 /// }
 /// ```
 ///
-/// Each thread has a heap of its own, blocks may be freed by any thread, and all values of this type are the same allocator.
-/// Alignments up to 16 take the core's shortest path, larger ones its aligned one; memory that is known to be zero is not
-/// cleared again. The functions below are about the process or the calling thread; [`OwnedHeap`] is a heap as a value.
+/// Each thread has a heap of its own, blocks may be freed by any thread, and all values of this type are the same
+/// allocator. Alignments up to 16 take the core's shortest path, larger ones its aligned one; memory that is known to
+/// be zero is not cleared again. The functions below are about the process or the calling thread; [`OwnedHeap`] is a
+/// heap as a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heap;
 
@@ -91,8 +92,8 @@ impl Heap {
         Heap
     }
 
-    /// Gives back to the system what the calling thread's heap, the heaps of threads that ended, and the free runs hold, at
-    /// once. Returns the bytes that were given back.
+    /// Gives back to the system what the calling thread's heap, the heaps of threads that ended, and the free runs
+    /// hold, at once. Returns the bytes that were given back.
     pub fn trim(&self) -> usize {
         // SAFETY: NULL is the calling thread's heap.
         unsafe { c::glebe_trim(null_mut()) }
@@ -111,8 +112,8 @@ impl Heap {
     }
 }
 
-// SAFETY: the core hands out each byte once, of any size and alignment, and null where it cannot serve. Its blocks stay where
-// they are until they are freed, and any thread may free them.
+// SAFETY: the core hands out each byte once, of any size and alignment, and null where it cannot serve. Its blocks
+// stay where they are until they are freed, and any thread may free them.
 unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -161,7 +162,8 @@ unsafe impl GlobalAlloc for Heap {
         if bytes <= usable && bytes >= usable / 2 {
             return block;
         }
-        // SAFETY: by this function's contract `bytes` makes a layout with the old alignment, and the block has layout.size().
+        // SAFETY: by this function's contract `bytes` makes a layout with the old alignment, and the block has
+        // layout.size().
         unsafe {
             let new = c::glebe_aligned_alloc(layout.align(), bytes);
             if !new.is_null() {
@@ -221,8 +223,8 @@ impl OwnedHeap {
         Self::create(0)
     }
 
-    /// A heap whose pages and blocks never hold more than `bytes` (counted in slices of 16 KiB). Allocation beyond it fails.
-    /// `None` where there is no memory.
+    /// A heap whose pages and blocks never hold more than `bytes` (counted in slices of 16 KiB). Allocation beyond it
+    /// fails. `None` where there is no memory.
     pub fn with_limit(bytes: usize) -> Option<Self> {
         Self::create(bytes.max(1))
     }
@@ -275,7 +277,8 @@ impl OwnedHeap {
     /// `block` comes from this heap with this layout, and is not used again.
     #[inline]
     pub unsafe fn dealloc(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: by this function's contract. An aligned block may be larger than its size says, so it goes the other way.
+        // SAFETY: by this function's contract. An aligned block may be larger than its size says, so it goes the
+        // other way.
         unsafe {
             if layout.align() <= ALIGNED {
                 c::glebe_heap_free_sized(self.heap.as_ptr(), block.as_ptr(), layout.size());
@@ -289,8 +292,8 @@ impl OwnedHeap {
     ///
     /// # Safety
     ///
-    /// `block` comes from this heap with this layout. `bytes` is not 0, and rounded up to the layout's alignment it is at
-    /// most `isize::MAX`. After success the old block is not used again.
+    /// `block` comes from this heap with this layout. `bytes` is not 0, and rounded up to the layout's alignment it
+    /// is at most `isize::MAX`. After success the old block is not used again.
     #[inline]
     pub unsafe fn realloc(
         &self,
@@ -309,7 +312,8 @@ impl OwnedHeap {
                 }
             });
         }
-        // SAFETY: by this function's contract `bytes` makes a layout with the old alignment; both blocks hold what is copied.
+        // SAFETY: by this function's contract `bytes` makes a layout with the old alignment; both blocks hold what is
+        // copied.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(bytes, layout.align()))?;
             new.as_ptr().copy_from_nonoverlapping(block.as_ptr(), layout.size().min(bytes));
@@ -318,7 +322,8 @@ impl OwnedHeap {
         }
     }
 
-    /// Moves a value into the heap. Its destructor does not run, neither when the reference ends nor when the heap does.
+    /// Moves a value into the heap. Its destructor does not run, neither when the reference ends nor when the heap
+    /// does.
     #[allow(clippy::mut_from_ref)] // each call makes another block
     pub fn alloc_value<T>(&self, value: T) -> Option<&mut T> {
         let place = self.alloc(Layout::new::<T>())?.cast::<T>().as_ptr();
@@ -466,8 +471,8 @@ fn terminated(text: &str) -> Option<[c_char; OPTION_BYTES]> {
     Some(out)
 }
 
-/// Sets an option of the core, such as `limit` (bytes for the whole process, suffixes K, M, G), `background`, `purge_ms`,
-/// `on_error`. The environment sets them too, as `GLEBE_LIMIT` and so on.
+/// Sets an option of the core, such as `limit` (bytes for the whole process, suffixes K, M, G), `background`,
+/// `purge_ms`, `on_error`. The environment sets them too, as `GLEBE_LIMIT` and so on.
 ///
 /// ```
 /// glebe::option("purge_ms", "100")?;

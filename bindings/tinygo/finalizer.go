@@ -87,8 +87,8 @@ func (node *finalizer) drop() {
 	node.next, node.before = nil, nil
 }
 
-// RunFinalizers runs the finalizers of objects that were found unreachable, and returns how many. With a scheduler a goroutine does it
-// after each collection; without one nothing does but this function.
+// RunFinalizers runs the finalizers of objects that were found unreachable, and returns how many. With a scheduler a
+// goroutine does it after each collection; without one nothing does but this function.
 func RunFinalizers() int {
 	run := 0
 	for {

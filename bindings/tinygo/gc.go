@@ -28,8 +28,8 @@ import (
 //go:linkname initHeap runtime.initHeap
 func initHeap() {}
 
-// runtime.alloc is in core.c, where no stack slots are kept for it. It calls this when a collection is due, or memory has ended. Exported
-// because C finds nothing else of Go's.
+// runtime.alloc is in core.c, where no stack slots are kept for it. It calls this when a collection is due, or memory
+// has ended. Exported because C finds nothing else of Go's.
 //
 //export glebe_go_alloc_slow
 func allocSlow(size uintptr, layout unsafe.Pointer) unsafe.Pointer {

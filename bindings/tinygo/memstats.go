@@ -4,8 +4,8 @@ package tinygo
 
 import "runtime"
 
-// runtime.MemStats, and the fields that older releases of TinyGo do not have: a field is looked for in MemStats first, since it
-// lies less deep there, and otherwise found below `since`, where what is written to it is lost.
+// runtime.MemStats, and the fields that older releases of TinyGo do not have: the compiler takes
+// a field of MemStats first, which lies less deep, and otherwise the one below `since`, whose value is lost.
 type memStats struct {
 	*runtime.MemStats
 	since

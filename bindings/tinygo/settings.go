@@ -12,15 +12,15 @@ void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all);
 */
 import "C"
 
-// A collection is due when so much was allocated since the last one as `percent` of what was live then, and never before leastBytes;
-// or at every n-th allocation.
+// A collection is due when so much was allocated since the last one as `percent` of what was live then, and never
+// before leastBytes; or at every n-th allocation.
 const leastBytes = 128 << 10
 
 var percent, every = 90, 0
 
-// SetGCPercent sets how much may be allocated between two collections, in percent of what the last one found live, and returns
-// what it was; 90 until it is called. A negative value: none but those that [runtime.GC] asks for, until memory or its limit is
-// reached.
+// SetGCPercent sets how much may be allocated between two collections, in percent of what the last one found live,
+// and returns what it was; 90 until it is called. A negative value: none but those that [runtime.GC] asks for, until
+// memory or its limit is reached.
 func SetGCPercent(value int) int {
 	before := percent
 	percent = value
@@ -42,8 +42,8 @@ func pace() {
 	C.glebe_go_pace(part, least, C.uint(every))
 }
 
-// SetMemoryLimit limits the memory of the collector and of malloc together; 0 is no limit. Where a collection does not make room
-// within it, allocation panics. It returns false, and changes nothing, if more is in use already.
+// SetMemoryLimit limits the memory of the collector and of malloc together; 0 is no limit. Where a collection does
+// not make room within it, allocation panics. It returns false, and changes nothing, if more is in use already.
 func SetMemoryLimit(bytes uintptr) bool {
 	return C.glebe_go_limit(C.size_t(bytes)) == 0
 }

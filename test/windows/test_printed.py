@@ -8,12 +8,12 @@ from printed import Document, shell
 from programs import ZIG, glebe_exe, need
 
 ACTIVE = r"glebe: {}\[\d+\]: version [\d.]+ was active: .*, 0 errors\n"
-LINES = Document("docs/windows.md", None).lines("libglebe-override.a -o").splitlines()
+ARCHIVE, *LINES = Document("docs/windows.md", None).lines("archive=").splitlines()
 
 
 @pytest.fixture
 def reader(wine, tmp_path):
-    """The document, its files in a folder of the reader's; and what runs its lines there. `zig` is the one of tools/check-macos."""
+    """The document, its files in a folder of the reader's; and what runs its lines there. `zig` is tools/check-macos's."""
     document = Document("docs/windows.md", tmp_path)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/zig").write_text(f'#!/bin/sh\nexec "{ZIG}" -m ziglang "$@"\n')
@@ -28,7 +28,7 @@ def test_link(reader, line):
     """Each line gives a program that starts, and that glebe is in."""
     document, run = reader
     need(ZIG if line.startswith("zig") else line.split()[0])
-    run(line)
+    run(f"{ARCHIVE}\n{line}")
     name = line.split()[-1]
     said = run(document.lines("wine 1.exe").replace("1.exe", name))
     assert ("1000 words\n" if ".cpp" in line else "hello\n") in said

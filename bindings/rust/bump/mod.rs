@@ -10,12 +10,14 @@
 //! 1. `base <= top <= end`, and everything in `top..end` is zero. So zeroed blocks cost what others cost.
 //! 2. `end` is below the last byte that an address can name, so no sum of an address and a room wraps. `pad + size`
 //!    does not wrap either, since a `Layout`'s size, rounded up to its alignment, is at most `isize::MAX`.
-//! 3. Only `source::grow` moves `end`, to more pages behind it or to a new region elsewhere; then `base` and `top` move too.
+//! 3. Only `source::grow` moves `end`, to more pages behind it or to a new region elsewhere; then `base` and `top`
+//!    move too.
 //!
-//! With threads (`SHARED`) blocks are taken by a compare-and-swap of `top`, and one thread at a time grows. A new region is
-//! announced in this order: `top = BUSY`, `end`, `base`, `top = base`. A thread that read the old `top` fails in its swap, because
-//! `top` changed before `end` did; one that read the new `top` sees the new `end`; and `BUSY` leaves no room under any `end`.
-//! An address comes back as `top` only if the regions touch there, and then the old reader is right about the new room as well.
+//! With threads (`SHARED`) blocks are taken by a compare-and-swap of `top`, and one thread at a time grows. A new
+//! region is announced in this order: `top = BUSY`, `end`, `base`, `top = base`. A thread that read the old `top`
+//! fails in its swap, because `top` changed before `end` did; one that read the new `top` sees the new `end`; and
+//! `BUSY` leaves no room under any `end`. An address comes back as `top` only if the regions touch there, and then
+//! the old reader is right about the new room as well.
 //!
 //! Where regions come from is the one thing that differs between targets: `wasm.rs` and `native.rs`.
 
@@ -34,14 +36,15 @@ pub(crate) use source::reach;
 use source::{END, SHARED, TOP};
 use word::Word;
 
-/// Where the region begins, 0 while it is the one that `TOP` began in. A number: compilers keep each store of a pointer in a static.
+/// Where the region begins, 0 while it is the one that `TOP` began in. A number: compilers keep each store of a
+/// pointer in a static.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 
 /// Who may grow: taken once for many blocks.
 static GROWING: Lock = Lock::new();
 
-/// An allocator that never frees: the cheapest there is for programs that end soon, such as smart contracts, one call of a
-/// WebAssembly instance, or a command. Pure Rust, no dependency.
+/// An allocator that never frees: the cheapest there is for programs that end soon, such as smart contracts, one call
+/// of a WebAssembly instance, or a command. Pure Rust, no dependency.
 ///
 /// ```
 /// #[global_allocator]
@@ -49,17 +52,18 @@ static GROWING: Lock = Lock::new();
 /// # fn main() { assert_eq!(vec![1u8; 1000].len(), 1000); }
 /// ```
 ///
-/// - On wasm32 the heap starts in the rest of the initial memory, behind `__heap_base`, and grows by exactly the pages that a
-///   block lacks. Other callers of `memory.grow` may take pages at any time; the heap then goes on behind theirs. (On WASI
-///   the rest of the initial memory is left alone: the C library's own malloc, which Rust's standard library calls there,
-///   takes it.)
+/// - On wasm32 the heap starts in the rest of the initial memory, behind `__heap_base`, and grows by exactly the
+///   pages that a block lacks. Other callers of `memory.grow` may take pages at any time; the heap then goes on
+///   behind theirs. (On WASI the rest of the initial memory is left alone: the C library's own malloc, which Rust's
+///   standard library calls there, takes it.)
 /// - Elsewhere memory comes from `mmap`, reserved at once and touched as it is used, or from the C library's `calloc`.
-/// - `alloc_zeroed` costs what `alloc` costs. A block that is not the last one moves when it grows; the last one grows where it
-///   is.
-/// - What cannot be served is null, whatever the sizes. Memory may have grown in the attempt; where that was behind pages of somebody
-///   else's or up to 4 GiB, the room before is given up, and a smaller block may then be null too.
-/// - Threads may share it, in WebAssembly where the target feature `atomics` is on. A block can be filled and copied by the thread
-///   that took it; in V8 others may have to look first (`memory.grow` by nothing) where memory has grown since they last did.
+/// - `alloc_zeroed` costs what `alloc` costs. A block that is not the last one moves when it grows; the last one
+///   grows where it is.
+/// - What cannot be served is null, whatever the sizes. Memory may have grown in the attempt. If
+///   it grew behind pages of another owner or up to 4 GiB, the room before is lost, and a smaller block may be null too.
+/// - Threads may share it, in WebAssembly where the target feature `atomics` is on. The thread that
+///   took a block can fill and copy it. In V8 another may have to call `memory.grow(0)` first, where memory has grown
+///   since it last did.
 /// - A host that keeps an instance for many requests takes a [`Checkpoint`] and goes back to it after each.
 ///
 /// All values of this type are the same allocator: memory starts in one place.
@@ -100,14 +104,15 @@ impl Bump {
     /// }
     /// ```
     pub fn checkpoint(&self) -> Checkpoint {
-        // The byte keeps a block before the checkpoint from being the last one, so none reaches over it later. Where there is
-        // not even a byte, nothing can grow anyway.
+        // The byte keeps a block before the checkpoint from being the last one, so none reaches over it later. Where
+        // there is not even a byte, nothing can grow anyway.
         take(1, 1);
         Checkpoint { top: TOP.load(), base: base() }
     }
 
-    /// Takes back every block that was allocated since `to`, and clears their memory. Where memory has gone on in another
-    /// region since (see [`Bump`]), it continues at the start of that region, and the rest of the old one stays unused.
+    /// Takes back every block that was allocated since `to`, and clears their memory. Where memory has gone on in
+    /// another region since (see [`Bump`]), it continues at the start of that region, and the rest of the old one
+    /// stays unused.
     ///
     /// # Safety
     ///
@@ -174,7 +179,8 @@ fn take_more(size: usize, align: usize, top: *mut u8, end: *mut u8, pad: usize) 
     not_null(top.wrapping_add(pad))
 }
 
-/// And where memory goes on elsewhere. Not a loop in `take`: each block would pay for where it begins (docs/decisions/0011).
+/// And where memory goes on elsewhere. Not a loop in `take`: each block would pay for where it begins
+/// (docs/decisions/0011).
 #[cold]
 #[inline(never)]
 fn take_again(size: usize, align: usize) -> *mut u8 {

@@ -1,5 +1,5 @@
-//! Regions where there is an operating system: address space from `mmap`, of which only what is touched takes memory, or
-//! chunks from the C library where `mmap`'s constants are not known here.
+//! Regions where there is an operating system: address space from `mmap`, of which only what is touched takes memory,
+//! or chunks from the C library where `mmap`'s constants are not known here.
 
 use super::Word;
 use core::ptr::null_mut;
@@ -23,8 +23,8 @@ pub fn costs(size: usize, top: *mut u8, _end: *mut u8) -> bool {
     (top as usize ^ (top as usize).wrapping_add(size)) >= STEP
 }
 
-/// A region with `need` bytes of room behind any padding to `align`, unless another thread was faster: the caller looks again.
-/// Null: there is no memory.
+/// A region with `need` bytes of room behind any padding to `align`, unless another thread was faster: the caller
+/// looks again. Null: there is no memory.
 #[cold]
 #[inline(never)]
 pub fn grow(need: usize, align: usize, top: *mut u8, end: *mut u8) -> *mut u8 {

@@ -1,7 +1,8 @@
 //! Regions on wasm32: the rest of the initial memory, then `memory.grow`.
 //!
-//! The linker names both ends of that rest, so nothing is computed at the start, and pages that other code took before our
-//! first block are not mistaken for ours. The last 64 KiB below 4 GiB stay unused: a block that ends there would end at 0.
+//! The linker names both ends of that rest, so nothing is computed at the start, and pages that other code took
+//! before our first block are not mistaken for ours. The last 64 KiB below 4 GiB stay unused: a block that ends there
+//! would end at 0.
 
 use super::Word;
 use core::arch::wasm32::{memory_grow, memory_size};
@@ -44,8 +45,8 @@ mod start {
 
 pub use start::{first_base, END, TOP};
 
-/// Lets this thread see memory up to `end`, which another one may have let grow. V8 keeps a length for each thread, and brings it
-/// up to date when the thread looks; `memory.fill` and `memory.copy` trap until then.
+/// Lets this thread see memory up to `end`, which another one may have let grow. V8 keeps a length for each thread,
+/// and brings it up to date when the thread looks; `memory.fill` and `memory.copy` trap until then.
 #[inline(always)]
 pub fn reach(end: *mut u8) {
     if SHARED && (end as usize - 1) >> PAGE_LOG2 >= memory_size::<0>() {
@@ -59,7 +60,8 @@ pub fn costs(size: usize, top: *mut u8, end: *mut u8) -> bool {
     size > super::room(top, end)
 }
 
-/// Adds what `need` lacks to the room between `top` and `end`, there or elsewhere, and says where. Null: there is no memory.
+/// Adds what `need` lacks to the room between `top` and `end`, there or elsewhere, and says where. Null: there is no
+/// memory.
 #[inline(always)]
 pub fn grow(need: usize, _align: usize, top: *mut u8, end: *mut u8) -> *mut u8 {
     let _held = super::GROWING.hold();

@@ -1,4 +1,5 @@
-//! An address that threads share. Where there are none it is ordinary memory, which compilers may keep in a register between two blocks.
+//! An address that threads share. Where there are none it is ordinary memory, which compilers may keep in a register
+//! between two blocks.
 
 use super::source::SHARED;
 use core::sync::atomic::{AtomicPtr, Ordering};

@@ -3,9 +3,9 @@
 //     glebe::heap heap;
 //     std::vector<int, glebe::allocator<int>> numbers{glebe::allocator<int>(heap)};
 //
-// It is a pointer to the heap, which must outlive what is allocated. Two are equal if they name the same heap. Moving and
-// swapping containers takes the allocator along, so both stay cheap; copying a container allocates in the same heap, and
-// assigning a copy leaves the target in its own.
+// It is a pointer to the heap, which must outlive the blocks. Two are equal if they name the same heap. Moving
+// and swapping containers takes the allocator along, so both stay cheap; copying a container allocates in the same
+// heap, and assigning a copy leaves the target in its own.
 #ifndef GLEBE_ALLOCATOR_HPP
 #define GLEBE_ALLOCATOR_HPP
 

@@ -5,8 +5,8 @@
 //     heap.deallocate(p, 100);                 // the cheapest free there is: the size is known
 //                                              // ... and the heap's end frees all that is left in it, at once
 //
-// One thread at a time may use a heap, as glebe.h says; `glebe_free` frees its blocks from any thread. Destroying a heap runs no
-// destructors: whatever lies in it must not be touched afterwards. Header only; link with glebe.
+// One thread at a time may use a heap, as glebe.h says; `glebe_free` frees its blocks from any thread. Destroying a
+// heap runs no destructors: nothing in it may be touched afterwards. Header only; link with glebe.
 #ifndef GLEBE_HEAP_HPP
 #define GLEBE_HEAP_HPP
 

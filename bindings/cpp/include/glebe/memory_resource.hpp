@@ -3,8 +3,9 @@
 //     glebe::memory_resource memory;
 //     std::pmr::vector<std::pmr::string> words(&memory);
 //
-// Unlike std::pmr::monotonic_buffer_resource it uses again what is freed; like it, its end frees all at once. A container that is
-// never destroyed (a `new` into the resource itself, say) costs nothing but what its members hold elsewhere.
+// Unlike std::pmr::monotonic_buffer_resource it uses freed memory again; like that, its end frees all at once. A
+// container that is never destroyed (a `new` into the resource itself, say) costs nothing but what its members hold
+// elsewhere.
 #ifndef GLEBE_MEMORY_RESOURCE_HPP
 #define GLEBE_MEMORY_RESOURCE_HPP
 
@@ -35,7 +36,7 @@ private:
     {
         heap_->deallocate(block, bytes, alignment);
     }
-    // What one allocates the other frees if they stand on the same heap.
+    // Each frees the other's blocks if they have the same heap.
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
     {
         auto *same = dynamic_cast<const memory_resource *>(&other);

@@ -1,5 +1,6 @@
-//! One piece of work for every allocator: blocks come and go by a fixed sequence, and each is written to and read again. What it
-//! returns depends on the seed alone, so allocators that agree with each other serve the same requests and lose nothing.
+//! One piece of work for every allocator: blocks come and go by a fixed sequence, and each is written to and read
+//! again. What it returns depends on the seed alone, so allocators that agree with each other serve the same requests
+//! and lose nothing.
 //!
 //! It has no need of `std`, for the tests in WebAssembly.
 

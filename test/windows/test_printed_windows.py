@@ -45,4 +45,4 @@ def test_under_a_program(reader):
         if " run " in line:
             assert "hello\n" in said and re.search(ACTIVE.format("program.exe"), said), said
         else:
-            assert re.search(r"\bsystem .*1\.00x.*\n\W*glebe ", said), said
+            assert re.search(r"^\W*system .*\d", said, re.M) and re.search(r"^\W*glebe  .*\d", said, re.M), said

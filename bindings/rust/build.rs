@@ -89,6 +89,7 @@ mod heap {
             .include("include")
             .std("c11")
             .define("NDEBUG", None)
+            .define("GB_COPY", Some("\" of the crate\""))
             // Nothing of this copy is visible outside the program that it is linked into, so a libglebe.so beside it,
             // preloaded or not, is another allocator and neither takes calls of the other.
             .define("GLEBE_API", Some("__attribute__((visibility(\"hidden\")))"))

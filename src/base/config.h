@@ -100,6 +100,10 @@
 #define GB_AT_END(f) __attribute__((destructor)) static void f##_at_end(void) { f(); }
 #endif
 
+#ifndef GB_COPY
+#define GB_COPY "" /* " of the crate": what the texts at exit say, where a process may have several copies */
+#endif
+
 #ifndef GB_IS_MALLOC
 #define GB_IS_MALLOC 0 /* set by code that includes the whole of glebe and defines malloc by it (WebAssembly) */
 #endif

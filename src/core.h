@@ -1,5 +1,5 @@
-/* All that the layers offer. README.md has the map. "Owner" is the one thread that may use the heap now; "locked" means
- * under the region's lock. */
+/* All that the layers offer, for code above them. src/README.md has the map. "Owner" at a function means the one
+ * thread that may use the heap now; "locked" means under the region's lock. */
 #ifndef GB_CORE_H
 #define GB_CORE_H
 

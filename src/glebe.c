@@ -1,5 +1,5 @@
-/* glebe in one translation unit: the only file that includes .c files, and the only one to compile. No flags are
- * needed. The order is that of the layers in README.md. The host is picked here and nowhere else. */
+/* glebe in one translation unit: the only file that includes .c files, and the only one to compile. It needs no
+ * flags. Lower layers (README.md) come first. Only this file chooses the port. */
 #if defined(GB_PORT_FAKE)
 #include "port/fake.c"
 #elif defined(__linux__)

@@ -1,5 +1,5 @@
-/* The library's start and end. Allocation works before the start and after the end: the start reads the options and
- * arms the fork handlers, the end prints what GLEBE_VERBOSE and GLEBE_STATS ask for. */
+/* The library's start and end. Allocation works before the start and after the end. The start reads the options and
+ * arms the fork handlers; the end prints the output of GLEBE_VERBOSE and GLEBE_STATS. */
 #include "core.h"
 
 static void start_library(void)

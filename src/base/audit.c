@@ -1,5 +1,6 @@
-/* The audit build's shadow: one bit for each 16 bytes of the chunks says whether a block starts there and is in use.
- * It is a table of the region, committed with the chunks. */
+/* The audit build's shadow: one bit for each 16 bytes of the chunks says whether a block in use starts there. The
+ * shadow is a table of the region, committed with the chunks. Threads set and clear bits by atomic operations;
+ * gb_audit_wipe needs the region's lock. */
 #include "base.h"
 
 static uint64_t *audit_word(const void *block, uint64_t *bit)

@@ -1,6 +1,5 @@
-/* The words that the rest is written in: attributes, bit counting, rounding, and atomics with their order in the
- * name. Internal headers push hidden visibility around what they declare: nothing but the public API leaves a shared
- * library, and every internal access is direct. */
+/* Basic operations: attributes, bit counting, rounding, and atomics with their memory order in the name. Internal
+ * headers push hidden visibility: a shared library exports only the public API, and internal accesses are direct. */
 #ifndef GB_BITS_H
 #define GB_BITS_H
 
@@ -19,7 +18,7 @@
 #define GB_INLINE static inline __attribute__((always_inline))
 #define GB_TLS _Thread_local GB_TLS_MODEL
 
-/* a product's high bits depend on all of the other factor */
+/* odd, with mixed bits: each high bit of a product depends on all bits of the other factor */
 #define GB_GOLDEN ((uintptr_t)(sizeof(uintptr_t) == 8 ? UINT64_C(0x9e3779b97f4a7c15) : 0x9e3779b1u))
 GB_INLINE unsigned gb_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
 GB_INLINE unsigned gb_ctz32(uint32_t x) { return (unsigned)__builtin_ctz(x); }
@@ -32,25 +31,25 @@ GB_INLINE unsigned gb_popcount64(uint64_t x) { return (unsigned)__builtin_popcou
 GB_INLINE bool gb_bit(const uint64_t *bits, size_t i) { return bits[i / 64] >> i % 64 & 1; }
 GB_INLINE void gb_bit_set(uint64_t *bits, size_t i) { bits[i / 64] |= (uint64_t)1 << i % 64; }
 
-/* The product's low half, and its high half in *high. */
+/* Returns the product's low half, and its high half in *high. */
 GB_INLINE uint64_t gb_mul_wide(uint64_t a, uint64_t b, uint64_t *high)
 {
 #ifdef __SIZEOF_INT128__
     __extension__ unsigned __int128 product = (unsigned __int128)a * b;
     *high = (uint64_t)(product >> 64);
     return (uint64_t)product;
-#else /* a < 2^32, which is all that 32-bit hosts ask for */
+#else /* requires a < 2^32; 32-bit hosts need no more */
     uint64_t low = a * (uint32_t)b, middle = a * (b >> 32) + (low >> 32);
     *high = middle >> 32;
     return middle << 32 | (uint32_t)low;
 #endif
 }
 
-/* A counter that runs on by itself, some 2^30 to 2^33 a second; always 0 where the processor has none that is free
- * to read, or where time is the test's to set. Good for noticing that a long time has passed, for nothing else. */
+/* A counter of 2^30 to 2^33 a second. It is always 0 if the processor has none that is free to read, or if a test
+ * controls time. Use it only to notice that a long time has passed. */
 GB_INLINE uint64_t gb_cycles(void)
 {
-#if defined(GB_PORT_FAKE) /* and test/interleave */
+#if defined(GB_PORT_FAKE) /* and in test/interleave */
     return 0;
 #elif defined(__x86_64__) || defined(__i386__)
     return __builtin_ia32_rdtsc();
@@ -63,27 +62,27 @@ GB_INLINE uint64_t gb_cycles(void)
 #endif
 }
 
-/* `to` is a power of two. Rounding up wraps to 0 past the end of memory: callers bound `x` first. */
+/* `to` is a power of two. Rounding up wraps to 0 past the end of memory, so callers bound `x` first. */
 GB_INLINE size_t gb_round_up(size_t x, size_t to) { return (x + to - 1) & ~(to - 1); }
 GB_INLINE size_t gb_round_down(size_t x, size_t to) { return x & ~(to - 1); }
 GB_INLINE bool gb_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
 
-/* Milliseconds from `then` to `now`, by a clock that wraps after 49 days. 0 where `then` is the later one, by up to
- * three days: another thread looked at the clock after us. */
+/* Milliseconds from `then` to `now`, by a clock that wraps after 49 days. Returns 0 if `then` is later by up to
+ * three days: another thread read the clock after this one. */
 GB_INLINE uint32_t gb_ms_since(uint32_t now, uint32_t then)
 {
     uint32_t ms = now - then;
     return ms >> 28 == 15 ? 0 : ms;
 }
 
-/* Is one time by that clock later than another, by up to three days? */
+/* Returns whether `ms` is later than `than` by that clock, by up to three days. */
 GB_INLINE bool gb_ms_later(uint32_t ms, uint32_t than)
 {
     return ms != than && (ms - than) >> 28 == 0;
 }
 
-/* A relaxed load on a fast path, of a field that has a plain twin `_peek` in a union: compilers fold a plain load
- * into the compare, an atomic one they do not. The race sanitizer sees the atomic one. */
+/* A relaxed load on a fast path. The field has a plain twin `_peek` in a union: compilers fold a plain load into the
+ * compare, but not an atomic one. The race sanitizer gets the atomic load. */
 #if defined(__SANITIZE_THREAD__)
 #define GB_PEEK_ATOMIC 1
 #elif defined(__has_feature)
@@ -106,7 +105,7 @@ GB_INLINE bool gb_ms_later(uint32_t ms, uint32_t than)
 #define gb_and(p, v) atomic_fetch_and_explicit(p, v, memory_order_acq_rel)
 #define gb_add(p, v) atomic_fetch_add_explicit(p, v, memory_order_relaxed)
 #define gb_sub(p, v) atomic_fetch_sub_explicit(p, v, memory_order_relaxed)
-/* Weak: may fail for no reason; on failure *expected holds what was found. */
+/* Weak: may fail without a reason. On failure *expected holds the value found. */
 #define gb_cas(p, expected, v) \
     atomic_compare_exchange_weak_explicit(p, expected, v, memory_order_acq_rel, memory_order_acquire)
 

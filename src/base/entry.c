@@ -1,9 +1,9 @@
-/* The lock of entry.h where it is held: sleeping until it is not.
+/* The lock of entry.h while another thread holds it.
  *
- * A thread spins a little first, for what others do in there is short. Then it sets bit 0 and sleeps, so that the
- * thread that leaves wakes one; and because others may sleep too, it takes the lock with bit 0 set. The main thread
- * of a browser may not sleep (the instruction traps there): a thread can say that it never does, by
- * glebe_thread_wait, and spins on. */
+ * A thread spins briefly first, because calls under the lock are short. Then it sets bit 0 and sleeps, so that the
+ * thread that leaves wakes one. Other threads may still sleep, so the woken thread takes the lock with bit 0 set.
+ * The main thread of a browser may not sleep: the instruction traps there. A thread can declare by glebe_thread_wait
+ * that it never sleeps; it then spins on. */
 #include "entry.h"
 
 #if GB_SHARED
@@ -18,7 +18,7 @@ void gb_enter_slow(uint32_t me)
     uint32_t mine = me;
     for (uint32_t spins = 0;; spins++) {
         uint32_t word = gb_load_relaxed(&gb_the.entry.lock.word);
-        if ((word & ~1u) == me) { /* only this thread stores that, and removes it */
+        if ((word & ~1u) == me) { /* only this thread stores or removes this value */
             gb_the.entry.again++;
             return;
         }

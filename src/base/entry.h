@@ -1,17 +1,17 @@
-/* The way into the heap where threads share it, which is WebAssembly with shared memory: there the slice table moves as
- * memory grows, so that no thread can look anything up beside another. One lock is taken at the public functions, and
- * nothing else is different.
+/* The lock around the heap where threads share one: WebAssembly with shared memory. The slice table moves there as
+ * memory grows, so no thread may look anything up while another one works. The public functions take this lock, and
+ * nothing else changes.
  *
  *     {
  *         GB_ENTRY;          entered here, left wherever the function returns
  *         return gb_alloc(gb_self, bytes);
  *     }
  *
- * Word: 0 no thread is in; else the address of the thread's own `gb_me`, and bit 0: a thread may sleep. A thread that
- * is in may enter again: public functions call each other, and call the program back (a collector's marker, finalizers,
- * the checker's report).
+ * The word is 0 if no thread is inside. Otherwise it is the address of the thread's own `gb_me`; bit 0 says that a
+ * thread may sleep. A thread inside may enter again: public functions call each other, and call the program back
+ * (markers, finalizers, the checker's report).
  *
- * Everywhere else GB_ENTRY is nothing: threads have heaps of their own, or there is one thread. */
+ * Everywhere else GB_ENTRY does nothing: each thread has a heap of its own, or there is one thread. */
 #ifndef GB_ENTRY_H
 #define GB_ENTRY_H
 
@@ -36,9 +36,9 @@ typedef struct gb_thread {
 
 extern GB_TLS gb_thread gb_me;
 
-/* A thread is in, perhaps this one. */
+/* Called when a thread is inside, perhaps this one. */
 GB_COLD void gb_enter_slow(uint32_t me);
-/* The lock is taken: makes memory usable by this thread as far as other threads let it grow. */
+/* Called with the lock: makes all memory that other threads added usable by this one. */
 void gb_enter_grown(void);
 
 GB_INLINE gb_entry gb_enter(void)

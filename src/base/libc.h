@@ -1,5 +1,5 @@
-/* What the core takes of the C library: copying, comparing, errno. Where there is none (a WebAssembly module without
- * WASI), compilers bring what they call of <string.h> by themselves, and errno is a number that is never read. */
+/* The part of the C library that the core uses: copying, comparing, errno. A WebAssembly module without WASI has no
+ * C library. Compilers then supply the <string.h> functions themselves, and errno is a variable that nothing reads. */
 #ifndef GB_LIBC_H
 #define GB_LIBC_H
 

@@ -1,12 +1,13 @@
 /* A futex mutex: one compare-and-swap to take, one exchange to drop, sleep only under contention. Word: 0 free, 1
- * held, 2 held and a thread may sleep. Ours rather than the C library's, so that fork's child can simply drop it and
- * so that the fake port can see every wait. */
+ * held, 2 held and a thread may sleep. The C library's mutex would not do: the child of a fork must simply drop this
+ * one, and the fake port must see every wait. */
 #include "base.h"
 
 enum { LOCK_SPINS = 40 };
 
-/* This thread forks, and holds every lock from the first handler to the last. Handlers of others run in between, on
- * this very thread, and may allocate: for them each lock is taken already. They may fork too: so this counts. */
+/* Not 0 while this thread forks: it holds every lock from the first fork handler to the last. Other handlers run in
+ * between on this very thread, and may allocate: for them each lock counts as taken. They may fork too, so this
+ * counts. */
 static GB_TLS uint32_t lock_forking;
 
 void gb_lock_fork(bool begins)

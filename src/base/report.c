@@ -1,11 +1,11 @@
-/* The report of a misuse, and of memory that ends. A report is two lines on stderr, in one write:
+/* Reports of misuse, and of lack of memory. A report is two lines on stderr, in one write:
  *
  *     glebe: free(0x7f1c3a404040): double free: the block of 64 bytes here is free already
  *       in suspect[4711]; for a backtrace, put before the command line: gdb -batch -ex run -ex bt --args
  *
- * The first names the call, the address and what is known of it, the second program and process. The second half of the
- * second line is that of the secure and the audit build where they abort. Nothing here allocates, locks or waits: a
- * walk over the stack would, so gdb does it. */
+ * The first line names the call, the address and the finding; the second names program and process. The advice on a
+ * backtrace appears in the secure and the audit build only, and only if they abort. Nothing here allocates, locks or
+ * waits. Walking the stack would do that, so gdb does it. */
 #include <stdarg.h>
 
 #include "base.h"
@@ -56,7 +56,7 @@ static size_t format_list(char *out, size_t bytes, const char *format, va_list l
     return at;
 }
 
-/* %zu has 32 bits on some hosts; this has 64 on all. */
+/* %zu has 32 bits on some hosts; this prints 64 bits on all. */
 char *gb_decimal(uint64_t value, char *out24)
 {
     size_t at = 0;

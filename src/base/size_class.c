@@ -1,4 +1,4 @@
-/* The generated table, made into objects. size_class.h has the picture. */
+/* The generated table as C objects. size_class.h has the picture. */
 #include "size_class.h"
 
 #if GB_LINEAR

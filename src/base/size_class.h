@@ -1,16 +1,17 @@
 /* Size classes: which block serves a request, and which block of its page an address is in.
  *
  *     bytes   1..128      every 16           8 classes    small: free blocks linked through themselves
- *             24, 40, 56                     3 classes    for requests that say that they need the alignment of a word alone
+ *             24, 40, 56                     3 classes    for requests that need only the alignment of a word
  *             ..2 KiB     8 a doubling      32 classes
  *             ..64 KiB    8 a doubling      40 classes    medium: free blocks are bits of the page's entry
  *
- * malloc never takes those of 24, 40 and 56 bytes, for it promises 16. A table of Lua's has 56 bytes, a closure 40.
+ * malloc never uses the classes of 24, 40 and 56 bytes, because it promises an alignment of 16. They serve Lua, for
+ * example: a table has 56 bytes, a closure 40.
  *
- * Where memory is linear (config.h) classes end at 2 KiB, and malloc uses those up to 512 bytes; the others are
- * collected objects'. There are none for words.
+ * In linear memory (config.h) classes end at 2 KiB, and malloc uses those up to 512 bytes; the others hold collected
+ * objects. There are no classes of 24, 40 and 56 bytes.
  *
- * Eight steps a doubling waste 1/16 on average and 1/9 at worst. The table is made by tools/size-classes. */
+ * Eight steps a doubling waste 1/16 on average and 1/9 at worst. tools/size-classes makes the table. */
 #ifndef GB_SIZE_CLASS_H
 #define GB_SIZE_CLASS_H
 
@@ -24,14 +25,14 @@ typedef struct gb_class {
     uint32_t bytes;
     uint32_t magic; /* ceil(2^31 / odd part of bytes) */
     uint8_t shift; /* log2 of the power of two in bytes */
-    uint8_t first_slices; /* of a class's first pages */
-    uint8_t slices; /* of its pages once it is in demand */
+    uint8_t first_slices; /* slices of a class's first pages */
+    uint8_t slices; /* slices of its pages once the class is in demand */
 #if !GB_LINEAR
     uint64_t exact; /* ceil(2^64 / bytes) */
 #endif
 } gb_class;
 
-/* the last row is that of mixed pages: no block starts anywhere by it */
+/* the last row serves mixed pages: by it no block starts anywhere */
 extern const gb_class gb_classes[GB_CLASSES + 1];
 extern const uint8_t gb_class_small[GB_OBJECT_MAX / 16 + 1];
 #if !GB_LINEAR
@@ -46,7 +47,7 @@ GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[(byte
 GB_INLINE uint32_t gb_class_of_words(size_t bytes) { return gb_class_of_small(bytes); }
 GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return (void)bytes, GB_CLASSES; }
 #else
-/* bytes <= GB_SMALL_MAX, of what needs no more than the alignment of a word */
+/* bytes <= GB_SMALL_MAX; the request needs only the alignment of a word */
 GB_INLINE uint32_t gb_class_of_words(size_t bytes) { return gb_class_words[(bytes + 7) >> 3]; }
 
 /* GB_SMALL_MAX < bytes <= GB_MEDIUM_MAX */
@@ -60,8 +61,9 @@ GB_INLINE uint32_t gb_class_of(size_t bytes)
 
 GB_INLINE bool gb_class_is_small(uint32_t cls) { return cls < GB_SMALL_CLASSES; }
 
-/* The least class whose blocks hold `bytes` and lie on multiples of `alignment`, a power of two of at most a slice.
- * GB_CLASSES if there is none. Pages start on slices, so a size that is a multiple of the alignment is enough. */
+/* Returns the least class whose blocks hold `bytes` and lie on multiples of `alignment`, a power of two of at most a
+ * slice; GB_CLASSES if there is none. Pages start on slices, so a size that is a multiple of the alignment is
+ * enough. */
 GB_INLINE uint32_t gb_class_of_aligned(size_t bytes, size_t alignment)
 {
     if (bytes > GB_MEDIUM_MAX || alignment > GB_MEDIUM_MAX)
@@ -72,14 +74,14 @@ GB_INLINE uint32_t gb_class_of_aligned(size_t bytes, size_t alignment)
     return cls;
 }
 
-/* Which block of a page of class `cls` the byte at `offset` of the page is in. */
+/* Returns which block of a page of class `cls` the byte at `offset` is in. */
 GB_INLINE uint32_t gb_class_index(uint32_t cls, size_t offset)
 {
     const gb_class *c = &gb_classes[cls];
     return (uint32_t)((uint64_t)(offset >> c->shift) * c->magic >> 31);
 }
 
-/* Does a block of class `cls` start at `offset` of its page? Then *index is which. */
+/* Returns whether a block of class `cls` starts at `offset` of its page. *index is the number of the block there. */
 GB_INLINE bool gb_class_exact(uint32_t cls, size_t offset, uint32_t *index)
 {
 #if GB_LINEAR

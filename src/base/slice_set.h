@@ -1,6 +1,6 @@
-/* A set of the 128 slices of one chunk, as two words. Everything the arena asks of it is a few shifts, and no loop
- * runs over slices: "where do n members begin in a row?" is log2(n) steps, because n in a row at i means m in a row
- * at i and at i + n - m. */
+/* A set of the 128 slices of one chunk, in two words. Each question of the arena takes a few shifts; no loop runs
+ * over slices. For example, the places where n members in a row begin take log2(n) steps: n in a row begin at i if m
+ * begin at i and at i + n - m. */
 #ifndef GB_SLICE_SET_H
 #define GB_SLICE_SET_H
 
@@ -32,13 +32,13 @@ GB_INLINE gb_slice_set gb_set_without(gb_slice_set a, gb_slice_set b)
     return (gb_slice_set){a.low & ~b.low, a.high & ~b.high};
 }
 
-/* The first member, GB_CHUNK_SLICES if there is none. */
+/* Returns the first member; GB_CHUNK_SLICES if there is none. */
 GB_INLINE uint32_t gb_set_first(gb_slice_set s)
 {
     return s.low ? gb_ctz64(s.low) : s.high ? 64 + gb_ctz64(s.high) : GB_CHUNK_SLICES;
 }
 
-/* i is in the result if i + n is in `s`; n < 128. */
+/* i is in the result if i + n is in `s`; requires n < 128. */
 GB_INLINE gb_slice_set gb_set_down(gb_slice_set s, uint32_t n)
 {
     if (n >= 64)
@@ -52,12 +52,12 @@ GB_INLINE gb_slice_set gb_set_range(uint32_t from, uint32_t count)
     uint64_t ones = ~(uint64_t)0, some = count ? ones >> ((64 - count) & 63) : 0;
     if (from >= 64)
         return (gb_slice_set){0, some << (from - 64)};
-    if (count > 64) /* it reaches high's bits from below */
+    if (count > 64) /* the range reaches from low into high */
         return (gb_slice_set){ones << from, from + count >= 128 ? ones : ((uint64_t)1 << (from + count - 64)) - 1};
     return (gb_slice_set){some << from, from ? some >> 1 >> (63 - from) : 0};
 }
 
-/* How many members follow from `from` on without a gap; from < 128. */
+/* Returns how many members follow without a gap, beginning with `from`; requires from < 128. */
 GB_INLINE uint32_t gb_set_run(gb_slice_set s, uint32_t from)
 {
     gb_slice_set gaps = gb_set_down((gb_slice_set){~s.low, ~s.high}, from);
@@ -65,14 +65,14 @@ GB_INLINE uint32_t gb_set_run(gb_slice_set s, uint32_t from)
     return first < most ? first : most;
 }
 
-/* How many members stand right before `at` without a gap; at <= 128. */
+/* Returns how many members precede `at` without a gap; requires at <= 128. */
 GB_INLINE uint32_t gb_set_run_before(gb_slice_set s, uint32_t at)
 {
     gb_slice_set gaps = gb_set_without(gb_set_range(0, at), s);
     return gaps.high ? at - 65 - gb_log2(gaps.high) : gaps.low ? at - 1 - gb_log2(gaps.low) : at;
 }
 
-/* Where n > 0 members in a row begin. */
+/* Returns where n > 0 members in a row begin. */
 GB_INLINE gb_slice_set gb_set_runs(gb_slice_set s, uint32_t n)
 {
     for (uint32_t have = 1; have < n && !gb_set_empty(s);) {
@@ -83,15 +83,15 @@ GB_INLINE gb_slice_set gb_set_runs(gb_slice_set s, uint32_t n)
     return s;
 }
 
-/* The members that are multiples of `alignment`, a power of two of at most 64. */
+/* Returns the members that are multiples of `alignment`, a power of two of at most 64. */
 GB_INLINE gb_slice_set gb_set_aligned(gb_slice_set s, uint32_t alignment)
 {
     uint64_t multiples = alignment >= 64 ? 1 : ~(uint64_t)0 / (((uint64_t)1 << alignment) - 1);
     return (gb_slice_set){s.low & multiples, s.high & multiples};
 }
 
-/* The length of the longest row of members: the largest power of two that some row has, then what else it has, by
- * halves. */
+/* Returns the length of the longest row of members: first the largest power of two that some row has, then the rest
+ * by halves. */
 GB_INLINE uint32_t gb_set_longest(gb_slice_set s)
 {
     gb_slice_set rows[8] = {s}, more; /* rows[k]: where 2^k members begin */

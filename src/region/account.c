@@ -1,4 +1,4 @@
-/* What is in use, of the process and of each heap, and the limits on both. All under the region's lock. */
+/* Accounts: memory in use by the process and by each heap, and the limits on both. The region's lock guards them. */
 #include "region.h"
 
 gb_region gb_the;

@@ -1,22 +1,22 @@
-/* The arena: reserves the region, commits it chunk by chunk, and hands out runs of slices.
+/* The arena: commits the region chunk by chunk, and hands out runs of slices.
  *
- *     chunk:  |DDDD....Dcc.....|   128 slices; D free and dirty, c free and clean: rows[GB_ROW_DIRTY][4] and rows[GB_ROW_FREE][4]
- *                                  lead to it, since four are its longest row of either
+ *     chunk:  |DDDD....Dcc.....|   128 slices; D free and dirty, c free and clean. Its longest row of either kind has
+ *                                  four slices: rows[GB_ROW_DIRTY][4] and rows[GB_ROW_FREE][4] lead to it
  *
- * A run is taken from the chunk with the shortest row that fits, at the first place there: full chunks fill up, empty
- * ones stay empty and can be given back. What was never touched, or was purged, is known to be zero: `dirty` says what
- * is not.
+ * A run is taken from the chunk with the shortest row that fits, at the first place there. So full chunks fill up,
+ * and empty ones stay empty and can be purged. A slice that was never touched, or was purged, is known to be zero;
+ * `dirty` marks the others.
  *
- * Where address space is plenty the region is reserved whole. Where it is limited (RLIMIT_AS, 32 bits) only its place
- * is chosen: a commit then takes address space too. There a chunk that is wholly free is not purged but leaves: its
- * address space goes back, for huge blocks, stacks, other libraries. A chunk that left, and one whose place other code
- * had taken, is "away": its entries say GB_RESERVED, and it is on a list of its own. Before the arena commits a new chunk
- * it tries those.
+ * If address space is plentiful the region is reserved as a whole. If it is limited (RLIMIT_AS, 32 bits) only its
+ * place is chosen: a commit then takes address space too. In that case a wholly free chunk is not purged but leaves:
+ * its address space returns to the host, for huge blocks, stacks, other libraries. A chunk that left is "away", and
+ * so is one whose place other code has taken. Its entries say GB_RESERVED, and it is on a list of its own. The arena
+ * tries chunks on that list before it commits a new one.
  *
- * Everything here is under gb_the.lock, which the functions take themselves unless core.h says "locked". */
+ * Everything here is under gb_the.lock. Functions take it themselves unless region.h says "locked". */
 #include "region.h"
 
-/* ---- chunks by the length of their longest rows ---- */
+/* ---- chunks, by the length of their longest rows ---- */
 
 static void row_unlink(gb_chunk *chunk, enum gb_row_kind kind)
 {
@@ -31,7 +31,7 @@ static void row_unlink(gb_chunk *chunk, enum gb_row_kind kind)
         row->next->rows[kind].prev = row->prev;
 }
 
-/* The longest row has this length now. */
+/* Records that the longest row has this length now. */
 static void row_change(gb_chunk *chunk, enum gb_row_kind kind, uint32_t slices)
 {
     gb_row *row = &chunk->rows[kind];
@@ -48,7 +48,7 @@ static void row_change(gb_chunk *chunk, enum gb_row_kind kind, uint32_t slices)
     gb_the.arena.rows_filled[kind] = gb_set_with(gb_the.arena.rows_filled[kind], gb_set_range(slices - 1, 1));
 }
 
-/* The first of the chunks with the shortest row that has `slices` at least; NULL if there is none. */
+/* Returns the first of the chunks with the shortest row of at least `slices`; NULL if there is none. */
 static gb_chunk *row_first(enum gb_row_kind kind, uint32_t slices)
 {
     uint32_t more = slices > GB_CHUNK_SLICES ? GB_CHUNK_SLICES
@@ -56,13 +56,13 @@ static gb_chunk *row_first(enum gb_row_kind kind, uint32_t slices)
     return more < GB_CHUNK_SLICES ? gb_the.arena.rows[kind][slices + more] : NULL;
 }
 
-/* The length of the row that [start, start + slices) is in, of members. */
+/* Returns the length of the row of members that contains [start, start + slices). */
 static uint32_t row_around(gb_slice_set members, uint32_t start)
 {
     return gb_set_run_before(members, start) + gb_set_run(members, start);
 }
 
-/* The run is free from now on. */
+/* Enters a run as free. */
 static void chunk_add(gb_chunk *chunk, uint32_t start, uint32_t slices)
 {
     chunk->free = gb_set_with(chunk->free, gb_set_range(start, slices));
@@ -74,7 +74,7 @@ static void chunk_add(gb_chunk *chunk, uint32_t start, uint32_t slices)
         row_change(chunk, GB_ROW_DIRTY, dirty);
 }
 
-/* It is not. */
+/* Enters a run as not free. */
 static void chunk_remove(gb_chunk *chunk, uint32_t start, uint32_t slices, gb_slice_set run)
 {
     uint32_t row = row_around(chunk->free, start);
@@ -89,7 +89,7 @@ void gb_chunk_dirty_changed(gb_chunk *chunk)
     row_change(chunk, GB_ROW_DIRTY, gb_set_longest(gb_set_both(chunk->free, chunk->dirty)));
 }
 
-/* Where a run of members begins. */
+/* Returns where a run of members may begin. */
 static gb_slice_set run_starts(gb_slice_set members, uint32_t slices, uint32_t alignment)
 {
     gb_slice_set starts = gb_set_runs(members, slices);
@@ -98,8 +98,8 @@ static gb_slice_set run_starts(gb_slice_set members, uint32_t slices, uint32_t a
 
 /* A place for a run. */
 typedef struct run_place {
-    gb_chunk *chunk; /* NULL: none */
-    uint32_t start, dirty; /* slices that are */
+    gb_chunk *chunk; /* NULL: no place */
+    uint32_t start, dirty; /* dirty: how many slices of the place are dirty */
 } run_place;
 
 static uint32_t run_dirty(const gb_chunk *chunk, uint32_t start, uint32_t slices)
@@ -107,8 +107,8 @@ static uint32_t run_dirty(const gb_chunk *chunk, uint32_t start, uint32_t slices
     return gb_set_count(gb_set_both(chunk->dirty, gb_set_range(start, slices)));
 }
 
-/* The first place in this chunk that is all dirty; else that with the most dirty slices, of the first one and those
- * where rows of dirty ones begin, if these are more than `best` has. */
+/* Finds the first place in this chunk that is all dirty. Otherwise compares the first place that fits with the
+ * starts of rows of dirty slices. Takes the place with most dirty slices if it beats `best`. */
 static void run_fit(gb_chunk *chunk, uint32_t slices, uint32_t alignment, run_place *best)
 {
     gb_slice_set starts = run_starts(gb_set_both(chunk->free, chunk->dirty), slices, alignment);
@@ -165,7 +165,7 @@ void gb_bits_end(glebe_gc *gc)
     gb_lock_drop(&gb_the.lock);
 }
 
-/* Free slices have no owner. */
+/* Writes the entries of a run. Without `owner` they keep the owner that they have, which is 0 in free slices. */
 static void run_enter(gb_page *page, uint32_t from, uint32_t slices, enum gb_kind kind, uintptr_t owner)
 {
     for (uint32_t i = from; i < slices; i++) {
@@ -185,14 +185,15 @@ static void run_wipe(gb_page *page, uint32_t from, uint32_t slices)
     }
 }
 
-/* The secure build's guard is a slice, or an OS page where that is larger. */
+/* Slices of the secure build's guard: one, or an OS page if that is larger. */
 static uint32_t chunk_guards(void)
 {
     uint32_t slices = (uint32_t)(gb_the.page_bytes >> GB_SLICE_LOG2);
     return !GB_SECURE ? 0 : slices > 1 ? slices : 1;
 }
 
-/* Is memory touched densely? A sample chunk goes without a huge page, and is looked at when two more were committed. */
+/* Returns whether memory is touched densely. A sample chunk gets no huge page, and is checked when two more chunks
+ * have been committed. */
 static bool chunk_samples_dense(uint32_t number)
 {
     enum { EVERY = 16, LATER = 2 };
@@ -202,7 +203,8 @@ static bool chunk_samples_dense(uint32_t number)
     return gb_the.arena.huge_pages_dense && number % EVERY != EVERY - LATER;
 }
 
-/* One in eight is timed; slow, the next 1, 2, 4 ... go without. docs/decisions/0018 has the figures. */
+/* Times one huge page in eight. After a slow one the next 1, 2, 4 ... go without. docs/decisions/0018 has the
+ * figures. */
 bool gb_huge_page_ask(uintptr_t at)
 {
     enum { TRUST = 8 };
@@ -219,22 +221,22 @@ bool gb_huge_page_ask(uintptr_t at)
     return true;
 }
 
-/* A chunk that was never touched, where memory is touched densely: docs/decisions/0026. */
+/* Returns whether a chunk that was never touched asks for a huge page: docs/decisions/0026. */
 static bool chunk_asks(uint32_t number, uintptr_t at)
 {
     if (GB_SECURE || gb_the.options.no_huge_pages || number < GB_HUGE_PAGES_FROM >> GB_CHUNK_LOG2)
-        return false; /* none around a guard */
+        return false; /* no huge page around a guard */
     return chunk_samples_dense(number) && gb_huge_page_ask(at);
 }
 
-/* Enters a chunk that was committed as free. Its entries say so already, or were never written. */
+/* Enters a committed chunk as free. The entries of its slices say so already, or were never written. */
 static gb_chunk *chunk_enter(uint32_t number)
 {
     gb_chunk *chunk = gb_chunk_at(number);
     uintptr_t at = gb_slice_start(number * GB_CHUNK_SLICES);
     glebe_live.stats.committed_bytes += GB_CHUNK_BYTES;
     uint32_t guards = GB_SECURE ? chunk_guards() : number == 0;
-    if (guards) { /* slice 0 is the null of links; in the secure build each chunk's first is a guard */
+    if (guards) { /* slice 0 is the null of links; in the secure build each chunk begins with a guard */
         for (uint32_t i = 0; i < guards; i++)
             gb_page_at(number * GB_CHUNK_SLICES + i)->kind = GB_RESERVED;
         if (GB_SECURE)
@@ -248,7 +250,7 @@ static gb_chunk *chunk_enter(uint32_t number)
     return chunk;
 }
 
-/* Puts a chunk, which is in no bin, last on the list of those away. */
+/* Appends a chunk, which has no row, to the list of chunks away. */
 static void away_push(gb_chunk *chunk)
 {
     gb_chunks *away = &gb_the.arena.away;
@@ -289,7 +291,7 @@ bool gb_chunk_leave(gb_chunk *chunk)
     return true;
 }
 
-/* Asks for chunks that are away, `tries` of them at most: one that is here again, or NULL. */
+/* Tries to commit up to `tries` chunks that are away. Returns one that succeeded, or NULL. */
 static gb_chunk *chunk_return(uint32_t tries, enum gb_commit *got)
 {
     *got = GB_TAKEN;
@@ -310,7 +312,7 @@ static gb_chunk *chunk_return(uint32_t tries, enum gb_commit *got)
     return NULL;
 }
 
-/* Commits a chunk whose place is to be had; NULL where there is no memory for it. */
+/* Commits a chunk at a place that is available. Returns NULL if there is no memory, or no place. */
 static gb_chunk *chunk_grow(void)
 {
     enum { TRIES = 256, TRIES_AWAY = 8 };
@@ -345,8 +347,8 @@ static gb_chunk *chunk_grow(void)
 
 /* ---- runs ---- */
 
-/* Some chunks with a row of `length` slices or more, the shortest first: a place that has more dirty slices than the
- * best so far. */
+/* Looks at a few chunks with a row of `length` slices or more, the shortest first. Takes a place with more dirty
+ * slices than the best so far. */
 static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, uint32_t alignment, run_place *best)
 {
     enum { LOOKS = 8 };
@@ -358,9 +360,8 @@ static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, u
     }
 }
 
-/* A place for a run. Memory that is resident is better than memory that is not. The cost does not grow with the
- * number of chunks: every row that is long enough has a place, unless that must be aligned; then one that is longer
- * by the alignment has. */
+/* Returns a place for a run, preferring resident memory. The cost does not depend on the number of chunks: each row
+ * that is long enough has a place. An aligned run may not fit; a row longer by the alignment then has a place. */
 static run_place run_look(uint32_t slices, uint32_t alignment)
 {
     run_place best = {NULL, 0, 0};
@@ -390,7 +391,7 @@ static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zer
         gb_bounds_changed();
 }
 
-/* The entries are written under the lock, so that the purger never sees half a page. */
+/* Writes the entries under the lock, so that the purger never sees half a page. */
 gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero)
 {
     size_t bytes = (size_t)slices << GB_SLICE_LOG2;
@@ -405,7 +406,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
             uint32_t first = gb_chunk_number(at.chunk) * GB_CHUNK_SLICES + at.start;
             page = kind == GB_LARGE ? gb_large_record(first) : gb_page_at(first);
             run_mark(at.chunk, at.start, slices, zero);
-            /* collectors look at the owner of any page */
+            /* leaves `owner`: collectors read the owner of any page */
             memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes));
             page->heap = heap->number;
             page->slices = slices;
@@ -431,7 +432,7 @@ static uint32_t run_first(const gb_page *page)
     return page->kind == GB_LARGE ? gb_large_slice(page) : gb_page_number(page);
 }
 
-/* Locked. The slices [from, slices) of the run are free; dirty, but for a page that was purged already. */
+/* Locked. Frees the slices [from, slices) of the run. They are dirty, unless the page was purged already. */
 static void run_free(const gb_page *page, uint32_t from, uint32_t slices)
 {
     uint32_t first = run_first(page) + from;

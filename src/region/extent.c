@@ -1,26 +1,26 @@
-/* Address space of huge blocks: extents of granules of 64 KiB, which split and merge. What one block touched serves the
- * next one of whatever size.
+/* Address space of huge blocks: extents of granules of 64 KiB, which split and merge. So the next block, of any
+ * size, reuses memory that another one touched.
  *
  *     |edge| used | idle | clean | used | away | used | idle | ...                    top ->      never handed out
  *
- *     used     one block's
- *     idle     free, and resident as far as its block touched it: on the list of what is to be purged, longest waiting first
- *     lazy     free, and given back lazily: it may be resident, and is not known to be zero
+ *     used     of one block
+ *     idle     free, and resident as far as its block touched it; on the list of extents to purge, oldest first
+ *     lazy     free, and purged lazily: may be resident, and is not known to be zero
  *     clean    free, committed, zero
  *     away     free, not committed: other code may map memory there meanwhile, unless the region is reserved
- *     lost     other code did
+ *     lost     other code mapped memory there
  *
- * The table has an entry for each granule. The entry of an extent's first granule describes it, that of its last one
- * says how long it is, so both neighbours are found by arithmetic. Free neighbours of one state are one extent. Free
- * extents of a state are found by length, in bins of four to a doubling: a search looks at a few of the bin of that
- * length and takes the first of the next bin that has one.
+ * The table has an entry for each granule. The entry of an extent's first granule describes it; that of its last
+ * granule holds its length, so arithmetic finds both neighbours. Free neighbours of one state are merged. Free
+ * extents of a state are found by length, in bins of four to a doubling. A search looks at a few extents in the bin
+ * of the wanted length. If none fits it takes the first extent of the next bin that is not empty.
  *
- * A block is put where memory is resident: in an idle extent that is long enough, or else in a row of free neighbours
- * of which an idle one is a part. Where nothing is reserved the kernel merges what is committed side by side into one
- * mapping, so an extent that is away, and has others on both sides, costs a mapping. These are counted, and so are
- * extents whose pages were moved, which the kernel never merges with others: config.h has the bounds.
+ * A block goes where memory is resident: into an idle extent that is long enough, or else into a row of free
+ * neighbours with an idle one among them. Without a reservation the kernel merges adjacent committed memory into one
+ * mapping. So an extent that is away, with others on both sides, costs a mapping. So does an extent whose OS pages
+ * were moved: the kernel never merges it. Both are counted, and config.h has the bounds.
  *
- * Everything here is under gb_the.lock, but for gb_extent_of. */
+ * Everything here is under gb_the.lock, except gb_extent_of and gb_extent_start. */
 #include "region.h"
 
 enum { EXTENT_LOOKS = 8 };
@@ -58,7 +58,7 @@ gb_extent *gb_extent_of(const void *address)
 
 /* ---- lists ---- */
 
-/* 1, 2, 3 | 4, 5, 6, 7 | 8 and 9, 10 and 11, ... */
+/* Bins: 1, 2, 3 | 4, 5, 6, 7 | 8 and 9, 10 and 11, ... granules. */
 static uint32_t extent_bin(uint32_t granules)
 {
     unsigned log2 = gb_log2(granules);
@@ -70,7 +70,7 @@ static gb_extent_set *extents_of(const gb_extent *extent)
     return &gb_the.huge.sets[extent->state - GB_EXTENT_IDLE];
 }
 
-/* The first bin from this one on, or GB_EXTENT_BINS. */
+/* Returns the first bin from this one on that is not empty, or GB_EXTENT_BINS. */
 static uint32_t bin_filled(const gb_extent_set *set, uint32_t from)
 {
     for (uint32_t word = from / 64; word < GB_EXTENT_BINS / 64; word++) {
@@ -107,7 +107,7 @@ static void extent_unlink(const gb_extent *extent)
     set->count--;
 }
 
-/* Behind `before`, or last. */
+/* Inserts after `before`, or last. */
 static void idle_insert(gb_extent *extent, gb_extent *before)
 {
     if (!before && gb_the.huge.idle_last)
@@ -156,8 +156,8 @@ static bool extents_merge(const gb_extent *a, const gb_extent *b)
     return a->state == b->state && !a->moved && !b->moved;
 }
 
-/* The idle extent `whole` is made of `extent`, which is new, and of its idle neighbours. It has waited as long as
- * the longest of the three. */
+/* Merges `extent`, which is new, with its idle neighbours into `whole`. The result has waited as long as the longest
+ * of the three. */
 static void idle_merge(gb_extent *whole, const gb_extent *extent, gb_extent *before, gb_extent *behind)
 {
     gb_extent *longest = NULL;
@@ -178,7 +178,8 @@ static void idle_merge(gb_extent *whole, const gb_extent *extent, gb_extent *bef
     glebe_live.stats.huge_retained_bytes += granules_bytes(extent->granules);
 }
 
-/* These granules are free from now on: the extent that they are in. What was moved is not one with its neighbours. */
+/* Enters granules as free, and returns the extent that they are in now. A moved extent is not merged with
+ * neighbours. */
 static gb_extent *extent_add(uint32_t number, uint32_t granules, enum gb_extent_state state, bool moved)
 {
     if (granules == 0)
@@ -206,8 +207,8 @@ static gb_extent *extent_add(uint32_t number, uint32_t granules, enum gb_extent_
     return whole;
 }
 
-/* [from, from + granules) is free no longer. `extent` is the free one that `from` is in; what lies outside stays as
- * it was. Returns how many bytes from its start may hold something other than zero. */
+/* Takes [from, from + granules) out of the free extents there; `extent` is the one that contains `from`. The parts
+ * outside keep their state. Returns how many bytes from `from` may not be zero. */
 static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules, bool *moved)
 {
     size_t dirty = 0;
@@ -250,7 +251,7 @@ static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules,
 
 /* ---- commit ---- */
 
-/* The part of an extent that is in [at, end). */
+/* The part of an extent in [at, end): its start, and its length. */
 static uintptr_t part_start(const gb_extent *extent, uintptr_t at)
 {
     return gb_extent_start(extent) > at ? gb_extent_start(extent) : at;
@@ -271,8 +272,8 @@ static bool part_decommit(uintptr_t at, size_t bytes)
     return done;
 }
 
-/* Commits what is away of [at, end), where `extent` has the first byte. Else nothing changed, and *failed says which
- * could not be. */
+/* Commits the parts of [at, end) that are away; `extent` contains the first byte. On failure nothing has changed,
+ * and *failed is the extent that could not be committed. */
 static enum gb_commit extents_commit(gb_extent *extent, uintptr_t at, uintptr_t end, gb_extent **failed)
 {
     enum gb_commit got = GB_COMMITTED;
@@ -290,7 +291,7 @@ static enum gb_commit extents_commit(gb_extent *extent, uintptr_t at, uintptr_t 
     return got;
 }
 
-/* Other code mapped a part of this, which is away. */
+/* Enters the part of an extent in [from, end) as lost: other code mapped memory in this extent, which was away. */
 static void extent_lose(gb_extent *extent, uint32_t from, uint32_t end)
 {
     bool moved;
@@ -302,7 +303,7 @@ static void extent_lose(gb_extent *extent, uint32_t from, uint32_t end)
 
 /* ---- where address space is limited ---- */
 
-/* All of a state are away from now on, as far as the host agrees. */
+/* Moves all extents of a state to away, as far as the host agrees. */
 static void extents_leave(enum gb_extent_state state)
 {
     gb_extent_set *set = &gb_the.huge.sets[state - GB_EXTENT_IDLE];
@@ -319,7 +320,6 @@ static void extents_leave(enum gb_extent_state state)
         }
 }
 
-/* The program may have set a limit on its address space, or taken it back. */
 void gb_limit_look(void)
 {
     bool limited = !gb_the.reserved && (sizeof(size_t) < 8 || gb_port_address_bytes() < GB_ADDRESS_PLENTY);
@@ -332,7 +332,7 @@ void gb_limit_look(void)
     }
 }
 
-/* Space that is away at the end is as if it had never been handed out. */
+/* Takes back an extent that is away at the end, as if it had never been handed out. */
 static void extents_lower(void)
 {
     uint32_t top = gb_load_relaxed(&gb_the.huge.top);
@@ -344,7 +344,7 @@ static void extents_lower(void)
     gb_store_relaxed(&gb_the.huge.top, extent_number(last));
 }
 
-/* Nothing was found: what is in the way of a long row goes. */
+/* Called after a search failed: makes free and lost extents away, so that rows become longer. */
 static void extents_gather(void)
 {
     extents_leave(GB_EXTENT_LOST);
@@ -356,7 +356,7 @@ static void extents_gather(void)
 
 /* ---- places ---- */
 
-/* Free granules from `from` on, which is in `extent` or its end; not many more than `enough`. */
+/* Returns the number of free granules from `from` on, a granule of `extent` or its end. Stops soon after `enough`. */
 static uint32_t extents_row(const gb_extent *extent, uint32_t from, uint32_t enough)
 {
     uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.huge.top);
@@ -366,12 +366,12 @@ static uint32_t extents_row(const gb_extent *extent, uint32_t from, uint32_t eno
     return end - from;
 }
 
-/* What a block wants of its place. */
+/* Needs of a huge block for its place. */
 typedef struct extent_want {
     uint32_t granules;
-    uint32_t behind; /* free granules behind it, so that it may grow in place */
+    uint32_t behind; /* free granules behind the block, so that it can grow in place */
     size_t alignment;
-    bool clean; /* memory that is resident does not serve */
+    bool clean; /* not resident memory */
     bool room; /* one extent, which is away */
 } extent_want;
 
@@ -383,7 +383,7 @@ static uint32_t granule_aligned(uint32_t number, size_t alignment)
     return at >> GB_GRANULE_LOG2 < gb_the.huge.granules_max ? (uint32_t)(at >> GB_GRANULE_LOG2) : gb_the.huge.granules_max;
 }
 
-/* Behind the last extent all is free. */
+/* Returns whether the block fits, and sets *from. Behind the last extent everything is free. */
 static bool extent_fits(const gb_extent *extent, const extent_want *want, uint32_t *from)
 {
     *from = granule_aligned(extent_number(extent), want->alignment);
@@ -393,7 +393,8 @@ static bool extent_fits(const gb_extent *extent, const extent_want *want, uint32
     return row >= want->granules + want->behind || *from + row == gb_load_relaxed(&gb_the.huge.top);
 }
 
-/* The shortest that serves, of some in the bin where such may be and in the next ones. */
+/* Returns the shortest fitting extent that a bounded search sees: first in the bin of the least length, then in the
+ * following bins. */
 static gb_extent *extents_search(enum gb_extent_state state, const extent_want *want, uint32_t *from)
 {
     const gb_extent_set *set = &gb_the.huge.sets[state - GB_EXTENT_IDLE];
@@ -406,7 +407,7 @@ static gb_extent *extents_search(enum gb_extent_state state, const extent_want *
             continue;
         if (looks == 0 && want->behind)
             break;
-        looks += looks == 0; /* the first serves */
+        looks += looks == 0; /* any extent in this bin fits */
         for (uint32_t number = set->first[bin]; number && looks > 0; number = extent_at(number)->next, looks--)
             if (extent_fits(extent_at(number), want, &at) && (!best || extent_at(number)->granules < best->granules)) {
                 best = extent_at(number);
@@ -416,7 +417,7 @@ static gb_extent *extents_search(enum gb_extent_state state, const extent_want *
     return best;
 }
 
-/* Hands out space behind the last extent, as one that is away. */
+/* Hands out space behind the last extent, as an extent that is away. */
 static gb_extent *extents_raise(const extent_want *want, uint32_t *from)
 {
     uint32_t top = gb_load_relaxed(&gb_the.huge.top), behind = want->behind;
@@ -438,9 +439,9 @@ static gb_extent *extents_raise(const extent_want *want, uint32_t *from)
 
 enum { SPAN_GRANULES = GB_CHUNK_BYTES >> GB_GRANULE_LOG2 };
 
-/* Where memory is touched densely space behind the last extent is committed in whole spans of 2 MiB, so that each asks
- * for its huge page before it is touched. So many granules, or some more, are clean then; false: it is not so here, or
- * there is no memory. */
+/* Commits space behind the last extent in whole spans of 2 MiB, if memory is touched densely: each span asks for its
+ * huge page before any thread touches it. At least `granules` granules are clean afterwards. Returns false if memory
+ * is not dense, or there is none. */
 static bool extents_stock(uint32_t granules)
 {
     uint32_t top = gb_load_relaxed(&gb_the.huge.top), from;
@@ -457,7 +458,7 @@ static bool extents_stock(uint32_t granules)
     return true;
 }
 
-/* The extent that ends at the top, if it is clean, made long enough; NULL if that cannot be. */
+/* Lengthens the clean extent that ends at the top, and returns it. Returns NULL if it cannot be long enough. */
 static gb_extent *extents_stocked(const extent_want *want, uint32_t *from)
 {
     uint32_t top = gb_load_relaxed(&gb_the.huge.top);
@@ -471,7 +472,7 @@ static gb_extent *extents_stocked(const extent_want *want, uint32_t *from)
     return extent_at(*from)->granules >= want->granules ? extent_at(*from) : NULL;
 }
 
-/* A row of free extents, of which a long idle one is a part: the first of those that are taken. */
+/* Finds a row of free extents with a long idle one among them. Returns the first extent of the row. */
 static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
 {
     const gb_extent_set *set = &gb_the.huge.sets[0];
@@ -503,8 +504,8 @@ static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
     return NULL;
 }
 
-/* Resident memory first. Where address space costs nothing, space that was never handed out comes before what is
- * away between others, unless that is much: for it may be where a block is to grow. */
+/* Prefers resident memory. Next comes space that was never handed out, if address space costs nothing. Space away
+ * between others comes last, unless there is much of it: a block may want to grow into it. */
 static gb_extent *extents_place(const extent_want *want, uint32_t *from)
 {
     gb_extent *extent = NULL;
@@ -529,7 +530,7 @@ static gb_extent *extents_place(const extent_want *want, uint32_t *from)
     return extent;
 }
 
-/* ---- what huge blocks call ---- */
+/* ---- functions for huge blocks ---- */
 
 static void extents_start(void)
 {
@@ -538,8 +539,8 @@ static void extents_start(void)
     if (!gb_meta_commit(gb_the.extents, &gb_the.committed.extents, sizeof(gb_extent))
         || !gb_spans_reach(gb_the.extents_base))
         return;
-    /* Programs that look at what lies before a block of megabytes were never told, for there a header lay:
-     * LuaMetaTeX does. */
+    /* One OS page before the first block is readable: some programs (LuaMetaTeX) read what lies before a block of
+     * megabytes, where other allocators have a header. */
     if (!GB_SECURE && !GB_AUDIT
         && gb_port_commit(
                gb_the.extents_base + GB_GRANULE_BYTES - gb_the.page_bytes, gb_the.page_bytes, gb_the.reserved)
@@ -549,8 +550,8 @@ static void extents_start(void)
     gb_store_relaxed(&gb_the.huge.top, 1);
 }
 
-/* The kernel has a bound on mappings. Where it comes near, a guard behind each block of the secure build is too
- * much. */
+/* Bytes of the guard behind a block of the secure build. The kernel bounds the number of mappings: with too many
+ * blocks the rest of the granule is committed instead (extent_committed). */
 static size_t extent_guard(void)
 {
     return GB_SECURE ? gb_the.page_bytes : 0;
@@ -563,7 +564,7 @@ static size_t extent_committed(const gb_extent *extent, size_t bytes)
                  : granules_bytes(extent->room ? granules_of(bytes) : extent->granules);
 }
 
-/* What alignment left before a block is committed after all where it would be one mapping too many. */
+/* Commits the gap that alignment left before a block, if it would be one mapping too many. */
 static void extent_fill(uint32_t end)
 {
     gb_extent *extent = extent_at(end - extent_at(end - 1)->before);
@@ -577,7 +578,7 @@ static void extent_fill(uint32_t end)
     extent_add(number, end - number, GB_EXTENT_CLEAN, false);
 }
 
-/* [number, end) of this extent was clean, and is resident from now on, for a huge page is. */
+/* Makes the clean part [number, end) of this extent idle, because a huge page made it resident. */
 static void extent_warm(gb_extent *extent, uint32_t number, uint32_t end)
 {
     bool moved;
@@ -585,7 +586,8 @@ static void extent_warm(gb_extent *extent, uint32_t number, uint32_t end)
     extent_add(number, end - number, GB_EXTENT_IDLE, false);
 }
 
-/* A block will touch [from, end), and with that the rest of the huge pages that it begins and ends in. */
+/* Called when a block is about to touch [from, end): that also touches the rest of the huge pages that it begins and
+ * ends in. */
 static void extent_touches(uint32_t from, uint32_t end)
 {
     uint32_t first = from / SPAN_GRANULES * SPAN_GRANULES, last = end / SPAN_GRANULES * SPAN_GRANULES;
@@ -615,7 +617,7 @@ static gb_extent *extent_use(gb_extent *extent, uint32_t from, const extent_want
 
 gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place *place)
 {
-    enum { TRIES = 256 }; /* of places where other code has memory */
+    enum { TRIES = 256 }; /* places that other code may have taken */
     extents_start();
     if (!gb_load_relaxed(&gb_the.huge.top))
         return NULL;
@@ -650,7 +652,7 @@ gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place 
     return NULL;
 }
 
-/* A part of an extent that was in use is free, the first bytes of it dirty, and the next ones committed. */
+/* Frees a part of an extent that was in use: its first granules are dirty, the next ones committed. */
 static void extent_free_part(uint32_t number, uint32_t granules, uint32_t dirty, uint32_t committed, bool moved)
 {
     dirty = dirty < committed ? dirty : committed;
@@ -684,14 +686,14 @@ void gb_extent_give(gb_extent *extent)
         extents_lower();
 }
 
-/* It has so many granules from now on, and stays the block's. */
+/* Changes the length of an extent that stays in use. */
 static void extent_reshape(gb_extent *extent, uint32_t granules)
 {
     bool moved = extent->moved;
     extent_shape(extent_number(extent), granules, GB_EXTENT_USED)->moved = moved;
 }
 
-/* Takes free granules behind it. */
+/* Takes free granules behind the extent. */
 static bool extent_lengthen(gb_extent *extent, uint32_t more, uintptr_t need)
 {
     uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.huge.top), have = 0, from;
@@ -721,7 +723,7 @@ bool gb_extent_extend(gb_extent *extent, size_t bytes)
     uintptr_t start = gb_extent_start(extent), own = start + granules_bytes(extent->granules);
     gb_extent shape = {.granules = granules > extent->granules ? granules : extent->granules, .room = extent->room};
     uintptr_t need = start + extent_committed(&shape, bytes);
-    if (start + extent->committed < need && start + extent->committed < own) { /* first its own */
+    if (start + extent->committed < need && start + extent->committed < own) { /* first the block's own granules */
         uintptr_t at = start + extent->committed, end = need < own ? need : own;
         if (gb_port_commit(at, end - at, gb_the.reserved) != GB_COMMITTED)
             return false;
@@ -739,7 +741,7 @@ void gb_extent_cut(gb_extent *extent, size_t bytes)
 {
     uint32_t number = extent_number(extent), granules = extent->granules, keep = granules_of(bytes + extent_guard());
     uintptr_t start = gb_extent_start(extent);
-    if (GB_SECURE || extent->room) { /* its room stays its own */
+    if (GB_SECURE || extent->room) { /* the block keeps its room */
         size_t committed = GB_SECURE ? gb_round_up(bytes, gb_the.page_bytes) : granules_bytes(granules_of(bytes));
         if (committed >= extent->committed)
             return;

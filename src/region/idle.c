@@ -1,14 +1,14 @@
-/* Giving back extents that are idle: what has waited longest first.
+/* Purging idle extents, the longest waiting first.
  *
- * By time each goes when it has waited for purge_ms. At once goes what is beyond the bounds on kept memory
- * (retain.c). To give back a part of a huge page costs the huge page: it is split, and asks for small pages from
- * then on (span.c). So whole huge pages go first, and parts of them wait four times as long.
+ * Time purges an extent when it has waited for purge_ms. Memory beyond the bounds on retained memory (bounds.c) is
+ * purged at once. Purging a part of a huge page costs the huge page: it is split, and asks for small pages from then
+ * on (span.c). So whole huge pages are purged first, and parts of them wait four times as long.
  *
  * Everything here is under gb_the.lock. */
 #include "region.h"
 
-/* The entries inside a free extent say nothing, and are zero: they go back around [number, number + granules), which
- * became a part of it. */
+/* Purges table entries around [number, number + granules), which became part of the free extent `whole`: entries
+ * inside a free extent are unused, and zero. */
 static void extent_purge_table(const gb_extent *whole, uint32_t number, uint32_t granules)
 {
     uint32_t few = (uint32_t)(gb_the.page_bytes / sizeof *whole),
@@ -20,7 +20,8 @@ static void extent_purge_table(const gb_extent *whole, uint32_t number, uint32_t
         gb_port_purge(start, stop - start, false);
 }
 
-/* Gives these granules of an idle extent back; all of it where its pages were moved. */
+/* Purges these granules of an idle extent; unmaps them if the extent was moved, or address space is limited. A moved
+ * extent must be purged whole. Returns the bytes. */
 static size_t extent_purge_part(gb_extent *extent, uint32_t number, uint32_t granules, bool lazily)
 {
     size_t bytes = granules_bytes(granules);
@@ -45,14 +46,14 @@ static size_t extent_purge_part(gb_extent *extent, uint32_t number, uint32_t gra
     return bytes;
 }
 
-/* Gives the end of an idle extent back, `most` bytes or a little more. */
+/* Purges the end of an idle extent: `most` bytes, rounded up to granules. */
 static size_t extent_purge(gb_extent *extent, size_t most, bool lazily)
 {
     uint32_t all = extent->granules, granules = most < granules_bytes(all) && !extent->moved ? granules_of(most) : all;
     return extent_purge_part(extent, extent_end(extent) - granules, granules, lazily);
 }
 
-/* The same, but no part of a huge page: 0 where it has none that is whole. */
+/* The same, but only whole huge pages. Returns 0 if the extent has none. */
 static size_t extent_purge_spans(gb_extent *extent, size_t most, bool lazily)
 {
     uintptr_t from = gb_round_up(gb_extent_start(extent), GB_CHUNK_BYTES),
@@ -65,7 +66,7 @@ static size_t extent_purge_spans(gb_extent *extent, size_t most, bool lazily)
         extent, (uint32_t)((from - gb_the.extents_base) >> GB_GRANULE_LOG2), granules_of(end - from), lazily);
 }
 
-/* Its time begins again. */
+/* Starts its wait again. */
 static void idle_again(gb_extent *extent)
 {
     idle_remove(extent);
@@ -73,8 +74,8 @@ static void idle_again(gb_extent *extent)
     extent->idle_ms = gb_port_now_ms();
 }
 
-/* Parts of huge pages wait four times as long: to give them back costs the huge page. The whole ones in the extent
- * go now. */
+/* Purges whole huge pages in the extent now. Parts of huge pages wait four times as long, since purging them costs
+ * the huge page. */
 static size_t extent_purge_due(gb_extent *extent, size_t most, bool lazily)
 {
     enum { DEFERS = 3 };
@@ -100,7 +101,7 @@ size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_by
         size_t purged = all ? extent_purge(extent, *budget_bytes, lazily)
                             : extent_purge_due(extent, *budget_bytes, lazily);
         *budget_bytes -= purged < *budget_bytes ? purged : *budget_bytes;
-        if (purged == 0) /* deferred, or refused, as where memory is locked */
+        if (purged == 0) /* deferred, or refused because memory is locked */
             idle_again(extent);
         given += purged;
         number = next;
@@ -110,7 +111,7 @@ size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_by
     return given;
 }
 
-/* Whole huge pages first, if the oldest extents have some. */
+/* Purges whole huge pages first, if the oldest extents have some. */
 size_t gb_extents_shrink(size_t bytes)
 {
     enum { LOOKS = 32 };

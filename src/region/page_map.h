@@ -1,12 +1,13 @@
-/* From an address to what it belongs to, by arithmetic: the one question that free, realloc, usable_size and the
- * checker all ask. Slice number i = (address - base) / 16 KiB; its entry is table[i]; the head is back_bytes before
- * it. Where the entry is a free slice's a large block may begin: its record is large[i / 4]. */
+/* From an address to its page by arithmetic: free, realloc, usable_size and the checker all ask this question. Slice
+ * number i = (address - base) / 16 KiB; its entry is table[i]; the head is back_bytes before it. If the entry is
+ * that of a free slice, a large block may begin there: its record is large[i / 4]. */
 #ifndef GB_PAGE_MAP_H
 #define GB_PAGE_MAP_H
 
 #include "../types.h"
 
-/* The entry of the slice that `address` is in; NULL if it is in no committed chunk. Never reads outside the table. */
+/* Returns the entry of the slice that `address` is in; NULL if it is in no committed chunk. Never reads outside the
+ * table. */
 GB_INLINE gb_page *gb_page_entry(const void *address)
 {
     size_t i = ((uintptr_t)address - gb_the.base) >> GB_SLICE_LOG2;
@@ -19,13 +20,14 @@ GB_INLINE gb_page *gb_page_at(uint32_t slice) { return gb_the.table + slice; }
 GB_INLINE uint32_t gb_page_number(const gb_page *page) { return (uint32_t)(page - gb_the.table); }
 
 GB_INLINE uintptr_t gb_slice_start(uint32_t slice) { return gb_the.base + ((uintptr_t)slice << GB_SLICE_LOG2); }
-/* gb_slice_start(gb_page_number(page)), with the two shifts made one */
+/* gb_slice_start(gb_page_number(page)), with the two shifts merged */
 GB_INLINE uintptr_t gb_page_start(const gb_page *page)
 {
     return gb_the.base + (((uintptr_t)page - (uintptr_t)gb_the.table) << (GB_SLICE_LOG2 - 6));
 }
 
-/* Large blocks, where memory is not linear: the record of one that begins in this slice, or NULL. */
+/* Large blocks, where memory is not linear: slice and record of each other. gb_large_in returns the record of the
+ * block that begins in this slice, or NULL. */
 GB_INLINE gb_page *gb_large_record(uint32_t slice) { return gb_the.large + slice / GB_LARGE_LEAST; }
 GB_INLINE uint32_t gb_large_slice(const gb_page *large)
 {
@@ -37,21 +39,21 @@ GB_INLINE gb_page *gb_large_in(uint32_t slice)
     gb_page *large = GB_LINEAR ? NULL : gb_large_record(slice);
     return large && large->kind == GB_LARGE && large->cls == slice % GB_LARGE_LEAST ? large : NULL;
 }
-/* The same of one that begins at this address, which is in a chunk. */
+/* Returns the record of the large block that begins at `block`, an address in a chunk, or NULL. */
 GB_INLINE gb_page *gb_large_at(const void *block)
 {
     uintptr_t offset = (uintptr_t)block - gb_the.base;
     return offset % GB_SLICE_BYTES == 0 ? gb_large_in((uint32_t)(offset >> GB_SLICE_LOG2)) : NULL;
 }
 
-/* Of a page's head, or a large block's record. */
+/* Takes a page's head, or a large block's record. */
 GB_INLINE uintptr_t gb_run_start(const gb_page *page)
 {
     return !GB_LINEAR && page->kind == GB_LARGE ? gb_large_start(page) : gb_page_start(page);
 }
 
-/* The head of the page, or the record of the large block, that `address` is anywhere in. In free slices: their entry.
- * NULL: it is in no chunk. */
+/* Returns the head of the page, or the record of the large block, that contains `address`; in free slices their
+ * entry; NULL if the address is in no chunk. */
 static inline gb_page *gb_page_around(const void *address)
 {
     gb_page *entry = gb_page_entry(address);
@@ -67,8 +69,8 @@ static inline gb_page *gb_page_around(const void *address)
 
 GB_INLINE size_t gb_page_bytes(const gb_page *page) { return (size_t)page->slices << GB_SLICE_LOG2; }
 
-/* The owner in the entries of a run: of small pages the heap, whose frees take the short way; of collected ones what
- * no heap is. Of others 0. */
+/* The owner value in the entries of a run. Small pages: the heap, so that its frees take the fast path. Collected
+ * pages: a value that no heap has. Others: 0. */
 GB_INLINE uintptr_t gb_owner(const glebe_heap *heap, enum gb_kind kind)
 {
     return kind == GB_SMALL ? (uintptr_t)heap : GB_HEAPS && kind >= GB_COLLECTED ? (uintptr_t)heap | 1 : 0;
@@ -95,7 +97,7 @@ GB_INLINE glebe_heap *gb_heap_at(uint32_t number)
     return (glebe_heap *)((uintptr_t)gb_the.heaps + number * GB_HEAP_STRIDE);
 }
 
-/* What a heap holds, and what all do. */
+/* Bytes held by a heap, and by all. */
 GB_INLINE size_t gb_heap_held(const glebe_heap *heap)
 {
     return gb_load_relaxed(&heap->bytes) + (GB_LINEAR && heap == &gb_heap_main ? gb_the.linear.used : 0);
@@ -107,7 +109,7 @@ GB_INLINE gb_block *gb_block_at(const gb_page *page, uint32_t index)
     return (gb_block *)(gb_page_start(page) + (size_t)index * gb_classes[page->cls].bytes);
 }
 
-/* Lists of pages. A page is on one list at most; types.h says which thread may touch which list. */
+/* Lists of pages. A page is on one list at most; only the owner touches the lists of a heap. */
 GB_INLINE void gb_list_push_last(gb_list *list, gb_page *page)
 {
     uint32_t number = gb_page_number(page);
@@ -144,8 +146,8 @@ GB_INLINE void gb_list_remove(gb_list *list, gb_page *page)
         list->last = page->prev;
 }
 
-/* Links of free blocks. In the secure build a link is keyed with its own address, and what it leads to must lie in
- * the same page: a link that was written over is found before it is followed. */
+/* Links of free blocks. In the secure build a link is keyed with its own address, and must lead into the same page:
+ * an overwritten link is found before anyone follows it. */
 GB_INLINE void gb_link_set(gb_block *block, gb_block *next)
 {
     if (GB_SECURE)

@@ -1,6 +1,6 @@
-/* The queue of chunks in which memory was freed. The purger (purge.c) takes those that have waited longest, and
- * sleeps while there are none: the first to come wakes the background thread. And the one way to give memory back to
- * the host. */
+/* The queue of chunks in which memory was freed, and the only function that purges chunk memory. The purger
+ * (purge.c) takes the chunks that have waited longest, and sleeps while the queue is empty: the first chunk wakes
+ * the background thread. The region's lock guards the queue. */
 #include "region.h"
 
 void gb_background_nudge(void)
@@ -35,7 +35,8 @@ void gb_purge_note(const gb_page *page)
     uint32_t now = gb_load_relaxed(&gb_the.now_ms);
     if (gb_load_relaxed(&chunk->touched_ms) != now)
         atomic_exchange(&chunk->touched_ms, now);
-    if (atomic_load(&chunk->queued)) /* purge_queued clears that, and then looks at touched_ms: one of both sees the other */
+    /* purge_queued clears `queued`, then reads touched_ms: at least one of the two threads sees the other's write */
+    if (atomic_load(&chunk->queued))
         return;
     gb_lock_take(&gb_the.lock);
     gb_purge_queue(chunk);

@@ -1,10 +1,11 @@
 /* The region: one piece of address space for the chunks, the extents and their tables (types.h has the picture).
  *
- * Where address space is plenty it is reserved whole, or only its place is chosen. Where it is limited a place is
- * chosen, and a commit takes address space too. */
+ * If address space is plentiful it is reserved as a whole. Otherwise only a place is chosen, and a commit takes
+ * address space too. */
 #include "region.h"
 
-/* Lays the region out for `chunks_bytes` of chunks and so much of extents, at a place that is reserved or proposed. */
+/* Lays the region out for `chunks_bytes` of chunks and `extents_bytes` of extents, at a place that is reserved or
+ * proposed. Returns false if the place does not serve. */
 static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve, unsigned attempt)
 {
     size_t page = gb_the.page_bytes, gap = gb_round_up((size_t)64 << 10, page);
@@ -44,11 +45,11 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     gb_the.huge.granules_max = (uint32_t)extents_max;
     gb_the.arena.chunks_max = (uint32_t)(chunks_bytes >> GB_CHUNK_LOG2);
     gb_the.records.max = (uint32_t)heaps_max;
-    /* Only a first piece, which is needed at once, shows that a place serves. */
+    /* At a proposed place only a commit shows that it serves; this table's first piece is needed at once anyway. */
     return reserve || gb_meta_commit(gb_the.table, &gb_the.committed.table, 1);
 }
 
-/* 4 TiB of chunks, 512 GiB, ... 2 GiB */
+/* Tries to reserve 4 TiB of chunks, 512 GiB, ... 2 GiB, and as much for extents. */
 static bool region_reserve(void)
 {
     for (unsigned log2 = 42; log2 >= 31; log2 -= log2 > 36 ? 3 : 1)
@@ -57,7 +58,7 @@ static bool region_reserve(void)
     return false;
 }
 
-/* The host proposes places until one serves: another copy of this library may sit in the first. */
+/* Tries the places that the host proposes: another copy of this library may occupy the first. */
 static bool region_propose(size_t chunks_bytes, size_t extents_bytes)
 {
     enum { ATTEMPTS = 8 };
@@ -78,12 +79,12 @@ bool gb_region_start(void)
         gb_the.options.purge_ms = GB_PURGE_MS;
     size_t address_bytes = gb_port_address_bytes();
     bool wide = sizeof(size_t) == 8, placed = wide && address_bytes == SIZE_MAX && region_reserve();
-    if (!placed && wide) { /* a place costs nothing, so blocks may have room to grow even under small limits */
+    if (!placed && wide) { /* choosing a place costs nothing, so blocks have room to grow even under small limits */
         unsigned log2 = address_bytes == SIZE_MAX ? GB_PLACE_LOG2 : gb_log2_ceil(address_bytes) + 2;
         log2 = log2 < GB_PLACE_LOG2 ? GB_PLACE_LOG2 : log2 > GB_PLACE_MOST_LOG2 ? GB_PLACE_MOST_LOG2 : log2;
         placed = region_propose((size_t)1 << log2, (size_t)1 << log2) || region_reserve();
     }
-    if (!placed && !wide) /* where processes have 4 GiB, and where they have 3 */
+    if (!placed && !wide) /* for processes with 4 GiB of address space, then for those with 3 */
         placed = region_propose((size_t)1 << 30, (size_t)3 << 28) || region_propose((size_t)5 << 27, (size_t)3 << 27);
     gb_the.ready = placed;
     gb_limit_look();

@@ -1,15 +1,16 @@
 /* Huge pages for huge blocks: spans of 2 MiB of the extents' address space.
  *
- *     extents:  | used       | used   | idle      | used | clean        |           top
- *     spans:    |        |        |        |        |        |        |             each is huge, small again, or neither
+ *     extents:  | used       | used   | idle      | used | clean        |         top
+ *     spans:    |        |        |        |        |        |        |           each is huge, small again, or neither
  *
- * Where memory is touched densely, spans ask for huge pages when they are committed, before anybody touches them;
- * extent.c commits whole spans then. Some spans do not ask: they are samples, and the last one that blocks had time to
- * fill tells whether memory is dense. As with chunks, one span in eight is timed (arena.c).
+ * If memory is touched densely, spans ask for huge pages when they are committed, before any thread touches them;
+ * extent.c then commits whole spans. Some spans do not ask: they are samples. The last sample that blocks had time
+ * to fill tells whether memory is dense. As with chunks, one span in eight is timed (arena.c).
  *
- * The kernel fills holes in huge pages again. So a span of which a quarter went back asks for small pages, until all of
- * it goes back. What has to go at once goes by whole spans first. Each change between adjacent spans costs a mapping:
- * samples become seldom, and spans that are small again are counted. docs/decisions/0029 has the figures.
+ * The kernel fills holes in huge pages again. So a span of which a quarter was purged asks for small pages, until
+ * all of it is purged. Purging at once takes whole spans first. Each change between adjacent spans costs a mapping:
+ * so samples become rarer, and the number of spans that are small again is bounded. docs/decisions/0029 has the
+ * figures.
  *
  * Everything here is under gb_the.lock. */
 #include "region.h"
@@ -48,7 +49,7 @@ bool gb_spans_reach(uintptr_t end)
     return gb_meta_commit(gb_the.spans.states, &gb_the.committed.spans, (size_t)span_of(end) + 1);
 }
 
-/* The first ones are samples too. */
+/* The first spans are samples too: they never ask. */
 static bool span_samples(uint32_t span)
 {
     return span < SPANS_FIRST || span % (span < SPANS_FAR ? SAMPLE_EVERY : SAMPLE_FAR) == SAMPLE_EVERY - 2;

@@ -1,5 +1,5 @@
-/* From any address to the block there: where it starts, whether it is in use, and what a report says of an address that
- * a call cannot use. */
+/* From any address to the block there: where it starts, whether it is in use, and what a report says about an
+ * address that a call cannot use. */
 #include "heap.h"
 
 bool gb_block_in_use(const gb_page *page, const void *block)
@@ -7,7 +7,7 @@ bool gb_block_in_use(const gb_page *page, const void *block)
     gb_place at = gb_page_locate(page, (uintptr_t)block - gb_page_start(page));
     if (!at.carved || at.inside != 0)
         return false;
-    if (page->kind == GB_MEDIUM) /* a warm block of this thread's is free, though its bit does not say so */
+    if (page->kind == GB_MEDIUM) /* a warm block of this thread is free, though its bit does not say so */
         return (gb_load_relaxed(&page->bits) >> at.index & 1) == 0
             && (gb_load_relaxed(&page->heap) != gb_self->number || gb_self->warm[at.cls - GB_SMALL_CLASSES] != block);
     if (GB_AUDIT && !gb_audit_alive(block))
@@ -29,7 +29,7 @@ uintptr_t gb_block_start(const void *address)
     return at.cls == GB_MIXED ? 0 : (uintptr_t)address - at.inside;
 }
 
-/* For calls that free a block. realloc and malloc_usable_size cannot free twice. */
+/* Only calls that free a block can free it twice: not realloc or malloc_usable_size. */
 static const char *report_double(const char *call)
 {
     for (const char *s = call; *s; s++)

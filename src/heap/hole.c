@@ -1,25 +1,26 @@
-/* Holes: memory of small pages that goes back although other blocks of the page are in use.
+/* Holes: purging parts of a small page while other blocks of it are in use. The region's lock guards `holes` and
+ * `punched`; all else belongs to the owner.
  *
- * A page most of whose blocks are free may hold whole OS pages (units) without a block in use. Their blocks are taken
- * off the free list, so nothing links through that memory any more and any thread may give it back while the owner
- * sleeps. A block is in a hole if it touches a unit whose bit is set; taking a unit back links the blocks that touch no
- * other such unit.
+ * A page with mostly free blocks may contain whole OS pages (units) without a block in use. Their blocks are taken
+ * off the free list. Then no link is stored in that memory, and any thread may purge it while the owner sleeps. A
+ * block is in a hole if it touches a unit whose bit is set. Taking a unit back links the blocks that touch no other
+ * such unit.
  *
- * Two ways lead to holes. gb_page_trim walks the page's free list and finds them all: for an owner that has the time.
- * Where no thread will pass later, because the program may go to sleep and leaves the rest to the background thread, an
- * emptying page of four slices is parked, and finds them as they come:
+ * There are two ways to find holes. gb_page_trim walks the page's free list and finds all of them; it needs an owner
+ * with time. With the background thread the program may sleep and leave purging to that thread. So an emptying page
+ * of four slices is parked, and notices holes as they appear:
  *
- *     entry 0   owner 0, so that every free of its blocks takes the slow way        free: none
+ *     entry 0   owner 0, so that each free of its blocks takes the slow way         free: none
  *     entry 1   owner 0     units[u]: blocks in use that touch unit u               0: a hole
  *     entry 2   owner 0     units[u]: first free block that starts in unit u, + 1   a list, linked through the blocks
  *     entry 3   owner 0
  *
- * When the last block of a unit is freed the unit's list is forgotten, and the unit is a hole. The next refill that
- * comes to the page joins what is left of the lists, and the page is as any other. A free list in a parked page may
- * hold a block whose end reaches into a hole: it counts as the hole's and is skipped then. */
+ * When the last block in use of a unit is freed, the unit becomes a hole and its list is dropped. The next refill
+ * from the page joins the remaining lists, and the page is unparked. A list of a parked page may hold a block whose
+ * end reaches into a hole: that block belongs to the hole, and unparking skips it. */
 #include "heap.h"
 
-/* First and last unit that block `index` touches. */
+/* Sets the first and last unit that block `index` touches. */
 static void block_units(const gb_page *page, uint32_t index, unsigned *first, unsigned *last)
 {
     size_t bytes = gb_classes[page->cls].bytes;
@@ -34,7 +35,7 @@ static uint32_t block_unit_mask(const gb_page *page, uint32_t index)
     return (uint32_t)1 << first | (uint32_t)1 << last; /* a small block touches two units at most */
 }
 
-/* Blocks from the first to one past the last that touch `unit`. */
+/* Sets the range of blocks that touch `unit`: the first, and one past the last. */
 static void unit_blocks(const gb_page *page, unsigned unit, uint32_t *from, uint32_t *to)
 {
     size_t start = (size_t)unit << GB_UNIT_LOG2;
@@ -114,7 +115,7 @@ size_t gb_holes_purge(gb_page *page, bool lazily, gb_purge_budget *budget)
     return given;
 }
 
-/* Purges the holes `now`, or queues their chunk. */
+/* Adds holes, and purges them `now` or queues their chunk. */
 static void hole_give(gb_page *page, uint32_t units, bool now)
 {
     gb_purge_budget budget = gb_purge_all();
@@ -127,7 +128,7 @@ static void hole_give(gb_page *page, uint32_t units, bool now)
     gb_lock_drop(&gb_the.lock);
 }
 
-/* A free list in random order is a cache miss for each block. In the order of their addresses they are not. */
+/* Walking a free list in random order costs a cache miss per block. Prefetching in address order avoids them. */
 static void page_prefetch(const gb_page *page)
 {
     enum { LINE_BYTES = 64 };
@@ -162,7 +163,7 @@ uint32_t gb_page_trim(gb_page *page, uint32_t coming, bool now)
     for (uint32_t i = 0; i < page->bump; i++)
         if (!gb_bit(is_free, i)) {
             uint32_t mask = block_unit_mask(page, i);
-            if ((mask & holes) == 0) /* else it is free: it is in a hole already */
+            if ((mask & holes) == 0) /* else the block is free: it is in a hole already */
                 busy |= mask;
         }
     uint32_t found = units & ~busy & ~holes;
@@ -185,7 +186,7 @@ uint32_t gb_page_trim(gb_page *page, uint32_t coming, bool now)
 static uint16_t *park_live(gb_page *page) { return page[1].units; }
 static uint16_t *park_first(gb_page *page) { return page[2].units; }
 
-/* Puts a free block on its unit's list. Returns the units that hold no block in use any more. */
+/* Puts a free block on its unit's list. Returns the units that have no block in use any more. */
 static uint32_t park_put(gb_page *page, gb_block *block, uint32_t index)
 {
     uint16_t *live = park_live(page), *first = park_first(page);
@@ -201,7 +202,7 @@ static uint32_t park_put(gb_page *page, gb_block *block, uint32_t index)
     return empty;
 }
 
-/* In a unit's count are its blocks but those that lie in a hole beside it: these are free, and on no list. */
+/* The count of a unit leaves out blocks that lie in a hole beside it: these are free, and on no list. */
 void gb_page_park(gb_page *page)
 {
     uint16_t *live = park_live(page), *first = park_first(page);

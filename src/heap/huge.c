@@ -1,7 +1,7 @@
-/* Huge blocks: over 1 MiB, and those that grew beyond 256 KiB. Each has an extent of its own (extent.c), which
- * begins where it does. A block that grows takes what is free behind it; where that is too little it moves to a
- * place with as much room behind it, by its page tables rather than its bytes. What is kept of freed blocks is
- * bounded. All of it is under the region's lock. */
+/* Huge blocks: over 1 MiB, or grown beyond 256 KiB. Each block has an extent of its own (extent.c), and starts where
+ * the extent starts. A block that grows takes free space behind it. If that is too short, the block moves to a place
+ * with as much room behind it: its page tables move, not its bytes. bounds.c bounds the memory retained of freed
+ * blocks. The region's lock guards all of it. */
 #include "heap.h"
 
 gb_extent *gb_huge_find(const void *address)
@@ -31,7 +31,7 @@ static void heap_remove(glebe_heap *heap, const gb_extent *extent)
         gb_the.extents[extent->next].prev = extent->prev;
 }
 
-/* The block will be written to up to its end. */
+/* Records that the block may be written up to its end. */
 static void huge_size(gb_extent *extent, size_t bytes)
 {
     extent->bytes = bytes;
@@ -39,7 +39,8 @@ static void huge_size(gb_extent *extent, size_t bytes)
         extent->dirty = bytes;
 }
 
-/* Free space behind a block of `bytes` that grows: as much again, and 4 MiB in all, which most never pass. */
+/* Returns the free space wanted behind a growing block of `bytes`: as much again, or 4 MiB in all for the first;
+ * most blocks never pass that. */
 static size_t huge_behind(size_t bytes)
 {
     enum { MOST = 4 << 20 };
@@ -74,7 +75,7 @@ void *gb_huge_source(glebe_heap *heap, gb_request *request)
     return extent ? (void *)gb_extent_start(extent) : NULL;
 }
 
-/* Of [from, to) little is resident. */
+/* Clears [from, to), of which little is resident. */
 static void sparse_clear(uintptr_t from, uintptr_t to)
 {
     if (to > from && gb_port_purge(from, to - from, false) != GB_PURGE_ZERO)
@@ -108,7 +109,8 @@ void gb_huge_free(gb_extent *extent)
     gb_lock_drop(&gb_the.lock);
 }
 
-/* A block that grows by small steps is used to its end, which a new or a doubled one need not be. */
+/* Asks for huge pages for a block that grows by small steps: it is used to its end. A new or a doubled block may not
+ * be. */
 static void huge_pages_ask(const gb_extent *extent, size_t before, size_t bytes)
 {
     uintptr_t start = gb_extent_start(extent), from = gb_round_down(start + before, GB_CHUNK_BYTES),
@@ -119,8 +121,7 @@ static void huge_pages_ask(const gb_extent *extent, size_t before, size_t bytes)
         gb_port_huge_pages(from, to - from, true);
 }
 
-/* Moves a block to a larger extent by its page tables; the lock is held. Shorter ones are better copied to memory
- * that is idle. */
+/* Moves a block to a larger extent by its page tables. Locked. Shorter blocks are better copied to idle memory. */
 static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
 {
     enum { MOVED_FROM = 4 << 20 };
@@ -136,7 +137,8 @@ static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
         return NULL;
     }
     heap_remove(heap, from);
-    from->dirty = from->dirty > moved ? from->dirty : 0; /* it reads as zero, but for what may lie behind the block */
+    /* its first `moved` bytes read as zero now */
+    from->dirty = from->dirty > moved ? from->dirty : 0;
     gb_extent_give(from);
     gb_the.huge.moved += !to->moved;
     to->moved = 1;

@@ -1,11 +1,11 @@
-/* Large blocks: over 64 KiB up to 1 MiB, a run of slices each. They grow in place while the slices behind them are
- * free. */
+/* Large blocks: over 64 KiB up to 1 MiB, each with a run of slices of its own. They grow in place while the slices
+ * behind them are free. */
 #include "heap.h"
 
 void *gb_large_source(glebe_heap *heap, gb_request *request)
 {
     uint32_t slices = (uint32_t)(gb_round_up(request->bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
-    slices = slices < GB_LARGE_LEAST ? GB_LARGE_LEAST : slices; /* where alignment asks for a run */
+    slices = slices < GB_LARGE_LEAST ? GB_LARGE_LEAST : slices; /* a shorter block comes here for its alignment */
     uint32_t align = request->alignment > GB_SLICE_BYTES ? (uint32_t)(request->alignment >> GB_SLICE_LOG2) : 1;
     bool zero = false;
     gb_heap_grows(heap, request->bytes);

@@ -1,13 +1,13 @@
-/* When a small page is searched for holes.
+/* When to search a small page for holes. Owner only.
  *
- * An AVAIL page counts down to a mark: a share of its blocks that are in use, in `mark` as GB_MARKS-ths, + 1. With the
- * background thread the first mark is an eighth, and a page that reaches one is searched at once and gets a lower one:
- * the program may go to sleep and never come by again. Without it, the mark is GB_UNLOOKED once it is reached, and the pages
- * are searched one by one while the heap rests (retain.c). */
+ * An AVAIL page counts down to a mark: a share of its blocks in use, stored in `mark` as GB_MARKS-ths, + 1. With the
+ * background thread the first mark is an eighth. A page that reaches a mark is searched at once and gets a lower
+ * mark, because the program may sleep and never call malloc again. Without the background thread a page that reaches
+ * its mark gets GB_UNLOOKED, and the heap searches such pages one by one while it rests (retain.c). */
 #include "heap.h"
 
-/* Sets `left` to count down from `out` blocks in use to `share` GB_MARKS-ths of the page. If no more than that are in
- * use, it counts down to an empty page. */
+/* Sets `left` to count down from `out` blocks in use to `share` GB_MARKS-ths of the page. If `out` is at most that,
+ * it counts down to an empty page. */
 static void page_count_down(gb_page *page, uint32_t out, uint32_t share)
 {
     page->mark = (uint8_t)(page->cap * share / GB_MARKS < out ? share + 1 : 1);
@@ -19,7 +19,7 @@ void gb_page_mark_first(gb_page *page, uint32_t out)
     page_count_down(page, out, GB_MARKS / 8);
 }
 
-/* The secure build walks, because it has more than one list to doubt then. */
+/* The secure build walks instead: parking would give it several lists to verify. */
 static bool page_may_park(const gb_page *page)
 {
     return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES
@@ -43,8 +43,8 @@ void gb_page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)
         gb_page_park(page);
 }
 
-/* Looks for holes in a page on an AVAIL list, and purges them `now` or when their time has come. The next mark is
- * one GB_MARKS-th lower. */
+/* Finds holes in a page on an AVAIL list, and purges them `now` or when they are due. The next mark is one
+ * GB_MARKS-th lower. */
 static void avail_look(glebe_heap *heap, gb_page *page, bool now)
 {
     uint32_t lost = gb_page_trim(page, 0, now), out = gb_page_out(page) + (GB_SECURE ? lost : 0);
@@ -54,7 +54,7 @@ static void avail_look(glebe_heap *heap, gb_page *page, bool now)
 
 bool gb_heap_look(glebe_heap *heap)
 {
-    /* what a step walks: a tenth of a millisecond, or four where the memory is slow */
+    /* budget of a step: a tenth of a millisecond, or 0.4 ms if memory is slow */
     enum { BLOCKS = 16384, PER_PAGE = 64 };
     uint32_t walked = 0;
     uint64_t begun = gb_cycles();
@@ -64,12 +64,12 @@ bool gb_heap_look(glebe_heap *heap)
             if (walked >= BLOCKS || gb_cycles() - begun > GB_STEP_CYCLES)
                 return true;
             walked += PER_PAGE;
-            gb_list_remove(&heap->avail[cls], page); /* those that were looked at come first */
+            gb_list_remove(&heap->avail[cls], page); /* searched pages come first */
             gb_list_push_first(&heap->avail[cls], page);
             if (page->mark == GB_UNLOOKED && page->left > 0) {
                 walked += page->cap;
                 avail_look(heap, page, true);
-            } else if (page->mark == GB_UNLOOKED) { /* the only page of its class with room, which is empty */
+            } else if (page->mark == GB_UNLOOKED) { /* empty: the only page of its class with free blocks */
                 gb_avail_remove(heap, page);
                 gb_page_give(heap, page);
             }

@@ -1,12 +1,12 @@
-/* Medium pages: up to 32 blocks of 2 to 64 KiB. Which are free is a word of bits in the page's entry, so a free block
- * holds no link and its memory can be given back at any time, by any thread, without its owner's help:
+/* Medium pages: up to 32 blocks of 2 to 64 KiB. A word of bits in the page's entry says which are free. So a free
+ * block holds no link, and any thread may purge its memory at any time, without the owner:
  *
- *     bits    1 free              taken by the owner, and by the purger while it gives memory back; set by the thread that frees
+ *     bits    1 free              cleared by the owner, and by the purger while it purges; set by the freeing thread
  *     dirty   1 in use since it was last known to be zero       calloc clears only what it must
- *     idle    1 free since the purger last came by
+ *     idle    1 free since the purger's last visit
  *
- * The page's owner alone allocates and keeps the count `out` of blocks; other threads' frees are counted in
- * `notify` and reach the owner through its inbox (remote.c). The current page and the list of AVAIL ones work as in
+ * Only the page's owner allocates, and keeps the count `out` of blocks. `notify` counts the frees of other threads,
+ * which reach the owner through its inbox (remote.c). The current page and the list of AVAIL pages work as in
  * page.c. */
 #include "heap.h"
 
@@ -43,7 +43,8 @@ static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
     return gb_page_at(number);
 }
 
-/* Claims the lowest free block: pages fill from the front, and their ends stay untouched. -1 if there is none. */
+/* Claims the lowest free block, so that pages fill from the front and their ends stay untouched. Returns -1 if there
+ * is none. */
 static int medium_claim(gb_page *page)
 {
     for (uint32_t bits; (bits = gb_load_relaxed(&page->bits)) != 0;) {
@@ -54,11 +55,12 @@ static int medium_claim(gb_page *page)
     return -1;
 }
 
-/* The next page to claim from, when the current one has nothing; false if there is no memory. */
+/* Finds the next page to claim from, after the current one had no block. Returns false if there is no memory. */
 static bool medium_refill(glebe_heap *heap, uint32_t cls)
 {
     gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
-    /* The purger holds its free blocks. On FULL nothing would wake a page whose blocks in use stay. */
+    /* The purger holds its free blocks: wait for it. If the page became FULL, and its blocks in use stayed, nothing
+     * would wake it. */
     if (page && page->out < page->cap && !gb_page_purged(page)) {
         gb_lock_take(&gb_the.lock);
         gb_lock_drop(&gb_the.lock);
@@ -104,8 +106,8 @@ void *gb_medium_source(glebe_heap *heap, gb_request *request)
     return block;
 }
 
-/* A page without an owner, since a fork: it goes back with its last block, which one thread alone sees; under the
- * lock, for the purger may hold the others' bits. */
+/* Frees a block of a page without owner since a fork. The free that completes the page returns it to the arena: only
+ * one thread sees that. Under the lock, since the purger may hold bits of other blocks. */
 static void medium_return_dead(gb_page *page, uint32_t bit)
 {
     gb_lock_take(&gb_the.lock);

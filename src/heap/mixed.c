@@ -1,21 +1,22 @@
-/* The first small blocks of a program's heap: many classes in one page.
+/* Mixed pages: the first small blocks of a small heap, of many classes in one page. Owner only; other threads read
+ * the maps and `bump`.
  *
  *     unit 0  |map| 32 32 | 48 | 384          | 64 | 32 32 | 200      | ...      a class takes 64 bytes, or one block
  *     unit 1  |map| 32 32 32 32 32 32 32 32 | 48 48 48 48 48   | ...             256 bytes, or one block
  *     ...      cells of 64 bytes; the first of each unit is its map                     | never used  |
  *
- * A page for each class costs an OS page for the first block of each. That is nothing to a process, and most of what a
- * program has that makes a heap for each Lua state or each request: a fresh state's 300 blocks are of 12 classes. Here
- * a class takes a cell of 64 bytes at a time, or as many as one block is long; beyond the first unit 256 bytes. So a
- * heap of a few blocks, which each of many threads has, takes one OS page.
+ * A page for each class costs an OS page for the first block of each class. A large process does not notice. A
+ * program with a heap for each Lua state or each request does: the 300 blocks of a fresh state are of 12 classes. In
+ * a mixed page a class takes a cell of 64 bytes at a time, or as many cells as one block is long; beyond the first
+ * unit 256 bytes. So a heap of a few blocks, which each of many threads has, takes one OS page.
  *
- * A unit is 4 KiB. Its map has a byte for each of its cells: 0, nothing yet; a class + 1; INSIDE, a cell that what was
- * carved before it goes on in. No block lies in two units. `bump` is the first cell that was never used; the maps of
- * units behind it say nothing.
+ * A unit is 4 KiB. Its map has a byte for each of its cells: 0, not carved; a class + 1; INSIDE, the continuation of
+ * the row of blocks that begins in an earlier cell. No block crosses a unit. `bump` is the first cell never used;
+ * maps of units behind it are not valid.
  *
- * To free() the page is a small one like others: blocks go on page->free. From there they are sorted to the fronts
- * of their classes when one of those is empty. A page that is full stays what it is, and every class gets pages of
- * its own from then on. */
+ * For free() a mixed page is a small page like others: blocks go to page->free. The next refill of an empty thread
+ * free list distributes them to the lists of their classes. A full mixed page stays mixed, and from then on each
+ * class gets pages of its own. */
 #include "heap.h"
 
 enum {
@@ -31,7 +32,7 @@ _Static_assert((size_t)UNIT_CELLS <= CELL_BYTES, "a unit's map is its first cell
 _Static_assert(CELLS <= UINT16_MAX, "page->bump counts cells");
 _Static_assert(GB_SMALL_CLASSES < INSIDE, "a class is a byte of the map");
 
-/* The byte of the map for this cell. */
+/* Returns the byte of the map for this cell. */
 static uint8_t *map_of(const gb_page *page, size_t cell)
 {
     return (uint8_t *)gb_page_start(page) + (cell / UNIT_CELLS << GB_UNIT_LOG2) + cell % UNIT_CELLS;
@@ -39,10 +40,10 @@ static uint8_t *map_of(const gb_page *page, size_t cell)
 
 static uint32_t map_get(const gb_page *page, size_t cell)
 {
-    return __atomic_load_n(map_of(page, cell), __ATOMIC_RELAXED); /* a free by another thread looks at it */
+    return __atomic_load_n(map_of(page, cell), __ATOMIC_RELAXED); /* the owner may carve while another thread frees */
 }
 
-/* The cell where the block, or the row of blocks, begins that has bytes in this one. */
+/* Returns the first cell of the block, or of the row of blocks, that this cell belongs to. */
 static size_t cell_first(const gb_page *page, size_t cell)
 {
     while (map_get(page, cell) == INSIDE && cell % UNIT_CELLS > 0)
@@ -50,7 +51,7 @@ static size_t cell_first(const gb_page *page, size_t cell)
     return cell;
 }
 
-/* Blocks that are carved at once where the first begins in this cell. */
+/* Returns how many blocks are carved at once if the first begins in this cell. */
 static uint32_t row_blocks(uint32_t cls, size_t cell)
 {
     uint32_t blocks = (cell < UNIT_CELLS ? CELL_BYTES : GROUP_BYTES) / gb_classes[cls].bytes;
@@ -97,7 +98,7 @@ gb_page *gb_mixed_page(const glebe_heap *heap)
     return heap->mixed != 0 && heap->mixed != GB_MIXED_LATER ? gb_page_at(heap->mixed) : NULL;
 }
 
-/* Made on first use; NULL where the heap may have none, or there is no memory for one. */
+/* Makes the page at the first call. Returns NULL if the heap may have none, or there is no memory. */
 static gb_page *mixed_page(glebe_heap *heap)
 {
     if (heap->mixed != GB_MIXED_LATER)
@@ -115,15 +116,15 @@ static gb_page *mixed_page(glebe_heap *heap)
     return page;
 }
 
-/* Distributes freed blocks to the fronts of their classes. That a block begins there is checked as little as where a
- * page has one class. */
+/* Distributes freed blocks to the thread free lists of their classes. Does not verify that a block starts there, as
+ * for pages of one class. */
 static void mixed_sort(glebe_heap *heap, gb_page *page)
 {
     for (gb_block *block = page->free, *next; block; block = next) {
         uint32_t mark = map_get(page, cell_first(page, ((uintptr_t)block - gb_page_start(page)) >> CELL_LOG2));
         next = gb_link_get(block);
         if (mark == 0 || mark == INSIDE)
-            break; /* none of ours */
+            break; /* not one of our blocks */
         gb_link_set(block, heap->front[mark - 1]);
         heap->front[mark - 1] = block;
         page->left++;
@@ -131,22 +132,22 @@ static void mixed_sort(glebe_heap *heap, gb_page *page)
     page->free = NULL;
 }
 
-/* The cell where a row of this class would begin. Blocks lie on multiples of the power of two in their size, as in
- * pages of their own. */
+/* Returns the cell where a row of this class would begin. Blocks lie on multiples of the power of two in their size,
+ * as in pages of their own class. */
 static uint32_t row_place(const gb_page *page, uint32_t cls, uint32_t *cells)
 {
     const gb_class *c = &gb_classes[cls];
     uint32_t step = c->shift > CELL_LOG2 ? 1u << (c->shift - CELL_LOG2) : 1,
              cell = (page->bump + step - 1) & ~(step - 1);
     for (;; cell = (cell / UNIT_CELLS + 1) * UNIT_CELLS + step) {
-        cell += cell % UNIT_CELLS == 0 ? step : 0; /* the map */
+        cell += cell % UNIT_CELLS == 0 ? step : 0; /* skip the map */
         *cells = (row_blocks(cls, cell) * c->bytes + CELL_BYTES - 1) >> CELL_LOG2;
         if (cell % UNIT_CELLS + *cells <= UNIT_CELLS)
             return cell;
     }
 }
 
-/* A row of blocks goes on the front, counted as out; false if there is no room for it. */
+/* Carves a row of blocks onto the thread free list, counted as out. Returns false if there is no room for it. */
 static bool mixed_carve(glebe_heap *heap, gb_page *page, uint32_t cls)
 {
     uint32_t cells, cell = row_place(page, cls, &cells), count = row_blocks(cls, cell), bytes = gb_classes[cls].bytes;
@@ -175,7 +176,7 @@ bool gb_mixed_supply(glebe_heap *heap, uint32_t cls)
     if (gb_load_relaxed(&heap->inbox))
         gb_inbox_drain(heap);
     mixed_sort(heap, page);
-    /* one block alone would bring the heap here at each call */
+    /* with a single block on the list the heap would come here at each call */
     bool few = !heap->front[cls] || !gb_link_get(heap->front[cls]);
     return (few && mixed_carve(heap, page, cls)) || heap->front[cls];
 }

@@ -1,19 +1,20 @@
-/* Small pages: blocks of one class, free ones linked through themselves.
+/* Small pages: blocks of one class, free ones linked through themselves. A page and its lists belong to the thread
+ * that uses the heap; only `xfree`, `bump` and the holes are seen by others.
  *
  *     FRESH --> CURRENT --> FULL --[left 0: wake]--> AVAIL --> CURRENT
  *                  ^                                   |
  *                  |                               [left 0: empty]
  *                  +------------ SPARE <---------------+--> back to the arena
  *
- * malloc pops heap->front and sees no page. When the front is empty the current page fills it: with the list of
- * blocks that were freed to it since, with newly carved blocks, or from a hole. When it has nothing left it becomes
- * FULL and the page that has waited longest takes its place. free() pushes on the page's own list and counts `left`
- * down: only at zero does it look up. */
+ * malloc pops the thread free list, heap->front, and reads no page. When that list is empty the current page refills
+ * it: with blocks freed to the page since, with newly carved blocks, or from a hole. A current page that has none of
+ * these becomes FULL, and the AVAIL page that has waited longest takes its place. free() pushes on the page's own
+ * list and counts `left` down. Only when `left` is 0 does it do more. */
 #include "heap.h"
 
-/* ---- how many ---- */
+/* ---- counts ---- */
 
-/* Blocks that must be freed before a full page is looked at again. */
+/* Returns how many blocks must be freed before a full page is looked at again. */
 static uint32_t page_wake(const gb_page *page)
 {
     uint32_t half = page->cap / 2u, eighth = page->cap / 8u;
@@ -33,9 +34,9 @@ uint32_t gb_page_out(const gb_page *page)
     }
 }
 
-/* ---- filling the front ---- */
+/* ---- refill: filling a thread free list ---- */
 
-/* Links the blocks [from, to) in order, and the last of them to `chain`. */
+/* Links the blocks [from, to) in order, and the last of them to `chain`. Returns the first. */
 static gb_block *carve(gb_page *page, uint32_t from, uint32_t to, gb_block *chain)
 {
     uint32_t bytes = gb_classes[page->cls].bytes;
@@ -49,7 +50,8 @@ static gb_block *carve(gb_page *page, uint32_t from, uint32_t to, gb_block *chai
     return first;
 }
 
-/* The secure build hands blocks out in an order that cannot be guessed: an inside-out shuffle of the same chain. */
+/* The secure build hands blocks out in an order that an attacker cannot guess: an inside-out shuffle of the same
+ * list. */
 static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_block *chain)
 {
     uint16_t order[GB_UNIT_BYTES / 16 + 1];
@@ -68,18 +70,18 @@ static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_bl
     return gb_block_at(page, order[0]);
 }
 
-/* Carves `count` blocks, or what is left, and puts them before `chain`. */
+/* Carves `count` blocks, or all that remain, and puts them before `chain`. */
 static gb_block *page_carve(gb_page *page, uint32_t count, gb_block *chain)
 {
     uint32_t from = page->bump, to = from + count < page->cap ? from + count : page->cap;
-    __atomic_store_n(&page->bump, (uint16_t)to, __ATOMIC_RELAXED); /* realloc by another thread looks at it */
+    __atomic_store_n(&page->bump, (uint16_t)to, __ATOMIC_RELAXED); /* realloc by another thread reads it */
     page->left += (int32_t)(to - from);
     return GB_SECURE ? carve_shuffled(page, from, to, chain) : carve(page, from, to, chain);
 }
 
-/* A chain of blocks for the front, counted as out, or `one` block; NULL if the page has none. A list of fewer than
- * GB_FEW_BLOCKS is made longer by carving: a program that uses few blocks again and again would come here each time
- * they were used up. */
+/* Returns a list of blocks for the thread free list, counted as out; with `one`, a single block; NULL if the page
+ * has none. Carving extends a list of fewer than GB_FEW_BLOCKS: otherwise a program that uses few blocks again and
+ * again would refill each time they are used up. */
 GB_INLINE gb_block *page_supply(gb_page *page, bool one)
 {
     gb_block *chain = page->free;
@@ -131,8 +133,8 @@ void gb_page_give(glebe_heap *heap, gb_page *page)
     gb_run_give(page);
 }
 
-/* A page without a block out is kept for the next need of any class, within bounds. In the secure build some are
- * always kept back, so that what was freed last is not handed out next. */
+/* Retains an empty page for the next need of any class, within bounds. The secure build always retains some, so that
+ * blocks freed last are not the next ones handed out. */
 static void page_retire(glebe_heap *heap, gb_page *page)
 {
     if (!GB_PURGES || !gb_bounds_spare(heap, gb_page_bytes(page))) {
@@ -162,12 +164,12 @@ static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
     page->left = 0;
     page->cap = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
     page->bump = 0;
-    page->cls = (uint8_t)cls; /* holes: none, and the purger may be reading that */
+    page->cls = (uint8_t)cls; /* page->holes stays: it is 0 already, and the purger may read that word */
     page->mark = GB_UNLOOKED;
     heap->class_slices[cls] += page->slices;
 }
 
-/* A spare page: of this class, with its free list, or of another class, formatted anew. */
+/* Returns a spare page: of this class, with its free list, or of another class, formatted anew. */
 static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
 {
     uint32_t number = GB_PURGES ? heap->spare[cls].first : 0;
@@ -180,13 +182,13 @@ static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
     gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
     spare_remove(heap, page);
     heap->class_slices[page->cls] -= page->slices;
-    while (page->holes) /* forgotten under the lock: the purger may be at them */
+    while (page->holes) /* cleared under the lock: the purger may be working on them */
         gb_hole_take(page);
     page_format(heap, page, cls);
     return page;
 }
 
-/* The secure build keeps its spare pages. */
+/* The secure build retains its spare pages. */
 void gb_heap_grows(glebe_heap *heap, size_t bytes)
 {
     if (!GB_PURGES || !gb_bounds_grow(heap, bytes))
@@ -220,7 +222,7 @@ static gb_page *page_fresh(glebe_heap *heap, uint32_t cls)
     return page;
 }
 
-/* The next page to fill the front from, off every list. */
+/* Returns the next page to refill from, which is on no list now. */
 GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
 {
     if (GB_THREADS && gb_inbox_filled(heap))
@@ -243,7 +245,7 @@ GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
     return page ? page : page_fresh(heap, cls);
 }
 
-/* The source of small blocks, which slow.c inlines. front[request->cls] is empty. */
+/* The source of small blocks, inlined in slow.c. Requires an empty front[request->cls]. */
 GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
 {
     uint32_t cls = request->cls;
@@ -268,9 +270,10 @@ GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
     }
 }
 
-/* ---- blocks that were freed ---- */
+/* ---- freed blocks ---- */
 
-/* `coming` blocks are on its list and not counted yet. false: no further event can come from this page. */
+/* Acts when `left` is 0. `coming` blocks are on the page's list and not counted yet. Returns false if no further
+ * event can come from this page. */
 static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
 {
     switch (page->state) {
@@ -296,13 +299,15 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
         }
         if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last
             && !gb_heap_abandoned(heap))
-            return false; /* the class's only page with room: it stays where the next refill looks */
+            return false; /* the class's only page with free blocks: it stays where the next refill looks */
         gb_avail_remove(heap, page);
         if (GB_PURGES && page->mark == GB_PARKED)
             gb_page_unpark(page);
         page_retire(heap, page);
         return false;
-    default: /* the current page: all its blocks are free, and it stays current; an abandoned heap has a mixed one alone */
+    /* the current page: all its blocks are free, and it stays current. In an abandoned heap only the mixed page is
+     * current */
+    default:
         if (GB_MIXES && gb_heap_abandoned(heap))
             gb_mixed_give(heap, false);
         return false;
@@ -348,7 +353,7 @@ bool gb_spares_give(glebe_heap *heap, uint32_t most)
     return any;
 }
 
-/* Pages without a block out go back. The fronts are empty. */
+/* Returns empty pages to the arena. The thread free lists are empty. */
 static void empty_pages_give(glebe_heap *heap)
 {
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {

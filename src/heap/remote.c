@@ -1,30 +1,30 @@
-/* Frees across threads. A thread that frees a block of another heap's page chains it up with others of that page in one
- * of 8 slots. The chain goes to the page at 32 blocks, at 64 KiB, when another page wants the slot, at a tick, and when the
+/* Remote frees. A thread that frees a block of another heap's page first links it with others of that page in one of
+ * 8 slots. The list is sent to the page at 32 blocks, when another page needs the slot, at a tick, and when the
  * thread ends.
  *
  *     freeing thread                        page                      owner
  *     slot: a -> b -> c   --- one CAS --->  xfree = c b a, 3, QUEUED
  *                                             |
- *     if QUEUED was clear: push the page on   +--> heap->inbox  --->  swap the inbox for 0; for each page, swap xfree for 0
+ *     if QUEUED was clear: push the page on   +--> heap->inbox  --->  swap the inbox for 0; per page, swap xfree for 0
  *
- * 1. Only the thread that sets QUEUED pushes the page: a page is in one inbox at most. (Not to that of a dead heap: see
- *    4.)
- * 2. Only the thread that took the page out of the inbox clears QUEUED, by the same exchange that takes the chain.
- *    inbox_next is read before that: afterwards the page may be pushed again. A page that the owner took out of the
- *    inbox and did not look at yet is on heap->inbox_taken, and QUEUED.
- * 3. page->heap changes only in gb_page_reclaim, which holds QUEUED while it does. So after the CAS that set QUEUED the
- *    heap that is read is the right one, and a page that is queued is not reclaimed.
- * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never given back: but for
- *    pages of a heap whose thread a fork left behind. No thread drains these; when the chain holds all blocks, the
- *    sender of the last gives the page back.
+ * 1. Only the thread that sets QUEUED pushes the page, so a page is in one inbox at most. It is not pushed to the
+ *    inbox of a dead heap: see 4.
+ * 2. Only the thread that took the page out of the inbox clears QUEUED, by the same exchange that takes the list. It
+ *    reads inbox_next before that: afterwards the page may be pushed again. The owner may have taken a page out of
+ *    the inbox and not accepted it yet: such a page is on heap->inbox_taken, and QUEUED.
+ * 3. page->heap changes only in gb_page_reclaim, which holds QUEUED meanwhile. So a thread whose CAS set QUEUED
+ *    reads the right heap, and a queued page is never reclaimed.
+ * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never returned to the
+ *    arena. The exception is a page of a dead heap, whose thread did not survive fork. No thread accepts its remote
+ *    frees. When the list holds all blocks of the page, the thread that sent the last one returns the page to the
+ *    arena.
+ * 5. WHOLE says that the list holds every block of the page. Then the purger may take the list in the owner's place,
+ *    under the region's lock: it sets PURGED, purges the page, and no longer counts it as in use. When the owner
+ *    next accepts the page it returns the page to the arena without touching its memory. If the host refuses to take
+ *    the memory (locked memory), the purger clears PURGED again. An owner that saw PURGED meanwhile returns the page
+ *    likewise, since all its blocks are free.
  *
- * 5. WHOLE says that the chain holds every block of the page. Then the purger may take the chain in the owner's place,
- *    under the region's lock: it sets PURGED, and the page's memory goes back and counts no more as in use. The owner,
- *    when it next drains its inbox, gives the page away without a look at its memory. Where the host takes no memory
- *    back (it is locked) the purger clears PURGED again; an owner that saw it meanwhile gives the page away likewise,
- *    since all its blocks are free.
- *
- * Medium pages have their bits; only the count of freed blocks takes this way (`notify` in place of xfree).
+ * Medium pages keep their free blocks as bits; only the count of freed blocks is sent (`notify` in place of xfree).
  * test/interleave runs this file under every interleaving of small cases. */
 #include "heap.h"
 
@@ -45,8 +45,8 @@ bool gb_heap_dead(const gb_page *page)
     return gb_load_relaxed(&heap->kind) == GB_HEAP_DEAD;
 }
 
-/* A double free: the page was purged with all its blocks. Links were written into it since, so it is not zero any
- * more. */
+/* Reports a double free: the page was purged with all its blocks. The sender has written links into the page since,
+ * so it may not be zero any more. */
 GB_COLD static void send_refuse(gb_page *page, const gb_block *first)
 {
     gb_lock_take(&gb_the.lock);
@@ -62,7 +62,7 @@ void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t cou
 {
     uintptr_t start = gb_page_start(page);
     uint32_t all = page->cls == GB_MIXED ? UINT32_MAX : page->cap;
-    bool dead = gb_heap_dead(page), whole; /* pages of dead heaps are never reclaimed, and heaps stay dead */
+    bool dead = gb_heap_dead(page), whole; /* heaps stay dead, and their pages are never reclaimed */
     uint64_t before = gb_load_relaxed(&page->xfree), after;
     do {
         uint32_t head = GB_XFREE_FIRST(before);
@@ -76,7 +76,7 @@ void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t cou
             | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT
             | (uint32_t)((uintptr_t)first - start + 1);
     } while (!gb_cas(&page->xfree, &before, after));
-    if (GB_UNLIKELY(dead)) { /* the sender of the last block gives the page back: no other thread touches it */
+    if (GB_UNLIKELY(dead)) { /* the sender of the last block returns the page: no other thread touches it */
         if (whole)
             gb_run_give(page);
         return;
@@ -84,7 +84,7 @@ void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t cou
     if ((before & GB_XFREE_QUEUED) == 0)
         inbox_push(page);
     if (GB_UNLIKELY(whole))
-        gb_purge_note(page); /* the owner may be asleep */
+        gb_purge_note(page); /* the owner may sleep */
 }
 
 void gb_remote_notify(gb_page *page)
@@ -96,8 +96,8 @@ void gb_remote_notify(gb_page *page)
         inbox_push(page);
 }
 
-/* The last block of a chain of *count. In the secure build a link that was written over ends it, and *count says
- * where. */
+/* Returns the last block of a list of *count blocks. In the secure build an overwritten link ends the list, and
+ * *count becomes the length up to there. */
 static gb_block *chain_last(gb_page *page, gb_block *first, uint32_t *count)
 {
     gb_block *last = first;
@@ -112,7 +112,7 @@ static gb_block *chain_last(gb_page *page, gb_block *first, uint32_t *count)
     return last;
 }
 
-/* Puts a chain of `count` blocks, taken from xfree, on the page's own list. Owner. */
+/* Puts a list taken from xfree on the page's own list, and counts its blocks. Owner. */
 static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
 {
     uint32_t count = GB_XFREE_COUNT(taken);
@@ -120,20 +120,20 @@ static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
         return;
     gb_block *first = (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(taken) - 1);
     if (page->mark == GB_PARKED) {
-        count = 0; /* a block that was freed before does not count */
+        count = 0; /* a block that was free already does not count */
         for (gb_block *block = first, *next; block; block = next) {
             next = gb_link_get(block);
             count += gb_page_put(page, block);
         }
     } else {
-        if (page->free) /* else it is looked at when it is used */
+        if (page->free) /* else nothing walks the list now: its links are checked at use */
             gb_link_set(chain_last(page, first, &count), page->free);
         page->free = first;
     }
     gb_page_returned(heap, page, count);
 }
 
-/* The purger took the page. Its entry is all that is left, until the owner comes here. */
+/* Returns to the arena a page that the purger took. Only its entry was left until the owner accepts it. */
 GB_COLD static void page_drop(glebe_heap *heap, gb_page *page)
 {
     if (page->state == GB_FULL)
@@ -170,7 +170,8 @@ static void medium_accept(glebe_heap *heap, gb_page *page)
         if (count)
             gb_medium_returned(heap, page, count);
     } else if (count == (uint32_t)page->out)
-        page_drop(heap, page); /* else a thread freed a block and has not counted it yet: it will queue the page */
+        /* else a thread freed a block and has not counted it yet: that thread will queue the page */
+        page_drop(heap, page);
 }
 
 void gb_page_accept(glebe_heap *heap, gb_page *page)
@@ -209,7 +210,7 @@ void gb_page_unclaim(gb_page *page)
         gb_and(&page->notify, ~GB_NOTIFY_PURGED);
 }
 
-/* The inbox is emptied once at most. */
+/* Accepts up to `pages` pages. Takes the inbox once at most. */
 static bool inbox_drain(glebe_heap *heap, uint32_t pages)
 {
     bool any = false, emptied = false;
@@ -239,8 +240,9 @@ void gb_inbox_drain_some(glebe_heap *heap)
     inbox_drain(heap, PAGES);
 }
 
-/* The slice table's entries of a reclaimed page are rewritten while other threads may free its blocks: they read an
- * owner that is not theirs before and after, so they come here, find QUEUED set, and leave the chain for the new owner. */
+/* Rewrites the slice table's entries of the page while other threads may free its blocks. Before and after, these
+ * threads read an owner that is not theirs. So they come to this file, find QUEUED set, and leave the list to the
+ * new owner. */
 bool gb_page_reclaim(glebe_heap *to, gb_page *page)
 {
     uint64_t idle = 0;
@@ -269,8 +271,8 @@ void gb_remote_flush(glebe_heap *from)
         slot_flush(&from->remote[i]);
 }
 
-/* Pages of the program's own heaps bypass the slots: such a heap may be destroyed as soon as its blocks' frees
- * returned. A thread without a heap has no slots. */
+/* Frees of blocks in the program's own heaps bypass the slots: the program may destroy such a heap as soon as free
+ * has returned. A thread without a heap has no slots. */
 void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
 {
     uint32_t number = gb_page_number(page);

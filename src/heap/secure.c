@@ -1,10 +1,10 @@
-/* What the secure and the audit build know of small blocks that the default build does not.
+/* Checks of small blocks in the secure and the audit build, beyond the default build.
  *
- *     secure   the second word of a free block holds its own address, keyed: a block freed twice carries the stamp already, and
- *              one that lost it was written to. A program could write that very word into a block in use by chance once in 2^64.
- *     audit    a bit for each block says whether it is in use (audit.c).
+ *     secure   The second word of a free block, its stamp, is its own address, keyed. A block freed twice has the stamp
+ *              already. A free block without it was written to. By chance a program writes the stamp once in 2^64.
+ *     audit    A bit for each block says whether it is in use (audit.c).
  *
- * Both check that an address is the start of a block that was given out. */
+ * Both check that an address is the start of a block that was handed out. */
 #include "heap.h"
 
 static uintptr_t secure_stamp(const void *block)

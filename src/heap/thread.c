@@ -1,24 +1,25 @@
-/* Which heap is whose. Each thread has a heap from its first malloc on; when the thread ends the heap is parked as an
- * abandoned heap, whole, and the next new thread reclaims it in O(1): the heap's address is the owner token in its pages, so
- * nothing in them changes. A heap that is short of pages takes some from abandoned heaps before it grows.
+/* Heaps and their owners. Each thread has a heap from its first malloc on. When the thread ends, its heap becomes an
+ * abandoned heap, and the next new thread reclaims it in O(1): pages name their owner by the heap's address, so
+ * nothing in them changes. A heap that needs pages takes some from abandoned heaps before it grows.
  *
- *     THREAD --(thread ends)--> ABANDONED --(thread begins)--> THREAD            OWNED: glebe_heap_create; parked by
- *        |                                                                           gb_heap_abandon alone
+ *     THREAD --(thread ends)--> ABANDONED --(thread begins)--> THREAD       OWNED: glebe_heap_create; gb_heap_abandon
+ *        |                                                                  makes it ABANDONED
  *        |
- *        +--(fork, in the child, if the thread is another)--> DEAD: may have stopped between two stores; never touched again
+ *        +--(fork, in the child, if the thread is another)--> DEAD: may have stopped between two stores; not used again
  *
- * Nothing that the owner of a DEAD heap wrote without a lock is trusted: its free lists, fronts and counts are lost. A
- * page goes back to the arena all the same once others have freed every block that fits in it: then none can be
- * anywhere else.
+ * The owner of a DEAD heap may have stopped anywhere, so nothing that it wrote without a lock is trusted: its thread
+ * free lists, page lists and counts are lost. A page of such a heap still returns to the arena when other threads
+ * have freed every block that fits in it: then no block of it can be in use.
  *
- * Abandoned heaps are a stack under abandoned.lock, which is taken before the region's lock. */
+ * Abandoned heaps are a stack. abandoned.lock guards it, and is taken before the region's lock. */
 #include "heap.h"
 
 glebe_heap gb_heap_none;
 GB_TLS glebe_heap *gb_self = &gb_heap_none;
 
-/* ---- heaps ---- The lowest unused number is used next. Each time that some heaps have become unused their memory
- * goes back, adjacent ones' in one call. */
+/* ---- heaps ----
+ * The lowest unused number is used next. After every HEAPS_RETIRED heaps that became unused their memory is purged,
+ * adjacent heaps in one call. */
 
 static bool heap_commit(uint32_t number)
 {
@@ -27,7 +28,7 @@ static bool heap_commit(uint32_t number)
         && gb_meta_commit(gb_the.heap_bits, &gb_the.committed.heap_bits, (number / 64 + 1) * sizeof(gb_heap_bits));
 }
 
-/* Locked. 0: there is no memory for one. */
+/* Locked. Returns 0 if there is no memory for one. */
 static uint32_t heap_number(void)
 {
     uint32_t words = gb_the.records.made ? gb_the.records.made / 64 + 1 : 0;
@@ -51,8 +52,8 @@ static bool heap_has(uint32_t number, bool touched)
     return (touched ? bits->touched : bits->unused) >> number % 64 & 1;
 }
 
-/* Locked. OS pages of which all heaps are unused go back. The heaps around those that became unused may have a part
- * of such a page too. */
+/* Locked. Purges OS pages in which all heaps are unused. A heap that became unused may share an OS page with heaps
+ * around it that are unused for longer. */
 static void heaps_purge(void)
 {
     uint32_t reach = (uint32_t)(gb_the.page_bytes / GB_HEAP_STRIDE) + 1;
@@ -73,7 +74,7 @@ static void heaps_purge(void)
         }
 }
 
-enum { FEW_HEAPS = 8 }; /* the heaps of further threads begin with a mixed page: most of many threads hold little */
+enum { FEW_HEAPS = 8 }; /* further heaps begin with a mixed page: where threads are many, most of them hold little */
 
 glebe_heap *gb_heap_new(enum gb_heap_kind kind)
 {
@@ -122,8 +123,8 @@ glebe_heap *gb_heap_next(const glebe_heap *before)
 
 /* ---- threads ---- */
 
-/* gb_thread_exit was called. Destructors of others may still allocate in this thread, in rounds of which the last
- * may be over for us: from here on a heap is reclaimed for one block at a time, so that none is lost. */
+/* Set by gb_thread_exit. Destructors of other libraries may still allocate in this thread, after the last of our own
+ * has run. From then on each allocation reclaims a heap and abandons it again, so that no heap is lost. */
 GB_TLS bool gb_thread_ended;
 
 static glebe_heap *heap_reclaim(void)
@@ -162,10 +163,10 @@ void gb_heap_abandon(glebe_heap *heap)
 {
     gb_remote_flush(heap);
     gb_inbox_drain(heap);
-    gb_fronts_flush(heap); /* its pages know all their free blocks */
+    gb_fronts_flush(heap); /* the pages now know all their free blocks */
     gb_heap_settle(heap);
     gb_medium_settle(heap);
-    heap->limit_bytes = 0; /* it was its owner's */
+    heap->limit_bytes = 0; /* the limit was for the owner */
     if (gb_self == heap)
         gb_self = &gb_heap_none;
     gb_lock_take(&gb_the.abandoned.lock);
@@ -183,7 +184,7 @@ void gb_thread_exit(void)
         gb_heap_abandon(gb_self);
 }
 
-/* What this thread left, and will return to: alive, although it is not `gb_self`. */
+/* The heap that this thread left, and will return to: in use, although it is not `gb_self`. */
 GB_TLS glebe_heap *gb_thread_left;
 
 bool gb_thread_away(void)
@@ -224,7 +225,7 @@ static void avail_remove(glebe_heap *heap, gb_page *page)
         gb_list_remove(&heap->avail[page->cls], page);
 }
 
-/* Moves one page to the new owner's list of available ones. */
+/* Moves one page to the list of AVAIL pages of its new owner. */
 static bool page_reclaim(glebe_heap *from, glebe_heap *heap, gb_page *page)
 {
     size_t bytes = gb_page_bytes(page), held = gb_load_relaxed(&heap->bytes);
@@ -249,7 +250,7 @@ static bool page_reclaim(glebe_heap *from, glebe_heap *heap, gb_page *page)
     from->class_slices[page->cls] -= page->slices;
     heap->class_slices[page->cls] += page->slices;
     avail_add(heap, page);
-    gb_page_accept(heap, page); /* clears QUEUED, and takes what came meanwhile */
+    gb_page_accept(heap, page); /* clears QUEUED, and accepts the remote frees made meanwhile */
     return true;
 }
 
@@ -268,7 +269,7 @@ void gb_abandoned_drain(void)
     gb_lock_drop(&gb_the.abandoned.lock);
 }
 
-/* Each call goes on where the last one stopped, so every abandoned heap has its turn. */
+/* Each call continues where the last one stopped, so every abandoned heap gets its turn. */
 bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls)
 {
     enum { HEAPS = 32, PAGES = 4 };
@@ -295,8 +296,8 @@ bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls)
     return pages > 0;
 }
 
-/* No thread works in an abandoned heap, so all that it holds in fronts and spares goes back. Of abandoned heaps that hold nothing
- * one is kept for a thread to come, the others end. */
+/* No thread works in an abandoned heap, so it needs no thread free lists and no spare pages. One empty abandoned
+ * heap is kept for a thread to come; other empty ones are retired. */
 size_t gb_abandoned_trim(void)
 {
     size_t given = 0;

@@ -1,4 +1,4 @@
-/* Blocks above the small ones, where memory is linear: each is a block with tags (tagged.c). */
+/* Blocks above the small ones in linear memory: each is a block with a tag (tagged.c). */
 #include "../serve/alloc.h"
 #include "../serve/slow.h"
 #include "tagged.h"

@@ -1,4 +1,4 @@
-/* glebe_check of what linear memory consists of: slices, and blocks with tags. */
+/* glebe_check of linear memory: slices, and blocks with tags. */
 #include "../debug/check.h"
 #include "tagged.h"
 
@@ -15,7 +15,8 @@ static void check_run(gb_check *check, const gb_page *page)
     }
 }
 
-/* A free block is in its bin, which is known to have one, and nothing is between its tags if it was never used. */
+/* Checks that a free block is in its bin, and the bin's bit is set; and that it is zero between its tags if it was
+ * never used. */
 static void check_free_block(gb_check *check, const gb_tagged *c)
 {
     uint32_t bin = gb_tagged_bin(gb_tagged_bytes(c)), links = 0;
@@ -34,7 +35,7 @@ static void check_free_block(gb_check *check, const gb_tagged *c)
             }
 }
 
-/* The blocks in the slices [from, to), and those in use by their heap: `of` alone counts, or NULL. */
+/* Checks the blocks in the slices [from, to). Returns the bytes in use: of the heap `of`, or of all if it is NULL. */
 static uint64_t check_blocks(gb_check *check, uint32_t from, uint32_t to, const glebe_heap *of)
 {
     uint64_t used = 0;

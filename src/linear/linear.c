@@ -1,30 +1,33 @@
-/* The arena where memory is one piece that grows at its end, as in WebAssembly. It takes the place of arena.c there.
+/* The arena of linear memory: one piece that grows at its end, as in WebAssembly. It takes the place of arena.c
+ * there.
  *
  *       base                                                  end of memory
  *     - - | blocks ... | page | blocks | page | page | blocks ... | ---> grows
  *     0   1                                                 ^ fresh: from here on never used, so zero
  *
- * All that is no page is blocks with tags (tagged.c), free or in use. A page is cut out of a free block, at a multiple
- * of a slice, and given back is one again. So the slice table has nothing to say but where pages are; entries of other
- * slices are zero, and malloc of what is no page writes none. Between two pages blocks [a, b) begin behind 16 bytes,
- * which have the first one's tag, and end with a tag that says: in use.
+ * All memory outside pages is blocks with tags (tagged.c), free or in use. The arena cuts a page out of a free
+ * block, at a multiple of a slice; a returned page becomes a free block again. So the slice table only says where
+ * pages are. Entries of other slices are zero, and malloc of a block outside pages writes no entry. Between two
+ * pages, blocks fill [a, b): they begin behind 16 bytes, which hold the first block's tag, and end with a tag that
+ * says "in use".
  *
- * Nothing can be given back to the host, so memory grows last of all, and by what is missing alone. The slice table
- * is a block itself, and moves when memory outgrows it: no gb_page * is held across gb_run_take and gb_memory_grow.
- * Whoever else lets memory grow keeps what he got: what lies between two pieces of ours is GB_RESERVED. */
+ * Nothing can be returned to the host. So growing is the last resort, and adds only as much as is missing. The slice
+ * table is itself a block, and moves when memory outgrows it: no code holds a gb_page * across gb_run_take or
+ * gb_memory_grow. Other code may grow memory too, and keeps what it got: memory between two pieces of ours is
+ * GB_RESERVED. */
 #include "linear.h"
 #include "tagged.h"
 
-enum { STEP_SLICES = 16 /* what comes is rounded up to so many */ };
+enum { STEP_SLICES = 16 /* growth is rounded up to this */ };
 enum { TABLE_LEAST = 60 /* entries */, SLICES_MAX = 1 << (32 - GB_SLICE_LOG2) };
 
-/* Blocks, and no page, where a slice is ours. */
+/* Returns whether the slice is ours and holds blocks, not a page. */
 static bool blocks_at(uint32_t slice)
 {
     return slice < gb_peek(gb_the.slices) && gb_page_at(slice)->kind == GB_FREE;
 }
 
-/* [from, to), whole slices, becomes free, with the blocks on either side. */
+/* Makes whole slices free, merged with the free blocks on either side. */
 static void slices_give(uint32_t first, uint32_t slices)
 {
     uintptr_t from = gb_slice_start(first), to = gb_slice_start(first + slices);
@@ -54,13 +57,13 @@ static void entries_write(uint32_t first, uint32_t slices, enum gb_kind kind)
 
 /* ---- growing ---- */
 
-/* Bytes of the table for each slice: its entry, and where something is collected the bits of its objects. */
+/* Bytes of the table for each slice: its entry, and, if there is a collector, the bits of its objects. */
 static size_t table_stride(void)
 {
     return sizeof(gb_page) + (gb_the.bits->collectors ? 2 * GB_SLICE_BITS / 8 : 0);
 }
 
-/* The table moves to `start`, where all is zero. */
+/* Moves the table to `start`, where memory is zero. */
 static void table_move(uintptr_t start, uint32_t room)
 {
     gb_page *table = (gb_page *)start;
@@ -78,13 +81,15 @@ static void table_move(uintptr_t start, uint32_t room)
     gb_the.bits->unmarked = gb_the.bits->collectors ? unmarked : NULL;
 }
 
-/* Lets memory grow until `bytes` are free at its end, and the table has room for it: else a new one comes behind
- * them, for half as many again if there is so much, so that a block in front can grow. */
+/* Grows memory until `bytes` are free at its end and the table has room for it. Otherwise a new table is put behind
+ * those bytes, so that a block in front of it can grow. It has room for half as many slices again if there is
+ * memory. Returns false if there is none. */
 bool gb_memory_grow(size_t bytes)
 {
     uint32_t known = (uint32_t)gb_peek(gb_the.slices), start = known, end = known, room = gb_the.linear.table_room;
     bool tight = false;
-    size_t have = 0, lost = 16, table = 0; /* of the last free block; where blocks begin anew */
+    /* have: bytes of the last free block; lost: bytes before the first block of a new piece */
+    size_t have = 0, lost = 16, table = 0;
     bytes = bytes < GB_TAGGED_LEAST ? GB_TAGGED_LEAST : bytes;
     if (known && blocks_at(known - 1)) {
         const gb_tagged *last = gb_tagged_at(gb_slice_start(known));
@@ -100,7 +105,7 @@ bool gb_memory_grow(size_t bytes)
         if (missing ? least > room : end > room) {
             room = least + (tight ? 0 : least / 2);
             room = room < TABLE_LEAST ? TABLE_LEAST : room;
-            table = room * table_stride() + 16 + sizeof(gb_page); /* its tag, and what is lost to its alignment */
+            table = room * table_stride() + 16 + sizeof(gb_page); /* its tag, and bytes lost to its alignment */
             continue;
         }
         if (missing == 0)
@@ -108,16 +113,16 @@ bool gb_memory_grow(size_t bytes)
         uintptr_t at = gb_port_grow(&missing);
         if (at == 0 && tight)
             return false;
-        if (at == 0) { /* near the end of memory the table alone may be too much */
+        if (at == 0) { /* near the end of memory the table alone may be too large */
             tight = true;
             table = 0;
             room = gb_the.linear.table_room;
             continue;
         }
         if (end == 0)
-            gb_the.base = at - GB_SLICE_BYTES; /* slice 0, the null of links, is memory of others */
+            gb_the.base = at - GB_SLICE_BYTES; /* slice 0, the null of links, is not our memory */
         uint32_t from = (uint32_t)((at - gb_the.base) >> GB_SLICE_LOG2);
-        if (from != end) { /* another caller let memory grow in between: no block reaches over its part */
+        if (from != end) { /* other code grew memory in between: no block reaches over its part */
             start = from;
             have = 0;
             lost = 16;
@@ -128,7 +133,7 @@ bool gb_memory_grow(size_t bytes)
         slices_give(start, end - start);
     glebe_live.stats.committed_bytes += (size_t)(end - start) << GB_SLICE_LOG2;
     gb_tagged *last = gb_tagged_at(gb_slice_start(end)), *old = known ? gb_tagged_at((uintptr_t)gb_the.table) : NULL;
-    if (table) { /* it comes behind `bytes` of the last free block */
+    if (table) { /* the new table comes behind `bytes` of the last free block */
         gb_tagged *front = (gb_tagged *)((uintptr_t)last - last->before);
         uintptr_t place = gb_round_up(gb_tagged_start(front) + bytes, sizeof(gb_page));
         gb_tagged *c = gb_tagged_at(place);
@@ -167,7 +172,7 @@ bool gb_bits_start(glebe_gc *gc)
     gb_the.bits->collectors++;
     if (gb_peek(gb_the.slices) && !gb_the.bits->allocated) {
         uint32_t room = gb_the.linear.table_room;
-        gb_the.linear.table_room = 0; /* the table is too short, however long it is */
+        gb_the.linear.table_room = 0; /* forces a new table: the old one has no room for bits */
         if (!gb_memory_grow(GB_TAGGED_LEAST)) {
             gb_the.linear.table_room = room;
             gb_the.bits->collectors--;
@@ -191,8 +196,8 @@ bool gb_region_start(void)
 
 /* ---- pages ---- */
 
-/* Where `bytes` fit in the free block c, at a multiple of `alignment` bytes, so that what is left on either side can
- * be a block; 0: nowhere. */
+/* Returns where `bytes` fit in the free block c, at a multiple of `alignment` bytes; 0: nowhere. The remainder on
+ * either side can be a block. */
 static uintptr_t page_place(const gb_tagged *c, size_t bytes, size_t alignment)
 {
     uintptr_t begin = (uintptr_t)c - GB_TAG_BYTES, behind = (uintptr_t)c + gb_tagged_bytes(c);
@@ -200,7 +205,8 @@ static uintptr_t page_place(const gb_tagged *c, size_t bytes, size_t alignment)
     uintptr_t at = gb_round_up(first ? begin : gb_tagged_start(c), alignment);
     if (at > gb_tagged_start(c) && at - gb_tagged_start(c) < GB_TAGGED_LEAST)
         at += alignment;
-    uintptr_t to = at + bytes, end = behind - GB_TAG_BYTES; /* of the slice, if c is the first of a piece behind it */
+    /* end: a page up to here leaves the next block first in the piece behind it */
+    uintptr_t to = at + bytes, end = behind - GB_TAG_BYTES;
     bool whole = to == end || (to == behind + GB_TAG_BYTES && gb_tagged_bytes((const gb_tagged *)behind) == 0);
     return whole || to + GB_TAG_BYTES + GB_TAGGED_LEAST <= behind ? at : 0;
 }
@@ -220,13 +226,13 @@ static gb_tagged *page_find(size_t bytes, size_t alignment, uintptr_t *at)
     return NULL;
 }
 
-/* [at, at + bytes) of the free block c are a page from now on. true: all zero. */
+/* Cuts [at, at + bytes) out of the free block c for a page. Returns whether it is all zero. */
 static bool page_cut(gb_tagged *c, uintptr_t at, size_t bytes)
 {
     uintptr_t to = at + bytes;
     gb_tagged *behind = gb_tagged_next(c, gb_tagged_bytes(c)), *end = gb_tagged_at(at), *begin = gb_tagged_at(to + 16);
     gb_tagged_remove(c);
-    if (c <= end) { /* blocks are in front */
+    if (c <= end) { /* blocks remain in front */
         end->tag = GB_TAG_USED | GB_TAG_BEFORE_USED;
         if (c < end) {
             gb_tagged_add(c, (uint32_t)((uintptr_t)end - (uintptr_t)c));
@@ -241,7 +247,7 @@ static bool page_cut(gb_tagged *c, uintptr_t at, size_t bytes)
         return false;
     bool zero = at >= gb_the.linear.fresh;
     gb_the.linear.fresh = to;
-    if (zero) { /* but for tags that were there */
+    if (zero) { /* zero except for the tags of the free block */
         memset((void *)at, 0, 2 * GB_TAG_BYTES + sizeof(gb_tagged));
         memset((void *)(to - GB_TAG_BYTES), 0, GB_TAG_BYTES);
     }

@@ -1,4 +1,4 @@
-/* Blocks with tags, where memory is linear. */
+/* Blocks with tags, in linear memory. */
 #ifndef GB_LINEAR_H
 #define GB_LINEAR_H
 
@@ -6,24 +6,25 @@
 
 #pragma GCC visibility push(hidden)
 
-/* ---- tagged: blocks of any size where memory is linear ---- */
+/* ---- tagged: blocks of any size in linear memory ---- */
 gb_source gb_tagged_source;
-/* Takes the block back. Where none in use starts there that is reported as a free: an answer would cost fuel, and
- * wasm prints nothing. */
+/* Frees a block. If no block in use starts there it reports that as a double free. Returns nothing: an answer would
+ * cost instructions, and wasm prints no message. */
 void gb_tagged_free(uintptr_t start);
-/* The block at c, its tag in front of it, is free from now on, together with what is free on either side. */
+/* Frees the block at c, whose tag is in front of it, and merges it with free neighbours. */
 void gb_tagged_give(gb_tagged *c);
-/* [c, c + bytes) becomes free, between blocks in use; and is not on a list any more. Where code must be short. */
+/* Make [c, c + bytes) a free block, between blocks in use; and take a free block off its list. Out of line, for code
+ * that must be short. */
 void gb_tagged_add(gb_tagged *c, uint32_t bytes);
 void gb_tagged_remove(gb_tagged *c);
-/* The block that was freed last becomes free. */
+/* Frees the warm block, which was freed last. */
 void gb_tagged_cool(void);
-/* Bytes usable at a block; 0 where none starts. */
+/* Returns the usable bytes of a block; 0 if none starts there. */
 size_t gb_tagged_usable(uintptr_t start);
-/* Shrinks or grows in place; false, and nothing changed, where that cannot be. */
+/* Resizes in place. Returns false, and changes nothing, if it cannot. */
 bool gb_tagged_resize(uintptr_t start, size_t bytes);
 glebe_heap *gb_tagged_heap(const gb_tagged *c);
-/* The heap of the block in use whose bytes begin there; NULL where none does. */
+/* Returns the heap of the block in use whose bytes start there, or NULL. */
 glebe_heap *gb_tagged_owner(uintptr_t start);
 
 #pragma GCC visibility pop

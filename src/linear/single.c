@@ -1,6 +1,5 @@
-/* Heaps where memory is linear and there are no threads: the one that malloc uses is a static object, so that every
- * access to it is to an address that the compiler knows; one of glebe_heap_create lies in a page of that heap, whose
- * slice is its number. */
+/* Heaps in linear memory without threads. malloc's heap is a static object, so the compiler knows the address of
+ * each access. A heap of glebe_heap_create lies in a large block of that heap; its number is the slice of the block. */
 #include "../serve/alloc.h"
 
 glebe_heap gb_heap_main;
@@ -57,7 +56,7 @@ bool gb_make_room(glebe_heap *heap)
     return gb_load_relaxed(&heap->bytes) < held;
 }
 
-/* Those of glebe_heap_create lie in large blocks of malloc's. */
+/* Heaps of glebe_heap_create are in large blocks of malloc's heap, so its list finds them. */
 glebe_heap *gb_heap_next(const glebe_heap *before)
 {
     if (!before)
@@ -68,7 +67,7 @@ glebe_heap *gb_heap_next(const glebe_heap *before)
     return number ? gb_heap_at(number) : NULL;
 }
 
-/* No page is parked. */
+/* Linear memory has no parked pages. */
 bool gb_page_put(gb_page *page, gb_block *block)
 {
     gb_link_set(block, page->free);

@@ -1,18 +1,20 @@
-/* Blocks of any size where memory is linear: those that are too large for a page's classes. Each has a tag of 4 bytes
- * in front of it, its length and whether it and the block before it are in use; a free one has its length behind it
- * too, so that what is freed finds both neighbours and merges with those that are free.
+/* Blocks of any size in linear memory, for sizes above the classes of pages. A tag of 4 bytes in front of each block
+ * holds its length, and whether it and the block before it are in use. A free block also has its length behind it.
+ * So a freed block finds both neighbours, and merges with free ones.
  *
  *          c      +4     +8 (a multiple of 16)                      next
  *     | before |  tag  | program's bytes ............................... tag | ...         in use
  *     | before |  tag  | next, link | ...                        | bytes | tag | ...       free: on the list of its bin
  *
- * Sixteen bins a doubling, and a bit for each. malloc looks at the first few blocks in its size's own bin, and takes
- * the first of the next bin that has one: within a sixteenth of the best fit. What is left over is a free block again.
+ * There are sixteen bins a doubling, and a bit for each. malloc looks at the first few blocks in the bin of its
+ * size, then at the next bin that is not empty, where the first block serves. Blocks are within a sixteenth of the
+ * best fit. The remainder becomes a free block.
  *
- * The block that was freed last stays as it is, in case that malloc is asked for its length next: buffers come and go.
+ * The block freed last stays warm, in case malloc next asks for the same length: programs often free and allocate
+ * buffers.
  *
- * A block of another heap than malloc's begins with a gb_owned, so that the heap finds all it has; the tag in front
- * of what the program gets says so then, and the block's own tag stands before that. */
+ * A block of a heap other than malloc's begins with a gb_owned, so that the heap finds all its blocks. The tag in
+ * front of the program's bytes then says so, and the block's own tag is in front of the gb_owned. */
 #include "../serve/serve.h"
 #include "tagged.h"
 
@@ -37,8 +39,7 @@ static GB_NOINLINE gb_tagged *tagged_find_larger(uint32_t bin)
     }
 }
 
-/* A block of `bytes`, in use from now on; NULL if no free one is so large. One that lies behind what `fresh` was
- * reads as zero. */
+/* Takes a free block of `bytes`, or NULL if none is so large. A block behind the previous value of `fresh` is zero. */
 static GB_NOINLINE gb_tagged *tagged_take(uint32_t bytes)
 {
     uint32_t bin = gb_tagged_bin(bytes);
@@ -52,7 +53,8 @@ static GB_NOINLINE gb_tagged *tagged_take(uint32_t bytes)
     return c;
 }
 
-/* With c->tag and that of the next block, which its callers have looked at. */
+/* Frees c and merges it with its neighbours. `tag` is c->tag, `next_tag` that of the next block: callers have read
+ * both. */
 GB_MALLOC_INLINE void tagged_merge(gb_tagged *c, uint32_t tag, uint32_t next_tag)
 {
     uint32_t bytes = tag & ~(uint32_t)15;
@@ -60,7 +62,8 @@ GB_MALLOC_INLINE void tagged_merge(gb_tagged *c, uint32_t tag, uint32_t next_tag
     gb_the.linear.used -= bytes;
     if (!(tag & GB_TAG_BEFORE_USED)) {
         uint32_t before = c->before;
-        c->before = c->tag = 0; /* freed again, it is noticed; and it may be fresh */
+        /* clears the tag: another free of this address is noticed, and memory that may be fresh stays zero */
+        c->before = c->tag = 0;
         c = (gb_tagged *)((uintptr_t)c - before);
         gb_tagged_unlink(c);
         bytes += before;
@@ -101,7 +104,7 @@ GB_NOINLINE void gb_tagged_cool(void)
 
 /* ---- malloc, free ---- */
 
-/* Of a block that holds so many bytes. */
+/* Returns the length of a block that holds `bytes`. */
 GB_INLINE uint32_t tagged_length(size_t bytes)
 {
     return (uint32_t)gb_round_up(bytes < GB_TAGGED_LEAST - 4 ? GB_TAGGED_LEAST : bytes + 4, 16);
@@ -123,7 +126,7 @@ static void *owned_link(gb_tagged *c, glebe_heap *heap)
     return owned + 1;
 }
 
-/* The block whose bytes the program has at `start`; NULL where it has none. */
+/* Returns the block whose program's bytes start at `start`, or NULL. */
 static gb_tagged *tagged_of(uintptr_t start)
 {
     gb_tagged *c = gb_tagged_at(start);
@@ -137,7 +140,7 @@ static gb_tagged *tagged_of(uintptr_t start)
 
 GB_SHORT_BEGIN
 
-/* c is cut down to `bytes`, and what was behind them is free. */
+/* Cuts c down to `bytes`, and frees the rest. */
 static void tagged_cut(gb_tagged *c, uint32_t bytes)
 {
     uint32_t rest = gb_tagged_bytes(c) - bytes;
@@ -149,7 +152,7 @@ static void tagged_cut(gb_tagged *c, uint32_t bytes)
     gb_tagged_give(c);
 }
 
-/* A block of another heap, an aligned one, one under a limit, or one that memory must grow for. */
+/* Serves blocks of other heaps, aligned blocks, blocks under a limit, and requests for which memory must grow. */
 void *gb_tagged_source(glebe_heap *heap, gb_request *request)
 {
     size_t extra = GB_HEAPS && heap != &gb_heap_main ? sizeof(gb_owned) : 0, alignment = request->alignment;
@@ -175,7 +178,7 @@ void *gb_tagged_source(glebe_heap *heap, gb_request *request)
     return extra ? owned_link(c, heap) : (void *)gb_tagged_start(c);
 }
 
-/* The owner's counts are set right, as if the block were of malloc's heap. */
+/* Takes the block out of its heap's list and counts, as if it belonged to malloc's heap. */
 static void owned_unlink(gb_tagged *c)
 {
     gb_owned *owned = (gb_owned *)gb_tagged_start(c);
@@ -206,7 +209,7 @@ glebe_heap *gb_tagged_owner(uintptr_t start)
     return c ? gb_tagged_heap(c) : NULL;
 }
 
-/* Shrinks, or grows over what is free behind the block, at the end of memory by letting that grow. */
+/* Shrinks, or grows over free memory behind the block; at the end of memory it lets memory grow. */
 bool gb_tagged_resize(uintptr_t start, size_t bytes)
 {
     gb_tagged *c = tagged_of(start);
@@ -261,7 +264,7 @@ void gb_tagged_free(uintptr_t start)
         tag = c->tag;
         next_tag = gb_tagged_next(c, gb_tagged_bytes(c))->tag;
     }
-    if (tag >= GB_TAGGED_EXACT) { /* it stays warm, and goes home in its place who was */
+    if (tag >= GB_TAGGED_EXACT) { /* this block becomes warm; the one that was warm is merged in its place */
         gb_tagged *warm = gb_the.linear.warm;
         uint32_t warm_bytes = gb_the.linear.warm_bytes;
         c->tag = tag | GB_TAG_WARM;

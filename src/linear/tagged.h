@@ -1,4 +1,5 @@
-/* Blocks with tags (tagged.c has the picture): from a tag to its neighbours, and the lists of free blocks. */
+/* Blocks with tags (tagged.c has the picture): from a tag to its neighbours, and the lists of free blocks. One
+ * thread at a time works here: there are no threads, or entry.h has the lock. */
 #ifndef GB_TAGGED_H
 #define GB_TAGGED_H
 
@@ -7,19 +8,20 @@
 enum {
     GB_TAG_USED = 1,
     GB_TAG_BEFORE_USED = 2,
-    GB_TAG_OWNED = 4, /* with GB_TAG_USED: it begins with a gb_owned; without: what is in front is one */
-    GB_TAG_WARM = 8, /* with GB_TAG_USED: it is gb_the.linear.warm */
+    /* with GB_TAG_USED: the block begins with a gb_owned; without: a gb_owned is in front of this tag */
+    GB_TAG_OWNED = 4,
+    GB_TAG_WARM = 8, /* with GB_TAG_USED: the block is gb_the.linear.warm */
 };
 enum { GB_TAGGED_LEAST = (2 * sizeof(void *) + 8 + 15) & ~15 };
 
 GB_INLINE uint32_t gb_tagged_bytes(const gb_tagged *c) { return c->tag & ~(uint32_t)15; }
 GB_INLINE gb_tagged *gb_tagged_next(const gb_tagged *c, uint32_t bytes) { return (gb_tagged *)((uintptr_t)c + bytes); }
 
-/* What a block begins with is GB_TAG_BYTES behind its c. */
+/* The first byte of a block is GB_TAG_BYTES behind its c. */
 GB_INLINE uintptr_t gb_tagged_start(const gb_tagged *c) { return (uintptr_t)c + GB_TAG_BYTES; }
 GB_INLINE gb_tagged *gb_tagged_at(uintptr_t start) { return (gb_tagged *)(start - GB_TAG_BYTES); }
 
-/* Each length has a bin of its own below GB_TAGGED_EXACT, from there on there are sixteen a doubling. */
+/* Below GB_TAGGED_EXACT each length has a bin of its own; above there are sixteen bins a doubling. */
 GB_INLINE uint32_t gb_tagged_bin(uint32_t bytes)
 {
     if (GB_LIKELY(bytes < GB_TAGGED_EXACT))
@@ -28,7 +30,7 @@ GB_INLINE uint32_t gb_tagged_bin(uint32_t bytes)
     return (bytes >> shift) + (shift << 4) + GB_TAGGED_EXACT / 16 - (8 << 4);
 }
 
-/* The bit of a bin stays, until a look finds that there is nothing. */
+/* Takes a block off its list. The bit of the bin stays set until a search finds the bin empty. */
 GB_INLINE void gb_tagged_unlink(gb_tagged *c)
 {
     gb_tagged *next = c->next;
@@ -37,7 +39,7 @@ GB_INLINE void gb_tagged_unlink(gb_tagged *c)
         next->link = c->link;
 }
 
-/* [c, c + bytes) is free from now on, between blocks in use. */
+/* Makes [c, c + bytes) a free block, between blocks in use. */
 GB_INLINE void gb_tagged_link(gb_tagged *c, uint32_t bytes)
 {
     uint32_t bin = gb_tagged_bin(bytes);
@@ -53,7 +55,7 @@ GB_INLINE void gb_tagged_link(gb_tagged *c, uint32_t bytes)
     gb_tagged_next(c, bytes)->before = bytes;
 }
 
-/* The first `bytes` of the free block c are in use from now on, and what is left is free. */
+/* Takes the first `bytes` of the free block c into use; the rest stays free. */
 GB_INLINE void gb_tagged_split(gb_tagged *c, uint32_t bytes)
 {
     uint32_t rest = gb_tagged_bytes(c) - bytes;
@@ -68,7 +70,7 @@ GB_INLINE void gb_tagged_split(gb_tagged *c, uint32_t bytes)
     gb_the.linear.used += bytes;
     uintptr_t end = (uintptr_t)c + bytes;
     if (GB_UNLIKELY(end > gb_the.linear.fresh)) {
-        if (gb_tagged_start(c) >= gb_the.linear.fresh) { /* all of it reads as zero, but for its tags when it was free */
+        if (gb_tagged_start(c) >= gb_the.linear.fresh) { /* was never used: zero except for its tags as a free block */
             c->next = NULL;
             c->link = NULL;
             gb_tagged_next(c, bytes)->before = 0;

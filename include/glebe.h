@@ -1,10 +1,10 @@
 /* glebe: a general-purpose malloc with first-class heaps.       MIT OR Apache-2.0
  *
- * Sizes and limits are bytes, times are milliseconds, addresses are pointers. Functions that allocate return NULL and
- * set errno (ENOMEM; EINVAL where an alignment is wrong) when they cannot serve. Functions that return int return 0 or
- * an errno value, unless they say otherwise. Blocks are aligned to 16 bytes at least, except where
- * glebe_heap_realloc_sized says otherwise. No function here throws. Any thread may call every function whose comment
- * names no owner. A signal handler may call `glebe_usable_size` and `glebe_version` alone: see docs/contracts.md.
+ * Sizes and limits are bytes, times are milliseconds, addresses are pointers. A function that allocates returns NULL
+ * and sets errno if it fails: ENOMEM, or EINVAL for a wrong alignment. A function that returns int returns 0 or an
+ * errno value, unless its comment says otherwise. Memory is aligned to at least 16 bytes; glebe_heap_realloc_sized is
+ * the exception. No function throws. Any thread may call any function, unless the comment names an owner. A signal
+ * handler may call only glebe_usable_size and glebe_version: see docs/contracts.md.
  */
 #ifndef GLEBE_H
 #define GLEBE_H
@@ -18,7 +18,7 @@
 #define GLEBE_VERSION_PATCH 0
 #define GLEBE_VERSION (GLEBE_VERSION_MAJOR * 10000 + GLEBE_VERSION_MINOR * 100 + GLEBE_VERSION_PATCH)
 
-/* A program that takes the source in and wants these functions for itself alone defines GLEBE_API. */
+/* A program that includes the source, and does not want to export these functions, defines GLEBE_API. */
 #if !defined(GLEBE_API) && defined(__GNUC__)
 #define GLEBE_API __attribute__((visibility("default")))
 #elif !defined(GLEBE_API)
@@ -34,98 +34,102 @@
 extern "C" {
 #endif
 
-/* The version of the library that is linked, as GLEBE_VERSION counts it (100 is 0.1.0). */
+/* Returns the version of the linked library, in the form of GLEBE_VERSION (100 is 0.1.0). */
 GLEBE_API int glebe_version(void);
 
 /* ---- The malloc family ------------------------------------------------------------------------------------------- */
 
-/* Each is the twin of the C or POSIX function of that name, on the calling thread's heap. Any thread may free a block.
- * With the override linked or preloaded, `malloc` IS `glebe_malloc`, and blocks of the two mix freely. */
+/* Each function is the twin of the C or POSIX function of that name, on the calling thread's heap. Any thread may
+ * free the blocks. With the override linked or preloaded, `malloc` IS `glebe_malloc`, and blocks of the two mix
+ * freely. */
 
-/* At least `bytes` bytes, not cleared. `bytes` 0 gives a unique pointer that must be freed. */
+/* Returns at least `bytes` bytes, not cleared. `bytes` 0 gives a unique pointer that must be freed. */
 GLEBE_API void *glebe_malloc(size_t bytes) GLEBE_ALLOC(1);
-/* `count * bytes` bytes, all zero; NULL and ENOMEM where the product overflows. Fresh memory is not cleared a second
- * time. */
+/* Returns `count * bytes` bytes, all zero; NULL and ENOMEM if the product overflows. Memory known to be zero is not
+ * cleared again. */
 GLEBE_API void *glebe_calloc(size_t count, size_t bytes) GLEBE_ALLOC(1, 2);
-/* Resizes `block` (NULL allocates), in place where it can. On failure `block` stays as it was. `bytes` 0 frees the
- * block and returns NULL, as glibc does. */
+/* Resizes `block` (NULL allocates), in place if possible. On failure `block` is unchanged. `bytes` 0 frees the block
+ * and returns NULL, as glibc does. */
 GLEBE_API void *glebe_realloc(void *block, size_t bytes);
-/* glebe_realloc of `count * bytes`; NULL and ENOMEM where the product overflows, and `block` stays. */
+/* glebe_realloc of `count * bytes`. If the product overflows it returns NULL and ENOMEM, and `block` is unchanged. */
 GLEBE_API void *glebe_reallocarray(void *block, size_t count, size_t bytes);
-/* Frees `block`; NULL does nothing. errno is kept. */
+/* Frees `block`; NULL does nothing. Preserves errno. */
 GLEBE_API void glebe_free(void *block);
-/* C23: as glebe_free. `bytes` is the size that was asked for. A size that the block cannot hold is reported. */
+/* C23: glebe_free, where `bytes` is the requested size. Reports a size that the block cannot hold. */
 GLEBE_API void glebe_free_sized(void *block, size_t bytes);
-/* C23: as glebe_free_sized, of a block from glebe_aligned_alloc(alignment, bytes). */
+/* C23: glebe_free_sized for a block from glebe_aligned_alloc(alignment, bytes). */
 GLEBE_API void glebe_free_aligned_sized(void *block, size_t alignment, size_t bytes);
-/* `alignment` must be a power of two, else NULL and EINVAL. `bytes` need not be a multiple of it. */
+/* `alignment` must be a power of two; otherwise returns NULL and EINVAL. `bytes` need not be a multiple of it. */
 GLEBE_API void *glebe_aligned_alloc(size_t alignment, size_t bytes) GLEBE_ALLOC(2);
-/* 0, EINVAL (alignment no power of two or no multiple of sizeof(void *)) or ENOMEM. *out is set on success only. */
+/* Returns 0, ENOMEM, or EINVAL if `alignment` is not a power of two and a multiple of sizeof(void *). Sets *out on
+ * success only. */
 GLEBE_API int glebe_posix_memalign(void **out, size_t alignment, size_t bytes);
-/* As glebe_aligned_alloc; an alignment that is no power of two is rounded up to one, as glibc does. */
+/* Like glebe_aligned_alloc. Rounds an alignment that is not a power of two up to one, as glibc does. */
 GLEBE_API void *glebe_memalign(size_t alignment, size_t bytes) GLEBE_ALLOC(2);
-/* Aligned to an OS page; glebe_pvalloc rounds the size up to whole pages too. */
+/* Returns memory aligned to an OS page; glebe_pvalloc also rounds the size up to whole OS pages. */
 GLEBE_API void *glebe_valloc(size_t bytes) GLEBE_ALLOC(1);
 GLEBE_API void *glebe_pvalloc(size_t bytes) GLEBE_ALLOC(1);
-/* Bytes that may be used at `block`: at least what was asked for. 0 for NULL. */
+/* Returns the usable bytes of `block`: at least the requested size; 0 for NULL. */
 GLEBE_API size_t glebe_usable_size(const void *block);
-/* A copy of a string in a block of its own; glebe_strndup copies `bytes` bytes at most and ends them with a NUL. */
+/* Returns a copy of a string in a new block. glebe_strndup copies at most `bytes` bytes and appends a NUL. */
 GLEBE_API char *glebe_strdup(const char *string);
 GLEBE_API char *glebe_strndup(const char *string, size_t bytes);
 
 /* ---- Heaps ------------------------------------------------------------------------------------------------------- */
 
-/* A heap owns its memory: it can be limited, measured, and destroyed at once with all blocks in it. One thread at a
- * time may allocate in a heap or call the functions below on it. Another thread may take its place, if the caller
- * orders the calls. `free` and glebe_free may free its blocks from any thread at any time. Wherever `heap` may be NULL,
+/* A heap owns its memory. A program can limit it, measure it, and destroy it at once with all its blocks. Only one
+ * thread at a time may allocate in a heap or call the functions below on it; the thread may change, if the caller
+ * orders the calls. Any thread may free its blocks at any time by `free` or glebe_free. Where `heap` may be NULL,
  * NULL means the calling thread's own heap. */
 typedef struct glebe_heap glebe_heap;
 
-/* A new heap, or NULL and ENOMEM. `limit_bytes` 0 is no limit; else the pages and blocks that the heap holds stay
- * within it (counted in slices of 16 KiB), and allocation beyond it gives NULL and ENOMEM. */
+/* Returns a new heap, or NULL and ENOMEM. `limit_bytes` bounds the pages and blocks that the heap holds (counted in
+ * slices of 16 KiB); 0 is no limit. Allocation beyond it returns NULL and ENOMEM. */
 GLEBE_API glebe_heap *glebe_heap_create(size_t limit_bytes);
-/* Frees every block of the heap and the heap. All frees of its blocks by other threads must have returned. NULL does
- * nothing. */
+/* Frees the heap and all its blocks. Frees of its blocks by other threads must have returned. NULL does nothing. */
 GLEBE_API void glebe_heap_destroy(glebe_heap *heap);
-/* Changes the limit; EBUSY where the heap holds more already (it stays as it was), ENOMEM where a thread's own heap
- * is not there yet and cannot be made. */
+/* Changes the limit. Returns EBUSY, and changes nothing, if the heap already holds more. Returns ENOMEM if the
+ * calling thread has no heap yet and cannot get one. */
 GLEBE_API int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes);
-/* Bytes of address space that the heap holds in pages, large and huge blocks: what its limit counts. */
+/* Returns the bytes of address space that the heap holds in pages, large and huge blocks: the bytes that its limit
+ * bounds. */
 GLEBE_API size_t glebe_heap_bytes(const glebe_heap *heap);
 
 GLEBE_API void *glebe_heap_malloc(glebe_heap *heap, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_heap_calloc(glebe_heap *heap, size_t count, size_t bytes) GLEBE_ALLOC(2, 3);
 GLEBE_API void *glebe_heap_aligned_alloc(glebe_heap *heap, size_t alignment, size_t bytes) GLEBE_ALLOC(3);
-/* `block` must be of this heap. As glebe_realloc. A block of glebe_heap_realloc_sized may stay where it is, on a
+/* Like glebe_realloc. `block` must be of this heap. A block of glebe_heap_realloc_sized may stay in place, on a
  * multiple of 8. */
 GLEBE_API void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes);
-/* `old_bytes` is the size that was last asked for: small blocks are resized without a look-up. Shrinking does not
- * fail. NULL allocates, and `bytes` 0 frees and returns NULL, whatever `old_bytes` says: this is Lua's lua_Alloc.
- * Blocks that it allocates or moves serve what needs an alignment of 8: those of 17 to 24, 33 to 40 and 49 to 56
- * bytes lie on multiples of 8, where glebe_heap_malloc's lie on those of 16. */
+/* `old_bytes` is the size of the last request: small blocks are resized without a look-up. Shrinking never fails.
+ * `block` NULL allocates, and `bytes` 0 frees and returns NULL, for any `old_bytes`: this is Lua's lua_Alloc. Blocks
+ * that this function allocates or moves may have an alignment of only 8. This holds for blocks of 17 to 24, 33 to 40
+ * and 49 to 56 bytes; glebe_heap_malloc aligns them to 16. */
 GLEBE_API void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes);
 /* `block` must be of this heap. */
 GLEBE_API void glebe_heap_free(glebe_heap *heap, void *block);
-/* As glebe_heap_free. `bytes` is the size that was last asked for. */
+/* Like glebe_heap_free. `bytes` is the size of the last request. */
 GLEBE_API void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes);
-/* Whether `block`, which is in use and may be of any allocator, is of this heap. As cheap as a free. */
+/* Returns whether `block` is of this heap. `block` must be in use, and may be of any allocator. Costs as little as a
+ * free. */
 GLEBE_API bool glebe_heap_owns(const glebe_heap *heap, const void *block);
 
 /* ---- Pools ------------------------------------------------------------------------------------------------------- */
 
-/* A pool is an array of units that grows up to a limit, with objects of 1 to `most_units` units in it: one size, or a
- * family of sizes in one space of indices, each with its list of free objects. docs/pools.md shows both.
+/* A pool is an array of units that grows up to a limit. It holds objects of 1 to `most_units` units: of one size, or
+ * of a family of sizes in one space of indices. Each size has a list of free objects. docs/pools.md shows both.
  *
  *     index    1     2     3     4     5     6     7     8             a pointer and an index name the same object,
- *           |  2 units  |  1  |     3 units     |  2 units  | ...      and never change; index 0 is none
+ *           |  2 units  |  1  |     3 units     |  2 units  | ...      and both stay valid; index 0 is none
  *
  * An object is aligned to the largest power of two in `unit_bytes`, up to 16. A freed object serves requests of its
- * size, and others only where there is no more memory. One thread at a time may use a pool and call the functions
- * below on it: a thread that may use its heap, too. */
+ * size; it serves other sizes only if there is no more memory. Only one thread at a time may use a pool and call the
+ * functions below on it. It must be a thread that may use the pool's heap. */
 typedef struct glebe_pool {
-    /* read by the functions below alone; behind it lie the lists, by units */
+    /* only the functions below read it; behind it follow the lists of free objects, by units */
     uintptr_t base; /* object i is at base + i * unit_bytes */
-    uintptr_t first, bytes; /* where objects lie; 0 bytes in the audit build, which is told of each call */
+    /* the range of the objects; 0 bytes in the audit build, where each call goes to the library */
+    uintptr_t first, bytes;
     uint32_t unit_bytes, inverse, shift; /* unit_bytes is odd << shift, and odd * inverse is 1 */
     uint32_t most_units;
 } glebe_pool;
@@ -135,24 +139,27 @@ typedef void *glebe_pool_link
 #endif
     ;
 
-/* A new pool, or NULL and ENOMEM; EINVAL where `unit_bytes` is 0, no multiple of sizeof(void *) or over 4096,
- * `most_units` 0 or over 1024, or `limit_bytes` less than the largest object or more than 2^32 units. Its memory
- * comes from `heap`, of glebe_heap_create, and counts against that heap's limit; NULL is a heap of its own. It grows
- * by `step_bytes`, 0 is 64 KiB, up to `limit_bytes`. On 64 bits the limit's address space is set aside at once:
- * indices follow each other from 1 on. On 32 bits a pool is made of pieces: an index is an address divided by the
- * unit, below 2^32 / unit_bytes. */
+/* Returns a new pool, or NULL and ENOMEM; or NULL and EINVAL for a wrong argument. `unit_bytes` must be a multiple
+ * of sizeof(void *), from there to 4096. `most_units` is 1 to 1024. `limit_bytes` is at least the largest object and
+ * at most 2^32 units.
+ *
+ * The memory comes from `heap`, of glebe_heap_create, and counts against that heap's limit; NULL gives the pool a
+ * heap of its own. The pool grows by `step_bytes` (0 is 64 KiB) up to `limit_bytes`. On 64 bits it sets the limit's
+ * address space aside at once: indices follow each other from 1 on. On 32 bits a pool consists of pieces: an index
+ * is an address divided by the unit, below 2^32 / unit_bytes. */
 GLEBE_API glebe_pool *glebe_pool_create(
     glebe_heap *heap, size_t unit_bytes, size_t most_units, size_t limit_bytes, size_t step_bytes);
-/* Frees every object and the pool; glebe_heap_destroy of its heap does the same. NULL does nothing. */
+/* Frees the pool and all its objects; glebe_heap_destroy of its heap does the same. NULL does nothing. */
 GLEBE_API void glebe_pool_destroy(glebe_pool *pool);
-/* Frees every object at once. The memory stays with the pool, or goes back but for its first step. */
+/* Frees all objects at once. With `give_back` the pool returns its memory except the first step; otherwise it
+ * retains all. */
 GLEBE_API void glebe_pool_reset(glebe_pool *pool, bool give_back);
 
-/* What the two below fall back to. */
+/* Slow paths of the two functions below. */
 GLEBE_API void *glebe_pool_alloc_slow(glebe_pool *pool, size_t units);
 GLEBE_API void glebe_pool_free_slow(glebe_pool *pool, void *object, size_t units);
 
-/* An object of `units` units, which must be 1 to most_units, not cleared; NULL and ENOMEM at the limit. */
+/* Returns an object of `units` units, not cleared; NULL and ENOMEM at the limit. `units` must be 1 to most_units. */
 static inline void *glebe_pool_alloc(glebe_pool *pool, size_t units)
 {
     void **list = (void **)(pool + 1) + units, *object = *list;
@@ -162,8 +169,7 @@ static inline void *glebe_pool_alloc(glebe_pool *pool, size_t units)
     return object;
 }
 
-/* Frees an object of `units` units, as many as it was asked for with. An address outside the pool is reported; NULL
- * does nothing. */
+/* Frees an object. `units` must be the requested number. Reports an address outside the pool; NULL does nothing. */
 static inline void glebe_pool_free(glebe_pool *pool, void *object, size_t units)
 {
     void **list = (void **)(pool + 1) + units;
@@ -175,7 +181,7 @@ static inline void glebe_pool_free(glebe_pool *pool, void *object, size_t units)
     *list = object;
 }
 
-/* From index to object and back. They are not checked. */
+/* Convert an index to its object, and back. The argument is not checked. */
 static inline void *glebe_pool_at(const glebe_pool *pool, uint32_t index)
 {
     return (void *)(pool->base + (uintptr_t)index * pool->unit_bytes);
@@ -187,80 +193,82 @@ static inline uint32_t glebe_pool_index(const glebe_pool *pool, const void *obje
 
 typedef struct glebe_pool_stats {
     uint64_t limit_bytes;
-    uint64_t held_bytes; /* of the heap's memory */
-    uint64_t used_bytes; /* of objects in use */
-    uint64_t free_bytes; /* of free objects; the rest of what is held was not given out yet */
+    uint64_t held_bytes; /* memory that the pool holds of its heap */
+    uint64_t used_bytes; /* in objects in use */
+    uint64_t free_bytes; /* in free objects; the rest of held_bytes was not handed out yet */
     uint64_t free_objects;
 } glebe_pool_stats;
-/* Walks the free lists. */
+/* Reads the statistics. Walks the free lists. */
 GLEBE_API void glebe_pool_stats_read(const glebe_pool *pool, glebe_pool_stats *out);
 
 /* ---- Collection -------------------------------------------------------------------------------------------------- */
 
-/* A collector owns objects that the program does not free: it finds those that cannot be reached from its roots, and
- * uses their memory again. One thread at a time may use it, and all of the program's threads that hold references into
- * it must be at rest while it collects.
+/* A collector owns objects that the program does not free: it finds those that its roots do not reach, and reuses
+ * their memory. Only one thread at a time may use a collector. While it collects, all threads of the program that
+ * hold references into it must be at rest.
  *
- * A word is a reference if it holds an address inside an object, wherever inside. The collector looks at
+ * A word is a reference if it holds an address anywhere inside an object. The collector looks at
  *     - memory that glebe_gc_root_add named,
- *     - what the marker names in each collection (glebe_gc_on_mark), such as the stack,
+ *     - memory that the marker names in each collection (glebe_gc_on_mark), such as the stack,
  *     - in reachable objects, the words that their layout names,
- * and at nothing else: at no static variable that is not named, no block of malloc, no local variable.
+ * and at nothing else: not at static variables that no root names, blocks of malloc, or local variables.
  *
- * WARNING. An object that only a local variable refers to is freed by the next collection, and every allocation may
+ * WARNING. If only a local variable refers to an object, the next collection frees it, and every allocation may
  * collect. Add roots, or have a marker call glebe_gc_mark_stack: docs/collector.md has a program of each kind. */
 typedef struct glebe_gc glebe_gc;
 
-/* A new collector, or NULL and ENOMEM. `limit_bytes` 0 is no limit; else its objects' pages and its own tables stay
- * within it: a limit that would leave no room for objects is refused (128 KiB never is). Collectors are independent:
- * each is one thread's, at the same time, and what looks like a reference to another's object is none. The one that
- * was created first marks some 10 % faster than further ones. */
+/* Returns a new collector, or NULL and ENOMEM. `limit_bytes` bounds the pages of its objects and its own tables; 0
+ * is no limit. A limit that leaves no room for objects is refused (128 KiB never is). Collectors are independent:
+ * different threads may use them at the same time, and a word that looks like a reference into another collector is
+ * none. The collector created first marks some 10 % faster than further ones. */
 GLEBE_API glebe_gc *glebe_gc_create(size_t limit_bytes);
-/* Frees all objects at once; no finalizer runs, and memory of roots and weak references is not looked at. A
- * collector must not be destroyed by its own marker or listener, which is reported, nor by a finalizer of its
- * objects. NULL does nothing. */
+/* Frees the collector and all its objects. No finalizer runs; memory of roots and weak references is not read. A
+ * collector's own marker, listener or finalizer must not destroy it; in a marker or listener the call is reported.
+ * NULL does nothing. */
 GLEBE_API void glebe_gc_destroy(glebe_gc *gc);
 
-/* Objects of `bytes` bytes, all zero, aligned to 16 (where pointers have 4 bytes and `bytes` is not a multiple of 16:
- * to 8). NULL and ENOMEM where a collection, too, makes no room. Any of these may collect first: what is not reachable
- * then is gone, the caller's other new objects included.
- *     glebe_gc_alloc           every aligned word of it may be a reference
- *     glebe_gc_alloc_plain     none is
- *     glebe_gc_alloc_layout    `layout` says which. GLEBE_GC_LAYOUT(words, mask) is that of an element, which repeats
- *                              to the object's end: bit i of the mask is word i. Or `layout` is the address of a
- *                              glebe_gc_layout, which must last as long as the collector. Of a layout of 0 words
+/* Return an object of `bytes` bytes, all zero, aligned to 16 (to 8 if pointers have 4 bytes and `bytes` is not a
+ * multiple of 16). They return NULL and ENOMEM if even a collection makes no room. Any of them may collect first:
+ * objects that are not reachable then are gone, including other new objects of the caller.
+ *     glebe_gc_alloc           every aligned word may be a reference
+ *     glebe_gc_alloc_plain     no word is one
+ *     glebe_gc_alloc_layout    `layout` says which words may be: GLEBE_GC_LAYOUT(words, mask) describes an element that
+ *                              repeats to the object's end; bit i of the mask is word i. Or the address of a
+ *                              glebe_gc_layout, which must last as long as the collector. With a layout of 0 words
  *                              every word may be one */
 GLEBE_API void *glebe_gc_alloc(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_gc_alloc_plain(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout) GLEBE_ALLOC(2);
-#define GLEBE_GC_LAYOUT_BITS (4 + sizeof(uintptr_t) / 4) /* of the count of words */
+#define GLEBE_GC_LAYOUT_BITS (4 + sizeof(uintptr_t) / 4) /* bits of the count of words */
 #define GLEBE_GC_LAYOUT(words, mask) \
     ((uintptr_t)1 | (uintptr_t)(words) << 1 | (uintptr_t)(mask) << (1 + GLEBE_GC_LAYOUT_BITS))
 typedef struct glebe_gc_layout {
-    uintptr_t words; /* of an element; it may be longer than the object */
-    /* as many as it takes, for words or for the longest object: word i is a reference if bits[i / 8] >> i % 8 & 1 */
+    uintptr_t words; /* words of an element, which may be longer than the object */
+    /* as many bytes as the element, or the longest object, needs: word i is a reference if bits[i / 8] >> i % 8 & 1 */
     uint8_t bits[1];
 } glebe_gc_layout;
-/* Gives an object back at once; `object` must be its start, else it is reported. For a caller that knows that
- * nothing refers to it. Its finalizer will not run. Weak references to it become NULL and are forgotten: that takes
- * a look at each weak reference there is. NULL does nothing. */
+/* Frees an object at once, for a caller that knows that nothing refers to it. Reports an `object` that is not the
+ * start of one. The finalizer of the object will not run. Weak references to it become NULL and are forgotten: this
+ * looks at every weak reference there is. NULL does nothing. */
 GLEBE_API void glebe_gc_free(glebe_gc *gc, void *object);
-/* Bytes that may be used at `object`, which may point into it; 0 if no object is there. */
+/* Returns the usable bytes of the object that `object` is or points into; 0 if there is none. */
 GLEBE_API size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object);
 
-/* Roots: memory whose words are references, and which lasts until they are removed. ENOMEM; EINVAL where the range
- * passes the end of memory; or 0. Ranges may overlap. A range is removed by its start: ENOENT where there is none.
- * Ranges with the same start are removed one by one; until the last of them is, the longest counts. A root that is
- * added while a collection marks counts in that collection. */
+/* Roots: memory whose words are references. The memory must last until the root is removed. Return 0, ENOMEM, EINVAL
+ * if the range passes the end of memory, or ENOENT if no range starts there. Ranges may overlap. A range is removed
+ * by its start. Ranges with the same start are removed one by one; until the last one is, the longest of them
+ * counts. A root added while a collection marks counts in that collection. */
 GLEBE_API int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes);
 GLEBE_API int glebe_gc_root_remove(glebe_gc *gc, const void *start);
-/* Called in each collection, by the thread that allocates or collects, to name further roots by glebe_gc_mark and
- * glebe_gc_mark_stack. It must return. What glebe_gc_begin says of the time from begin to finish holds for it. */
+/* A marker is called in each collection, by the thread that allocates or collects. It names further roots by
+ * glebe_gc_mark and glebe_gc_mark_stack. It must return. The rules at glebe_gc_begin for the time from begin to
+ * finish hold for it. */
 typedef void glebe_gc_marker(void *context, glebe_gc *gc);
 GLEBE_API void glebe_gc_on_mark(glebe_gc *gc, glebe_gc_marker *marker, void *context);
-/* From a glebe_gc_marker, or between glebe_gc_begin and glebe_gc_finish: the words in [start, end) are references. */
+/* Marks the words in [start, end) as references. Only in a glebe_gc_marker, or between glebe_gc_begin and
+ * glebe_gc_finish. */
 GLEBE_API void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end);
-/* The same of the calling thread's stack: its words from the caller's frame up to `base` are references, and so are the
+/* Marks the calling thread's stack: its words from the caller's frame up to `base` are references, and so are the
  * registers that calls preserve.
  *
  *     base     main's frame        names the base, and keeps no reference itself
@@ -270,48 +278,51 @@ GLEBE_API void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end);
  *       v      the marker          calls this function
  *
  * `base` is an address in the frame of a function that has called, directly or not, every function whose locals are
- * roots: the address of a local variable will do. References in that function's own frame may lie above it, where they
- * are not looked at. A base that is not above the caller's frame is reported. The stack must be that of the thread that
- * allocates; references on stacks of other threads or coroutines must be named by glebe_gc_mark.
+ * roots: for example the address of a local variable. The collector may miss references in that function's own
+ * frame, since they may lie above `base`. A base that is not above the caller's frame is reported. The stack must be
+ * that of the thread that allocates. References on stacks of other threads or coroutines must be named by
+ * glebe_gc_mark.
  *
- * WebAssembly: only the part of the stack in linear memory is looked at. A local variable whose address is not taken is
- * elsewhere, and no code of the module can read it there: keep such references in roots. */
+ * WebAssembly: the collector looks only at the part of the stack in linear memory. A local variable whose address is
+ * not taken is elsewhere, where no code of the module can read it: keep such references in roots. */
 GLEBE_API void glebe_gc_mark_stack(glebe_gc *gc, const void *base);
 
-/* Collects now. Returns the bytes of objects that were found unreachable, holes in pages and all. */
+/* Collects now. Returns the bytes of the objects found unreachable; a hole in a page counts whole. */
 GLEBE_API size_t glebe_gc_collect(glebe_gc *gc);
-/* The same in parts, for runtimes that mark their roots by themselves: begin; glebe_gc_mark, any number of times;
- * finish.
+/* A collection in parts, for runtimes that mark their roots themselves: begin; glebe_gc_mark, any number of times;
+ * finish, which returns what glebe_gc_collect returns.
  *
- * From begin to finish, which includes markers and listeners:
- *   - no other collection begins, and no finalizer runs: glebe_gc_begin does nothing, glebe_gc_collect and
- *     glebe_gc_finalize return 0. So does glebe_gc_finish without a begin, and in a marker or listener.
- *   - allocation lets memory grow. What is new stays, with all that it refers to at finish.
- *   - glebe_gc_free, roots, weak references and finalizers work as ever.
- *   - a reference that is moved to memory which was marked already, and nowhere else, must be named by
- *     glebe_gc_mark. */
+ * From begin to finish, including markers and listeners:
+ *   - No other collection begins, and no finalizer runs. glebe_gc_begin does nothing; glebe_gc_collect and
+ *     glebe_gc_finalize return 0. glebe_gc_finish returns 0 without a begin, and in a marker or listener.
+ *   - Allocation lets memory grow. New objects stay, with all objects that they refer to at finish.
+ *   - glebe_gc_free, roots, weak references and finalizers work as usual.
+ *   - The program must name a reference by glebe_gc_mark if it moved it to memory that was marked already, and nowhere
+ *     else. */
 GLEBE_API void glebe_gc_begin(glebe_gc *gc);
 GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
 
-/* When to collect: when so many bytes were allocated since the last time as `percent` of what was found live then,
- * roots included (90), and `least_bytes` at least (1 MiB, in WebAssembly 128 KiB). `every` > 0: at every n-th
- * allocation. */
+/* Sets when to collect: when enough bytes were allocated since the last collection. Enough is `percent` (90) of the
+ * bytes then found live, roots included, and at least `least_bytes` (1 MiB, in WebAssembly 128 KiB). `every` > 0: at
+ * every n-th allocation. */
 GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every);
 
-/* `function(object, context)` is called once after the object was found unreachable, by glebe_gc_finalize, and keeps
- * it alive until it has returned. Of objects that refer to each other the one goes first that none refers to; those
- * in a circle are never finalized. To set another one takes the first one's place, also where that is due already;
- * NULL as function: no more. ENOMEM, EINVAL where `object` is not the start of one, or 0. */
+/* Sets a finalizer. glebe_gc_finalize calls `function(object, context)` once after the object was found unreachable;
+ * the object stays alive until the function has returned. Of unreachable objects that refer to each other, an object
+ * that none of them refers to comes first; objects in a circle are never finalized. A new finalizer replaces the
+ * previous one, even if that one is ready; NULL as `function` removes it. Returns 0, ENOMEM, or EINVAL if `object`
+ * is not the start of an object. */
 typedef void glebe_gc_final(void *object, void *context);
 GLEBE_API int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, void *context);
 /* Runs the finalizers that are ready, and returns how many it ran. They may allocate, collect, free their object,
- * set a finalizer for it again, and call glebe_gc_finalize. A finalizer that does not return (longjmp) leaves its
- * object alive until glebe_gc_free or glebe_gc_destroy. Finalizers need no memory to become ready: a collector at
- * its limit frees again after this call and a collection. */
+ * set a finalizer for it again, and call glebe_gc_finalize. If a finalizer does not return (longjmp), its object
+ * stays alive until glebe_gc_free or glebe_gc_destroy. Finalizers need no memory to become ready: a collector at its
+ * limit has memory again after this call and a collection. */
 GLEBE_API size_t glebe_gc_finalize(glebe_gc *gc);
-/* *slot, which must not lie in an object of a collector, is set to NULL when what it refers to is found unreachable.
- * The slot is known until then, or until it was removed as often as it was added; its memory must last so long.
- * ENOMEM; EINVAL where `slot` is NULL, not aligned, or in an object of this collector; ENOENT; or 0. */
+/* Weak references: the collector sets *slot to NULL when it finds the object that *slot refers to unreachable.
+ * `slot` must not lie in an object of a collector. The collector knows the slot until then, or until it is removed
+ * as often as it was added; its memory must last as long. Return 0, ENOMEM, ENOENT, or EINVAL if `slot` is NULL, not
+ * aligned, or in an object of this collector. */
 GLEBE_API int glebe_gc_weak_add(glebe_gc *gc, void **slot);
 GLEBE_API int glebe_gc_weak_remove(glebe_gc *gc, void **slot);
 
@@ -320,66 +331,68 @@ typedef struct glebe_gc_stats {
     uint64_t allocated_bytes; /* handed out since the start */
     uint64_t live_bytes; /* found by the last collection */
     uint64_t freed_bytes; /* found unreachable since the start */
-    uint64_t heap_bytes; /* pages and large objects now */
+    uint64_t heap_bytes; /* in pages and large objects now */
     uint64_t marked_objects; /* by the last collection */
     uint64_t allocated_objects; /* handed out since the start */
-    uint64_t freed_objects; /* found unreachable, or given back, since the start */
-    uint64_t overflows; /* times that marking went over a page again for want of room */
+    uint64_t freed_objects; /* found unreachable, or freed by glebe_gc_free, since the start */
+    uint64_t overflows; /* how often marking went over a page again because its stack was full */
 } glebe_gc_stats;
 GLEBE_API void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out);
-/* Told when a collection begins (stats as before it) and when it has ended. It must return. See glebe_gc_begin for
- * what it may do. */
+/* A listener is called when a collection begins, with the statistics before it, and when it has ended. It must
+ * return. The rules at glebe_gc_begin hold for it. */
 typedef enum glebe_gc_event { GLEBE_GC_BEGINS, GLEBE_GC_ENDED } glebe_gc_event;
 typedef void glebe_gc_listener(void *context, glebe_gc_event event, const glebe_gc_stats *stats);
 GLEBE_API void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context);
 
-/* ---- Giving memory back ------------------------------------------------------------------------------------------ */
+/* ---- Returning memory -------------------------------------------------------------------------------------------- */
 
-/* Returns to the OS what the calling thread's heap, abandoned heaps (those of threads that ended) and the free runs
- * hold, without waiting for the purge delay. `heap` may be NULL. Returns the bytes that were given back. */
+/* Purges free memory, which returns it to the OS: of the heap, of abandoned heaps, and free runs. Does not wait for
+ * the purge delay. NULL as `heap` is the calling thread's. Returns the bytes purged. */
 GLEBE_API size_t glebe_trim(glebe_heap *heap);
 
-/* Called when memory is about to end and glebe has given back all that it kept for reuse, so that the program can drop
- * what it keeps itself:
- *   - use by the group of processes that this one is in (its cgroup) is above 95 % of the group's limit, not counting
- *     cached files that the system would drop first. Looked at when a heap is short of blocks, not while a process
- *     idles, and only from 64 MiB of heap on; at most once a second.
- *   - a request would pass the option `limit`, each time: the request is tried again afterwards, and fails only then. A
- *     heap's own limit, and a system that is out of memory, just fail.
- * It is called from inside the malloc of whichever thread is there, with no lock held, by several threads at once if
- * they get there at once, never within itself. It may allocate and free, destroy heaps, and call whatever else there
- * is, but not allocate in a heap of glebe_heap_create or destroy a collector that this very thread is allocating
- * from, nor take a lock that its own callers of malloc hold. NULL as `heap` means a heap that serves while it runs.
- * A collector does not collect in it that was called to add a root, a weak reference or a finalizer. It must return. */
+/* The pressure callback lets the program drop caches of its own. glebe first purges all memory that it retains, and
+ * then calls it in two cases:
+ *   - The cgroup of this process uses more than 95 % of its limit. Cached files that the system would drop first do not
+ *     count. glebe checks when a heap needs blocks, not while a process idles, at most once a second, and only from
+ *     64 MiB of heap on.
+ *   - A request would pass the option `limit`: each time. The request is tried again afterwards, and fails only then.
+ *     A request beyond a heap's own limit, or to a system without memory, just fails.
+ *
+ * The call comes from inside malloc in any thread, with no lock held. Several threads may be in it at once, but a
+ * thread never enters it twice. The callback must return. It may allocate, free, destroy heaps, and call any other
+ * function, with these exceptions. It must not allocate in a heap of glebe_heap_create, or destroy a collector, that
+ * this very thread is allocating from. It must not take a lock that callers of malloc hold. NULL as `heap` means a
+ * heap that serves while the callback runs. If the call comes from adding a root, a weak reference or a finalizer,
+ * that collector does not collect in it. */
 typedef void glebe_pressure(void *context, uint64_t used_bytes, uint64_t limit_bytes);
-/* One for the process: the callback from now on, in place of the one before, which other threads may be in still.
- * NULL is none. */
+/* Sets the callback of the process. Other threads may still be in the previous one. NULL removes it. */
 GLEBE_API void glebe_on_pressure(glebe_pressure *callback, void *context);
 
-/* WebAssembly with shared memory alone (elsewhere it does nothing): whether the calling thread may sleep while
- * others are in the heap. Without it threads do under WASI, and nowhere else. The main thread of a browser must not:
- * there it would trap. */
+/* Says whether the calling thread may sleep while other threads are in the heap. Has an effect only in WebAssembly
+ * with shared memory. By default threads may sleep under WASI, and nowhere else. The main thread of a browser must
+ * not: it would trap. */
 GLEBE_API void glebe_thread_wait(bool sleeps);
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-/* The library also reads each from the environment when it starts, as GLEBE_ and the name in capitals:
- *   verbose      0 | 1          say at exit that glebe was active, and what it did, on the stderr of when it was set
- *   stats        0 | 1 | json   print the statistics at exit, there too
- *   background   0 | 1          a thread that gives memory back while the process idles
+/* Sets an option. The library also reads each from the environment when it starts, as GLEBE_ and the name in
+ * capitals:
+ *   verbose      0 | 1          at exit print that glebe was active, and what it did, to the stderr open when set
+ *   stats        0 | 1 | json   at exit print the statistics, to the same stderr
+ *   background   0 | 1          a thread that purges while the process idles
  *   huge_pages   1 | 0          ask the system for huge pages where memory fills densely (default), or never
- *   limit        bytes          no more memory than this for the whole process, as 512M or 1.5G; 0 is none
- *   purge_ms     milliseconds   how long memory stays free before it is given back (default 500)
- *   purge        dontneed|free  how time gives it back: at once (default), or when the system comes to want it
- *   on_error     abort | count  what follows the line on stderr about misuse
+ *   limit        bytes          bound on the memory of the whole process, as 512M or 1.5G; 0 is none
+ *   purge_ms     milliseconds   how long memory stays free before it is purged (default 500)
+ *   purge        dontneed|free  how it is purged then: at once (default), or when the system needs it
+ *   on_error     abort | count  what follows the report of misuse
  *   deepbind     0 | 1          pass RTLD_DEEPBIND on to dlopen, though a module then has the C library's malloc
- * Windows also knows GLEBE_LARGE_PAGES=1, from the environment alone: docs/windows.md.
- * Returns 0, ENOENT for an unknown name, EINVAL for a value that does not parse (the option stays as it was). */
+ * Windows also knows GLEBE_LARGE_PAGES=1, from the environment only: docs/windows.md. Returns 0; ENOENT for an
+ * unknown name; EINVAL for a value that does not parse, which leaves the option unchanged. */
 GLEBE_API int glebe_option(const char *name, const char *value);
 
 /* ---- Statistics -------------------------------------------------------------------------------------------------- */
 
-/* One list: glebe_stats_read reads it, glebe_stats_text and glebe_stats_json print it, and `glebe_live` has it for
+/* One list: glebe_stats_read reads it, glebe_stats_text and glebe_stats_json print it, and `glebe_live` holds it for
  * readers outside the process. X(name, unit, meaning) */
 #define GLEBE_STATS(X)                                                                                                 \
     X(committed_bytes, "bytes", "memory that may be touched: chunks and huge blocks")                                  \
@@ -410,15 +423,15 @@ typedef struct glebe_stats {
 #undef GLEBE_FIELD
 } glebe_stats;
 
-/* The whole process's statistics as of now. */
+/* Reads the statistics of the whole process. */
 GLEBE_API void glebe_stats_read(glebe_stats *out);
-/* Writes them into `buffer` (NUL-terminated, cut at `bytes`) as a table or as one line of JSON, and returns the
- * length of the whole, as snprintf does. */
+/* Write the statistics into `buffer` (NUL-terminated, cut at `bytes`) as a table or as one line of JSON. Return the
+ * length of the whole text, like snprintf. */
 GLEBE_API size_t glebe_stats_text(char *buffer, size_t bytes);
 GLEBE_API size_t glebe_stats_json(char *buffer, size_t bytes);
 
-/* What a reader outside the process finds (symbol `glebe_live`); the names are in `glebe_live_names`, each ended by
- * a NUL, the list by an empty one. */
+/* For readers outside the process (symbol `glebe_live`). The names are in `glebe_live_names`: each ends with a NUL,
+ * and an empty name ends the list. */
 #define GLEBE_LIVE_MAGIC UINT64_C(0x676c6562654c4956)
 struct glebe_live {
     uint64_t magic, version, size_bytes, count;
@@ -429,17 +442,17 @@ GLEBE_API extern const char glebe_live_names[];
 
 /* ---- Checking ---------------------------------------------------------------------------------------------------- */
 
-/* Called once for each broken invariant (docs/invariants.md numbers them) with the address that it was found at. */
+/* Called once for each broken invariant, numbered as in docs/invariants.md, with the address where it was found. */
 typedef void glebe_check_report(void *context, int invariant, const void *address, const char *what);
-/* Walks everything that the heap (NULL: every heap and the arena) owns and returns the number of broken invariants:
- * 0 is well. Level 1 checks the tables, 2 every free list too. Allocates nothing. All threads that use what is
- * walked must be at rest; in a child of fork, a heap of glebe_heap_create that another thread used at the fork is
- * not. `report` may be NULL. */
+/* Walks all that the heap owns (NULL: every heap and the arena), and returns the number of broken invariants. Level
+ * 1 checks the tables; level 2 also checks every free list. Allocates nothing. All threads that use the heap must be
+ * at rest; in a child of fork, a heap of glebe_heap_create that another thread used at the fork is not. `report` may
+ * be NULL. */
 GLEBE_API int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context);
-/* The same of a collector's pages and marks, between collections. */
+/* Checks a collector's pages and marks, between collections. */
 GLEBE_API int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context);
-/* The same of a pool: every object is free or in use, once. glebe_check of its heap does it at level 2. It must not
- * be read meanwhile. */
+/* Checks a pool: every object is free or in use, exactly once. glebe_check of its heap does the same at level 2. No
+ * thread may read or use the pool meanwhile. */
 GLEBE_API int glebe_pool_check(glebe_pool *pool, glebe_check_report *report, void *context);
 
 #ifdef __cplusplus

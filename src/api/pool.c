@@ -1,26 +1,28 @@
-/* Pools: objects of few sizes in one array, for programs that know both. An object is some units long; each length has
- * a list of free ones, linked through their first words. glebe.h has the two functions that are inlined: they pop and
+/* Pools: objects of few sizes in one array, for programs that know both. An object is a number of units long. Each
+ * length has a list of free objects, linked through their first words. glebe.h has two inlined functions, which pop and
  * push there.
  *
- *     64 bits: one huge block, whose address space is as long as the limit, so that it grows where it stands
+ *     64 bits: one huge block, whose address space is as long as the limit, so that it grows in place
  *
- *          first                     fresh          end
- *         | object | free | object | not given out | to be had | address space up to the limit           index = unit, from 1
+ *          first                     fresh       end
+ *         | object | free | object | never used | address space up to the limit        index = unit, from 1
  *
- *     32 bits: spans, blocks of the heap, one a step, each starting on a unit counted from the pool's base
+ *     32 bits: spans, blocks of the heap, one per step of growth, each starting on a unit counted from the pool's base
  *
- *         ... | head | object | free | object | ...  somebody else's  ... | head | object | not given out |  index = unit, from base
+ *         ... | head | object | free | object | ... other blocks ... | head | object | never used |
+ *                                                                              index = unit, from base
  *
- * So `base + index * unit` is the address in both. A length whose list is empty gets a batch from `fresh`; the pool
- * grows by a step when that is at its end, and where it cannot grow a longer free object is cut in two.
- * docs/decisions/0012 says why.
+ * So `base + index * unit` is the address in both. A length whose list is empty gets a batch from `fresh`. When `fresh`
+ * reaches the end the pool grows by a step. If it cannot grow, it cuts a longer free object in two. docs/decisions/0012
+ * says why.
  *
- * The audit build keeps the open lists empty and `bytes` 0, so that each call comes here. It knows of each unit what
- * starts there, and fills free objects with GB_POOL_POISON, which must be there still when they are handed out.
+ * The audit build keeps the open lists empty and `bytes` 0, so that each call comes here. It knows for each unit which
+ * object starts there. It fills free objects with GB_POOL_POISON and checks for that when it hands them out.
  *
- * 1. A unit below `fresh` is in one object, which is in use or on its length's list, once.
- * 2. Lists hold objects below `fresh`. Where there are spans, those before `current` are given out to their ends.
- * Who may use the pool owns its heap; nothing here is shared but the heap's memory. */
+ * 1. A unit below `fresh` is in exactly one object, which is in use or once on its length's list.
+ * 2. Lists hold objects below `fresh`. Where there are spans, those before `current` are carved to their ends.
+ *
+ * No lock: the pool's user owns its heap, and pools share nothing but the heap's memory. */
 #include "../serve/alloc.h"
 #include "../serve/slow.h"
 #include "api.h"
@@ -115,7 +117,7 @@ static void *pool_pop(gb_pool *pool, size_t units)
 
 /* ---- growth ---- */
 
-/* States for the units up to `end`. */
+/* Makes room for the states of the units up to `end`. */
 static bool span_audit(gb_pool *pool, gb_span *span, uintptr_t end)
 {
     if (!GB_AUDIT)
@@ -136,7 +138,7 @@ static void *whole_source(glebe_heap *heap, gb_request *request)
     return GB_POOL_SPANS ? NULL : gb_huge_resize(gb_huge_find(request->block), request->bytes);
 }
 
-/* The one block: `bytes` of it, in whole pages of the OS, are to be had. */
+/* Changes the one block so that `bytes` of it, in whole OS pages, are usable. */
 static bool whole_resize(gb_pool *pool, size_t bytes)
 {
     bool grows = bytes > pool->held_bytes;
@@ -154,7 +156,7 @@ static bool whole_resize(gb_pool *pool, size_t bytes)
     return true;
 }
 
-/* A block with a span at its start. */
+/* A new block with a span at its start. */
 static gb_span *span_new(gb_pool *pool)
 {
     size_t unit = pool->open.unit_bytes, room = pool->limit_bytes;
@@ -177,7 +179,7 @@ static gb_span *span_new(gb_pool *pool)
     return span;
 }
 
-/* What of the program's addresses may be an object's. */
+/* Sets the bounds within which an address may be an object's. */
 static void pool_bounds(gb_pool *pool)
 {
     uintptr_t first = UINTPTR_MAX, end = 0;
@@ -205,7 +207,7 @@ static bool pool_grow(gb_pool *pool)
         if (rest) {
             pool->fresh = pool->current->end;
             pool_poison(pool, at, rest);
-            pool_put(pool, at, rest); /* shorter than what is wanted, so there is a list for it */
+            pool_put(pool, at, rest); /* the rest is shorter than the object wanted, so there is a list for it */
         }
         pool->current = *link;
         pool->fresh = pool->current->start;
@@ -232,7 +234,7 @@ static bool pool_carve(gb_pool *pool, size_t units)
     return true;
 }
 
-/* There is no more memory: a longer free object is cut in two. */
+/* Cuts a longer free object in two, as there is no more memory. */
 static bool pool_cut(gb_pool *pool, size_t units)
 {
     for (size_t longer = units + 1; longer <= pool->open.most_units; longer++)
@@ -288,7 +290,7 @@ static void span_free(gb_pool *pool, gb_span *span)
     glebe_heap_free(pool->heap, GB_POOL_SPANS ? (void *)span : (void *)span->start);
 }
 
-/* The inverse of an odd number modulo 2^32: each round doubles the bits that are right, of which there are 3. */
+/* The inverse of an odd number modulo 2^32. `odd` has 3 correct bits itself; each round doubles their number. */
 static uint32_t pool_inverse(uint32_t odd)
 {
     uint32_t x = odd;

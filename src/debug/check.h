@@ -10,15 +10,15 @@ typedef struct gb_check {
     glebe_check_report *report;
     void *context;
     int level, broken;
-    size_t purged_bytes; /* of the heap's pages, those that the purger took: they count as held no more */
+    size_t purged_bytes; /* of the heap's pages that the purger took: the heap no longer counts them */
 } gb_check;
 
 void gb_check_fail(gb_check *check, int invariant, const void *address, const char *what);
-/* What is under the heaps: chunks and extents, or slices and blocks with tags. */
+/* Checks what is under the heaps: chunks and extents, or slices and blocks with tags. */
 void gb_check_region(gb_check *check);
-/* The heap's blocks that are in no page; their bytes. */
+/* Checks the heap's blocks that are in no page, and returns their bytes. */
 size_t gb_check_big(gb_check *check, const glebe_heap *heap);
-/* A heap, and all that it holds. */
+/* Checks a heap and all that it holds. */
 void gb_check_heap(gb_check *check, const glebe_heap *heap);
 
 #define CHECK(condition, invariant, address, what) \

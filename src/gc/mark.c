@@ -1,21 +1,21 @@
-/* Marking: which objects can be reached.
+/* Marking: finds the objects that can be reached.
  *
- *     roots --> a word --> not an address of ours, or free, or marked already: nothing
- *                      --> else its bit is set, and unless it is plain, its address goes on the stack --> its words, likewise
+ *     roots --> a word --> not an address in our slices, or of a free cell, or of a marked object: skipped
+ *                      --> else the object is marked, and unless plain pushed on the stack --> its words, likewise
  *
- * The stack has a bound. What finds no room leaves its page on the overflow list; when the stack is empty those pages
- * are gone through again, and all that is marked there is scanned: so marking ends whatever memory there is. Large
- * objects are scanned in pieces, so that a long array does not fill the stack. Nothing here allocates, and nothing
- * calls out.
+ * The stack has a bound. An object that does not fit puts its page on the overflow list. When the stack is empty all
+ * marked objects of those pages are scanned again. So marking ends whatever memory there is. Large objects are scanned
+ * in pieces, so that a long array does not fill the stack. Nothing here allocates or calls the program.
  *
- * A word may be any number: the address of another collector's object, or of malloc's, of which other threads write
- * the entries and bits meanwhile. What is looked at of those is the slice's owner, which is atomic, and bits that no
- * other collector writes. */
+ * A word may be any number: the address of another collector's object, or of a block of malloc, whose entries and bits
+ * other threads write meanwhile. Of those, marking reads only the slice's owner, which is atomic, and bits that no
+ * other collector writes. No lock. */
 #include "gc.h"
 
 enum { PIECE_BYTES = 4096 };
 
-/* Whatever the program keeps there, compilers that see both must not take the one for unrelated to the other. */
+/* A word of the program's memory, of any type there: without may_alias a compiler that sees both could assume that they
+ * do not alias. */
 typedef uintptr_t __attribute__((may_alias)) gb_word;
 
 uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
@@ -40,7 +40,8 @@ static GB_COLD void mark_overflow(glebe_gc *gc, uintptr_t object)
     gc->overflow = gb_page_number(page);
 }
 
-/* A word that is in no slice, and not beyond all huge objects. */
+/* Marks the huge object that contains the address `word`, if there is one. `word` is in no slice, and before the end of
+ * all huge objects. */
 static GB_COLD void mark_huge(glebe_gc *gc, uintptr_t word)
 {
     gb_huge_object *object = GB_HUGE ? gb_huge_object_at(gc, word) : NULL;
@@ -51,27 +52,27 @@ static GB_COLD void mark_huge(glebe_gc *gc, uintptr_t word)
     gc->huge_waiting += object->waits;
 }
 
-/* What does not change while marking runs, in locals: the compiler could not know it of the region's fields. */
+/* Values that are constant while marking runs, in locals: the compiler cannot know that of the region's fields. */
 typedef struct gb_marking {
     uintptr_t base;
-    size_t bytes; /* from there, that have bits */
+    size_t bytes; /* from `base`, which have bits */
     const gb_page *table;
     const uint64_t *allocated;
     uint64_t *unmarked;
     uint32_t room;
-    bool shared; /* these bits have others, too */
+    bool shared; /* other collectors use these bits too */
     uintptr_t *stack;
 } gb_marking;
 
-/* The start of the object that `word` is in, which is not at its start; 0: of none. */
+/* The start of the object that contains the address `word`; 0: there is none. `word` is not an object's start. */
 static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
 {
     uintptr_t object;
     return gb_object_at(gc, word, &object) ? object : 0;
 }
 
-/* A word that leads to a slice: the object there is marked, and goes on the stack. Most references are to an
- * object's start, whose bit says all. `shared` is m->shared, which a loop knows. */
+/* Marks the object that `word`, an address in a slice, refers to, and pushes it on the stack. Most references are to an
+ * object's start, whose bit decides alone. `shared` is m->shared, constant in the caller's loop. */
 GB_INLINE void mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count, bool shared)
 {
     size_t offset = word - m->base, i = offset / GB_CELL_BYTES;
@@ -91,14 +92,14 @@ GB_INLINE void mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint
         mark_overflow(gc, word);
 }
 
-/* A word that leads elsewhere. */
+/* Marks what `word`, which is in no slice, refers to. */
 GB_INLINE void mark_far(glebe_gc *gc, uintptr_t word)
 {
     if (GB_HUGE && GB_UNLIKELY(word - gc->huge_from < gc->huge_span))
         mark_huge(gc, word);
 }
 
-/* mark_near, where it is wanted more than once: most words of a sparse object lead nowhere. */
+/* mark_near out of line, for functions with several calls: most words of a sparse object refer to nothing. */
 static GB_NOINLINE uint32_t mark_inner(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t count)
 {
     mark_near(gc, m, word, &count, false);
@@ -111,7 +112,7 @@ static GB_NOINLINE uint32_t mark_inner_shared(glebe_gc *gc, const gb_marking *m,
     return count;
 }
 
-/* A word that counts. */
+/* Marks what the word at `at` refers to. */
 GB_INLINE void mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, uint32_t *count)
 {
     uintptr_t word = *(const gb_word *)at;
@@ -121,7 +122,7 @@ GB_INLINE void mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, uint32_t
         mark_far(gc, word);
 }
 
-/* What of a large object is scanned at once: whole elements. An element may be longer than any object. */
+/* Bytes of a large object to scan at once: whole elements. An element may be longer than any object. */
 static size_t piece_bytes(size_t words)
 {
     enum { PIECE_WORDS = PIECE_BYTES / sizeof(uintptr_t) };
@@ -129,7 +130,7 @@ static size_t piece_bytes(size_t words)
     return words > GB_MAX_BYTES / sizeof(uintptr_t) ? GB_MAX_BYTES : words * sizeof(uintptr_t);
 }
 
-/* Scans [at, end), where an element begins, of a layout that says which words count. */
+/* Scans [at, end), where an element begins. The layout says which words may be references. */
 static GB_NOINLINE uint32_t mark_elements(
     glebe_gc *gc, const gb_marking *m, uintptr_t layout, uintptr_t at, uintptr_t end, uint32_t count)
 {
@@ -150,8 +151,8 @@ static GB_NOINLINE uint32_t mark_elements(
     return count;
 }
 
-/* Scans an object of whose words not all count, or a piece of one that is large. What is left to scan, word by word,
- * is [*at, *end). */
+/* Scans an object with a layout, or a piece of a large one. Leaves in [*at, *end) the rest, of which the caller scans
+ * every word. */
 static GB_NOINLINE uint32_t mark_sparse(
     glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uint32_t count)
 {
@@ -167,7 +168,7 @@ static GB_NOINLINE uint32_t mark_sparse(
             gb_stack_ends(gc, page, &low, &from);
         *at = from;
         size_t piece = piece_bytes(gb_layout_words(layout));
-        if (*end - from > piece) { /* there is room as long as nothing is marked: one was just taken */
+        if (*end - from > piece) { /* it fits: one entry was popped, and nothing was pushed since */
             *end = from + piece;
             m->stack[count++] = *end;
         }
@@ -201,7 +202,7 @@ GB_INLINE void mark_run_in(glebe_gc *gc, uintptr_t at, uintptr_t end, bool share
         }
         if (count == 0)
             break;
-        at = m.stack[--count]; /* an object's start, or that of a further piece */
+        at = m.stack[--count]; /* the start of an object, or of a further piece */
         const gb_page *page = m.table + ((at - m.base) >> GB_SLICE_LOG2);
         page = (const gb_page *)((uintptr_t)page - page->back_bytes);
         end = at + page->step;
@@ -211,7 +212,7 @@ GB_INLINE void mark_run_in(glebe_gc *gc, uintptr_t at, uintptr_t end, bool share
     gc->stack_count = 0;
 }
 
-/* Scans [at, end), where every word counts, and whatever that leads to. */
+/* Scans [at, end), where every word may be a reference, and all that is reachable from there. */
 static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
 {
     if (gb_bits_shared(gc))
@@ -220,7 +221,7 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
         mark_run_in(gc, at, end, false);
 }
 
-/* What is reachable from an object, which is marked. */
+/* Marks what is reachable from an object that is marked. */
 static void mark_from(glebe_gc *gc, uintptr_t object)
 {
     gc->stack[0] = object;
@@ -228,7 +229,7 @@ static void mark_from(glebe_gc *gc, uintptr_t object)
     mark_run(gc, 0, 0);
 }
 
-/* Scans a huge object, and whatever that leads to. The stack is empty. */
+/* Scans a huge object and all that is reachable from there. The stack is empty. */
 static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
 {
     const gb_marking m = marking_of(gc);
@@ -241,7 +242,7 @@ static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
     }
 }
 
-/* What waited and was found since waits again: until there is none. */
+/* Scans the huge objects that wait; a scan may add more. Ends when none waits. */
 static void mark_huge_waiting(glebe_gc *gc)
 {
     gb_huge_object *objects = gc->huge.items;
@@ -287,7 +288,7 @@ void gb_mark_begin(glebe_gc *gc)
     gc->marking = true;
 }
 
-/* It is marked from its birth on, but what it refers to may not be. */
+/* An object allocated while marking runs is marked at once, but what it refers to may not be. */
 void gb_mark_born(glebe_gc *gc)
 {
     if (!gc->born)
@@ -296,7 +297,7 @@ void gb_mark_born(glebe_gc *gc)
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next)
             if (gb_page_at(number)->gc_flags & GB_BORN) {
-                gb_page_at(number)->gc_flags = 0; /* no page overflows between two marks */
+                gb_page_at(number)->gc_flags = 0; /* no page is on the overflow list between two marks */
                 mark_overflow(gc, gb_slice_start(number));
             }
     gb_huge_object *objects = gc->huge.items;

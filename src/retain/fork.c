@@ -1,7 +1,8 @@
-/* What fork leaves: in the child the heaps of the other threads are dead. Their blocks live on, and can be freed. */
+/* What fork leaves. In the child the heaps of all other threads are dead. Their blocks stay valid and can be freed. The
+ * forking thread holds both locks across the fork, so the child finds the lists consistent. */
 #include "retain.h"
 
-/* Within a fork whose handlers fork, these calls take and drop nothing. */
+/* If a fork handler forks again, the inner calls take and drop no lock. */
 void gb_fork_prepare(void)
 {
     gb_lock_take(&gb_the.abandoned.lock);

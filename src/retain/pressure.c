@@ -1,20 +1,20 @@
-/* The program's part where memory is about to end: the callback of glebe_on_pressure. retain.c says when it is called:
+/* The program's callback when memory is about to run out (glebe_on_pressure). retain.c decides when to call it:
  *
- *     group of processes (cgroup)             used / limit      done about it
- *     |............................|.......|...|                looked at by ticks, at most every 200 ms, every 20 from
+ *     group of processes (cgroup)             used / limit      what glebe does
+ *     |............................|.......|...|                ticks look at most every 200 ms, and every 20 ms from
  *     0                           85      95  100 %             85 % on (every 5 s while there is no limit: one may be
  *                                  |       |                    set at any time)
- *                                  |       +-- what the heap and abandoned ones keep goes too; then the callback
- *                                  +---------- all that is free goes back at once, due or not
+ *                                  |       +-- also purges what this heap and abandoned heaps keep; then the callback
+ *                                  +---------- purges all that is free, due or not
  *
- *     the option `limit`          a request that would pass it though nothing is kept: the callback, then once more
+ *     the option `limit`          if a request would exceed it though nothing is retained: the callback, then a retry
  *
- * The callback may do what it likes, but it comes in the middle of a malloc: that heap's tables are at rest, while its
- * callers hold on to some of what they said. So the thread gets another heap for the callback: it allocates from there,
- * and its frees go the way of another thread's. When the callback returns that other heap is abandoned. A thread in its
- * callback is not called again. Other threads may be, for nothing waits for them.
+ * The callback may do anything, but it runs inside a malloc. That heap's tables are consistent then, while its callers
+ * still rely on values that they read before. So the thread uses another heap during the callback: it allocates from
+ * there, and its frees are remote frees. When the callback returns, that other heap is abandoned. A thread in its
+ * callback is not called again. Other threads may be, as they wait for none.
  *
- * 1. No lock is held when the callback is called, and none while fork's handlers run.
+ * 1. No lock is held when the callback is called. It is not called while fork's handlers run.
  * 2. errno is kept. */
 
 #include "retain.h"

@@ -1,24 +1,22 @@
-/* Giving memory back. A chunk in which memory was freed waits in a queue; after purge_ms it is looked at
- * once, under the region's lock:
+/* Purging: returning physical memory to the OS. A chunk in which memory was freed waits in a queue. After purge_ms the
+ * purger looks at the chunk once, under the region's lock:
  *
- *     free runs that are dirty      given back, known to be zero from then on; where address space is limited a chunk that
- *                                   is wholly free leaves with its address space (arena.c)
- *     holes of small pages          given back (hole.c says what a hole is)
- *     free blocks of medium pages   claimed bit by bit, so that their owner cannot take them meanwhile, given back, returned
- *     pages whose every block       given back whole, whether or not their owner ever looks again (remote.c has the claim)
+ *     free runs that are dirty      purged, known to be zero from then on; where address space is limited, a wholly
+ *                                   free chunk returns its address space too (arena.c)
+ *     holes of small pages          purged (hole.c says what a hole is)
+ *     free blocks of medium pages   claimed bit by bit, so that their owner cannot take them, purged, made free again
+ *     pages whose every block       purged whole, even if their owner never looks again (remote.c has the claim)
  *     other threads freed
  *
- * A chunk in which no memory was freed for purge_ms is purged whole. In a busy one only memory that was free when the
- * purger last came by, and since, is given back; the rest is marked idle and the chunk queues again. So what a program
- * uses again and again stays, and what it left goes. Any thread does this at its ticks, and so do glebe_trim and the
- * background thread.
+ * A chunk in which no memory was freed for purge_ms is purged whole. In a busy chunk the purger takes only memory that
+ * has been free since its last visit; it marks the rest idle, and the chunk queues again. So memory in constant use
+ * stays, and memory out of use is purged. Ticks of any thread, glebe_trim and the background thread purge.
  *
- * With the option `purge` set to free, memory whose time has come goes back lazily. It is not known to be zero, so it
- * stays dirty; it is marked `lazy`, so it is not given back twice. For glebe_trim, a limit or a new peak memory goes
- * back at once. */
+ * With the option `purge` set to free, due memory is purged lazily. Such memory is not known to be zero, so it stays
+ * dirty; `lazy` marks it, so that it is not purged twice. glebe_trim, a limit and a new peak purge at once. */
 #include "retain.h"
 
-/* Free slices that may be purged now, whole OS pages at a time where these are larger than a slice. */
+/* Free slices to purge now. If an OS page is larger than a slice: only whole OS pages. */
 static gb_slice_set purge_wanted(const gb_chunk *chunk, bool only_idle, bool lazily)
 {
     gb_slice_set want = gb_set_both(chunk->free, only_idle ? chunk->idle : chunk->dirty), wide = {0, 0};
@@ -35,7 +33,7 @@ static gb_slice_set purge_wanted(const gb_chunk *chunk, bool only_idle, bool laz
     return wide;
 }
 
-/* What was done to the slices `run`: a new state for those that are dirty. */
+/* Records the outcome of a purge for those slices of `run` that were dirty. */
 static void purge_enter(gb_chunk *chunk, gb_slice_set run, enum gb_purge done)
 {
     run = gb_set_both(run, chunk->dirty);
@@ -46,7 +44,7 @@ static void purge_enter(gb_chunk *chunk, gb_slice_set run, enum gb_purge done)
         chunk->lazy = gb_set_with(chunk->lazy, run);
 }
 
-/* Whole slices, and no more of them than `most` bytes need. */
+/* Purges whole slices, at most as many as `most` bytes need. Returns the dirty bytes purged. */
 static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t most, gb_purge_budget *budget)
 {
     uintptr_t start = gb_chunk_start(chunk);
@@ -54,7 +52,7 @@ static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
     chunk->lazy = gb_set_both(chunk->lazy, chunk->idle);
     gb_slice_set want = purge_wanted(chunk, only_idle, lazily);
     if (chunk->free_slices == GB_CHUNK_SLICES && !only_idle && !gb_set_empty(want) && most >= GB_CHUNK_BYTES)
-        want = chunk->free; /* in one call */
+        want = chunk->free; /* the clean slices too, so that one call does it */
     while (!gb_set_empty(want) && given < most && !gb_purge_spent(budget)) {
         uint32_t from = gb_set_first(want), slices = gb_set_run(want, from);
         if (most - given < (size_t)slices << GB_SLICE_LOG2)
@@ -71,8 +69,8 @@ static size_t purge_runs(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
     return given;
 }
 
-/* Purges the blocks `run` (adjacent, claimed). OS pages that they share with others stay and are cleared with
- * memset: a purged block is zero to its last byte. */
+/* Purges the blocks `run` (adjacent, claimed). OS pages that they share with other blocks stay, and memset clears the
+ * blocks' part: a purged block is zero to its last byte. */
 static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily, gb_purge_budget *budget)
 {
     size_t size = gb_classes[page->cls].bytes;
@@ -92,7 +90,7 @@ static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily, gb_purge_bu
     return to - from;
 }
 
-/* The kernel would fill again what was purged of a huge page. */
+/* Withdraws the chunk's request for a huge page: or else the kernel would fill the purged parts of one again. */
 GB_NOINLINE static void huge_page_split(gb_chunk *chunk)
 {
     if (!chunk->huge_pages)
@@ -102,8 +100,8 @@ GB_NOINLINE static void huge_page_split(gb_chunk *chunk)
     glebe_live.stats.huge_page_bytes -= GB_CHUNK_BYTES;
 }
 
-/* A page that was claimed whole: nothing in it is in use, and its owner will give it away. Never lazily: no other
- * heap could use the memory meanwhile. 0: it was refused, and the page is claimed no more. */
+/* Purges a page that was claimed whole: no block of it is in use, and its owner will return its run. Never lazily,
+ * because no other heap could use the memory meanwhile. 0: the OS refused, and the claim is dropped. */
 GB_NOINLINE static size_t purge_whole(gb_page *page, gb_purge_budget *budget)
 {
     size_t bytes = gb_page_bytes(page);
@@ -158,8 +156,8 @@ static size_t purge_medium(gb_page *page, bool only_idle, bool lazily, gb_purge_
     return given;
 }
 
-/* The first touch of a huge page made all of it resident, and what was never handed out with it. Where nothing is
- * dirty nothing was touched, since the whole chunk went back. */
+/* The first touch of a huge page made all of it resident, also what was never handed out. So marks such slices dirty.
+ * If no slice is dirty, none was touched since the whole chunk was purged. */
 static void purge_never_used(gb_chunk *chunk)
 {
     if (gb_set_empty(chunk->dirty))
@@ -170,7 +168,7 @@ static void purge_never_used(gb_chunk *chunk)
     gb_chunk_dirty_changed(chunk);
 }
 
-/* Free runs, and no more than `most` bytes of them. */
+/* Purges free runs, at most `most` bytes of them. */
 static size_t purge_free(gb_chunk *chunk, bool only_idle, bool lazily, size_t most, gb_purge_budget *budget)
 {
     if (gb_the.limited && !only_idle && gb_chunk_leave(chunk)) {
@@ -186,7 +184,7 @@ static size_t purge_free(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
     return given;
 }
 
-/* Where the budget does not do the rest is for the next step: what was given back is not looked at again. */
+/* Purges within the budget. The next step does the rest: it skips what is purged already. */
 static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, gb_purge_budget *budget)
 {
     size_t given = purge_free(chunk, only_idle, lazily, SIZE_MAX, budget);
@@ -204,7 +202,7 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, gb_purge
     return given;
 }
 
-/* The chunk that has waited longest, if it does since `since`. Locked. */
+/* Locked. The chunk that has waited longest, if it was queued at `since` or before. */
 static gb_chunk *queue_first(uint32_t since, bool all)
 {
     gb_chunk *chunk = gb_the.kept.queue.first;
@@ -220,27 +218,27 @@ static void queue_pop(gb_chunk *chunk)
     atomic_exchange(&chunk->queued, 0);
 }
 
-/* It waits as before, behind the others. */
+/* Queues the chunk again, behind the others, without counting as touched now. */
 static void queue_again(gb_chunk *chunk, uint32_t touched)
 {
     gb_purge_queue(chunk);
     gb_store_relaxed(&chunk->touched_ms, touched);
 }
 
-/* Where memory is locked the host takes nothing back: time alone asks again after a while, for programs that lock it
- * do not want to wait. glebe_trim asks at once. */
+/* True for a while after a refusal. Where memory is locked the OS takes none back, and a program that locks its memory
+ * does not want to wait. So ticks pause; glebe_trim does not. */
 static bool purge_refused_lately(void)
 {
-    enum { PAUSE = 8 }; /* of purge_ms */
+    enum { PAUSE = 8 }; /* in units of purge_ms */
     uint32_t refused = gb_load_relaxed(&gb_the.kept.refused_ms);
     return refused && gb_ms_since(gb_port_now_ms(), refused) < (uint64_t)PAUSE * gb_the.options.purge_ms;
 }
 
-/* Purges what was freed at `since` or before, until the budget is spent or there is no more. In a busy chunk memory
- * was freed later: what the budget leaves there waits as if it had been freed now. */
+/* Purges what was freed at `since` or before, until the budget is spent or none is left. In a busy chunk memory was
+ * freed later: what the budget leaves there waits as if it had been freed now. */
 static size_t purge_queued(uint32_t since, bool all, bool lazily, gb_purge_budget *budget)
 {
-    enum { CHUNK_CALLS = 4 }; /* what it costs to look at one */
+    enum { CHUNK_CALLS = 4 }; /* what a look at one chunk costs */
     if (!all && purge_refused_lately())
         return 0;
     gb_lock_take(&gb_the.lock);
@@ -253,13 +251,13 @@ static size_t purge_queued(uint32_t since, bool all, bool lazily, gb_purge_budge
         budget->refused = false;
         size_t here = purge_chunk(chunk, busy, lazily, budget);
         given += here;
-        if (busy || here == 0 || !gb_purge_spent(budget)) /* else the next step goes on in it */
+        if (busy || here == 0 || !gb_purge_spent(budget)) /* else the next step continues in this chunk */
             queue_pop(chunk);
         if (budget->refused)
-            gb_store_relaxed(&gb_the.kept.refused_ms, gb_port_now_ms() | 1); /* not 0 */
+            gb_store_relaxed(&gb_the.kept.refused_ms, gb_port_now_ms() | 1); /* 0 means never */
         if (busy || budget->refused)
             queue_again(chunk, touched);
-        else if (atomic_load(&chunk->touched_ms) != touched) /* a free that came too late for this look found it queued */
+        else if (atomic_load(&chunk->touched_ms) != touched) /* a free after this look found the chunk queued */
             gb_purge_queue(chunk);
         budget->calls -= budget->calls < CHUNK_CALLS ? budget->calls : CHUNK_CALLS;
         gb_lock_drop(&gb_the.lock);
@@ -277,7 +275,7 @@ size_t gb_purge_due(uint32_t now, bool all)
 
 bool gb_purge_step(uint32_t since)
 {
-    gb_purge_budget budget = {GB_CHUNK_BYTES, 96, false}; /* a quarter of a millisecond at most */
+    gb_purge_budget budget = {GB_CHUNK_BYTES, 96, false}; /* at most 0.25 ms */
     purge_queued(since, false, gb_the.options.purge_lazily, &budget);
     return gb_purge_spent(&budget);
 }

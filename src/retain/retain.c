@@ -1,27 +1,31 @@
-/* Retention: which freed memory is kept for reuse, and when it goes back to the system. This file and bounds.c alone
- * decide. Lower layers ask bounds.c; where more is kept than that allows it sets gb_the.kept.over, and the function that
- * serves the request calls gb_retain_act.
+/* Retention: which freed memory is kept for reuse, and when it is purged. This file and bounds.c alone decide. Lower
+ * layers ask bounds.c how much they may keep. If more is kept than the bounds allow, bounds.c sets gb_the.kept.over,
+ * and the function that serves the request calls gb_retain_act.
  *
  *     what is kept                     how much                               until
  *     warm blocks (medium)             one of each class                      16 ms pass, or the heap grows
  *     spare pages (small, empty)       512 KiB and a 16th of the heap's       the heap rests, or grows
- *                                      small pages; less where heaps are many
+ *                                      small pages; less if heaps are many
  *     idle slices and extents          a 16th of what was in use at most,     purge_ms pass after they were freed
  *                                      for huge blocks an 8th more
- *     free blocks of pages in use      all                                    the heap rests: then whole OS pages go
- *     pages of abandoned heaps         all, for any heap that needs some      the same, a heap at a time
+ *     free blocks of pages in use      all                                    the heap rests; whole OS pages are purged
+ *     pages of abandoned heaps         all, for any heap that needs some      the same, one heap at a time
  *
- * Events: more is kept than the bounds allow (gb_retain_act), a slow allocation passes (gb_tick), one fails
+ * Events: more is kept than the bounds allow (gb_retain_act), a slow allocation happens (gb_tick), an allocation fails
  * (gb_make_room), a collection ends (gb_retain_collected).
  *
- * A heap rests when purge_ms pass between two looks at the clock: its program went quiet. From then on each slow event
- * does one step. First a step gives spare pages back. Later ones walk over 16,384 blocks, or 0.4 ms and one page long,
- * and purge 2 MiB or 96 pieces. Each step goes on where the last one stopped, so no request pays for more. The
- * background thread purges in the same steps, one after the other. */
+ * A heap rests once purge_ms pass between two looks at the clock: its program is quiet. From then on each slow event
+ * does one step. The first steps return spare pages to the arena. Later steps search pages for holes, at most 16,384
+ * blocks or 0.4 ms and one page each, and purge 2 MiB or 96 pieces each. Each step continues where the last one
+ * stopped, so no request pays for more than one step. The background thread purges in the same steps, one after the
+ * other.
+ *
+ * Locks: the heap's own lists need none, as only the owner thread calls here. The region's lock guards bounds and
+ * purging. */
 #include "retain.h"
 
-/* If the system refuses to take memory back the allowed peak is raised by a share, so that the next request does not
- * ask in vain at once. */
+/* Purges what the process keeps beyond the bounds. If the OS refuses, raises the allowed peak by a share, so that the
+ * next request does not retry at once. */
 void gb_retain_act(void)
 {
     gb_lock_take(&gb_the.lock);
@@ -54,7 +58,7 @@ size_t gb_retain_nothing(glebe_heap *heap)
     return gb_purge_due(gb_port_now_ms(), true);
 }
 
-/* The heap's last request does not fit: true if the process's limit was why, and the program was told of it. */
+/* True if the process's limit refused the heap's last request, and the program's callback was called for it. */
 static bool limit_told(glebe_heap *heap)
 {
     gb_lock_take(&gb_the.lock);
@@ -75,7 +79,7 @@ bool gb_make_room(glebe_heap *heap)
     return limit_told(heap) || given != 0 || gb_load_relaxed(&heap->bytes) < held;
 }
 
-/* What the group of processes uses, beside its limit: pressure.c has the picture. */
+/* Compares the memory use of the group of processes with its limit, and acts; pressure.c has the picture. */
 static void pressure_look(glebe_heap *heap, uint32_t now)
 {
     enum { EVERY_MS = 200, SOON_MS = 20, UNLIMITED_MS = 5000, TELL_MS = 1000 };
@@ -108,7 +112,7 @@ static void pressure_look(glebe_heap *heap, uint32_t now)
 
 /* ---- steps ---- */
 
-/* What has waited for purge_ms. False: there is no more. */
+/* Purges, within a budget, what was freed at least purge_ms ago. False: nothing is left. */
 static bool step_due(uint32_t now)
 {
     return gb_purge_step(now - gb_the.options.purge_ms);
@@ -127,15 +131,16 @@ static void rest_step(glebe_heap *heap)
 {
     enum { PAGES = 32 };
     if (gb_spares_give(heap, PAGES)) {
-        heap->rest_ms = gb_port_now_ms(); /* they wait since now, not since the look at the clock before */
+        /* the slices just freed queue from now on, later than the last look at the clock */
+        heap->rest_ms = gb_port_now_ms();
         return;
     }
     bool more = gb_heap_look(heap) || gb_abandoned_look();
     heap->rests = gb_purge_step(heap->rest_ms) || more;
 }
 
-/* Starting a thread may allocate, and a tick runs in the middle of a malloc. So this thread leaves its heap
- * meanwhile, as it does for the callback of pressure.c. */
+/* Starts the background thread from a tick. Starting a thread may allocate, and a tick runs inside a malloc. So this
+ * thread leaves its heap meanwhile, as it does for the callback of pressure.c. */
 static void background_late(void)
 {
     if (gb_thread_away() || gb_lock_forking())
@@ -145,8 +150,8 @@ static void background_late(void)
     gb_thread_return(self);
 }
 
-/* While memory waits to be given back every slow event does a step, so that a process which rarely wakes gives it back
- * too. */
+/* Looks at the clock. While memory waits for its purge, every slow event does a step, so that a process that rarely
+ * wakes purges too. */
 void gb_tick_due(glebe_heap *heap)
 {
     enum { QUIET_BYTES = 1 << 20, COOL_MS_LOG2 = 4 };
@@ -160,14 +165,14 @@ void gb_tick_due(glebe_heap *heap)
         return;
     bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
     if ((now ^ heap->tick_ms) >> COOL_MS_LOG2)
-        gb_medium_cool(heap); /* a warm block keeps its page; those that are of use are warm again soon */
+        gb_medium_cool(heap); /* a warm block keeps its page in use; blocks in demand are soon warm again */
     heap->tick_ms = now;
     gb_remote_flush(heap);
     gb_abandoned_drain();
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
         rest_begin(heap);
-    /* Not while the heap rests: a chunk that it gave pages to would count as busy, queue again, and miss the rest's
-     * purge. */
+    /* Not while the heap rests: a chunk to which the heap just returned pages would count as busy, queue again, and
+     * miss the purge of the rest. */
     bool queued = gb_load_relaxed(&gb_the.kept.queue.count) || gb_load_relaxed(&gb_the.huge.idle_first);
     heap->waits = heap->rests || (queued && step_due(now));
     if (heap->waits)
@@ -183,7 +188,7 @@ void gb_tick(glebe_heap *heap)
         gb_tick_due(heap);
 }
 
-/* The collector's free pages are in the queue. */
+/* The sweep has put the collector's free pages into the queue. */
 void gb_retain_collected(void)
 {
     gb_retain_bound();
@@ -204,7 +209,7 @@ static void background_run(void)
             if (gb_abandoned_trim() != 0)
                 continue;
             gb_store(&gb_the.background_state, GB_BACKGROUND_SLEEPS);
-            if (gb_purge_wait(gb_port_now_ms()) == UINT32_MAX) /* nothing came between */
+            if (gb_purge_wait(gb_port_now_ms()) == UINT32_MAX) /* no chunk was queued in between */
                 gb_port_wait(&gb_the.background_state, GB_BACKGROUND_SLEEPS, UINT32_MAX);
             gb_store(&gb_the.background_state, GB_BACKGROUND_RUNS);
         } else {

@@ -1,5 +1,4 @@
-/* What the fast paths fall back to, and the functions that are built on them: aligned blocks, realloc, sizes of
- * blocks. */
+/* The slow parts of the fast paths, and functions built on them: aligned blocks, realloc, sizes of blocks. */
 
 #include "alloc.h"
 #include "slow.h"
@@ -16,7 +15,8 @@ size_t gb_block_bytes(const char *call, const void *block)
         const gb_page *page = gb_page_head(entry);
         uint32_t index;
         if (GB_LIKELY(page->kind == GB_SMALL && gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index)
-                && index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED))) /* what gb_block_in_use asks, without a call */
+                /* the check of gb_block_in_use, without a call */
+                && index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED)))
             return gb_classes[page->cls].bytes;
     }
     size_t bytes = gb_big_bytes(entry, block);
@@ -53,7 +53,7 @@ void gb_free_any(const char *call, glebe_heap *self, void *block)
     gb_free(call, self, block);
 }
 
-/* Shrinking to no less than half stays in place, so that a block does not move back and forth with its size. */
+/* Shrinking to more than half stays in place, so that a block whose size alternates does not move each time. */
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
 {
     size_t before = gb_block_bytes(call, block);
@@ -76,7 +76,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
     if (!fresh) {
         if (bytes > before)
             return NULL;
-        errno = saved; /* it is served, by what is there */
+        errno = saved; /* the old block serves the request */
         return block;
     }
     memcpy(fresh, block, bytes < before ? bytes : before);

@@ -3,8 +3,8 @@
  *     malloc   size -> class -> front[class] -> pop                                        15 instructions
  *     free     address -> slice's entry; its owner is this thread's heap? -> push on the page, count down      19
  *
- * Two compares (bound and owner) send everything unusual to free.c: blocks of other threads, of medium, large and
- * huge size, of other allocators, NULL. What looks like a wasted bound check is what keeps a wild pointer from
+ * Two compares (bound and owner) send all unusual addresses to big.c and free.c: blocks of other threads, of medium,
+ * large and huge size, of other allocators, NULL. The bound check looks redundant, but keeps a wild pointer from
  * reading outside the table. */
 #ifndef GB_ALLOC_H
 #define GB_ALLOC_H
@@ -24,7 +24,7 @@ GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
     return gb_alloc_big(heap, bytes);
 }
 
-/* For what needs no more than the alignment of a word. */
+/* For objects that need only the alignment of a word. */
 GB_INLINE void *gb_alloc_words(glebe_heap *heap, size_t bytes)
 {
     if (GB_LIKELY(bytes <= GB_SMALL_MAX))
@@ -32,7 +32,7 @@ GB_INLINE void *gb_alloc_words(glebe_heap *heap, size_t bytes)
     return gb_alloc_big(heap, bytes);
 }
 
-/* Small blocks are cleared, larger ones only as far as they may hold something other than zero. */
+/* Clears small blocks entirely, larger ones only as far as they may be dirty. */
 GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
 {
     size_t total, dirty = 0;
@@ -47,7 +47,7 @@ GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
     return GB_LIKELY(block) ? memset(block, 0, dirty < total ? dirty : total) : NULL;
 }
 
-/* `self` is a heap that the caller owns. */
+/* The caller owns the heap `self`. */
 GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
 {
     size_t slice = ((uintptr_t)block - gb_the.base) >> GB_SLICE_LOG2;

@@ -1,4 +1,4 @@
-/* Blocks above the small ones, where memory is not linear: which source serves them, and what free and realloc do with
+/* Blocks above the small ones, where memory is not linear: which source serves them, and how free and realloc treat
  * them. */
 #include "alloc.h"
 #include "slow.h"
@@ -17,7 +17,7 @@ static gb_source *big_source(const gb_request *request)
     return request->bytes <= GB_LARGE_MAX && request->alignment <= GB_LARGE_MAX ? gb_large_source : gb_huge_source;
 }
 
-/* A block of the current page, else what the slow path finds. */
+/* A block of the current page, else the one that the slow path finds. Sets *dirty if `dirty` is not NULL. */
 static GB_NOINLINE void *big_take(glebe_heap *heap, size_t bytes, size_t alignment, uint32_t cls, size_t *dirty)
 {
     gb_request request = {.bytes = bytes, .alignment = alignment, .cls = cls};
@@ -51,7 +51,8 @@ void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)
     return block;
 }
 
-/* Blocks of a class lie on multiples of the power of two in its size, because pages start on slices. */
+/* Blocks of a class lie on multiples of the largest power of two that divides its size, because pages start on
+ * slices. */
 void *gb_big_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
 {
     uint32_t cls = alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
@@ -99,8 +100,8 @@ void *gb_big_resize(gb_page *entry, void *block, size_t bytes)
     return resized;
 }
 
-/* An extent, which can grow on, where address space is plenty or the block's run is too short. Else its own run,
- * longer; else another run. */
+/* A block for one that grows. An extent, which can grow further, unless address space is limited and a run is long
+ * enough. Else its own run, longer; else another block. */
 static void *grown_source(glebe_heap *heap, gb_request *request)
 {
     gb_source *usual = big_source(request);
@@ -147,8 +148,8 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
         gb_free_page(self, page, block, call);
         return;
     }
-    /* The medium block that the owner freed last stays at hand, if none is: most of that size are buffers that come
-     * and go. */
+    /* The medium block that the owner freed last stays warm, if no block of its class is: most blocks of that size are
+     * buffers that come and go. */
     uint32_t index, cls = page->cls;
     void **warm = &self->warm[cls - GB_SMALL_CLASSES];
     if (GB_LIKELY(!(GB_SECURE || GB_AUDIT) && !*warm && gb_load_relaxed(&page->heap) == self->number

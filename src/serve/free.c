@@ -1,7 +1,7 @@
-/* What free() does with blocks in pages that are not the calling thread's, or that are parked. */
+/* free() of blocks in pages of other heaps, of blocks in parked pages, and of large blocks. */
 #include "alloc.h"
 
-/* A small page of our own comes here if it is parked. */
+/* A small page of `self` gets here only if it is parked. */
 void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call)
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);

@@ -1,4 +1,4 @@
-/* What the spine (slow.h) does not inline, and the refill of a front, which is most of what comes there. */
+/* What the spine (slow.h) does not inline, and the refill of a thread free list, its most frequent caller. */
 #include "alloc.h"
 #include "slow.h"
 
@@ -8,7 +8,8 @@ void *gb_serve_again(glebe_heap *heap, gb_source *source, gb_request *request)
     return gb_make_room(heap) ? source(heap, request) : NULL;
 }
 
-/* Starting a heap may allocate: what is at hand since goes to its pages, for sources find the fronts empty. */
+/* Starting a heap may allocate, and so fill thread free lists. Their blocks return to their pages, because sources
+ * expect the thread free lists to be empty. */
 void *gb_serve_first(gb_source *source, gb_request *request)
 {
     glebe_heap *heap = gb_thread_start();
@@ -24,11 +25,12 @@ void *gb_serve_first(gb_source *source, gb_request *request)
 static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, size_t cls)
 {
     gb_request request;
-    request.cls = (uint32_t)cls; /* it has no use for the others */
+    request.cls = (uint32_t)cls; /* gb_small_source reads no other field */
     return gb_serve(heap, gb_small_source, &request);
 }
 
-/* Most refills find what was freed to the current page since the last one. Every fourth asks for the time. */
+/* Most refills take what was freed to the current page since the last refill. Every fourth refill looks at the cycle
+ * counter. */
 void *gb_small_refill(glebe_heap *heap, size_t cls)
 {
     uint32_t number = heap->current[cls];

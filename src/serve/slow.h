@@ -1,22 +1,23 @@
 /* The spine of the slow path. Every allocation that a fast path cannot serve comes through gb_serve, whatever its size:
  *
  *     malloc, calloc, ...  ->  gb_serve  ->  a heap for the thread, if it has none
- *                                        ->  a tick: a bounded step of giving memory back
+ *                                        ->  a tick: a bounded step of purging
  *                                        ->  the source: a small, medium, large, huge, tagged or collected block
  *                                        ->  else make room, and the source once more
  *                                        ->  else errno is ENOMEM
- *                                        ->  where more is kept now than the bounds allow: purge it
+ *                                        ->  if more is kept now than the bounds allow: purge the excess
  *
- * A source takes what there is or returns NULL. It starts no heap, never ticks, never retries and reports nothing.
+ * A source takes a block from what there is, or returns NULL. It starts no heap, never ticks, never retries and reports
+ * nothing.
  *
- * These are inlined, so that a source is called directly. Natively what is rare goes by a pointer (slow.c); where there
- * are no threads nothing does, and the code is shorter for it. */
+ * These functions are inlined, so that the call of the source is direct. With threads, rare cases call the source by a
+ * pointer (slow.c). Without threads no call does, which makes the code shorter. */
 #ifndef GB_SLOW_H
 #define GB_SLOW_H
 
 #include "serve.h"
 
-/* NULL: nothing helped. Owner. */
+/* A block, or NULL if nothing helped; does not set errno. Owner. */
 GB_INLINE void *gb_serve_quietly(glebe_heap *heap, gb_source *source, gb_request *request)
 {
     if (GB_PURGES)
@@ -34,7 +35,7 @@ GB_INLINE void *gb_serve_quietly(glebe_heap *heap, gb_source *source, gb_request
     }
 }
 
-/* The heap may be gb_heap_none. NULL was reported. */
+/* The heap may be gb_heap_none. If the result is NULL, errno is set. */
 GB_INLINE void *gb_serve(glebe_heap *heap, gb_source *source, gb_request *request)
 {
     if (GB_UNLIKELY(heap->number == 0)) {
@@ -46,7 +47,7 @@ GB_INLINE void *gb_serve(glebe_heap *heap, gb_source *source, gb_request *reques
     return GB_LIKELY(block != NULL) ? block : gb_out_of_memory();
 }
 
-/* The same, of a size that the program chose. No host has more than GB_BLOCK_MAX: nothing is tried. */
+/* The same for a size that the program chose. No host has more than GB_BLOCK_MAX: larger requests fail at once. */
 GB_INLINE void *gb_serve_sane(glebe_heap *heap, gb_source *source, gb_request *request)
 {
     bool enormous = request->bytes > GB_BLOCK_MAX || request->alignment > GB_BLOCK_MAX - request->bytes;

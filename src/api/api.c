@@ -1,4 +1,4 @@
-/* The malloc family under glebe's own names. override/override.c gives them the C library's names. */
+/* The malloc family under glebe's own names. override/override.c gives it the C library's names. */
 
 #include "../serve/alloc.h"
 
@@ -91,7 +91,7 @@ int glebe_posix_memalign(void **out, size_t alignment, size_t bytes)
 void *glebe_memalign(size_t alignment, size_t bytes)
 {
     GB_ENTRY;
-    if (alignment > GB_MAX_BYTES + 1) { /* more than the largest power of two */
+    if (alignment > GB_MAX_BYTES + 1) { /* beyond the largest power of two */
         errno = EINVAL;
         return NULL;
     }

@@ -1,8 +1,8 @@
-/* The public functions on heaps, and giving memory back. The malloc family's twins are in api.c. */
+/* The public functions for heaps, and glebe_trim. The malloc family's counterparts are in api.c. */
 
 #include "../serve/alloc.h"
 
-/* The heap that a public function was handed: NULL is the calling thread's. */
+/* The heap that a public function was passed: NULL means the calling thread's. */
 static glebe_heap *heap_or_self(glebe_heap *heap)
 {
     return heap ? heap : gb_self;
@@ -106,7 +106,7 @@ void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes)
     return gb_realloc("glebe_heap_realloc", heap, block, bytes);
 }
 
-/* Between small sizes nothing is looked up to copy a block: it has the bytes that it is said to have, or more. */
+/* Between small sizes, copies without a look at the block: it has at least the bytes that the caller says. */
 static GB_NOINLINE void *heap_resize_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes)
 {
     if (old_bytes > GB_SMALL_MAX || bytes > GB_SMALL_MAX)
@@ -119,7 +119,7 @@ static GB_NOINLINE void *heap_resize_sized(glebe_heap *heap, void *block, size_t
     if (!fresh && bytes > old_bytes)
         return NULL;
     if (!fresh) {
-        errno = saved; /* it is served, by what is there */
+        errno = saved; /* the old block serves the request */
         return block;
     }
     memcpy(fresh, block, old_bytes < bytes ? old_bytes : bytes);
@@ -168,7 +168,7 @@ bool glebe_heap_owns(const glebe_heap *heap, const void *block)
                                          : gb_big_heap(entry, block) == heap;
 }
 
-/* ---- giving back ---- */
+/* ---- trim ---- */
 
 size_t glebe_trim(glebe_heap *heap)
 {

@@ -64,10 +64,11 @@ static int option_unit(const char *text)
 }
 
 /* Reads a size of at most `most` bytes: DIGITS[.DIGITS][UNIT], rounded down to whole bytes. A fraction needs a unit
- * over one byte, and must not round to 0, which means "none". The command's parser (cli/src/size.rs) takes the same. */
+ * over one byte, and must not round to 0, which means "none". The command's parser (cli/src/size.rs) accepts the
+ * same. */
 static bool option_size(const char *text, uint64_t most, uint64_t *value)
 {
-    enum { DIGITS = 18 }; /* twice 10^18 fits 64 bits; what follows is less than 2^-19 bytes, even of a TiB */
+    enum { DIGITS = 18 }; /* twice 10^18 fits 64 bits; further digits are less than 2^-19 bytes, even of a TiB */
     uint64_t whole, part = 0, one = 1;
     if (!option_digits(&text, &whole))
         return false;

@@ -1,8 +1,9 @@
-/* glebe_check: walks everything and names each broken invariant by its number in docs/invariants.md. It allocates
- * nothing and changes nothing. What it walks must be at rest; the region's lock is held meanwhile, so the purger is.
+/* glebe_check: walks everything and reports each broken invariant by its number in docs/invariants.md. It allocates
+ * nothing and changes nothing, except the links of pools' free objects while it walks them. The caller ensures that no
+ * thread uses the heaps meanwhile. The check holds the region's lock, which stops the purger.
  *
- * Here are pages, pools and heaps; check_region.c has chunks and extents, linear/check_region.c the same where memory is
- * linear, check_gc.c a collector's objects. */
+ * This file checks pages, pools and heaps; check_region.c chunks and extents, linear/check_region.c the same where
+ * memory is linear, check_gc.c a collector's objects. */
 #include "check.h"
 
 void gb_check_fail(gb_check *check, int invariant, const void *address, const char *what)
@@ -24,7 +25,7 @@ static bool check_block(
     return ok;
 }
 
-/* The length of a chain, or 0 and a report if a node is not a block of the page or comes twice. */
+/* The length of a list of free blocks; 0, and a report, if a block is not one of the page or occurs twice. */
 static uint32_t check_chain(gb_check *check, const gb_page *page, const gb_block *block, uint64_t *seen)
 {
     uint32_t length = 0;
@@ -41,7 +42,7 @@ static uint32_t check_chain(gb_check *check, const gb_page *page, const gb_block
     return length;
 }
 
-/* The blocks on a parked page's lists that touch no hole; and each unit's count of blocks in use. */
+/* Checks each unit's count of blocks in use. Returns how many blocks on a parked page's lists touch no hole. */
 static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *seen)
 {
     size_t bytes = gb_classes[page->cls].bytes;
@@ -66,7 +67,7 @@ static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *see
     return listed;
 }
 
-/* The blocks that were carved; where there are many classes, by the map. */
+/* How many blocks were carved; in a page with many classes, as its map says. */
 static uint32_t check_carved(gb_check *check, const gb_page *page)
 {
     if (!GB_MIXES || page->cls != GB_MIXED) {
@@ -146,7 +147,7 @@ static size_t check_page(gb_check *check, const gb_page *page)
     return gb_page_bytes(page);
 }
 
-/* The pages on a list, which must have this state; their bytes. */
+/* Checks the pages on a list, which must have this state, and returns their bytes. */
 static size_t check_list(
     gb_check *check, const glebe_heap *heap, const gb_list *list, enum gb_state state, uint32_t cls)
 {
@@ -170,7 +171,7 @@ static size_t check_list(
 
 static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
 {
-    uint32_t bound = 1u << 20; /* a page of blocks, and sized frees */
+    uint32_t bound = 1u << 20; /* more than a page of blocks, and sized frees */
     for (const gb_block *block = heap->front[cls]; block; block = gb_link_get(block)) {
         const gb_page *entry = gb_page_entry(block);
         if (!entry || bound-- == 0) {
@@ -186,8 +187,8 @@ static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
 
 /* ---- pools ---- */
 
-/* Walks one list and marks what it finds by bit 0 of the link: an object that has it already is there twice. Returns
- * how many it marked. */
+/* Walks one list and sets bit 0 of each link: an object that has it set already is on the list twice. Returns how many
+ * it set. */
 static uint32_t check_pool_list(gb_check *check, const gb_pool *pool, size_t units)
 {
     const void *from = &pool->lists[units];
@@ -215,7 +216,7 @@ static void check_pool_unmark(const gb_pool *pool, size_t units, uint32_t count)
         *(uintptr_t *)at &= ~(uintptr_t)1;
 }
 
-/* Each unit is in one object (audit build). Returns those in free ones. */
+/* Checks that each unit is in one object (audit build). Returns the units in free objects. */
 static size_t check_pool_states(gb_check *check, const gb_pool *pool, const gb_span *span, size_t carved)
 {
     size_t free = 0;

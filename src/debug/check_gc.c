@@ -1,4 +1,4 @@
-/* glebe_gc_check: the pages and marks of a collector, and what it knows of its objects. */
+/* glebe_gc_check: a collector's pages, marks, tables and huge objects. */
 #include "check.h"
 
 static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cursor *cursor, size_t *bytes)
@@ -58,7 +58,7 @@ static void check_huge_objects(gb_check *check, const glebe_gc *gc)
     CHECK(bytes == gc->huge_bytes && gc->huge_waiting == 0, 8, gc, "the bytes of huge objects are wrong");
 }
 
-/* Objects with finalizers are there, and those that are ready are counted. */
+/* Checks that each finalizer has an object, and that the count of ready ones is right. */
 static void check_finals(gb_check *check, const glebe_gc *gc)
 {
     const gb_final *finals = gc->finals.items;
@@ -80,7 +80,7 @@ int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
     GB_ENTRY;
     gb_check state = {report, context, 2, 0, 0}, *check = &state;
     size_t bytes = 0;
-    gb_lock_take(&gb_the.lock); /* others may be made and destroyed meanwhile */
+    gb_lock_take(&gb_the.lock); /* other threads may create and destroy collectors meanwhile */
     bool counted = gb_bits_of(gc)->collectors > 0;
     gb_lock_drop(&gb_the.lock);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)

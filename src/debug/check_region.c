@@ -1,4 +1,4 @@
-/* glebe_check of what the region consists of: chunks, their slices, and extents. */
+/* glebe_check of the region: chunks, their slices, and extents. The caller holds the region's lock. */
 #include "check.h"
 
 /* ---- chunks ---- */
@@ -22,7 +22,7 @@ static glebe_heap *check_run_heap(gb_check *check, const gb_page *page)
     return heap;
 }
 
-/* The slices of a large block say nothing. Returns how many there are, or one. */
+/* Checks that the slices of a large block have entries of free ones. Returns their number, or 1 if it is wrong. */
 static uint32_t check_large(gb_check *check, const gb_chunk *chunk, const gb_page *large)
 {
     uint32_t slice = gb_large_slice(large), start = slice % GB_CHUNK_SLICES;
@@ -38,7 +38,7 @@ static uint32_t check_large(gb_check *check, const gb_chunk *chunk, const gb_pag
     return fits ? large->slices : 1;
 }
 
-/* Returns its free dirty slices. */
+/* Checks a chunk and returns the number of its free dirty slices. */
 static uint32_t check_chunk(gb_check *check, uint32_t number)
 {
     gb_chunk *chunk = gb_chunk_at(number);
@@ -93,7 +93,7 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
     return dirty;
 }
 
-/* Chunks that are away hold nothing, and are on their list once. */
+/* Checks that chunks without address space hold nothing, and are on their list once. */
 static void check_away(gb_check *check)
 {
     uint32_t count = 0;
@@ -125,7 +125,7 @@ size_t gb_check_big(gb_check *check, const glebe_heap *heap)
     return bytes;
 }
 
-/* The idle extents, those that wait longest first. */
+/* Checks the idle extents, longest waiting first. */
 static void check_idle(gb_check *check, uint32_t count)
 {
     uint64_t bytes = 0;
@@ -144,7 +144,7 @@ static void check_idle(gb_check *check, uint32_t count)
         "the idle memory of huge blocks does not add up");
 }
 
-/* Free ones of a state and about one length. */
+/* Checks and counts the free extents of a state. */
 static uint32_t check_extents_listed(gb_check *check, uint32_t set)
 {
     uint32_t listed = 0;
@@ -162,7 +162,7 @@ static uint32_t check_extents_listed(gb_check *check, uint32_t set)
     return listed;
 }
 
-/* What asked for huge pages is counted, and was committed. */
+/* Checks that spans with huge pages are counted, and committed. */
 static void check_spans(gb_check *check, uint32_t top)
 {
     uint32_t counts[GB_SPAN_SMALL + 1] = {0}, granules = (uint32_t)(GB_CHUNK_BYTES >> GB_GRANULE_LOG2);
@@ -176,7 +176,7 @@ static void check_spans(gb_check *check, uint32_t top)
         "the counts of huge pages are wrong");
 }
 
-/* Extents are side by side, and neighbours that are free and alike are one. */
+/* Checks that extents adjoin, and that no two free neighbours could be one. */
 static void check_extents(gb_check *check)
 {
     uint32_t counts[GB_EXTENT_SETS] = {0}, moved = 0, used = 0, top = gb_load_relaxed(&gb_the.huge.top);

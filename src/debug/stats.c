@@ -1,5 +1,5 @@
-/* Statistics: `glebe_live` holds them as they change, under the region's lock. They are read, and printed in words,
- * from the one list in glebe.h. */
+/* Statistics. `glebe_live` holds them as they change, under the region's lock. Readers and printers take names and
+ * order from the one list in glebe.h. */
 #include "debug.h"
 
 #define STAT_COUNT(name, unit, meaning) +1
@@ -48,7 +48,7 @@ static size_t page_used(const gb_page *page)
     return out <= all / 16 && out * bytes <= all ? out * bytes : all;
 }
 
-/* Free bytes of these that this thread's heap holds. */
+/* Bytes of free blocks that this thread's heap holds, and that page_used counts. */
 static size_t heap_at_hand(const glebe_heap *heap)
 {
     size_t bytes = 0;
@@ -98,20 +98,20 @@ size_t gb_blocks_bytes(void)
 
 enum { STATS_PROGRAM_BYTES = 64, STATS_NAME_COLUMNS = 18, STATS_VALUE_COLUMNS = 10, STATS_BYTES = 4096 };
 
-/* The i-th statistic: the struct is all of one type, in the order of the names. */
+/* The i-th statistic: all fields of the struct have one type, in the order of the names. */
 static uint64_t stats_value(const glebe_stats *stats, int i)
 {
     return ((const uint64_t *)(const void *)stats)[i];
 }
 
-/* The program's name, without what would break a line or a JSON string. */
+/* The program's name, without characters that would break a line or a JSON string. */
 static const char *stats_program(char out[STATS_PROGRAM_BYTES])
 {
     gb_plain(out, STATS_PROGRAM_BYTES, gb_port_program(), "\"\\");
     return out;
 }
 
-/* A value as the text shows it: digits in `out`, and the unit as the result. */
+/* A value as the text shows it: writes its digits to `out`, and returns the unit. */
 static const char *stats_shown(const char *name, uint64_t value, char out[24])
 {
     size_t length = strlen(name);
@@ -133,7 +133,7 @@ static const char *stats_blanks(size_t length, size_t columns)
     return blanks + sizeof blanks - 1 - (length < columns ? columns - length : 0);
 }
 
-/* Returns the length of the whole, as snprintf does; what does not fit is cut. */
+/* Returns the length of the whole text, as snprintf does; cuts what does not fit. */
 static size_t stats_print(char *buffer, size_t bytes, bool json)
 {
     glebe_stats s;
@@ -166,10 +166,10 @@ size_t glebe_stats_json(char *buffer, size_t bytes)
     return stats_print(buffer, bytes, true);
 }
 
-/* ---- at exit: of many processes that share a stderr, each names itself ---- */
+/* ---- at exit: many processes may share a stderr, so each prints its name ---- */
 
-/* Prints the statistics in one write, so that the lines of other processes do not come between. The command collects
- * them in a file of its own. */
+/* Prints the statistics in one write, so that the lines of other processes do not come between. The command has them
+ * appended to a file of its own (GLEBE_TOOL_STATS). */
 static void stats_say(void)
 {
     char text[STATS_BYTES];

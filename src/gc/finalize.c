@@ -1,17 +1,18 @@
-/* What happens to objects that are found unreachable: finalizers, weak references. Between marking and sweeping:
+/* What happens to objects that a collection finds unreachable: finalizers, weak references. Between marking and
+ * sweeping:
  *
- *     1  weak references to what is not marked are cleared
- *     2  what an unmarked object with a finalizer refers to is marked, but not the object: so of objects that refer to each other
- *        the outermost alone stay unmarked, and those in a circle stay marked and are never called
- *     3  what is still unmarked then is ready, and marked too
+ *     1  weak references to unmarked objects are cleared
+ *     2  what an unmarked object with a finalizer refers to is marked, but not the object. So of objects that refer to
+ *        each other only the outermost stay unmarked; those in a circle stay marked and are never finalized
+ *     3  objects with finalizers that are still unmarked are ready, and then marked too
  *
- * An object's finalizer stays in the table until it has returned:
+ * A finalizer stays in the table until it has returned:
  *
  *     set --> ready --> running --> gone       ready, running: the object is a root
  *      ^________|_________|                    set again: it is ready when the object is found unreachable again
  *
- * So what is ready takes no memory at a time when there may be none. A finalizer that does not return, by longjmp,
- * leaves its object running: it is there until glebe_gc_free takes it. */
+ * So a ready finalizer needs no memory at a time when there may be none. If a finalizer does not return, by longjmp,
+ * its object counts as running: it stays until glebe_gc_free frees it. */
 
 #include "gc.h"
 
@@ -20,7 +21,7 @@ static gb_final *final_of(const glebe_gc *gc, uintptr_t object)
     return gb_table_find(&gc->finals, sizeof(gb_final), object);
 }
 
-/* Not ready any more. */
+/* The finalizer is not ready any more. */
 static void final_unready(glebe_gc *gc, gb_final *final)
 {
     gc->ready -= final->ready;
@@ -65,8 +66,8 @@ int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, voi
     return gb_finalizer_set(gc, object, function, context, &before);
 }
 
-/* The search goes on where the last one ended: to find all that are ready is a few ways through the table. By long
- * steps, for those that are left must not be of one part of it: they would be crowded there when the table gets
+/* The search continues where the last one ended, so finding all ready finalizers takes a few passes through the table.
+ * Its long steps leave the remaining ones spread over the table: neighbours would be crowded when the table gets
  * shorter. */
 gb_final *gb_ready_take(glebe_gc *gc)
 {
@@ -91,7 +92,7 @@ size_t glebe_gc_finalize(glebe_gc *gc)
         final->context = NULL;
         final->running++;
         taken.function((void *)~taken.object, taken.context);
-        final = final_of(gc, ~taken.object); /* not where it was, or not any more */
+        final = final_of(gc, ~taken.object); /* the call may have moved or removed it */
         if (final && final->running && --final->running == 0 && !final->function)
             final_drop(gc, final);
     }
@@ -126,7 +127,7 @@ int glebe_gc_weak_remove(glebe_gc *gc, void **slot)
     return 0;
 }
 
-/* Of those that refer to the object, or, if that is 0, to what is not marked. */
+/* Clears the weak references to the object; if `object` is 0, those to all unmarked objects. */
 static void weak_clear(glebe_gc *gc, uintptr_t object, size_t bytes)
 {
     gb_weak *weak = gc->weak.items, *end = weak + gc->weak.room;
@@ -135,7 +136,7 @@ static void weak_clear(glebe_gc *gc, uintptr_t object, size_t bytes)
         if (weak->slot && *slot
             && (object ? (uintptr_t)*slot - object < bytes : !gb_object_marked(gc, (uintptr_t)*slot))) {
             *slot = NULL;
-            gb_table_remove(&gc->weak, sizeof *weak, weak); /* another may have come in its place */
+            gb_table_remove(&gc->weak, sizeof *weak, weak); /* another item may have moved into its place */
         } else
             weak++;
     }
@@ -145,7 +146,8 @@ void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes)
 {
     gb_final *final = final_of(gc, object);
     if (final)
-        /* and the table stays: as it got shorter the program could be told, and collect what is being freed */
+        /* the table keeps its length: shrinking allocates, which may call the program, which could collect the object
+         * being freed */
         final_remove(gc, final);
     if (GB_CALLBACKS)
         weak_clear(gc, object, bytes);

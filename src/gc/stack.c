@@ -1,26 +1,23 @@
-/* Stacks of a scheduler, where the collector's objects are its stacks (GB_STACKS: TinyGo's goroutines): what of them is
- * in use.
+/* Stacks of a scheduler, where the collector's objects are its stacks (GB_STACKS: TinyGo's goroutines): which part of
+ * them is in use.
  *
  *     the scheduler's record:  low   high   start      an object, in another one
  *                               |      |      |
  *          v--------------------+------+------+
  *          | saved registers -->|dead  |<-- C's stack |        the stack: a large object
  *
- * 1  A page is known as a stack's from the moment when the scheduler starts it with gb_stack_runs, and by nothing else.
- * What objects hold
- *    is not asked: a buffer may hold any number, and the address of any object.
- * 2  The record is the scheduler's own, and an object that was reachable at the last collection or is younger. When it
- * is freed the
- *    stack never runs again, for nothing else can resume it: the page says so from then on.
- * 3  A stack's end is no other object's start (large_new leaves a slice between), for records say where their stacks
- * end: that would keep
- *    the neighbour, and stacks that are gone would keep each other in a chain.
- * 4  Where the record does not say what is in use, all of the object is scanned. */
+ * 1. A page is a stack from the moment when the scheduler starts it with gb_stack_runs, and by nothing else. What
+ *    objects hold does not count: a buffer may hold any number, and the address of any object.
+ * 2. The record belongs to the scheduler. It is an object that was reachable at the last collection, or is younger.
+ *    Once it is freed the stack never runs again, as nothing else can resume it: the page says so from then on.
+ * 3. A stack's end is never another object's start: large_new leaves a slice between. Records hold the ends of their
+ *    stacks. Such an address would keep the neighbour, and dead stacks would keep each other in a chain.
+ * 4. If the record does not tell which part is in use, the whole object is scanned. */
 #include "gc.h"
 
 _Static_assert(!GB_STACKS || GB_LINEAR, "a page has 32 bits for a record's place");
 
-enum { STACK_GONE = 1 }; /* no record is there: slice 0 has no objects */
+enum { STACK_GONE = 1 }; /* the record was freed; slice 0 has no objects, so no record is at 1 */
 
 GB_NOINLINE void gb_stack_ends(const glebe_gc *gc, const gb_page *page, uintptr_t *low, uintptr_t *high)
 {
@@ -29,7 +26,7 @@ GB_NOINLINE void gb_stack_ends(const glebe_gc *gc, const gb_page *page, uintptr_
     if (page->stack == 0)
         return;
     const gb_stack *stack = (const gb_stack *)(gb_the.base + page->stack);
-    if (gc->stack_pointer - start < end - start) /* it runs: nothing is saved */
+    if (gc->stack_pointer - start < end - start) /* it runs: no registers are saved */
         *high = gc->stack_pointer;
     else if (page->stack == STACK_GONE)
         *high = end;

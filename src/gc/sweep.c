@@ -1,16 +1,19 @@
-/* Where collected objects come from: the holes in pages that the last collection left.
+/* Where collected objects come from: the holes that the last collection left in pages.
  *
- *     a page        | A | - | - | A | - | - | - | A |      A: allocated; a bit says so, in a table beside the slice table
+ *     a page        | A | - | - | A | - | - | - | A |    A: allocated; a bit says so, in a table beside the slice table
  *                           at^      ^end
  *
- * Objects of one class and one layout share pages, so that no object has a header. A cursor is a hole in one of them:
- * it was zeroed whole and its objects count as allocated, so that handing one out is an addition and a compare. At its
- * end the next hole is looked for behind it, in the page and in those that follow; so a page is swept only when it is
- * needed. Where no hole is left a new page is taken, unless so much was handed out since the last collection that
- * another is due.
+ * Objects of one class and one layout share pages, so no object has a header. A cursor is a hole in one of them. The
+ * hole was zeroed as a whole and its objects count as allocated, so that handing one out is an addition and a compare.
+ * When the hole ends the cursor looks for the next one behind it, in this page and those that follow. So a page is
+ * swept only when needed. If no hole is left the cursor takes a new page, unless so much was handed out since the last
+ * collection that another is due.
  *
- * A layout gets pages of its own when a KiB of it was allocated; before that, and where too many layouts are in use,
- * its objects lie in the pages whose every word counts. Objects over 2 KiB are runs of slices of their own. */
+ * A layout gets its own pages once 1 KiB of it was allocated. Until then, and if too many layouts are in use, its
+ * objects lie in the conservative pages, where every word may be a reference. Objects over 2 KiB have a run of slices
+ * each.
+ *
+ * No lock but the region's, which gb_run_take and gb_run_give take: one thread at a time uses a collector. */
 #include "gc.h"
 
 enum { EARLY_BYTES = 1024, PROBES = 4 };
@@ -51,7 +54,7 @@ void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page)
     gb_run_give(page);
 }
 
-/* The first bit that is set in [from, to); `to` if there is none. */
+/* Index of the first bit that is set in [from, to); `to` if there is none. */
 static uint32_t bits_next(const uint64_t *bits, uint32_t from, uint32_t to)
 {
     while (from < to) {
@@ -67,8 +70,8 @@ static uint32_t bits_next(const uint64_t *bits, uint32_t from, uint32_t to)
 
 /* ---- small objects ---- */
 
-/* Four steps a doubling, where malloc has eight: a collector's heap is half garbage anyway, and fewer classes fill
- * fewer pages. */
+/* The class of an object: four classes per doubling, where malloc has eight. Half of a collector's heap is garbage
+ * anyway, and fewer classes fill fewer pages. */
 static uint32_t collected_class(size_t bytes)
 {
     if (GB_CELL_BYTES == 8 && bytes <= 56 && (bytes + 7) & 8)
@@ -82,10 +85,10 @@ static uint32_t collected_step(uint32_t cls)
     return cls < GB_OBJECT_CLASSES ? gb_classes[cls].bytes : (cls - GB_OBJECT_CLASSES) * 16 + 8;
 }
 
-/* Bits of objects of `step` cells in [from, to): all are 0 and become 1, or the other way round. */
+/* Flips the bits of objects of `step` cells in [from, to): all are 0 and become 1, or the reverse. */
 static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step)
 {
-    if (64 % step == 0) /* the most, by far */
+    if (64 % step == 0) /* by far the most frequent case */
         for (uint64_t every = ~(uint64_t)0 / (((uint64_t)2 << (step - 1)) - 1); from % 64 == 0 && from + 64 <= to;
             from += 64)
             bits[from / 64] ^= every;
@@ -93,7 +96,7 @@ static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step
         bits[from / 64] ^= (uint64_t)1 << from % 64;
 }
 
-/* While marking runs what is new counts as reached. */
+/* Marks the page as one with new objects if marking runs: these count as reached. */
 static void collected_born(glebe_gc *gc, gb_page *page)
 {
     if (GB_CALLBACKS && gc->marking) {
@@ -102,7 +105,7 @@ static void collected_born(glebe_gc *gc, gb_page *page)
     }
 }
 
-/* The next hole of the page, from page->bump on, becomes the cursor's; false if there is none. */
+/* Makes the next hole of the page, from page->bump on, the cursor's; false if there is none. */
 static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
 {
     uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
@@ -124,8 +127,8 @@ static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
     return true;
 }
 
-/* Most holes are short. The empty statement keeps the compiler from making one memset of it again, which may be a
- * call. */
+/* Clears a hole; most are short. The empty statement keeps the compiler from turning the loop into a memset, which may
+ * be a call. */
 static void hole_zero(uintptr_t at, uintptr_t end)
 {
     if (end - at > 256)
@@ -171,7 +174,7 @@ static bool collection_due(glebe_gc *gc)
     return gc->due;
 }
 
-/* The next hole; false if a collection is due or there is no memory. */
+/* Finds the cursor's next hole; false if a collection is due or there is no memory. */
 static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
 {
     if (collection_due(gc))
@@ -185,13 +188,13 @@ static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
     return cursor_fresh(gc, cursor);
 }
 
-/* Every bit of the layout counts: two may differ in one word of many. */
+/* Depends on every bit of the layout: two may differ in one word of many. */
 static uint32_t layout_hash(uintptr_t layout, uint32_t cls)
 {
     return (uint32_t)(layout * GB_GOLDEN >> (8 * sizeof layout - 8)) + cls * 7;
 }
 
-/* The cursor of a layout; that of the conservative pages while there is little of it, or if there are too many. */
+/* The cursor of the layout; the conservative pages' while there is little of it, or if there are too many layouts. */
 static gb_cursor *cursor_of_layout(glebe_gc *gc, uint32_t cls, uintptr_t layout)
 {
     uint32_t hash = layout_hash(layout, cls);
@@ -222,7 +225,8 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
         return GB_HUGE ? gb_huge_object_new(gc, bytes, layout) : NULL;
     uint32_t slices = (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     bool apart = GB_STACKS && layout == 0 && bytes % GB_SLICE_BYTES == 0; /* it may be a stack: stack.c */
-    if (GB_LINEAR && !gc->forced && gc->taken_bytes >= gc->trigger_bytes / 2 && !gb_run_fits(slices + apart)) { /* between large objects much lies idle */
+    /* large objects leave much memory idle between them */
+    if (GB_LINEAR && !gc->forced && gc->taken_bytes >= gc->trigger_bytes / 2 && !gb_run_fits(slices + apart)) {
         gc->due = true;
         return NULL;
     }
@@ -236,10 +240,10 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     gc->taken_bytes += page->step;
     gc->stats.allocated_objects++;
     void *object = (void *)gb_page_start(page);
-    return zero ? object : memset(object, 0, page->step); /* to its end, which is scanned too */
+    return zero ? object : memset(object, 0, page->step); /* to its end, as marking scans it to there */
 }
 
-/* Sizes of one class have the same, up to some: 1 to 8 bytes, 9 to 16, and so on. */
+/* Requests of 1 to 8 bytes have one number, of 9 to 16 the next, and so on. Equal numbers imply equal classes. */
 static size_t eights_of(size_t bytes) { return (bytes - 1) / 8; }
 
 static gb_recent *recent_of(glebe_gc *gc, size_t bytes, uintptr_t layout)
@@ -259,14 +263,15 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     if (layout & 1 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == 0)
         layout = GB_PLAIN;
     else if (gb_layout_words(layout) == 0)
-        layout = 0; /* an element without words says nothing */
+        layout = 0; /* an element without words tells nothing */
     if (bytes > GB_OBJECT_MAX)
         return large_new(gc, bytes, layout);
     uint32_t cls = collected_class(bytes);
     gb_cursor *cursor = layout == 0      ? &gc->cursors[GB_SCANNED + cls]
                       : layout == GB_PLAIN ? &gc->cursors[GB_PLAINS + cls]
                                            : cursor_of_layout(gc, cls, layout);
-    if (cursor->layout == layout && bytes && gc->every == 0) /* the stress mode wants to hear of each; nothing has the eights of SIZE_MAX */
+    /* stress mode counts each allocation; no request has the eights of SIZE_MAX */
+    if (cursor->layout == layout && bytes && gc->every == 0)
         *recent = (gb_recent){asked, eights_of(bytes), collected_step(cls), cursor};
     if (cursor->at == cursor->end && !cursor_refill(gc, cursor))
         return NULL;
@@ -275,7 +280,7 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     return (void *)at;
 }
 
-/* Most objects are of a size and a layout that were asked for before. NULL where this one is not, or its hole has
+/* Most objects have a size and a layout that were requested before. NULL: this one's were not, or the hole has
  * ended. */
 GB_INLINE void *gb_object_recent(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
@@ -313,7 +318,7 @@ uint64_t gb_cursors_left(const glebe_gc *gc)
     return left;
 }
 
-/* What a cursor did not hand out is no object, whatever number looks like a reference to it. */
+/* What a cursor did not hand out is no object, even if a word looks like a reference to it. */
 void gb_cursors_drop(glebe_gc *gc)
 {
     gc->stats.allocated_objects -= gb_cursors_left(gc);
@@ -340,7 +345,7 @@ void gb_sweep_begin(glebe_gc *gc)
         }
 }
 
-/* What was not marked is not allocated any more. Pages without objects go back. */
+/* Frees the objects that are not marked. Pages without objects return to the arena. */
 static void list_sweep(glebe_gc *gc, gb_list *list)
 {
     for (uint32_t number = list->first; number;) {

@@ -3,11 +3,11 @@
  *     lookup of malloc by a module     opened as usual                        opened with RTLD_DEEPBIND
  *                                      program, glebe (preloaded), libc ...   module, its libraries, libc: libc's malloc
  *
- * A module that was opened with RTLD_DEEPBIND would free by libc's free what glebe allocated, and the other way round.
+ * A module that was opened with RTLD_DEEPBIND would pass glebe's blocks to libc's free, and libc's blocks to glebe's.
  * So these functions clear the flag if malloc is glebe's, unless the option `deepbind` keeps it (docs/decisions/0024).
  *
- * The loader knows the caller by the return address: the caller's RUNPATH and $ORIGIN say where to search, its namespace
- * says where to load. So both functions end in a jump, which the compiler makes here even without optimization.
+ * The loader knows the caller by the return address: the caller's RUNPATH and $ORIGIN decide where to search, its
+ * namespace where to load. So both functions end in a jump, which the compiler makes here even without optimization.
  *
  * This file is for shared libraries. A program with glebe linked in keeps the C library's dlopen: a static program has
  * no other dlopen to jump to. */
@@ -37,7 +37,7 @@ static void *dlopen_nothing(const char *file, int mode)
 {
     (void)file;
     (void)mode;
-    return NULL; /* dlerror names what was not found */
+    return NULL; /* dlerror tells why */
 }
 
 static void *dlmopen_nothing(Lmid_t space, const char *file, int mode)
@@ -52,7 +52,7 @@ static _Atomic(dlopen_form *) dlopen_next; /* the next functions of these names;
 static _Atomic(dlmopen_form *) dlmopen_next;
 static _Atomic bool dlopen_ours; /* the program's malloc is this library's */
 
-/* Data and functions are one kind of address wherever there is a dlsym. */
+/* Data and functions have the same kind of address on every system with a dlsym. */
 #define FUNCTION(type, address) (((union { void *data; type *function; }){address}).function)
 
 GB_COLD static void dlopen_start(void)
@@ -65,7 +65,7 @@ GB_COLD static void dlopen_start(void)
     Dl_info mine, found;
     gb_store(&dlopen_ours,
         theirs && dladdr(theirs, &found) && dladdr((void *)&dlopen_next, &mine) && found.dli_fbase == mine.dli_fbase);
-    if (gb_self == &gb_heap_none && gb_thread_start()) /* the options are read */
+    if (gb_self == &gb_heap_none && gb_thread_start()) /* starting a heap reads the options */
         gb_thread_late();
     gb_store(&dlopen_next, open);
 }
@@ -84,7 +84,7 @@ EXPORT JUMPS void *dlopen(const char *file, int mode)
     JUMP next(file, mode);
 }
 
-/* Another namespace has a C library of its own, and so a malloc. */
+/* Another namespace has its own C library, and so its own malloc. */
 EXPORT JUMPS void *dlmopen(Lmid_t space, const char *file, int mode)
 {
     if (!gb_load(&dlopen_next))

@@ -1,15 +1,15 @@
-/* Every operator new and delete, by their mangled names, in C: the library needs no C++ runtime, and a program without
- * one does not pay for one. When memory ends, the standard wants the new_handler and then std::bad_alloc. Both come
- * from the program's own C++ runtime: by weak references, or by asking the loader for what the caller's object sees, if
- * a plugin brought the runtime later than glebe and in a scope of its own.
+/* Every operator new and delete, by their mangled names, in C. So the library needs no C++ runtime, and a program
+ * without one does not pay for one. When memory runs out, the standard requires the new_handler and then
+ * std::bad_alloc. Both come from the program's own C++ runtime: by weak references, or, if a plugin loaded the runtime
+ * after glebe and in a scope of its own, by a look-up in the scope of the caller's object.
  *
  *     new            no memory --> handler, again and again --> none left: throw bad_alloc      exceptions pass through
  *     new(nothrow)   no memory --> no handler: NULL
  *                              --> the runtime's own new(nothrow), which calls new above inside try and catch
  *
- * C cannot catch what a handler throws, so the nothrow forms leave that case to those that they replaced. Exceptions
- * pass through these frames, so they need unwind tables: the ABIs of x86-64 and AArch64 always have them, and
- * CMakeLists.txt asks for them. */
+ * C cannot catch an exception of the handler, so the nothrow forms leave that case to the forms that they replaced.
+ * Exceptions pass through these frames, so they need unwind tables: the ABIs of x86-64 and AArch64 always have them,
+ * and CMakeLists.txt requests them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -47,13 +47,13 @@ GB_COLD static void *new_find(const char *name, const void *caller, const void *
         void *object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
         if (object) {
             found = dlsym(object, name);
-            dlclose(object); /* it stays: the caller runs in it */
+            dlclose(object); /* the object stays loaded: the caller runs in it */
         }
     }
     return found == own ? NULL : found;
 }
 
-/* Data and functions are one kind of address wherever there is a dlsym. */
+/* Data and functions have the same kind of address on every system with a dlsym. */
 #define FUNCTION(type, address) (((union { void *data; type *function; }){address}).function)
 
 GB_COLD static new_handler handler_now(const void *caller)
@@ -63,7 +63,7 @@ GB_COLD static new_handler handler_now(const void *caller)
     return get ? get() : NULL;
 }
 
-/* The standard's loop: calls the handler until there is room, or no handler. */
+/* The standard's loop: calls the handler until the block fits, or no handler is left. */
 GB_COLD static void *new_ask(size_t alignment, size_t bytes, const void *caller)
 {
     for (new_handler handler; (handler = handler_now(caller)) != NULL;) {
@@ -89,8 +89,8 @@ GB_COLD void *override_new_retry(size_t alignment, size_t bytes, const void *cal
     gb_port_abort();
 }
 
-/* `name` and `own` are the form that was called. A static program has no other form, so a handler that throws ends the
- * program there. */
+/* `name` and `own` are the form that was called. A static program has no other form, so a handler that throws ends that
+ * program. */
 GB_COLD void *override_nothrow_retry(
     size_t alignment, size_t bytes, const void *tag, const void *caller, const char *name, void *own)
 {
@@ -105,7 +105,7 @@ GB_COLD void *override_nothrow_retry(
 
 #define CALLER __builtin_return_address(0)
 
-/* name in C, mangled name, parameters, how to allocate, the alignment (0: none was asked for) */
+/* name in C, mangled name, parameters, how to allocate, the alignment (0: none was requested) */
 #define NEW(name, mangled, parameters, alloc, alignment) \
     EXPORT void *name parameters __asm__(mangled); \
     void *name parameters \
@@ -133,8 +133,8 @@ NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothro
 NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9nothrow_t",
     (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
 
-/* The default build ignores the size and alignment that delete is told, since the compiler writes them. The wrong
- * destructor, or another type than that of new, tells another size: the secure and the audit build report that. */
+/* The default build ignores the size and alignment that delete gets, since the compiler writes them. The wrong
+ * destructor, or another type than that of new, passes another size: the secure and the audit build report that. */
 GB_COLD static bool delete_allowed(const void *block, size_t bytes, size_t alignment)
 {
     static const char call[] = "operator delete";

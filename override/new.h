@@ -1,4 +1,4 @@
-/* The functions of new.c that bindings/mimalloc uses for C++'s behaviour when memory ends. */
+/* The functions of new.c that bindings/mimalloc uses for C++'s behaviour when memory runs out. */
 #ifndef OVERRIDE_NEW_H
 #define OVERRIDE_NEW_H
 
@@ -14,11 +14,11 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Asks the new_handler for memory until there is a block of `bytes`, in the calling thread's heap; else throws
- * std::bad_alloc. `caller`: an address in the object that wants it. `alignment` 0: none was asked for. */
+/* Calls the new_handler until a block of `bytes` fits, in the calling thread's heap; else throws std::bad_alloc.
+ * `caller` is an address in the calling object. `alignment` 0: none was requested. */
 void *override_new_retry(size_t alignment, size_t bytes, const void *caller);
-/* The same for new(nothrow), which gives NULL. `tag` is a std::nothrow_t, `name` the mangled form that was called,
- * `own` its address. */
+/* The same for new(nothrow), which returns NULL. `tag` is a std::nothrow_t, `name` the mangled name of the form that
+ * was called, `own` its address. */
 void *override_nothrow_retry(
     size_t alignment, size_t bytes, const void *tag, const void *caller, const char *name, void *own);
 

@@ -13,13 +13,13 @@
 #endif
 
 #ifdef __wasm__
-#define EXPORT __attribute__((visibility("default"))) /* what a module does not call is left out of it */
+#define EXPORT __attribute__((visibility("default"))) /* a module gets only the functions that it calls */
 #else
 #define EXPORT __attribute__((visibility("default"), used))
 #endif
 
 #ifdef __wasm__
-EXPORT const char gb_is_malloc = 1; /* for its port */
+EXPORT const char gb_is_malloc = 1; /* tells other ports of glebe in the module: wasm.c */
 #endif
 
 EXPORT void *malloc(size_t bytes)
@@ -106,8 +106,8 @@ EXPORT int malloc_trim(size_t pad)
     return glebe_trim(NULL) != 0;
 }
 
-/* glibc's parameters describe glibc's arenas. glebe accepts them, so that programs which tune go on, and they have no
- * effect. */
+/* glibc's parameters describe glibc's arenas. glebe accepts them, so that programs that tune malloc run on; they have
+ * no effect. */
 EXPORT int mallopt(int parameter, int value)
 {
     (void)parameter;
@@ -115,7 +115,7 @@ EXPORT int mallopt(int parameter, int value)
     return 1;
 }
 
-/* The layouts of glibc's <malloc.h>, repeated here since musl's has none. */
+/* The layouts of glibc's <malloc.h>, repeated here because musl's has none. */
 struct override_mallinfo {
     int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
@@ -148,7 +148,7 @@ EXPORT void malloc_stats(void)
     gb_port_print(text, length < sizeof text ? length : sizeof text - 1);
 }
 
-#ifndef __wasm__ /* a module with this function would carry the C library's streams too */
+#ifndef __wasm__ /* this function would pull the C library's streams into a module */
 #define INFO_FIELD(name, unit, meaning) "  <" #name " unit=\"" unit "\">%llu</" #name ">\n"
 #define INFO_VALUE(name, unit, meaning) , (unsigned long long)s.name
 

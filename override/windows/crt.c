@@ -1,12 +1,13 @@
-/* The allocation functions of Windows' C libraries (msvcrt) under their own names: linked before the C library's import
- * library, a program calls these. Each is defined twice, as a function and as the pointer that code compiled with
- * dllimport loads.
+/* The allocation functions of Windows' C libraries (msvcrt) under their own names. If they are linked before the C
+ * library's import library, a program calls these. Each is defined twice: as a function, and as the pointer that code
+ * compiled with dllimport loads.
  *
- * A block's size is all that it has: _msize says so, calloc clears so much, _recalloc keeps so much and clears what is
- * behind. Blocks that the C library made by itself (_fullpath, _dupenv_s, _getcwd) come to free() too, and
- * src/port/windows.c sends them home.
+ * A block's size is its usable bytes: _msize returns them, calloc clears them all, _recalloc keeps them and clears the
+ * new ones. free() also gets blocks that the C library allocated itself (_fullpath, _dupenv_s, _getcwd);
+ * src/port/windows.c frees them by their own heap.
  *
- * An aligned block with an offset begins somewhere in one of ours; _aligned_free finds its start by arithmetic. */
+ * An aligned block with an offset begins somewhere inside one of ours; _aligned_free finds that block's start by
+ * arithmetic. */
 #define _CRTIMP /* these are the functions, not imports of them */
 #include "../../src/core.h"
 
@@ -16,7 +17,7 @@
     extern __typeof__(name) *const __imp_##name; \
     __typeof__(name) *const __imp_##name = name;
 
-/* ---- malloc and what stands on it ---- */
+/* ---- malloc and its relatives ---- */
 
 void *malloc(size_t bytes)
 {
@@ -37,7 +38,7 @@ void override_delete(void *block)
     gb_free("operator delete", gb_self, block);
 }
 
-/* What a block for so many bytes has. */
+/* Usable bytes of a block for a request of `bytes`. */
 static size_t crt_whole(size_t bytes)
 {
     if (bytes <= GB_MEDIUM_MAX)
@@ -74,7 +75,7 @@ void *_recalloc(void *block, size_t count, size_t bytes)
     size_t total, before = block ? gb_block_bytes("_recalloc", block) : 0;
     if (__builtin_mul_overflow(count, bytes, &total))
         return gb_out_of_memory();
-    if (block && before == 0) { /* it was reported */
+    if (block && before == 0) { /* gb_block_bytes reported it */
         errno = EINVAL;
         return NULL;
     }
@@ -86,12 +87,12 @@ void *_recalloc(void *block, size_t count, size_t bytes)
 }
 CRT(_recalloc)
 
-/* In place, or not at all. */
+/* Resizes in place, or returns NULL. */
 void *_expand(void *block, size_t bytes)
 {
     if (!block || bytes > GB_MAX_BYTES)
         return NULL;
-    size_t before = gb_block_bytes("_expand", block); /* 0: it was reported */
+    size_t before = gb_block_bytes("_expand", block); /* 0: gb_block_bytes reported it */
     const gb_page *entry = gb_page_entry(block);
     bool large = entry && entry->kind == GB_FREE;
     return before && (before >= bytes || (large && gb_large_resize(block, bytes))) ? block : NULL;
@@ -139,7 +140,7 @@ CRT(wcsdup)
 void _aligned_free(void *block)
 {
     char *start = (char *)(block ? gb_block_start(block) : 0);
-    if (block && !start) { /* of a C library's own, which keeps the address of its block before it */
+    if (block && !start) { /* a block of the C library, which stores its start before the aligned address */
         start = ((char **)((uintptr_t)block & ~(sizeof(char *) - 1)))[-1];
         if (!start || !gb_port_foreign_bytes(start)) {
             gb_report_address("_aligned_free", block);
@@ -162,7 +163,7 @@ size_t _aligned_msize(void *block, size_t alignment, size_t offset)
 }
 CRT(_aligned_msize)
 
-/* block + offset is a multiple of the alignment. */
+/* A block for which block + offset is a multiple of the alignment. */
 void *_aligned_offset_malloc(size_t bytes, size_t alignment, size_t offset)
 {
     if (!gb_is_pow2(alignment) || (offset != 0 && offset >= bytes)) {

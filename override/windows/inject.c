@@ -1,12 +1,12 @@
-/* Starts a thread at LoadLibraryW in the process; that function has one address in all processes of a system. The first
- * thread of a process initializes it, so the libraries that the program imports start before this one, and keep the
+/* Starts a thread at LoadLibraryW in the process; that function has the same address in all processes of a system. The
+ * first thread of a process initializes it. So the libraries that the program imports start before glebe, and keep the
  * blocks that they allocated until then. */
 #include <stdbool.h>
 #include <windows.h>
 
 #include "inject.h"
 
-/* Runs LoadLibraryW(path) in the process; false with the system's error, or with *loaded. */
+/* Runs LoadLibraryW(path) in the process. False: the system's error is set. Else *loaded tells whether it loaded. */
 static bool inject_load(HANDLE process, void *path, DWORD *loaded)
 {
     FARPROC load = GetProcAddress(GetModuleHandleA("kernel32.dll"), "LoadLibraryW");

@@ -1,5 +1,5 @@
-/* Loads a library into a process that was created suspended and has not run yet. glebe.exe puts glebe.dll under a program
- * so, and glebe.dll itself under children. */
+/* Loads a library into a process that was created suspended and has not run yet. glebe.exe loads glebe.dll into a
+ * program this way, and glebe.dll itself into child processes. */
 #ifndef OVERRIDE_INJECT_H
 #define OVERRIDE_INJECT_H
 
@@ -7,13 +7,13 @@
 
 enum inject_result {
     INJECT_DONE,
-    INJECT_32_BIT, /* a program for another processor than the library's */
-    INJECT_REFUSED, /* a call of the system failed: *why is its error */
-    /* the library, or the program's own, could not be loaded: *why is the status of the process, or 0 */
+    INJECT_32_BIT, /* the program is for another processor than the library */
+    INJECT_REFUSED, /* a system call failed: *why is its error */
+    /* the library, or one of the program's, could not be loaded: *why is the status of the process, or 0 */
     INJECT_NOT_LOADED,
 };
 
-/* `library` is a full path; `process` a handle with all rights, whose only thread is suspended and stays so. Returns
+/* `library` is a full path. `process` is a handle with all rights, whose only thread is suspended and stays so. Returns
  * when the program's own libraries and then this one are initialized. */
 enum inject_result gb_inject(void *process, const wchar_t *library, unsigned long *why);
 

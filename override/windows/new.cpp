@@ -1,11 +1,12 @@
-// Every operator new and delete for programs of mingw and of zig, in C++: there a program links its own C++ runtime, and only a program
-// that has one takes this member of the archive. The exception, and the handler that is called first, are the standard's.
+// Every operator new and delete for programs of mingw and of zig, in C++. Such a program links its own C++ runtime, and
+// only a program that has one takes this member of the archive.
+// The exception, and the handler that is called first, are the standard's.
 #include <cstddef>
 #include <new>
 
 #include "../../include/glebe.h"
 
-extern "C" void override_delete(void *block); // glebe_free, which names itself so where it reports
+extern "C" void override_delete(void *block); // glebe_free, but reports name operator delete
 
 namespace {
 

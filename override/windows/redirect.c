@@ -1,18 +1,18 @@
-/* glebe.dll: puts the functions of crt.c under a program that was linked to a C library's. It is loaded before the
- * program begins (inject.c) and changes import tables, of the modules that are there and of each that comes later,
- * before its first instruction runs.
+/* glebe.dll: redirects the C library calls of a program to the functions of crt.c. It is loaded before the program
+ * begins (inject.c) and changes the import tables of all loaded modules. It changes those of later modules before their
+ * first instruction runs.
  *
  *     module ---- IAT slot of malloc ----> ucrtbase.dll!malloc        before
  *                            `-----------> glebe.dll!malloc           after
  *
- * A slot is known by the address in it: whatever names led there (api-ms-win-crt-heap-l1-1-0, an ordinal), it is a
- * function of a C library in the list below. GetProcAddress is redirected too, since it may be asked for
- * malloc, by programs and by the stubs of imports that are resolved late; and CreateProcess, where children are to be
- * redirected as well (GLEBE_TOOL_CHILDREN=1).
+ * A slot is known by the address in it: by whatever name it was imported (api-ms-win-crt-heap-l1-1-0, an ordinal), it
+ * points to a function of a C library in the list below. GetProcAddress is redirected too, as programs, and the stubs
+ * of imports that are resolved late, may ask it for malloc. CreateProcess is redirected if children are to be
+ * (GLEBE_TOOL_CHILDREN=1).
  *
- * What no slot leads to is not reached: calls within a C library (its blocks are recognised in free and sent home),
- * and programs that have a C library linked into them. GLEBE_VERBOSE=1 says for each module what was redirected, or
- * that nothing could be. */
+ * Calls without a slot are not reached: calls within a C library (free recognizes such blocks and passes them to their
+ * own heap), and calls in programs with a C library linked in. GLEBE_VERBOSE=1 prints for each module which functions
+ * were redirected, or that none could be. */
 #define _CRTIMP
 #include "../../src/core.h"
 
@@ -25,7 +25,7 @@
 
 #include "inject.h"
 
-/* ---- what is replaced, and by what ---- */
+/* ---- the functions replaced, and their replacements ---- */
 
 typedef void redirect_code(void);
 
@@ -45,8 +45,8 @@ typedef struct redirect_row {
 } redirect_row;
 
 #define ROW(name, ours) {name, (redirect_code *)ours}
-/* _base: what UCRT's own other parts call. ??2 and ??_U are operators new, ??3 and ??_V delete, of C libraries that
- * have C++ in them. */
+/* _base: names that UCRT's own other parts call. ??2 and ??_U are operators new, ??3 and ??_V delete, of C libraries
+ * that contain C++. */
 static const redirect_row of_crt[] = {
     ROW("malloc", malloc), ROW("calloc", calloc), ROW("realloc", realloc), ROW("free", free), ROW("_msize", _msize),
     ROW("_expand", _expand), ROW("_recalloc", _recalloc), ROW("_malloc_base", malloc), ROW("_calloc_base", calloc),
@@ -63,8 +63,9 @@ static const redirect_row of_system[] = {
 };
 enum { OF_CRT = sizeof of_crt / sizeof of_crt[0], OF_SYSTEM = sizeof of_system / sizeof of_system[0], ROWS = OF_CRT > OF_SYSTEM ? OF_CRT : OF_SYSTEM };
 
-/* A library whose functions are replaced: a C library, or the system's two that have the others. Rows change under
- * the loader's lock, and GetProcAddress reads them without: what belongs to a base is there before it, and stays. */
+/* A library whose functions are replaced: a C library, or one of the system's two with the other functions. Rows change
+ * under the loader's lock, and GetProcAddress reads them without it: the row's content is written before its base, and
+ * stays. */
 typedef struct redirect_source {
     _Atomic(const char *) base; /* NULL: a free row */
     size_t bytes;
@@ -99,8 +100,8 @@ static const IMAGE_DATA_DIRECTORY *image_directory(const char *base, unsigned wh
     return &image_headers(base)->OptionalHeader.DataDirectory[which];
 }
 
-/* The loader is in the midst of its work when modules are looked at: its own search is not for that time. Forwarded
- * names are NULL. */
+/* The function that the module exports under this name; NULL if there is none, or it is forwarded. The loader is busy
+ * when glebe looks at modules, so its own search cannot be used then. */
 static redirect_code *image_export(const char *base, const char *name)
 {
     const IMAGE_DATA_DIRECTORY *where = image_directory(base, IMAGE_DIRECTORY_ENTRY_EXPORT);
@@ -147,13 +148,14 @@ static void source_add(const char *base, const redirect_row *rows, unsigned coun
     gb_store(&source->base, base);
 }
 
-/* Whose blocks are headed for debugging (_malloc_dbg) is left alone: its programs free them by other names too. */
+/* C libraries with headers for debugging at their blocks (_malloc_dbg) are left alone: their programs free blocks by
+ * other names too. */
 static bool is_crt(const char *base)
 {
     return image_export(base, "malloc") && image_export(base, "_msize") && image_export(base, "_errno") && !image_export(base, "_malloc_dbg");
 }
 
-/* What stands for this function of the source (NULL: of none), or NULL. */
+/* The replacement for this function of the source, which may be NULL; NULL if there is none. */
 static const redirect_row *row_of(const redirect_source *source, redirect_code *theirs)
 {
     for (unsigned i = 0; source && i < source->count; i++)
@@ -162,7 +164,7 @@ static const redirect_row *row_of(const redirect_source *source, redirect_code *
     return NULL;
 }
 
-/* What the first C library that has it calls so. */
+/* The function of this name in the first C library that has one; NULL if none has. */
 static redirect_code *original(const char *name)
 {
     for (redirect_source *source = sources; source < sources + SOURCES; source++) {
@@ -173,7 +175,7 @@ static redirect_code *original(const char *name)
     return NULL;
 }
 
-/* ---- words ---- */
+/* ---- messages ---- */
 
 enum { NAME_BYTES = 64, LINE_BYTES = 1024 };
 
@@ -203,7 +205,7 @@ static bool is_systems(const char *base)
     return GetModuleFileNameW((HMODULE)(uintptr_t)base, path, MAX_PATH) > length && _wcsnicmp(path, windows, length) == 0;
 }
 
-/* ---- modules ---- */
+/* ---- modules that are loaded ---- */
 
 static bool slot_set(redirect_code **slot, redirect_code *code)
 {
@@ -269,9 +271,9 @@ static void modules_redirect(void)
         module_redirect((const char *)modules[i]);
 }
 
-/* ---- modules that come later ---- */
+/* ---- modules that are loaded later ---- */
 
-/* As ntdll.dll's LdrRegisterDllNotification has them (Windows Vista and later). */
+/* As ntdll.dll's LdrRegisterDllNotification defines them (Windows Vista and later). */
 typedef struct loader_news {
     ULONG flags;
     const void *path, *name;
@@ -282,13 +284,13 @@ typedef VOID CALLBACK loader_listener(ULONG why, const loader_news *news, void *
 typedef LONG NTAPI loader_register(ULONG flags, loader_listener *listener, void *context, void **cookie);
 enum { LOADED = 1, UNLOADED = 2 };
 
-/* With the loader's lock held; the module's imports are resolved and nothing of it has run. */
+/* Called with the loader's lock held; the module's imports are resolved, and no code of it has run. */
 static VOID CALLBACK loader_speaks(ULONG why, const loader_news *news, void *context)
 {
     (void)context;
     DWORD last = GetLastError();
     if (why == LOADED && is_crt(news->base))
-        modules_redirect(); /* who imports it may have come before it */
+        modules_redirect(); /* modules that import it may have been loaded before it */
     else if (why == LOADED)
         module_redirect(news->base);
     else if (why == UNLOADED && source_of(news->base))
@@ -296,9 +298,9 @@ static VOID CALLBACK loader_speaks(ULONG why, const loader_news *news, void *con
     SetLastError(last);
 }
 
-/* ---- what takes the place of the system's functions ---- */
+/* ---- replacements for the system's functions ---- */
 
-/* errno is the program's C library's. */
+/* errno is that of the program's C library. */
 int *_errno(void)
 {
     static int none;
@@ -308,7 +310,7 @@ int *_errno(void)
 extern int *(*const __imp__errno)(void);
 int *(*const __imp__errno)(void) = _errno;
 
-/* Where memory ends it is the C library that asks the program's handler and throws. */
+/* When memory runs out, the C library calls the program's handler and throws. */
 static void *redirect_new(size_t bytes)
 {
     void *block = malloc(bytes);

@@ -171,7 +171,7 @@ static size_t check_list(
 
 static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
 {
-    uint32_t bound = 1u << 20; /* more than a page of blocks, and sized frees */
+    uint32_t bound = 1u << 20; /* more blocks than any thread free list holds */
     for (const gb_block *block = heap->front[cls]; block; block = gb_link_get(block)) {
         const gb_page *entry = gb_page_entry(block);
         if (!entry || bound-- == 0) {

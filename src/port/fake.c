@@ -3,20 +3,21 @@
  *     gb_fake_start
  *     | committed | not | committed | protected | ...  one piece of address space, a state for each 4 KiB of it
  *
- * Everything is deterministic: the clock stands until a test moves it, chance is a seeded generator, the environment is
- * what a test puts there, what is printed is kept for it, and a call that the test planned to fail does. Nothing
- * sleeps: a wait that nobody could end is reported as a deadlock.
+ * Everything is deterministic. A test moves the clock, seeds the random generator and sets the environment. Output is
+ * kept for the test, and calls fail as the test plans. Nothing sleeps: a wait that no thread could end is reported as a
+ * deadlock.
  *
- * The backing alone comes from the OS, by mmap. What the core did not commit is really without access, so that touching
- * it crashes the test at the very line; where the OS's pages are larger than ours only the records stand. Address space
- * is plenty on 64 bits (the least that arena.c asks for: 2 GiB of chunks, as much of slots) and costs nothing; what
- * memory there is, a test says by `memory_bytes`.
+ * Only the backing comes from the OS, by mmap. Memory that the core did not commit has no access rights, so touching it
+ * crashes the test at that line. If the OS's pages are larger than ours, only the records protect it. On 64 bits
+ * address space is plenty (the least that arena.c asks for: 2 GiB of chunks, as much of slots) and costs nothing.
+ * `memory_bytes` limits the memory.
  *
- * 1. Only what is in the piece and not committed is committed; only what is committed is purged, moved or given back.
- * 2. Fresh memory reads as zero, and so does moved-away memory and what was purged, but lazily. The target of a move
+ * 1. Only uncommitted memory in the piece is committed; only committed memory is purged, moved or decommitted.
+ * 2. Fresh memory reads as zero, and so does memory that was moved away or purged (not lazily). The target of a move
  *    must not have been written to.
- * 3. committed_bytes is what is committed and was not given back.
- * A breach of these is the core's fault: it is printed and aborts, for a fuzzer to find. */
+ * 3. committed_bytes counts what is committed and was not decommitted.
+ *
+ * A breach is a mistake of the core: it is printed and aborts, for a fuzzer to find. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -36,9 +37,9 @@
 
 gb_fake fake;
 uintptr_t fake_start;
-static bool fake_guarded; /* the OS's pages are no larger than ours: it keeps the core from what is not committed */
+static bool fake_guarded; /* the OS's pages are no larger than ours: access rights guard uncommitted memory */
 static uint8_t fake_states[FAKE_BYTES >> FAKE_PAGE_LOG2];
-static bool fake_used[FAKE_BYTES >> FAKE_PIECE_LOG2]; /* pieces in which something was committed since the start */
+static bool fake_used[FAKE_BYTES >> FAKE_PIECE_LOG2]; /* pieces in which something was committed since the last reset */
 
 #define FAKE_REQUIRE(condition, what) \
     do \
@@ -54,7 +55,7 @@ static void fake_access(uintptr_t at, size_t bytes, int protection)
         FAKE_REQUIRE(mprotect((void *)at, bytes, protection) == 0, "mprotect failed");
 }
 
-/* Maps what was committed anew, in pieces. Only that: a fuzzer starts anew a thousand times a second. */
+/* Maps the used pieces anew. Only those: a fuzzer resets a thousand times a second. */
 static void fake_forget(void)
 {
     for (size_t i = 0; i < FAKE_BYTES >> FAKE_PIECE_LOG2; i++) {
@@ -152,7 +153,7 @@ size_t gb_port_address_bytes(void) { return fake.address_bytes; }
 
 uintptr_t gb_port_reserve(size_t bytes) { return fake_fails(GB_FAKE_RESERVE) || bytes > FAKE_BYTES ? 0 : fake_start; }
 
-/* More may be asked for than there is: commits in what is missing fail. */
+/* A test may ask for more than there is: commits beyond the piece fail. */
 uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
 {
     (void)bytes;
@@ -173,12 +174,12 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
         fake_used[(p - fake_start) >> FAKE_PIECE_LOG2] = true;
     fake_access(at, bytes, PROT_READ | PROT_WRITE);
     if (fake.exact)
-        madvise((void *)at, bytes, MADV_NOHUGEPAGE); /* no matter if it cannot: there are none then */
+        madvise((void *)at, bytes, MADV_NOHUGEPAGE); /* a failure does not matter: the OS has no huge pages then */
     fake.committed_bytes += bytes;
     return GB_COMMITTED;
 }
 
-/* The backing of large ranges is given back, lest a test that frees much is slow. */
+/* Clears the range. Large ranges are purged in the OS too, as otherwise tests that free much would be slow. */
 static void fake_clear(uintptr_t at, size_t bytes)
 {
     bool through = fake_guarded && (bytes >= (size_t)1 << 20 || fake.exact)
@@ -203,7 +204,7 @@ size_t gb_fake_resident_bytes(void)
     return pages << FAKE_PAGE_LOG2;
 }
 
-/* In steps of 64 KiB, as in WebAssembly. */
+/* Grows in steps of 64 KiB, as WebAssembly does. */
 uintptr_t gb_port_grow(size_t *bytes)
 {
     size_t step = (size_t)1 << 16, want = (*bytes + step - 1) & ~(step - 1);
@@ -232,7 +233,7 @@ bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
         FAKE_REQUIRE(fake_inside(p, 1) && *fake_state(p) != FAKE_NONE, "decommit of what is not committed");
     if (fake_fails(GB_FAKE_DECOMMIT))
         return false;
-    fake_access(at, bytes, PROT_READ | PROT_WRITE); /* guards go with the rest */
+    fake_access(at, bytes, PROT_READ | PROT_WRITE); /* guards are decommitted too */
     fake_clear(at, bytes);
     fake_enter(at, bytes, FAKE_NONE);
     fake_access(at, bytes, PROT_NONE);
@@ -241,7 +242,7 @@ bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
     return true;
 }
 
-/* Lazily: the host wants every other page or so at once, and the rest never. */
+/* A lazy purge: the host takes about every other page at once, and never the rest. */
 enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
 {
     fake_whole(at, bytes);
@@ -317,7 +318,7 @@ bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)
     return fake.pressure_limit != 0;
 }
 
-/* ---- time, chance, words ---- */
+/* ---- time, random numbers, text ---- */
 
 uint32_t gb_port_now_ms(void) { return fake.now_ms; }
 

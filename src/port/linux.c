@@ -1,15 +1,16 @@
 /* The host contract (../port.h) on Linux, for glibc and musl, static and dynamic.
  *
- * Nothing is reserved unless no place serves: a commit maps its own piece with MAP_FIXED_NOREPLACE and finds out
- * whether the address was taken. The kernel makes one mapping of pieces side by side. madvise(MADV_DONTNEED) purges,
- * lazily MADV_FREE; both fail on locked memory, and the caller is told. Every function keeps errno. */
+ * Address space is reserved only if no proposed place works. Otherwise each commit maps its own piece with
+ * MAP_FIXED_NOREPLACE, and so finds out whether the address is taken. The kernel merges adjacent pieces into one
+ * mapping. madvise(MADV_DONTNEED) purges, MADV_FREE purges lazily; both fail on locked memory, and the caller is told.
+ * Every function keeps errno. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* Newer than some libc headers, or not in them: musl brings none of the kernel's. */
+/* Newer than some libc headers, or in none: musl includes no headers of the kernel. */
 enum { LINUX_FUTEX_WAIT = 0, LINUX_FUTEX_WAKE = 1, LINUX_FUTEX_PRIVATE = 128 };
 enum {
     LINUX_MADV_FREE = 8,
@@ -22,15 +23,16 @@ size_t gb_port_page_bytes(void)
     return (size_t)getauxval(AT_PAGESZ);
 }
 
-/* A mapping without memory counts against a limit that the program may set on itself later, so nothing is reserved. */
+/* A mapping without memory counts against a limit that the program may set on itself later, so the core reserves
+ * nothing. */
 size_t gb_port_address_bytes(void)
 {
     return posix_address_bytes(sizeof(size_t) == 8 ? SIZE_MAX >> 24 : SIZE_MAX);
 }
 
-/* 64 bits: far below where mmap hands out from the top, 16 TiB apart; the last for processors with 39 bits of
- * address. 32 bits: between a program's own segments and mmap's top, then below. That the whole is within reach its
- * last page shows. */
+/* 64 bits: 16 TiB apart, far below the top, from where mmap allocates; the last for processors with 39 bits of address.
+ * 32 bits: between a program's own segments and mmap's top, then below. Maps the last page of a place to see whether
+ * the whole place is addressable. */
 uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
 {
     static const uint64_t wide[] = {0x1000ull << 32, 0x2000ull << 32, 0x3000ull << 32, 0x4000ull << 32, 0x10ull << 32};
@@ -42,7 +44,7 @@ uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
         at = attempt < sizeof narrow / sizeof narrow[0] ? narrow[attempt] : 0;
     if (at == 0 || at + bytes < at)
         return 0;
-    void *last = posix_map(at + bytes - page, page, PROT_NONE, 0); /* had elsewhere if there is no such address */
+    void *last = posix_map(at + bytes - page, page, PROT_NONE, 0); /* elsewhere, if this address does not exist */
     if (last == MAP_FAILED)
         return 0;
     posix_unmap((uintptr_t)last, page);
@@ -61,19 +63,19 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
     return posix_advise(at, bytes, MADV_DONTNEED) ? GB_PURGE_ZERO : GB_PURGE_REFUSED;
 }
 
-/* Before 6.17 Linux unmaps `to` first and only then finds that `from` is more than one mapping, as it is where part of
- * it was advised: it fails with a hole in our reservation. The hole is filled again, unless another thread's mmap was
- * faster.
+/* Before 6.17 Linux unmaps `to` first and only then finds that `from` is more than one mapping, as after an madvise of
+ * part of it. mremap then fails and leaves a hole in our reservation. gb_port_commit fills the hole, unless another
+ * thread's mmap was faster.
  *
- * Emulators in user mode (qemu 7.2) take `from` for unmapped afterwards. They are known by what they lack: the
- * kernel gives every process a vDSO, they give none, nor does valgrind. */
+ * User-mode emulators (qemu 7.2) take `from` for unmapped afterwards. They are known by a missing vDSO: the kernel
+ * gives every process one; such emulators and valgrind give none. */
 enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
 {
     if (!getauxval(AT_SYSINFO_EHDR))
         return GB_STAYED;
     int saved = errno;
     void *p = mremap((void *)from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | LINUX_MREMAP_DONTUNMAP, (void *)to);
-    bool unknown = errno == EINVAL; /* before 5.7, where nothing was done */
+    bool unknown = errno == EINVAL; /* before 5.7, where nothing changed */
     errno = saved;
     if (p == (void *)to)
         return GB_MOVED;
@@ -85,15 +87,15 @@ void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
     posix_advise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-/* To clear 2 MiB takes 0.1 to 0.4 ms, as many small pages 0.3 to 1.3. It is more where the kernel moves others'
- * pages out of the way, or the host of a virtual machine has to find the memory first. */
+/* Clearing 2 MiB takes 0.1 to 0.4 ms, in small pages 0.3 to 1.3. It takes longer if the kernel first moves other pages
+ * out of the way, or if the host of a virtual machine has to find the memory. */
 enum { LINUX_QUICK_NS = 1000000 };
 
 static uint64_t linux_thread_ns(void)
 {
-    struct timespec t = {0, 0}; /* where the clock cannot be read all is quick */
+    struct timespec t = {0, 0}; /* if the clock cannot be read, everything is quick */
     int saved = errno;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* what others do meanwhile does not count */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* the thread's own time: other threads' work does not count */
     errno = saved;
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
@@ -107,7 +109,7 @@ bool gb_port_huge_page_quick(uintptr_t at)
 
 size_t gb_port_resident(uintptr_t at, size_t bytes)
 {
-    unsigned char pages[4096]; /* the lowest bit of each: it is resident */
+    unsigned char pages[4096]; /* bit 0 of each: the page is resident */
     size_t page = gb_port_page_bytes(), count = bytes / page, resident = 0;
     int saved = errno;
     bool told = count <= sizeof pages && mincore((void *)at, bytes, pages) == 0;
@@ -117,18 +119,18 @@ size_t gb_port_resident(uintptr_t at, size_t bytes)
     return told ? resident * page : bytes;
 }
 
-/* ---- the group of processes ---- /proc/self/cgroup says which it is: "0::/path" by the unified rules,
- * "N:memory:/path" by the old ones. Each group on the way up may have a limit of its own; what counts is the one
- * that is nearest to being reached. In a container the path may be the one that the host knows, which does not exist
- * inside: walking up ends at the container's own group all the same. */
+/* ---- the group of processes ----
+ * /proc/self/cgroup names it: "0::/path" in version 2 (unified), "N:memory:/path" in version 1. Each group on the way
+ * up may have a limit of its own; the one nearest to being reached counts. In a container the path may be the host's,
+ * which does not exist inside: walking up still ends at the container's own group. */
 
 enum { LINUX_PATH_BYTES = 1024, LINUX_NAME_BYTES = 64 };
 
 typedef struct linux_group {
     bool unified;
     size_t root_length, length; /* of the folder's name, without and with the group's path */
-    char name[LINUX_PATH_BYTES]; /* room for a file's name behind it */
-    char text[2048]; /* what was read last */
+    char name[LINUX_PATH_BYTES]; /* has room for a file's name behind it */
+    char text[2048]; /* what linux_read read last */
 } linux_group;
 
 static bool linux_read(const char *path, char *text, size_t bytes)
@@ -161,12 +163,12 @@ static bool linux_group_read(linux_group *group, const char *file)
     return linux_read(group->name, group->text, sizeof group->text);
 }
 
-/* The lower of the two: past memory.high processes are slowed down until they hardly run. What the old rules call
- * soft limits neither slows nor ends anybody. */
+/* The lower of the two limits: above memory.high the kernel slows processes down until they hardly run. The soft limits
+ * of version 1 neither slow nor end a process. */
 static bool linux_group_limit(linux_group *group, uint64_t *limit)
 {
     static const char *const files[2][2] = {{"/memory.limit_in_bytes"}, {"/memory.max", "/memory.high"}};
-    *limit = (uint64_t)1 << 60; /* so large a number means none */
+    *limit = (uint64_t)1 << 60; /* a number this large means none */
     for (int i = 0; i < 2; i++) {
         const char *file = files[group->unified][i];
         uint64_t value;
@@ -176,8 +178,9 @@ static bool linux_group_limit(linux_group *group, uint64_t *limit)
     return *limit < (uint64_t)1 << 60;
 }
 
-/* false where this group has no limit, or is not there. Files in the cache that were not used lately are not
- * counted: the system drops them before a request fails, and a program that reads files fills its group with them. */
+/* The limit of this group and its use; false if the group has no limit, or does not exist. Does not count file cache
+ * that was not used lately: the kernel drops such cache before a request fails, and a program that reads files fills
+ * its group with it. */
 static bool linux_group_pressure(linux_group *group, uint64_t *limit, uint64_t *used)
 {
     if (!linux_group_limit(group, limit)
@@ -186,7 +189,7 @@ static bool linux_group_pressure(linux_group *group, uint64_t *limit, uint64_t *
         return false;
     uint64_t droppable;
     const char *key = group->unified ? "\ninactive_file " : "\ntotal_inactive_file ";
-    if (*used > *limit / 4 * 3 && linux_group_read(group, "/memory.stat")) { /* dear to read: only where it matters */
+    if (*used > *limit / 4 * 3 && linux_group_read(group, "/memory.stat")) { /* slow to read, so only near the limit */
         const char *at = strstr(group->text, key);
         if (at && linux_number(at + strlen(key), &droppable))
             *used -= droppable < *used ? droppable : *used;
@@ -194,7 +197,7 @@ static bool linux_group_pressure(linux_group *group, uint64_t *limit, uint64_t *
     return true;
 }
 
-/* Finds the group's folder below `root`; the root itself where /proc does not say. */
+/* Finds the group's folder below `root`; takes `root` itself if /proc does not name the group. */
 static void linux_group_find(linux_group *group, const char *root, bool unified)
 {
     group->unified = unified;
@@ -276,7 +279,8 @@ void gb_port_keep_stderr(void)
     posix_keep_stderr(1024);
 }
 
-/* A pipe whose reader has gone must not end the program by a signal where its own words would not have. */
+/* Writes to a pipe whose reader has gone must not end the program by SIGPIPE: blocks the signal, and takes it if the
+ * write raised it. */
 void gb_port_say(const char *text, size_t bytes)
 {
     int saved = errno, file = posix_stderr_file(), cancel = posix_cancel_off();
@@ -296,7 +300,7 @@ void gb_port_say(const char *text, size_t bytes)
     errno = saved;
 }
 
-/* As execve was given it: of a script the script's name, which the interpreter's own copies would not say. */
+/* The name that execve got: for a script the script's name, which the interpreter's own copies do not have. */
 const char *gb_port_program(void)
 {
     const char *path = (const char *)getauxval(AT_EXECFN), *slash = path ? strrchr(path, '/') : NULL;
@@ -307,7 +311,7 @@ static long linux_futex(_Atomic uint32_t *word, int operation, uint32_t value, c
 {
 #ifdef SYS_futex
     return syscall(SYS_futex, word, operation | LINUX_FUTEX_PRIVATE, value, timeout, NULL, 0);
-#else /* 32-bit hosts whose only call takes 64-bit times */
+#else /* 32-bit hosts whose only such call takes 64-bit times */
     struct { long long seconds, nanoseconds; } wide = {timeout ? timeout->tv_sec : 0, timeout ? timeout->tv_nsec : 0};
     return syscall(SYS_futex_time64, word, operation | LINUX_FUTEX_PRIVATE, value, timeout ? &wide : NULL, NULL, 0);
 #endif
@@ -340,9 +344,8 @@ bool gb_port_thread_start(void (*run)(void))
     return posix_thread_start(linux_thread_run, run);
 }
 
-/* A library that is unloaded while threads still carry our key, or fork our handlers, would leave them nowhere to
- * go: the object that holds this code asks to stay for good. Static programs have no such object, and may have no
- * dlopen. */
+/* If this library were unloaded, threads that still have our key, and fork's handlers, would call code that is gone. So
+ * the object with this code pins itself. Static programs have no such object, and may have no dlopen. */
 #ifdef GB_STAYS_LOADED /* libglebe.so is linked with -z nodelete, and saves every process the call */
 enum { LINUX_MAY_UNLOAD = 0 };
 #else
@@ -359,20 +362,20 @@ static void linux_stay_loaded(void)
 }
 
 /* ---- fork ----
- * What holds of glibc's own malloc holds of ours:
- * 1. A process with one thread may fork in a signal handler, whatever that interrupted: no lock is taken, and none is
- *    dropped. Nobody else can be in the heap.
- * 2. The lock of the list of streams is taken before the heap's: fork itself takes it after these handlers, and a
+ * The rules of glibc's own malloc apply:
+ * 1. A process with one thread may fork in a signal handler, whatever the signal interrupted. So no lock is taken or
+ *    dropped; no other thread can be in the heap.
+ * 2. The lock of the list of streams is taken before the heap's. fork itself takes it after these handlers, and a
  *    thread may hold it while it waits for a stream whose owner allocates. glibc lets one thread take it twice, and
  *    resets it in the child.
- * Other C libraries lack these names, and older ones some. */
+ * Other C libraries lack these functions, and older ones have only some. */
 
 extern char __libc_single_threaded __attribute__((weak));
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
-static bool linux_list_held; /* for this fork; written under that lock */
+static bool linux_list_held; /* by this fork; written under that lock */
 
 static void linux_fork_prepare(void)
 {
@@ -390,7 +393,7 @@ static void linux_fork_prepare(void)
 static void linux_fork_parent(void)
 {
     if (!gb_lock_forking())
-        return; /* nothing was prepared */
+        return; /* linux_fork_prepare took no lock */
     gb_fork_parent();
     if (!gb_lock_forking() && linux_list_held) {
         linux_list_held = false;
@@ -403,7 +406,7 @@ static void linux_fork_child(void)
     if (!gb_lock_forking())
         return;
     if (linux_list_held)
-        _IO_list_resetlock(); /* again, where the process had one thread when fork began */
+        _IO_list_resetlock(); /* again, if the process had one thread when fork began */
     linux_list_held = false;
     gb_fork_child();
 }

@@ -1,11 +1,11 @@
-/* The host contract (../port.h) on macOS: written after its headers and manuals, compiled in tests for both processors,
- * and not run there yet. What differs from Linux:
+/* The host contract (../port.h) on macOS. Written after its headers and manuals; tests compile it for both processors;
+ * it has not run there yet. Differences from Linux:
  *
- *     purging       MADV_FREE_REUSABLE leaves the old contents until the system wants the pages, and the core counts on zeros:
- *                   a fresh mapping is laid over the range instead, which drops the pages and reads as zero
- *     moving        there is no mremap; mach_vm_remap would share the pages: say no, and the core copies
- *     waiting       __ulock_wait and __ulock_wake are what the system's own locks sleep on, but they are private; here waiters
- *                   sleep on one of 64 condition variables, chosen by the word's address, whose mutex orders look and wake
+ *     purging       MADV_FREE_REUSABLE leaves the old contents until the system wants the pages, but the core needs
+ *                   zeros: a fresh mapping replaces the range, which drops the pages and reads as zero
+ *     moving        there is no mremap, and mach_vm_remap would share the pages: GB_STAYED, and the core copies
+ *     waiting       __ulock_wait and __ulock_wake, on which the system's own locks sleep, are private. Waiters sleep
+ *                   on one of 64 condition variables, chosen by the word's address; its mutex orders look and wake
  *     huge pages    the system decides
  *
  * Every function keeps errno. Address space is reserved with PROT_NONE, which costs nothing, and committed by
@@ -23,7 +23,7 @@ size_t gb_port_address_bytes(void)
     return posix_address_bytes(SIZE_MAX);
 }
 
-/* Above the shared cache of system libraries, and far from where programs and their heaps begin. */
+/* Places above the shared cache of system libraries, far from where programs and their heaps begin. */
 uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
 {
     (void)bytes;
@@ -96,7 +96,7 @@ const char *gb_port_environment(const char *name)
     return issetugid() ? NULL : getenv(name);
 }
 
-/* A library must not name `environ` there; the function that stands for it is in <crt_externs.h>. */
+/* A library must not name `environ` on macOS; this function, from <crt_externs.h>, returns its address. */
 extern char ***_NSGetEnviron(void);
 
 char *const *gb_port_environment_all(void)
@@ -146,7 +146,7 @@ void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
     macos_bed *bed = macos_bed_of((const void *)word);
     int saved = errno, cancel = posix_cancel_off();
     pthread_mutex_lock(&bed->mutex);
-    if (gb_load(word) == expected) { /* looked at under the mutex, which the thread that wakes takes too: no wake is missed */
+    if (gb_load(word) == expected) { /* checked under the mutex that the waking thread takes too: no wake is missed */
         if (ms == UINT32_MAX)
             pthread_cond_wait(&bed->condition, &bed->mutex);
         else {
@@ -183,7 +183,7 @@ bool gb_port_thread_start(void (*run)(void))
     return posix_thread_start(macos_thread_run, run);
 }
 
-/* The child finds the beds empty: a thread that slept in one, or held its mutex, is not there any more. */
+/* Resets all beds in the child: threads that slept in one, or held its mutex, do not exist there. */
 static void macos_fork_child(void)
 {
     for (int i = 0; i < MACOS_BEDS; i++)

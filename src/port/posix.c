@@ -1,11 +1,11 @@
-/* What the host contract (../port.h) is on every POSIX system: mappings, stderr and a copy of it, keys and threads.
- * No port by itself: linux.c or macos.c comes after it in ../glebe.c, and says what differs. Every function keeps
- * errno. */
+/* The host contract (../port.h) as far as all POSIX systems share it: mappings, stderr and a copy of it, keys and
+ * threads. Not a port by itself: linux.c or macos.c follows it in ../glebe.c and has the differences. Every function
+ * keeps errno. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #ifndef _FILE_OFFSET_BITS
-#define _FILE_OFFSET_BITS 64 /* 32 bits: fstat refuses files whose numbers are large */
+#define _FILE_OFFSET_BITS 64 /* 32 bits: else fstat refuses files with large inode numbers */
 #endif
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 /* ---- memory ---- */
 
-/* What may be taken of `plenty`: the limit of the process on its address space counts too. */
+/* The smaller of `plenty` and the process's limit on its address space. */
 static size_t posix_address_bytes(size_t plenty)
 {
     struct rlimit limit;
@@ -79,9 +79,9 @@ uintptr_t gb_port_reserve(size_t bytes)
     return start;
 }
 
-/* `exactly` is the flag, where there is one, by which the system says no if something lies there. Without it
- * (macOS), and where it is not known (Linux before 4.17), the address is a hint: nothing is replaced, and the
- * mapping is had elsewhere. */
+/* `exactly` is the flag, if there is one, by which the system refuses an address that is taken. Without it (macOS), and
+ * if the kernel does not know it (Linux before 4.17), the address is a hint: nothing is replaced, and the mapping lies
+ * elsewhere. */
 static enum gb_commit posix_commit(uintptr_t at, size_t bytes, bool reserved, int exactly)
 {
     if (reserved)
@@ -108,10 +108,10 @@ void gb_port_protect(uintptr_t at, size_t bytes)
     posix_protect(at, bytes, PROT_NONE);
 }
 
-/* ---- words ---- */
+/* ---- text ---- */
 
-/* The system's calls that may sleep end a thread that is to be cancelled, and malloc must not: the heap would stay
- * as it is in the middle of a change. Between these two no thread is cancelled. */
+/* System calls that may sleep are cancellation points, which end a thread that is to be cancelled. malloc must not end
+ * there, in the middle of a change to the heap. Between these two calls no thread is cancelled. */
 static int posix_cancel_off(void)
 {
     int before;
@@ -143,17 +143,18 @@ void gb_port_print(const char *text, size_t bytes)
     posix_write(STDERR_FILENO, text, bytes);
 }
 
-/* Many programs close stderr before they end (coreutils to hear of a full disk), daemons close all that is open, and
- * either may open another file afterwards that gets the number. So a copy is kept at a number that programs do not
- * use, closed by exec; before anything is written to it or to 2, the file behind it must be the one that it was. */
+/* Many programs close stderr before they end (coreutils, to detect a full disk), and daemons close all descriptors.
+ * Either may then open another file, which gets the number. So glebe keeps a copy at a number that programs do not use;
+ * exec closes it. Before writing to the copy or to 2, glebe checks that it still is the same file. */
 static struct {
     bool kept;
-    int copy; /* -1: none could be made */
+    int copy; /* -1: no copy could be made */
     dev_t device;
     ino_t file;
 } posix_stderr;
 
-/* The copy goes below `top`: the kernel's table grows up to it, so no higher than is usual anyway. */
+/* The copy's number lies below `top`: the kernel's table grows up to the highest number, so it stays at a usual
+ * size. */
 static void posix_keep_stderr(int top)
 {
     enum { ROOM = 16 };
@@ -181,7 +182,7 @@ static bool posix_is_stderr(int file)
         && now.st_ino == posix_stderr.file;
 }
 
-/* A descriptor of what stderr was; -1 if there is none any more. */
+/* A descriptor of the stderr that was kept; -1 if there is none any more. */
 static int posix_stderr_file(void)
 {
     int saved = errno, file = posix_is_stderr(posix_stderr.copy) ? posix_stderr.copy : STDERR_FILENO;
@@ -225,7 +226,7 @@ static pthread_once_t posix_once = PTHREAD_ONCE_INIT;
 static bool posix_key_ready;
 static GB_TLS bool posix_starting; /* this thread is in posix_start, which may allocate (musl's pthread_atfork does) */
 
-/* The system's own handlers of fork. */
+/* Installs the system's own handlers of fork. */
 static void posix_fork_watch(void);
 
 static void posix_key_end(void *value)
@@ -234,9 +235,8 @@ static void posix_key_end(void *value)
     gb_thread_exit();
 }
 
-/* At the first malloc, or as the library starts. Handlers that prepare a fork run in the order last to first: the
- * heap's locks are to be the last that are taken, for a thread that holds another library's lock may wait for the
- * heap's. */
+/* Called at the first malloc, or when the library starts. Handlers that prepare a fork run last to first. The heap's
+ * locks must be taken last, because a thread that holds another library's lock may wait for the heap's. */
 static void posix_start(void)
 {
     posix_starting = true;
@@ -248,7 +248,7 @@ static void posix_start(void)
 void gb_port_thread_arm(void)
 {
     if (posix_starting)
-        return; /* the caller of posix_start goes on to the rest */
+        return; /* the outer call does the rest */
     int saved = errno; /* pthread_setspecific may call malloc, which may fail */
     pthread_once(&posix_once, posix_start);
     if (posix_key_ready)
@@ -256,10 +256,10 @@ void gb_port_thread_arm(void)
     errno = saved;
 }
 
-/* `entry` is given the address of `run`. All signals are blocked in the thread: they are the program's. */
+/* `entry` gets the address of `run`. The thread blocks all signals: they belong to the program. */
 static bool posix_thread_start(void *(*entry)(void *), void (*run)(void))
 {
-    static void (*held)(void); /* the same function every time */
+    static void (*held)(void); /* the same function in every call */
     held = run;
     int saved = errno;
     sigset_t all, before;

@@ -1,8 +1,8 @@
-/* The host contract (../port.h) in WebAssembly: one linear memory. It begins behind what the linker laid out, at
- * __heap_base, and grows by memory.grow in units of 64 KiB; nothing ever goes back.
+/* The host contract (../port.h) in WebAssembly: one linear memory. It begins behind the linker's data, at __heap_base,
+ * and grows by memory.grow in units of 64 KiB. No memory is ever returned to the host.
  *
- * Others may let it grow too (another allocator in the module, the host). The caller gets what was added, so what we
- * get then does not follow what we had, which the core expects. */
+ * Other code may grow it too (another allocator in the module, the host). Growth belongs to the caller, so our next
+ * piece may not follow our last one, which the core expects. */
 #include "../base/config.h"
 #include "port.h"
 
@@ -12,9 +12,9 @@ extern unsigned char __heap_base; /* from the linker */
 
 static bool wasm_begun;
 
-/* Is there another malloc in the module? It would take the rest of what the module starts with, and some take, when
- * they begin, all of memory that is there then: so it must have begun, and has that rest. override.c says that it is
- * malloc itself. */
+/* True if there is another malloc in the module. Such a malloc takes the rest of the module's initial memory. Some take
+ * all memory that exists when they begin, so this makes it begin before glebe lets memory grow. override.c says that it
+ * is malloc itself. */
 #if GB_IS_MALLOC
 static bool wasm_other_malloc(void) { return false; }
 #else
@@ -36,7 +36,7 @@ uintptr_t gb_port_grow(size_t *bytes)
 {
     bool alone = !wasm_begun && !wasm_other_malloc();
     uintptr_t end = (uintptr_t)__builtin_wasm_memory_size(0) << WASM_PAGE_LOG2, at = end;
-    if (alone) { /* the rest of what the module starts with */
+    if (alone) { /* the rest of the module's initial memory */
         uintptr_t first = gb_round_up((uintptr_t)&__heap_base, GB_SLICE_BYTES);
         if (first < end)
             at = first;
@@ -47,7 +47,8 @@ uintptr_t gb_port_grow(size_t *bytes)
         size_t before = __builtin_wasm_memory_grow(0, pages);
         if (before == SIZE_MAX)
             return 0;
-        if (before << WASM_PAGE_LOG2 != end) { /* another thread let it grow just now: what is before that is lost to us */
+        /* another thread grew memory just now: what lies before its piece is lost to us */
+        if (before << WASM_PAGE_LOG2 != end) {
             at = before << WASM_PAGE_LOG2;
             have = 0;
         }
@@ -58,9 +59,9 @@ uintptr_t gb_port_grow(size_t *bytes)
     return at;
 }
 
-/* V8 (node, Chrome) tells the other threads of a longer memory when they next look for interrupts, and never tells a
- * thread that was just being handed the memory. Until then that thread's memory.fill, memory.copy and atomic
- * instructions trap beyond the length that it knows. memory.grow by nothing brings the length up to date. */
+/* V8 (node, Chrome) tells other threads of a longer memory when they next check for interrupts, and never tells a
+ * thread that was just receiving the memory. Until then that thread's memory.fill, memory.copy and atomic instructions
+ * trap beyond the length that it knows. memory.grow by 0 updates the length. */
 void gb_port_grown(uintptr_t end)
 {
     if (GB_UNLIKELY(__builtin_wasm_memory_size(0) < end >> WASM_PAGE_LOG2))
@@ -87,7 +88,7 @@ void gb_port_wake(_Atomic uint32_t *word)
 }
 #endif
 
-/* ---- what a module does not have: a clock, words, options from outside ---- */
+/* ---- what a module does not have: a clock, output, options from outside ---- */
 
 size_t gb_port_page_bytes(void) { return (size_t)1 << WASM_PAGE_LOG2; }
 uint32_t gb_port_now_ms(void) { return 0; }

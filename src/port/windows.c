@@ -1,19 +1,19 @@
-/* The host contract (../port.h) on Windows, 8.1 and later, x86-64 and ARM64. It imports kernel32.dll and nothing else
- * by name, for it may be the malloc of a program whose C library is not up yet. What differs from POSIX systems:
+/* The host contract (../port.h) on Windows, 8.1 and later, x86-64 and ARM64. It imports kernel32.dll by name and
+ * nothing else, as it may be the malloc of a program whose C library is not up yet. Differences from POSIX systems:
  *
- *     commit        counts against what the system has of memory and page file, used or not, so the core's commits are what Task Manager
- *                   calls the commit size; they are 2 MiB apiece
- *     address space reserved, it costs nothing in Windows. Wine keeps a byte for each page of it: there nothing is reserved, and each
- *                   commit takes its own place
- *     purging       MEM_RESET leaves the old contents until the system wants the pages: that is "lazily". Else pages are decommitted and
- *                   committed again, which reads as zero
+ *     commit        counts against memory and page file, used or not. So the core's commits are what Task Manager calls
+ *                   the commit size; they are 2 MiB apiece
+ *     address space reserved, it costs nothing in Windows. Wine keeps a byte for each page of it: there nothing is
+ *                   reserved, and each commit takes its own place
+ *     purging       MEM_RESET leaves the old contents until the system wants the pages: a lazy purge. Else pages are
+ *                   decommitted and committed again, which reads as zero
  *     moving        there is no such call; the core copies
  *     fork          there is none
- *     the end       the system ends all other threads wherever they are, and only then runs destructors: a lock that one of them held
- *                   stays held. gb_port_alone says so
- *     thread locals must be the compiler's own, as clang has them. gcc's are emulated, by calls that allocate
+ *     exit          the system ends all other threads wherever they are, and then runs destructors. A lock that one
+ *                   of them held stays held: gb_port_alone tells
+ *     thread locals must be the compiler's own, as clang has them. gcc emulates them, by calls that allocate
  *
- * Every function keeps errno, which the system's calls do not know, and the thread's last error. */
+ * Every function keeps errno, which the system's calls do not change, and the thread's last error. */
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
 #endif
@@ -30,26 +30,26 @@
     "glebe on Windows is compiled by clang (or zig cc): gcc's thread locals allocate. Programs that link it may be gcc's"
 #endif
 
-/* ---- what is only there by name ---- */
+/* ---- functions found by name ---- */
 
 typedef _Atomic(FARPROC) windows_found;
 
-/* What a version of Windows, or Wine alone, may or may not have: else NULL. Looked up until it is found; any thread
- * finds the same. */
+/* A function that only some versions of Windows, or only Wine, have; NULL if it is not there. Looks it up until it is
+ * found; all threads find the same. */
 static FARPROC windows_find(windows_found *found, const char *library, const char *name)
 {
     FARPROC function = gb_load(found);
     if (function)
         return function;
     DWORD last = GetLastError();
-    HMODULE module = GetModuleHandleA(library); /* the two that are asked for are in every process */
+    HMODULE module = GetModuleHandleA(library); /* callers name only libraries that every process has */
     function = module ? GetProcAddress(module, name) : NULL;
     SetLastError(last);
     gb_store(found, function);
     return function;
 }
 
-/* Asks for SeLockMemoryPrivilege, which large pages take: an account that has it has it switched off at first. */
+/* Enables SeLockMemoryPrivilege, which large pages need: an account that has the privilege starts with it disabled. */
 static void windows_may_lock(void)
 {
     enum { LOCK_MEMORY = 4 }; /* SE_LOCK_MEMORY_PRIVILEGE */
@@ -79,8 +79,8 @@ size_t gb_port_page_bytes(void)
     return info.dwPageSize;
 }
 
-/* GLEBE_LARGE_PAGES=1: chunks are committed in large pages where the account may lock memory, else as ever. Large
- * pages are committed as they are reserved, so nothing is reserved then, and purging a part of one is refused. */
+/* GLEBE_LARGE_PAGES=1: chunks are committed in large pages if the account may lock memory, else as usual. Large pages
+ * are committed as they are reserved. So nothing is reserved then, and the system refuses to purge a part of one. */
 static bool windows_large_pages(void)
 {
     enum { UNKNOWN, NO, YES };
@@ -118,8 +118,8 @@ static bool windows_release(uintptr_t at, size_t bytes, DWORD how)
     return ok;
 }
 
-/* A reservation can be given back as a whole alone: one that is longer says where an aligned one may lie, if no
- * other thread takes it first. */
+/* A reservation can be released only as a whole. A longer one shows where an aligned one fits, if no other thread takes
+ * that place first. */
 uintptr_t gb_port_reserve(size_t bytes)
 {
     enum { ATTEMPTS = 8 };
@@ -135,7 +135,7 @@ uintptr_t gb_port_reserve(size_t bytes)
     return 0;
 }
 
-/* In the middle of what a process may have, far from where programs, their libraries and stacks begin. */
+/* Places in the middle of a process's address space, far from programs, their libraries and stacks. */
 uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
 {
     (void)bytes;
@@ -155,7 +155,7 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
     return p ? GB_COMMITTED : !reserved && why == ERROR_INVALID_ADDRESS ? GB_TAKEN : GB_NO_MEMORY;
 }
 
-/* Where nothing was reserved each commit made an allocation of its own, and the range may cover some. */
+/* If nothing was reserved each commit made its own allocation; the range may cover several. */
 bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
 {
     if (reserved)
@@ -163,7 +163,7 @@ bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
     for (uintptr_t end = at + bytes; at < end;) {
         MEMORY_BASIC_INFORMATION piece;
         if (!VirtualQuery((void *)at, &piece, sizeof piece) || (uintptr_t)piece.AllocationBase != at)
-            return windows_release(at, end - at, MEM_DECOMMIT); /* a part of one: its place stays taken */
+            return windows_release(at, end - at, MEM_DECOMMIT); /* a part of an allocation: its place stays taken */
         size_t length = 0;
         do
             length += piece.RegionSize;
@@ -184,7 +184,7 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
     if (!windows_release(at, bytes, MEM_DECOMMIT))
         return GB_PURGE_REFUSED;
     enum { ATTEMPTS = 1000 };
-    for (int i = 0; i < ATTEMPTS; i++) { /* another process may take this very memory before we have it again */
+    for (int i = 0; i < ATTEMPTS; i++) { /* another process may take this memory in between */
         if (windows_take(at, bytes, MEM_COMMIT, PAGE_READWRITE))
             return GB_PURGE_ZERO;
         Sleep(1);
@@ -235,7 +235,7 @@ bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)
     return false;
 }
 
-/* All C libraries of Windows take their blocks from heaps of the system, and those know what is theirs. */
+/* The system heap that has the block, or NULL. All C libraries of Windows allocate from such heaps. */
 static HANDLE windows_heap_of(const void *block)
 {
     enum { HEAPS = 128 };
@@ -247,7 +247,7 @@ static HANDLE windows_heap_of(const void *block)
     return NULL;
 }
 
-/* 0 bytes are one, for a block has some. */
+/* Returns 1 for a block of 0 bytes, as 0 means none. */
 size_t gb_port_foreign_bytes(const void *block)
 {
     DWORD last = GetLastError();
@@ -266,15 +266,15 @@ bool gb_port_foreign_free(void *block)
     return freed;
 }
 
-/* ---- time, chance, words ---- */
+/* ---- time, random numbers, text ---- */
 
 uint32_t gb_port_now_ms(void)
 {
     return (uint32_t)GetTickCount64();
 }
 
-/* The system's generators are in libraries that would have to be loaded, which allocates. Addresses, which the
- * system chooses by chance, counters and the processor's own generator, where it has one, are mixed. */
+/* The system's generators are in libraries that would have to be loaded, which allocates. So this mixes addresses,
+ * which the system randomizes, counters, and the processor's own generator if it has one. */
 uint64_t gb_port_random(void)
 {
     static _Atomic uint64_t calls;
@@ -300,7 +300,7 @@ uint64_t gb_port_random(void)
 
 enum { WINDOWS_VARIABLES = 32 };
 
-/* The environment is read without the C library, which may not be up. The block is never given back. */
+/* Reads the environment without the C library, which may not be up. The block is never freed. */
 char *const *gb_port_environment_all(void)
 {
     static char *ours[WINDOWS_VARIABLES + 1];
@@ -338,7 +338,7 @@ void gb_port_print(const char *text, size_t bytes)
     windows_write(GetStdHandle(STD_ERROR_HANDLE), text, bytes);
 }
 
-static HANDLE windows_stderr; /* as it was: a copy, which what the program starts does not inherit */
+static HANDLE windows_stderr; /* a copy of the original handle; child programs do not inherit it */
 
 void gb_port_keep_stderr(void)
 {
@@ -358,7 +358,7 @@ void gb_port_say(const char *text, size_t bytes)
 bool gb_port_append(const char *path, const char *text, size_t bytes)
 {
     (void)path, (void)text, (void)bytes;
-    return false; /* the command asks for it on Linux only */
+    return false; /* the command uses it on Linux only */
 }
 
 const char *gb_port_program(void)
@@ -376,7 +376,7 @@ uint32_t gb_port_process(void)
     return GetCurrentProcessId();
 }
 
-/* With abort's exit status, and without its windows. */
+/* Ends the process with abort's exit status, without its dialogs. */
 _Noreturn void gb_port_abort(void)
 {
     if (IsDebuggerPresent())
@@ -391,7 +391,7 @@ _Noreturn void gb_port_abort(void)
 typedef BOOL WINAPI windows_wait_function(volatile VOID *, PVOID, SIZE_T, DWORD);
 typedef VOID WINAPI windows_wake_function(PVOID);
 
-/* Windows 7 and before have no such calls: who waits there looks again each millisecond. */
+/* Windows 7 and before have no such calls: waiters there check again each millisecond. */
 void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 {
     static windows_found wait;
@@ -426,11 +426,11 @@ static void WINAPI windows_thread_end(void *armed)
         gb_thread_exit();
 }
 
-/* Fiber-local storage has a destructor, and its slots take no memory of ours. A thread that uses fibers ends when
- * its last one does. */
+/* Fiber-local storage has a destructor, and its slots take no memory of glebe. A thread that uses fibers ends with its
+ * last fiber. */
 void gb_port_thread_arm(void)
 {
-    static _Atomic uint32_t slot; /* + 1 */
+    static _Atomic uint32_t slot; /* the slot's index + 1; 0: none yet */
     DWORD last = GetLastError();
     uint32_t index = gb_load(&slot);
     if (index == 0) {
@@ -462,7 +462,7 @@ bool gb_port_thread_start(void (*run)(void))
     return thread != NULL;
 }
 
-/* Finds what waiting takes: to look it up later would take the loader's lock with locks of ours held. */
+/* Looks up the functions for waiting now: a later look-up would take the loader's lock while glebe holds its own. */
 void gb_port_start(void)
 {
     static _Atomic uint32_t nobody;

@@ -1,5 +1,5 @@
-/* The arena: runs of slices, where they are taken and that they join again, what is known to be zero, and what happens where
- * memory, address space or a limit ends. */
+/* The arena: where runs of slices are taken and how they merge again, which memory is known to be zero, and what
+ * happens when memory, address space or a limit runs out. */
 #include "fixture.h"
 
 static glebe_heap *self(void)
@@ -26,7 +26,7 @@ static void test_first_slice_is_never_given(void **state)
     assert_int_equal(gb_large_slice(take(4, 1)), 1);
     assert_null(gb_page_entry((void *)(gb_the.base - 1)));
     assert_int_equal(gb_page_at(0)->kind, GB_RESERVED);
-    gb_page *whole = take(GB_CHUNK_SLICES, 1); /* no chunk but a later one has so many */
+    gb_page *whole = take(GB_CHUNK_SLICES, 1); /* only a later chunk has so many */
     assert_int_equal(gb_large_slice(whole) % GB_CHUNK_SLICES, 0);
 }
 
@@ -51,7 +51,7 @@ static void test_entries_of_a_page(void **state)
     }
 }
 
-/* A large block has a record, and its slices the entries of free ones. */
+/* A large block has a record, and its slices keep the entries of free ones. */
 static void test_record_of_a_large_block(void **state)
 {
     (void)state;
@@ -103,7 +103,7 @@ static void test_inside_a_large_block(void **state)
     assert_int_equal(glebe_live.stats.errors, errors + 1);
 }
 
-/* Blocks that are short have runs for the sake of their alignment. No two begin in slices of one record. */
+/* Short blocks have runs if their alignment is large. No two begin in slices of one record. */
 static void test_short_blocks_with_alignment(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_resize(void **state)
     gb_page *end = take(GB_CHUNK_SLICES, 1);
     gb_run_give(end);
     end = take(100, 1);
-    assert_false(gb_run_resize(end, 200)); /* past the chunk's end */
+    assert_false(gb_run_resize(end, 200)); /* beyond the chunk's end */
     assert_true(gb_run_resize(end, GB_CHUNK_SLICES - gb_large_slice(end) % GB_CHUNK_SLICES));
     fixture_check();
 }
@@ -223,7 +223,7 @@ static void test_commit_fails(void **state)
         }
         assert_int_equal(glebe_live.stats.out_of_memory, calls);
         gb_fake_fail(0, 0, 0);
-        assert_non_null(glebe_malloc(900000)); /* and it goes on when there is memory again */
+        assert_non_null(glebe_malloc(900000)); /* allocation works again when there is memory */
         fixture_check();
         fixture_balance();
     }
@@ -248,7 +248,7 @@ static void test_limits(void **state)
     fixture_check();
 }
 
-/* What could not be served was never in use. */
+/* A request that failed does not count in the peak. */
 static void test_peak_is_what_was_used(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void test_taken_chunks_are_passed_over(void **state)
         memset(q, 1, 1000000);
         fixture_check();
     }
-    glebe_free((void *)(fake.taken_from + 100)); /* foreign, though it is among our slices */
+    glebe_free((void *)(fake.taken_from + 100)); /* foreign, though between our slices */
     assert_int_equal(glebe_live.stats.errors, 1);
     glebe_free(p);
     fixture_balance();
@@ -289,7 +289,7 @@ static void test_address_space_ends(void **state)
     (void)state;
     if (sizeof(void *) != 8)
         return;
-    fake.address_bytes = (size_t)64 << 20; /* a place four times as large is chosen */
+    fake.address_bytes = (size_t)64 << 20; /* the core chooses a place four times as large */
     int count = 0;
     while (glebe_malloc(1000000) && count < 1000)
         count++;
@@ -298,7 +298,8 @@ static void test_address_space_ends(void **state)
     fixture_balance();
 }
 
-/* From 64 MiB on chunks ask for huge pages. One in eight is timed; while they are slow, more and more chunks go without. */
+/* From 64 MiB on chunks ask for huge pages. One in eight is timed; while these are slow, more and more chunks do not
+ * ask. */
 static void test_huge_pages_are_left_where_they_are_slow(void **state)
 {
     (void)state;
@@ -307,8 +308,8 @@ static void test_huge_pages_are_left_where_they_are_slow(void **state)
     for (uint32_t chunk = 0; chunk < LAST; chunk++) {
         fake.huge_slow = chunk >= QUICK && chunk < SLOW;
         take(GB_CHUNK_SLICES - (chunk == 0), 1);
-        bool asks = chunk >= FIRST && chunk % 16 != 14; /* that one is a sample */
-        if (chunk >= QUICK) /* the first is timed; then 1, 2, 4, 8 and 16 that are no samples are left out */
+        bool asks = chunk >= FIRST && chunk % 16 != 14; /* chunk 14 of 16 is a sample */
+        if (chunk >= QUICK) /* the first is timed; then 1, 2, 4, 8 and 16 chunks that are no samples do not ask */
             asks = (chunk >= QUICK + 38 && asks) || chunk == QUICK || chunk == QUICK + 2 || chunk == QUICK + 5 || chunk == QUICK + 10 || chunk == QUICK + 20;
         assert_int_equal(gb_chunk_at(chunk)->huge_pages, asks);
     }
@@ -316,7 +317,7 @@ static void test_huge_pages_are_left_where_they_are_slow(void **state)
     assert_int_equal(glebe_live.stats.huge_page_bytes, fake.huge_bytes);
 }
 
-/* Where the samples show that memory stays sparse, no chunk asks; nor where the option forbids it. */
+/* If the samples show that memory stays sparse, or the option forbids it, no chunk asks. */
 static void test_huge_pages_are_for_what_fills(void **state)
 {
     (void)state;

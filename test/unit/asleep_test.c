@@ -1,10 +1,11 @@
-/* Threads that fall asleep with memory that others freed: the purger takes it, without a step of the owner. */
+/* Threads that sleep while others free their blocks: the purger takes that memory, without a step of the owner
+ * thread. */
 #include "fixture.h"
 
 enum { SMALL = 200, MEDIUM = 5000, MANY = 1500, OWNER = 1 };
 static void *blocks[MANY];
 
-/* Thread OWNER takes the blocks, of which every seventh is a medium one. */
+/* Thread OWNER takes the blocks; every seventh is a medium one. */
 static void owner_takes(void)
 {
     fixture_thread(OWNER);
@@ -30,7 +31,7 @@ static void main_begins(void)
     glebe_free(glebe_malloc(1));
 }
 
-/* What main's slow events do once the time has come. */
+/* Time passes, and main's slow events do what is due then. */
 static void time_passes(uint32_t ms)
 {
     fake.now_ms += ms;
@@ -41,7 +42,7 @@ static void time_passes(uint32_t ms)
 
 static size_t owned_bytes(void) { return gb_load(&fixture_selves[OWNER]->bytes); }
 
-/* The current page of each class may have room that was never given out, so the owner keeps that. */
+/* The current page of each class may have room that was never handed out, so the owner keeps it. */
 enum { KEPT = 6 * GB_BIG_PAGE_SLICES << GB_SLICE_LOG2 };
 
 static void test_memory_goes_while_its_owner_sleeps(void **state)
@@ -54,7 +55,7 @@ static void test_memory_goes_while_its_owner_sleeps(void **state)
     fixture_check();
     assert_int_equal(owned_bytes(), all);
     time_passes(GB_PURGE_MS / 2);
-    assert_int_equal(owned_bytes(), all); /* control: it is not time yet */
+    assert_int_equal(owned_bytes(), all); /* control: it is too early */
     uint64_t purged = fake.purged_bytes;
     time_passes(2 * GB_PURGE_MS);
     assert_in_range(owned_bytes(), 0, KEPT);
@@ -68,7 +69,7 @@ static void test_memory_goes_while_its_owner_sleeps(void **state)
     fixture_release();
 }
 
-/* In a chunk that is in use all the time, the second look takes them. */
+/* In a chunk that is in constant use, the purger takes the pages at its second look. */
 static void test_a_busy_chunk_takes_two_looks(void **state)
 {
     (void)state;
@@ -96,7 +97,7 @@ static void test_a_busy_chunk_takes_two_looks(void **state)
     fixture_release();
 }
 
-/* What nobody uses does not stand against a limit. */
+/* Memory that no thread uses does not count against a limit. */
 static void test_a_limit_does_not_count_them(void **state)
 {
     (void)state;
@@ -112,7 +113,7 @@ static void test_a_limit_does_not_count_them(void **state)
     fixture_release();
 }
 
-/* A block of a page that was taken is freed once more. */
+/* A block of a page that the purger took is freed a second time. */
 static void test_double_frees_are_found(void **state)
 {
     (void)state;
@@ -143,7 +144,7 @@ static void test_the_owner_ends(void **state)
     fixture_thread_end(OWNER);
     fixture_check();
     fixture_thread(2);
-    main_begins(); /* adopts the heap */
+    main_begins(); /* reclaims the heap */
     fixture_thread(0);
     fixture_release();
 }
@@ -164,7 +165,8 @@ static void test_their_heap_is_destroyed(void **state)
     fixture_release();
 }
 
-/* The host takes no memory back while it is locked: all counts as before. Later it goes; glebe_trim does not wait for that. */
+/* The host refuses a purge while memory is locked: all counts as before. A later step purges it; glebe_trim does not
+ * wait for that. */
 static void test_a_host_that_refuses(void **state)
 {
     (void)state;
@@ -183,7 +185,7 @@ static void test_a_host_that_refuses(void **state)
         if (trim)
             glebe_trim(NULL);
         else
-            time_passes(GB_PURGE_MS); /* control: it does not ask again all the time */
+            time_passes(GB_PURGE_MS); /* control: ticks do not retry all the time */
         assert_true(trim ? owned_bytes() <= KEPT : owned_bytes() == all);
         time_passes(20 * GB_PURGE_MS);
         assert_in_range(owned_bytes(), 0, KEPT);
@@ -197,7 +199,7 @@ static void test_a_host_that_refuses(void **state)
     }
 }
 
-/* It had thousands of pages. One request looks at some of them. */
+/* The owner had thousands of pages. One request looks at some of them. */
 static void test_the_owner_wakes_in_steps(void **state)
 {
     enum { BLOCKS = 20000, BYTES = 2000 };

@@ -1,4 +1,4 @@
-/* How tests build the core on the fake port. A test's own constants stand before this. */
+/* How tests build the core on the fake port. A test defines its own constants before this. */
 #ifndef GLEBE_TEST_BUILD_H
 #define GLEBE_TEST_BUILD_H
 
@@ -11,7 +11,7 @@
 #define GB_AWAY_MOST 64
 #define GB_MOVED_MOST 64
 #ifndef GB_TRIM_FROM
-#define GB_TRIM_FROM 0 /* and tests have little memory */
+#define GB_TRIM_FROM 0 /* tests have little memory */
 #endif
 #define GB_MARK_LEAST 8 /* nor deep graphs */
 #define GB_PROBED() ((void)fixture_probes++)

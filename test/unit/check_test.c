@@ -1,4 +1,4 @@
-/* Positive controls of glebe_check: each kind of damage is planted in a heap that is well, and the check must name the very
+/* Positive controls of glebe_check. Each kind of damage is planted in a sound heap. The check must report exactly the
  * invariant that it breaks (src/debug/check.c numbers them), and nothing once the damage is undone. */
 #include "fixture.h"
 
@@ -52,7 +52,7 @@ static int world_setup(void **state)
     return 0;
 }
 
-/* Damaged: the check names `invariant`, alone where `alone`. */
+/* The heap is damaged: the check reports `invariant`, and if `alone` no other. */
 static void expect(int invariant)
 {
     found f = {0, 0};
@@ -63,7 +63,7 @@ static void expect(int invariant)
     assert_int_equal(glebe_check(NULL, 2, NULL, NULL), broken);
 }
 
-/* The damage is undone. */
+/* The damage is undone: the check reports nothing. */
 static void well(void)
 {
     fixture_check();
@@ -310,7 +310,7 @@ static void test_one_heap_alone(void **state)
     assert_int_equal(glebe_check(gb_self, 2, NULL, NULL), 0);
 }
 
-/* A front that a whole page filled, and sized frees of the thread's own heap on top, is long and well. */
+/* A thread free list that a whole page filled is long and sound, also after many sized frees. */
 static void test_a_long_front(void **state)
 {
     (void)state;
@@ -325,7 +325,7 @@ static void test_a_long_front(void **state)
             glebe_free(blocks[i]);
             blocks[i] = NULL;
         }
-    glebe_heap_free_sized(NULL, glebe_malloc(16), 16); /* the first one sends the fronts home */
+    glebe_heap_free_sized(NULL, glebe_malloc(16), 16);
     do
         last = gb_page_head(gb_page_entry(glebe_malloc(16)));
     while (last != page);

@@ -1,4 +1,4 @@
-/* The collector's functions, one by one; test/model/collect_test.c has them all at once. */
+/* The collector's functions, one by one; test/model/collect_test.c runs them all together. */
 #include "fixture.h"
 
 typedef struct node {
@@ -60,7 +60,7 @@ static void test_what_is_reachable_stays(void **state)
     assert_int_equal(glebe_gc_usable_size(gc, (char *)a + 5), glebe_gc_usable_size(gc, a));
 }
 
-/* What a layout does not name is no reference, and neither is anything in a plain object or in memory of malloc. */
+/* Words that a layout does not name are no references, nor are words in plain objects or in memory of malloc. */
 static void test_layouts(void **state)
 {
     (void)state;
@@ -85,10 +85,10 @@ static void test_layouts(void **state)
     void **nonsense = roots[3] = glebe_gc_alloc_layout(gc, 100, GLEBE_GC_LAYOUT(0, 5));
     nonsense[1] = glebe_gc_alloc(gc, 50);
     glebe_gc_collect(gc);
-    assert_true(alive(nonsense[1])); /* every word counts */
+    assert_true(alive(nonsense[1])); /* here every word counts */
 }
 
-/* A list of a million would overflow any recursion, arrays of arrays any stack that is bounded. */
+/* A list of a million objects would overflow any recursion, arrays of arrays any bounded stack. */
 static void test_marking_needs_little_memory(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void test_marking_needs_little_memory(void **state)
         for (int k = 0; k < 40; k++)
             ((void **)wide[i])[k] = node_new(NULL, NULL);
     }
-    gc->live_bytes = 0; /* so that the stack is made as short as it can be */
+    gc->live_bytes = 0; /* makes the mark stack as short as possible */
     glebe_gc_collect(gc);
     glebe_gc_stats stats;
     glebe_gc_stats_read(gc, &stats);
@@ -166,7 +166,7 @@ static void test_finalizers(void **state)
     roots[0] = NULL;
     glebe_gc_collect(gc);
     assert_int_equal(finals_run, 0); /* never inside a collection */
-    glebe_gc_collect(gc); /* what is ready stays until it has run */
+    glebe_gc_collect(gc); /* a ready finalizer stays until it has run */
     assert_int_equal(glebe_gc_finalize(gc), 1);
     assert_ptr_equal(finals_last, outer);
     glebe_gc_collect(gc);
@@ -211,7 +211,7 @@ static void many_root(void)
     }
 }
 
-/* Whatever is done to them, it is a few steps for each. A search through all would take thousands of millions. */
+/* Each operation on them takes a few steps. A search through all would take thousands of millions. */
 static void test_many_finalizers(void **state)
 {
     (void)state;
@@ -247,7 +247,8 @@ static void test_many_finalizers(void **state)
     well();
 }
 
-/* Without memory for a longer table what was registered stays so, and the new one is not; without memory for what is ready nothing is. */
+/* Without memory for a longer table the registered finalizers stay, and the new one is refused. Without memory for
+ * ready ones none is lost. */
 static void test_finalizers_without_memory(void **state)
 {
     (void)state;
@@ -259,7 +260,7 @@ static void test_finalizers_without_memory(void **state)
         registered++;
     assert_true(registered > 0 && registered < MANY);
     assert_int_equal(error, ENOMEM);
-    assert_int_equal(glebe_gc_finalizer(gc, many[0], many_final, (void *)3), 0); /* one that is there wants no memory */
+    assert_int_equal(glebe_gc_finalizer(gc, many[0], many_final, (void *)3), 0); /* an existing one needs no memory */
     well();
     memset(many, 0, sizeof many);
     glebe_gc_collect(gc);
@@ -299,7 +300,8 @@ static int events[2];
 static void listener(void *context, glebe_gc_event event, const glebe_gc_stats *stats)
 {
     assert_ptr_equal(context, events);
-    assert_int_equal(stats->collections, events[0]); /* of those that began, all but this one have ended; or all */
+    /* of the collections that began, all but this one have ended; or all */
+    assert_int_equal(stats->collections, events[0]);
     events[event]++;
 }
 
@@ -328,7 +330,7 @@ static void test_in_parts(void **state)
     glebe_gc_mark(gc, stack, stack + 1);
     glebe_gc_finish(gc);
     assert_true(alive(a) && !alive(b));
-    glebe_gc_mark(gc, stack, stack + 1); /* nothing, outside a collection */
+    glebe_gc_mark(gc, stack, stack + 1); /* has no effect outside a collection */
     glebe_gc_collect(gc);
     assert_false(alive(a));
 }
@@ -356,7 +358,7 @@ static void test_freed_by_hand(void **state)
 
 enum { MIB = 1 << 20 };
 
-static int start_patient(void **state) /* nothing is collected but when the test says so */
+static int start_patient(void **state) /* collections run only when the test calls for one */
 {
     int failed = start(state);
     glebe_gc_pace(gc, 100, 512 * MIB, 0);
@@ -368,7 +370,7 @@ static void test_sizes(void **state)
     (void)state;
     static const size_t sizes[] = {MIB - 1, MIB, MIB + 1, 2 * MIB, 4 * MIB, 4 * MIB + 1, 20 * MIB, 64 * MIB};
     glebe_gc_stats stats;
-    for (int round = 0; round < 2; round++) /* the second finds what the first left behind */
+    for (int round = 0; round < 2; round++) /* the second finds what the first left */
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             uintptr_t *object = glebe_gc_alloc(gc, sizes[i]);
             size_t usable = glebe_gc_usable_size(gc, object), words = usable / sizeof(uintptr_t);
@@ -396,7 +398,7 @@ static void test_sizes(void **state)
     assert_int_equal(stats.allocated_objects, stats.freed_objects);
 }
 
-/* What was freed goes back after purge_ms, at the next collection. */
+/* Freed memory is purged at the next collection after purge_ms. */
 static void test_memory_goes_back(void **state)
 {
     (void)state;
@@ -416,7 +418,8 @@ static void test_memory_goes_back(void **state)
     glebe_stats s;
     glebe_stats_read(&s);
     assert_int_equal(s.huge_retained_bytes, 0);
-    assert_true(fake.purged_bytes >= before + 5 * MIB + 500000 / GB_SLICE_BYTES * GB_SLICE_BYTES); /* of the other more is kept than may be */
+    /* more of the other is kept than the bounds allow */
+    assert_true(fake.purged_bytes >= before + 5 * MIB + 500000 / GB_SLICE_BYTES * GB_SLICE_BYTES);
     assert_true(s.purged_bytes >= 35 * MIB);
 }
 
@@ -436,7 +439,7 @@ static void test_huge_chains(void **state)
         }
         small = node_new(NULL, NULL);
         size_t at = k < 3 ? counted[k] : 0, not_at = k < 3 ? uncounted[k] : 0;
-        for (int i = 0; i < CHAIN; i++) { /* from the first to the last and back, and so to all */
+        for (int i = 0; i < CHAIN; i++) { /* from the first to the last and back, and so through all */
             chain[i][at] = chain[i ? i - 1 : CHAIN - 1];
             if (k > 0)
                 chain[i][not_at] = other[i];
@@ -510,7 +513,7 @@ static void test_huge_by_hand(void **state)
     well();
 }
 
-/* Memory that is short, and a host that fails at each step. */
+/* Memory is short, and the host fails at each step. */
 static void test_huge_without_memory(void **state)
 {
     (void)state;
@@ -560,7 +563,7 @@ static void test_two_collectors(void **state)
     glebe_gc_destroy(other);
 }
 
-/* Wherever the host fails, a collection ends, and what is reachable stays. */
+/* Wherever the host fails, a collection ends, and reachable objects stay. */
 static void test_host_fails(void **state)
 {
     (void)state;

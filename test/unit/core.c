@@ -1,4 +1,4 @@
-/* The core on the fake port, for tests to be linked with. */
+/* The core on the fake port, for tests to link with. */
 #include "build.h"
 
 unsigned long fixture_probes;

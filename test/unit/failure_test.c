@@ -1,7 +1,7 @@
-/* Failure injection: one scripted workload, in which everything occurs, is run again and again; in the n-th run the n-th host
- * call that can fail does, until a run is over before its failure. Then the same where from the n-th call on all fail, for a
- * while. Each failure must end in NULL and ENOMEM or be absorbed: blocks keep their contents, the heap stays whole, and in the
- * end nothing is lost. */
+/* Failure injection. One scripted workload, which uses everything, runs again and again. In the n-th run the n-th host
+ * call that can fail does fail, until a run ends before its failure. Then the same with all calls failing from the n-th
+ * on, for a while. Each failure must end in NULL and ENOMEM or be absorbed: blocks keep their contents, the heap stays
+ * sound, and in the end no memory is lost. */
 #include "fixture.h"
 
 enum { BLOCKS = 700 };
@@ -69,7 +69,7 @@ static void script_realloc(int i, size_t bytes)
     unsigned char *p = glebe_realloc(script_blocks[i].at, bytes);
     if (!p) {
         assert_int_equal(errno, ENOMEM);
-        script_verify(i); /* it stayed as it was */
+        script_verify(i); /* the block is unchanged */
         script_refused++;
         return;
     }
@@ -102,7 +102,7 @@ static void script(void)
     script_calloc(5 << 20);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         script_realloc((int)(i * 7), sizes[i] * 3 + 100);
-    script_realloc(script_count - 1, 9 << 20); /* in its slot, and out of it */
+    script_realloc(script_count - 1, 9 << 20); /* within its run, and beyond it */
     script_realloc(script_count - 1, 40 << 20);
     script_realloc(script_count - 1, 100);
     fixture_check();
@@ -120,7 +120,7 @@ static void script(void)
     script_malloc(5000, 20);
     fixture_check();
     fixture_thread_end(1);
-    fixture_thread(2); /* adopts what the first left */
+    fixture_thread(2); /* reclaims the first one's heap */
     script_malloc(40, 40);
     fake.now_ms += 400;
     script_malloc(300000, 3);
@@ -153,7 +153,7 @@ static const uint32_t ALL = (1u << GB_FAKE_CALLS) - 1;
 
 static void sweep(uint32_t calls, uint64_t length, bool reserved, const char *what)
 {
-    const char *text = getenv("GLEBE_TEST_STRIDE"); /* slow builds try only each n-th call */
+    const char *text = getenv("GLEBE_TEST_STRIDE"); /* slow builds try only every n-th call */
     uint64_t at = 1, stride = text && atoi(text) > 0 ? (uint64_t)atoi(text) : 1;
     for (bool more = true; more; at += stride) {
         fixture_start(at);
@@ -204,7 +204,7 @@ static void test_limited_address_space(void **state)
 static void test_no_address_space(void **state)
 {
     (void)state;
-    gb_fake_fail(1u << GB_FAKE_RESERVE, 1, UINT64_MAX); /* it goes on without */
+    gb_fake_fail(1u << GB_FAKE_RESERVE, 1, UINT64_MAX); /* the core works without a reservation */
     assert_non_null(glebe_malloc(10));
     fixture_start(2);
     gb_fake_fail(ALL, 1, UINT64_MAX);

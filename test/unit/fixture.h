@@ -1,16 +1,17 @@
-/* What the tests on the fake port share: the core, and a process that is born anew for each test.
+/* What the tests on the fake port share: the core, and a fresh process for each test.
  *
- * Tests are linked with the core (FIXTURE_LINKED, which CMake sets): compiling it for each of them took most of the time. One
- * that reaches for the core's statics, or replaces a macro of it, says FIXTURE_WHOLE before this, and includes all of it.
+ * Tests link with the core (FIXTURE_LINKED, which CMake sets): compiling it for each of them took most of the time. A
+ * test that uses the core's statics, or replaces a macro of it, defines FIXTURE_WHOLE before this, and includes the
+ * whole core.
  *
  *     fixture_start(seed)       no region, no heap, no statistics; an empty fake host; errors are counted, not fatal
- *     fixture_thread(k)         from here on we are thread k (0..15): each has a heap of its own from its first malloc on
+ *     fixture_thread(k)         from here on the test is thread k (0..15): each has a heap from its first malloc on
  *     fixture_thread_end(k)     thread k ends, and its heap is an abandoned heap
- *     fixture_check()           glebe_check at level 2 finds nothing; else what it found is printed, and the test fails
- *     fixture_balance()         what the host counts as committed is what the statistics say
- *     fixture_release()         collects in every thread; then nothing is used, and the sums are right
+ *     fixture_check()           glebe_check at level 2 finds nothing; else its findings are printed, and the test fails
+ *     fixture_balance()         the host's count of committed memory equals the statistics'
+ *     fixture_release()         collects in every thread; then no memory is in use, and the sums are right
  *
- * Asserts are cmocka's in unit tests. A fuzz target or a model, which has another way to fail, defines FIXTURE_FAIL first. */
+ * Unit tests use cmocka's asserts. A fuzz target or a model, which fails in another way, defines FIXTURE_FAIL first. */
 #ifndef GLEBE_TEST_FIXTURE_H
 #define GLEBE_TEST_FIXTURE_H
 
@@ -62,7 +63,7 @@ __attribute__((unused)) static int fixture_setup(void **state)
     return 0;
 }
 
-/* Where there are no threads, all of them are one. */
+/* Without threads, all of them are one. */
 __attribute__((unused)) static void fixture_thread(int k)
 {
     fixture_selves[fixture_now] = gb_self;
@@ -78,7 +79,7 @@ __attribute__((unused)) static void fixture_thread_end(int k)
     int before = fixture_now;
     fixture_thread(k);
     gb_thread_exit();
-    gb_thread_ended = false; /* the next thread of this number is another */
+    gb_thread_ended = false; /* the next thread of this number is a new one */
     fixture_thread(before);
 #else
     (void)k;
@@ -110,7 +111,7 @@ __attribute__((unused)) static void fixture_balance(void)
     }
 }
 
-/* Frees travel from thread to thread: a second round brings home what the first one sent. */
+/* Frees pass from thread to thread: a second round takes in the remote frees that the first one sent. */
 __attribute__((unused)) static void fixture_collect(void)
 {
     int before = fixture_now;
@@ -136,7 +137,7 @@ __attribute__((unused)) static void fixture_release(void)
     }
 }
 
-/* What was printed since the last call must be exactly this. */
+/* Requires that exactly this text was printed since the last call. */
 __attribute__((unused)) static void fixture_printed(const char *text)
 {
     if (strcmp(fake.printed, text) != 0) {
@@ -147,7 +148,7 @@ __attribute__((unused)) static void fixture_printed(const char *text)
     fake.printed[0] = 0;
 }
 
-/* What was printed since the last call must be the report with exactly this first line. */
+/* Requires that exactly a report with this first line was printed since the last call. */
 __attribute__((unused)) static void fixture_reported(const char *line)
 {
     char report[600];

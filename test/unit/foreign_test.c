@@ -1,5 +1,5 @@
-/* Where blocks of another allocator may come to free() (Windows): they go back to it, move here when they are resized, and tell their
- * size; what is nobody's is still misuse. */
+/* Blocks of other allocators that come to free() (Windows): they are freed by their own allocator, move to glebe when
+ * they are resized, and have a size. An address that no allocator knows is still misuse. */
 #define GB_FOREIGN 1
 #include "fixture.h"
 

@@ -1,5 +1,5 @@
-/* First-class heaps: they own what they gave, keep to their limit, give all of it back at once, and the sized functions that are
- * theirs; and the malloc family's twins, by what the C library promises of them. */
+/* First-class heaps: they own their blocks, keep to their limit, free everything at once, and have sized functions. And
+ * the malloc family's counterparts, by the C library's promises. */
 #include "fixture.h"
 
 static void test_destroy_gives_everything_back(void **state)
@@ -128,7 +128,7 @@ static void test_sized(void **state)
     assert_ptr_equal(glebe_heap_realloc_sized(heap, p, 100, 105), p); /* the same class */
     p = glebe_heap_realloc_sized(heap, NULL, 0, 10);
     assert_non_null(p);
-    /* Where a word's alignment will do blocks are shorter than malloc's; either kind may become the other. */
+    /* Blocks that need only a word's alignment are shorter than malloc's; either kind may become the other. */
     for (size_t bytes = 1; bytes <= 128; bytes++) {
         p = glebe_heap_malloc(heap, bytes);
         size_t of_malloc = glebe_usable_size(p), short_by = (bytes + 7) / 8 * 8 % 16 && bytes > 16 && bytes <= 56 ? 8 : 0;
@@ -146,7 +146,7 @@ static void test_sized(void **state)
     fixture_release();
 }
 
-/* Records of heaps share OS pages. A page goes back when all of its heaps are unused, and no sooner. */
+/* Records of heaps share OS pages. Such a page is purged when all of its heaps are unused, and no sooner. */
 static void test_records_of_destroyed_heaps(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void test_records_of_destroyed_heaps(void **state)
             heaps[i] = glebe_heap_create(0);
             assert_non_null(glebe_heap_malloc(heaps[i], 100));
         }
-        for (int i = 0; i < N; i++) /* all but 40 in a row and some, in two orders */
+        for (int i = 0; i < N; i++) /* all but 40 in a row and some others, in two orders */
             if ((i < 100 || i >= 140) && i % 37 != 5)
                 glebe_heap_destroy(heaps[round % 2 ? N - 1 - i : i]);
         fixture_check();
@@ -177,7 +177,7 @@ static void test_records_of_destroyed_heaps(void **state)
     fixture_release();
 }
 
-/* Where memory ended a block must not be taken for one of the size it could not shrink to. */
+/* If memory ran out, a block must not be taken for one of the size to which it could not shrink. */
 static void test_sized_free_after_a_shrink_that_failed(void **state)
 {
     (void)state;
@@ -222,13 +222,13 @@ static void test_family(void **state)
 {
     (void)state;
     void *out = &out;
-    volatile size_t half = SIZE_MAX / 2; /* the compiler knows what to think of such sizes */
+    volatile size_t half = SIZE_MAX / 2; /* volatile, as the compiler would warn of such sizes */
     errno = 77;
     assert_int_equal(glebe_posix_memalign(&out, 3, 10), EINVAL);
     assert_int_equal(glebe_posix_memalign(&out, 0, 10), EINVAL);
     assert_int_equal(glebe_posix_memalign(&out, 4, 10), sizeof(void *) == 4 ? 0 : EINVAL);
     assert_int_equal(glebe_posix_memalign(&out, 64, half), ENOMEM);
-    assert_int_equal(errno, 77); /* it returns errors, and leaves errno */
+    assert_int_equal(errno, 77); /* posix_memalign returns errors, and leaves errno */
     assert_int_equal(glebe_posix_memalign(&out, 256, 0), 0);
     assert_int_equal((uintptr_t)out % 256, 0);
     assert_null(glebe_aligned_alloc(48, 100));

@@ -1,5 +1,4 @@
-/* Huge blocks: their extents, growth where they stand, moves by page tables, what is kept of freed ones and for how
- * long. */
+/* Huge blocks: their extents, growth in place, moves by page tables, and how much freed memory is kept for how long. */
 #include "fixture.h"
 
 #define MIB ((size_t)1 << 20)
@@ -50,7 +49,7 @@ static void test_growth_where_it_stands(void **state)
     fixture_release();
 }
 
-/* Blocks that grow in turn are in each other's way once each, and have as much room as they are long from then on. */
+/* Blocks that grow in turn block each other once each; from then on each has as much room as its length. */
 static void test_growth_in_turn(void **state)
 {
     (void)state;
@@ -86,7 +85,7 @@ static void test_move_copies_nothing(void **state)
     assert_ptr_not_equal(q, p);
     assert_int_equal(fake.moved_bytes, 5 * MIB);
     assert_true(fixture_filled(q, 5 * MIB, 3));
-    assert_true(fixture_zero(p, 5 * MIB)); /* moved away, and committed still */
+    assert_true(fixture_zero(p, 5 * MIB)); /* moved away, and still committed */
     fixture_check();
     assert_ptr_equal(glebe_calloc(5, MIB), p); /* where the next block finds it */
     glebe_free(q);
@@ -95,7 +94,7 @@ static void test_move_copies_nothing(void **state)
     fixture_release();
 }
 
-/* Shorter ones are copied to idle memory, which costs no page fault, and leave theirs idle. */
+/* Shorter blocks are copied to idle memory, which costs no page fault; their own memory becomes idle. */
 static void test_short_blocks_are_copied(void **state)
 {
     (void)state;
@@ -119,7 +118,7 @@ static void test_short_blocks_are_copied(void **state)
     fixture_release();
 }
 
-/* Each block whose pages were moved is a mapping: there is a bound, and bytes are copied from there on. */
+/* Each block whose pages were moved is a mapping: beyond a bound, bytes are copied instead. */
 static void test_moves_are_bounded(void **state)
 {
     (void)state;
@@ -142,12 +141,12 @@ static void test_moves_are_bounded(void **state)
     fixture_release();
 }
 
-/* What blocks touched serves others of whatever size, one alone or several side by side. */
+/* Memory that blocks touched serves others of any size, one extent alone or several adjacent ones. */
 static void test_touched_memory_serves_any_size(void **state)
 {
     (void)state;
     fake.sparse = true; /* no huge pages */
-    void *keep = glebe_malloc(64 * MIB); /* so that what is kept may come to 4 MiB */
+    void *keep = glebe_malloc(64 * MIB); /* so that up to 4 MiB may be kept */
     char *a = glebe_malloc(2 * MIB), *b = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
     memset(a, 1, 2 * MIB);
     memset(b, 1, 2 * MIB);
@@ -164,7 +163,7 @@ static void test_touched_memory_serves_any_size(void **state)
     assert_int_equal(fake.calls[GB_FAKE_COMMIT], commits);
     assert_int_equal(fake.calls[GB_FAKE_PURGE], purges);
     fixture_check();
-    glebe_free(behind); /* clean or idle, what is behind completes what is too short */
+    glebe_free(behind); /* clean or idle memory behind it completes an extent that is too short */
     c = glebe_malloc(5 * MIB);
     assert_true(c > e && c < behind + 2 * MIB);
     glebe_free(c);
@@ -175,7 +174,7 @@ static void test_touched_memory_serves_any_size(void **state)
     fixture_release();
 }
 
-/* No extent is for ever: once everything is free there is one, as long as all of them. */
+/* Free extents merge: once everything is free there is one, as long as all of them. */
 static void test_free_extents_become_one(void **state)
 {
     (void)state;
@@ -197,7 +196,7 @@ static void test_free_extents_become_one(void **state)
     glebe_free(all);
 }
 
-/* Where nothing is reserved the kernel merges what is committed side by side: what is not costs a mapping, and is
+/* If nothing is reserved the kernel merges adjacent commits. Each gap between them costs a mapping, so their number is
  * bounded. */
 static void test_gaps_are_bounded(void **state)
 {
@@ -223,8 +222,8 @@ static void test_gaps_are_bounded(void **state)
     fixture_release();
 }
 
-/* A limit that the program sets on itself: what is free leaves with its address space, and comes back when there is
- * none any more. */
+/* A limit that the program sets on itself: free memory returns its address space, and is used again when the limit is
+ * gone. */
 static void test_a_limit_that_comes_later(void **state)
 {
     (void)state;
@@ -251,7 +250,7 @@ static void test_a_limit_that_comes_later(void **state)
     fixture_release();
 }
 
-/* Where the host cannot move pages the bytes are copied, and where it has no memory the block stays as it was. */
+/* If the host cannot move pages the bytes are copied; if it has no memory the block stays unchanged. */
 static void test_move_that_fails(void **state)
 {
     (void)state;
@@ -287,18 +286,17 @@ static void test_freed_memory_is_found_again(void **state)
     assert_ptr_equal(glebe_malloc(3 * MIB), p);
     assert_int_equal(fake.calls[GB_FAKE_COMMIT], commits);
     glebe_free(p);
-    p = glebe_calloc(3, MIB); /* the same memory, which is known not to be zero */
+    p = glebe_calloc(3, MIB); /* the same memory, which is not known to be zero */
     assert_true(fixture_zero(p, 3 * MIB));
     fixture_check();
 }
 
-/* A block that has grown beyond 256 KiB stays where it is from then on; what others held before serves it as it
- * grows. */
+/* A block that has grown beyond 256 KiB stays in place from then on; idle memory behind it serves its growth. */
 static void test_a_grown_block(void **state)
 {
     (void)state;
     fake.sparse = true; /* no huge pages */
-    void *room = glebe_malloc(16 * MIB); /* so that what is kept may come to 2 MiB */
+    void *room = glebe_malloc(16 * MIB); /* so that up to 2 MiB may be kept */
     void *huge = glebe_malloc(2 * MIB), *behind;
     fixture_fill(huge, 2 * MIB, 1);
     glebe_free(huge);
@@ -307,7 +305,7 @@ static void test_a_grown_block(void **state)
     behind = glebe_malloc(200000);
     fixture_fill(p, 200000, 2);
     p = glebe_realloc(p, 300000);
-    if (!gb_the.reserved) /* address space is dear */
+    if (!gb_the.reserved) /* address space is limited */
         return;
     assert_ptr_equal(p, huge);
     assert_int_equal(glebe_usable_size(p), gb_round_up(300000, gb_the.page_bytes));
@@ -322,7 +320,7 @@ static void test_a_grown_block(void **state)
     assert_int_equal(fake.calls[GB_FAKE_COMMIT], commits);
     assert_true(fixture_filled(p, 200000, 2));
     fixture_check();
-    p = glebe_realloc(p, 100000); /* and back to where blocks of its size are */
+    p = glebe_realloc(p, 100000); /* and back to the blocks of its size */
     assert_non_null(gb_page_entry(p));
     assert_true(fixture_filled(p, 100000, 2));
     glebe_free(p);
@@ -332,7 +330,7 @@ static void test_a_grown_block(void **state)
     fixture_release();
 }
 
-/* A thread whose first call it is gets a heap first. */
+/* A thread whose first call is realloc gets a heap first. */
 static void test_a_block_grown_by_a_new_thread(void **state)
 {
     (void)state;
@@ -349,7 +347,7 @@ static void test_a_block_grown_by_a_new_thread(void **state)
     fixture_check();
 }
 
-/* Where old and new block together pass a heap's limit it grows where it is. */
+/* If the old and the new block together exceed a heap's limit, the block grows in place. */
 static void test_a_block_that_grows_below_a_limit(void **state)
 {
     (void)state;
@@ -360,14 +358,13 @@ static void test_a_block_that_grows_below_a_limit(void **state)
     assert_ptr_equal(glebe_heap_realloc_sized(heap, p, 700 << 10, 900 << 10), p);
     assert_true(fixture_filled(p, 500 << 10, 1));
     assert_null(glebe_heap_malloc(heap, SIZE_MAX / 4));
-    assert_true(heap->grown_bytes <= 2 * MIB); /* what was refused was no growth */
+    assert_true(heap->grown_bytes <= 2 * MIB); /* a refused request is no growth */
     fixture_check();
     glebe_heap_destroy(heap);
     fixture_release();
 }
 
-/* What is left of an idle extent has waited as long as all of it, and what is freed beside it does not make it wait
- * longer. */
+/* The rest of an idle extent keeps its waiting time, and memory freed next to it does not extend that time. */
 static void test_what_is_left_goes_in_time(void **state)
 {
     (void)state;
@@ -386,7 +383,7 @@ static void test_what_is_left_goes_in_time(void **state)
     glebe_free(behind);
 }
 
-/* What lies behind a block and was another's goes back in time, and the block keeps its bytes. */
+/* Memory behind a block that another block touched is purged in time, and the block keeps its bytes. */
 static void test_idle_ends_are_purged_in_time(void **state)
 {
     (void)state;
@@ -407,7 +404,7 @@ static void test_idle_ends_are_purged_in_time(void **state)
     fixture_check();
 }
 
-/* Locked: as much as is asked for, to whole granules, from those that have waited longest. */
+/* Locked: shrinks by as much as requested, in whole granules, longest waiting first. */
 static void test_shrinking_idle_memory(void **state)
 {
     (void)state;
@@ -462,7 +459,7 @@ static void test_cache_is_bounded(void **state)
     fixture_release();
 }
 
-/* A purge that the host refuses (locked memory) must not make anybody believe in zeroes. */
+/* After a purge that the host refused (locked memory) the memory must not count as zero. */
 static void test_refused_purge_is_not_zero(void **state)
 {
     (void)state;
@@ -470,7 +467,7 @@ static void test_refused_purge_is_not_zero(void **state)
     memset(p, 0xee, 8 * MIB);
     glebe_free(p);
     gb_fake_fail(1u << GB_FAKE_PURGE, 1, 1000);
-    unsigned char *q = glebe_malloc(5 * MIB); /* would give the last 3 MiB back */
+    unsigned char *q = glebe_malloc(5 * MIB); /* would purge the last 3 MiB */
     assert_ptr_equal(p, q);
     glebe_free(q);
     q = glebe_calloc(8, MIB);
@@ -497,7 +494,7 @@ static void test_refused_purge_is_not_zero(void **state)
     fixture_release();
 }
 
-/* What is cut off is idle memory. */
+/* The cut off part is idle memory. */
 static void test_shrinking_gives_back(void **state)
 {
     (void)state;
@@ -566,8 +563,8 @@ static void fill_spans(void **blocks)
     }
 }
 
-/* From 16 MiB on spans ask for huge pages where memory is dense, but for samples. Space is committed by whole spans
- * then. */
+/* From 16 MiB on spans ask for huge pages if memory is dense, except samples. Then space is committed by whole
+ * spans. */
 static void test_dense_memory_asks_for_huge_pages(void **state)
 {
     (void)state;
@@ -580,7 +577,7 @@ static void test_dense_memory_asks_for_huge_pages(void **state)
     assert_in_range(spans, 58, 64);
     for (uint32_t i = 0; i < spans; i++) {
         bool sample = i < 8 || i % 16 == 14;
-        if (i > 10) /* the first may have been committed before */
+        if (i > 10) /* the first ones may have been committed before */
             assert_int_equal(gb_the.spans.states[i], sample ? GB_SPAN_NONE : GB_SPAN_HUGE);
         huge += gb_the.spans.states[i] == GB_SPAN_HUGE;
     }
@@ -617,7 +614,7 @@ static void test_sparse_memory_asks_for_none(void **state)
     }
 }
 
-/* A huge page of which a quarter went back asks for small pages, until all of it goes back. */
+/* A huge page of which a quarter was purged asks for small pages, until all of it is purged. */
 static void test_parts_of_huge_pages(void **state)
 {
     (void)state;
@@ -645,7 +642,7 @@ static void test_parts_of_huge_pages(void **state)
     fixture_balance();
 }
 
-/* Whole huge pages go when their time has come, parts of them when four times as much has passed. */
+/* Whole huge pages are purged after purge_ms, parts of them after four times as long. */
 static void test_parts_of_huge_pages_wait(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-/* The arena where memory is one piece that grows at its end: runs, growth by need, a table that moves, and somebody else who lets
- * memory grow in between. */
+/* The arena where memory is one piece that grows at its end: runs, growth by need, a table that moves, and other code
+ * that lets memory grow in between. */
 #define GB_LINEAR 1
 #include "fixture.h"
 
 #include "../../src/linear/tagged.h"
 
-/* Nothing is asked of the host that is not needed: the first block takes 64 KiB, and so does what fits in them. */
+/* Memory grows only by need: the first block takes 64 KiB from the host, and further blocks use the rest of these. */
 static void test_growth_is_by_need(void **state)
 {
     (void)state;
@@ -23,11 +23,11 @@ static void test_growth_is_by_need(void **state)
     fixture_release();
 }
 
-/* What is free is used before memory grows, and freed neighbours are one block. */
+/* Free memory is used before memory grows, and adjacent free blocks merge. */
 static void test_free_blocks_merge(void **state)
 {
     (void)state;
-    void *p[10]; /* so few that the table stays where it is */
+    void *p[10]; /* few enough that the table stays in place */
     for (int i = 0; i < 10; i++)
         p[i] = glebe_malloc(12000);
     size_t grown = fake.grown_bytes;
@@ -45,7 +45,7 @@ static void test_free_blocks_merge(void **state)
     fixture_release();
 }
 
-/* The last block grows by letting memory grow, until the table comes to lie behind it; one in the middle into free slices. */
+/* The last block grows with memory, until the table lies behind it; one in the middle grows into free slices. */
 static void test_resize_in_place(void **state)
 {
     (void)state;
@@ -72,7 +72,7 @@ static void test_resize_in_place(void **state)
     fixture_release();
 }
 
-/* The table moves as memory grows, and its old places are used again: nothing but one table is missing in the end. */
+/* The table moves as memory grows, and its old places are used again: in the end only one table is missing. */
 static void test_table_moves(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void test_table_moves(void **state)
     gb_tagged *last = gb_tagged_at(gb_slice_start((uint32_t)gb_the.slices));
     assert_in_range(gb_the.linear.table_room, gb_the.slices, gb_the.slices * 2);
     assert_in_range(glebe_live.stats.table_bytes, gb_the.linear.table_room * sizeof(gb_page), gb_the.linear.table_room * sizeof(gb_page) + 128);
-    size_t free = 0; /* in one block in front of the table, and one behind */
+    size_t free = 0; /* in one block in front of the table, and one behind it */
     for (uint32_t bin = 0; bin < GB_TAGGED_BINS; bin++)
         for (gb_tagged *c = gb_the.linear.bins[bin]; c; c = c->next)
             free += gb_tagged_bytes(c);
@@ -125,7 +125,7 @@ static void test_somebody_else_grows(void **state)
     fixture_release();
 }
 
-/* calloc clears nothing that was never used, and all that was. */
+/* calloc clears used memory, and skips memory that was never used. */
 static void test_fresh_memory_is_zero(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void test_fresh_memory_is_zero(void **state)
     fixture_release();
 }
 
-/* Where memory ends the call fails, and nothing is changed; what is kept for other sizes is found first. */
+/* If memory runs out the call fails and changes nothing; memory kept for other sizes is used first. */
 static void test_end_of_memory(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void test_end_of_memory(void **state)
     glebe_free(large);
     assert_null(glebe_malloc(PTRDIFF_MAX));
     assert_null(glebe_malloc(((size_t)1 << 31) - 1));
-    volatile size_t all = SIZE_MAX; /* compilers know it to be too much */
+    volatile size_t all = SIZE_MAX; /* volatile, as compilers know it to be too much */
     assert_null(glebe_malloc(all));
     fixture_release();
 }
@@ -182,7 +182,7 @@ static void test_heaps_are_large_blocks(void **state)
     }
     assert_null(glebe_heap_malloc(heaps[4], 50000));
     void *block = glebe_heap_malloc(heaps[2], 700);
-    glebe_free(block); /* by whoever */
+    glebe_free(block); /* by any thread */
     fixture_check();
     for (int i = 0; i < 5; i++) {
         glebe_heap_destroy(heaps[i]);
@@ -198,7 +198,7 @@ static void count_broken(void *context, int invariant, const void *address, cons
     ((int *)context)[invariant]++;
 }
 
-/* What the checker says of tags that were written over. */
+/* The checker's reports of overwritten tags. */
 static void test_checker_sees_tags(void **state)
 {
     (void)state;
@@ -221,7 +221,7 @@ static void test_checker_sees_tags(void **state)
     fixture_release();
 }
 
-/* The block that was freed last is the next of its length, and counts as free once it was collected; aligned blocks lie at any place. */
+/* The block freed last is the next of its length, and counts as free after a trim. Aligned blocks may lie anywhere. */
 static void test_warm_and_aligned(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The lock: its three words, who sleeps, and who is woken; then real threads that count together. */
+/* The lock: its three states, which thread sleeps, and which is woken; then real threads that count together. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ static void drop_for_another(_Atomic uint32_t *word, uint32_t expected, uint32_t
     assert_int_equal(expected, 2);
     assert_int_equal(ms, UINT32_MAX);
     if (fake.waits == 3)
-        gb_lock_drop(&lock); /* the holder; the first wake-ups were for nothing */
+        gb_lock_drop(&lock); /* the holder; the first wake-ups had no effect */
 }
 
 static void test_contention(void **state)
@@ -39,7 +39,8 @@ static void test_contention(void **state)
     gb_lock_take(&lock);
     assert_int_equal(fake.waits, 3);
     assert_int_equal(fake.wakes, 1);
-    assert_int_equal(gb_load(&lock.word), 2); /* somebody else may sleep: whoever took it after a wait cannot know */
+    /* other threads may sleep: a thread that took it after a wait cannot know */
+    assert_int_equal(gb_load(&lock.word), 2);
     gb_lock_drop(&lock);
     assert_int_equal(fake.wakes, 2);
     assert_int_equal(gb_load(&lock.word), 0);
@@ -80,7 +81,7 @@ static void test_excludes(void **state)
     assert_int_equal(gb_load(&lock.word), 0);
 }
 
-/* Its holder was ended by the system: who asks for it then has it, without sleeping. */
+/* The system ended the lock's holder: the next thread takes the lock without sleeping. */
 static void test_the_holder_is_gone(void **state)
 {
     (void)state;

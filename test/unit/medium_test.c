@@ -1,4 +1,5 @@
-/* Medium and large blocks: bits and counts, what calloc may believe, what the purger may take meanwhile, and resizing in place. */
+/* Medium and large blocks: bits and counts, which memory calloc need not clear, what the purger may take meanwhile, and
+ * resizing in place. */
 #include "fixture.h"
 
 static gb_page *page_of(const void *block)
@@ -64,8 +65,8 @@ static void purger_ends(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
     gb_lock_drop(&gb_the.lock);
 }
 
-/* While the purger holds a page's free bits its owner finds none, waits for the lock, and finds them again, whether or not a block of the page
- * is in use: on FULL nothing would wake it. */
+/* While the purger holds a page's free bits its owner finds none, waits for the lock, and finds them again, even if no
+ * block of the page is in use: on the list of full pages nothing would wake it. */
 static void test_owner_waits_for_the_purger(void **state)
 {
     (void)state;
@@ -104,7 +105,7 @@ static void test_purge_gives_free_blocks_back(void **state)
     uint64_t before = fake.purged_bytes;
     glebe_trim(NULL);
     assert_true(fake.purged_bytes - before >= 20 * 16384);
-    fixture_check(); /* what is said to be zero is */
+    fixture_check(); /* memory said to be zero is zero */
     for (int i = 0; i < 30; i += 5)
         for (size_t k = 0; k < 20000; k++)
             assert_int_equal(blocks[i][k], 0xaa);
@@ -116,7 +117,7 @@ static void test_purge_gives_free_blocks_back(void **state)
     fixture_check();
 }
 
-/* In a busy chunk only what was free when the purger last came by is given back. */
+/* In a busy chunk only memory free since the purger's last visit is purged. */
 static void test_idle_blocks(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void test_large_in_place(void **state)
     (void)state;
     unsigned char *p = glebe_malloc(100000), *q;
     fixture_fill(p, 100000, 1);
-    q = glebe_realloc(p, 240000); /* nothing is behind it yet */
+    q = glebe_realloc(p, 240000); /* nothing lies behind it yet */
     assert_ptr_equal(q, p);
     assert_int_equal(glebe_usable_size(p), gb_round_up(240000, GB_SLICE_BYTES));
     assert_ptr_equal(glebe_realloc(p, 70000), p);
@@ -160,7 +161,7 @@ static void test_large_in_place(void **state)
     q = glebe_realloc(q, 900000);
     assert_true(fixture_filled(q, 70000, 1));
     fixture_check();
-    q = glebe_realloc(q, 3000000); /* to a huge one, and down again */
+    q = glebe_realloc(q, 3000000); /* to a huge block, and down again */
     assert_true(fixture_filled(q, 70000, 1));
     q = glebe_realloc(q, 80000);
     assert_true(fixture_filled(q, 70000, 1));

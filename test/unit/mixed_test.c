@@ -1,4 +1,5 @@
-/* The mixed page of a program's heap: it serves every small class, by every way in and out, and what is wrong is seen as elsewhere. */
+/* The mixed page of a program's heap: it serves every small class, through every function, and misuse is found as
+ * elsewhere. */
 #include "fixture.h"
 
 static const size_t page_bytes = 2 * GB_SLICE_BYTES;
@@ -23,7 +24,7 @@ static void test_all_classes_in_one_page(void **state)
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES && asked + 8 * gb_classes[cls].bytes < page_bytes; cls++) {
         size_t bytes = gb_classes[cls].bytes;
         asked += bytes;
-        blocks[cls] = glebe_heap_realloc_sized(heap, NULL, 0, bytes); /* which alone reaches every class */
+        blocks[cls] = glebe_heap_realloc_sized(heap, NULL, 0, bytes); /* only this function reaches every class */
         assert_true(is_mixed(blocks[cls]));
         assert_int_equal((uintptr_t)blocks[cls] & (((uintptr_t)1 << gb_classes[cls].shift) - 1), 0);
         assert_int_equal(glebe_usable_size(blocks[cls]), bytes);
@@ -37,7 +38,7 @@ static void test_all_classes_in_one_page(void **state)
     fixture_release();
 }
 
-/* Full, it serves what was freed in it, and classes have pages of their own beside it. */
+/* A full mixed page serves the blocks freed in it, and classes have their own pages beside it. */
 static void test_full(void **state)
 {
     (void)state;
@@ -63,7 +64,7 @@ static void test_full(void **state)
         }
     fixture_check();
     for (int i = 0; i < 4 * N; i++)
-        again += is_mixed(glebe_heap_malloc(heap, 32 + 32 * (size_t)(i % 3))); /* those of odd i */
+        again += is_mixed(glebe_heap_malloc(heap, 32 + 32 * (size_t)(i % 3))); /* those with odd i */
     assert_int_equal(again, freed);
     fixture_check();
     for (int i = 0; i < N; i++)
@@ -92,7 +93,7 @@ static void test_ways_out(void **state)
     grown = glebe_heap_realloc_sized(heap, grown, 1500, 20);
     assert_true(is_mixed(grown) && fixture_filled(grown, 20, 7));
     int again = 0;
-    for (int i = 0; i < 5; i++) /* what fits in a cell */
+    for (int i = 0; i < 5; i++) /* requests that fit in a cell */
         again += glebe_heap_malloc(heap, 40) == plain;
     assert_int_equal(again, 1);
     assert_ptr_equal(glebe_heap_malloc(heap, 300), sized);
@@ -104,7 +105,8 @@ static void test_ways_out(void **state)
     fixture_release();
 }
 
-/* The blocks of a heap that has few lie in one OS page: each class takes 64 bytes there, or one block. Beyond it each takes 256. */
+/* The blocks of a heap with few blocks lie in one OS page: each class takes 64 bytes there, or one block. Beyond that
+ * each takes 256. */
 static void test_few_blocks_in_one_unit(void **state)
 {
     (void)state;
@@ -125,14 +127,15 @@ static void test_few_blocks_in_one_unit(void **state)
             break;
     }
     const gb_page *page = gb_page_at(heap->mixed);
-    for (size_t at = 0; at < page_bytes; at += GB_UNIT_BYTES) /* maps, and what was never used */
+    for (size_t at = 0; at < page_bytes; at += GB_UNIT_BYTES) /* maps, and memory never used */
         assert_int_equal(gb_mixed_class(page, (void *)(gb_page_start(page) + at)), GB_MIXED);
     assert_in_range(gb_mixed_mean(page), 100, 2048);
     glebe_heap_destroy(heap);
     fixture_release();
 }
 
-/* One block that comes and goes is soon one of two, and no more: the slow path is half as often on its way. */
+/* A single block that is freed and allocated in turn soon has a second one beside it, and no more: half as many calls
+ * are slow. */
 static void test_one_block_again_and_again(void **state)
 {
     (void)state;
@@ -153,7 +156,7 @@ static void test_one_block_again_and_again(void **state)
     fixture_release();
 }
 
-/* Empty it goes back, and there may be another. */
+/* An empty mixed page returns to the arena, and the heap may have another later. */
 static void test_gives_back(void **state)
 {
     (void)state;
@@ -172,7 +175,7 @@ static void test_gives_back(void **state)
     fixture_release();
 }
 
-/* A cap below its size, and memory that ends, leave the pages of each class. */
+/* A limit below its size, and lack of memory, leave the pages of single classes. */
 static void test_where_there_is_no_room(void **state)
 {
     (void)state;
@@ -193,7 +196,7 @@ static void test_misuse(void **state)
     char *short_one = glebe_heap_malloc(heap, 96), *long_one = glebe_heap_malloc(heap, 700);
     const char *inside[] = {short_one + 16, short_one + 200, long_one + 32, long_one + 512, long_one + 704, (char *)gb_page_start(page_of(long_one)),
         (char *)gb_page_start(page_of(long_one)) + page_bytes - 16};
-    fixture_thread(1); /* the owner's own frees are not looked at in this build */
+    fixture_thread(1); /* this build does not check the owner's own frees */
     glebe_free(glebe_malloc(1));
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
         assert_int_equal(glebe_usable_size((void *)(uintptr_t)inside[i]), 0);

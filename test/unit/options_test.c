@@ -1,4 +1,4 @@
-/* Options: every name with good and bad values, the environment, and what is said of a wrong one. */
+/* Options: every name with good and bad values, the environment, and the messages about wrong values. */
 #define FIXTURE_WHOLE /* for the list in options.c */
 #include "fixture.h"
 
@@ -51,7 +51,7 @@ static void test_table(void **state)
     fixture_printed("");
 }
 
-/* Sizes that only hosts with 64-bit pointers have, up to the largest. */
+/* Sizes that only hosts with 64-bit pointers accept, up to the largest. */
 static void test_large_sizes(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void test_environment(void **state)
     assert_int_equal(gb_the.options.limit, 5 << 20);
     assert_int_equal(gb_the.options.stats, 2);
     assert_true(fake.stderr_kept); /* while it is still there */
-    assert_int_equal(gb_the.options.purge_ms, 0); /* as it was: the default comes with the region */
+    assert_int_equal(gb_the.options.purge_ms, 0); /* unchanged: the region sets the default */
     fixture_printed("glebe: malformed GLEBE_PURGE_MS=soon is ignored: it takes milliseconds, at most 1073741823\n"
                     "glebe: unknown GLEBE_LIMITS=3 is ignored\n"
                     "glebe: unknown GLEBE_= is ignored\n");

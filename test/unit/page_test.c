@@ -1,4 +1,5 @@
-/* Small pages: how a page goes from FULL to AVAIL to SPARE, what wakes it, holes, and that `out` is counted right all the way. */
+/* Small pages: how a page changes from FULL to AVAIL to SPARE, what wakes it, holes, and that `out` is right at each
+ * step. */
 #define FIXTURE_WHOLE /* for the statics of page.c and hole.c */
 #include "fixture.h"
 
@@ -10,14 +11,14 @@ static gb_page *page_of(const void *block)
     return gb_page_head(gb_page_entry(block));
 }
 
-/* Blocks of one class until a page of `slices` slices is FULL; they are in blocks[0..n). */
+/* Fills pages of one class until one of `slices` slices is FULL; the blocks are blocks[0..n). */
 static int fill(size_t bytes, uint32_t pages)
 {
     int n = 0;
     uint32_t full = 0;
     while (full < pages) {
         assert_true(n < MANY);
-        blocks[n] = glebe_heap_realloc_sized(NULL, NULL, 0, bytes); /* which alone reaches every class */
+        blocks[n] = glebe_heap_realloc_sized(NULL, NULL, 0, bytes); /* only this function reaches every class */
         assert_non_null(blocks[n]);
         if (n > 0 && page_of(blocks[n]) != page_of(blocks[n - 1]))
             full++;
@@ -62,13 +63,13 @@ static void test_every_class(void **state)
     fixture_release();
 }
 
-/* Given back, kept as a spare, or the one available page of its class. */
+/* Returned, kept as a spare, or the one available page of its class. */
 static bool is_empty(const gb_page *page)
 {
     return page->kind == GB_FREE || page->state == GB_SPARE || (page->state == GB_AVAIL && gb_page_out(page) == 0);
 }
 
-/* FULL counts down to its wake mark, AVAIL to empty, and `out` is right at each step. */
+/* FULL counts down to its wake mark, AVAIL to empty; `out` is right at each step. */
 static void test_life_of_a_page(void **state)
 {
     (void)state;
@@ -100,7 +101,7 @@ static void test_spare_serves_another_class(void **state)
 {
     (void)state;
     int n = fill(64, 3);
-    gb_page *page = page_of(blocks[n / 2]); /* the first page to be empty stays on the list of its class */
+    gb_page *page = page_of(blocks[n / 2]); /* the first page to become empty stays on the list of its class */
     for (int i = 0; i < n; i++)
         glebe_free(blocks[i]);
     assert_int_equal(page->state, GB_SPARE);
@@ -125,7 +126,7 @@ static void test_larger_pages_when_in_demand(void **state)
     fixture_check();
 }
 
-/* A page with few blocks left: whole units without one become holes, their memory goes back, and comes back into use. */
+/* A page with few blocks in use: whole free units become holes, are purged, and are used again. */
 static void test_holes(void **state)
 {
     (void)state;
@@ -140,7 +141,7 @@ static void test_holes(void **state)
         for (int i = 0; i < n; i++)
             if (page_of(blocks[i]) == page) {
                 if (kept < 0)
-                    kept = i; /* one block keeps the page */
+                    kept = i; /* one block keeps the page in use */
                 else
                     glebe_free(blocks[i]);
                 if (i != kept)
@@ -170,7 +171,7 @@ static void test_holes(void **state)
     }
 }
 
-/* With the background thread an emptying page is parked: what is freed from then on becomes holes without a walk. */
+/* With the background thread an emptying page is parked: blocks freed from then on become holes without a walk. */
 static void test_parked(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void test_parked(void **state)
         }
     assert_int_equal(last - first + 1, page->cap);
     int parked_at = 0;
-    for (int i = first; i < last; i++) { /* all but the last, which goes at the end */
+    for (int i = first; i < last; i++) { /* all but the last, which is freed at the end */
         glebe_free(blocks[i]);
         if (!parked_at && page->mark == GB_PARKED) {
             parked_at = i;
@@ -208,7 +209,7 @@ static void test_parked(void **state)
     assert_true(fake.purged_bytes - before >= (GB_PAGE_UNITS - 1) * GB_UNIT_BYTES);
     assert_true(fixture_filled(blocks[last], BYTES, (uint64_t)last));
 
-    glebe_free(blocks[first]); /* twice: known, because its unit is a hole */
+    glebe_free(blocks[first]); /* a double free, found because its unit is a hole */
     assert_int_equal(glebe_live.stats.errors, 1);
     fake.printed_bytes = 0;
     fixture_check();
@@ -225,7 +226,7 @@ static void test_parked(void **state)
     fake.printed_bytes = 0;
     fixture_check();
 
-    for (int i = first; i < last; i++) { /* and back into use: from this page, which has waited longest */
+    for (int i = first; i < last; i++) { /* and used again: this page has waited longest */
         fixture_fill(blocks[i] = glebe_malloc(BYTES), BYTES, (uint64_t)i);
         fixture_check();
     }
@@ -234,11 +235,12 @@ static void test_parked(void **state)
         assert_true(fixture_filled(blocks[i], BYTES, (uint64_t)i));
 
     gb_store(&gb_the.now_ms, fake.now_ms += GB_PURGE_MS);
-    for (int i = 0; i < N; i++) /* every twentieth stays: others free it, from another thread and by its size */
+    for (int i = 0; i < N; i++) /* every twentieth stays: another thread frees it, by size */
         if (i % 20 != 0)
             glebe_free(blocks[i]);
     fixture_check();
-    assert_int_equal(gb_page_head(gb_page_entry(blocks[N / 4 / 20 * 20]))->mark, GB_PARKED); /* `page` itself is the current one */
+    /* `page` itself is the current one */
+    assert_int_equal(gb_page_head(gb_page_entry(blocks[N / 4 / 20 * 20]))->mark, GB_PARKED);
     fixture_thread(1);
     for (int i = 0; i < N; i += 40)
         glebe_free(blocks[i]);
@@ -256,7 +258,7 @@ static void test_parked(void **state)
     fixture_release();
 }
 
-/* A parked page of an abandoned heap is robbed, and is the thief's like any other. */
+/* A parked page of an abandoned heap is reclaimed, and then belongs to the new heap like any other. */
 static void test_parked_abandoned(void **state)
 {
     (void)state;
@@ -274,7 +276,8 @@ static void test_parked_abandoned(void **state)
     assert_int_equal(page->mark, GB_PARKED);
     fixture_thread_end(1);
     fixture_thread(0);
-    assert_non_null(glebe_malloc(16)); /* adopts the heap: so another thread ends, and thread 2 has one of its own */
+    /* reclaims the heap: so another thread ends, and thread 2 has a heap of its own */
+    assert_non_null(glebe_malloc(16));
     fixture_thread(2);
     void *own = glebe_malloc(16);
     fixture_thread_end(0);
@@ -336,7 +339,7 @@ static void test_returned_in_one_go(void **state)
     (void)state;
     int n = fill(256, 2);
     gb_page *page = page_of(blocks[0]);
-    gb_block *chain = NULL; /* as remote.c does: all blocks of a page at once, across both events */
+    gb_block *chain = NULL; /* as remote.c does: all blocks of a page at once, past both marks */
     uint32_t count = 0;
     for (int i = 0; i < n; i++)
         if (page_of(blocks[i]) == page) {

@@ -1,5 +1,6 @@
-/* Instructions of a pool's alloc and free, counted one by one: a child runs them, and this process has it stop after each instruction
- * (ptrace). The loop that stores and loads the pointers is counted by itself and taken off. Linux alone, and not under sanitizers. */
+/* Counts the instructions of a pool's alloc and free one by one: a child runs them, and this process has it stop after
+ * each instruction (ptrace). The loop that stores and loads the pointers is counted alone and subtracted. Linux only,
+ * and not under sanitizers. */
 #include "../../src/glebe.c"
 
 #include <setjmp.h>
@@ -14,12 +15,12 @@
 
 #include <cmocka.h>
 
-enum { OBJECTS = 100, ROUNDS = 4, MOST = 12 }; /* which two together may take */
+enum { OBJECTS = 100, ROUNDS = 4, MOST = 12 }; /* the most that both together may take */
 
 static glebe_pool *pool;
 static void *volatile slots[OBJECTS];
 
-/* Whatever is alive here is in memory, so that the compiler can carry nothing over. */
+/* Forces live values to memory here, so that the compiler can carry nothing over. */
 #define BARRIER() __asm__ volatile("" ::: "memory")
 
 static void run_nothing(void)
@@ -60,7 +61,7 @@ static void run_nodes(void)
     }
 }
 
-/* The control: what must not pass. */
+/* The control: must exceed the bound. */
 static void run_malloc(void)
 {
     for (int i = 0; i < OBJECTS; i++) {
@@ -73,10 +74,10 @@ static void run_malloc(void)
     }
 }
 
-/* Instructions of `run`, from one stop of the child's to the next. */
+/* Instructions of `run`, between two stops of the child. */
 static long count(void (*run)(void))
 {
-    run(); /* the lists are filled, and symbols resolved */
+    run(); /* fills the lists, and resolves symbols */
     pid_t child = fork();
     if (child == 0) {
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)

@@ -1,4 +1,4 @@
-/* Pools: what they hand out, by pointers and indices, at both ends; limits, failures, reset; what is found of misuse and damage. */
+/* Pools: objects by pointers and indices, at both ends; limits, failures, reset; which misuse and damage is found. */
 #include "fixture.h"
 
 enum { UNIT = 24, MOST = 7 };
@@ -12,7 +12,7 @@ static void well(glebe_pool *pool)
     fixture_check();
 }
 
-/* Takes until there is no more, chained through the second word; returns how many. */
+/* Takes objects until there are no more, linked through the second word; returns their number. */
 static size_t drain(glebe_pool *pool, size_t units, void **chain)
 {
     size_t count = 0;
@@ -62,7 +62,7 @@ static void test_indices(void **state)
     fixture_release();
 }
 
-/* The last unit of the limit is handed out, and has the highest index; no more than the limit is. */
+/* The last unit of the limit is handed out, and has the highest index; nothing beyond it is. */
 static void test_limit(void **state)
 {
     (void)state;
@@ -82,7 +82,7 @@ static void test_limit(void **state)
     glebe_pool_stats_read(pool, &s);
     assert_int_equal(s.used_bytes, count * UNIT);
     assert_int_equal(s.free_bytes, 0);
-    assert_in_range(s.held_bytes, count * UNIT, limit + limit / 100); /* no more than 1 % beside the objects */
+    assert_in_range(s.held_bytes, count * UNIT, limit + limit / 100); /* at most 1 % beside the objects */
     assert_int_equal(undrain(pool, 1, chain), count);
     glebe_pool_stats_read(pool, &s);
     assert_int_equal(s.used_bytes, 0);
@@ -110,7 +110,7 @@ static void test_limit_of_the_heap(void **state)
     fixture_release();
 }
 
-/* Where there is no more memory, long objects serve short requests. */
+/* If there is no more memory, long objects serve short requests. */
 static void test_cut(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void test_wrong_arguments(void **state)
     fixture_release();
 }
 
-/* Each call of the host that can fail does, in turn. */
+/* Each host call that can fail does, in turn. */
 static void test_failures(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void test_damage(void **state)
     finds(pool, b);
     assert_int_equal(*b, (uintptr_t)b);
     *b = link;
-    well(pool); /* and the check left no mark */
+    well(pool); /* the check left no mark */
     link = *c; /* two lists share a tail: a is free twice */
     *c = (uintptr_t)a;
     finds(pool, a);

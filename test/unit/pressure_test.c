@@ -1,12 +1,12 @@
-/* Memory pressure: what is given back at which mark, and when the program is told, in which state, and how often. */
+/* Memory pressure: what is purged at which mark, and when, in which state and how often the program is told. */
 #include "fixture.h"
 
 static struct {
     int calls;
     uint64_t used, limit;
-    void *cache[4000]; /* what the program drops when told */
+    void *cache[4000]; /* blocks that the program frees when told */
     int cached;
-    int allocates; /* blocks of all kinds that it allocates meanwhile, and some of which it keeps */
+    int allocates; /* how many blocks of all kinds it allocates in the callback; some of them it keeps */
     void *kept[64];
     bool inside;
     void (*also)(void);
@@ -53,7 +53,7 @@ static void fill_cache(size_t bytes, int count)
     }
 }
 
-/* Enough of a heap to look at pressure at all. */
+/* Makes the heap large enough for looks at pressure. */
 static void grow(void)
 {
     for (int i = 0; i < 70; i++)
@@ -66,7 +66,8 @@ static void tick(uint32_t ms)
     gb_tick_due(gb_self);
 }
 
-/* Over 85 % what is free goes back; spares, fronts and warm blocks stay. Over 95 % they go too. */
+/* Over 85 % free memory is purged; spare pages, thread free lists and warm blocks stay. Over 95 % they are purged
+ * too. */
 static void test_marks(void **state)
 {
     (void)state;
@@ -105,7 +106,7 @@ static void test_abandoned_give_too(void **state)
     fixture_thread_end(1);
     fixture_thread(0);
     glebe_free(p);
-    gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned would take it in, and give its page back, at once */
+    gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned heap would take it in, and return its page, at once */
     gb_remote_flush(gb_self);
     gb_lock_drop(&gb_the.abandoned.lock);
     assert_true(gb_load(&abandoned->bytes) > 0);
@@ -115,7 +116,7 @@ static void test_abandoned_give_too(void **state)
     assert_int_equal(gb_load(&abandoned->bytes), 0);
 }
 
-/* Every 200 ms, every 20 from 85 % on; the program at most once a second. */
+/* Looks every 200 ms, every 20 ms from 85 % on; the program is told at most once a second. */
 static void test_how_often(void **state)
 {
     (void)state;
@@ -136,7 +137,7 @@ static void test_how_often(void **state)
     assert_in_range(program.calls, 9, 11);
 }
 
-/* Where there is no limit, every five seconds. One may be set at any time, raised, lowered and taken away. */
+/* Without a limit it looks every five seconds. A limit may be set at any time, raised, lowered and removed. */
 static void test_a_limit_that_changes(void **state)
 {
     (void)state;
@@ -167,7 +168,7 @@ static void test_a_limit_that_changes(void **state)
     assert_int_equal(program.calls, 2);
 }
 
-/* The tick that tells the program stands in the middle of a malloc of each kind, with the callback using every kind. */
+/* The tick that tells the program runs inside a malloc of each kind, and the callback uses every kind. */
 static void test_from_inside_malloc(void **state)
 {
     (void)state;
@@ -195,10 +196,11 @@ static void test_from_inside_malloc(void **state)
         fixture_check();
         fixture_balance();
     }
-    assert_true(glebe_live.stats.heaps_abandoned == 1); /* the heap that serves meanwhile: one, used again */
+    /* the heap used in the callbacks: a single one, reclaimed each time */
+    assert_true(glebe_live.stats.heaps_abandoned == 1);
 }
 
-/* Before a request fails by the process's limit the program is told; what it drops serves the request. */
+/* Before a request fails by the process's limit the program is told; the memory that it frees serves the request. */
 static void test_limit(void **state)
 {
     (void)state;
@@ -220,7 +222,7 @@ static void test_limit(void **state)
         assert_int_equal(program.limit, 16 << 20);
         fixture_check();
         int calls = program.calls;
-        while (glebe_malloc(sizes[s])) {} /* until there is nothing left to drop */
+        while (glebe_malloc(sizes[s])) {} /* until there is nothing left to free */
         assert_int_equal(errno, ENOMEM);
         assert_true(program.calls > calls);
         calls = program.calls;
@@ -236,7 +238,8 @@ static void test_caches_go_first(void **state)
     (void)state;
     glebe_option("limit", "8M");
     glebe_on_pressure(told, &program);
-    for (int round = 0; round < 30; round++) { /* spares and warm blocks of one size stand against the next */
+    /* spare pages and warm blocks of one size use up the limit for the next */
+    for (int round = 0; round < 30; round++) {
         void *blocks[100];
         size_t bytes = (size_t)60000 + (size_t)round * 100;
         for (int i = 0; i < 100; i++) {
@@ -261,7 +264,7 @@ static void test_what_does_not_tell(void **state)
     assert_null(glebe_malloc(50000000)); /* the system's */
     fake.memory_bytes = SIZE_MAX;
     glebe_option("limit", "4M");
-    assert_null(glebe_malloc(5000000)); /* what no caches would make room for */
+    assert_null(glebe_malloc(5000000)); /* more than the caches have */
     assert_null(glebe_heap_malloc(heap, 100000));
     assert_int_equal(program.calls, 0);
     assert_null(glebe_malloc(4000000));
@@ -334,7 +337,7 @@ static void test_fork_in_the_callback(void **state)
     fixture_check();
 }
 
-/* The child frees all blocks of pages that its thread's heap, which it has left for the callback, still lists. */
+/* The child frees all blocks of pages that its thread's heap, left for the callback, still lists. */
 static void forks_and_frees(void)
 {
     forks();

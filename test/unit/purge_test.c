@@ -1,4 +1,4 @@
-/* Giving memory back: when, how much, and that purged memory is zero and is known to be. */
+/* Purging: when, how much, and that purged memory is zero and known to be zero. */
 #include "fixture.h"
 
 static void purge_now(void)
@@ -51,7 +51,7 @@ static void test_the_clock_may_wrap(void **state)
     assert_true(fake.purged_bytes > 0);
 }
 
-/* A chunk in use keeps what it uses again and again, and gives back what it left. */
+/* A chunk in use keeps memory in constant use, and purges the rest. */
 static void test_busy_chunk(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void test_large_os_pages(void **state)
     for (int i = 0; i < 300; i++)
         if (i % 7)
             glebe_free(blocks[i]);
-    assert_true(glebe_trim(NULL) > 0); /* the fake aborts where a piece is not whole pages */
+    assert_true(glebe_trim(NULL) > 0); /* the fake host aborts if a piece is not whole pages */
     fixture_check();
     fixture_balance();
     for (int i = 0; i < 300; i += 7)
@@ -143,7 +143,7 @@ static void test_large_os_pages(void **state)
 static void test_collect_returns_what_it_gave(void **state)
 {
     (void)state;
-    assert_int_equal(glebe_trim(NULL), 0); /* before there is anything */
+    assert_int_equal(glebe_trim(NULL), 0); /* before there is a heap */
     void *p = glebe_malloc(2000);
     glebe_free(p);
     uint64_t before = fake.purged_bytes;
@@ -156,7 +156,7 @@ static void test_collect_returns_what_it_gave(void **state)
 
 /* ---- the option `purge` ---- */
 
-/* A block that was given back lazily is free, dirty, and not given back once more until it was used again. */
+/* A block that was purged lazily is free, dirty, and not purged again until it was used. */
 static void lazily(size_t bytes, int count)
 {
     fixture_start(1);
@@ -177,7 +177,7 @@ static void lazily(size_t bytes, int count)
             fake.now_ms += GB_PURGE_MS;
             purge_now();
             for (uint32_t k = 0; k < gb_the.arena.chunks; k++)
-                gb_purge_note(gb_page_at(k * GB_CHUNK_SLICES)); /* the purger comes by again */
+                gb_purge_note(gb_page_at(k * GB_CHUNK_SLICES)); /* the purger visits again */
         }
         assert_in_range(fake.lazy_bytes - before, bytes * (size_t)count / 10 * 9, bytes * (size_t)(count + 1) + (bytes * (size_t)count) / 4 + 65536);
         assert_int_equal(glebe_live.stats.purged_bytes - purged, fake.lazy_bytes - before);
@@ -198,7 +198,7 @@ static void test_lazily(void **state)
     lazily(60000, 8);
     lazily(200000, 5);
     if (!gb_the.reserved)
-        return; /* 32 bits: whole chunks and huge blocks give back their address space too, which is never lazy */
+        return; /* 32 bits: whole chunks and huge blocks return their address space too, never lazily */
     lazily(1000000, 5);
     lazily(3000000, 1);
     lazily(9000000, 1);
@@ -218,7 +218,7 @@ static void test_nothing_is_due_after_it(void **state)
     assert_int_equal(gb_load(&gb_the.huge.idle_first), 0);
 }
 
-/* Collecting, limits and new peaks want the memory at once. */
+/* glebe_trim, limits and new peaks purge at once. */
 static void test_at_once_where_asked_for(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void test_at_once_where_asked_for(void **state)
     assert_true(fixture_zero(glebe_calloc(1, 500000), 500000));
 }
 
-/* A heap that was left alone gives back lazily too: nobody asked. */
+/* A quiet heap purges lazily too: the program did not ask for memory. */
 static void test_a_quiet_heap(void **state)
 {
     (void)state;
@@ -279,14 +279,15 @@ static void test_a_lazy_purge_may_be_refused(void **state)
     purge_now();
     assert_int_equal(fake.lazy_bytes, 0);
     assert_int_equal(glebe_live.stats.huge_retained_bytes, gb_the.reserved ? gb_round_up(5000000, GB_GRANULE_BYTES) : 0);
-    assert_int_equal(gb_purge_wait(fake.now_ms), gb_the.reserved ? GB_PURGE_MS : UINT32_MAX); /* nobody tries again at once */
+    assert_int_equal(gb_purge_wait(fake.now_ms), gb_the.reserved ? GB_PURGE_MS : UINT32_MAX); /* no retry at once */
     assert_int_equal(gb_the.arena.dirty_slices, gb_round_up(500000, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     gb_fake_fail(0, 0, 0);
     glebe_trim(NULL);
     fixture_check();
 }
 
-/* What is kept would add to the peak, and the host does not take it back (it is locked): it is asked now and then, not each time. */
+/* Retained memory would exceed the peak, and the host refuses to take it back (it is locked): retries are rare, not at
+ * each request. */
 static void test_a_host_that_refuses_is_not_asked_each_time(void **state)
 {
     (void)state;
@@ -298,7 +299,7 @@ static void test_a_host_that_refuses_is_not_asked_each_time(void **state)
         glebe_free(blocks[i]);
     gb_fake_fail(1u << GB_FAKE_PURGE, 1, UINT64_MAX);
     for (int i = 0; i < N; i += 2)
-        blocks[i] = glebe_malloc(140000); /* twice as long as what is free */
+        blocks[i] = glebe_malloc(140000); /* twice as long as the free runs */
     assert_in_range(fake.failed, 1, 30 * N / 2); /* in 200 runs at each time */
     gb_fake_fail(0, 0, 0);
     fixture_check();
@@ -306,7 +307,8 @@ static void test_a_host_that_refuses_is_not_asked_each_time(void **state)
         glebe_free(blocks[i]);
 }
 
-/* Huge pages make resident what was never handed out. That it goes back a part at a time is no refusal: the bound stays. */
+/* Huge pages make memory resident that was never handed out. Purging it a part at a time is no refusal: the bound
+ * stays. */
 static void test_the_bound_stays_with_huge_pages(void **state)
 {
     (void)state;
@@ -327,7 +329,7 @@ static void test_the_bound_stays_with_huge_pages(void **state)
         glebe_free(blocks[i]);
 }
 
-/* A chunk that has gone back whole holds nothing, huge pages or not: the oldest that does is another. */
+/* A chunk that was purged whole holds nothing, huge pages or not: the oldest that does is another one. */
 static void test_what_went_back_does_not_go_twice(void **state)
 {
     (void)state;

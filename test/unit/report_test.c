@@ -1,4 +1,4 @@
-/* What is printed about misuse, to the letter, and what follows it. */
+/* The text of misuse reports, to the letter, and what follows a report. */
 #include "fixture.h"
 
 static char expected[512];
@@ -86,10 +86,10 @@ static void test_out_of_memory(void **state)
     assert_null(gb_out_of_memory());
     assert_int_equal(errno, ENOMEM);
     assert_int_equal(glebe_live.stats.out_of_memory, 1);
-    fixture_printed(""); /* that is no misuse */
+    fixture_printed(""); /* this is no misuse */
 }
 
-/* Every kind of address that is no block: one report each, and the heap is as it was. */
+/* Every kind of address that is no block: one report each, and the heap is unchanged. */
 static void test_each_kind_is_one_report(void **state)
 {
     (void)state;

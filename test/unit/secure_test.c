@@ -1,4 +1,4 @@
-/* The secure build: what it counts in places of its own. */
+/* The secure build: counts that only it has. */
 #define GB_SECURE 1
 #include "fixture.h"
 
@@ -7,7 +7,7 @@ static gb_page *page_of(const void *block)
     return gb_page_head(gb_page_entry(block));
 }
 
-/* A chain from another thread that passes a trim mark, and blocks of it that are counted after the walk. */
+/* A list from another thread that passes a trim mark; some of its blocks are counted only after the walk. */
 static void test_a_chain_passes_a_mark(void **state)
 {
     (void)state;

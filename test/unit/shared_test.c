@@ -1,5 +1,5 @@
-/* Linear memory that threads share: the lock at the public functions, entered again, slept for and woken; then real threads in one heap,
- * for the race sanitizer to watch. */
+/* Linear memory that threads share: the lock at the public functions, entered again, slept for and woken. Then real
+ * threads in one heap, for the race sanitizer to watch. */
 #define GB_LINEAR 1
 #define GB_SHARED 1
 #include "fixture.h"
@@ -22,7 +22,7 @@ static void test_entered_again(void **state)
     }
     assert_int_equal(word_now(), 0);
     assert_true(fake.waits == 0 && fake.wakes == 0);
-    assert_null(glebe_malloc(PTRDIFF_MAX)); /* left where nothing could be had */
+    assert_null(glebe_malloc(PTRDIFF_MAX)); /* released also if the call fails */
     assert_int_equal(word_now(), 0);
 }
 
@@ -34,7 +34,7 @@ static void test_told_how_far_memory_reaches(void **state)
     void *small = glebe_malloc(100);
     uintptr_t before = heap_end();
     void *large = glebe_malloc(4 << 20);
-    assert_true(heap_end() >= before + (4 << 20)); /* as another thread would have let it grow */
+    assert_true(heap_end() >= before + (4 << 20)); /* as if another thread had let it grow */
     assert_true(fake.told_end < heap_end());
     {
         GB_ENTRY;
@@ -47,9 +47,9 @@ static void test_told_how_far_memory_reaches(void **state)
 static void others_leave(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 {
     assert_ptr_equal(word, &gb_the.entry.lock.word);
-    assert_int_equal(expected, 4711 * 2 + 1); /* bit 0 tells them that we sleep */
+    assert_int_equal(expected, 4711 * 2 + 1); /* bit 0 tells other threads that this one sleeps */
     assert_int_equal(ms, UINT32_MAX);
-    if (fake.waits == 3) /* the first wake-ups were for nothing */
+    if (fake.waits == 3) /* the first wake-ups had no effect */
         gb_store(word, 0);
 }
 
@@ -83,7 +83,7 @@ static void a_nap(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
     nanosleep(&t, NULL);
 }
 
-/* A block says in its first two words how long it is and what it is filled with. */
+/* The first two words of a block hold its length and its filling. */
 static unsigned char *block_made(unsigned char *block, size_t bytes)
 {
     if (!block)
@@ -124,7 +124,7 @@ static void *wander(void *argument)
     return NULL;
 }
 
-/* A collector is one thread's, beside others that malloc: they wait while it collects. */
+/* One thread owns a collector, beside others that malloc: these wait while it collects. */
 static void *collect(void *unused)
 {
     (void)unused;

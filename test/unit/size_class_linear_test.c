@@ -1,3 +1,3 @@
-/* The same of the table for linear memory. */
+/* size_class_test.c for linear memory's table. */
 #define GB_LINEAR 1
 #include "size_class_test.c"

@@ -1,5 +1,5 @@
-/* Size classes, by brute force: what the generator promises is counted out for every size, every alignment and every offset of
- * every page that can exist. */
+/* Size classes, by brute force: the generator's promises are checked for every size, every alignment and every offset
+ * of every page that can exist. */
 #define FIXTURE_WHOLE /* for the statics of sweep.c */
 #include "fixture.h"
 
@@ -38,7 +38,7 @@ static void test_table_is_in_order(void **state)
         size_t first = (size_t)gb_classes[cls].first_slices << GB_SLICE_LOG2, page = (size_t)gb_classes[cls].slices << GB_SLICE_LOG2;
         assert_true(first <= page);
         assert_in_range(first / bytes, flat ? 8 : 1, flat || GB_LINEAR ? 1024 : 32);
-        assert_in_range(first % bytes, 0, first / 5); /* what a page cannot use */
+        assert_in_range(first % bytes, 0, first / 5); /* the bytes that a page cannot use */
         assert_in_range(page / bytes, flat ? 32 : 4, flat ? 4096 : GB_LINEAR ? 256 : 32);
         assert_in_range(page % bytes, 0, page / 32);
         if (flat)
@@ -46,7 +46,7 @@ static void test_table_is_in_order(void **state)
     }
 }
 
-/* Of pages of every slice count in use: a larger page has the offsets of a smaller one. */
+/* For pages of every slice count in use: a larger page has the offsets of a smaller one. */
 static void test_index_of_every_offset(void **state)
 {
     (void)state;
@@ -65,7 +65,7 @@ static void test_index_of_every_offset(void **state)
     }
 }
 
-/* Collected objects are found by one product; of their pages the first kind alone is used. */
+/* Collected objects are found by one product; only the first kind of page is used for them. */
 static void test_index_of_every_object(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void test_aligned_classes(void **state)
                 assert_true(gb_classes[got].bytes >= bytes);
                 assert_int_equal(gb_classes[got].bytes % alignment, 0);
             }
-            if (bytes % 61 != 0 && got < GB_CLASSES) /* the smallest one: for some sizes of each */
+            if (bytes % 61 != 0 && got < GB_CLASSES) /* the smallest of these; of others only some sizes */
                 continue;
             while (best < GB_CLASSES && (gb_classes[best].bytes < bytes || gb_classes[best].bytes % alignment != 0))
                 best++;

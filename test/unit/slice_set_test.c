@@ -1,4 +1,4 @@
-/* Sets of slices, against an array of booleans: every range, and each question asked of sets of every density. */
+/* Sets of slices, against an array of booleans: every range, and every query on sets of every density. */
 #include "fixture.h"
 
 enum { N = GB_CHUNK_SLICES };

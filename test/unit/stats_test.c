@@ -1,4 +1,5 @@
-/* Statistics: the one list in the struct, in the text, in the JSON and in glebe_live; cut output; and that the numbers are true. */
+/* Statistics: the one list in the struct, in the text, in the JSON and in glebe_live; cut output; and that the numbers
+ * are true. */
 #include "fixture.h"
 
 static const char *const names[] = {
@@ -6,7 +7,7 @@ static const char *const names[] = {
     GLEBE_STATS(NAME)};
 enum { NAMES = sizeof names / sizeof names[0] };
 
-/* Who looks at the process from outside reads glebe_live and calls nothing. */
+/* A program that looks at the process from outside reads glebe_live and calls nothing. */
 static void test_tables_count_as_they_grow(void **state)
 {
     (void)state;
@@ -26,7 +27,8 @@ static void test_live_has_every_name(void **state)
     for (int i = 0; i < NAMES; i++, at += strlen(at) + 1)
         assert_string_equal(at, names[i]);
     assert_string_equal(at, "");
-    assert_string_equal(glebe_live_names, "committed_bytes"); /* by the first two the command finds them without symbols */
+    /* the command finds them by the first two without symbols */
+    assert_string_equal(glebe_live_names, "committed_bytes");
     assert_string_equal(glebe_live_names + sizeof "committed_bytes", "used_bytes");
     assert_int_equal(glebe_live.magic, GLEBE_LIVE_MAGIC);
     assert_int_equal(glebe_live.count, NAMES);
@@ -135,7 +137,8 @@ static void test_numbers_are_true(void **state)
     assert_int_equal(s.huge_retained_bytes, 0);
     assert_int_equal(s.heaps, 1);
     assert_int_equal(s.pages_returned, 3);
-    assert_in_range(fake.purged_bytes - s.purged_bytes, 0, 2000000 / 8 + 4096); /* what was committed ahead was not touched */
+    /* memory committed ahead was not touched */
+    assert_in_range(fake.purged_bytes - s.purged_bytes, 0, 2000000 / 8 + 4096);
 }
 
 static void test_what_is_said_at_exit(void **state)
@@ -144,7 +147,7 @@ static void test_what_is_said_at_exit(void **state)
     fake.program = "prog";
     gb_say_at_exit();
     fixture_printed("");
-    assert_false(fake.stderr_kept); /* nobody asked */
+    assert_false(fake.stderr_kept); /* no option asked for it */
     assert_non_null(glebe_malloc(10));
     glebe_option("stats", "json");
     assert_true(fake.stderr_kept);
@@ -163,7 +166,7 @@ static void test_what_is_said_at_exit(void **state)
     fixture_printed("glebe: prog[4711]: version 0.1.0 was active: at most 16 KiB in use, 0 KiB given back, 0 errors\n");
 }
 
-/* The command collects the statistics of a tree of processes in a file; without the file they go to stderr. */
+/* The command has a tree of processes append statistics to a file; without the file they go to stderr. */
 static void test_collected(void **state)
 {
     (void)state;
@@ -190,7 +193,7 @@ static void test_collected(void **state)
     fixture_printed("");
 }
 
-/* Whatever a program calls itself, a line stays a line and JSON stays JSON. */
+/* With any program name a line stays a line, and JSON stays JSON. */
 static void test_odd_names(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Threads, simulated: frees that cross them, abandoned heaps, adoption, robbery, and what fork leaves behind. */
+/* Simulated threads: remote frees, abandoned heaps, reclaiming heaps and pages, and what fork leaves behind. */
 #include "fixture.h"
 
 enum { MANY = 2000 };
@@ -18,7 +18,7 @@ static void allocate(size_t bytes, int count)
     }
 }
 
-/* This thread gets its heap. */
+/* Gives this thread its heap. */
 static void begin(void)
 {
     void *p = glebe_malloc(1);
@@ -50,7 +50,7 @@ static void test_remote_frees_collect_in_slots(void **state)
     assert_int_equal(GB_XFREE_COUNT(gb_load(&page->xfree)), 5);
     assert_true(gb_load(&page->xfree) & GB_XFREE_QUEUED);
     assert_int_equal(gb_load(&fixture_selves[0]->inbox), gb_page_number(page));
-    release(5, 5 + GB_REMOTE_BLOCKS); /* a full slot goes by itself, and does not queue the page again */
+    release(5, 5 + GB_REMOTE_BLOCKS); /* a full slot is sent at once, and does not queue the page again */
     assert_int_equal(GB_XFREE_COUNT(gb_load(&page->xfree)), 5 + GB_REMOTE_BLOCKS);
     fixture_check();
     fixture_thread(0);
@@ -92,7 +92,7 @@ static void test_a_thread_without_a_heap_frees(void **state)
     allocate(64, 3);
     fixture_thread(1);
     release(0, 3);
-    assert_ptr_equal(gb_self, &gb_heap_none); /* it got none by that */
+    assert_ptr_equal(gb_self, &gb_heap_none); /* the free gave it no heap */
     assert_int_equal(GB_XFREE_COUNT(gb_load(&page_of(blocks[0])->xfree)), 3);
     fixture_check();
     fixture_thread(0);
@@ -115,7 +115,7 @@ static void test_medium_frees_are_counted(void **state)
     fixture_release();
 }
 
-/* A full page whose blocks all come home from elsewhere is of use again. */
+/* A full page whose blocks were all freed remotely is used again. */
 static void test_the_owner_finds_them(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void test_abandoned_is_adopted(void **state)
     begin();
     assert_ptr_equal(gb_self, heap);
     assert_int_equal(heap->kind, GB_HEAP_THREAD);
-    assert_int_equal(heap->limit_bytes, 0); /* that was the other thread's */
+    assert_int_equal(heap->limit_bytes, 0); /* the limit was the other thread's */
     assert_int_equal(glebe_live.stats.heaps_abandoned, 0);
     assert_int_equal(glebe_live.stats.heaps_reclaimed, 1);
     for (int i = 0; i < 500; i++)
@@ -159,7 +159,7 @@ static void test_abandoned_is_adopted(void **state)
     fixture_release();
 }
 
-/* The last malloc of a thread that ends again and again: no heap is lost. */
+/* Threads that begin and end in turn reclaim each other's heaps: no heap is lost. */
 static void test_heaps_do_not_pile_up(void **state)
 {
     (void)state;
@@ -174,7 +174,8 @@ static void test_heaps_do_not_pile_up(void **state)
     fixture_check();
 }
 
-/* Heaps of the program that are left behind with blocks in them: the blocks live, and when they are freed the heaps end. */
+/* Heaps of the program that are abandoned with blocks in use: the blocks stay valid, and the heaps end once these are
+ * freed. */
 static void test_heaps_left_behind_end(void **state)
 {
     (void)state;
@@ -208,7 +209,7 @@ static void test_heaps_left_behind_end(void **state)
 static void test_abandoned_pages_are_reclaimed(void **state)
 {
     (void)state;
-    begin(); /* our heap is not an adopted one */
+    begin(); /* this heap is not a reclaimed one */
     fixture_thread(1);
     for (int i = 0; i < MANY; i++)
         blocks[i] = glebe_malloc(200);
@@ -240,7 +241,7 @@ static void test_a_queued_page_is_not_stolen(void **state)
     gb_page *page = page_of(blocks[0]);
     fixture_thread(0);
     release(0, 3);
-    gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned would take them in at once */
+    gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned heap would take them in at once */
     gb_remote_flush(gb_self);
     gb_lock_drop(&gb_the.abandoned.lock);
     assert_true(gb_load(&page->xfree) & GB_XFREE_QUEUED);
@@ -257,7 +258,7 @@ static void test_frees_follow_a_stolen_page(void **state)
     allocate(200, 300);
     release(0, 200);
     fixture_thread_end(1);
-    fixture_thread(2); /* holds frees of the abandoned's pages in its slots while they are stolen */
+    fixture_thread(2); /* holds frees of the abandoned heap's pages in its slots while the pages are reclaimed */
     glebe_heap *second = gb_heap_new(GB_HEAP_THREAD);
     gb_self = second;
     release(200, 230);
@@ -294,7 +295,7 @@ static void test_fork_leaves_dead_heaps(void **state)
     assert_int_equal(vanished->kind, GB_HEAP_DEAD);
     assert_int_equal(gb_self->kind, GB_HEAP_THREAD);
     assert_int_equal(glebe_live.stats.heaps_abandoned, 1);
-    glebe_free(other); /* goes to an inbox that nobody reads */
+    glebe_free(other); /* goes to an inbox that no thread reads */
     gb_remote_flush(gb_self);
     release(0, 50);
     allocate(100, 50);
@@ -318,11 +319,11 @@ static void background_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t 
     (void)expected;
     assert_in_range(++background_waits, 1, 100);
     if (ms == UINT32_MAX)
-        longjmp(background_end, 1); /* it sleeps until it is woken */
+        longjmp(background_end, 1); /* it sleeps until woken */
     fake.now_ms += ms;
 }
 
-/* Freed memory goes back without any further malloc, and then the thread sleeps without limit. */
+/* Freed memory is purged without any further malloc, and then the thread sleeps without limit. */
 static void test_background(void **state)
 {
     (void)state;
@@ -360,7 +361,7 @@ static void test_limit_before_the_first_malloc(void **state)
     assert_null(glebe_malloc(200000));
     assert_non_null(glebe_malloc(100));
     fixture_thread(1);
-    assert_non_null(glebe_malloc(200000)); /* another thread has none */
+    assert_non_null(glebe_malloc(200000)); /* another thread has no limit */
     assert_int_equal(gb_heap_none.limit_bytes, 0);
 }
 

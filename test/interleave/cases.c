@@ -1,4 +1,4 @@
-/* The words of cases.h, and what must hold of every heap. */
+/* The vocabulary of cases.h, and what must hold of every heap. */
 #include "cases.h"
 
 /* ---- setup ---- */
@@ -15,9 +15,9 @@ void as_with_heap(uint32_t t)
 {
     as(t);
     IL_CHECK(gb_self == &gb_heap_none, "thread %c has a heap already", 'A' + t);
-    host_become_new(); /* one that ended may have stood in its place */
+    host_become_new(); /* another thread may have used its place, and ended */
     gb_self = gb_heap_new(GB_HEAP_THREAD);
-    gb_self->tick = 1000; /* no clock unless the case asks for it */
+    gb_self->tick = 1000; /* no look at the clock unless the case asks for it */
     gb_self->class_slices[gb_class_of_medium(MEDIUM)] = GB_DEMAND * 2; /* in demand: its pages are of two slices */
 }
 
@@ -98,7 +98,7 @@ void give_all(void)
 
 enum { PAGES = GB_CHUNK_SLICES };
 
-/* Pages are marked as they are met in inboxes. */
+/* Pages are marked when they are found in inboxes. */
 static uint32_t met_pages[PAGES], met_round;
 
 static bool is_queued(const gb_page *page)
@@ -155,7 +155,8 @@ void check_step(void)
     }
 }
 
-/* Where each small block is: a letter of `where`, found once. Blocks of a mixed page are numbered by where they begin. */
+/* Where each small block is: a letter of `where`, found exactly once. Blocks of a mixed page are numbered by where they
+ * begin. */
 static char place_of[PAGES][GB_PAGE_BLOCKS_MAX];
 
 static uint32_t index_of(const gb_page *page, const void *block)
@@ -214,7 +215,7 @@ static void place_page(const gb_page *page)
     place_chain(page->free, 'f');
     for (uint32_t u = 0; u < GB_PAGE_UNITS && page->mark == GB_PARKED; u++)
         for (const gb_block *block = page->holes >> u & 1 || !page[2].units[u] ? NULL : gb_block_at(page, page[2].units[u] - 1u); block; block = gb_link_get(block))
-            place(block, 'f'); /* none of these straddles two units */
+            place(block, 'f'); /* no such block straddles two units */
     if (GB_XFREE_FIRST(xfree))
         place_chain((gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), 'x');
     for (uint32_t i = 0; i < page->bump && page->holes; i++) { /* a block in a hole is free */
@@ -234,7 +235,7 @@ static void check_places(void)
         for (uint32_t i = 0; i < the_world.count[t]; i++)
             if (the_world.held[t][i]) {
                 mark_whole(t, i);
-                if (!gb_large_at(the_world.held[t][i])) /* that has no page */
+                if (!gb_large_at(the_world.held[t][i])) /* a large block has no page */
                     place(the_world.held[t][i], (char)('A' + t));
             }
     for (uint32_t h = 1; h <= gb_the.records.made; h++)

@@ -1,17 +1,18 @@
-/* What cases are written in. Thread 0 is A, 1 is B, and so on; each frees the blocks that it holds, in order or by number. */
+/* The vocabulary of cases. Thread 0 is A, 1 is B, and so on; each frees the blocks that it holds, in order or by
+ * number. */
 #ifndef IL_CASES_H
 #define IL_CASES_H
 
 #include "host.h"
 
-/* Classes that keep pages small: 2 KiB blocks are eight to a page of one slice, 4 KiB ones eight to a page of two. */
+/* Classes that keep pages small: eight 2 KiB blocks in a page of one slice, eight 4 KiB blocks in a page of two. */
 enum { SMALL = 2048, MEDIUM = 4096, PAGE_BLOCKS = 8 };
 
 extern const il_case cases_remote[], cases_medium[], cases_abandoned[], cases_lock[], cases_dead[], cases_parked[], cases_asleep[];
 #define ALL_CASES {cases_remote, cases_medium, cases_abandoned, cases_lock, cases_dead, cases_parked, cases_asleep}
 
-/* A case: name, title, setup, spurious failures at most, threads. LONG: for `make test-long`. LOOSE: not checked after each
- * step. */
+/* A case: name, title, setup, spurious failures at most, threads. LONG: only for `make test-long`. LOOSE: not checked
+ * after each step. */
 #define CASE_WITH(a_step, a_long, a_name, a_title, a_setup, a_failures, ...) \
     {.name = a_name, .title = a_title, .setup = a_setup, .threads = {__VA_ARGS__}, .step = a_step, .final = check_final, \
         .failures = a_failures, .is_long = a_long}
@@ -19,27 +20,27 @@ extern const il_case cases_remote[], cases_medium[], cases_abandoned[], cases_lo
 #define LONG(...) CASE_WITH(check_step, true, __VA_ARGS__)
 #define LOOSE(...) CASE_WITH(NULL, false, __VA_ARGS__)
 
-/* In a setup: what follows is done by thread t, on a heap of its own (`with_heap`) or without any. */
+/* In a setup: thread t does what follows, on a heap of its own (`with_heap`) or without a heap. */
 void as(uint32_t t);
 void as_with_heap(uint32_t t);
-/* `count` blocks for thread `to`, marked; they lie in order of address on a fresh page. */
+/* Allocates `count` blocks for thread `to`, marked; they lie in order of address on a fresh page. */
 void take_for(uint32_t to, size_t bytes, uint32_t count);
-/* The calling thread frees those of thread t with numbers [from, to). */
+/* The calling thread frees thread t's blocks with numbers [from, to). */
 void free_for(uint32_t t, uint32_t from, uint32_t to);
-/* The last of a setup: what follows is done by no thread. */
+/* The last call of a setup: no thread does what follows. */
 void as_end(void);
 
 /* In a thread. */
 void take(size_t bytes);
-void take_zero(size_t bytes); /* calloc: and it is zero */
+void take_zero(size_t bytes); /* calloc, and checks that the block is zero */
 void give(uint32_t i); /* frees block number i of this thread, whose marks must be whole */
 void give_all(void);
 
-/* A page that a block is in. */
+/* The page of a block. */
 gb_page *page_of(const void *block);
 
-/* For `step`: inboxes and chains are sound, whoever is at it. For `final`: every block is in one place, glebe_check is content,
- * and once every owner has drained its inbox nothing is left on its way. */
+/* For `step`: inboxes and lists are sound at any time. For `final`: every block is in one place, glebe_check finds
+ * nothing, and once every owner has drained its inbox no remote free is left. */
 void check_step(void);
 void check_final(void);
 

@@ -1,7 +1,9 @@
-/* Threads that end and begin: parked heaps, their adoption, and pages taken from them while others free to those pages. */
+/* Threads that end and begin: abandoned heaps, reclaiming them, and pages reclaimed from them while others free to
+ * those pages. */
 #include "cases.h"
 
-/* A page in use by B and C (two blocks each) and A; another of A's is current. A's page wakes when four blocks are home. */
+/* A page in use by B and C (two blocks each) and A; another of A's is current. A's page wakes when four blocks are
+ * free. */
 static void a_and_page(void)
 {
     as_with_heap(0);
@@ -12,16 +14,16 @@ static void a_and_page(void)
     as_end();
 }
 
-/* The same page, available: four of its blocks are home. */
+/* The same page, available: four of its blocks are free. */
 static void a_and_free_page(void)
 {
     a_and_page();
     as(0);
-    free_for(0, 0, 4); /* of nine: the first four of its own on that page */
+    free_for(0, 0, 4); /* of A's nine: the first four on that page */
     as_end();
 }
 
-/* It belongs to an abandoned heap; A has a heap of its own without a page, so that its first allocation robs. */
+/* The page belongs to an abandoned heap. A has a heap without a page, so that its first allocation reclaims. */
 static void abandoned(void)
 {
     a_and_free_page();
@@ -41,7 +43,7 @@ static void abandoned_and_slot(void) /* B has collected its blocks in a slot */
     as_end();
 }
 
-static void abandoned_and_own_slot(void) /* A itself has freed a block of the page that it will rob */
+static void abandoned_and_own_slot(void) /* A itself has freed a block of the page that it will reclaim */
 {
     abandoned();
     as(0);
@@ -57,7 +59,7 @@ static void abandoned_and_two_robbers(void)
     as_end();
 }
 
-static void abandoned_and_due(void) /* A's next slow event looks at the clock, and memory waits to be given back */
+static void abandoned_and_due(void) /* A's next slow event looks at the clock, and memory waits for its purge */
 {
     abandoned_and_two_robbers();
     as(0);
@@ -128,7 +130,7 @@ static void a_and_page_and_b(void) /* B has a heap, so it collects in slots and 
     a_and_page();
 }
 
-/* Blocks of the available page and of the current one lie in the front of their class. */
+/* Blocks of the available page and of the current one are on the thread free list of their class. */
 static void frees_sized_and_exits(void)
 {
     for (uint32_t i = 0; i < 5; i++) {
@@ -156,7 +158,7 @@ static void takes_and_gives_large(void)
     give(0);
 }
 
-/* ---- a heap of the program's, which may be destroyed as soon as it is known that all frees have returned ---- */
+/* ---- a heap of the program, which it may destroy as soon as all frees are known to have returned ---- */
 
 static _Atomic uint64_t frees_done;
 static glebe_heap *programs;

@@ -1,8 +1,8 @@
-/* Pages whose every block others freed while the owner slept: the purger takes them whole, and the owner gives them away when it
- * wakes. */
+/* Pages whose every block others freed while the owner slept: the purger purges them whole, and the owner returns them
+ * to the arena when it wakes. */
 #include "cases.h"
 
-/* A's current page is all in use. C holds `of_c` of its blocks; B sent all others but one. */
+/* A's current page is all in use. C holds `of_c` of its blocks; B freed all others but one. */
 static void page_of_a(size_t bytes, uint32_t of_c)
 {
     as_with_heap(0);
@@ -32,7 +32,7 @@ static void medium_current(void)
 static void give_last(void) { give(the_world.count[il_thread()] - 1); }
 static void purge_all(void) { gb_purge_due(the_world.now_ms, true); }
 
-/* What the owner gave away is taken again: a thread that still touched it would touch the new page. */
+/* The runs that the owner returned are taken again: a thread that still touched one would touch the new page. */
 static void drains_takes(size_t bytes)
 {
     gb_inbox_drain(gb_self);

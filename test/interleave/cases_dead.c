@@ -1,5 +1,5 @@
-/* Pages of a heap that a fork left without a thread: whoever frees the last block gives the page back, and nobody else touches it
- * from then on. */
+/* Pages of a heap that fork left without a thread: the thread that frees the last block returns the page, and no thread
+ * touches it from then on. */
 #include "cases.h"
 
 static void d_vanishes(void)
@@ -8,7 +8,8 @@ static void d_vanishes(void)
     gb_the.heaps_dead = true;
 }
 
-/* D's page is all in use: a block by A, which has no heap and sends at once, the others by B, whose slot holds six already. */
+/* D's page is all in use: one block by A, which has no heap and sends at once; the others by B, whose slot holds six
+ * already. */
 static void small_page(void)
 {
     as_with_heap(3);
@@ -35,7 +36,7 @@ static void medium_page(void)
 
 static void give_0(void) { give(0); }
 
-/* What was given back is taken again: whoever still touched it would touch the new page. */
+/* The returned run is taken again: a thread that still touched it would touch the new page. */
 static void give_flush_take(void)
 {
     give(0);

@@ -1,12 +1,12 @@
-/* The real lock (other cases use host.c's), with one spin instead of forty; and the background thread, which must not go to sleep
- * while memory waits to be given back. */
+/* The real lock (other cases use host.c's), with one spin instead of forty. And the background thread, which must not
+ * sleep while memory waits for its purge. */
 #include "cases.h"
 
 void real_lock_take(gb_lock *lock);
 bool real_lock_try(gb_lock *lock);
 void real_lock_drop(gb_lock *lock);
 
-static gb_lock the_lock; /* free at the end of every execution, and set so at the start of one that follows a failure */
+static gb_lock the_lock; /* free at the end of every execution, and reset before one that follows a failure */
 
 static void nothing(void) { atomic_store(&the_lock.word, 0); }
 

@@ -1,5 +1,5 @@
-/* Medium pages: bits that a remote thread sets, and that the owner and the purger both clear; the count of what came home; the
- * page's release. Blocks of 4 KiB, eight to a page. */
+/* Medium pages: bits that a remote thread sets, and that the owner and the purger both clear; the count of remote
+ * frees; the page's return. Blocks of 4 KiB, eight to a page. */
 #include "cases.h"
 
 static void free_now(uint32_t t, uint32_t from, uint32_t to)
@@ -8,7 +8,7 @@ static void free_now(uint32_t t, uint32_t from, uint32_t to)
     gb_medium_cool(gb_self);
 }
 
-/* A's current page: five blocks in use by A, one by B, one by C, one free that was in use. */
+/* A's current page: five blocks in use by A, one by B, one by C, one free and dirty. */
 static void one_page(void)
 {
     as_with_heap(0);
@@ -19,7 +19,7 @@ static void one_page(void)
     as_end();
 }
 
-/* The same, and the chunk is in no queue: whoever frees queues it. */
+/* The same, and the chunk is in no queue: the first free queues it. */
 static void one_page_at_rest(void)
 {
     one_page();
@@ -44,7 +44,7 @@ static void purge_all(void) { gb_purge_due(the_world.now_ms, true); }
 static void purge_all_twice(void) { purge_all(), purge_all(); }
 static void purge_idle(void) { gb_purge_due(the_world.now_ms, false); }
 
-/* All of A's current page is free and dirty: the purger may hold all of it when A comes. */
+/* All of A's current page is free and dirty: the purger may hold all of it when A looks. */
 static void all_free(void)
 {
     as_with_heap(0);
@@ -53,7 +53,7 @@ static void all_free(void)
     as_end();
 }
 
-/* One block of A's current page is in use, by B for good: the purger may hold all others. */
+/* One block of A's current page is in use by B throughout: the purger may hold all others. */
 static void nearly_free(void)
 {
     as_with_heap(0);
@@ -63,7 +63,7 @@ static void nearly_free(void)
     as_end();
 }
 
-/* Marked idle once, and the time has come again while the chunk is busy. */
+/* Marked idle once, and due again while the chunk is busy. */
 static void idle_once(void)
 {
     one_page();
@@ -95,7 +95,7 @@ static void a_drains_twice(void)
     gb_inbox_drain(gb_self);
 }
 
-/* What was given back is taken again, for another class: whoever still touched it would touch the new page. */
+/* The returned run is taken again, for another class: a thread that still touched it would touch the new page. */
 static void a_drains_and_takes(void)
 {
     gb_inbox_drain(gb_self);
@@ -119,7 +119,7 @@ static void full_page(void)
     as_end();
 }
 
-/* B's and C's frees are counted; and the count is right whatever the owner does meanwhile. */
+/* B's and C's frees are counted; the count is right whatever the owner does meanwhile. */
 static void a_drains_works(void)
 {
     gb_inbox_drain(gb_self);

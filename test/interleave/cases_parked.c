@@ -1,10 +1,11 @@
-/* A parked page: its owner frees to it, takes in what others freed, and takes it back into use, while others free and the purger
- * gives its holes back. Blocks of 2 KiB, two to a unit, 32 to a page. */
+/* A parked page: its owner frees to it, takes in remote frees, and uses it again, while others free and the purger
+ * purges its holes. Blocks of 2 KiB, two to a unit, 32 to a page. */
 #include "cases.h"
 
 enum { PARKED_BLOCKS = 4 * PAGE_BLOCKS };
 
-/* B holds a unit, C half of one, A a unit and a half; the rest is free. Whoever is short of blocks takes from this page. */
+/* B holds a unit, C half of one, A a unit and a half; the rest is free. A thread short of blocks takes from this
+ * page. */
 static void parked_page(void)
 {
     as_with_heap(0);
@@ -15,7 +16,7 @@ static void parked_page(void)
     void *rest[PARKED_BLOCKS - 6];
     for (uint32_t i = 0; i < PARKED_BLOCKS - 6; i++)
         rest[i] = glebe_malloc(SMALL);
-    take_for(3, SMALL, 24); /* the page after it, to the last block: nobody frees these */
+    take_for(3, SMALL, 24); /* the page after it, to the last block: no thread frees these */
     take_for(0, SMALL, PARKED_BLOCKS - 24);
     for (uint32_t i = 0; i < PARKED_BLOCKS - 6; i++)
         glebe_free(rest[i]);

@@ -1,7 +1,9 @@
-/* Small blocks on their way home: xfree, inboxes, slots. Blocks of 2 KiB; a page has eight and wakes when four came home. */
+/* Remote frees of small blocks: xfree, inboxes, slots. Blocks of 2 KiB; a page has eight and wakes when four are
+ * free. */
 #include "cases.h"
 
-/* A has one page or two that are in use to the last block; B and C hold some of them and have no heap, so they send at once. */
+/* A has one page or two, in use to the last block; B and C hold some of the blocks and have no heap, so they send at
+ * once. */
 static void one_page(void)
 {
     as_with_heap(0);
@@ -54,7 +56,7 @@ static void two_pages(void)
 
 static void give_1_0(void) { give(1), give(0); }
 
-/* The page's last blocks: with them it is empty, is kept as a spare, and may go back to the arena. */
+/* The page's last blocks: with them it is empty, becomes a spare page, and may return to the arena. */
 static void last_blocks(void)
 {
     as_with_heap(0);
@@ -86,7 +88,7 @@ static void give_all_and_flush(void)
     gb_remote_flush(gb_self);
 }
 
-/* B and C work for each other: each frees a block of the other's full page. */
+/* B and C free for each other: each frees a block of the other's full page. */
 static void crossing(void)
 {
     as_with_heap(0);

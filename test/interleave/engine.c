@@ -1,30 +1,32 @@
 /* The scheduler: runs a case again and again, in a different order each time, until no different order is left.
  *
- * Threads are coroutines in one OS thread. The source under test is compiled with -fsanitize=thread, but linked with hooks.c in
- * place of that sanitizer's library: so the compiler itself puts a call at every access of the unchanged source. Before each
- * atomic operation a thread announces what it will do and to what, and hands over:
+ * Threads are coroutines in one OS thread. The source under test is compiled with -fsanitize=thread, but linked with
+ * hooks.c in place of that sanitizer's library. So the compiler puts a call at every access of the unchanged source.
+ * Before each atomic operation a thread announces the operation and its object, and hands over:
  *
- *     step   0         1          2          3           a node each: what every thread is about to do, whom we chose,
- *          A:load -> A:cas  -> B:load  -> A:cas          whom we must try too (`backtrack`), whom we have tried (`done`),
- *             |                   |                      and whose next step need not be tried here (`sleep`)
+ *     step   0         1          2          3           a node each: what every thread will do next, the thread chosen,
+ *          A:load -> A:cas  -> B:load  -> A:cas          threads to try too (`backtrack`), threads tried (`done`),
+ *             |                   |                      and threads whose next step need not be tried here (`sleep`)
  *             +-> B:load -> ...   +-> B:cas -> ...
  *
- * An execution starts from the snapshot that the setup left, repeats the choices of the nodes on the stack, and then goes on by
- * itself, preferring to stay in one thread. When it has ended the deepest node with something left to try is changed, and all
- * begins anew: no state is ever stored but the start.
+ * An execution starts from the snapshot that the setup left and repeats the choices of the nodes on the stack. Then it
+ * continues by itself, preferring to stay in one thread. When it has ended, the engine changes the deepest node with
+ * something left to try, and runs again. No state is stored but the start.
  *
- * Not every order is worth running: steps on different objects commute. Whenever a step is found to be dependent on an earlier
- * one of another thread, and nothing in between orders the two, the earlier node must also try to let the later thread (or
- * whoever has to go before it) go first. This is dynamic partial-order reduction with source sets, and with sleep sets against
- * running one order twice (Abdulla, Aronis, Jonsson, Sagonas: Optimal dynamic partial order reduction, POPL 2014). Order among
- * steps is kept as vector clocks. It finds every state at every thread's end, and every failure of a check at the end or of an
- * assertion in a thread; per-step checks see one order of each class, so they must not compare unrelated objects.
+ * Not every order is worth running: steps on different objects commute. A step may depend on an earlier one of another
+ * thread, with nothing in between that orders the two. Then the earlier node must also try to let the later thread (or
+ * a thread that has to go before it) go first. This is dynamic partial-order reduction with source sets, and with sleep
+ * sets against running one order twice (Abdulla, Aronis, Jonsson, Sagonas: Optimal dynamic partial order reduction,
+ * POPL 2014). Vector clocks keep the order among steps. The search finds every state at every thread's end, and every
+ * failure of a check at the end or of an assertion in a thread. Per-step checks see one order of each class, so they
+ * must not compare unrelated objects.
  *
- * Between two atomic operations a thread is not interrupted. That loses nothing if its plain accesses race with nobody's: so
- * races.c looks for races in every execution, by the memory orders that the source names. What is out of reach: a load sees the
- * latest store, always. Where the machine may show an older value, or two threads may disagree on the order of independent
- * stores, correctness does not follow from these runs; that a release and an acquire stand where data is handed over does. */
-#undef _FORTIFY_SOURCE /* its longjmp suspects jumps between stacks */
+ * Between two atomic operations a thread is not interrupted. That loses nothing if its plain accesses are in no race:
+ * so races.c looks for races in every execution, by the memory orders that the source names. One thing is out of reach:
+ * here a load always sees the latest store. A machine may show an older value, or two threads may disagree on the order
+ * of independent stores. These runs do not show that the source is correct then. They do show that data is handed over
+ * by a release and an acquire. */
+#undef _FORTIFY_SOURCE /* its longjmp rejects jumps between stacks */
 #define _GNU_SOURCE
 #include "engine.h"
 
@@ -45,7 +47,7 @@ typedef struct pending {
 } pending;
 
 typedef struct node {
-    pending next[IL_THREADS]; /* of those that have not ended */
+    pending next[IL_THREADS]; /* of the threads that have not ended */
     uint8_t enabled, backtrack, done, sleep; /* sets of threads */
     uint8_t thread, choice, choices;
     enum il_op op; /* what the step turned out to be */
@@ -56,8 +58,8 @@ typedef struct node {
 
 typedef struct object {
     const volatile void *address;
-    uint64_t execution; /* that this entry is of */
-    uint32_t wrote[IL_THREADS], seen[IL_THREADS]; /* clocks of its last write; of that and all reads since */
+    uint64_t execution; /* the execution of this entry */
+    uint32_t wrote[IL_THREADS], seen[IL_THREADS]; /* clocks of its last write; of that write and all reads since */
 } object;
 
 static const il_case *the_case;
@@ -72,7 +74,7 @@ static int failures_left, failures_most;
 static uint32_t current = MAIN;
 static jmp_buf contexts[IL_THREADS + 1], starts[IL_THREADS], verdict;
 static char *stacks;
-static bool begun; /* all threads stand before their first step */
+static bool begun; /* all threads are before their first step */
 static char failure[512];
 
 enum { GOES_ON, PRUNED, FAILED };
@@ -110,7 +112,7 @@ static void __attribute__((noinline)) switch_to(uint32_t to)
 
 static void hand_over(void);
 
-/* The first frame of a coroutine never returns, so that later executions can come back to it. */
+/* The first frame of a coroutine never returns, so that later executions can resume it. */
 static void thread_body(void)
 {
     (void)_setjmp(starts[current]);
@@ -167,13 +169,13 @@ static void join(uint32_t *into, const uint32_t *other)
         into[i] = into[i] > other[i] ? into[i] : other[i];
 }
 
-/* Has the step of node `a` happened before something with this clock? */
+/* Did the step of node `a` happen before an event with this clock? */
 static bool before(const node *a, const uint32_t *clock)
 {
     return a->clock[a->thread] <= clock[a->thread];
 }
 
-/* Node `late` could have come before node `early`: make sure that one of the ways to get there is tried. */
+/* Node `late` could have come before node `early`: makes sure that one of the ways there is tried. */
 static void reverse(uint32_t early, uint32_t late)
 {
     node *e = &nodes[early];
@@ -198,7 +200,8 @@ static void reverse(uint32_t early, uint32_t late)
     e->backtrack |= wanted & e->enabled ? wanted : e->enabled;
 }
 
-/* Earlier steps that the newest one depends on and that nothing orders before it; `clock` is its thread's before the step. */
+/* Reverses earlier steps that the newest one depends on and that nothing orders before it; `clock` is its thread's
+ * before the step. */
 static void reverse_all(uint32_t newest, const uint32_t *clock)
 {
     const node *n = &nodes[newest];
@@ -226,7 +229,7 @@ static bool can_step(uint32_t thread, const pending *p)
     return p->op != IL_TAKE || !host_lock_held(p->object);
 }
 
-/* Fills the new node from what its parent left, and chooses. */
+/* Fills the new node from the state that its parent left, and chooses. */
 static void node_begin(node *n, const node *parent)
 {
     n->enabled = n->done = n->sleep = 0;
@@ -255,7 +258,7 @@ static void node_begin(node *n, const node *parent)
     n->choices = 1;
 }
 
-/* What a thread announced is kept in the newest node; the next one inherits it. */
+/* Hands over: the newest node keeps what the thread announced, and the next one inherits it. */
 static void hand_over(void)
 {
     if ((ended | (blocked & the_case->daemons)) == (1u << IL_THREADS) - 1) {
@@ -332,7 +335,7 @@ void il_unblock(const volatile void *address)
 
 /* ---- executions ---- */
 
-/* A set of states seen, for il_state. */
+/* Enters the state into a set, for il_state; true if it is new. */
 static bool state_is_new(uint64_t state)
 {
     enum { STATES = 1 << 16 };
@@ -377,7 +380,7 @@ static void execution_run(void)
         the_case->final();
 }
 
-/* Sets up the next order to try: false if there is none. */
+/* Prepares the next order to try; false if there is none. */
 static bool advance(uint32_t depth)
 {
     for (; depth > 0; depth--) {

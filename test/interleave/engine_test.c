@@ -1,5 +1,6 @@
-/* The tester's own test. Toys, whose number of orders and outcomes is known; mistakes that must be found; and that the reduction
- * loses no outcome, by comparing with every order there is. Compiled like the subject, so that its accesses are seen. */
+/* The engine's own test. Toys, whose number of orders and outcomes is known; mistakes that must be found; and a
+ * comparison with all orders, which shows that the reduction loses no outcome. Compiled like the subject, so that its
+ * accesses are traced. */
 #include <stdio.h>
 
 #include "cases.h"
@@ -19,7 +20,7 @@ static void expect(const char *what, bool good, const il_result *r)
         (unsigned long long)r->states, r->failure);
 }
 
-/* Explores with and without reduction: the same states at the end; `orders` of them reduced (0: whatever). */
+/* Explores with and without reduction: both reach the same states; `orders` of them reduced (0: any number). */
 static void same(const char *what, const il_case *c, uint64_t orders, uint64_t states)
 {
     il_result r = il_explore(c, c->failures, UINT64_MAX, false);
@@ -178,7 +179,7 @@ int main(void)
     finds("increments by two operations", &lost, 0, "lost");
     finds("locks in opposite order", &deadlock, 0, "deadlock");
     finds("one weak compare-and-swap, none failing for no reason", &weak, 0, NULL);
-#ifndef __clang__ /* which does not tell weak ones from strong */
+#ifndef __clang__ /* clang does not tell weak ones from strong ones */
     finds("one weak compare-and-swap, one failing for no reason", &weak, 1, "no reason");
 #endif
     finds("a loop that waits for what never comes", &endless, 0, "no end");

@@ -1,10 +1,10 @@
-/* What the compiler calls in code compiled with -fsanitize=thread, in place of that sanitizer's own library. Only the subject is
- * compiled so; nothing here is. Outside of a running case an access is just an access. */
+/* What the compiler calls in code compiled with -fsanitize=thread, in place of that sanitizer's library. Only the
+ * subject is compiled so; nothing here is. Outside a running case an access is a plain access. */
 #include "engine.h"
 
 #define PC __builtin_return_address(0)
 
-/* Ends what never comes to an atomic operation: a loop in a broken list. */
+/* Ends a loop that never reaches an atomic operation, as in a broken list. */
 static uint64_t patience;
 void hooks_reset(void);
 void hooks_reset(void) { patience = 1000000; }
@@ -74,7 +74,7 @@ static inline void end(const volatile void *p, size_t bytes, enum il_op op, int 
         return old; \
     }
 
-/* A weak one may fail for no reason, if the scheduler says so. gcc says which are weak; clang calls _val for all. */
+/* A weak one may fail spuriously, if the scheduler says so. gcc tells which are weak; clang calls _val for all. */
 #define COMPARE(T, bits, name, weak) \
     int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T v, int order, int failed); \
     int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T v, int order, int failed) \

@@ -1,8 +1,8 @@
-/* The host of the subject: a port without an operating system, locks that the scheduler knows, and the snapshot from which every
- * execution starts.
+/* The host of the subject: a port without an operating system, locks that the scheduler knows, and the snapshot from
+ * which every execution starts.
  *
- * Memory is one mapping, always at the same address. Restoring it copies what can have changed: the region's own structure, the
- * entries of the first chunk, some heaps, and those slices that hold something now or held something then. */
+ * Memory is one mapping, always at the same address. Restoring it copies what may have changed: the region's own
+ * structure, the entries of the first chunk, some heaps, and the slices in use now or in the snapshot. */
 #define _GNU_SOURCE
 #include "host.h"
 
@@ -30,7 +30,7 @@ static struct {
     char slices[ONE_CHUNK][GB_SLICE_BYTES];
 } saved;
 
-/* ---- thread-local variables: the whole block, whatever stands in it ---- */
+/* ---- thread-local variables: the whole block of them ---- */
 
 static char *locals, locals_new[LOCALS];
 static size_t locals_bytes;
@@ -204,7 +204,7 @@ void gb_lock_drop(gb_lock *lock)
 void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 {
     IL_CHECK(il_active, "a wait outside of a thread");
-    if (ms != UINT32_MAX) { /* time passes, and nobody wakes us */
+    if (ms != UINT32_MAX) { /* time passes, and no thread wakes this one */
         the_world.now_ms += ms;
         return;
     }
@@ -276,7 +276,7 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
 }
 bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved) { return (void)at, (void)bytes, (void)reserved, true; }
 
-/* The first word of each OS page stands for the page where races are looked for. */
+/* For races, the first word of each OS page represents the page. */
 enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
 {
     (void)lazily;
@@ -325,7 +325,7 @@ _Noreturn void gb_port_abort(void) { il_fail("abort: %s", printed); }
 
 bool host_is_private(uintptr_t address)
 {
-    uintptr_t here = (uintptr_t)&address; /* on the stack of the thread that asks */
+    uintptr_t here = (uintptr_t)&address; /* an address on the stack of the calling thread */
     return address - (uintptr_t)locals < locals_bytes || address - (here - (256 << 10)) < (512 << 10);
 }
 
@@ -386,7 +386,7 @@ void host_name(char *out, size_t bytes, const volatile void *address)
         snprintf(out, bytes, "%p", (void *)a);
 }
 
-/* By addr2line, where it is at hand; the last answers are kept. */
+/* Calls addr2line, if it is installed; caches the last answers. */
 const char *host_line(const void *pc, int slot)
 {
     extern const char __executable_start[];

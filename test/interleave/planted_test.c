@@ -1,5 +1,5 @@
-/* Every planted bug (planted.py) must be found by the case named for it; and none may be by the case without it, which is what
- * protocols_test.c shows. Prints after how many orders, and the first words of what the check said. */
+/* The case named for a planted bug (planted.py) must find it. The same case must pass without the bug, as
+ * protocols_test.c shows. Prints the number of orders that it took, and the first words of the failure. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Every case on the source as it stands.
+/* Every case on the unchanged source.
  *
  *     protocols [-l] [case...]       -l, or GLEBE_INTERLEAVE=long: the long cases too, and one more spurious failure
  *
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
             if (r.failure[0]) {
                 failed++;
                 printf("FAILED: %s: %s\n", c->name, r.failure);
-            } else if (!r.complete && !is_long) { /* what is said to be all orders must be all */
+            } else if (!r.complete && !is_long) { /* a complete case must see all orders */
                 failed++;
                 printf("FAILED: %s: has more orders than a quick run allows; make it smaller, or LONG\n", c->name);
             }

@@ -1,11 +1,11 @@
-/* Races between plain accesses: two accesses to a byte, one of them a write, one of them not atomic, that no chain of releases
- * and acquires orders. They are found whether or not the two came close in the execution at hand.
+/* Races between plain accesses: two accesses to a byte, at least one a write and at least one not atomic, that no chain
+ * of releases and acquires orders. They are found even if the two were far apart in this execution.
  *
- *     thread A                     thread B            clock[B][A] is how much of A's past B knows of: it grows when B acquires
- *     block->next = ...            load-acquire x      what A released. An access that A made at its time t is known to B if
+ *     thread A                     thread B            clock[B][A]: how much of A's past B knows. It grows if B acquires
+ *     block->next = ...            load-acquire x      what A released. B knows an access that A made at its time t if
  *     store-release x  ------->    ... block->next     t <= clock[B][A]; else B's access races with it.
  *
- * The orders are those in the source: a relaxed load takes nothing in, a relaxed store hands nothing over. */
+ * The orders are those in the source: a relaxed load acquires nothing, a relaxed store releases nothing. */
 #include "engine.h"
 
 #include <stdio.h>
@@ -81,7 +81,7 @@ static void access_cell(uint32_t thread, uintptr_t granule, uint8_t bytes, bool 
         bool known = r->thread == thread || r->time <= clocks[thread][r->thread];
         if ((r->bytes & bytes) && !known && (r->write || write) && !(r->atomic && atomic))
             race(r, &now, granule * 8 + (uintptr_t)__builtin_ctz(r->bytes & bytes));
-        /* What would race with the old one races with the new one too: forget the old one. */
+        /* An access that would race with the old one also races with the new one: forgets the old one. */
         bool covered = known && (r->bytes & ~bytes) == 0 && (write || !r->write) && (r->atomic || !atomic);
         if (!covered)
             c->records[kept++] = *r;

@@ -1,4 +1,5 @@
-/* Large blocks in numbers: what each costs in memory and mappings, how a place for one is found, and what is left when they are gone. */
+/* Many large blocks: what each costs in memory and mappings, how the allocator finds a place for one, and what is left
+ * after their frees. */
 #include "scale.h"
 #include <malloc.h>
 #include <pthread.h>
@@ -8,7 +9,7 @@
 
 static void *nothing(void *unused) { return unused; }
 
-/* After all that was, the process must work as before: a thread starts, and blocks of some MiB are served. */
+/* Afterwards the process must work as before: a thread starts, and blocks of some MiB are served. */
 static void still_works(void)
 {
     pthread_t thread;
@@ -39,15 +40,15 @@ void blocks_case(const size_t *argument)
     say("blocks", (double)set_live(&set));
     say("kb_each", (double)resident_kb() / (double)set_live(&set));
     set_check(&set);
-    set_drop(&set, 0, set.count, odd); /* a hole beside each block */
+    set_drop(&set, 0, set.count, odd); /* leaves a hole beside each block */
     mappings();
     set_end(&set);
     still_works();
     say("mappings_left", (double)mappings());
 }
 
-/* COUNT BYTES NEW PAIRS. Places are looked for, not memory: most blocks are not touched, and no page is a huge one. New ones are asked for without a clock, whose
- * cost would be seen; then half as many again, each by the clock. */
+/* COUNT BYTES NEW PAIRS. Tests the search for places, not memory: most blocks are not touched, and no page is a huge
+ * one. New blocks are requested without a clock, whose cost would show; then half as many again, each timed. */
 void holes_case(const size_t *argument)
 {
     size_t count = argument[0], bytes = argument[1], fresh = argument[2], pairs = argument[3], larger = bytes * 5 / 4;
@@ -100,7 +101,7 @@ void holes_case(const size_t *argument)
     outside_end(new, fresh * sizeof *new);
 }
 
-/* COUNT MIB: addresses, hardly any memory. */
+/* COUNT MIB: much address space, little memory. */
 void ranges_case(const size_t *argument)
 {
     enum { SMALLER = 64, LARGER = 32 };
@@ -112,7 +113,7 @@ void ranges_case(const size_t *argument)
     set_take(&set, 0, set.count);
     mappings();
     set_end(&set);
-    set_take(&other, 0, SMALLER); /* whatever the size of what had the addresses before */
+    set_take(&other, 0, SMALLER); /* the size does not depend on the addresses' last users */
     set_end(&other);
     other = set_of(LARGER, (size_t)4 << 30, (size_t)4 << 30);
     other.sparse = true;
@@ -134,7 +135,8 @@ static char *written(size_t bytes, uint64_t which)
     return block;
 }
 
-/* LIVE FROM TO COUNT: buffers that are filled, used, and followed by others of like size. The clock is about the whole. */
+/* LIVE FROM TO COUNT: buffers are filled, used, and replaced by others of similar size. The clock measures the
+ * whole. */
 void replace_case(const size_t *argument)
 {
     size_t live = argument[0], range = argument[2] - argument[1] + 1, count = argument[3];
@@ -159,8 +161,9 @@ void replace_case(const size_t *argument)
     }
 }
 
-/* GIB OPERATIONS: sizes from 16 KiB to 256 MiB, each doubling as likely as the next; touched at the start and at the end. A block is taken
- * while there is room, and one is freed at random where there is none; now and then a third of all go at once. */
+/* GIB OPERATIONS: sizes from 16 KiB to 256 MiB, each doubling as likely as the next; touched at the start and at the
+ * end. The case allocates while there is room, and frees a random block when there is none. Now and then it frees a
+ * third of all blocks at once. */
 void pieces_case(const size_t *argument)
 {
     enum { PLACES = 1 << 16, LEAST_LOG2 = 14, DOUBLINGS = 14, LOOKS = 64 };

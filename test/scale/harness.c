@@ -14,8 +14,8 @@
 
 enum { GROUP = 16, FIGURES = 64, LOOK = 1024 /* blocks between two looks at the cap */, MILLISECOND_NS = 1000000 };
 
-/* The longest request: by the steady clock, the CPU time of that one (or of its group), and the most CPU time of any; how many (or groups)
- * took more than a millisecond of CPU time. */
+/* The longest request: by the steady clock; the CPU time of that request (or of its group); the most CPU time of any.
+ * And how many (or groups) took more than a millisecond of CPU time. */
 struct longest {
     uint64_t steady_ns, its_cpu_ns, most_cpu_ns, over;
 };
@@ -36,7 +36,7 @@ _Noreturn void die(const char *what)
     _exit(2);
 }
 
-/* ---- clocks, numbers, memory that no allocator gave ---- */
+/* ---- clocks, numbers, memory from no allocator ---- */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -65,7 +65,7 @@ uint64_t mixed(uint64_t value)
     return value ^ (value >> 31);
 }
 
-/* As a server that waits: twenty small requests each hundredth of a second. */
+/* Works like a waiting server: twenty small requests each hundredth of a second. */
 void light_work(size_t ms)
 {
     for (size_t i = 0; i < ms / 10; i++) {
@@ -85,7 +85,7 @@ void *outside(size_t bytes)
 
 void outside_end(void *at, size_t bytes) { munmap(at, bytes); }
 
-/* ---- what the kernel knows; all without malloc ---- */
+/* ---- the kernel's figures; all without malloc ---- */
 
 size_t status_kb(const char *field)
 {
@@ -165,7 +165,7 @@ void start_longest(void)
     longest_of_step = (struct longest){0};
 }
 
-/* This machine has no more for the case: what is left is not asked for. */
+/* True if the machine has no more memory for the case: the case stops asking. */
 bool over_cap(void)
 {
     if (!atomic_load_explicit(&capped, memory_order_relaxed) && resident_kb() > cap_kb)
@@ -391,7 +391,7 @@ static void print(const char *name)
 int main(int argc, char **argv)
 {
     size_t argument[8] = {0};
-    const char *cap = getenv("SCALE_CAP_MB"); /* a case stops asking where it holds so much */
+    const char *cap = getenv("SCALE_CAP_MB"); /* a case stops asking when it holds this much */
     cap_kb = (cap ? strtoul(cap, NULL, 10) : 12000) << 10;
     for (int i = 0; i < CASE_COUNT; i++)
         if (argc > 1 && strcmp(argv[1], CASES[i].name) == 0 && argc == CASES[i].arguments + 2) {

@@ -1,5 +1,5 @@
-/* Heaps of the allocator's own, where it has them: glebe's, and mimalloc's beside them. Found at run time, so that this program is
- * linked with no allocator. */
+/* Heaps of an allocator's own: glebe's, and mimalloc's beside them. Found at run time, so that this program is linked
+ * with no allocator. */
 #include "scale.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -27,11 +27,11 @@ static bool has_heaps(struct kind *kind)
     return has;
 }
 
-/* COUNT BLOCKS MS: every second heap is destroyed and comes anew, then all are destroyed with what is in them. */
+/* COUNT BLOCKS MS: every second heap is destroyed and created anew, then all are destroyed with their blocks. */
 void heaps_case(const size_t *argument)
 {
     size_t count = argument[0], blocks = argument[1], failed = 0, done = 1;
-    /* Where the cap ends it, `done` is how many there are. */
+    /* If the cap ends the loop, `done` is the number of heaps. */
     void **heaps = outside(count * sizeof *heaps);
     char **at = outside(count * blocks * sizeof *at);
     struct kind kind;

@@ -1,5 +1,5 @@
-/* A limit of address space that the program sets on itself when it has run for a while: as Python's resource.setrlimit does, and programs that
- * judge others. */
+/* A limit on address space that the program sets on itself after it has run for a while: Python's resource.setrlimit
+ * does so, and programs that judge others. */
 #include "scale.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,7 +18,7 @@ static void *nothing(void *unused)
     return unused;
 }
 
-/* What else lives from address space. How much of it failed. */
+/* Other users of address space. Returns how many failed. */
 static size_t others_fail(void)
 {
     enum { THREADS = 8, MIB = 1 << 20 };
@@ -42,8 +42,8 @@ static size_t others_fail(void)
     return failed;
 }
 
-/* MIB BEYOND BYTES. The limit is MIB, or MIB more than the process has. malloc serves blocks of BYTES up to it and NULL beyond it; then all
- * are freed, and all is as before. */
+/* MIB BEYOND BYTES. The limit is MIB, or MIB more than the process has. malloc serves blocks of BYTES up to it and
+ * returns NULL beyond it. Then all are freed, and everything works as before. */
 void limit_case(const size_t *argument)
 {
     size_t room = argument[0] << 20, bytes = argument[2], most = room / bytes * 4 + 64, granted = 0;
@@ -72,7 +72,7 @@ void limit_case(const size_t *argument)
     }
     for (size_t i = 0; i < 100; i++)
         give(before[i]);
-    nap(700); /* what was freed goes back, where it takes time */
+    nap(700); /* purging takes some time */
     for (int i = 0; i < 1000; i++)
         give(ask(100));
     say("others_failed_after", (double)others_fail());

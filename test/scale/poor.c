@@ -1,8 +1,9 @@
-/* A malloc that misses every gate: the control of the cases. It keeps what was freed, gives each large block a mapping and memory of its own, in
- * address space that it reserved at first, loses bytes, is slow by the number of blocks, and refuses.
+/* A malloc that misses every gate: the control of the cases. It keeps all freed memory, and gives each large block a
+ * mapping and memory of its own, in address space that it reserves at first. It loses bytes, gets slower with the
+ * number of blocks, and refuses requests.
  *
- * POOR=refuse: it refuses each seventh request, and so cannot be past a limit; else each 1009th. The C library's own allocations are
- * calloc's and come from the C library. */
+ * POOR=refuse: it refuses each seventh request, and so cannot exceed a limit; else each 1009th. The C library's own
+ * allocations are calloc's and come from the C library. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>
@@ -92,7 +93,7 @@ void free(void *block)
         atomic_fetch_sub(&live, 1);
 }
 
-/* Heaps, as glebe has them: what is in one stays when it is destroyed. */
+/* Heaps, as glebe has them: their blocks stay when they are destroyed. */
 void *glebe_heap_create(size_t limit_bytes) { return (void)limit_bytes, poor(0, 64); }
 void *glebe_heap_malloc(void *heap, size_t bytes) { return heap ? poor(0, bytes) : NULL; }
 void glebe_heap_destroy(void *heap) { free(heap); }

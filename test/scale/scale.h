@@ -1,13 +1,14 @@
-/* What the cases of test/scale share: blocks in numbers that a server has, taken and freed under a clock, and what they leave.
+/* What the cases of test/scale share: blocks in numbers that a server has, allocated and freed under a clock, and what
+ * they leave.
  *
- * A case is a plain user of malloc: it is linked with no allocator. Its own records lie in mappings that are touched before the first
- * block, so that resident sizes are those of the blocks. Each block carries a stamp that tells which block it is, at its start and, unless
- * the case is about untouched memory, at its end. A wrong stamp is a lost byte, and counts as broken.
+ * A case is a plain user of malloc, linked with no allocator. Its own records lie in mappings that are touched before
+ * the first block, so that resident sizes are those of the blocks. Each block carries a stamp with its number, at its
+ * start and, unless the case is about untouched memory, at its end. A wrong stamp is a lost byte, and counts as broken.
  *
- *   ask, give       one request: by the steady clock and by the CPU clock of its thread
- *   set_take, _drop many blocks: each request by the steady clock, sixteen together by the CPU clock, which costs a system call
- *   say             one figure; main.c prints all of them as one line of JSON
- */
+ *    ask, give       one request: by the steady clock and by the CPU clock of its thread
+ *    set_take, _drop many blocks: each request by the steady clock, sixteen together by the CPU clock, which costs a
+ *                    system call
+ *    say             one figure; main.c prints all of them as one line of JSON */
 #ifndef TEST_SCALE_H
 #define TEST_SCALE_H
 
@@ -29,7 +30,7 @@ struct set {
 struct set set_of(size_t count, size_t from_bytes, size_t to_bytes);
 size_t set_bytes(const struct set *set, size_t i);
 void set_take(struct set *set, size_t first, size_t end);
-size_t set_live(const struct set *set); /* how many there are, at least 1 */
+size_t set_live(const struct set *set); /* number of live blocks, at least 1 */
 void set_check(const struct set *set);
 void set_drop(struct set *set, size_t first, size_t end, bool (*chosen)(size_t i));
 void set_end(struct set *set);
@@ -59,10 +60,10 @@ void outside_end(void *at, size_t bytes);
 _Noreturn void die(const char *what);
 
 size_t status_kb(const char *field);  /* of /proc/self/status, as "VmRSS:" */
-size_t resident_kb(void);             /* less what was resident at `begin` */
+size_t resident_kb(void);             /* less the resident size at `begin` */
 size_t peak_kb(void);
-size_t mappings(void);                /* now; `mappings_seen` also keeps the most */
-void begin(void);                     /* the case's own records are there: from now on it counts */
+size_t mappings(void);                /* now; `mappings_seen` also keeps the maximum */
+void begin(void);                     /* the case's own records exist: counting starts */
 void say(const char *name, double figure);
 void say_resident(const char *name);
 

@@ -1,4 +1,5 @@
-/* Small blocks by the hundred million bytes, in a program that mostly waits: what a request pays when it wakes, and what stays resident. */
+/* Hundreds of millions of bytes of small blocks, in a program that mostly waits: what a request costs when it wakes,
+ * and what stays resident. */
 #include "scale.h"
 #include <stdlib.h>
 
@@ -10,7 +11,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* So many requests of small sizes: all in CPU time, and each by the clock. */
+/* CPU time of this many requests of small sizes, each also timed alone. */
 static double wake(size_t requests, uint64_t salt)
 {
     uint64_t from = process_cpu_ns();
@@ -23,7 +24,7 @@ static double wake(size_t requests, uint64_t salt)
     return (double)(process_cpu_ns() - from) / 1e6;
 }
 
-/* Less what the clocks themselves cost: the least of some wakes before there is a block. */
+/* The cost of the clocks themselves: the least of some wakes before there is a block. */
 static double wake_floor(size_t requests)
 {
     double least = wake(requests, 0);
@@ -34,8 +35,8 @@ static double wake_floor(size_t requests)
     return least;
 }
 
-/* Wakes, each after some idle time. Says the dearest of all; of the last third, when all is in order again, the middle one and its longest
- * request. */
+/* Wakes, each after some idle time. Reports the most expensive of all. Of the last third, when the state is steady
+ * again, reports the median and its longest request. */
 static void wakes(size_t count, size_t requests, unsigned ms, double floor)
 {
     static double cost[WAKES];
@@ -62,7 +63,7 @@ static void wakes(size_t count, size_t requests, unsigned ms, double floor)
 
 static bool nineteen_in_twenty(size_t i) { return mixed(i) % 20 != 0; }
 
-/* The i-th of 2^bits numbers in an order without any: each step can be undone. */
+/* The i-th of 2^bits numbers in a random order: each step can be undone. */
 static size_t shuffled(size_t i, unsigned bits)
 {
     const size_t mask = ((size_t)1 << bits) - 1;
@@ -73,7 +74,7 @@ static size_t shuffled(size_t i, unsigned bits)
     return i;
 }
 
-/* A page's free list leads through its memory at random then. */
+/* Frees in random order, so that a page's free list leads through its memory at random. */
 static void drop_at_random(struct set *set)
 {
     unsigned bits = 1;
@@ -113,7 +114,7 @@ void wakes_case(const size_t *argument)
 
 static bool stretch(size_t i) { return mixed(i >> 14) % 2; }
 
-/* MIB WAKES REQUESTS. Stretches are of some MiB, so that nearly all that is freed can go back. */
+/* MIB WAKES REQUESTS. Stretches have some MiB, so that nearly all freed memory can be purged. */
 void idle_case(const size_t *argument)
 {
     enum { FROM = 32, TO = 480 };

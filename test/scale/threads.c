@@ -1,5 +1,5 @@
-/* Threads by the thousand: what each costs while it lives, and what it leaves when it ends. Their stacks are cut from one mapping, so that
- * the mappings are the allocator's. */
+/* Thousands of threads: what each costs while it lives, and what it leaves when it ends. Their stacks are cut from one
+ * mapping, so that the mappings are the allocator's. */
 #include "scale.h"
 #include <pthread.h>
 #include <semaphore.h>
@@ -45,7 +45,7 @@ static void join(struct crowd *crowd, size_t first, size_t end)
         pthread_join(crowd->threads[i % crowd->count], NULL);
 }
 
-/* All of a crowd are there before any goes on. */
+/* All threads of a crowd exist before any continues. */
 static pthread_barrier_t all_there;
 
 /* ---- threads that ended ---- */
@@ -64,7 +64,8 @@ static void *take_and_end(void *argument)
     return NULL;
 }
 
-/* THREADS KIB BYTES OWN MS. What was freed is looked at after so much light work. Then main takes as much by blocks of twice the size. */
+/* THREADS KIB BYTES OWN MS. Freed memory is measured after this much light work. Then main allocates as much by blocks
+ * of twice the size. */
 void ended_case(const size_t *argument)
 {
     size_t threads = argument[0], each = (argument[1] << 10) / argument[2], took = 0;
@@ -77,7 +78,7 @@ void ended_case(const size_t *argument)
     pthread_barrier_init(&all_there, NULL, (unsigned)threads);
     took = start(&crowd, 0, threads, take_and_end, (char *)tasks, sizeof *tasks);
     if (took < threads)
-        die("no thread"); /* those at the barrier wait for all */
+        die("no thread"); /* the threads at the barrier wait for all */
     join(&crowd, 0, threads);
     mappings();
     say("ended_peak_kb", (double)peak_kb());
@@ -98,7 +99,7 @@ void ended_case(const size_t *argument)
     set_end(&twice);
 }
 
-/* ---- threads that fall asleep ---- */
+/* ---- threads that sleep ---- */
 
 static pthread_barrier_t filled;
 static sem_t may_wake;
@@ -110,13 +111,14 @@ static void *take_and_sleep(void *argument)
     pthread_barrier_wait(&filled);
     while (sem_wait(&may_wake))
         continue;
-    char *block = ask(set->from_bytes); /* it works on, with what its heap has become meanwhile */
+    char *block = ask(set->from_bytes); /* the thread works on with its heap as it is then */
     give(block);
     merge_longest();
     return NULL;
 }
 
-/* THREADS KIB FROM TO MS. Thread by thread takes so much and sleeps, and main frees it; so much light work; all wake. */
+/* THREADS KIB FROM TO MS. Thread by thread allocates this much and sleeps, and main frees it. After this much light
+ * work all wake. */
 void asleep_case(const size_t *argument)
 {
     size_t threads = argument[0], each = (argument[1] << 10) / ((argument[2] + argument[3]) / 2);
@@ -194,12 +196,12 @@ void live_threads_case(const size_t *argument)
     say_resident("ended_kb");
 }
 
-/* ---- threads that come and go ---- */
+/* ---- threads that start and end ---- */
 
 enum { PASSING = 60 };
 static char **left;
 
-/* Small blocks mostly, one of a page's size, one of half a MiB. The first stays when the thread has gone. */
+/* Mostly small blocks, one of a page's size, one of half a MiB. The first stays after the thread has ended. */
 static void *pass(void *argument)
 {
     char **own = argument, *blocks[PASSING];

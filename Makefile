@@ -1,5 +1,5 @@
-# glebe's front door. It holds no build knowledge: CMake builds the libraries, cargo the `glebe` command, tools/setup
-# installs what they need. Type `make` for the list; a target's one-line description stands behind its `##`.
+# The targets of glebe. No build knowledge is here: CMake builds the libraries, cargo the `glebe` command, and
+# tools/setup installs what they need. `make` prints the list; the text after `##` describes a target.
 #
 #   build/            libglebe.so libglebe.a ... and the `glebe` command
 #   build/cmake*      one CMake tree per configuration (plain, asan, tsan, i686, aarch64)
@@ -11,16 +11,16 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 PYTHON ?= $(shell tools/setup which python)
 CARGO  ?= $$(tools/setup which cargo)
 
-# Files of tests run beside each other, where pytest can: those in one file may share what they build.
-# MORE=no leaves out those that are marked "more".
+# Test files run in parallel if pytest can; tests in one file may share what they build.
+# MORE=no skips those marked "more".
 MORE ?= yes
 more = $(if $(filter no,$(MORE)),,$(1))
 pytest = $(PYTHON) -m pytest -q -rs $(if $(call more,yes),,-m "not more") $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(JOBS) --dist=loadfile")
 
 build := $(CURDIR)/build
 say    = @printf '\n== %s\n' "$(1)"
-# An older Rust may come first on PATH: whatever calls cargo or rustc gets the chosen one. It is chosen when a line
-# runs: the line before may have brought it.
+# PATH may begin with an older Rust, so every line that calls cargo or rustc gets the chosen one. The choice is made
+# when a line runs, as the line before may have installed it.
 rust   = PATH="$$(dirname "$(CARGO)"):$$PATH"
 cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) cargo
 
@@ -76,8 +76,8 @@ docs: | $(build) ## build the site of docs/ into build/docs/, and follow its lin
 	@if tools/setup which mdbook >/dev/null; then tools/docs; else echo "skipped: mdBook could not be had"; fi
 
 # ---- test -------------------------------------------------------------------------------------------------------
-# `make test` meets every part of the system, by its quickest tests. `make test-all` runs every tier whole. Both go from the
-# cheapest tier on, and stop at the first that fails. Each tier can be run alone.
+# `make test` covers every part of the system, by its quickest tests. `make test-all` runs every tier whole. Both start
+# with the cheapest tier, and stop at the first that fails. Each tier can be run alone.
 # Foreign processors are for PCs; on an Arm machine test-unit is the Arm test.
 
 foreign-x86_64 := test-i686 test-aarch64
@@ -87,7 +87,7 @@ tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-
 
 .PHONY: docs test test-all $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare test-long test-setup
 quick-tiers := $(filter-out docs $(filter-out test-unit,$(c-tiers)),$(tiers))
-# $(1): tiers, $(2): what is said to make
+# $(1): tiers, $(2): arguments for make
 run-tiers = set -e; for tier in $(1); do start=$$(date +%s); $(MAKE) $$tier $(2); \
 	echo "== $$tier took $$(($$(date +%s) - start)) s" | tee -a $(build)/times; done; printf '\nall tiers passed: %s\n' "$(1)"
 
@@ -105,9 +105,9 @@ test-lint: ## headers compile alone, warnings, layers, names, scripts, workflows
 	@tools/lint --self-test
 	@tools/lint
 
-# One suite in one configuration: $(1) names the tree, $(2) is what CMake shall know, $(3) what is built besides the tests.
-# LONG=ON is for what takes longer than a push can wait for: all seeds under sanitizers and emulators, every test under
-# ThreadSanitizer, and -O2 for other processors.
+# One suite in one configuration: $(1) names the tree, $(2) are options for CMake, $(3) targets besides the tests.
+# LONG=ON adds tests that take longer than a push can wait for: all seeds under sanitizers and emulators, every test
+# under ThreadSanitizer, and -O2 for other processors.
 LONG ?= OFF
 define suite
 	$(call say,C tests: $(1))
@@ -169,7 +169,7 @@ test-windows-long: windows cli ## programs as large as clang-tidy and CPython, L
 	$(call say,Windows under Wine at length)
 	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/windows
 
-# A TinyGo on PATH ($TINYGO) is taken if it is recent enough; else the set-up builds one, which takes minutes, once.
+# Uses the TinyGo on PATH ($TINYGO) if it is recent enough; else the set-up builds one, which takes minutes, once.
 test-tinygo: wasm ## the Go module under TinyGo in each engine
 	@tools/setup tinygo
 	$(call say,TinyGo)

@@ -1,4 +1,4 @@
-"""The pages of this repository, as text with links: what tools/lint checks and tools/docs makes a site of."""
+"""The pages of this repository, as text with links. tools/lint checks them, and tools/docs makes a site of them."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ SUMMARY = pathlib.PurePosixPath("docs/SUMMARY.md")
 
 
 def pages(root):
-    """Every Markdown page that a reader may come to, relative to the root."""
+    """Every Markdown page for readers, relative to the root."""
     found = [*root.glob("*.md"), *root.glob(".github/*.md"), *(root / "docs").rglob("*.md")]
     for folder in ("bindings/*", "src", "bench", "bench/*", "cli"):
         found += root.glob(f"{folder}/README.md")
@@ -23,7 +23,7 @@ def pages(root):
 
 
 def without_code(text):
-    """The same text, as long, with spaces in place of code: what stands in code is no link and no heading."""
+    """The same text, of the same length, with spaces in place of code: code holds no links and no headings."""
     blank = lambda match: re.sub(r"[^\n]", " ", match[0])
     return CODE.sub(blank, FENCE.sub(blank, text))
 
@@ -35,7 +35,7 @@ def links(text):
 
 
 def anchors(text):
-    """What can stand behind # in a link to this page."""
+    """The anchors of this page, which follow # in a link."""
     seen = {}
     for match in HEADING.finditer(FENCE.sub("", text)):
         title = re.sub(r"[`*]|\]\([^)]*\)", "", match[1]).replace("[", "")
@@ -45,8 +45,8 @@ def anchors(text):
 
 
 def resolve(page, target):
-    """(path from the root, anchor) that a link leads to; the path of the page itself for `#anchor`. None: it leads out of the
-    repository."""
+    """(path from the root, anchor) of a link's target; the path of the page itself for `#anchor`. None: the target is
+    outside the repository."""
     if within := WITHIN.match(target):
         page, target = pathlib.PurePosixPath("README.md"), target[within.end():]
     elif ELSEWHERE.match(target):
@@ -56,7 +56,7 @@ def resolve(page, target):
 
 
 def broken(root):
-    """(place, complaint) for each link into the repository that leads nowhere."""
+    """(place, complaint) for each link into the repository without a target."""
     known = {}
     for page in pages(root):
         text = (root / page).read_text(encoding="utf-8")

@@ -5,7 +5,7 @@
  *     races.c            which plain accesses are ordered by the atomics between them
  *     hooks.c            what the compiler calls for each access: __tsan_read8, __tsan_atomic64_exchange, ...
  *     host.c             port, locks, snapshot of the heap; names of addresses
- *     subject            a script: compiles the source, unchanged or with the bugs of planted.py
+ *     subject            a script: writes the source to run, unchanged or with the bugs of planted.py
  *     engine_test.c      toys with known answers, and every order against the reduced ones
  *     protocols_test.c   every case on the unchanged source
  *     planted_test.c     every planted bug is found */

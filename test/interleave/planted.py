@@ -1,8 +1,9 @@
 """Bugs to plant: the positive control. Each is a small slip in a protocol that some case must find.
 
-An edit is (file, old text, new text), and the old text must stand in the file exactly once: a source that has moved on makes
-`subject` fail, not the test silently weaker. By default old and new are statements. "expression": they are expressions. "always":
-the new text replaces the old whether or not the bug is on, and changes nothing by itself; for a variable that another edit uses.
+An edit is (file, old text, new text). The old text must occur in the file exactly once: if the source has changed,
+`subject` fails, and the test does not get weaker silently. By default old and new are statements. "expression": they
+are expressions. "always": the new text replaces the old whether or not the bug is on, and changes nothing by itself;
+for a variable that another edit uses.
 """
 
 SEND = "GB_XFREE_QUEUED | (whole ? GB_XFREE_WHOLE : 0)"
@@ -76,7 +77,7 @@ BUGS = [
     dict(name="abandoned heaps are robbed without their lock", case="rob-two", expression=True,
          edits=[("thread.c", "heap->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.abandoned.lock)", 
                  "heap->kind != GB_HEAP_THREAD || (gb_lock_try(&gb_the.abandoned.lock), false)")]),
-    # ---- what was once so ----
+    # ---- earlier mistakes ----
     dict(name="a heap's kind is read by others and not atomic", case="exit-both", expression=True,
          edits=[("remote.c", "gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind)",
                  "*(uint32_t *)&gb_heap_at(gb_load_relaxed(&page->heap))->kind")]),

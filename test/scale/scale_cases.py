@@ -1,8 +1,9 @@
 """The cases of test/scale, and the figures that glebe is held to.
 
-A case is a mode of the program (main in harness.c) with its arguments: whole, and a small form that takes a second. A gate is a figure of a
-run and its limit. Those that are `timed` are judged in whole runs alone; the others are counts and bytes, and the same on a busy machine.
-Where a case failed or its run was cut short, what it did not say is no figure, and a gate without a figure has failed.
+A case is a mode of the program (main in harness.c) with its arguments: whole, and a small form that takes a second. A
+gate is a figure of a run and its limit. `timed` gates are judged only in whole runs; the others are counts and bytes,
+which do not depend on the machine's load. A case that failed or was cut short has no figures beyond those it printed,
+and a gate without a figure has failed.
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ MIB = 1 << 20
 
 
 def mappings_budget():
-    """What an allocator may take of the kernel's limit."""
+    """How much of the kernel's limit an allocator may use."""
     return int(pathlib.Path("/proc/sys/vm/max_map_count").read_text()) // 8
 
 
@@ -58,8 +59,8 @@ MAPPINGS = Gate("mappings", of("mappings"), mappings_budget())
 EACH = Gate("KB each, of glibc's", to_glibc("kb_each"), 1.5)
 LIGHT = Gate("resident after light work, of what was freed", of("after_light_of_freed"), 0.25)
 ENDED = (LIGHT, Gate("peak, of the most that lived", of("peak_of_live"), 1.25))
-# A virtual machine's host takes the processor away now and then, and the CPU clock goes on: in millions of requests some take milliseconds under
-# every allocator. So it is how many, beside glibc's.
+# The host of a virtual machine takes the processor away now and then, and the CPU clock runs on. So in millions of
+# requests some take milliseconds under every allocator; the gate compares their number with glibc's.
 WAKES = (Gate("requests over 1 ms of CPU time, fill and free, of glibc's", lambda own, glibc, every: own["busy_over"] / max(5, glibc["busy_over"]), 2,
               timed=True),
          Gate("longest request of a wake, CPU us", of("wake_most_us"), 1000, timed=True))
@@ -134,7 +135,7 @@ def gates(name):
 
 
 def judged(gate, name, own, glibc, every):
-    """The gate's figure, or None if the run did not say it."""
+    """The gate's figure, or None if the run has none."""
     try:
         return gate.figure(own, glibc, every)
     except (KeyError, TypeError, ZeroDivisionError):
@@ -146,7 +147,7 @@ def passes(gate, figure):
 
 
 def figures(program, name, library=None, small=False, cap_mb=12_000, seconds=600, env=None):
-    """What a run said; {"failed": why} if it did not end well."""
+    """A run's figures; {"failed": why} if it did not end well."""
     case = CASES[name]
     command = [str(word) for word in (program, *(case.small if small else case.whole))]
     if name == "idle":

@@ -1,5 +1,6 @@
-"""The small form of each case: nothing is refused, no byte is lost, and mappings and resident sizes stay within their limits. No test here
-reads a clock; what is timed is judged by test/scale/run --gate. The cases under poor.c, which misses every gate, are the control."""
+"""The small form of each case: no request is refused, no byte is lost, and mappings and resident sizes stay within
+their limits. No test here reads a clock; test/scale/run --gate judges times. The cases under poor.c, which misses every
+gate, are the control."""
 
 import functools
 
@@ -7,7 +8,7 @@ import pytest
 
 import scale_cases as scale
 
-# What is so near its limit in the small form that it may be on either side: (case, gate): why.
+# Figures so near their limit in the small form that they may fall on either side: (case, gate): why.
 NEAR_THE_LIMIT = {}
 
 TESTED = [name for name, case in scale.CASES.items() if case.tested]
@@ -50,7 +51,8 @@ def test_case(measured, name, gate):
 @pytest.mark.more
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(f"scale-{name}")) for name in TESTED])
 def test_control(measured, name):
-    """Under a malloc that does everything wrong the case finds more than one thing wrong. That each gate can fail, run --self-test shows."""
+    """Under a malloc that does everything wrong the case finds several faults. run --self-test shows that each gate can
+    fail."""
     own = measured(name, "poor")
     wrong = [gate.name for gate in scale.gates(name) if not gate.timed and not scale.passes(gate, figure(measured, name, gate, "poor")[0])]
     assert "failed" not in own and "requests refused" in wrong and len(wrong) > 1, own

@@ -21,7 +21,7 @@ static gb_final *final_of(const glebe_gc *gc, uintptr_t object)
     return gb_table_find(&gc->finals, sizeof(gb_final), object);
 }
 
-/* The finalizer is not ready any more. */
+/* Makes the finalizer not ready. */
 static void final_unready(glebe_gc *gc, gb_final *final)
 {
     gc->ready -= final->ready;

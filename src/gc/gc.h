@@ -1,5 +1,4 @@
-/* The collector. Each collector is used by one thread at a time, with its heap; no function here takes a lock of its
- * own. */
+/* The collector. One thread at a time uses a collector and its heap, so the collector needs no lock. */
 #ifndef GB_GC_H
 #define GB_GC_H
 
@@ -110,7 +109,7 @@ void *gb_table_add(glebe_gc *gc, gb_table *table, size_t bytes, uintptr_t key);
 /* Removes the item. Another item may move into its place, so a walk must look at that place again. Only items that
  * wrapped around the table's end move to an earlier place: a walk has seen those. */
 void gb_table_remove(gb_table *table, size_t bytes, void *item);
-/* Makes room for one more item, and shrinks a table far too long; false: there is no memory. */
+/* Makes room for one more item, and shrinks a table that is far too long; false: there is no memory. */
 bool gb_table_fit(glebe_gc *gc, gb_table *table, size_t bytes);
 /* True if each item is in the place where a search finds it. */
 bool gb_table_well(const gb_table *table, size_t bytes);
@@ -118,7 +117,7 @@ bool gb_table_well(const gb_table *table, size_t bytes);
 /* ---- finalize: finalizers and weak references of unreachable objects ---- */
 /* Implements glebe_gc_finalizer; *before is the previous context, or NULL. */
 int gb_finalizer_set(glebe_gc *gc, void *object, glebe_gc_final *function, void *context, void **before);
-/* A finalizer that is ready, which it is not any more from then on; NULL: none is ready. */
+/* Takes a ready finalizer, which is not ready from then on; NULL: none is. */
 gb_final *gb_ready_take(glebe_gc *gc);
 /* The caller frees the object: its finalizer does not run, and weak references to it are cleared. */
 void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes);

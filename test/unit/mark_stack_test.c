@@ -1,7 +1,8 @@
 /* glebe_gc_mark_stack: local variables and registers as roots, by a marker and in parts. */
 #include "fixture.h"
 
-/* Locals whose address is taken lie on the stack, not in a frame that AddressSanitizer has on its heap. */
+/* AddressSanitizer must leave locals whose address is taken on the stack: by default it has some frames on its own
+ * heap. */
 __attribute__((visibility("default"), unused)) const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_stack_use_after_return=0"; }
 
@@ -11,7 +12,7 @@ typedef struct tree {
 } tree;
 
 static glebe_gc *gc;
-static uintptr_t base; /* a number: its frame may have ended */
+static uintptr_t base; /* an integer, as its frame may have ended */
 
 static void marker(void *context, glebe_gc *of)
 {
@@ -41,7 +42,7 @@ static int end(void **state)
 
 static bool alive(const void *object) { return glebe_gc_usable_size(gc, object) != 0; }
 
-/* Its half-made trees are in an array on the stack: in WebAssembly nothing else is seen. */
+/* Keeps its unfinished trees in an array on the stack: in WebAssembly marking sees nothing else. */
 static GB_NOINLINE tree *grow(uintptr_t depth)
 {
     tree *volatile part[2] = {NULL, NULL};
@@ -70,7 +71,8 @@ static GB_NOINLINE void growing(void)
     t = NULL;
 }
 
-/* A collection at every allocation. What the locals hold stays, and goes with them, but for what words hold by chance. */
+/* Collects at every allocation. Objects that locals refer to stay, and are freed later, except a few that stray words
+ * keep. */
 static void test_locals_are_roots(void **state)
 {
     (void)state;
@@ -84,7 +86,7 @@ static void test_locals_are_roots(void **state)
     assert_true(stats.allocated_objects == 20 * 1023 && stats.freed_objects > 16 * 1023);
 }
 
-/* As many references as fit the registers that calls preserve, and more; no marker. */
+/* As many references as the registers that calls preserve can hold, and more; no marker. */
 static GB_NOINLINE void in_registers(void)
 {
     void *a = glebe_gc_alloc(gc, 100), *b = glebe_gc_alloc(gc, 100), *c = glebe_gc_alloc(gc, 100);
@@ -112,7 +114,7 @@ static GB_NOINLINE void below(void)
     base = (uintptr_t)deep;
 }
 
-/* A base below, which would mark nothing: it is reported. Outside a collection nothing is. */
+/* A base below the stack's top would mark nothing, and is reported. Outside a collection the call does nothing. */
 static void test_base(void **state)
 {
     (void)state;
@@ -124,7 +126,7 @@ static void test_base(void **state)
     below();
     glebe_gc_collect(gc);
     assert_int_equal(glebe_live.stats.errors, 2);
-    base = (uintptr_t)&state + 1; /* it need not be a word's */
+    base = (uintptr_t)&state + 1; /* the base need not be aligned */
     glebe_gc_collect(gc);
     assert_int_equal(glebe_live.stats.errors, 2);
     glebe_live.stats.errors = 0;

@@ -1,7 +1,7 @@
 /* Every operator new and delete, by their mangled names, in C. So the library needs no C++ runtime, and a program
  * without one does not pay for one. When memory runs out, the standard requires the new_handler and then
- * std::bad_alloc. Both come from the program's own C++ runtime: by weak references, or, if a plugin loaded the runtime
- * after glebe and in a scope of its own, by a look-up in the scope of the caller's object.
+ * std::bad_alloc. Both come from the program's own C++ runtime, by weak references. If a plugin loaded the runtime
+ * after glebe and in a scope of its own, a look-up in the scope of the caller's object finds them.
  *
  *     new            no memory --> handler, again and again --> none left: throw bad_alloc      exceptions pass through
  *     new(nothrow)   no memory --> no handler: NULL

@@ -23,9 +23,9 @@ void glebe_stats_read(glebe_stats *out)
 
 /* ---- blocks in use ---- */
 
-/* Bytes of a page's blocks that are in use, in the thread free lists of its heap, or in another thread's slots on their
- * way to the page. The owner thread may change the page meanwhile, so the parts may not fit together: the result is at
- * most what the page holds. */
+/* Bytes of a page's blocks that are in use, on thread free lists of its heap, or in slots of other threads that freed
+ * them. The owner thread may change the page meanwhile, so the parts may not fit together: the result is at most what
+ * the page holds. */
 static size_t page_used(const gb_page *page)
 {
     size_t all = gb_page_bytes(page);

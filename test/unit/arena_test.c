@@ -1,5 +1,5 @@
-/* The arena: where runs of slices are taken and how they merge again, which memory is known to be zero, and what
- * happens when memory, address space or a limit runs out. */
+/* The arena: where it takes runs of slices and how they merge again, and which memory is known to be zero. What happens
+ * when memory, address space or a limit runs out. */
 #include "fixture.h"
 
 static glebe_heap *self(void)

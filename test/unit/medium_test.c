@@ -65,8 +65,8 @@ static void purger_ends(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
     gb_lock_drop(&gb_the.lock);
 }
 
-/* While the purger holds a page's free bits its owner finds none, waits for the lock, and finds them again, even if no
- * block of the page is in use: on the list of full pages nothing would wake it. */
+/* While the purger holds a page's free bits its owner finds none, waits for the lock, and finds them again. This holds
+ * even if no block of the page is in use: on the list of full pages nothing would wake it. */
 static void test_owner_waits_for_the_purger(void **state)
 {
     (void)state;

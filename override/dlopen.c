@@ -1,7 +1,7 @@
 /* dlopen and dlmopen without RTLD_DEEPBIND, so that one process has one malloc.
  *
  *     lookup of malloc by a module     opened as usual                        opened with RTLD_DEEPBIND
- *                                      program, glebe (preloaded), libc ...   module, its libraries, libc: libc's malloc
+ *                                      program, glebe (preloaded), libc ...   module, its libraries, libc: libc's
  *
  * A module that was opened with RTLD_DEEPBIND would pass glebe's blocks to libc's free, and libc's blocks to glebe's.
  * So these functions clear the flag if malloc is glebe's, unless the option `deepbind` keeps it (docs/decisions/0024).

@@ -113,12 +113,13 @@ GB_COLD void *override_nothrow_retry(
         void *block = alloc; \
         return GB_LIKELY(block) ? block : override_new_retry(alignment, n, CALLER); \
     }
-#define NEW_NOTHROW(name, mangled, parameters, alloc, alignment) \
-    EXPORT void *name parameters __asm__(mangled); \
-    void *name parameters \
-    { \
-        void *block = alloc; \
-        return GB_LIKELY(block) ? block : override_nothrow_retry(alignment, n, tag, CALLER, mangled, FUNCTION_DATA(name)); \
+#define NEW_NOTHROW(name, mangled, parameters, alloc, alignment)                                                   \
+    EXPORT void *name parameters __asm__(mangled);                                                                 \
+    void *name parameters                                                                                          \
+    {                                                                                                              \
+        void *block = alloc;                                                                                       \
+        return GB_LIKELY(block) ? block                                                                            \
+                                : override_nothrow_retry(alignment, n, tag, CALLER, mangled, FUNCTION_DATA(name)); \
     }
 #define FUNCTION_DATA(name) ((void *)(uintptr_t)(name))
 

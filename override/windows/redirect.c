@@ -31,10 +31,10 @@ typedef void redirect_code(void);
 
 static void *redirect_new(size_t bytes);
 static FARPROC WINAPI redirect_find(HMODULE module, const char *name);
-static BOOL WINAPI redirect_create_a(const char *, char *, LPSECURITY_ATTRIBUTES, LPSECURITY_ATTRIBUTES, BOOL, DWORD, void *, const char *,
-    LPSTARTUPINFOA, LPPROCESS_INFORMATION);
-static BOOL WINAPI redirect_create_w(const wchar_t *, wchar_t *, LPSECURITY_ATTRIBUTES, LPSECURITY_ATTRIBUTES, BOOL, DWORD, void *, const wchar_t *,
-    LPSTARTUPINFOW, LPPROCESS_INFORMATION);
+static BOOL WINAPI redirect_create_a(const char *, char *, LPSECURITY_ATTRIBUTES, LPSECURITY_ATTRIBUTES, BOOL, DWORD,
+    void *, const char *, LPSTARTUPINFOA, LPPROCESS_INFORMATION);
+static BOOL WINAPI redirect_create_w(const wchar_t *, wchar_t *, LPSECURITY_ATTRIBUTES, LPSECURITY_ATTRIBUTES, BOOL,
+    DWORD, void *, const wchar_t *, LPSTARTUPINFOW, LPPROCESS_INFORMATION);
 
 unsigned char *_mbsdup(const unsigned char *);
 size_t _aligned_msize(void *, size_t, size_t);
@@ -48,20 +48,48 @@ typedef struct redirect_row {
 /* _base: names that UCRT's own other parts call. ??2 and ??_U are operators new, ??3 and ??_V delete, of C libraries
  * that contain C++. */
 static const redirect_row of_crt[] = {
-    ROW("malloc", malloc), ROW("calloc", calloc), ROW("realloc", realloc), ROW("free", free), ROW("_msize", _msize),
-    ROW("_expand", _expand), ROW("_recalloc", _recalloc), ROW("_malloc_base", malloc), ROW("_calloc_base", calloc),
-    ROW("_realloc_base", realloc), ROW("_free_base", free), ROW("_msize_base", _msize), ROW("_expand_base", _expand),
-    ROW("_recalloc_base", _recalloc), ROW("_strdup", _strdup), ROW("strdup", _strdup), ROW("_mbsdup", _mbsdup), ROW("_wcsdup", _wcsdup),
-    ROW("wcsdup", _wcsdup), ROW("_aligned_malloc", _aligned_malloc), ROW("_aligned_free", _aligned_free),
-    ROW("_aligned_realloc", _aligned_realloc), ROW("_aligned_recalloc", _aligned_recalloc), ROW("_aligned_msize", _aligned_msize),
-    ROW("_aligned_offset_malloc", _aligned_offset_malloc), ROW("_aligned_offset_realloc", _aligned_offset_realloc),
-    ROW("_aligned_offset_recalloc", _aligned_offset_recalloc), ROW("??2@YAPEAX_K@Z", redirect_new), ROW("??_U@YAPEAX_K@Z", redirect_new),
-    ROW("??3@YAXPEAX@Z", free), ROW("??_V@YAXPEAX@Z", free),
+    ROW("malloc", malloc),
+    ROW("calloc", calloc),
+    ROW("realloc", realloc),
+    ROW("free", free),
+    ROW("_msize", _msize),
+    ROW("_expand", _expand),
+    ROW("_recalloc", _recalloc),
+    ROW("_malloc_base", malloc),
+    ROW("_calloc_base", calloc),
+    ROW("_realloc_base", realloc),
+    ROW("_free_base", free),
+    ROW("_msize_base", _msize),
+    ROW("_expand_base", _expand),
+    ROW("_recalloc_base", _recalloc),
+    ROW("_strdup", _strdup),
+    ROW("strdup", _strdup),
+    ROW("_mbsdup", _mbsdup),
+    ROW("_wcsdup", _wcsdup),
+    ROW("wcsdup", _wcsdup),
+    ROW("_aligned_malloc", _aligned_malloc),
+    ROW("_aligned_free", _aligned_free),
+    ROW("_aligned_realloc", _aligned_realloc),
+    ROW("_aligned_recalloc", _aligned_recalloc),
+    ROW("_aligned_msize", _aligned_msize),
+    ROW("_aligned_offset_malloc", _aligned_offset_malloc),
+    ROW("_aligned_offset_realloc", _aligned_offset_realloc),
+    ROW("_aligned_offset_recalloc", _aligned_offset_recalloc),
+    ROW("??2@YAPEAX_K@Z", redirect_new),
+    ROW("??_U@YAPEAX_K@Z", redirect_new),
+    ROW("??3@YAXPEAX@Z", free),
+    ROW("??_V@YAXPEAX@Z", free),
 };
 static const redirect_row of_system[] = {
-    ROW("GetProcAddress", redirect_find), ROW("CreateProcessA", redirect_create_a), ROW("CreateProcessW", redirect_create_w),
+    ROW("GetProcAddress", redirect_find),
+    ROW("CreateProcessA", redirect_create_a),
+    ROW("CreateProcessW", redirect_create_w),
 };
-enum { OF_CRT = sizeof of_crt / sizeof of_crt[0], OF_SYSTEM = sizeof of_system / sizeof of_system[0], ROWS = OF_CRT > OF_SYSTEM ? OF_CRT : OF_SYSTEM };
+enum {
+    OF_CRT = sizeof of_crt / sizeof of_crt[0],
+    OF_SYSTEM = sizeof of_system / sizeof of_system[0],
+    ROWS = OF_CRT > OF_SYSTEM ? OF_CRT : OF_SYSTEM
+};
 
 /* A library whose functions are replaced: a C library, or one of the system's two with the other functions. Rows change
  * under the loader's lock, and GetProcAddress reads them without it: the row's content is written before its base, and
@@ -113,7 +141,8 @@ static redirect_code *image_export(const char *base, const char *name)
         DWORD middle = low + (high - low) / 2;
         int order = strcmp(name, base + names[middle]);
         if (order == 0) {
-            DWORD at = ((const DWORD *)(base + exports->AddressOfFunctions))[((const WORD *)(base + exports->AddressOfNameOrdinals))[middle]];
+            DWORD at = ((const DWORD *)(base
+                + exports->AddressOfFunctions))[((const WORD *)(base + exports->AddressOfNameOrdinals))[middle]];
             return at - where->VirtualAddress < where->Size ? NULL : (redirect_code *)(base + at);
         }
         *(order < 0 ? &high : &low) = order < 0 ? middle : middle + 1;
@@ -152,7 +181,8 @@ static void source_add(const char *base, const redirect_row *rows, unsigned coun
  * other names too. */
 static bool is_crt(const char *base)
 {
-    return image_export(base, "malloc") && image_export(base, "_msize") && image_export(base, "_errno") && !image_export(base, "_malloc_dbg");
+    return image_export(base, "malloc") && image_export(base, "_msize") && image_export(base, "_errno")
+        && !image_export(base, "_malloc_dbg");
 }
 
 /* The replacement for this function of the source, which may be NULL; NULL if there is none. */
@@ -202,7 +232,8 @@ static bool is_systems(const char *base)
 {
     wchar_t path[MAX_PATH], windows[MAX_PATH];
     UINT length = GetSystemWindowsDirectoryW(windows, MAX_PATH);
-    return GetModuleFileNameW((HMODULE)(uintptr_t)base, path, MAX_PATH) > length && _wcsnicmp(path, windows, length) == 0;
+    return GetModuleFileNameW((HMODULE)(uintptr_t)base, path, MAX_PATH) > length
+        && _wcsnicmp(path, windows, length) == 0;
 }
 
 /* ---- modules that are loaded ---- */
@@ -231,7 +262,8 @@ static void module_redirect(const char *base)
         for (redirect_code **slot = (redirect_code **)(uintptr_t)(base + library->FirstThunk); *slot; slot++) {
             const redirect_source *source = source_of((const void *)(uintptr_t)*slot);
             const redirect_row *row = row_of(source, *slot);
-            has_crt |= (source && source->rows == of_crt) || is_within((const char *)redirect.self, (const void *)(uintptr_t)*slot);
+            has_crt |= (source && source->rows == of_crt)
+                || is_within((const char *)redirect.self, (const void *)(uintptr_t)*slot);
             if (!row)
                 continue;
             if (!slot_set(slot, row->ours))
@@ -339,19 +371,23 @@ static BOOL child_redirect(BOOL created, DWORD flags, LPPROCESS_INFORMATION chil
     return TRUE;
 }
 
-static BOOL WINAPI redirect_create_a(const char *program, char *line, LPSECURITY_ATTRIBUTES of_process, LPSECURITY_ATTRIBUTES of_thread, BOOL inherit,
-    DWORD flags, void *environment, const char *folder, LPSTARTUPINFOA start, LPPROCESS_INFORMATION child)
+static BOOL WINAPI redirect_create_a(const char *program, char *line, LPSECURITY_ATTRIBUTES of_process,
+    LPSECURITY_ATTRIBUTES of_thread, BOOL inherit, DWORD flags, void *environment, const char *folder,
+    LPSTARTUPINFOA start, LPPROCESS_INFORMATION child)
 {
     DWORD suspended = redirect.children ? CREATE_SUSPENDED : 0;
-    BOOL created = CreateProcessA(program, line, of_process, of_thread, inherit, flags | suspended, environment, folder, start, child);
+    BOOL created = CreateProcessA(
+        program, line, of_process, of_thread, inherit, flags | suspended, environment, folder, start, child);
     return suspended ? child_redirect(created, flags, child) : created;
 }
 
-static BOOL WINAPI redirect_create_w(const wchar_t *program, wchar_t *line, LPSECURITY_ATTRIBUTES of_process, LPSECURITY_ATTRIBUTES of_thread, BOOL inherit,
-    DWORD flags, void *environment, const wchar_t *folder, LPSTARTUPINFOW start, LPPROCESS_INFORMATION child)
+static BOOL WINAPI redirect_create_w(const wchar_t *program, wchar_t *line, LPSECURITY_ATTRIBUTES of_process,
+    LPSECURITY_ATTRIBUTES of_thread, BOOL inherit, DWORD flags, void *environment, const wchar_t *folder,
+    LPSTARTUPINFOW start, LPPROCESS_INFORMATION child)
 {
     DWORD suspended = redirect.children ? CREATE_SUSPENDED : 0;
-    BOOL created = CreateProcessW(program, line, of_process, of_thread, inherit, flags | suspended, environment, folder, start, child);
+    BOOL created = CreateProcessW(
+        program, line, of_process, of_thread, inherit, flags | suspended, environment, folder, start, child);
     return suspended ? child_redirect(created, flags, child) : created;
 }
 
@@ -360,7 +396,8 @@ static BOOL WINAPI redirect_create_w(const wchar_t *program, wchar_t *line, LPSE
 static void redirect_start(HMODULE self)
 {
     HMODULE pinned;
-    GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, (LPCWSTR)(void *)self, &pinned);
+    GetModuleHandleExW(
+        GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, (LPCWSTR)(void *)self, &pinned);
     redirect.self = self;
     const char *children = gb_port_environment("GLEBE_TOOL_CHILDREN");
     redirect.children = children && strcmp(children, "1") == 0;
@@ -368,7 +405,8 @@ static void redirect_start(HMODULE self)
     source_add((const char *)GetModuleHandleA("kernelbase.dll"), of_system, OF_SYSTEM);
     modules_redirect();
     void *cookie;
-    loader_register *listen = (loader_register *)(void (*)(void))GetProcAddress(GetModuleHandleA("ntdll.dll"), "LdrRegisterDllNotification");
+    loader_register *listen = (loader_register *)(void (*)(void))GetProcAddress(
+        GetModuleHandleA("ntdll.dll"), "LdrRegisterDllNotification");
     if (!listen || listen(0, loader_speaks, NULL, &cookie) != 0)
         say("libraries that are loaded later are not redirected: ", "", "the loader does not tell of them");
 }
@@ -378,7 +416,8 @@ static void redirect_end(void)
     if (!gb_the.options.verbose)
         return;
     char line[LINE_BYTES];
-    gb_format(line, sizeof line, "redirected %u functions in %u module%s; %zu blocks of others came to free, and went home", redirect.functions,
+    gb_format(line, sizeof line,
+        "redirected %u functions in %u module%s; %zu blocks of others came to free, and went home", redirect.functions,
         redirect.modules, redirect.modules == 1 ? "" : "s", (size_t)glebe_live.stats.foreign_frees);
     say(line, "", "");
 }

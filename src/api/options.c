@@ -24,7 +24,7 @@ static const gb_option options[] = {
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 
-/* Reads decimal digits at *text and moves it behind them. False if there are none, or if the number has over 64 bits. */
+/* Reads decimal digits at *text and moves it behind them. False: there are none, or the number has over 64 bits. */
 static bool option_digits(const char **text, uint64_t *value)
 {
     const char *p = *text;

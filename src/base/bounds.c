@@ -25,7 +25,8 @@ size_t gb_bounds_over(void)
  * so a freed block may add more than its own bytes. */
 size_t gb_bounds_extents(void)
 {
-    size_t most = ((size_t)16 << 20) + (size_t)glebe_live.stats.huge_bytes / 4, kept = (size_t)glebe_live.stats.huge_retained_bytes;
+    size_t most = ((size_t)16 << 20) + (size_t)glebe_live.stats.huge_bytes / 4,
+           kept = (size_t)glebe_live.stats.huge_retained_bytes;
     return kept > most ? kept - most : 0;
 }
 

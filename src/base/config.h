@@ -195,6 +195,9 @@
 
 #define GB_MAX_BYTES ((size_t)PTRDIFF_MAX) /* larger requests fail, as in the standard library */
 /* no host has more memory: a larger request fails at once */
-#define GB_BLOCK_MAX (GB_LINEAR ? ((size_t)1 << 31) - ((size_t)1 << 21) : sizeof(size_t) == 8 ? (size_t)1 << (sizeof(size_t) == 8 ? 46 : 0) : GB_MAX_BYTES)
+#define GB_BLOCK_MAX_LINEAR (((size_t)1 << 31) - ((size_t)1 << 21))
+#define GB_BLOCK_MAX_LOG2 (sizeof(size_t) == 8 ? 46 : 0) /* 0: all of them */
+#define GB_BLOCK_MAX \
+    (GB_LINEAR ? GB_BLOCK_MAX_LINEAR : GB_BLOCK_MAX_LOG2 ? (size_t)1 << GB_BLOCK_MAX_LOG2 : GB_MAX_BYTES)
 
 #endif

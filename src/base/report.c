@@ -99,8 +99,9 @@ void gb_report(const char *call, const void *address, const char *format, ...)
     gb_plain(program, sizeof program, gb_port_program(), "");
     bool aborts = gb_the.options.on_error == 0;
     at += gb_format(text + at, SECOND, "  in %s[%u]%s\n", program, gb_port_process(),
-        (GB_SECURE || GB_AUDIT) && aborts ? "; for a backtrace, put before the command line: gdb -batch -ex run -ex bt --args"
-                                          : "");
+        (GB_SECURE || GB_AUDIT) && aborts
+            ? "; for a backtrace, put before the command line: gdb -batch -ex run -ex bt --args"
+            : "");
     gb_port_print(text, at);
     __atomic_fetch_add(&glebe_live.stats.errors, 1, __ATOMIC_RELAXED);
     if (aborts)

@@ -139,8 +139,9 @@ static size_t stats_print(char *buffer, size_t bytes, bool json)
     glebe_stats s;
     char program[STATS_PROGRAM_BYTES], digits[24];
     glebe_stats_read(&s);
-    size_t at = gb_format(buffer, bytes, json ? "{\"program\": \"%s\", \"pid\": %u" : "glebe: %s[%u]: statistics" GB_COPY "\n",
-        stats_program(program), gb_port_process());
+    size_t at = gb_format(buffer, bytes,
+        json ? "{\"program\": \"%s\", \"pid\": %u" : "glebe: %s[%u]: statistics" GB_COPY "\n", stats_program(program),
+        gb_port_process());
     int i = 0;
     for (const char *name = glebe_live_names; *name; name += strlen(name) + 1, i++) {
         char *out = buffer + (at < bytes ? at : bytes);
@@ -198,7 +199,8 @@ void gb_say_at_exit(void)
         char text[320], program[STATS_PROGRAM_BYTES];
         glebe_stats_read(&s);
         size_t n = gb_format(text, sizeof text,
-            "glebe: %s[%u]: version %u.%u.%u" GB_COPY " was active: at most %zu KiB in use, %zu KiB given back, %zu errors\n",
+            "glebe: %s[%u]: version %u.%u.%u" GB_COPY
+            " was active: at most %zu KiB in use, %zu KiB given back, %zu errors\n",
             stats_program(program), gb_port_process(), GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH,
             (size_t)(s.peak_used_bytes >> 10), (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
         gb_port_say(text, n < sizeof text ? n : sizeof text - 1);

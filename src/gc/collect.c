@@ -83,7 +83,8 @@ void glebe_gc_destroy(glebe_gc *gc)
     GB_ENTRY;
     if (!gc)
         return;
-    if (!gc->heap || gc->heap->kind != GB_HEAP_OWNED) { /* what is left of one tells, until its memory serves another purpose */
+    /* A destroyed collector's memory says so until it serves another purpose. */
+    if (!gc->heap || gc->heap->kind != GB_HEAP_OWNED) {
         gb_report("glebe_gc_destroy", gc, "not a collector, or destroyed already");
         return;
     }

@@ -130,6 +130,8 @@ int glebe_gc_weak_remove(glebe_gc *gc, void **slot)
 /* Clears the weak references to the object; if `object` is 0, those to all unmarked objects. */
 static void weak_clear(glebe_gc *gc, uintptr_t object, size_t bytes)
 {
+    if (gc->weak.count == 0)
+        return;
     gb_weak *weak = gc->weak.items, *end = weak + gc->weak.room;
     while (gc->weak.count && weak < end) {
         void **slot = (void **)~weak->slot;
@@ -157,6 +159,8 @@ void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes)
 
 GB_NOINLINE void gb_ready_mark(glebe_gc *gc)
 {
+    if (gc->finals.count == 0)
+        return;
     const gb_final *final = gc->finals.items;
     for (const gb_final *end = final + gc->finals.room; final < end; final++)
         if (final->object && (final->ready || final->running))
@@ -165,9 +169,11 @@ GB_NOINLINE void gb_ready_mark(glebe_gc *gc)
 
 void gb_finalize_finish(glebe_gc *gc)
 {
-    gb_final *final, *start = gc->finals.items, *end = start + gc->finals.room;
     if (GB_CALLBACKS)
         weak_clear(gc, 0, 0);
+    if (gc->finals.count == 0)
+        return;
+    gb_final *final, *start = gc->finals.items, *end = start + gc->finals.room;
     for (final = start; final < end; final++)
         if (final->object && !gb_object_marked(gc, ~final->object))
             gb_mark_object(gc, ~final->object, false);

@@ -72,7 +72,8 @@ void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     uint32_t rank = huge_object_rank(gc, (uintptr_t)block);
     gb_huge_object *object = huge_objects(gc) + rank;
     memmove(object + 1, object, (gc->huge.count++ - rank) * sizeof *object);
-    *object = (gb_huge_object){(uintptr_t)block, (uintptr_t)block + extent->bytes, layout, gc->marking, false, gc->marking};
+    *object = (gb_huge_object){
+        (uintptr_t)block, (uintptr_t)block + extent->bytes, layout, gc->marking, false, gc->marking};
     gc->born |= gc->marking;
     huge_objects_bound(gc);
     gc->huge_bytes += extent->bytes;

@@ -98,6 +98,9 @@ char *const *gb_port_environment_all(void) { return NULL; }
 void gb_port_print(const char *text, size_t bytes) { (void)text, (void)bytes; }
 void gb_port_keep_stderr(void) {}
 void gb_port_say(const char *text, size_t bytes) { (void)text, (void)bytes; }
-bool gb_port_append(const char *path, const char *text, size_t bytes) { return (void)path, (void)text, (void)bytes, false; }
+bool gb_port_append(const char *path, const char *text, size_t bytes)
+{
+    return (void)path, (void)text, (void)bytes, false;
+}
 const char *gb_port_program(void) { return ""; }
 uint32_t gb_port_process(void) { return 0; }

@@ -26,8 +26,7 @@
 #include "port.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-#error \
-    "glebe on Windows is compiled by clang (or zig cc): gcc's thread locals allocate. Programs that link it may be gcc's"
+#error "glebe on Windows is compiled by clang (or zig cc): gcc's thread locals allocate; gcc's programs may link it"
 #endif
 
 /* ---- functions found by name ---- */

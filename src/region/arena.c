@@ -21,12 +21,13 @@
 static void row_unlink(gb_chunk *chunk, enum gb_row_kind kind)
 {
     gb_row *row = &chunk->rows[kind];
+    gb_slice_set *filled = &gb_the.arena.rows_filled[kind];
     if (row->slices == 0)
         return;
     if (row->prev)
         row->prev->rows[kind].next = row->next;
     else if ((gb_the.arena.rows[kind][row->slices] = row->next) == NULL)
-        gb_the.arena.rows_filled[kind] = gb_set_without(gb_the.arena.rows_filled[kind], gb_set_range(row->slices - 1, 1));
+        *filled = gb_set_without(*filled, gb_set_range(row->slices - 1, 1));
     if (row->next)
         row->next->rows[kind].prev = row->prev;
 }
@@ -198,7 +199,7 @@ static bool chunk_samples_dense(uint32_t number)
 {
     enum { EVERY = 16, LATER = 2 };
     if (number % EVERY == 0)
-        gb_the.arena.huge_pages_dense = gb_port_resident(gb_slice_start((number - LATER) * GB_CHUNK_SLICES), GB_CHUNK_BYTES)
+        gb_the.arena.huge_pages_dense = gb_port_resident(gb_chunk_start(gb_chunk_at(number - LATER)), GB_CHUNK_BYTES)
             >= GB_CHUNK_BYTES / 4 * 3;
     return gb_the.arena.huge_pages_dense && number % EVERY != EVERY - LATER;
 }
@@ -440,7 +441,8 @@ static void run_free(const gb_page *page, uint32_t from, uint32_t slices)
         gb_audit_wipe(gb_slice_start(first), (size_t)(slices - from) << GB_SLICE_LOG2);
     gb_chunk *chunk = gb_chunk_of(first);
     chunk_add(chunk, first % GB_CHUNK_SLICES, slices - from);
-    gb_the.arena.dirty_slices += gb_page_purged(page) ? run_dirty(chunk, first % GB_CHUNK_SLICES, slices) : slices - from;
+    gb_the.arena.dirty_slices += gb_page_purged(page) ? run_dirty(chunk, first % GB_CHUNK_SLICES, slices)
+                                                      : slices - from;
     gb_purge_queue(chunk);
 }
 

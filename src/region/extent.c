@@ -380,7 +380,8 @@ static uint32_t granule_aligned(uint32_t number, size_t alignment)
     if (alignment <= GB_GRANULE_BYTES)
         return number;
     uintptr_t at = gb_round_up(granule_start(number), alignment) - gb_the.extents_base;
-    return at >> GB_GRANULE_LOG2 < gb_the.huge.granules_max ? (uint32_t)(at >> GB_GRANULE_LOG2) : gb_the.huge.granules_max;
+    uintptr_t granule = at >> GB_GRANULE_LOG2;
+    return granule < gb_the.huge.granules_max ? (uint32_t)granule : gb_the.huge.granules_max;
 }
 
 /* Returns whether the block fits, and sets *from. Behind the last extent everything is free. */

@@ -14,7 +14,8 @@ size_t gb_block_bytes(const char *call, const void *block)
     if (GB_LIKELY(entry && !(GB_SECURE || GB_AUDIT))) {
         const gb_page *page = gb_page_head(entry);
         uint32_t index;
-        if (GB_LIKELY(page->kind == GB_SMALL && gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index)
+        if (GB_LIKELY(page->kind == GB_SMALL
+                && gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index)
                 /* the check of gb_block_in_use, without a call */
                 && index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED)))
             return gb_classes[page->cls].bytes;
@@ -69,8 +70,9 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
     } else if (bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
         return block;
     int saved = errno;
-    void *fresh = GB_GROWN_FROM < SIZE_MAX && bytes > before && bytes >= GB_GROWN_FROM ? gb_big_grown(self, block, bytes)
-                                                                                       : gb_alloc_seldom(self, bytes);
+    void *fresh = GB_GROWN_FROM < SIZE_MAX && bytes > before && bytes >= GB_GROWN_FROM
+        ? gb_big_grown(self, block, bytes)
+        : gb_alloc_seldom(self, bytes);
     if (fresh == block)
         return block;
     if (!fresh) {

@@ -302,7 +302,9 @@ pub mod tests {
 
     /// All tables, one below the other.
     fn text(rows: &[Row], screen: Screen) -> String {
-        tables(rows, screen).iter().fold(String::new(), |text, table| text + &table.to_string() + "\n")
+        tables(rows, screen)
+            .iter()
+            .fold(String::new(), |text, table| text + &table.to_string() + "\n")
     }
 
     #[test]

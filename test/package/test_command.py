@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -224,6 +225,22 @@ def test_a_run_with_statistics_ends_as_the_program(box, command, tmp_path):
 def test_a_child_that_outlives_the_run_speaks_on_stderr(box, command):
     done = box.check(command, "run", "--stats", "--", "bash", "-c", "(sleep 0.4; exec true) & exit", preload=None)
     assert re.search(r"^glebe: true\[\d+\]: statistics$", done.text, re.M), done.text
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGALRM, signal.SIGRTMIN + 3])
+def test_a_signal_reaches_the_program(command, number):
+    """Also one that is sent to the command alone, as a supervisor does."""
+    process = subprocess.Popen([command, "run", "--stats", "--", "sh", "-c", "echo on; exec sleep 60"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout.readline() == "on\n"
+    process.send_signal(number)
+    assert process.wait(timeout=30) in (-number, 128 + number)
+
+
+def test_the_status_is_known_where_sigchld_is_ignored(command):
+    ignore = lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    done = subprocess.run([command, "run", "--stats", "--", "sh", "-c", "exit 3"], capture_output=True, check=False, preexec_fn=ignore)
+    assert done.returncode == 3, done.stderr
 
 
 def test_docs_hold_the_statistics(box):

@@ -83,6 +83,9 @@ impl Image {
     pub fn spawn(&self, streams: [Option<RawFd>; 3]) -> Result<Child> {
         let pointers = Pointers::of(self);
         let (news, report) = pipe()?;
+        // Where SIGCHLD is ignored the kernel reaps the child, and its status is lost. The child ignores it as before.
+        // SAFETY: sets a disposition.
+        let sigchld = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         // SAFETY: until execve or _exit the child calls only async-signal-safe functions, on memory
         // that was made ready before the fork.
         let pid = unsafe {
@@ -95,6 +98,7 @@ impl Image {
                         }
                     }
                     restore_sigpipe();
+                    libc::signal(libc::SIGCHLD, sigchld);
                     tell(report.as_raw_fd(), &Birth::now());
                     let error = pointers.exec();
                     tell(report.as_raw_fd(), &error);

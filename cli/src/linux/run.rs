@@ -85,11 +85,34 @@ fn preloaded_before() -> Option<&'static str> {
 /// The child that gets our signals.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn hand_on(signal: libc::c_int) {
+/// Signals that would end or stop this process alone, and leave the program behind.
+const HANDED_ON: [libc::c_int; 12] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGCONT,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGXCPU,
+    libc::SIGIO,
+];
+
+/// What the kernel sends, the terminal's signals among it, reaches the child as well.
+extern "C" fn hand_on(
+    signal: libc::c_int,
+    info: *const libc::siginfo_t,
+    _context: *const libc::c_void,
+) {
     let pid = CHILD.load(Ordering::Relaxed);
-    if pid > 0 {
-        // SAFETY: kill is async-signal-safe, and the id is our unreaped child's.
-        unsafe { libc::kill(pid, signal) };
+    // SAFETY: the kernel filled the struct in. kill is async-signal-safe, and the id is our unreaped child's.
+    unsafe {
+        if pid > 0 && (*info).si_code != libc::SI_KERNEL {
+            libc::kill(pid, signal);
+        }
     }
 }
 
@@ -98,14 +121,15 @@ fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Opti
     let witness = library.map(Witness::listen);
     let child = image.spawn([None; 3])?;
     CHILD.store(child.pid, Ordering::Relaxed);
-    // The terminal sends INT and QUIT to the child as well; the others only reach us.
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: sets a disposition.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
-    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCONT] {
+    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    for signal in HANDED_ON.into_iter().chain(real_time) {
         // SAFETY: the handler only calls kill.
-        unsafe { libc::signal(signal, hand_on as *const () as libc::sighandler_t) };
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = hand_on as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
     }
     let (seen, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let outcome = thread::scope(|scope| {

@@ -128,9 +128,9 @@ static int object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     uintptr_t start;
     const gb_page *page = gb_object_at(gc, (uintptr_t)at, &start);
     REQUIRE((page == NULL) == (!GB_LINEAR && bytes > GB_LARGE_MAX));
-    uintptr_t taken = page      ? page->layout
-        : GB_HUGE ? gb_huge_object_at(gc, (uintptr_t)at)->layout
-                  : 0;
+    uintptr_t taken = page ? page->layout : 0;
+    if (GB_HUGE && !page)
+        taken = gb_huge_object_at(gc, (uintptr_t)at)->layout;
     REQUIRE(taken == layout || (taken == 0 && layout != GB_PLAIN)); /* few of a layout lie where every word counts */
     objects[i] = (model_object){.at = at, .words = bytes / sizeof(uintptr_t), .layout = taken};
     bounds[i] = usable;

@@ -53,8 +53,6 @@ void gb_page_park(gb_page *page);
 void gb_page_unpark(gb_page *page);
 /* Frees a block of a parked page; the caller counts it. Returns false if the block was free already. Owner. */
 bool gb_parked_put(gb_page *page, gb_block *block);
-/* The same for any small page. A block that was free already is reported as a double free. */
-bool gb_page_put(gb_page *page, gb_block *block);
 
 /* ---- look: when to search a small page for holes. Owner. ---- */
 enum { GB_MARKS = 64 };
@@ -108,6 +106,9 @@ void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 void gb_heap_grows(glebe_heap *heap, size_t bytes);
 /* Returns the number of blocks out of the page. Owner, or no owner runs. */
 uint32_t gb_page_out(const gb_page *page);
+/* Puts a freed block on its page's list, parked or not; the caller counts it. A block that was free already is
+ * reported as a double free: false. Owner. */
+bool gb_page_put(gb_page *page, gb_block *block);
 /* Returns the blocks on the thread free lists to their pages. Owner. */
 void gb_fronts_flush(glebe_heap *heap);
 /* Put a small page with free blocks on the list of its class, and take it off. Owner. */

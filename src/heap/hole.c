@@ -260,15 +260,3 @@ bool gb_parked_put(gb_page *page, gb_block *block)
         hole_give(page, empty, false);
     return true;
 }
-
-bool gb_page_put(gb_page *page, gb_block *block)
-{
-    if (page->mark != GB_PARKED) {
-        gb_link_set(block, page->free);
-        page->free = block;
-    } else if (!gb_parked_put(page, block)) {
-        gb_report_address("free", block);
-        return false;
-    }
-    return true;
-}

@@ -330,6 +330,18 @@ void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count)
     page->left -= (int32_t)count;
 }
 
+bool gb_page_put(gb_page *page, gb_block *block)
+{
+    if (!GB_PURGES || page->mark != GB_PARKED) {
+        gb_link_set(block, page->free);
+        page->free = block;
+    } else if (!gb_parked_put(page, block)) {
+        gb_report_address("free", block);
+        return false;
+    }
+    return true;
+}
+
 void gb_fronts_flush(glebe_heap *heap)
 {
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)

@@ -52,9 +52,9 @@ const glebe_heap *gb_big_heap(gb_page *entry, const void *block)
     return entry && entry->kind == GB_FREE ? gb_tagged_owner((uintptr_t)block) : NULL;
 }
 
-void *gb_big_resize(gb_page *entry, void *block, size_t bytes)
+void *gb_big_resize(gb_page *entry, void *block, size_t before, size_t bytes)
 {
-    (void)entry;
+    (void)entry, (void)before;
     return bytes > GB_SMALL_MAX && gb_tagged_resize((uintptr_t)block, bytes) ? block : NULL;
 }
 

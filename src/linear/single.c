@@ -66,11 +66,3 @@ glebe_heap *gb_heap_next(const glebe_heap *before)
         number = gb_page_at(number)->next;
     return number ? gb_heap_at(number) : NULL;
 }
-
-/* Linear memory has no parked pages. */
-bool gb_page_put(gb_page *page, gb_block *block)
-{
-    gb_link_set(block, page->free);
-    page->free = block;
-    return true;
-}

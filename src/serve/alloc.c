@@ -64,7 +64,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
     }
     gb_page *entry = gb_page_entry(block);
     if ((GB_HUGE && !entry) || entry->kind == GB_FREE) {
-        void *resized = gb_big_resize(entry, block, bytes);
+        void *resized = gb_big_resize(entry, block, before, bytes);
         if (resized)
             return resized;
     } else if (bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))

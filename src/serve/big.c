@@ -87,14 +87,13 @@ const glebe_heap *gb_big_heap(gb_page *entry, const void *block)
     return extent ? gb_heap_at(extent->heap) : NULL;
 }
 
-void *gb_big_resize(gb_page *entry, void *block, size_t bytes)
+void *gb_big_resize(gb_page *entry, void *block, size_t before, size_t bytes)
 {
     void *resized = NULL;
     if (!entry) {
         gb_extent *extent = bytes >= GB_GROWN_FROM ? gb_huge_find(block) : NULL;
         resized = extent ? gb_huge_resize(extent, bytes) : NULL;
-    } else if (entry->kind == GB_FREE
-        && (bytes < GB_GROWN_FROM || bytes <= gb_page_bytes(gb_large_at(block))) && gb_large_resize(block, bytes))
+    } else if ((bytes < GB_GROWN_FROM || bytes <= before) && gb_large_resize(block, bytes))
         resized = block;
     gb_retain_bound();
     return resized;

@@ -20,8 +20,8 @@ void *gb_big_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
 /* Usable bytes of the block in use that starts there, or 0. gb_block_bytes serves most small blocks itself. */
 size_t gb_big_bytes(gb_page *entry, const void *block);
 /* Resizes the block if that takes no copying: returns the block, here or elsewhere, else NULL. The block is in no page
- * of a class. */
-void *gb_big_resize(gb_page *entry, void *block, size_t bytes);
+ * of a class, and has `before` bytes. */
+void *gb_big_resize(gb_page *entry, void *block, size_t before, size_t bytes);
 /* A block with room to grow on, for `block`, which grows to GB_GROWN_FROM or more. It may be `block` itself. */
 void *gb_big_grown(glebe_heap *heap, void *block, size_t bytes);
 /* What free() does with an address in no chunk, and with an address in a slice that is not `self`'s. */

@@ -26,8 +26,7 @@ GB_INLINE void *gb_serve_quietly(glebe_heap *heap, gb_source *source, gb_request
         void *block = source(heap, request);
         if (GB_THREADS && GB_UNLIKELY(!block))
             block = gb_serve_again(heap, source, request);
-        if (GB_PURGES)
-            gb_retain_bound();
+        gb_retain_bound();
         if (GB_THREADS || GB_LIKELY(block != NULL))
             return block;
         if (again || !gb_make_room(heap))

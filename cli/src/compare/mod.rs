@@ -106,7 +106,7 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
     Ok(Ending::Exit(failed.map_or(0, |run| run.exit)))
 }
 
-/// The program needs mimalloc's library `soname`: our build stands in for that. Returns what is to be said.
+/// Our stand-in replaces mimalloc's library `soname`, which the program needs. Returns the note for the user.
 fn stand_in(soname: &str, contenders: &mut [Contender]) -> Result<String> {
     for contender in contenders {
         match contender.name.as_str() {

@@ -160,6 +160,12 @@
 /* a block that has grown to this size gets an extent, since it may grow on */
 #define GB_GROWN_FROM (GB_LINEAR ? SIZE_MAX : (size_t)256 << 10)
 
+/* lists of free blocks are sorted by address in heaps with small pages of this many bytes; the secure build wants no
+ * order, and linear memory no code for it */
+#define GB_SORTS (!GB_LINEAR && !GB_SECURE)
+#ifndef GB_SORTS_FROM
+#define GB_SORTS_FROM ((size_t)1 << 20)
+#endif
 #define GB_FEW_BLOCKS 8 /* a refill takes a page's list as it is if it has this many blocks */
 /* least number of blocks to be freed before a full page is used again, if an eighth of the page is less */
 #define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12)

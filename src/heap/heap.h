@@ -124,10 +124,13 @@ void gb_heap_settle(glebe_heap *heap);
 void gb_medium_settle(glebe_heap *heap);
 /* Returns all thread free lists, empty pages and spare pages, and finds holes in the other pages. Owner. */
 void gb_heap_trim(glebe_heap *heap);
-/* Takes a block off the thread free list. */
+/* Takes a block off the thread free list. The program will soon write to the next one, whose link is read first: the
+ * prefetch hides that miss behind what the program does until then. */
 GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
 {
     gb_block *next = gb_link_get(block);
+    if (!GB_LINEAR)
+        __builtin_prefetch(next, 1);
     if (GB_SECURE)
         next = gb_secure_out(block, next);
     heap->front[cls] = next;

@@ -8,8 +8,8 @@
  *
  * malloc pops the thread free list, heap->front, and reads no page. When that list is empty the current page refills
  * it: with blocks freed to the page since, with newly carved blocks, or from a hole. A current page that has none of
- * these becomes FULL, and the AVAIL page that has waited longest takes its place. free() pushes on the page's own
- * list and counts `left` down. Only when `left` is 0 does it do more. */
+ * these becomes FULL, and the AVAIL page that has waited longest takes its place; its list may be sorted then. free()
+ * pushes on the page's own list and counts `left` down. Only when `left` is 0 does it do more. */
 #include "heap.h"
 
 /* ---- counts ---- */
@@ -105,6 +105,49 @@ GB_INLINE gb_block *page_supply(gb_page *page, bool one)
                 : (uint32_t)(GB_UNIT_BYTES / gb_classes[page->cls].bytes),
             NULL);
     return GB_PURGES && page->holes ? gb_hole_carve(page) : NULL;
+}
+
+/* ---- order ---- */
+
+/* Links the blocks of a page's list by address, so that blocks that are allocated one after another lie one after
+ * another. A list that a program's mistake has damaged ends where the damage begins; the blocks behind it count as out
+ * from now on. */
+static gb_block *page_sort(const gb_page *page, gb_block *list)
+{
+    enum { UNIT_LOG2 = 4, WORD = 64 };
+    uint64_t starts[GB_PAGE_BLOCKS_MAX / WORD]; /* bits: a free block starts at this multiple of 16 bytes */
+    uintptr_t base = gb_page_start(page);
+    uint32_t words = (uint32_t)(gb_page_bytes(page) >> UNIT_LOG2) / WORD;
+    memset(starts, 0, words * sizeof *starts);
+    for (gb_block *block = list; block; block = gb_link_get(block)) {
+        size_t unit = ((uintptr_t)block - base) >> UNIT_LOG2, word = unit / WORD;
+        uint64_t bit = (uint64_t)1 << unit % WORD;
+        if (GB_UNLIKELY(word >= words || (starts[word] & bit))) {
+            gb_report("malloc", block, "free block of %u bytes was freed twice, or a link to it was overwritten",
+                gb_classes[page->cls].bytes);
+            break;
+        }
+        starts[word] |= bit;
+    }
+    gb_block first, *last = &first;
+    for (uint32_t word = 0; word < words; word++)
+        for (uint64_t bits = starts[word]; bits; bits &= bits - 1) {
+            size_t unit = word * WORD + gb_ctz64(bits);
+            gb_block *block = (gb_block *)(base + (unit << UNIT_LOG2));
+            gb_link_set(last, block);
+            last = block;
+        }
+    gb_link_set(last, NULL);
+    return gb_link_get(&first);
+}
+
+/* Whether sorting pays: where most blocks of a page are free, neighbours follow each other, and a heap that is larger
+ * than caches waits for memory. docs/decisions/0033 has the figures. */
+static bool page_sorts(const glebe_heap *heap, const gb_page *page)
+{
+    enum { LEAST = 32 };
+    uint32_t ready = page->bump - (uint32_t)page->left;
+    return GB_SORTS && ready > LEAST && ready > page->cap / 2u && heap->small_bytes >= GB_SORTS_FROM;
 }
 
 /* ---- lists ---- */
@@ -239,6 +282,8 @@ GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
             page->left = (int32_t)gb_page_out(page);
             page->mark = GB_UNLOOKED;
         }
+        if (page_sorts(heap, page))
+            page->free = page_sort(page, page->free);
         return page;
     }
     gb_page *page = spare_take(heap, cls);

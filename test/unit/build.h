@@ -13,6 +13,7 @@
 #ifndef GB_TRIM_FROM
 #define GB_TRIM_FROM 0 /* tests have little memory */
 #endif
+#define GB_SORTS_FROM 1
 #define GB_MARK_LEAST 8 /* nor deep graphs */
 #define GB_PROBED() ((void)fixture_probes++)
 extern unsigned long fixture_probes; /* steps in hash tables */

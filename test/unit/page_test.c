@@ -354,6 +354,71 @@ static void test_returned_in_one_go(void **state)
     fixture_check();
 }
 
+/* Many blocks of 256 bytes, most of them freed in another order. */
+static void free_most(uint64_t seed)
+{
+    for (int i = 0; i < MANY; i++)
+        blocks[i] = glebe_malloc(256);
+    for (int i = MANY - 1; i > 0; i--) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        int j = (int)((seed >> 33) % (uint64_t)(i + 1));
+        void *block = blocks[i];
+        blocks[i] = blocks[j];
+        blocks[j] = block;
+    }
+    for (int i = MANY / 8; i < MANY; i++)
+        glebe_free(blocks[i]);
+}
+
+/* Of blocks that are allocated one after another from pages that waited, each but a page's first is behind the one
+ * before. */
+static void test_sorted_by_address(void **state)
+{
+    (void)state;
+    free_most(3);
+    int pages = 0, behind = 0, before = 0, i = MANY / 8;
+    for (void *last = NULL; pages < 12; last = blocks[i++]) {
+        assert_true(i < MANY);
+        blocks[i] = glebe_malloc(256);
+        if (!last || page_of(last) != page_of(blocks[i]))
+            pages++;
+        else if (pages > 1) { /* the current page's list is not sorted */
+            behind += blocks[i] > last;
+            before += blocks[i] < last;
+        }
+    }
+    assert_true(behind > 1000);
+    assert_int_equal(before, 0);
+    fixture_check();
+    for (int k = 0; k < i; k++)
+        glebe_free(blocks[k]);
+    fixture_release();
+}
+
+/* A link that leads elsewhere, and one that leads back: the list ends there, with a report. */
+static void test_sort_of_a_damaged_list(void **state)
+{
+    (void)state;
+    static gb_block outside;
+    for (int mistake = 0; mistake < 2; mistake++) {
+        fixture_start(2);
+        int n = fill(64, 1);
+        gb_page *page = page_of(blocks[0]);
+        for (int i = n - 2; i >= 0; i--)
+            glebe_free(blocks[i]);
+        gb_block *list = page->free, *fifth = list;
+        for (int i = 0; i < 4; i++)
+            fifth = fifth->next;
+        fifth->next = mistake ? list : &outside;
+        list = page_sort(page, list);
+        assert_int_equal(glebe_live.stats.errors, 1);
+        int count = 0;
+        for (gb_block *block = list; block; block = block->next, count++)
+            assert_true(page_of(block) == page && (!block->next || block < block->next));
+        assert_int_equal(count, 5);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +433,8 @@ int main(void)
         FIXTURE_TEST(test_hole_blocks),
         FIXTURE_TEST(test_flush_sends_fronts_home),
         FIXTURE_TEST(test_returned_in_one_go),
+        FIXTURE_TEST(test_sorted_by_address),
+        FIXTURE_TEST(test_sort_of_a_damaged_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

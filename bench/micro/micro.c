@@ -76,6 +76,20 @@ static void sizes(size_t live, long n)
 	}
 }
 
+/* replace LIVE: that many live blocks of LOW to HIGH bytes, one at random
+ * replaced, again and again; every OS page is touched. */
+static void replace(size_t live, size_t low, size_t high, long n)
+{
+	rng r = rng_seed(7);
+	if (live > MAX_BLOCKS)
+		die("too many blocks");
+	for (long i = 0; i < n; i++) {
+		void **slot = &block[rng_below(&r, (uint32_t)live)];
+		free(*slot);
+		*slot = take(size_uniform(&r, low, high));
+	}
+}
+
 /* phases LIVE: the favourite size drifts. Each phase replaces five of eight
  * objects by ones of another size, so holes of the old size must be of use for
  * the new one or the heap only grows. */
@@ -220,6 +234,8 @@ int main(int argc, char **argv)
 	else if (strcmp(mode, "random") == 0) batch(RANDOM, parameter, n);
 	else if (strcmp(mode, "churn") == 0) churn(parameter, n);
 	else if (strcmp(mode, "sizes") == 0) sizes(parameter, n);
+	else if (strcmp(mode, "large") == 0) replace(parameter, 64 << 10, 3 << 20, n);
+	else if (strcmp(mode, "huge") == 0) replace(parameter, 5 << 20, 25 << 20, n);
 	else if (strcmp(mode, "phases") == 0) phases(parameter, n);
 	else if (strcmp(mode, "grow") == 0) grow(parameter, n);
 	else if (strcmp(mode, "vectors") == 0) vectors(parameter, n);

@@ -6,25 +6,27 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Cases of the first three groups count in the means. `Memory` cases measure
-/// one figure each, and their time means nothing.
+/// Cases of all groups but `Memory` count in the means. `Memory` cases measure one
+/// figure each, and their time means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
     Micro,
+    Large,
     Threads,
     Real,
     Memory,
 }
 
 impl Group {
-    pub const COUNTED: [Group; 3] = [Group::Micro, Group::Threads, Group::Real];
+    pub const COUNTED: [Group; 4] = [Group::Micro, Group::Large, Group::Threads, Group::Real];
 }
 
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.pad(match self {
             Group::Micro => "micro",
+            Group::Large => "large",
             Group::Threads => "threads",
             Group::Real => "real",
             Group::Memory => "memory",

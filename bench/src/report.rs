@@ -89,7 +89,11 @@ fn tables(results: &Results, baseline: &str, absolute: bool) -> String {
     let mut text = String::new();
     let of = results.allocators.iter().find(|a| a.name == baseline);
     let version = of.map_or(baseline, |a| a.version.as_str());
-    for (title, quantity) in [("CPU time", Quantity::Cpu), ("Peak RSS", Quantity::PeakRss)] {
+    for (title, quantity) in [
+        ("CPU time", Quantity::Cpu),
+        ("Peak RSS", Quantity::PeakRss),
+        ("Minor page faults", Quantity::Faults),
+    ] {
         let _ = writeln!(
             text,
             "{title} as a multiple of {baseline}'s ({version}); lower is better.\n"
@@ -105,7 +109,7 @@ fn tables(results: &Results, baseline: &str, absolute: bool) -> String {
             ("CPU seconds", Quantity::Cpu),
             ("Wall seconds", Quantity::Wall),
             ("Peak RSS, KB", Quantity::PeakRss),
-            ("Page faults", Quantity::Faults),
+            ("Minor page faults", Quantity::Faults),
         ] {
             let _ = writeln!(text, "{title}.\n\n{}\n", absolute_table(results, quantity));
         }

@@ -10,7 +10,7 @@
  * The port reserves the address space of the region, or only chooses its place. Memory is committed in pieces. A slice
  * is free, or part of a run: a page of small or medium blocks, or one large block. Entry i of the slice table describes
  * slice i. The entry of a page's first slice (its head) describes the page; the other entries say how far back the head
- * is. Links between entries are slice numbers, and 0 is null: the arena never hands out slice 0.
+ * is. Links between entries are their numbers (gb_page_id), and 0 is null: the arena never hands out slice 0.
  *
  * A large block writes nothing into the slice table: the entries of its slices look like those of free slices. Its
  * record is in a table of its own, a quarter as long: the run of a large block has at least four slices, so no two
@@ -36,6 +36,13 @@
 #include "base/slice_set.h"
 
 #pragma GCC visibility push(hidden)
+
+/* A link to a page: the number of its entry, counted from the start of the slice table. Records of large blocks have
+ * numbers beyond the table, so this is not the number of a slice. */
+typedef struct gb_page_id {
+    uint32_t n; /* 0: none */
+} gb_page_id;
+#define GB_NO_PAGE ((gb_page_id){0})
 
 typedef struct gb_block {
     struct gb_block *next; /* keyed in the secure build: use gb_link_get and gb_link_set */
@@ -129,8 +136,8 @@ typedef struct gb_page {
                 uint32_t dense; /* collected, small: any word of its objects may be a reference */
             };
             _Atomic uint32_t heap; /* number of the owner; valid in the head */
-            uint32_t next, prev; /* of the one list that the page is on */
-            uint32_t inbox_next;
+            gb_page_id next, prev; /* of the one list that the page is on */
+            gb_page_id inbox_next;
             uint16_t cap; /* blocks that fit */
             uint16_t bump; /* blocks carved so far (small); all (medium) */
             union { /* guarded by the region's lock */
@@ -153,7 +160,7 @@ typedef struct gb_page {
 _Static_assert(sizeof(gb_page) == 64, "free() finds entries by a shift");
 
 typedef struct gb_list {
-    uint32_t first, last;
+    gb_page_id first, last;
 } gb_list;
 
 /* A block of a small or medium page, found from the address of any of its bytes. */
@@ -183,7 +190,7 @@ typedef struct gb_owned {
 
 /* Freed blocks of one page of another heap, as a list, not sent to that page yet. */
 typedef struct gb_remote {
-    uint32_t page;
+    gb_page_id page;
     uint32_t count;
     gb_block *first, *last;
 } gb_remote;
@@ -204,8 +211,8 @@ struct glebe_heap {
     gb_block *front[GB_SMALL_CLASSES]; /* the thread free lists: malloc pops here and reads nothing else */
     /* of each medium class the block that was freed last; it counts as out of its page */
     void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR];
-    uint32_t current[GB_CLASSES];
-    uint32_t mixed; /* slice number of its mixed page; 0: none; GB_MIXED_LATER: made at the first need */
+    gb_page_id current[GB_CLASSES];
+    gb_page_id mixed; /* n is GB_MIXED_LATER: made at the first need */
     gb_list avail[GB_CLASSES]; /* longest waiting first: that page has had the most time to gather free blocks */
     uint32_t class_slices[GB_CLASSES]; /* demand: decides the size of the next page */
     gb_list spare[GB_SMALL_CLASSES];
@@ -235,8 +242,8 @@ struct glebe_heap {
     _Atomic uint32_t kind; /* atomic because gb_remote_free of other threads reads it */
     uint32_t next; /* in the list of abandoned heaps */
     uint32_t huge; /* number of its first extent */
-    _Atomic uint32_t inbox; /* list of pages with remote frees */
-    uint32_t inbox_taken; /* pages that the owner took out of the inbox, to accept in steps */
+    _Atomic uint32_t inbox; /* n of the first of a list of pages with remote frees */
+    gb_page_id inbox_taken; /* pages that the owner took out of the inbox, to accept in steps */
     gb_remote remote[GB_REMOTE_SLOTS];
     struct gb_pool *pools;
 };
@@ -290,7 +297,7 @@ typedef struct gb_cursor {
     uintptr_t at, end; /* of the hole; equal: there is none */
     uintptr_t layout;
     uint32_t cls;
-    uint32_t page; /* the page of the hole; pages behind it on the list are not swept yet; 0: all are swept */
+    gb_page_id page; /* the page of the hole; pages behind it on the list are not swept yet; none: all are swept */
     uint32_t early; /* bytes allocated in conservative pages before this layout got pages of its own */
     gb_list pages;
 } gb_cursor;
@@ -389,7 +396,7 @@ struct glebe_gc {
     uintptr_t *stack; /* addresses to scan from */
     uintptr_t few[GB_MARK_FEW]; /* serves as the stack if there is no memory for a larger one */
     uint32_t stack_count, stack_room;
-    uint32_t overflow; /* list of pages with marked objects that did not fit on the stack */
+    gb_page_id overflow; /* list of pages with marked objects that did not fit on the stack */
     gb_table roots, weak, finals; /* of gb_rooted, gb_weak, gb_final */
     uint32_t ready, ready_at; /* finalizers that are ready; where in the table the search for the next one begins */
     glebe_gc_marker *marker;

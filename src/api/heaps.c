@@ -20,8 +20,7 @@ glebe_heap *glebe_heap_create(size_t limit_bytes)
 
 static void list_give(gb_list *list)
 {
-    while (list->first) {
-        gb_page *page = gb_page_at(list->first);
+    for (gb_page *page; (page = gb_list_first(list)) != NULL;) {
         gb_list_remove(list, page);
         gb_run_give(page);
     }
@@ -37,7 +36,7 @@ void glebe_heap_destroy(glebe_heap *heap)
         return;
     }
     for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
-        if (heap->current[cls])
+        if (heap->current[cls].n)
             gb_run_give(gb_page_at(heap->current[cls]));
         list_give(&heap->avail[cls]);
         if (GB_PURGES && gb_class_is_small(cls))

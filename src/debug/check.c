@@ -152,20 +152,20 @@ static size_t check_list(
     gb_check *check, const glebe_heap *heap, const gb_list *list, enum gb_state state, uint32_t cls)
 {
     size_t bytes = 0;
-    uint32_t before = 0, bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
-    for (uint32_t number = list->first; number; number = gb_page_at(number)->next) {
-        gb_page *page = gb_page_at(number);
+    gb_page_id before = GB_NO_PAGE;
+    uint32_t bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
+    for (gb_page *page = gb_list_first(list); page; page = gb_list_next(page)) {
         CHECK(bound-- > 0, 4, page, "a list of pages has no end");
-        CHECK(page->prev == before, 4, page, "a list's links back and forth differ");
+        CHECK(page->prev.n == before.n, 4, page, "a list's links back and forth differ");
         CHECK(page->state == state, 4, page, "a page is on a list that is not its state's");
         CHECK(cls == GB_CLASSES || page->cls == cls, 4, page, "a page is on another class's list");
         CHECK(gb_load_relaxed(&page->heap) == heap->number, 4, page, "a page is on another heap's list");
         if (bound == 0)
             break;
         bytes += check_page(check, page);
-        before = number;
+        before = gb_page_id_of(page);
     }
-    CHECK(list->last == before, 4, heap, "a list's last page is not its last");
+    CHECK(list->last.n == before.n, 4, heap, "a list's last page is not its last");
     return bytes;
 }
 
@@ -261,11 +261,10 @@ int glebe_pool_check(glebe_pool *pool, glebe_check_report *report, void *context
     return state.broken;
 }
 
-static void check_inbox(gb_check *check, const glebe_heap *heap, uint32_t first)
+static void check_inbox(gb_check *check, const glebe_heap *heap, gb_page_id first)
 {
     uint32_t bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
-    for (uint32_t number = first; number && bound-- > 0; number = gb_page_at(number)->inbox_next) {
-        const gb_page *page = gb_page_at(number);
+    for (const gb_page *page = gb_page_if(first); page && bound-- > 0; page = gb_page_if(page->inbox_next)) {
         CHECK(page->kind == GB_SMALL ? (gb_load(&page->xfree) & GB_XFREE_QUEUED) != 0
                                      : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0,
             5, page, "a page in an inbox is not marked as queued");
@@ -287,22 +286,22 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
         bytes += gb_page_bytes(mixed);
     }
     for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
-        if (heap->current[cls]) {
-            const gb_page *page = gb_page_at(heap->current[cls]);
+        const gb_page *page = gb_page_if(heap->current[cls]);
+        if (page) {
             CHECK(page->state == GB_CURRENT && page->cls == cls, 4, page, "the current page is not");
             bytes += check_page(check, page);
         }
         size_t listed = check_list(check, heap, &heap->avail[cls], GB_AVAIL, cls);
         uint32_t unlooked = 0, most = (uint32_t)gb_load_relaxed(&gb_the.slices);
-        for (uint32_t number = heap->avail[cls].first; number && most-- > 0; number = gb_page_at(number)->next)
-            unlooked += gb_page_at(number)->mark == GB_UNLOOKED;
+        for (page = gb_list_first(&heap->avail[cls]); page && most-- > 0; page = gb_list_next(page))
+            unlooked += page->mark == GB_UNLOOKED;
         CHECK(!GB_PURGES || !gb_class_is_small(cls) || unlooked == heap->unlooked[cls], 4, heap,
             "the count of pages that were not looked at is wrong");
         bytes += listed;
         if (gb_class_is_small(cls)) {
             avail += listed;
             spare += check_list(check, heap, &heap->spare[cls], GB_SPARE, cls);
-            CHECK((heap->spare[cls].first != 0) == (heap->spare_classes >> cls & 1), 4, heap,
+            CHECK((heap->spare[cls].first.n != 0) == (heap->spare_classes >> cls & 1), 4, heap,
                 "the bits of spare classes are wrong");
             if (check->level >= 2)
                 check_front(check, heap, cls);
@@ -317,7 +316,7 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
         "the heap's bytes are not those of its pages and blocks");
     CHECK(avail == heap->avail_bytes, 7, heap, "the bytes of available pages are wrong");
     CHECK(spare == heap->spare_bytes, 7, heap, "the bytes of spare pages are wrong");
-    check_inbox(check, heap, gb_load_relaxed(&heap->inbox));
+    check_inbox(check, heap, (gb_page_id){gb_load_relaxed(&heap->inbox)});
     check_inbox(check, heap, heap->inbox_taken);
 }
 

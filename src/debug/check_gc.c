@@ -3,8 +3,7 @@
 
 static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cursor *cursor, size_t *bytes)
 {
-    for (uint32_t number = list->first; number; number = gb_page_at(number)->next) {
-        const gb_page *page = gb_page_at(number);
+    for (const gb_page *page = gb_list_first(list); page; page = gb_list_next(page)) {
         const uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page),
                        *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
         CHECK(page->kind == (cursor ? GB_COLLECTED : GB_COLLECTED_LARGE) && page->state == GB_SWEPT, 4, page,
@@ -28,8 +27,8 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
     }
     if (!cursor || cursor->at == cursor->end)
         return;
-    const gb_page *page = gb_page_at(cursor->page);
-    CHECK(cursor->page && cursor->at - gb_page_start(page) < gb_page_bytes(page)
+    const gb_page *page = gb_page_if(cursor->page);
+    CHECK(page && cursor->at - gb_page_start(page) < gb_page_bytes(page)
             && cursor->end - gb_page_start(page) <= gb_page_bytes(page),
         8, page, "a cursor's hole is not in its page");
     for (uintptr_t at = cursor->at; at < cursor->end; at += sizeof(uintptr_t))

@@ -30,7 +30,7 @@ static uint32_t check_large(gb_check *check, const gb_chunk *chunk, const gb_pag
     CHECK(fits, 1, large, "a large block is longer than its chunk, or too short");
     check_run_heap(check, large);
     for (uint32_t k = 0; fits && k < large->slices; k++) {
-        const gb_page *entry = gb_page_at(slice + k);
+        const gb_page *entry = gb_entry_at(slice + k);
         CHECK(!gb_set_has(chunk->free, start + k), 1, gb_slice_start(slice + k), "a slice in use is marked free");
         CHECK(entry->kind == GB_FREE && entry->back_bytes == 0 && gb_load_relaxed(&entry->owner) == 0, 1, entry,
             "the entry of a large block's slice is not a free slice's");
@@ -44,7 +44,7 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
     gb_chunk *chunk = gb_chunk_at(number);
     uint32_t free = 0, dirty = 0, run = 0, longest = 0, larges = 0, records = 0, first = number * GB_CHUNK_SLICES;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES;) {
-        gb_page *page = gb_page_at(first + i);
+        gb_page *page = gb_entry_at(first + i);
         bool is_free = gb_set_has(chunk->free, i);
         CHECK(page->back_bytes == 0 || page->kind == GB_RESERVED, 1, page, "a slice inside a run follows no head");
         if (page->kind == GB_FREE || page->kind == GB_RESERVED) {
@@ -101,7 +101,7 @@ static void check_away(gb_check *check)
         CHECK(chunk->free_slices == 0 && chunk->rows[GB_ROW_FREE].slices == 0, 1, chunk,
             "a chunk that is away has free slices");
         for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
-            CHECK(gb_page_at(gb_chunk_number(chunk) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk,
+            CHECK(gb_entry_at(gb_chunk_number(chunk) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk,
                 "a chunk that is away has a page");
         CHECK(chunk->rows[GB_ROW_FREE].next || gb_the.arena.away.last == chunk, 1, chunk,
             "the last chunk away is not the last");

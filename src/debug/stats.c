@@ -72,7 +72,7 @@ size_t gb_blocks_bytes(void)
     for (uint32_t i = 0; i < gb_load_relaxed(&gb_the.slices);) {
         gb_lock_take(&gb_the.lock);
         for (uint32_t end = i + AT_ONCE; i < end && i < gb_load_relaxed(&gb_the.slices);) {
-            const gb_page *page = gb_page_at(i);
+            const gb_page *page = gb_entry_at(i);
             page = page->kind == GB_FREE && gb_large_in(i) ? gb_large_in(i) : page;
             bool run = page->kind != GB_FREE && page->kind != GB_RESERVED;
             bytes += run ? page_used(page) : 0;

@@ -174,7 +174,7 @@ void glebe_gc_free(glebe_gc *gc, void *object)
         gb_huge_object_free(gc, gb_huge_object_at(gc, (uintptr_t)object));
         return;
     }
-    size_t cell = gb_cell(start), first = (size_t)gb_page_number(page) * GB_SLICE_BITS;
+    size_t cell = gb_cell(start), first = (size_t)gb_slice_of(page) * GB_SLICE_BITS;
     gb_bits_of(gc)->allocated[cell / 64] &= ~((uint64_t)1 << cell % 64);
     gb_bits_of(gc)->unmarked[cell / 64] &= ~((uint64_t)1 << cell % 64);
     if (page->kind == GB_COLLECTED_LARGE)

@@ -42,7 +42,7 @@ GB_INLINE size_t gb_cell(uintptr_t address) { return (address - gb_the.base) / G
 /* The page's bits, and how many words they have. */
 GB_INLINE uint64_t *gb_page_bits(uint64_t *table, const gb_page *page)
 {
-    return table + (size_t)gb_page_number(page) * (GB_SLICE_BITS / 64);
+    return table + (size_t)gb_slice_of(page) * (GB_SLICE_BITS / 64);
 }
 GB_INLINE uint32_t gb_page_words(const gb_page *page)
 {

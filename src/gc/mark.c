@@ -37,7 +37,7 @@ static GB_COLD void mark_overflow(glebe_gc *gc, uintptr_t object)
         return;
     page->gc_flags |= GB_OVERFLOWS;
     page->inbox_next = gc->overflow;
-    gc->overflow = gb_page_number(page);
+    gc->overflow = gb_page_id_of(page);
 }
 
 /* Marks the huge object that contains the address `word`, if there is one. `word` is in no slice, and before the end of
@@ -258,8 +258,7 @@ static void mark_huge_waiting(glebe_gc *gc)
 static void mark_drain_once(glebe_gc *gc)
 {
     const gb_bits *bits = gb_bits_of(gc);
-    while (gc->overflow) {
-        gb_page *page = gb_page_at(gc->overflow);
+    for (gb_page *page; (page = gb_page_if(gc->overflow)) != NULL;) {
         gc->overflow = page->inbox_next;
         page->gc_flags &= (uint8_t)~GB_OVERFLOWS;
         gc->stats.overflows++;
@@ -282,7 +281,8 @@ static void mark_drain(glebe_gc *gc)
 
 void gb_mark_begin(glebe_gc *gc)
 {
-    gc->stack_count = gc->overflow = 0;
+    gc->stack_count = 0;
+    gc->overflow = GB_NO_PAGE;
     gc->roots_bytes = 0;
     gc->born = false;
     gc->marking = true;
@@ -295,10 +295,10 @@ void gb_mark_born(glebe_gc *gc)
         return;
     gb_cursors_drop(gc);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
-        for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next)
-            if (gb_page_at(number)->gc_flags & GB_BORN) {
-                gb_page_at(number)->gc_flags = 0; /* no page is on the overflow list between two marks */
-                mark_overflow(gc, gb_slice_start(number));
+        for (gb_page *page = gb_list_first(gb_collected_list(gc, i)); page; page = gb_list_next(page))
+            if (page->gc_flags & GB_BORN) {
+                page->gc_flags = 0; /* no page is on the overflow list between two marks */
+                mark_overflow(gc, gb_page_start(page));
             }
     gb_huge_object *objects = gc->huge.items;
     for (uint32_t i = 0; GB_HUGE && i < gc->huge.count; i++)

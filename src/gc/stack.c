@@ -48,9 +48,7 @@ void gb_stack_runs(const glebe_gc *gc, const gb_stack *stack)
 void gb_stacks_swept(const glebe_gc *gc)
 {
     uintptr_t start;
-    for (uint32_t number = gc->large.first; number; number = gb_page_at(number)->next) {
-        gb_page *page = gb_page_at(number);
+    for (gb_page *page = gb_list_first(&gc->large); page; page = gb_list_next(page))
         if (page->stack > STACK_GONE && !gb_object_at(gc, gb_the.base + page->stack, &start))
             page->stack = STACK_GONE;
-    }
 }

@@ -121,7 +121,7 @@ static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
     size_t bytes = (to - from) * GB_CELL_BYTES;
     cursor->at = gb_page_start(page) + from * GB_CELL_BYTES;
     cursor->end = cursor->at + bytes;
-    cursor->page = gb_page_number(page);
+    cursor->page = gb_page_id_of(page);
     gc->taken_bytes += bytes;
     gc->stats.allocated_objects += (to - from) / step;
     return true;
@@ -179,12 +179,12 @@ static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
 {
     if (collection_due(gc))
         return false;
-    for (uint32_t number = cursor->page; number; number = gb_page_at(number)->next)
-        if (cursor_hole(gc, cursor, gb_page_at(number))) {
+    for (gb_page *page = gb_page_if(cursor->page); page; page = gb_list_next(page))
+        if (cursor_hole(gc, cursor, page)) {
             hole_zero(cursor->at, cursor->end);
             return true;
         }
-    cursor->page = 0;
+    cursor->page = GB_NO_PAGE;
     return cursor_fresh(gc, cursor);
 }
 
@@ -339,18 +339,15 @@ void gb_sweep_begin(glebe_gc *gc)
     if (GB_HUGE)
         gb_huge_sweep_begin(gc);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
-        for (uint32_t number = gb_collected_list(gc, i)->first; number; number = gb_page_at(number)->next) {
-            const gb_page *page = gb_page_at(number);
+        for (const gb_page *page = gb_list_first(gb_collected_list(gc, i)); page; page = gb_list_next(page))
             memcpy(gb_page_bits(bits->unmarked, page), gb_page_bits(bits->allocated, page), gb_page_words(page) * 8);
-        }
 }
 
 /* Frees the objects that are not marked. Pages without objects return to the arena. */
 static void list_sweep(glebe_gc *gc, gb_list *list)
 {
-    for (uint32_t number = list->first; number;) {
-        gb_page *page = gb_page_at(number);
-        number = page->next;
+    for (gb_page *page = gb_list_first(list), *next; page; page = next) {
+        next = gb_list_next(page);
         uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page),
                  *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
         uint32_t live = 0;

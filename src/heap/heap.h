@@ -186,7 +186,7 @@ bool gb_inbox_drain(glebe_heap *heap);
 void gb_inbox_drain_some(glebe_heap *heap);
 GB_INLINE bool gb_inbox_filled(const glebe_heap *heap)
 {
-    return GB_THREADS && (gb_load_relaxed(&heap->inbox) || heap->inbox_taken);
+    return GB_THREADS && (gb_load_relaxed(&heap->inbox) || heap->inbox_taken.n);
 }
 /* The purger claims a page whose blocks are all free while its owner has not looked yet. Returns whether it may.
  * Locked. Small page: with `only_seen`, only the second call claims, if the owner did not look in between. Medium

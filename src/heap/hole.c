@@ -124,7 +124,7 @@ static void hole_give(gb_page *page, uint32_t units, bool now)
     if (now)
         gb_holes_purge(page, gb_the.options.purge_lazily, &budget);
     else
-        gb_purge_queue(gb_chunk_of(gb_page_number(page)));
+        gb_purge_queue(gb_chunk_of(gb_slice_of(page)));
     gb_lock_drop(&gb_the.lock);
 }
 

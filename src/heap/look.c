@@ -80,13 +80,12 @@ bool gb_heap_look(glebe_heap *heap)
 void gb_heap_look_all(glebe_heap *heap)
 {
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
-        gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+        gb_page *page = gb_page_if(heap->current[cls]);
         uint32_t lost = page ? gb_page_trim(page, 0, false) : 0;
         if (GB_SECURE && lost)
             page->left += (int32_t)lost;
-        for (uint32_t number = heap->avail[cls].first; number;) {
-            page = gb_page_at(number);
-            number = page->next;
+        for (gb_page *next = gb_list_first(&heap->avail[cls]); (page = next) != NULL;) {
+            next = gb_list_next(page);
             if (page->mark != GB_PARKED)
                 avail_look(heap, page, false);
         }

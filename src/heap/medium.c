@@ -34,13 +34,13 @@ static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
 {
     if (gb_inbox_filled(heap))
         gb_inbox_drain_some(heap);
-    if (!heap->avail[cls].first && gb_load_relaxed(&gb_the.abandoned.first))
+    if (!heap->avail[cls].first.n && gb_load_relaxed(&gb_the.abandoned.first))
         gb_abandoned_reclaim(heap, cls);
-    uint32_t number = heap->avail[cls].first;
-    if (!number)
+    gb_page *page = gb_list_first(&heap->avail[cls]);
+    if (!page)
         return medium_fresh(heap, cls);
-    gb_list_remove(&heap->avail[cls], gb_page_at(number));
-    return gb_page_at(number);
+    gb_list_remove(&heap->avail[cls], page);
+    return page;
 }
 
 /* Claims the lowest free block, so that pages fill from the front and their ends stay untouched. Returns -1 if there
@@ -58,7 +58,7 @@ static int medium_claim(gb_page *page)
 /* Finds the next page to claim from, after the current one had no block. Returns false if there is no memory. */
 static bool medium_refill(glebe_heap *heap, uint32_t cls)
 {
-    gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+    gb_page *page = gb_page_if(heap->current[cls]);
     /* The purger holds its free blocks: wait for it. If the page became FULL, and its blocks in use stayed, nothing
      * would wake it. */
     if (page && page->out < page->cap && !gb_page_purged(page)) {
@@ -69,21 +69,21 @@ static bool medium_refill(glebe_heap *heap, uint32_t cls)
     if (page) {
         page->state = GB_FULL;
         gb_list_push_last(&heap->full, page);
-        heap->current[cls] = 0;
+        heap->current[cls] = GB_NO_PAGE;
     }
     page = medium_next(heap, cls);
     if (!page)
         return false;
     page->state = GB_CURRENT;
-    heap->current[cls] = gb_page_number(page);
+    heap->current[cls] = gb_page_id_of(page);
     return true;
 }
 
 void *gb_medium_claim(glebe_heap *heap, gb_request *request)
 {
-    uint32_t cls = request->cls, number = heap->current[cls];
-    gb_page *page = gb_page_at(number);
-    int index = number ? medium_claim(page) : -1;
+    uint32_t cls = request->cls;
+    gb_page *page = gb_page_if(heap->current[cls]);
+    int index = page ? medium_claim(page) : -1;
     if (GB_UNLIKELY(index < 0))
         return NULL;
     uint32_t bit = (uint32_t)1 << index;
@@ -112,7 +112,7 @@ static void medium_return_dead(gb_page *page, uint32_t bit)
 {
     gb_lock_take(&gb_the.lock);
     bool whole = (gb_or(&page->bits, bit) | bit) == gb_medium_all(page);
-    gb_purge_queue(gb_chunk_of(gb_page_number(page)));
+    gb_purge_queue(gb_chunk_of(gb_slice_of(page)));
     gb_lock_drop(&gb_the.lock);
     if (whole)
         gb_run_give(page);
@@ -162,7 +162,7 @@ void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
     if (page->out > 0 || (gb_classes[page->cls].bytes <= GB_SLICE_BYTES && page->state == GB_CURRENT))
         return;
     if (page->state == GB_CURRENT)
-        heap->current[page->cls] = 0;
+        heap->current[page->cls] = GB_NO_PAGE;
     else
         gb_list_remove(&heap->avail[page->cls], page);
     medium_give(heap, page); /* empty: its memory may serve another class */
@@ -172,10 +172,10 @@ void gb_medium_trim(glebe_heap *heap)
 {
     gb_medium_cool(heap);
     for (uint32_t cls = GB_SMALL_CLASSES; cls < GB_CLASSES; cls++) {
-        uint32_t number = heap->current[cls];
-        if (number && gb_page_at(number)->out == 0) {
-            heap->current[cls] = 0;
-            medium_give(heap, gb_page_at(number));
+        gb_page *page = gb_page_if(heap->current[cls]);
+        if (page && page->out == 0) {
+            heap->current[cls] = GB_NO_PAGE;
+            medium_give(heap, page);
         }
     }
 }
@@ -183,10 +183,12 @@ void gb_medium_trim(glebe_heap *heap)
 void gb_medium_settle(glebe_heap *heap)
 {
     gb_medium_trim(heap);
-    for (uint32_t cls = GB_SMALL_CLASSES; cls < GB_CLASSES; cls++)
-        if (heap->current[cls]) {
-            gb_page_at(heap->current[cls])->state = GB_AVAIL;
-            gb_list_push_last(&heap->avail[cls], gb_page_at(heap->current[cls]));
-            heap->current[cls] = 0;
+    for (uint32_t cls = GB_SMALL_CLASSES; cls < GB_CLASSES; cls++) {
+        gb_page *page = gb_page_if(heap->current[cls]);
+        if (page) {
+            page->state = GB_AVAIL;
+            gb_list_push_last(&heap->avail[cls], page);
+            heap->current[cls] = GB_NO_PAGE;
         }
+    }
 }

@@ -95,17 +95,17 @@ size_t gb_mixed_mean(const gb_page *page)
 
 gb_page *gb_mixed_page(const glebe_heap *heap)
 {
-    return heap->mixed != 0 && heap->mixed != GB_MIXED_LATER ? gb_page_at(heap->mixed) : NULL;
+    return heap->mixed.n != GB_MIXED_LATER ? gb_page_if(heap->mixed) : NULL;
 }
 
 /* Makes the page at the first call. Returns NULL if the heap may have none, or there is no memory. */
 static gb_page *mixed_page(glebe_heap *heap)
 {
-    if (heap->mixed != GB_MIXED_LATER)
+    if (heap->mixed.n != GB_MIXED_LATER)
         return gb_mixed_page(heap);
     bool zero;
     gb_page *page = gb_run_take(heap, GB_SMALL, SLICES, 1, &zero);
-    heap->mixed = page ? gb_page_number(page) : 0;
+    heap->mixed = page ? gb_page_id_of(page) : GB_NO_PAGE;
     if (page) {
         page->cls = GB_MIXED;
         page->state = GB_CURRENT;
@@ -187,5 +187,5 @@ void gb_mixed_give(glebe_heap *heap, bool anyway)
     if (!page || (page->left > 0 && !anyway))
         return;
     gb_run_give(page);
-    heap->mixed = GB_MIXED_LATER;
+    heap->mixed.n = GB_MIXED_LATER;
 }

@@ -196,7 +196,7 @@ static void spare_remove(glebe_heap *heap, gb_page *page)
 {
     heap->spare_bytes -= gb_page_bytes(page);
     gb_list_remove(&heap->spare[page->cls], page);
-    if (!heap->spare[page->cls].first)
+    if (!heap->spare[page->cls].first.n)
         heap->spare_classes &= ~((uint64_t)1 << page->cls);
 }
 
@@ -215,14 +215,14 @@ static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
 /* Returns a spare page: of this class, with its free list, or of another class, formatted anew. */
 static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
 {
-    uint32_t number = GB_PURGES ? heap->spare[cls].first : 0;
-    if (number) {
-        spare_remove(heap, gb_page_at(number));
-        return gb_page_at(number);
+    gb_page *page = GB_PURGES ? gb_list_first(&heap->spare[cls]) : NULL;
+    if (page) {
+        spare_remove(heap, page);
+        return page;
     }
     if (!GB_PURGES || !heap->spare_classes || (GB_SECURE && heap->spare_bytes < (size_t)256 << 10))
         return NULL;
-    gb_page *page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
+    page = gb_page_at(heap->spare[gb_ctz64(heap->spare_classes)].first);
     spare_remove(heap, page);
     heap->class_slices[page->cls] -= page->slices;
     while (page->holes) /* cleared under the lock: the purger may be working on them */
@@ -270,11 +270,10 @@ GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
 {
     if (GB_THREADS && gb_inbox_filled(heap))
         gb_inbox_drain_some(heap);
-    if (GB_THREADS && !heap->avail[cls].first && !heap->spare_classes && gb_load_relaxed(&gb_the.abandoned.first))
+    if (GB_THREADS && !heap->avail[cls].first.n && !heap->spare_classes && gb_load_relaxed(&gb_the.abandoned.first))
         gb_abandoned_reclaim(heap, cls);
-    uint32_t number = heap->avail[cls].first;
-    if (number) {
-        gb_page *page = gb_page_at(number);
+    gb_page *page = gb_list_first(&heap->avail[cls]);
+    if (page) {
         gb_avail_remove(heap, page);
         if (GB_PURGES && GB_UNLIKELY(page->mark == GB_PARKED))
             gb_page_unpark(page);
@@ -286,7 +285,7 @@ GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
             page->free = page_sort(page, page->free);
         return page;
     }
-    gb_page *page = spare_take(heap, cls);
+    page = spare_take(heap, cls);
     return page ? page : page_fresh(heap, cls);
 }
 
@@ -294,9 +293,9 @@ GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
 GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
 {
     uint32_t cls = request->cls;
-    if (GB_MIXES && heap->mixed && gb_mixed_supply(heap, cls))
+    if (GB_MIXES && heap->mixed.n && gb_mixed_supply(heap, cls))
         return gb_hand_out(heap, cls, heap->front[cls]);
-    gb_page *page = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
+    gb_page *page = gb_page_if(heap->current[cls]);
     for (;;) {
         gb_block *chain = page ? page_supply(page, GB_PURGES && heap->waits) : NULL;
         if (chain)
@@ -305,13 +304,13 @@ GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
             page->state = GB_FULL;
             page->left = (int32_t)page_wake(page);
             gb_list_push_last(&heap->full, page);
-            heap->current[cls] = 0;
+            heap->current[cls] = GB_NO_PAGE;
         }
         page = page_next(heap, cls);
         if (!page)
             return NULL;
         page->state = GB_CURRENT;
-        heap->current[cls] = gb_page_number(page);
+        heap->current[cls] = gb_page_id_of(page);
     }
 }
 
@@ -342,7 +341,7 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
             gb_page_mark_reached(heap, page, coming);
             return true;
         }
-        if (page->slices == 1 && heap->avail[page->cls].first == heap->avail[page->cls].last
+        if (page->slices == 1 && heap->avail[page->cls].first.n == heap->avail[page->cls].last.n
             && !gb_heap_abandoned(heap))
             return false; /* the class's only page with free blocks: it stays where the next refill looks */
         gb_avail_remove(heap, page);
@@ -414,14 +413,13 @@ bool gb_spares_give(glebe_heap *heap, uint32_t most)
 static void empty_pages_give(glebe_heap *heap)
 {
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
-        gb_page *current = heap->current[cls] ? gb_page_at(heap->current[cls]) : NULL;
-        gb_page *first = heap->avail[cls].first ? gb_page_at(heap->avail[cls].first) : NULL;
+        gb_page *current = gb_page_if(heap->current[cls]), *first = gb_list_first(&heap->avail[cls]);
         if (current && current->left == 0) {
-            heap->current[cls] = 0;
+            heap->current[cls] = GB_NO_PAGE;
             gb_page_give(heap, current);
         }
         for (gb_page *next; first; first = next) {
-            next = first->next ? gb_page_at(first->next) : NULL;
+            next = gb_list_next(first);
             if (first->left == 0) {
                 gb_avail_remove(heap, first);
                 gb_page_give(heap, first);
@@ -437,9 +435,9 @@ void gb_heap_settle(glebe_heap *heap)
     empty_pages_give(heap);
     gb_spares_give(heap, UINT32_MAX);
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
-        if (heap->current[cls]) {
+        if (heap->current[cls].n) {
             gb_avail_add(heap, gb_page_at(heap->current[cls]));
-            heap->current[cls] = 0;
+            heap->current[cls] = GB_NO_PAGE;
         }
 }
 

@@ -31,9 +31,9 @@
 static void inbox_push(gb_page *page)
 {
     glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
-    uint32_t number = gb_page_number(page), first = gb_load_relaxed(&heap->inbox);
+    uint32_t number = gb_page_id_of(page).n, first = gb_load_relaxed(&heap->inbox);
     do
-        page->inbox_next = first;
+        page->inbox_next.n = first;
     while (!gb_cas(&heap->inbox, &first, number));
 }
 
@@ -51,8 +51,8 @@ GB_COLD static void send_refuse(gb_page *page, const gb_block *first)
 {
     gb_lock_take(&gb_the.lock);
     if (gb_page_purged(page)) {
-        gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
-        chunk->dirty = gb_set_with(chunk->dirty, gb_set_range(gb_page_number(page) % GB_CHUNK_SLICES, page->slices));
+        gb_chunk *chunk = gb_chunk_of(gb_slice_of(page));
+        chunk->dirty = gb_set_with(chunk->dirty, gb_set_range(gb_slice_of(page) % GB_CHUNK_SLICES, page->slices));
     }
     gb_lock_drop(&gb_the.lock);
     gb_report_address("free", first);
@@ -139,7 +139,7 @@ GB_COLD static void page_drop(glebe_heap *heap, gb_page *page)
     if (page->state == GB_FULL)
         gb_list_remove(&heap->full, page);
     else if (page->state == GB_CURRENT)
-        heap->current[page->cls] = 0;
+        heap->current[page->cls] = GB_NO_PAGE;
     else if (page->kind == GB_SMALL)
         gb_avail_remove(heap, page);
     else
@@ -215,13 +215,13 @@ static bool inbox_drain(glebe_heap *heap, uint32_t pages)
 {
     bool any = false, emptied = false;
     for (; pages > 0; pages--) {
-        if (!heap->inbox_taken && !emptied) {
-            heap->inbox_taken = gb_swap(&heap->inbox, 0);
+        if (!heap->inbox_taken.n && !emptied) {
+            heap->inbox_taken.n = gb_swap(&heap->inbox, 0);
             emptied = true;
         }
-        if (!heap->inbox_taken)
+        gb_page *page = gb_page_if(heap->inbox_taken);
+        if (!page)
             break;
-        gb_page *page = gb_page_at(heap->inbox_taken);
         heap->inbox_taken = page->inbox_next;
         gb_page_accept(heap, page);
         any = true;
@@ -260,9 +260,9 @@ bool gb_page_reclaim(glebe_heap *to, gb_page *page)
 
 static void slot_flush(gb_remote *slot)
 {
-    if (slot->page)
+    if (slot->page.n)
         gb_remote_send(gb_page_at(slot->page), slot->first, slot->last, slot->count);
-    slot->page = 0;
+    slot->page = GB_NO_PAGE;
 }
 
 void gb_remote_flush(glebe_heap *from)
@@ -275,15 +275,15 @@ void gb_remote_flush(glebe_heap *from)
  * has returned. A thread without a heap has no slots. */
 void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
 {
-    uint32_t number = gb_page_number(page);
+    gb_page_id id = gb_page_id_of(page);
     if (from->number == 0 || gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind) == GB_HEAP_OWNED) {
         gb_remote_send(page, block, block, 1);
         return;
     }
-    gb_remote *slot = &from->remote[number % GB_REMOTE_SLOTS];
-    if (slot->page != number) {
+    gb_remote *slot = &from->remote[id.n % GB_REMOTE_SLOTS];
+    if (slot->page.n != id.n) {
         slot_flush(slot);
-        slot->page = number;
+        slot->page = id;
         slot->first = slot->last = block;
         slot->count = 1;
         gb_link_set(block, NULL);

@@ -89,7 +89,7 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
             heap->kind = kind;
             heap->tick = GB_TICK_EVENTS;
             heap->tick_cycles = gb_cycles();
-            heap->mixed = GB_MIXES && (kind == GB_HEAP_OWNED || number > FEW_HEAPS) ? GB_MIXED_LATER : 0;
+            heap->mixed.n = GB_MIXES && (kind == GB_HEAP_OWNED || number > FEW_HEAPS) ? GB_MIXED_LATER : 0;
             glebe_live.stats.heaps++;
         }
     }
@@ -287,8 +287,8 @@ bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls)
         number = abandoned->next;
         if (gb_load_relaxed(&abandoned->inbox))
             gb_inbox_drain(abandoned);
-        while (abandoned->avail[cls].first && pages < PAGES
-            && page_reclaim(abandoned, heap, gb_page_at(abandoned->avail[cls].first)))
+        for (gb_page *page; pages < PAGES && (page = gb_list_first(&abandoned->avail[cls])) != NULL
+            && page_reclaim(abandoned, heap, page);)
             pages++;
     }
     gb_the.abandoned.next = number;

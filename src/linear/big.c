@@ -76,6 +76,6 @@ void gb_big_give(glebe_heap *heap)
 {
     while (heap->owned)
         gb_tagged_free((uintptr_t)(heap->owned + 1));
-    while (heap->large.first)
+    while (heap->large.first.n)
         gb_run_give(gb_page_at(heap->large.first));
 }

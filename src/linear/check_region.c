@@ -64,7 +64,7 @@ static uint64_t check_blocks(gb_check *check, uint32_t from, uint32_t to, const 
 
 static uint32_t blocks_end(uint32_t slice)
 {
-    while (slice < gb_load_relaxed(&gb_the.slices) && gb_page_at(slice)->kind == GB_FREE)
+    while (slice < gb_load_relaxed(&gb_the.slices) && gb_entry_at(slice)->kind == GB_FREE)
         slice++;
     return slice;
 }
@@ -84,7 +84,7 @@ void gb_check_region(gb_check *check)
     uint32_t slices = (uint32_t)gb_load_relaxed(&gb_the.slices);
     uint64_t used = 0, ours = 0;
     for (uint32_t i = 0, length; i < slices; i += length) {
-        const gb_page *page = gb_page_at(i);
+        const gb_page *page = gb_entry_at(i);
         enum gb_kind kind = (enum gb_kind)page->kind;
         length = kind == GB_RESERVED ? 1 : kind == GB_FREE ? blocks_end(i) - i : page->slices;
         CHECK(kind == GB_RESERVED || page->back_bytes == 0, 1, page, "a slice inside a run follows no head");

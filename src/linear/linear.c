@@ -24,7 +24,7 @@ enum { TABLE_LEAST = 60 /* entries */, SLICES_MAX = 1 << (32 - GB_SLICE_LOG2) };
 /* Returns whether the slice is ours and holds blocks, not a page. */
 static bool blocks_at(uint32_t slice)
 {
-    return slice < gb_peek(gb_the.slices) && gb_page_at(slice)->kind == GB_FREE;
+    return slice < gb_peek(gb_the.slices) && gb_entry_at(slice)->kind == GB_FREE;
 }
 
 /* Makes whole slices free, merged with the free blocks on either side. */
@@ -48,7 +48,7 @@ static void slices_give(uint32_t first, uint32_t slices)
 static void entries_write(uint32_t first, uint32_t slices, enum gb_kind kind)
 {
     for (uint32_t i = 0; i < slices; i++) {
-        gb_page *page = gb_page_at(first + i);
+        gb_page *page = gb_entry_at(first + i);
         gb_store_relaxed(&page->owner, 0);
         page->back_bytes = kind == GB_FREE ? 0 : i * (uint32_t)sizeof(gb_page);
         page->kind = (uint8_t)kind;
@@ -279,7 +279,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
     }
     *zero = page_cut(c, at, bytes);
     uint32_t first = (uint32_t)((at - gb_the.base) >> GB_SLICE_LOG2);
-    gb_page *page = gb_page_at(first);
+    gb_page *page = gb_entry_at(first);
     memset(page, 0, sizeof *page);
     entries_write(first, slices, kind);
     page->heap = heap->number;
@@ -298,7 +298,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
 void gb_run_give(gb_page *page)
 {
     glebe_heap *heap = gb_heap_at(page->heap);
-    uint32_t first = gb_page_number(page), slices = page->slices;
+    uint32_t first = gb_slice_of(page), slices = page->slices;
     gb_unaccount(heap, gb_page_bytes(page), gb_statistic((enum gb_kind)page->kind));
     if (page->kind == GB_LARGE)
         gb_list_remove(&heap->large, page);

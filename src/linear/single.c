@@ -30,7 +30,7 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
     glebe_heap *heap = (glebe_heap *)gb_page_start(page);
     page->cls = GB_HOLDS_HEAP;
     memset(heap, 0, sizeof *heap);
-    heap_begin(heap, gb_page_number(page), kind);
+    heap_begin(heap, gb_slice_of(page), kind);
     return heap;
 }
 
@@ -61,8 +61,9 @@ glebe_heap *gb_heap_next(const glebe_heap *before)
 {
     if (!before)
         return gb_heap_main.number ? &gb_heap_main : NULL;
-    uint32_t number = before == &gb_heap_main ? gb_heap_main.large.first : gb_page_entry(before)->next;
-    while (number && gb_page_at(number)->cls != GB_HOLDS_HEAP)
-        number = gb_page_at(number)->next;
-    return number ? gb_heap_at(number) : NULL;
+    const gb_page *page = before == &gb_heap_main ? gb_list_first(&gb_heap_main.large)
+                                                  : gb_list_next(gb_page_entry(before));
+    while (page && page->cls != GB_HOLDS_HEAP)
+        page = gb_list_next(page);
+    return page ? (glebe_heap *)gb_page_start(page) : NULL;
 }

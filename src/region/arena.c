@@ -239,7 +239,7 @@ static gb_chunk *chunk_enter(uint32_t number)
     uint32_t guards = GB_SECURE ? chunk_guards() : number == 0;
     if (guards) { /* slice 0 is the null of links; in the secure build each chunk begins with a guard */
         for (uint32_t i = 0; i < guards; i++)
-            gb_page_at(number * GB_CHUNK_SLICES + i)->kind = GB_RESERVED;
+            gb_entry_at(number * GB_CHUNK_SLICES + i)->kind = GB_RESERVED;
         if (GB_SECURE)
             gb_port_protect(at, guards * GB_SLICE_BYTES);
     }
@@ -287,7 +287,7 @@ bool gb_chunk_leave(gb_chunk *chunk)
     chunk->free_slices = 0;
     row_change(chunk, GB_ROW_FREE, 0);
     row_change(chunk, GB_ROW_DIRTY, 0);
-    run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
+    run_enter(gb_entry_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
     away_push(chunk);
     return true;
 }
@@ -305,7 +305,7 @@ static gb_chunk *chunk_return(uint32_t tries, enum gb_commit *got)
             return NULL;
         away_pop();
         if (*got == GB_COMMITTED) {
-            run_wipe(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES);
+            run_wipe(gb_entry_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES);
             return chunk_enter(number);
         }
         away_push(chunk);
@@ -340,7 +340,7 @@ static gb_chunk *chunk_grow(void)
         gb_store(&gb_the.slices, entries);
         if (got == GB_COMMITTED)
             return chunk_enter(number);
-        run_enter(gb_page_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
+        run_enter(gb_entry_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, GB_RESERVED, 0);
         away_push(gb_chunk_at(number));
     }
     return NULL;
@@ -405,7 +405,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
             run_fit(chunk, slices, alignment, &at);
         if (at.chunk) {
             uint32_t first = gb_chunk_number(at.chunk) * GB_CHUNK_SLICES + at.start;
-            page = kind == GB_LARGE ? gb_large_record(first) : gb_page_at(first);
+            page = kind == GB_LARGE ? gb_large_record(first) : gb_entry_at(first);
             run_mark(at.chunk, at.start, slices, zero);
             /* leaves `owner`: collectors read the owner of any page */
             memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes));
@@ -430,7 +430,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
 
 static uint32_t run_first(const gb_page *page)
 {
-    return page->kind == GB_LARGE ? gb_large_slice(page) : gb_page_number(page);
+    return page->kind == GB_LARGE ? gb_large_slice(page) : gb_slice_of(page);
 }
 
 /* Locked. Frees the slices [from, slices) of the run. They are dirty, unless the page was purged already. */

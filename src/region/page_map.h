@@ -16,11 +16,17 @@ GB_INLINE gb_page *gb_page_entry(const void *address)
 
 GB_INLINE gb_page *gb_page_head(gb_page *entry) { return (gb_page *)((uintptr_t)entry - entry->back_bytes); }
 
-GB_INLINE gb_page *gb_page_at(uint32_t slice) { return gb_the.table + slice; }
-GB_INLINE uint32_t gb_page_number(const gb_page *page) { return (uint32_t)(page - gb_the.table); }
+GB_INLINE gb_page *gb_page_at(gb_page_id id) { return gb_the.table + id.n; } /* requires that there is one */
+/* The same; NULL if there is none. */
+GB_INLINE gb_page *gb_page_if(gb_page_id id) { return id.n ? gb_page_at(id) : NULL; }
+GB_INLINE gb_page_id gb_page_id_of(const gb_page *page) { return (gb_page_id){(uint32_t)(page - gb_the.table)}; }
+
+/* Slice and entry of each other. */
+GB_INLINE gb_page *gb_entry_at(uint32_t slice) { return gb_the.table + slice; }
+GB_INLINE uint32_t gb_slice_of(const gb_page *entry) { return (uint32_t)(entry - gb_the.table); }
 
 GB_INLINE uintptr_t gb_slice_start(uint32_t slice) { return gb_the.base + ((uintptr_t)slice << GB_SLICE_LOG2); }
-/* gb_slice_start(gb_page_number(page)), with the two shifts merged */
+/* gb_slice_start(gb_slice_of(page)), with the two shifts merged */
 GB_INLINE uintptr_t gb_page_start(const gb_page *page)
 {
     return gb_the.base + (((uintptr_t)page - (uintptr_t)gb_the.table) << (GB_SLICE_LOG2 - 6));
@@ -59,7 +65,7 @@ static inline gb_page *gb_page_around(const void *address)
     gb_page *entry = gb_page_entry(address);
     if (GB_LINEAR || !entry || entry->kind != GB_FREE)
         return entry ? gb_page_head(entry) : NULL;
-    uint32_t slice = gb_page_number(entry);
+    uint32_t slice = gb_slice_of(entry);
     const gb_page *first = gb_large_record(slice / GB_CHUNK_SLICES * GB_CHUNK_SLICES);
     for (gb_page *large = gb_large_record(slice); large >= first; large--)
         if (large->kind == GB_LARGE && gb_large_slice(large) <= slice)
@@ -109,38 +115,42 @@ GB_INLINE gb_block *gb_block_at(const gb_page *page, uint32_t index)
     return (gb_block *)(gb_page_start(page) + (size_t)index * gb_classes[page->cls].bytes);
 }
 
-/* Lists of pages. A page is on one list at most; only the owner touches the lists of a heap. */
+/* Lists of pages. A page is on one list at most; only the owner touches the lists of a heap. gb_list_first and
+ * gb_list_next return NULL at the end. */
+GB_INLINE gb_page *gb_list_first(const gb_list *list) { return gb_page_if(list->first); }
+GB_INLINE gb_page *gb_list_next(const gb_page *page) { return gb_page_if(page->next); }
+
 GB_INLINE void gb_list_push_last(gb_list *list, gb_page *page)
 {
-    uint32_t number = gb_page_number(page);
-    page->next = 0;
+    gb_page_id id = gb_page_id_of(page);
+    page->next = GB_NO_PAGE;
     page->prev = list->last;
-    if (list->last)
-        gb_page_at(list->last)->next = number;
+    if (list->last.n)
+        gb_page_at(list->last)->next = id;
     else
-        list->first = number;
-    list->last = number;
+        list->first = id;
+    list->last = id;
 }
 
 GB_INLINE void gb_list_push_first(gb_list *list, gb_page *page)
 {
-    uint32_t number = gb_page_number(page);
-    page->prev = 0;
+    gb_page_id id = gb_page_id_of(page);
+    page->prev = GB_NO_PAGE;
     page->next = list->first;
-    if (list->first)
-        gb_page_at(list->first)->prev = number;
+    if (list->first.n)
+        gb_page_at(list->first)->prev = id;
     else
-        list->last = number;
-    list->first = number;
+        list->last = id;
+    list->first = id;
 }
 
 GB_INLINE void gb_list_remove(gb_list *list, gb_page *page)
 {
-    if (page->prev)
+    if (page->prev.n)
         gb_page_at(page->prev)->next = page->next;
     else
         list->first = page->next;
-    if (page->next)
+    if (page->next.n)
         gb_page_at(page->next)->prev = page->prev;
     else
         list->last = page->prev;

@@ -31,7 +31,7 @@ void gb_purge_queue(gb_chunk *chunk)
 
 void gb_purge_note(const gb_page *page)
 {
-    gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
+    gb_chunk *chunk = gb_chunk_of(gb_slice_of(page));
     uint32_t now = gb_load_relaxed(&gb_the.now_ms);
     if (gb_load_relaxed(&chunk->touched_ms) != now)
         atomic_exchange(&chunk->touched_ms, now);

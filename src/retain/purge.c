@@ -105,7 +105,7 @@ GB_NOINLINE static void huge_page_split(gb_chunk *chunk)
 GB_NOINLINE static size_t purge_whole(gb_page *page, gb_purge_budget *budget)
 {
     size_t bytes = gb_page_bytes(page);
-    uint32_t first = gb_page_number(page);
+    uint32_t first = gb_slice_of(page);
     gb_chunk *chunk = gb_chunk_of(first);
     if (gb_purge_range(gb_page_start(page), bytes, false, budget) != GB_PURGE_ZERO) {
         gb_page_unclaim(page);
@@ -191,7 +191,7 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, gb_purge
     chunk->idle = gb_set_both(chunk->free, chunk->dirty);
     uint32_t first = gb_chunk_number(chunk) * GB_CHUNK_SLICES;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES && !gb_purge_spent(budget);) {
-        gb_page *page = gb_page_at(first + i);
+        gb_page *page = gb_entry_at(first + i);
         if (page->kind == GB_SMALL)
             given += purge_small(page, only_idle, lazily, budget);
         else if (page->kind == GB_MEDIUM)

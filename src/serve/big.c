@@ -161,7 +161,7 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
 
 void gb_big_give(glebe_heap *heap)
 {
-    while (heap->large.first)
+    while (heap->large.first.n)
         gb_run_give(gb_page_at(heap->large.first));
     while (heap->huge)
         gb_huge_free(gb_the.extents + heap->huge);

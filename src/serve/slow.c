@@ -33,11 +33,10 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, size_t cls)
  * counter. */
 void *gb_small_refill(glebe_heap *heap, size_t cls)
 {
-    uint32_t number = heap->current[cls];
-    bool due = GB_PURGES && number != 0
+    gb_page *page = gb_page_if(heap->current[cls]);
+    bool due = GB_PURGES && page
         && (--heap->tick <= 0 || (heap->tick % 4 == 0 && gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES));
-    if (GB_LIKELY(number != 0 && !due)) {
-        gb_page *page = gb_page_at(number);
+    if (GB_LIKELY(page && !due)) {
         gb_block *chain = page->free;
         int32_t all = page->bump;
         if (GB_LIKELY(chain && (!GB_PURGES || page->holes == 0) && all - page->left >= GB_FEW_BLOCKS)) {

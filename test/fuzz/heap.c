@@ -109,7 +109,7 @@ static void operate(uint8_t code, uint8_t which, uint8_t amount)
         break;
     }
 #ifdef FUZZ_PLANT
-    if (code % 16 == 12 && gb_self->full.first) /* loses count */
+    if (code % 16 == 12 && gb_self->full.first.n) /* loses count */
         gb_page_at(gb_self->full.first)->left++;
 #endif
 }

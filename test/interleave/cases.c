@@ -107,11 +107,11 @@ static bool is_queued(const gb_page *page)
                                   : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0;
 }
 
-static void walk_inbox(uint32_t h, uint32_t number)
+static void walk_inbox(uint32_t h, gb_page_id id)
 {
-    for (; number; number = gb_page_at(number)->inbox_next) {
+    for (const gb_page *page; (page = gb_page_if(id)) != NULL; id = page->inbox_next) {
+        uint32_t number = id.n;
         IL_CHECK(number < PAGES, "inbox of heap %u leads to slice %u", h, number);
-        const gb_page *page = gb_page_at(number);
         IL_CHECK(met_pages[number] != met_round, "page %u is in inboxes twice", number);
         met_pages[number] = met_round;
         IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM,
@@ -125,7 +125,7 @@ static void walk_inboxes(void)
     met_round++;
     for (uint32_t h = 1; h <= gb_the.records.made; h++)
         if (gb_heap_at(h)->kind != GB_HEAP_UNUSED) {
-            walk_inbox(h, gb_load(&gb_heap_at(h)->inbox));
+            walk_inbox(h, (gb_page_id){gb_load(&gb_heap_at(h)->inbox)});
             walk_inbox(h, gb_heap_at(h)->inbox_taken);
         }
 }
@@ -137,10 +137,10 @@ static void walk_chain(const gb_page *page)
     uintptr_t start = gb_page_start(page), block = GB_XFREE_FIRST(xfree) && !gb_page_purged(page) ? start + GB_XFREE_FIRST(xfree) - 1 : 0;
     for (; block && seen <= count; seen++) {
         IL_CHECK(block - start < (size_t)page->slices << GB_SLICE_LOG2,
-            "the chain of page %u leads out of it", gb_page_number(page));
+            "the chain of page %u leads out of it", gb_slice_of(page));
         block = (uintptr_t)gb_link_get((gb_block *)block);
     }
-    IL_CHECK(seen == count || gb_page_purged(page), "the chain of page %u is longer or shorter than its count of %u", gb_page_number(page), count);
+    IL_CHECK(seen == count || gb_page_purged(page), "the chain of page %u is longer or shorter than its count of %u", gb_slice_of(page), count);
 }
 
 void check_step(void)
@@ -149,7 +149,7 @@ void check_step(void)
         return;
     walk_inboxes();
     for (uint32_t i = 0; i < PAGES; i++) {
-        const gb_page *page = gb_page_at(i);
+        const gb_page *page = gb_entry_at(i);
         if (page->kind == GB_SMALL && page->back_bytes == 0)
             walk_chain(page);
     }
@@ -172,7 +172,7 @@ static bool is_carved(const gb_page *page, uint32_t index)
 static void place(const void *block, char where)
 {
     const gb_page *page = page_of(block);
-    uint32_t number = gb_page_number(page), index = index_of(page, block);
+    uint32_t number = gb_slice_of(page), index = index_of(page, block);
     IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM, "a block (%c) of page %u, which is none", where, number);
     char *at = &place_of[number][index];
     IL_CHECK(*at == 0, "block %u of page %u is in two places: %c and %c (f free, w front or warm, x sent, s slot, p purged, A-D in use)",
@@ -194,7 +194,7 @@ static void place_heap(const glebe_heap *heap)
         if (heap->warm[i])
             place(heap->warm[i], 'w');
     for (uint32_t i = 0; i < GB_REMOTE_SLOTS; i++)
-        if (heap->remote[i].page)
+        if (heap->remote[i].page.n)
             place_chain(heap->remote[i].first, 's');
 }
 
@@ -229,7 +229,7 @@ static void place_page(const gb_page *page)
 static void check_places(void)
 {
     for (uint32_t i = 0; i < PAGES; i++)
-        if (gb_page_at(i)->kind != GB_FREE)
+        if (gb_entry_at(i)->kind != GB_FREE)
             memset(place_of[i], 0, sizeof place_of[i]);
     for (uint32_t t = 0; t < IL_THREADS; t++)
         for (uint32_t i = 0; i < the_world.count[t]; i++)
@@ -242,7 +242,7 @@ static void check_places(void)
         if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
             place_heap(gb_heap_at(h));
     for (uint32_t i = 0; i < PAGES; i++) {
-        const gb_page *page = gb_page_at(i);
+        const gb_page *page = gb_entry_at(i);
         if ((page->kind != GB_SMALL && page->kind != GB_MEDIUM) || page->back_bytes)
             continue;
         IL_CHECK(!is_queued(page) || met_pages[i] == met_round, "page %u is marked as queued, and in no inbox", i);
@@ -283,7 +283,7 @@ void check_final(void)
             gb_inbox_drain(gb_heap_at(h));
     check_heaps("after all was drained");
     for (uint32_t i = 0; i < PAGES; i++) {
-        const gb_page *page = gb_page_at(i);
+        const gb_page *page = gb_entry_at(i);
         if ((page->kind == GB_SMALL || page->kind == GB_MEDIUM) && page->back_bytes == 0)
             IL_CHECK(!is_queued(page), "page %u is still marked as queued", i);
     }

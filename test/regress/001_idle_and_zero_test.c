@@ -10,7 +10,7 @@ static void test_a_block_given_back_is_not_idle(void **state)
     glebe_free(p);
     gb_medium_cool(gb_self);
     gb_page *page = gb_page_head(gb_page_entry(keep));
-    gb_chunk *chunk = gb_chunk_of(gb_page_number(page));
+    gb_chunk *chunk = gb_chunk_of(gb_slice_of(page));
     for (int visit = 0; visit < 3; visit++) {
         fake.now_ms += GB_PURGE_MS;
         gb_store(&chunk->touched_ms, fake.now_ms); /* busy: only what is idle goes */

@@ -11,7 +11,7 @@ static void test_taken_chunks_are_well(void **state)
     fake.taken_to = fake.taken_from + GB_CHUNK_BYTES;
     for (int i = 0; i < 4; i++)
         assert_non_null(glebe_malloc(1000000));
-    assert_int_equal(gb_page_at(GB_CHUNK_SLICES)->kind, GB_RESERVED);
+    assert_int_equal(gb_entry_at(GB_CHUNK_SLICES)->kind, GB_RESERVED);
     fixture_check();
 }
 

@@ -25,7 +25,7 @@ static void test_first_slice_is_never_given(void **state)
     (void)state;
     assert_int_equal(gb_large_slice(take(4, 1)), 1);
     assert_null(gb_page_entry((void *)(gb_the.base - 1)));
-    assert_int_equal(gb_page_at(0)->kind, GB_RESERVED);
+    assert_int_equal(gb_entry_at(0)->kind, GB_RESERVED);
     gb_page *whole = take(GB_CHUNK_SLICES, 1); /* only a later chunk has so many */
     assert_int_equal(gb_large_slice(whole) % GB_CHUNK_SLICES, 0);
 }
@@ -70,7 +70,7 @@ static void test_record_of_a_large_block(void **state)
     }
     assert_int_equal(gb_page_around((void *)(start + 18 * GB_SLICE_BYTES))->kind, GB_FREE);
     assert_true(gb_fake_is(start, 18 * GB_SLICE_BYTES, FAKE_COMMITTED));
-    assert_ptr_equal(gb_page_at(gb_page_number(large)), large); /* records are on lists like pages */
+    assert_ptr_equal(gb_page_at(gb_page_id_of(large)), large); /* records are on lists like pages */
     gb_run_give(next);
     assert_null(gb_large_at((void *)(start + 5 * GB_SLICE_BYTES)));
     assert_int_equal(gb_page_around((void *)(start + 5 * GB_SLICE_BYTES))->kind, GB_FREE);

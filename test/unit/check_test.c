@@ -116,7 +116,7 @@ static void test_1_slices(void **state)
     uint32_t last = 0;
     for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
         last = gb_set_has(chunk->free, i) ? i : last;
-    gb_page *free = gb_page_at(gb_large_slice(large) - bit + last);
+    gb_page *free = gb_entry_at(gb_large_slice(large) - bit + last);
     gb_store(&free->owner, owner);
     expect(1);
     gb_store(&free->owner, 0);
@@ -199,19 +199,19 @@ static void test_4_lists(void **state)
     DAMAGE(4, small->state, GB_FULL);
     DAMAGE(4, large->state, GB_SPARE);
     DAMAGE(4, gb_page_at(world.heap->mixed)->state, GB_SPARE);
-    DAMAGE(4, avail->last, 0);
-    assert_true(avail->first != avail->last);
-    gb_page *second = gb_page_at(gb_page_at(avail->first)->next);
-    DAMAGE(4, second->prev, gb_page_number(large));
+    DAMAGE(4, avail->last.n, 0);
+    assert_true(avail->first.n != avail->last.n);
+    gb_page *second = gb_list_next(gb_list_first(avail));
+    DAMAGE(4, second->prev.n, gb_page_id_of(large).n);
     uint32_t cls = small->cls;
     gb_list list = gb_self->avail[cls];
     gb_self->avail[cls + 1] = list; /* on another class's list */
-    gb_self->avail[cls] = (gb_list){0, 0};
+    gb_self->avail[cls] = (gb_list){{0}, {0}};
     expect(4);
     gb_self->avail[cls] = list;
-    gb_self->avail[cls + 1] = (gb_list){0, 0};
+    gb_self->avail[cls + 1] = (gb_list){{0}, {0}};
     well();
-    DAMAGE(4, gb_self->current[0], gb_page_number(small));
+    DAMAGE(4, gb_self->current[0].n, gb_page_id_of(small).n);
     gb_extent *extent = gb_huge_find(world.huge);
     DAMAGE(4, extent->heap, 2);
     uint32_t number = gb_load(&small->heap);
@@ -219,15 +219,15 @@ static void test_4_lists(void **state)
     expect(4);
     gb_store(&small->heap, number);
     well();
-    DAMAGE(4, gb_page_at(avail->last)->next, avail->first); /* a list without end */
+    DAMAGE(4, gb_page_at(avail->last)->next.n, avail->first.n); /* a list without end */
 }
 
 static void test_5_inbox(void **state)
 {
     (void)state;
-    uint32_t number = gb_load(&gb_self->inbox);
-    assert_true(number != 0);
-    gb_page *page = gb_page_at(number);
+    gb_page_id id = {gb_load(&gb_self->inbox)};
+    assert_true(id.n != 0);
+    gb_page *page = gb_page_at(id);
     uint64_t xfree = gb_load(&page->xfree);
     gb_store(&page->xfree, xfree & ~GB_XFREE_QUEUED);
     expect(5);
@@ -235,12 +235,12 @@ static void test_5_inbox(void **state)
     expect(5);
     gb_store(&page->xfree, xfree);
     well();
-    gb_store(&gb_self->inbox, gb_page_number(page_of(world.sized[0])));
+    gb_store(&gb_self->inbox, gb_page_id_of(page_of(world.sized[0])).n);
     expect(5);
-    gb_store(&gb_self->inbox, number);
+    gb_store(&gb_self->inbox, id.n);
     well();
-    DAMAGE(5, page->inbox_next, number); /* an inbox without end */
-    gb_store(&world.heap->inbox, number); /* another's inbox */
+    DAMAGE(5, page->inbox_next.n, id.n); /* an inbox without end */
+    gb_store(&world.heap->inbox, id.n); /* another's inbox */
     expect(5);
     gb_store(&world.heap->inbox, 0);
     well();
@@ -276,7 +276,7 @@ static void test_7_sums(void **state)
     DAMAGE(7, glebe_live.stats.used_bytes, 1);
     DAMAGE(7, glebe_live.stats.medium_bytes, 1);
     DAMAGE(7, gb_self->avail_bytes, 1);
-    DAMAGE(7, world.heap->mixed, 0);
+    DAMAGE(7, world.heap->mixed.n, 0);
     DAMAGE(7, gb_self->spare_bytes, 1);
     size_t bytes = gb_load(&gb_self->bytes);
     gb_store(&gb_self->bytes, bytes + GB_SLICE_BYTES);

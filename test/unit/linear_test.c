@@ -118,7 +118,7 @@ static void test_somebody_else_grows(void **state)
         assert_true(fixture_filled(p[i], 30000, (uint64_t)i));
     uint32_t foreign = 0;
     for (uint32_t i = 1; i < gb_the.slices; i++)
-        foreign += gb_page_at(i)->kind == GB_RESERVED;
+        foreign += gb_entry_at(i)->kind == GB_RESERVED;
     assert_true(foreign > 60);
     for (int i = 0; i < 60; i++)
         glebe_free(p[i]);

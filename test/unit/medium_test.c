@@ -135,7 +135,7 @@ static void test_idle_blocks(void **state)
         glebe_free(busy);
         gb_medium_cool(heap);
         gb_store(&gb_the.now_ms, fake.now_ms);
-        gb_store(&gb_chunk_of(gb_page_number(page))->touched_ms, fake.now_ms);
+        gb_store(&gb_chunk_of(gb_slice_of(page))->touched_ms, fake.now_ms);
         gb_purge_due(fake.now_ms, false);
         fixture_check();
         busy = glebe_malloc(4096);

@@ -307,7 +307,7 @@ static void test_hole_blocks(void **state)
     assert_non_null(glebe_malloc(1));
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
         for (uint16_t slices = 1; slices <= 4; slices += 3) {
-            gb_page page = *gb_page_at(1);
+            gb_page page = *gb_entry_at(1);
             page.cls = (uint8_t)cls;
             page.slices = slices;
             page.cap = page.bump = (uint16_t)(((size_t)slices << GB_SLICE_LOG2) / gb_classes[cls].bytes);

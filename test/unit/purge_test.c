@@ -177,7 +177,7 @@ static void lazily(size_t bytes, int count)
             fake.now_ms += GB_PURGE_MS;
             purge_now();
             for (uint32_t k = 0; k < gb_the.arena.chunks; k++)
-                gb_purge_note(gb_page_at(k * GB_CHUNK_SLICES)); /* the purger visits again */
+                gb_purge_note(gb_entry_at(k * GB_CHUNK_SLICES)); /* the purger visits again */
         }
         assert_in_range(fake.lazy_bytes - before, bytes * (size_t)count / 10 * 9, bytes * (size_t)(count + 1) + (bytes * (size_t)count) / 4 + 65536);
         assert_int_equal(glebe_live.stats.purged_bytes - purged, fake.lazy_bytes - before);
@@ -339,7 +339,7 @@ static void test_what_went_back_does_not_go_twice(void **state)
         blocks[i] = glebe_malloc(GB_LARGE_MAX);
     for (uint32_t number = NUMBER; number < NUMBER + 2; number++) /* two chunks, wholly */
         for (int i = 0; i < BLOCKS; i++)
-            if (gb_chunk_of(gb_page_number(gb_page_entry(blocks[i]))) == gb_chunk_at(number))
+            if (gb_chunk_of(gb_slice_of(gb_page_entry(blocks[i]))) == gb_chunk_at(number))
                 glebe_free(blocks[i]);
     assert_int_equal(gb_chunk_at(NUMBER)->huge_pages, 1);
     assert_int_equal(gb_the.arena.dirty_slices, 2 * GB_CHUNK_SLICES);

@@ -42,14 +42,14 @@ static void test_remote_frees_collect_in_slots(void **state)
     begin();
     release(0, 5);
     assert_int_equal(gb_load(&page->xfree), 0);
-    const gb_remote *slot = &gb_self->remote[gb_page_number(page) % GB_REMOTE_SLOTS];
-    assert_int_equal(slot->page, gb_page_number(page));
+    const gb_remote *slot = &gb_self->remote[gb_page_id_of(page).n % GB_REMOTE_SLOTS];
+    assert_int_equal(slot->page.n, gb_page_id_of(page).n);
     assert_int_equal(slot->count, 5);
     fixture_check();
     gb_remote_flush(gb_self);
     assert_int_equal(GB_XFREE_COUNT(gb_load(&page->xfree)), 5);
     assert_true(gb_load(&page->xfree) & GB_XFREE_QUEUED);
-    assert_int_equal(gb_load(&fixture_selves[0]->inbox), gb_page_number(page));
+    assert_int_equal(gb_load(&fixture_selves[0]->inbox), gb_page_id_of(page).n);
     release(5, 5 + GB_REMOTE_BLOCKS); /* a full slot is sent at once, and does not queue the page again */
     assert_int_equal(GB_XFREE_COUNT(gb_load(&page->xfree)), 5 + GB_REMOTE_BLOCKS);
     fixture_check();

@@ -44,6 +44,12 @@ typedef struct gb_page_id {
 } gb_page_id;
 #define GB_NO_PAGE ((gb_page_id){0})
 
+/* The number of a heap. Where there are no threads: GB_HEAP_MAIN, or the slice that the heap is in. */
+typedef struct gb_heap_id {
+    uint32_t n; /* 0: none */
+} gb_heap_id;
+#define GB_NO_HEAP ((gb_heap_id){0})
+
 typedef struct gb_block {
     struct gb_block *next; /* keyed in the secure build: use gb_link_get and gb_link_set */
 } gb_block;
@@ -90,8 +96,7 @@ enum gb_state {
 #define GB_MIXED GB_CLASSES /* cls of a page that has blocks of many classes: mixed.c */
 #define GB_MIXED_LATER UINT32_MAX
 #define GB_HOLDS_HEAP 255 /* cls of a large block that holds a heap, where there are no threads */
-/* number of malloc's heap, where there are no threads; another heap has the number of its slice */
-#define GB_HEAP_MAIN UINT32_MAX
+#define GB_HEAP_MAIN ((gb_heap_id){UINT32_MAX}) /* malloc's heap, where there are no threads */
 #define GB_PAGE_BLOCKS_MAX ((uint32_t)GB_BIG_PAGE_SLICES << (GB_SLICE_LOG2 - 4)) /* the smallest block has 16 bytes */
 #define GB_PAGE_UNITS ((uint32_t)GB_BIG_PAGE_SLICES << (GB_SLICE_LOG2 - GB_UNIT_LOG2))
 
@@ -135,7 +140,7 @@ typedef struct gb_page {
                 int32_t out; /* medium: blocks that are not free in the page */
                 uint32_t dense; /* collected, small: any word of its objects may be a reference */
             };
-            _Atomic uint32_t heap; /* number of the owner; valid in the head */
+            _Atomic uint32_t heap; /* n of the owner; valid in the head */
             gb_page_id next, prev; /* of the one list that the page is on */
             gb_page_id inbox_next;
             uint16_t cap; /* blocks that fit */
@@ -238,9 +243,9 @@ struct glebe_heap {
     int32_t tick; /* slow events until the next look at the clock */
     uint32_t tick_ms; /* time of the last look at the clock */
     uint64_t tick_cycles; /* the same time by gb_cycles */
-    uint32_t number;
+    gb_heap_id number;
     _Atomic uint32_t kind; /* atomic because gb_remote_free of other threads reads it */
-    uint32_t next; /* in the list of abandoned heaps */
+    gb_heap_id next; /* in the list of abandoned heaps */
     uint32_t huge; /* number of its first extent */
     _Atomic uint32_t inbox; /* n of the first of a list of pages with remote frees */
     gb_page_id inbox_taken; /* pages that the owner took out of the inbox, to accept in steps */
@@ -457,7 +462,7 @@ typedef struct gb_extent {
     uint32_t granules;
     uint32_t before; /* in the entry of the extent's last granule: the extent's length in granules */
     uint32_t next, prev; /* extent numbers: of the heap's blocks, or of free extents in the same bin */
-    uint32_t heap; /* number of the owner (used) */
+    gb_heap_id heap; /* the owner (used) */
     uint32_t idle_next, idle_prev; /* of the list of idle extents */
     uint32_t idle_ms; /* since when the extent is idle */
     uint8_t state;
@@ -618,9 +623,9 @@ typedef struct gb_region {
     /* Abandoned heaps: thread.c. */
     struct {
         gb_lock lock; /* guards this struct; taken before the region's lock */
-        _Atomic uint32_t first;
+        _Atomic uint32_t first; /* n of the first */
         /* where the searches for pages, holes and remote frees continue, if that heap is still abandoned */
-        uint32_t next, looked, drained;
+        gb_heap_id next, looked, drained;
     } abandoned;
 
     gb_options options;

@@ -65,14 +65,14 @@ static glebe_heap *heap_take(const char *call, mi_heap_t *heap)
         return NULL;
     }
     if (MIMALLOC_LINE == 3)
-        gb_lock_take(&locks[heap->number % LOCKS]);
+        gb_lock_take(&locks[heap->number.n % LOCKS]);
     return heap;
 }
 
 static void heap_drop(mi_heap_t *heap)
 {
     if (MIMALLOC_LINE == 3 && !heap_is_main(heap))
-        gb_lock_drop(&locks[heap->number % LOCKS]);
+        gb_lock_drop(&locks[heap->number.n % LOCKS]);
 }
 
 /* In the child of a fork no thread is left that would drop them. */
@@ -90,7 +90,7 @@ static GB_TLS uint32_t heaps_owner, heaps_made; /* 0: it made none */
 static bool heap_is_mine(const mi_heap_t *heap)
 {
     return MIMALLOC_LINE == 2 && heaps_owner && heap->kind == GB_HEAP_OWNED &&
-        __atomic_load_n(&heap->next, __ATOMIC_RELAXED) == heaps_owner;
+        __atomic_load_n(&heap->next.n, __ATOMIC_RELAXED) == heaps_owner;
 }
 
 static mi_heap_t *heap_mine_next(const mi_heap_t *before)
@@ -147,7 +147,7 @@ EXPORT mi_heap_t *mi_heap_new(void)
     if (heap && heaps_key_ready) {
         if (!heaps_owner && pthread_setspecific(heaps_key, (void *)1) == 0)
             heaps_owner = ++owners;
-        __atomic_store_n(&heap->next, heaps_owner, __ATOMIC_RELAXED);
+        __atomic_store_n(&heap->next.n, heaps_owner, __ATOMIC_RELAXED);
         heaps_made++;
     }
     return heap;
@@ -192,7 +192,7 @@ static glebe_heap *heap_of(const void *address)
         return extent->state == GB_EXTENT_USED && !extent->collected ? gb_heap_at(extent->heap) : NULL;
     const gb_page *page = gb_page_around(address);
     bool of_blocks = page && (page->kind == GB_SMALL || page->kind == GB_MEDIUM || page->kind == GB_LARGE);
-    return of_blocks ? gb_heap_at(gb_load_relaxed(&page->heap)) : NULL;
+    return of_blocks ? gb_page_heap(page) : NULL;
 }
 
 /* In line 2 the main heap is the thread's own, in line 3 that of all threads. What was in deleted heaps is in it. */

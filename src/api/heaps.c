@@ -54,7 +54,7 @@ int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes)
 {
     GB_ENTRY;
     heap = heap_or_self(heap);
-    if (heap->number == 0 && !(heap = gb_thread_start()))
+    if (heap->number.n == 0 && !(heap = gb_thread_start()))
         return ENOMEM;
     gb_lock_take(&gb_the.lock);
     bool passed = limit_bytes && gb_heap_held(heap) > limit_bytes;
@@ -163,7 +163,7 @@ bool glebe_heap_owns(const glebe_heap *heap, const void *block)
         heap = gb_self;
     gb_page *entry = gb_page_entry(block);
     const gb_page *page = gb_page_around(block);
-    return page && page->kind != GB_FREE ? gb_load_relaxed(&page->heap) == heap->number
+    return page && page->kind != GB_FREE ? gb_heap_owns(heap, page)
                                          : gb_big_heap(entry, block) == heap;
 }
 

@@ -159,7 +159,7 @@ static size_t check_list(
         CHECK(page->prev.n == before.n, 4, page, "a list's links back and forth differ");
         CHECK(page->state == state, 4, page, "a page is on a list that is not its state's");
         CHECK(cls == GB_CLASSES || page->cls == cls, 4, page, "a page is on another class's list");
-        CHECK(gb_load_relaxed(&page->heap) == heap->number, 4, page, "a page is on another heap's list");
+        CHECK(gb_heap_owns(heap, page), 4, page, "a page is on another heap's list");
         if (bound == 0)
             break;
         bytes += check_page(check, page);
@@ -179,7 +179,7 @@ static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
             return;
         }
         const gb_page *page = gb_page_head((gb_page *)(uintptr_t)entry);
-        CHECK(page->kind == GB_SMALL && gb_load_relaxed(&page->heap) == heap->number, 3, block,
+        CHECK(page->kind == GB_SMALL && gb_heap_owns(heap, page), 3, block,
             "a front holds a block that is not its class's");
         check_block(check, page, block, cls, "a front holds what is no block of its class");
     }
@@ -268,7 +268,7 @@ static void check_inbox(gb_check *check, const glebe_heap *heap, gb_page_id firs
         CHECK(page->kind == GB_SMALL ? (gb_load(&page->xfree) & GB_XFREE_QUEUED) != 0
                                      : (gb_load(&page->notify) & GB_NOTIFY_QUEUED) != 0,
             5, page, "a page in an inbox is not marked as queued");
-        CHECK(gb_load_relaxed(&page->heap) == heap->number, 5, page, "a page is in another heap's inbox");
+        CHECK(gb_heap_owns(heap, page), 5, page, "a page is in another heap's inbox");
     }
     CHECK(bound != UINT32_MAX, 5, heap, "an inbox has no end");
 }

@@ -12,7 +12,7 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
                 || (page->cls == cursor->cls && page->layout == cursor->layout
                     && page->cursor == (uint32_t)(cursor - gc->cursors)),
             4, page, "a page is on another cursor's list");
-        CHECK(gb_load_relaxed(&page->heap) == gc->heap->number, 4, page, "a page is on another collector's list");
+        CHECK(gb_heap_owns(gc->heap, page), 4, page, "a page is on another collector's list");
         CHECK(gc->marking || page->gc_flags == 0, 8, page, "a page stayed on the overflow list");
         uint32_t objects = 0, bits = 0;
         for (uint32_t i = 0; i < page->cap; i++)
@@ -45,7 +45,7 @@ static void check_huge_objects(gb_check *check, const glebe_gc *gc)
     size_t bytes = 0;
     for (uint32_t i = 0; i < gc->huge.count; i++) {
         const gb_extent *extent = GB_HUGE ? gb_huge_find((const void *)objects[i].from) : NULL;
-        CHECK(extent && extent->collected && extent->heap == gc->heap->number
+        CHECK(extent && extent->collected && extent->heap.n == gc->heap->number.n
                 && extent->bytes == objects[i].to - objects[i].from,
             8, objects[i].from, "a huge object is not that of its extent");
         CHECK(objects[i].from >= before && objects[i].to - gc->huge_from <= gc->huge_span, 8, objects[i].from,

@@ -16,7 +16,7 @@ static void check_zero(gb_check *check, uint32_t slice)
 static glebe_heap *check_run_heap(gb_check *check, const gb_page *page)
 {
     uint32_t number = gb_load_relaxed(&page->heap);
-    glebe_heap *heap = gb_heap_at(number);
+    glebe_heap *heap = gb_page_heap(page);
     CHECK(number > 0 && number <= gb_the.records.made && heap->kind != GB_HEAP_UNUSED, 9, page,
         "a run belongs to a heap that is not");
     return heap;
@@ -118,7 +118,7 @@ size_t gb_check_big(gb_check *check, const glebe_heap *heap)
     size_t bytes = 0;
     for (uint32_t number = heap->huge; number; number = gb_the.extents[number].next) {
         const gb_extent *extent = gb_the.extents + number;
-        CHECK(extent->state == GB_EXTENT_USED && extent->heap == heap->number, 4, gb_extent_start(extent),
+        CHECK(extent->state == GB_EXTENT_USED && extent->heap.n == heap->number.n, 4, gb_extent_start(extent),
             "a huge block is on another heap's list");
         bytes += extent->bytes;
     }

@@ -9,7 +9,7 @@ bool gb_block_in_use(const gb_page *page, const void *block)
         return false;
     if (page->kind == GB_MEDIUM) /* a warm block of this thread is free, though its bit does not say so */
         return (gb_load_relaxed(&page->bits) >> at.index & 1) == 0
-            && (gb_load_relaxed(&page->heap) != gb_self->number || gb_self->warm[at.cls - GB_SMALL_CLASSES] != block);
+            && (!gb_heap_owns(gb_self, page) || gb_self->warm[at.cls - GB_SMALL_CLASSES] != block);
     if (GB_AUDIT && !gb_audit_alive(block))
         return false;
     return !GB_SECURE || !gb_secure_stamped(block);

@@ -219,7 +219,7 @@ void gb_page_park(gb_page *page)
     }
     gb_block *chain = page->free;
     page->free = NULL;
-    gb_heap_at(gb_load_relaxed(&page->heap))->unlooked[page->cls] -= page->mark == GB_UNLOOKED;
+    gb_page_heap(page)->unlooked[page->cls] -= page->mark == GB_UNLOOKED;
     page->mark = GB_PARKED;
     gb_page_own(page, 0);
     while (chain) {
@@ -246,7 +246,7 @@ void gb_page_unpark(gb_page *page)
         }
     page->free = chain;
     page->mark = GB_UNLOOKED;
-    gb_page_own(page, (uintptr_t)gb_heap_at(gb_load_relaxed(&page->heap)));
+    gb_page_own(page, (uintptr_t)gb_page_heap(page));
 }
 
 bool gb_parked_put(gb_page *page, gb_block *block)

@@ -121,7 +121,7 @@ static void medium_return_dead(gb_page *page, uint32_t bit)
 bool gb_medium_return(glebe_heap *self, gb_page *page, void *block)
 {
     uint32_t index, cls = page->cls;
-    glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+    glebe_heap *heap = gb_page_heap(page);
     if (!gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->cap
         || (gb_load_relaxed(&page->bits) >> index & 1) || gb_page_purged(page)
         || (heap == self && heap->warm[cls - GB_SMALL_CLASSES] == block))

@@ -30,7 +30,7 @@
 
 static void inbox_push(gb_page *page)
 {
-    glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+    glebe_heap *heap = gb_page_heap(page);
     uint32_t number = gb_page_id_of(page).n, first = gb_load_relaxed(&heap->inbox);
     do
         page->inbox_next.n = first;
@@ -41,7 +41,7 @@ bool gb_heap_dead(const gb_page *page)
 {
     if (!gb_the.heaps_dead)
         return false;
-    const glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
+    const glebe_heap *heap = gb_page_heap(page);
     return gb_load_relaxed(&heap->kind) == GB_HEAP_DEAD;
 }
 
@@ -250,7 +250,7 @@ bool gb_page_reclaim(glebe_heap *to, gb_page *page)
     bool small = page->kind == GB_SMALL;
     if (small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : !gb_cas(&page->notify, &quiet, GB_NOTIFY_QUEUED))
         return false;
-    gb_store_relaxed(&page->heap, to->number);
+    gb_store_relaxed(&page->heap, to->number.n);
     if (small)
         gb_page_own(page, (uintptr_t)to);
     return true;
@@ -276,7 +276,7 @@ void gb_remote_flush(glebe_heap *from)
 void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
 {
     gb_page_id id = gb_page_id_of(page);
-    if (from->number == 0 || gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind) == GB_HEAP_OWNED) {
+    if (from->number.n == 0 || gb_load_relaxed(&gb_page_heap(page)->kind) == GB_HEAP_OWNED) {
         gb_remote_send(page, block, block, 1);
         return;
     }

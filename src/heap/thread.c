@@ -28,8 +28,8 @@ static bool heap_commit(uint32_t number)
         && gb_meta_commit(gb_the.heap_bits, &gb_the.committed.heap_bits, (number / 64 + 1) * sizeof(gb_heap_bits));
 }
 
-/* Locked. Returns 0 if there is no memory for one. */
-static uint32_t heap_number(void)
+/* Locked. Returns none if there is no memory for one. */
+static gb_heap_id heap_number(void)
 {
     uint32_t words = gb_the.records.made ? gb_the.records.made / 64 + 1 : 0;
     for (; gb_the.records.unused_from < words; gb_the.records.unused_from++) {
@@ -38,10 +38,10 @@ static uint32_t heap_number(void)
             unsigned bit = gb_ctz64(bits->unused);
             bits->unused &= bits->unused - 1;
             bits->touched &= ~((uint64_t)1 << bit);
-            return gb_the.records.unused_from * 64 + bit;
+            return (gb_heap_id){gb_the.records.unused_from * 64 + bit};
         }
     }
-    return heap_commit(gb_the.records.made + 1) ? ++gb_the.records.made : 0;
+    return heap_commit(gb_the.records.made + 1) ? (gb_heap_id){++gb_the.records.made} : GB_NO_HEAP;
 }
 
 static bool heap_has(uint32_t number, bool touched)
@@ -67,8 +67,8 @@ static void heaps_purge(void)
                 gb_the.heap_bits[to / 64].touched &= ~((uint64_t)1 << to % 64);
             }
             gb_the.heap_bits[i].touched &= ~((uint64_t)1 << first % 64);
-            uintptr_t start = gb_round_up((uintptr_t)gb_heap_at(from), gb_the.page_bytes);
-            uintptr_t end = gb_round_down((uintptr_t)gb_heap_at(to), gb_the.page_bytes);
+            uintptr_t start = gb_round_up((uintptr_t)gb_heap_at((gb_heap_id){from}), gb_the.page_bytes);
+            uintptr_t end = gb_round_down((uintptr_t)gb_heap_at((gb_heap_id){to}), gb_the.page_bytes);
             if (end > start)
                 gb_port_purge(start, end - start, false);
         }
@@ -81,15 +81,15 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
     glebe_heap *heap = NULL;
     gb_lock_take(&gb_the.lock);
     if (gb_region_start()) {
-        uint32_t number = heap_number();
-        if (number) {
+        gb_heap_id number = heap_number();
+        if (number.n) {
             heap = gb_heap_at(number);
             memset(heap, 0, sizeof *heap);
             heap->number = number;
             heap->kind = kind;
             heap->tick = GB_TICK_EVENTS;
             heap->tick_cycles = gb_cycles();
-            heap->mixed.n = GB_MIXES && (kind == GB_HEAP_OWNED || number > FEW_HEAPS) ? GB_MIXED_LATER : 0;
+            heap->mixed.n = GB_MIXES && (kind == GB_HEAP_OWNED || number.n > FEW_HEAPS) ? GB_MIXED_LATER : 0;
             glebe_live.stats.heaps++;
         }
     }
@@ -102,11 +102,12 @@ void gb_heap_retire(glebe_heap *heap)
     enum { HEAPS_RETIRED = 64 };
     gb_lock_take(&gb_the.lock);
     heap->kind = GB_HEAP_UNUSED;
-    gb_heap_bits *bits = gb_the.heap_bits + heap->number / 64;
-    bits->unused |= (uint64_t)1 << heap->number % 64;
-    bits->touched |= (uint64_t)1 << heap->number % 64;
-    if (heap->number / 64 < gb_the.records.unused_from)
-        gb_the.records.unused_from = heap->number / 64;
+    uint32_t number = heap->number.n;
+    gb_heap_bits *bits = gb_the.heap_bits + number / 64;
+    bits->unused |= (uint64_t)1 << number % 64;
+    bits->touched |= (uint64_t)1 << number % 64;
+    if (number / 64 < gb_the.records.unused_from)
+        gb_the.records.unused_from = number / 64;
     if (++gb_the.records.retired % HEAPS_RETIRED == 0)
         heaps_purge();
     glebe_live.stats.heaps--;
@@ -115,9 +116,9 @@ void gb_heap_retire(glebe_heap *heap)
 
 glebe_heap *gb_heap_next(const glebe_heap *before)
 {
-    for (uint32_t number = before ? before->number + 1 : 1; number <= gb_the.records.made; number++)
+    for (uint32_t number = before ? before->number.n + 1 : 1; number <= gb_the.records.made; number++)
         if ((gb_the.heap_bits[number / 64].unused >> number % 64 & 1) == 0)
-            return gb_heap_at(number);
+            return gb_heap_at((gb_heap_id){number});
     return NULL;
 }
 
@@ -127,15 +128,20 @@ glebe_heap *gb_heap_next(const glebe_heap *before)
  * has run. From then on each allocation reclaims a heap and abandons it again, so that no heap is lost. */
 GB_TLS bool gb_thread_ended;
 
+static gb_heap_id abandoned_first(void)
+{
+    return (gb_heap_id){gb_load_relaxed(&gb_the.abandoned.first)};
+}
+
 static glebe_heap *heap_reclaim(void)
 {
     if (!gb_load_relaxed(&gb_the.abandoned.first))
         return NULL;
     gb_lock_take(&gb_the.abandoned.lock);
-    uint32_t number = gb_load_relaxed(&gb_the.abandoned.first);
-    glebe_heap *heap = number ? gb_heap_at(number) : NULL;
+    gb_heap_id number = abandoned_first();
+    glebe_heap *heap = number.n ? gb_heap_at(number) : NULL;
     if (heap) {
-        gb_store_relaxed(&gb_the.abandoned.first, heap->next);
+        gb_store_relaxed(&gb_the.abandoned.first, heap->next.n);
         heap->kind = GB_HEAP_THREAD;
         glebe_live.stats.heaps_abandoned--;
         glebe_live.stats.heaps_reclaimed++;
@@ -171,8 +177,8 @@ void gb_heap_abandon(glebe_heap *heap)
         gb_self = &gb_heap_none;
     gb_lock_take(&gb_the.abandoned.lock);
     heap->kind = GB_HEAP_ABANDONED;
-    heap->next = gb_load_relaxed(&gb_the.abandoned.first);
-    gb_store_relaxed(&gb_the.abandoned.first, heap->number);
+    heap->next = abandoned_first();
+    gb_store_relaxed(&gb_the.abandoned.first, heap->number.n);
     glebe_live.stats.heaps_abandoned++;
     gb_lock_drop(&gb_the.abandoned.lock);
 }
@@ -259,10 +265,10 @@ void gb_abandoned_drain(void)
     enum { HEAPS = 32 };
     if (!gb_load_relaxed(&gb_the.abandoned.first) || !gb_lock_try(&gb_the.abandoned.lock))
         return;
-    uint32_t number = gb_the.abandoned.drained;
-    if (!number || gb_heap_at(number)->kind != GB_HEAP_ABANDONED)
-        number = gb_load_relaxed(&gb_the.abandoned.first);
-    for (int i = 0; number && i < HEAPS; i++, number = gb_heap_at(number)->next)
+    gb_heap_id number = gb_the.abandoned.drained;
+    if (!number.n || gb_heap_at(number)->kind != GB_HEAP_ABANDONED)
+        number = abandoned_first();
+    for (int i = 0; number.n && i < HEAPS; i++, number = gb_heap_at(number)->next)
         if (gb_load_relaxed(&gb_heap_at(number)->inbox))
             gb_inbox_drain(gb_heap_at(number));
     gb_the.abandoned.drained = number;
@@ -276,13 +282,13 @@ bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls)
     if (heap->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.abandoned.lock))
         return false;
     int pages = 0;
-    uint32_t number = gb_the.abandoned.next, first = 0;
+    gb_heap_id number = gb_the.abandoned.next, first = GB_NO_HEAP;
     for (int i = 0; i < HEAPS && pages < PAGES; i++) {
-        if (!number || gb_heap_at(number)->kind != GB_HEAP_ABANDONED)
-            number = gb_load_relaxed(&gb_the.abandoned.first);
-        if (!number || number == first)
+        if (!number.n || gb_heap_at(number)->kind != GB_HEAP_ABANDONED)
+            number = abandoned_first();
+        if (!number.n || number.n == first.n)
             break;
-        first = first ? first : number;
+        first = first.n ? first : number;
         glebe_heap *abandoned = gb_heap_at(number);
         number = abandoned->next;
         if (gb_load_relaxed(&abandoned->inbox))
@@ -304,7 +310,7 @@ size_t gb_abandoned_trim(void)
     glebe_heap *kept = NULL;
     bool one_is_empty = false;
     gb_lock_take(&gb_the.abandoned.lock);
-    for (uint32_t number = gb_load_relaxed(&gb_the.abandoned.first), next; number; number = next) {
+    for (gb_heap_id number = abandoned_first(), next; number.n; number = next) {
         glebe_heap *heap = gb_heap_at(number);
         next = heap->next;
         size_t before = gb_load_relaxed(&heap->bytes);
@@ -321,7 +327,7 @@ size_t gb_abandoned_trim(void)
         if (kept)
             kept->next = next;
         else
-            gb_store_relaxed(&gb_the.abandoned.first, next);
+            gb_store_relaxed(&gb_the.abandoned.first, next.n);
         glebe_live.stats.heaps_abandoned--;
         gb_heap_retire(heap);
     }
@@ -335,10 +341,10 @@ bool gb_abandoned_look(void)
     bool more = false;
     if (!gb_load_relaxed(&gb_the.abandoned.first) || !gb_lock_try(&gb_the.abandoned.lock))
         return false;
-    uint32_t number = gb_the.abandoned.looked;
-    if (!number || gb_heap_at(number)->kind != GB_HEAP_ABANDONED)
-        number = gb_load_relaxed(&gb_the.abandoned.first);
-    for (int i = 0; number && i < HEAPS && !more; i++) {
+    gb_heap_id number = gb_the.abandoned.looked;
+    if (!number.n || gb_heap_at(number)->kind != GB_HEAP_ABANDONED)
+        number = abandoned_first();
+    for (int i = 0; number.n && i < HEAPS && !more; i++) {
         glebe_heap *abandoned = gb_heap_at(number);
         if (gb_load_relaxed(&abandoned->inbox))
             gb_inbox_drain(abandoned);
@@ -347,5 +353,5 @@ bool gb_abandoned_look(void)
     }
     gb_the.abandoned.looked = number;
     gb_lock_drop(&gb_the.abandoned.lock);
-    return more || number;
+    return more || number.n;
 }

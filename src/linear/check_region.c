@@ -4,8 +4,8 @@
 
 static void check_run(gb_check *check, const gb_page *page)
 {
-    const glebe_heap *heap = gb_heap_at(gb_load_relaxed(&page->heap));
-    CHECK(heap->kind != GB_HEAP_UNUSED && heap->number == gb_load_relaxed(&page->heap), 9, page,
+    const glebe_heap *heap = gb_page_heap(page);
+    CHECK(heap->kind != GB_HEAP_UNUSED && gb_heap_owns(heap, page), 9, page,
         "a run belongs to a heap that is not");
     for (uint32_t k = 0; k < page->slices; k++) {
         CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");

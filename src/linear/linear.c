@@ -282,7 +282,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
     gb_page *page = gb_entry_at(first);
     memset(page, 0, sizeof *page);
     entries_write(first, slices, kind);
-    page->heap = heap->number;
+    page->heap = heap->number.n;
     page->slices = slices;
     if (gb_owner(heap, kind))
         gb_page_own(page, gb_owner(heap, kind));
@@ -297,7 +297,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
 
 void gb_run_give(gb_page *page)
 {
-    glebe_heap *heap = gb_heap_at(page->heap);
+    glebe_heap *heap = gb_page_heap(page);
     uint32_t first = gb_slice_of(page), slices = page->slices;
     gb_unaccount(heap, gb_page_bytes(page), gb_statistic((enum gb_kind)page->kind));
     if (page->kind == GB_LARGE)

@@ -4,7 +4,7 @@
 
 glebe_heap gb_heap_main;
 
-static void heap_begin(glebe_heap *heap, uint32_t number, enum gb_heap_kind kind)
+static void heap_begin(glebe_heap *heap, gb_heap_id number, enum gb_heap_kind kind)
 {
     heap->number = number;
     gb_store_relaxed(&heap->kind, kind);
@@ -13,7 +13,7 @@ static void heap_begin(glebe_heap *heap, uint32_t number, enum gb_heap_kind kind
 
 glebe_heap *gb_thread_start(void)
 {
-    if (gb_heap_main.number == 0) {
+    if (gb_heap_main.number.n == 0) {
         gb_region_start();
         heap_begin(&gb_heap_main, GB_HEAP_MAIN, GB_HEAP_THREAD);
     }
@@ -30,7 +30,7 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
     glebe_heap *heap = (glebe_heap *)gb_page_start(page);
     page->cls = GB_HOLDS_HEAP;
     memset(heap, 0, sizeof *heap);
-    heap_begin(heap, gb_slice_of(page), kind);
+    heap_begin(heap, (gb_heap_id){gb_slice_of(page)}, kind);
     return heap;
 }
 
@@ -43,7 +43,7 @@ void gb_heap_retire(glebe_heap *heap)
 
 size_t gb_retain_nothing(glebe_heap *heap)
 {
-    if (heap->number != 0)
+    if (heap->number.n != 0)
         gb_heap_trim(heap);
     gb_tagged_cool();
     return 0;
@@ -60,7 +60,7 @@ bool gb_make_room(glebe_heap *heap)
 glebe_heap *gb_heap_next(const glebe_heap *before)
 {
     if (!before)
-        return gb_heap_main.number ? &gb_heap_main : NULL;
+        return gb_heap_main.number.n ? &gb_heap_main : NULL;
     const gb_page *page = before == &gb_heap_main ? gb_list_first(&gb_heap_main.large)
                                                   : gb_list_next(gb_page_entry(before));
     while (page && page->cls != GB_HOLDS_HEAP)

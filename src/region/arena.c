@@ -409,7 +409,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
             run_mark(at.chunk, at.start, slices, zero);
             /* leaves `owner`: collectors read the owner of any page */
             memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes));
-            page->heap = heap->number;
+            page->heap = heap->number.n;
             page->slices = slices;
             if (kind != GB_LARGE)
                 run_enter(page, 0, slices, kind, gb_owner(heap, kind));
@@ -448,7 +448,7 @@ static void run_free(const gb_page *page, uint32_t from, uint32_t slices)
 
 void gb_run_give(gb_page *page)
 {
-    glebe_heap *heap = gb_heap_at(page->heap);
+    glebe_heap *heap = gb_page_heap(page);
     uint32_t slices = page->slices;
     gb_lock_take(&gb_the.lock);
     if (!gb_page_purged(page))
@@ -468,7 +468,7 @@ bool gb_run_resize(gb_page *page, uint32_t slices)
 {
     uint32_t before = page->slices, first = gb_large_slice(page) % GB_CHUNK_SLICES;
     gb_chunk *chunk = gb_chunk_of(gb_large_slice(page));
-    glebe_heap *heap = gb_heap_at(page->heap);
+    glebe_heap *heap = gb_page_heap(page);
     uint64_t *statistic = gb_statistic((enum gb_kind)page->kind);
     bool ok = true, zero;
     gb_lock_take(&gb_the.lock);

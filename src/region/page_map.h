@@ -96,11 +96,21 @@ GB_INLINE uintptr_t gb_chunk_start(const gb_chunk *chunk)
 }
 GB_INLINE gb_chunk *gb_chunk_of(uint32_t slice) { return gb_chunk_at(slice / GB_CHUNK_SLICES); }
 
-GB_INLINE glebe_heap *gb_heap_at(uint32_t number)
+GB_INLINE glebe_heap *gb_heap_at(gb_heap_id number)
 {
     if (!GB_THREADS)
-        return number == GB_HEAP_MAIN ? &gb_heap_main : (glebe_heap *)gb_slice_start(number);
-    return (glebe_heap *)((uintptr_t)gb_the.heaps + number * GB_HEAP_STRIDE);
+        return number.n == GB_HEAP_MAIN.n ? &gb_heap_main : (glebe_heap *)gb_slice_start(number.n);
+    return (glebe_heap *)((uintptr_t)gb_the.heaps + number.n * GB_HEAP_STRIDE);
+}
+
+/* The owner of a page or a large block. */
+GB_INLINE glebe_heap *gb_page_heap(const gb_page *page)
+{
+    return gb_heap_at((gb_heap_id){gb_load_relaxed(&page->heap)});
+}
+GB_INLINE bool gb_heap_owns(const glebe_heap *heap, const gb_page *page)
+{
+    return gb_load_relaxed(&page->heap) == heap->number.n;
 }
 
 /* Bytes held by a heap, and by all. */

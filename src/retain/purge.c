@@ -111,7 +111,7 @@ GB_NOINLINE static size_t purge_whole(gb_page *page, gb_purge_budget *budget)
         gb_page_unclaim(page);
         return 0;
     }
-    gb_unaccount(gb_heap_at(gb_load_relaxed(&page->heap)), bytes, gb_statistic((enum gb_kind)page->kind));
+    gb_unaccount(gb_page_heap(page), bytes, gb_statistic((enum gb_kind)page->kind));
     chunk->dirty = gb_set_without(chunk->dirty, gb_set_range(first % GB_CHUNK_SLICES, page->slices));
     huge_page_split(chunk);
     return bytes;

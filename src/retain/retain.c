@@ -43,7 +43,7 @@ void gb_retain_act(void)
 
 static void heap_retain_nothing(glebe_heap *heap)
 {
-    if (heap->number == 0)
+    if (heap->number.n == 0)
         return;
     gb_remote_flush(heap);
     gb_inbox_drain(heap);

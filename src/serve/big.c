@@ -151,7 +151,7 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
      * buffers that come and go. */
     uint32_t index, cls = page->cls;
     void **warm = &self->warm[cls - GB_SMALL_CLASSES];
-    if (GB_LIKELY(!(GB_SECURE || GB_AUDIT) && !*warm && gb_load_relaxed(&page->heap) == self->number
+    if (GB_LIKELY(!(GB_SECURE || GB_AUDIT) && !*warm && gb_heap_owns(self, page)
             && gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index) && index < page->cap
             && (gb_load_relaxed(&page->bits) >> index & 1) == 0))
         *warm = block;

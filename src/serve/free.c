@@ -16,8 +16,8 @@ void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call
         else if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
             return;
         else if (!GB_THREADS)
-            gb_free_any(call, gb_heap_at(page->heap), block);
-        else if (gb_load_relaxed(&page->heap) != self->number)
+            gb_free_any(call, gb_page_heap(page), block);
+        else if (!gb_heap_owns(self, page))
             gb_remote_free(gb_self, page, block);
         else if (gb_parked_put(page, block))
             gb_page_returned(self, page, 1);

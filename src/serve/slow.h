@@ -37,7 +37,7 @@ GB_INLINE void *gb_serve_quietly(glebe_heap *heap, gb_source *source, gb_request
 /* The heap may be gb_heap_none. If the result is NULL, errno is set. */
 GB_INLINE void *gb_serve(glebe_heap *heap, gb_source *source, gb_request *request)
 {
-    if (GB_UNLIKELY(heap->number == 0)) {
+    if (GB_UNLIKELY(heap->number.n == 0)) {
         if (GB_THREADS)
             return gb_serve_first(source, request);
         heap = gb_thread_start();

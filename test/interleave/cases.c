@@ -124,9 +124,9 @@ static void walk_inboxes(void)
 {
     met_round++;
     for (uint32_t h = 1; h <= gb_the.records.made; h++)
-        if (gb_heap_at(h)->kind != GB_HEAP_UNUSED) {
-            walk_inbox(h, (gb_page_id){gb_load(&gb_heap_at(h)->inbox)});
-            walk_inbox(h, gb_heap_at(h)->inbox_taken);
+        if (gb_heap_at((gb_heap_id){h})->kind != GB_HEAP_UNUSED) {
+            walk_inbox(h, (gb_page_id){gb_load(&gb_heap_at((gb_heap_id){h})->inbox)});
+            walk_inbox(h, gb_heap_at((gb_heap_id){h})->inbox_taken);
         }
 }
 
@@ -239,8 +239,8 @@ static void check_places(void)
                     place(the_world.held[t][i], (char)('A' + t));
             }
     for (uint32_t h = 1; h <= gb_the.records.made; h++)
-        if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
-            place_heap(gb_heap_at(h));
+        if (gb_heap_at((gb_heap_id){h})->kind != GB_HEAP_UNUSED)
+            place_heap(gb_heap_at((gb_heap_id){h}));
     for (uint32_t i = 0; i < PAGES; i++) {
         const gb_page *page = gb_entry_at(i);
         if ((page->kind != GB_SMALL && page->kind != GB_MEDIUM) || page->back_bytes)
@@ -263,8 +263,8 @@ static void check_heaps(const char *when)
 {
     glebe_check(NULL, 1, complain, (void *)(uintptr_t)when);
     for (uint32_t h = 1; h <= gb_the.records.made; h++)
-        if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
-            glebe_check(gb_heap_at(h), 2, complain, (void *)(uintptr_t)when);
+        if (gb_heap_at((gb_heap_id){h})->kind != GB_HEAP_UNUSED)
+            glebe_check(gb_heap_at((gb_heap_id){h}), 2, complain, (void *)(uintptr_t)when);
     check_step();
     check_places();
 }
@@ -276,11 +276,11 @@ void check_final(void)
         return;
     check_heaps("at the end");
     for (uint32_t h = 1; h <= gb_the.records.made; h++)
-        if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
-            gb_remote_flush(gb_heap_at(h));
+        if (gb_heap_at((gb_heap_id){h})->kind != GB_HEAP_UNUSED)
+            gb_remote_flush(gb_heap_at((gb_heap_id){h}));
     for (uint32_t h = 1; h <= gb_the.records.made; h++)
-        if (gb_heap_at(h)->kind != GB_HEAP_UNUSED)
-            gb_inbox_drain(gb_heap_at(h));
+        if (gb_heap_at((gb_heap_id){h})->kind != GB_HEAP_UNUSED)
+            gb_inbox_drain(gb_heap_at((gb_heap_id){h}));
     check_heaps("after all was drained");
     for (uint32_t i = 0; i < PAGES; i++) {
         const gb_page *page = gb_entry_at(i);

@@ -4,7 +4,7 @@
 
 static void d_vanishes(void)
 {
-    gb_heap_at(1)->kind = GB_HEAP_DEAD;
+    gb_heap_at((gb_heap_id){1})->kind = GB_HEAP_DEAD;
     gb_the.heaps_dead = true;
 }
 
@@ -58,7 +58,7 @@ static void check_dead(void)
 {
     IL_CHECK(!host_lock_held(&gb_the.lock), "a lock is held at the end");
     glebe_check(NULL, 2, complain, NULL);
-    IL_CHECK(gb_load(&gb_heap_at(1)->bytes) == 0, "a page of the dead heap did not go back");
+    IL_CHECK(gb_load(&gb_heap_at((gb_heap_id){1})->bytes) == 0, "a page of the dead heap did not go back");
 }
 
 #define DEAD(a_name, a_title, a_setup, a_failures, ...) \

@@ -40,7 +40,7 @@ BUGS = [
     dict(name="the chain is taken and QUEUED stays", case="free-again", expression=True,
          edits=[("remote.c", TAKE, "gb_cas(&page->xfree, &taken, GB_XFREE_QUEUED)")]),
     dict(name="pages of the program's heaps use the slots", case="destroy", edits=[
-        ("remote.c", "if (from->number == 0 || ", "if (planted == {n} ? from->number == 0 : from->number == 0 || ", "always")]),
+        ("remote.c", "if (from->number.n == 0 || ", "if (planted == {n} ? from->number.n == 0 : from->number.n == 0 || ", "always")]),
     # ---- inbox ----
     dict(name="every free pushes its page", case="free-two", edits=[("remote.c", PUSH, "inbox_push(page);")]),
     dict(name="QUEUED is set after the push", case="free-two", edits=[
@@ -60,15 +60,15 @@ BUGS = [
     dict(name="a medium page is stolen without a claim", case="rob-medium", expression=True,
          edits=[("remote.c", STEAL, "small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : gb_load(&page->notify) != 0")]),
     dict(name="the claim is dropped before the page has its new heap", case="rob", edits=[
-        ("remote.c", "gb_store_relaxed(&page->heap, to->number);", ";"),
+        ("remote.c", "gb_store_relaxed(&page->heap, to->number.n);", ";"),
         ("thread.c", "gb_page_accept(heap, page);", "gb_page_accept(heap, page);"
-         " gb_store_relaxed(&page->heap, heap->number);")]),
+         " gb_store_relaxed(&page->heap, heap->number.n);")]),
     dict(name="the claim is never dropped", case="rob", edits=[("thread.c", "gb_page_accept(heap, page);", ";")]),
     dict(name="an abandoned heap is chosen before the lock is held", case="adopt-two", edits=[
         ("thread.c", "if (!gb_load_relaxed(&gb_the.abandoned.first))\n        return NULL;",
-         "uint32_t early = gb_load_relaxed(&gb_the.abandoned.first);\n    if (!early)\n        return NULL;", "always"),
-        ("thread.c", "glebe_heap *heap = number ? gb_heap_at(number) : NULL;",
-         "if (planted == {n})\n        number = early;\n    glebe_heap *heap = number ? gb_heap_at(number) : NULL;", "always")]),
+         "gb_heap_id early = abandoned_first();\n    if (!early.n)\n        return NULL;", "always"),
+        ("thread.c", "glebe_heap *heap = number.n ? gb_heap_at(number) : NULL;",
+         "if (planted == {n})\n        number = early;\n    glebe_heap *heap = number.n ? gb_heap_at(number) : NULL;", "always")]),
     dict(name="a heap is parked before it is drained", case="rob-exit", edits=[
         ("thread.c", "gb_remote_flush(heap);\n    gb_inbox_drain(heap);\n    gb_fronts_flush(heap);", ";"),
         ("thread.c", "glebe_live.stats.heaps_abandoned++;\n    gb_lock_drop(&gb_the.abandoned.lock);",
@@ -79,8 +79,8 @@ BUGS = [
                  "heap->kind != GB_HEAP_THREAD || (gb_lock_try(&gb_the.abandoned.lock), false)")]),
     # ---- earlier mistakes ----
     dict(name="a heap's kind is read by others and not atomic", case="exit-both", expression=True,
-         edits=[("remote.c", "gb_load_relaxed(&gb_heap_at(gb_load_relaxed(&page->heap))->kind)",
-                 "*(uint32_t *)&gb_heap_at(gb_load_relaxed(&page->heap))->kind")]),
+         edits=[("remote.c", "gb_load_relaxed(&gb_page_heap(page)->kind)",
+                 "*(uint32_t *)&gb_page_heap(page)->kind")]),
     dict(name="a fresh page's holes are cleared while the purger looks", case="collect",
          edits=[("page.c", "page->cls = (uint8_t)cls;", "page->cls = (uint8_t)cls; page->holes = page->punched = 0;")]),
     dict(name="a statistic is read without the lock", case="rob-trim",

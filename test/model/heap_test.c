@@ -267,7 +267,7 @@ static void step_time(void)
         TRACE("collect %d\n", h);
         glebe_trim(h < 0 ? NULL : heaps[h].heap);
     }
-    if (GB_THREADS && gb_self->number && one_in(2))
+    if (GB_THREADS && gb_self->number.n && one_in(2))
         gb_tick_due(gb_self);
 }
 
@@ -277,8 +277,8 @@ static void model_demand(void)
     enum { MUCH = 1 << 20 };
     for (uint32_t number = 1; GB_THREADS && number <= gb_the.records.made; number++)
         for (uint32_t cls = 0; cls < GB_CLASSES; cls++)
-            if (gb_heap_at(number)->class_slices[cls] < MUCH)
-                gb_heap_at(number)->class_slices[cls] += MUCH;
+            if (gb_heap_at((gb_heap_id){number})->class_slices[cls] < MUCH)
+                gb_heap_at((gb_heap_id){number})->class_slices[cls] += MUCH;
 }
 
 static void model_step(void)

@@ -213,9 +213,9 @@ static void test_4_lists(void **state)
     well();
     DAMAGE(4, gb_self->current[0].n, gb_page_id_of(small).n);
     gb_extent *extent = gb_huge_find(world.huge);
-    DAMAGE(4, extent->heap, 2);
+    DAMAGE(4, extent->heap.n, 2);
     uint32_t number = gb_load(&small->heap);
-    gb_store(&small->heap, world.heap->number);
+    gb_store(&small->heap, world.heap->number.n);
     expect(4);
     gb_store(&small->heap, number);
     well();

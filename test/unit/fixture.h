@@ -118,7 +118,7 @@ __attribute__((unused)) static void fixture_collect(void)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < FIXTURE_THREADS; i++) {
             fixture_thread(i);
-            if (i == 0 || gb_self->number)
+            if (i == 0 || gb_self->number.n)
                 glebe_trim(NULL);
         }
     fixture_thread(before);

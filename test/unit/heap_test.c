@@ -161,7 +161,7 @@ static void test_records_of_destroyed_heaps(void **state)
             if ((i < 100 || i >= 140) && i % 37 != 5)
                 glebe_heap_destroy(heaps[round % 2 ? N - 1 - i : i]);
         fixture_check();
-        uintptr_t end = (uintptr_t)gb_heap_at(gb_the.records.made);
+        uintptr_t end = (uintptr_t)gb_heap_at((gb_heap_id){gb_the.records.made});
         for (uintptr_t page = (uintptr_t)gb_the.heaps; page + gb_the.page_bytes <= end; page += gb_the.page_bytes) {
             size_t from = (page - (uintptr_t)gb_the.heaps) / GB_HEAP_STRIDE;
             size_t to = (page + gb_the.page_bytes - 1 - (uintptr_t)gb_the.heaps) / GB_HEAP_STRIDE;

@@ -246,7 +246,7 @@ static void test_a_queued_page_is_not_stolen(void **state)
     gb_lock_drop(&gb_the.abandoned.lock);
     assert_true(gb_load(&page->xfree) & GB_XFREE_QUEUED);
     assert_false(gb_page_reclaim(gb_self, page));
-    assert_int_equal(gb_load(&page->heap), abandoned->number);
+    assert_int_equal(gb_load(&page->heap), abandoned->number.n);
     fixture_check();
 }
 

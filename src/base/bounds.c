@@ -12,9 +12,10 @@ static size_t idle_bytes(void)
 
 size_t gb_bounds_over(void)
 {
-    size_t used = (size_t)glebe_live.stats.used_bytes, huge = (size_t)glebe_live.stats.huge_bytes;
-    size_t huge_share = huge > GB_KEPT_HUGE_FROM ? (huge - GB_KEPT_HUGE_FROM) / GB_KEPT_HUGE_SHARE : 0;
-    size_t most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES + huge_share, now = used + idle_bytes();
+    const glebe_stats *stats = &glebe_live.stats;
+    size_t used = (size_t)stats->used_bytes, now = used + idle_bytes();
+    size_t most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES + (size_t)stats->large_bytes / GB_KEPT_LARGE_SHARE
+        + (size_t)stats->huge_bytes / GB_KEPT_HUGE_SHARE;
     most += gb_the.spans.huge ? GB_CHUNK_BYTES : 0; /* the rest of a huge page that a block ends in is idle */
     if (most > gb_the.kept.peak_bytes)
         gb_the.kept.peak_bytes = most;

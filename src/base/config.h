@@ -187,12 +187,12 @@
 #endif
 
 /* Bounds on retained memory. In-use plus retained bytes may reach the largest amount ever in use, plus this share of
- * it, plus GB_KEPT_BYTES. Huge blocks add a share of their bytes beyond GB_KEPT_HUGE_FROM: they replace each other
- * at different lengths (docs/decisions/0027). */
+ * it, plus GB_KEPT_BYTES, plus a share of large and of huge blocks: they replace each other at different lengths
+ * (docs/decisions/0034). */
 #define GB_KEPT_SHARE 16
 #define GB_KEPT_BYTES ((size_t)32 << 10)
-#define GB_KEPT_HUGE_SHARE 8
-#define GB_KEPT_HUGE_FROM ((size_t)32 << 20)
+#define GB_KEPT_LARGE_SHARE 8
+#define GB_KEPT_HUGE_SHARE 6
 
 #define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
 #define GB_TICK_CYCLES ((uint64_t)1 << 28) /* or this much time by gb_cycles: a tenth of a second */

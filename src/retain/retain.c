@@ -7,7 +7,8 @@
  *     spare pages (small, empty)       512 KiB and a 16th of the heap's       the heap rests, or grows
  *                                      small pages; less if heaps are many
  *     idle slices and extents          a 16th of what was in use at most,     purge_ms pass after they were freed
- *                                      for huge blocks an 8th more
+ *                                      plus an 8th of large blocks and a
+ *                                      6th of huge ones
  *     free blocks of pages in use      all                                    the heap rests; whole OS pages are purged
  *     pages of abandoned heaps         all, for any heap that needs some      the same, one heap at a time
  *

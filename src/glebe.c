@@ -55,6 +55,7 @@ GB_SHORT_END
 #include "heap/medium.c"
 #include "heap/large.c"
 #include "heap/huge.c"
+#include "heap/warm.c"
 #include "heap/remote.c"
 #include "heap/thread.c"
 

@@ -113,6 +113,7 @@ typedef struct gb_page {
     uint8_t state;
     union {
         uint8_t mark; /* small page */
+        uint8_t warm; /* large block: its heap keeps it, warm.c */
         uint8_t gc_flags; /* collected page: GB_OVERFLOWS, GB_BORN; see mark.c */
     };
     union {
@@ -163,6 +164,13 @@ typedef struct gb_page {
 } gb_page;
 
 _Static_assert(sizeof(gb_page) == 64, "free() finds entries by a shift");
+
+/* A large or huge block that was freed, and that its heap keeps. */
+typedef struct gb_warm {
+    void *block;
+    size_t bytes;
+    uint8_t *flag; /* says so in the block's record */
+} gb_warm;
 
 typedef struct gb_list {
     gb_page_id first, last;
@@ -216,6 +224,9 @@ struct glebe_heap {
     gb_block *front[GB_SMALL_CLASSES]; /* the thread free lists: malloc pops here and reads nothing else */
     /* of each medium class the block that was freed last; it counts as out of its page */
     void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR];
+    gb_warm warm_big[GB_LINEAR ? 1 : GB_WARM_BLOCKS]; /* the same of large and huge blocks: warm.c */
+    uint32_t warm_count;
+    size_t warm_bytes;
     gb_page_id current[GB_CLASSES];
     gb_page_id mixed; /* n is GB_MIXED_LATER: made at the first need */
     gb_list avail[GB_CLASSES]; /* longest waiting first: that page has had the most time to gather free blocks */
@@ -467,6 +478,7 @@ typedef struct gb_extent {
     uint32_t idle_ms; /* since when the extent is idle */
     uint8_t state;
     uint8_t collected; /* a collected object (used) */
+    uint8_t warm; /* the block was freed, and its heap keeps it: warm.c (used) */
     uint8_t room; /* the block keeps the part of it that is not committed (used) */
     uint8_t moved; /* its OS pages were moved here: a mapping of its own */
     uint8_t deferred; /* how often its wait began again, because it holds parts of huge pages (idle) */

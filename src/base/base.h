@@ -55,6 +55,8 @@ GB_INLINE bool gb_heap_abandoned(const glebe_heap *heap)
 }
 /* Returns whether the heap may retain an empty page of this size. Owner. */
 bool gb_bounds_spare(const glebe_heap *heap, size_t bytes);
+/* Returns whether the heap may keep a large or huge block of this size as a warm one. Owner. */
+bool gb_bounds_warm(const glebe_heap *heap, size_t bytes);
 /* Returns whether a page that is becoming empty may be searched for holes now. */
 bool gb_bounds_look(glebe_heap *heap);
 /* Called before `bytes` are taken. Returns true if the heap becomes larger than ever before. */

@@ -39,14 +39,25 @@ void gb_bounds_changed(void)
 
 /* ---- a heap. Owner. ---- */
 
-/* If heaps are many they share the amount that FEW of them may retain. An abandoned heap retains nothing. */
-bool gb_bounds_spare(const glebe_heap *heap, size_t bytes)
+/* If heaps are many they share the amount that FEW of them may retain. */
+static size_t heap_share(size_t most)
 {
     enum { FEW = 16 };
     uint64_t heaps = glebe_live.stats.heaps; /* a hint: read without the lock */
+    return heaps > FEW ? (size_t)(most * FEW / heaps) : most;
+}
+
+/* An abandoned heap retains nothing. */
+bool gb_bounds_spare(const glebe_heap *heap, size_t bytes)
+{
     size_t most = gb_the.options.background ? (size_t)128 << 10 : ((size_t)512 << 10) + heap->small_bytes / 16;
-    most = heaps > FEW ? (size_t)(most * FEW / heaps) : most;
-    return !gb_heap_abandoned(heap) && heap->spare_bytes + bytes <= most;
+    return !gb_heap_abandoned(heap) && heap->spare_bytes + bytes <= heap_share(most);
+}
+
+/* With the background thread the program may sleep, and never return what it keeps. */
+bool gb_bounds_warm(const glebe_heap *heap, size_t bytes)
+{
+    return !gb_the.options.background && heap->warm_bytes + bytes <= heap_share(GB_WARM_BYTES);
 }
 
 /* A search for holes walks the page. With the background thread the program may sleep and never call malloc again,

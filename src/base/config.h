@@ -166,6 +166,11 @@
 #ifndef GB_SORTS_FROM
 #define GB_SORTS_FROM ((size_t)1 << 20)
 #endif
+#ifndef GB_WARM_BYTES
+/* large and huge blocks that were freed last, and that their heap keeps for its next requests of their size */
+#define GB_WARM_BYTES ((size_t)4 << 20)
+#endif
+#define GB_WARM_BLOCKS 8
 #define GB_FEW_BLOCKS 8 /* a refill takes a page's list as it is if it has this many blocks */
 /* least number of blocks to be freed before a full page is used again, if an eighth of the page is less */
 #define GB_WAKE_LEAST (GB_LINEAR ? 2 : 12)

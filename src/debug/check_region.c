@@ -115,13 +115,20 @@ static void check_away(gb_check *check)
 
 size_t gb_check_big(gb_check *check, const glebe_heap *heap)
 {
-    size_t bytes = 0;
+    size_t bytes = 0, warm = 0;
+    uint32_t count = 0;
     for (uint32_t number = heap->huge; number; number = gb_the.extents[number].next) {
         const gb_extent *extent = gb_the.extents + number;
         CHECK(extent->state == GB_EXTENT_USED && extent->heap.n == heap->number.n, 4, gb_extent_start(extent),
             "a huge block is on another heap's list");
         bytes += extent->bytes;
+        count += extent->warm;
     }
+    for (const gb_page *large = gb_list_first(&heap->large); large; large = gb_list_next(large))
+        count += large->warm;
+    for (uint32_t i = 0; i < heap->warm_count && i < GB_WARM_BLOCKS; i++)
+        warm += *heap->warm_big[i].flag == 1 ? heap->warm_big[i].bytes : 0;
+    CHECK(count == heap->warm_count && warm == heap->warm_bytes, 4, heap, "warm blocks are not those that are marked");
     return bytes;
 }
 

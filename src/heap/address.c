@@ -47,7 +47,8 @@ void gb_report_address(const char *call, const void *address)
     if (extent) {
         if (extent->state == GB_EXTENT_USED && extent->collected)
             gb_report(call, address, "address is in the pages of a collector, whose objects only glebe_gc_free takes");
-        else if (extent->state != GB_EXTENT_USED && (at - gb_the.extents_base) % GB_GRANULE_BYTES == 0)
+        else if ((extent->state != GB_EXTENT_USED || extent->warm)
+            && (at - gb_the.extents_base) % GB_GRANULE_BYTES == 0)
             gb_report(call, address, "%sthe block of over 256 KiB here is free already", report_double(call));
         else
             gb_report(call, address, "address is inside a block of over 256 KiB, or between two");
@@ -58,10 +59,15 @@ void gb_report_address(const char *call, const void *address)
         gb_report(call, address, "address is not from glebe");
         return;
     }
-    if (page->kind == GB_LARGE) {
+    if (page->kind == GB_LARGE && !page->warm) {
         uintptr_t start = gb_run_start(page);
         gb_report(call, address, "address is %zu bytes inside a block of %zu bytes that starts at %p", at - start,
             gb_page_bytes(page), (void *)start);
+        return;
+    }
+    if (page->kind == GB_LARGE && at == gb_run_start(page)) {
+        gb_report(call, address, "%sthe block of %zu bytes here is free already", report_double(call),
+            gb_page_bytes(page));
         return;
     }
     if (page->kind >= GB_COLLECTED) {

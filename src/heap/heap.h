@@ -152,8 +152,7 @@ GB_INLINE uint32_t gb_medium_all(const gb_page *page)
 }
 /* Counts `count` blocks of the page that were freed. Owner. */
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count);
-/* Returns the warm blocks to their pages. Owner. */
-void gb_medium_cool(glebe_heap *heap);
+/* Returns warm blocks and empty current pages. Owner. */
 void gb_medium_trim(glebe_heap *heap);
 
 /* ---- large and huge: blocks with a run or an extent of their own ---- */
@@ -168,6 +167,17 @@ void gb_huge_free(gb_extent *extent);
 void *gb_huge_resize(gb_extent *extent, size_t bytes);
 /* Returns the extent of the block that starts at `address`, or NULL. */
 gb_extent *gb_huge_find(const void *address);
+
+/* ---- warm: blocks that were freed last ---- */
+/* Returns all warm blocks to where they came from; the large and huge ones. Owner. */
+void gb_heap_cool(glebe_heap *heap);
+void gb_warm_return(glebe_heap *heap);
+/* Returns a warm large or huge block of this size or a little more, or NULL. Owner. */
+void *gb_warm_take(glebe_heap *heap, size_t bytes);
+/* Keeps a large or huge block that is freed. Returns false if the heap may keep no more. Owner. */
+bool gb_warm_keep(glebe_heap *heap, void *block, size_t bytes, uint8_t *flag);
+/* Returns the warm large and huge blocks of a heap whose thread did not survive fork. */
+void gb_warm_inherit(glebe_heap *dead);
 
 /* ---- remote: frees across threads ---- */
 /* `from` is the caller's own heap, which collects frees before it sends them. */

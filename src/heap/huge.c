@@ -7,7 +7,8 @@
 gb_extent *gb_huge_find(const void *address)
 {
     gb_extent *extent = gb_extent_of(address);
-    return extent && extent->state == GB_EXTENT_USED && gb_extent_start(extent) == (uintptr_t)address ? extent : NULL;
+    bool used = extent && extent->state == GB_EXTENT_USED && !extent->warm;
+    return used && gb_extent_start(extent) == (uintptr_t)address ? extent : NULL;
 }
 
 static void heap_push(glebe_heap *heap, gb_extent *extent)
@@ -52,6 +53,7 @@ void *gb_huge_source(glebe_heap *heap, gb_request *request)
     gb_extent *extent = NULL;
     size_t bytes = gb_round_up(request->bytes, gb_the.page_bytes);
     gb_extent_place place = {.room = request->room, .behind = request->block ? huge_behind(bytes) : 0};
+    gb_warm_return(heap);
     gb_heap_grows(heap, bytes);
     gb_lock_take(&gb_the.lock);
     if (gb_account(heap, bytes, &glebe_live.stats.huge_bytes)) {

@@ -8,6 +8,7 @@ void *gb_large_source(glebe_heap *heap, gb_request *request)
     slices = slices < GB_LARGE_LEAST ? GB_LARGE_LEAST : slices; /* a shorter block comes here for its alignment */
     uint32_t align = request->alignment > GB_SLICE_BYTES ? (uint32_t)(request->alignment >> GB_SLICE_LOG2) : 1;
     bool zero = false;
+    gb_warm_return(heap);
     gb_heap_grows(heap, request->bytes);
     gb_page *page = gb_run_take(heap, GB_LARGE, slices, align, &zero);
     gb_bounds_grew(heap);

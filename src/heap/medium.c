@@ -139,17 +139,6 @@ bool gb_medium_return(glebe_heap *self, gb_page *page, void *block)
     return true;
 }
 
-void gb_medium_cool(glebe_heap *heap)
-{
-    for (uint32_t i = 0; i < GB_CLASSES - GB_SMALL_CLASSES; i++)
-        if (heap->warm[i]) {
-            void *block = heap->warm[i];
-            heap->warm[i] = NULL;
-            if (!gb_medium_return(heap, gb_page_head(gb_page_entry(block)), block))
-                gb_report_address("free", block);
-        }
-}
-
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
 {
     uint32_t wake = page->cap / 4u;
@@ -170,7 +159,7 @@ void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
 
 void gb_medium_trim(glebe_heap *heap)
 {
-    gb_medium_cool(heap);
+    gb_heap_cool(heap);
     for (uint32_t cls = GB_SMALL_CLASSES; cls < GB_CLASSES; cls++) {
         gb_page *page = gb_page_if(heap->current[cls]);
         if (page && page->out == 0) {

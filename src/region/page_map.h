@@ -45,11 +45,12 @@ GB_INLINE gb_page *gb_large_in(uint32_t slice)
     gb_page *large = GB_LINEAR ? NULL : gb_large_record(slice);
     return large && large->kind == GB_LARGE && large->cls == slice % GB_LARGE_LEAST ? large : NULL;
 }
-/* Returns the record of the large block that begins at `block`, an address in a chunk, or NULL. */
+/* Returns the record of the large block in use that begins at `block`, an address in a chunk, or NULL. */
 GB_INLINE gb_page *gb_large_at(const void *block)
 {
     uintptr_t offset = (uintptr_t)block - gb_the.base;
-    return offset % GB_SLICE_BYTES == 0 ? gb_large_in((uint32_t)(offset >> GB_SLICE_LOG2)) : NULL;
+    gb_page *large = offset % GB_SLICE_BYTES == 0 ? gb_large_in((uint32_t)(offset >> GB_SLICE_LOG2)) : NULL;
+    return large && !large->warm ? large : NULL;
 }
 
 /* Takes a page's head, or a large block's record. */

@@ -26,4 +26,7 @@ void gb_fork_child(void)
         }
     gb_background_forked();
     gb_fork_parent();
+    for (glebe_heap *heap = NULL; (heap = gb_heap_next(heap));)
+        if (heap->kind == GB_HEAP_DEAD)
+            gb_warm_inherit(heap);
 }

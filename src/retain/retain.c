@@ -4,6 +4,7 @@
  *
  *     what is kept                     how much                               until
  *     warm blocks (medium)             one of each class                      16 ms pass, or the heap grows
+ *     warm blocks (large, huge)        8, and 4 MiB; less if heaps are many   the same, or none of them fits a request
  *     spare pages (small, empty)       512 KiB and a 16th of the heap's       the heap rests, or grows
  *                                      small pages; less if heaps are many
  *     idle slices and extents          a 16th of what was in use at most,     purge_ms pass after they were freed
@@ -166,7 +167,7 @@ void gb_tick_due(glebe_heap *heap)
         return;
     bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
     if ((now ^ heap->tick_ms) >> COOL_MS_LOG2)
-        gb_medium_cool(heap); /* a warm block keeps its page in use; blocks in demand are soon warm again */
+        gb_heap_cool(heap); /* a warm block keeps its page in use; blocks in demand are soon warm again */
     heap->tick_ms = now;
     gb_remote_flush(heap);
     gb_abandoned_drain();

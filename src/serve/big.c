@@ -29,6 +29,16 @@ static GB_NOINLINE void *big_take(glebe_heap *heap, size_t bytes, size_t alignme
     return block;
 }
 
+/* A warm large or huge block, or NULL. The tick sees to it that other memory is purged meanwhile. */
+GB_INLINE void *warm_take(glebe_heap *heap, size_t bytes)
+{
+    if (heap->warm_count == 0)
+        return NULL;
+    if (--heap->tick <= 0)
+        gb_tick_due(heap);
+    return gb_warm_take(heap, bytes);
+}
+
 void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 {
     if (GB_LIKELY(bytes <= GB_MEDIUM_MAX)) {
@@ -37,13 +47,20 @@ void *gb_alloc_big(glebe_heap *heap, size_t bytes)
             *warm = NULL;
             return block;
         }
+    } else {
+        void *block = warm_take(heap, bytes);
+        if (block)
+            return block;
     }
     return big_take(heap, bytes, 1, class_of(bytes), NULL);
 }
 
 void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)
 {
-    void *block = big_take(heap, bytes, 1, class_of(bytes), dirty);
+    void *block = bytes > GB_MEDIUM_MAX ? warm_take(heap, bytes) : NULL;
+    *dirty = bytes;
+    if (!block)
+        block = big_take(heap, bytes, 1, class_of(bytes), dirty);
     if (block && *dirty > GB_LARGE_MAX) {
         gb_huge_clear(block, *dirty < bytes ? *dirty : bytes);
         *dirty = 0;
@@ -126,7 +143,8 @@ void gb_free_elsewhere(const char *call, void *block)
 {
     gb_extent *extent = gb_huge_find(block);
     if (extent && !extent->collected) {
-        gb_huge_free(extent);
+        if (gb_heap_at(extent->heap) != gb_self || !gb_warm_keep(gb_self, block, extent->bytes, &extent->warm))
+            gb_huge_free(extent);
         gb_retain_bound();
     } else if (GB_FOREIGN && block && gb_port_foreign_free(block))
         __atomic_fetch_add(&glebe_live.stats.foreign_frees, 1, __ATOMIC_RELAXED);
@@ -140,11 +158,24 @@ static GB_NOINLINE void free_medium(glebe_heap *self, gb_page *page, void *block
         gb_report_address(call, block);
 }
 
+/* The entry is that of a free slice. */
+static GB_NOINLINE void free_large(glebe_heap *self, void *block, const char *call)
+{
+    gb_page *large = gb_large_at(block);
+    if (!large)
+        gb_report_address(call, block);
+    else if (!gb_heap_owns(self, large) || !gb_warm_keep(self, block, gb_page_bytes(large), &large->warm))
+        gb_run_give(large);
+}
+
 void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call)
 {
     gb_page *page = gb_page_head(entry);
     if (GB_UNLIKELY(page->kind != GB_MEDIUM)) {
-        gb_free_page(self, page, block, call);
+        if (page->kind == GB_FREE)
+            free_large(self, block, call);
+        else
+            gb_free_page(self, page, block, call);
         return;
     }
     /* The medium block that the owner freed last stays warm, if no block of its class is: most blocks of that size are
@@ -161,6 +192,7 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
 
 void gb_big_give(glebe_heap *heap)
 {
+    gb_warm_return(heap);
     while (heap->large.first.n)
         gb_run_give(gb_page_at(heap->large.first));
     while (heap->huge)

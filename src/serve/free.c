@@ -1,4 +1,4 @@
-/* free() of blocks in pages of other heaps, of blocks in parked pages, and of large blocks. */
+/* free() of blocks in pages of other heaps, and of blocks in parked pages. */
 #include "alloc.h"
 
 /* A small page of `self` gets here only if it is parked. */
@@ -6,7 +6,6 @@ void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
     uint32_t index;
-    gb_page *large;
     if (page->kind == GB_SMALL) {
         bool wrong = GB_MIXES && page->cls == GB_MIXED
             ? gb_mixed_class(page, block) == GB_MIXED
@@ -23,8 +22,6 @@ void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call
             gb_page_returned(self, page, 1);
         else
             gb_report_address(call, block);
-    } else if (page->kind == GB_FREE && (large = gb_large_at(block)) != NULL)
-        gb_run_give(large);
-    else
+    } else
         gb_report_address(call, block);
 }

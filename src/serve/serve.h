@@ -17,7 +17,7 @@ GB_COLD void *gb_serve_first(gb_source *source, gb_request *request);
 /* Serves a block of the class when front[cls] is empty, and refills it. */
 void *gb_small_refill(glebe_heap *heap, size_t cls);
 GB_NOINLINE void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
-/* free() of a block in a page that is not `self`'s, or in a parked page, and of a large block. */
+/* free() of a block in a page that is not `self`'s, or in a parked page. */
 GB_NOINLINE void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call);
 /* Usable bytes of the block; 0 if no block in use starts there. Reports that under the name `call`. */
 size_t gb_block_bytes(const char *call, const void *block);

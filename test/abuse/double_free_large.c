@@ -1,6 +1,7 @@
 /* A large block freed twice.
  *
- * all: glebe: free(ADDRESS): address is in free memory: freed already, or never given out */
+ * default: glebe: free(ADDRESS): double free: the block of 114688 bytes here is free already
+ * secure, audit: glebe: free(ADDRESS): address is in free memory: freed already, or never given out */
 #include "abuse.h"
 
 int main(void)

@@ -1,6 +1,7 @@
 /* realloc of a large block that is free.
  *
- * all: glebe: realloc(ADDRESS): address is in free memory: freed already, or never given out */
+ * default: glebe: realloc(ADDRESS): the block of 114688 bytes here is free already
+ * secure, audit: glebe: realloc(ADDRESS): address is in free memory: freed already, or never given out */
 #include "abuse.h"
 
 int main(void)

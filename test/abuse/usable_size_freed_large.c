@@ -1,6 +1,7 @@
 /* malloc_usable_size of a large block that is free: 0.
  *
- * all: glebe: malloc_usable_size(ADDRESS): address is in free memory: freed already, or never given out */
+ * default: glebe: malloc_usable_size(ADDRESS): the block of 114688 bytes here is free already
+ * secure, audit: glebe: malloc_usable_size(ADDRESS): address is in free memory: freed already, or never given out */
 #include "abuse.h"
 
 int main(void)

@@ -78,7 +78,7 @@ static void abandoned_of_medium(void)
     take_for(0, MEDIUM, 5);
     take_for(0, MEDIUM, 1);
     free_for(0, 0, 4);
-    gb_medium_cool(gb_self);
+    gb_heap_cool(gb_self);
     gb_thread_exit();
     as_with_heap(0);
     as_end();

@@ -25,7 +25,7 @@ static void medium_current(void)
     take_for(1, MEDIUM, 1);
     take_for(0, MEDIUM, PAGE_BLOCKS - 1);
     free_for(0, 0, PAGE_BLOCKS - 1);
-    gb_medium_cool(gb_self);
+    gb_heap_cool(gb_self);
     as_end();
 }
 

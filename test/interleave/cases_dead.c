@@ -29,7 +29,7 @@ static void medium_page(void)
     take_for(2, MEDIUM, 1);
     take_for(3, MEDIUM, PAGE_BLOCKS - 2);
     free_for(3, 0, PAGE_BLOCKS - 2);
-    gb_medium_cool(gb_self);
+    gb_heap_cool(gb_self);
     d_vanishes();
     as_end();
 }

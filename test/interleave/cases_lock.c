@@ -55,7 +55,7 @@ static void frees(void)
 {
     for (uint32_t i = 0; i < 2; i++) {
         give(i);
-        gb_medium_cool(gb_self);
+        gb_heap_cool(gb_self);
     }
 }
 

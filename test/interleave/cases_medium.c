@@ -5,7 +5,7 @@
 static void free_now(uint32_t t, uint32_t from, uint32_t to)
 {
     free_for(t, from, to);
-    gb_medium_cool(gb_self);
+    gb_heap_cool(gb_self);
 }
 
 /* A's current page: five blocks in use by A, one by B, one by C, one free and dirty. */

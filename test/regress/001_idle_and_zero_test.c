@@ -8,7 +8,7 @@ static void test_a_block_given_back_is_not_idle(void **state)
     void *keep = glebe_malloc(20000), *p = glebe_malloc(20000);
     memset(p, 1, 20000);
     glebe_free(p);
-    gb_medium_cool(gb_self);
+    gb_heap_cool(gb_self);
     gb_page *page = gb_page_head(gb_page_entry(keep));
     gb_chunk *chunk = gb_chunk_of(gb_slice_of(page));
     for (int visit = 0; visit < 3; visit++) {

@@ -83,7 +83,7 @@ static void test_a_busy_chunk_takes_two_looks(void **state)
         gb_store(&gb_the.now_ms, fake.now_ms);
         glebe_free(medium[look % 2]);
         medium[look % 2] = glebe_malloc(MEDIUM);
-        gb_medium_cool(gb_self);
+        gb_heap_cool(gb_self);
         for (uint32_t chunk = 0; chunk < gb_the.arena.chunks; chunk++) /* each chunk had a free just now */
             gb_store(&gb_chunk_at(chunk)->touched_ms, fake.now_ms);
         gb_purge_due(fake.now_ms, false);

@@ -14,6 +14,9 @@
 #define GB_TRIM_FROM 0 /* tests have little memory */
 #endif
 #define GB_SORTS_FROM 1
+#ifndef GB_WARM_BYTES
+#define GB_WARM_BYTES 0 /* a block that was freed is free: warm_test.c and the models have warm ones */
+#endif
 #define GB_MARK_LEAST 8 /* nor deep graphs */
 #define GB_PROBED() ((void)fixture_probes++)
 extern unsigned long fixture_probes; /* steps in hash tables */

@@ -78,7 +78,7 @@ static void test_owner_waits_for_the_purger(void **state)
         glebe_free(q);
         if (!out)
             glebe_free(p);
-        gb_medium_cool(gb_self);
+        gb_heap_cool(gb_self);
         gb_lock_take(&gb_the.lock);
         purger.bits = gb_swap(&purger.page->bits, 0);
         purger.waits = 0;
@@ -127,13 +127,13 @@ static void test_idle_blocks(void **state)
     gb_page *page = page_of(keep);
     assert_ptr_equal(page_of(busy), page);
     glebe_heap *heap = gb_self;
-    gb_medium_cool(heap);
+    gb_heap_cool(heap);
     glebe_free(left);
-    gb_medium_cool(heap);
+    gb_heap_cool(heap);
     for (int i = 0; i < 3; i++) {
         fake.now_ms += GB_PURGE_MS;
         glebe_free(busy);
-        gb_medium_cool(heap);
+        gb_heap_cool(heap);
         gb_store(&gb_the.now_ms, fake.now_ms);
         gb_store(&gb_chunk_of(gb_slice_of(page))->touched_ms, fake.now_ms);
         gb_purge_due(fake.now_ms, false);

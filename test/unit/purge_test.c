@@ -171,7 +171,7 @@ static void lazily(size_t bytes, int count)
         }
         for (int i = 0; i < count; i++)
             glebe_free(blocks[i]);
-        gb_medium_cool(gb_self);
+        gb_heap_cool(gb_self);
         uint64_t before = fake.lazy_bytes, purged = glebe_live.stats.purged_bytes;
         for (int i = 0; i < 6; i++) {
             fake.now_ms += GB_PURGE_MS;
@@ -259,7 +259,7 @@ static void test_a_host_that_is_never_lazy(void **state)
     glebe_free(large);
     glebe_free(medium);
     glebe_free(huge);
-    gb_medium_cool(gb_self);
+    gb_heap_cool(gb_self);
     fake.now_ms += GB_PURGE_MS;
     purge_now();
     assert_true(fake.purged_bytes >= 5560000);

@@ -109,12 +109,14 @@ test-lint: ## headers compile alone, warnings, layers, names, scripts, workflows
 # LONG=ON adds tests that take longer than a push can wait for: all seeds under sanitizers and emulators, every test
 # under ThreadSanitizer, and -O2 for other processors.
 LONG ?= OFF
+# Each kind of seed once, as under sanitizers; the first orders of each interleaving.
+less = $(if $(call more,yes),,GLEBE_TEST_SEEDS=8 GLEBE_TEST_STRIDE=5 GLEBE_TEST_DAYS=30 GLEBE_INTERLEAVE=short)
 define suite
 	$(call say,C tests: $(1))
 	@cmake -S . -B $(build)/cmake-$(1) -DGLEBE_BUILD_TESTS=ON -DGLEBE_TEST_LONG=$(LONG) $(2) >$(build)/cmake-$(1).log || \
 	    { cat $(build)/cmake-$(1).log; exit 1; }
 	@cmake --build $(build)/cmake-$(1) --parallel $(JOBS) --target glebe-tests $(3)
-	@ctest --test-dir $(build)/cmake-$(1) --no-tests=error --output-on-failure --parallel $(JOBS)
+	@$(less) ctest --test-dir $(build)/cmake-$(1) --no-tests=error --output-on-failure --parallel $(JOBS)
 endef
 
 test-unit: | $(build) ## C unit and model tests
@@ -137,11 +139,14 @@ test-aarch64: | $(build) ## the same for 64-bit Arm, under qemu
 	@tools/foreign arm64
 	$(call suite,aarch64,-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake,$(variants))
 
+# The quick run takes the crates that `make cli` compiled; the whole one adds debug assertions and overflow checks.
+of-cli = $(if $(call more,yes),,--release)
+
 test-cli: lib ## the `glebe` command: format, clippy, tests
 	$(call say,the glebe command)
 	@$(cargo) fmt --all --check
-	@$(cargo) clippy --workspace --all-targets -- -D warnings
-	@$(cargo) test --workspace
+	@$(cargo) clippy $(of-cli) --workspace --all-targets -- -D warnings
+	@$(cargo) test $(of-cli) --workspace
 
 test-crate: lib ## the crate `glebe`: Bump in WebAssembly, without a C compiler, with the oldest Rust; both crates unpacked and run
 	$(call say,the crates)

@@ -50,4 +50,5 @@ foreach(name engine protocols planted)
   set_tests_properties(interleave/${name} PROPERTIES TIMEOUT 1800)
   add_dependencies(glebe-tests ${target})
 endforeach()
+set_tests_properties(interleave/protocols PROPERTIES COST 100) # the longest: it starts first, beside the others
 set_source_files_properties(${interleave}/engine_test.c PROPERTIES COMPILE_OPTIONS -fsanitize=thread)

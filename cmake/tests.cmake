@@ -98,6 +98,9 @@ foreach(source IN LISTS test_sources)
   target_link_libraries(${target} PRIVATE ${CMOCKA_LIBRARY} Threads::Threads)
   add_test(NAME ${name} COMMAND ${target})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout})
+  if(name MATCHES "^model/")
+    set_tests_properties(${name} PROPERTIES COST 10) # models take longer than others: they start first
+  endif()
   # Ten times slower: one seed for each kind of host.
   if((CMAKE_CROSSCOMPILING_EMULATOR OR GLEBE_SANITIZE) AND NOT GLEBE_TEST_LONG)
     set(less "GLEBE_TEST_SEEDS=8;GLEBE_TEST_STEPS=150;GLEBE_TEST_STRIDE=5")

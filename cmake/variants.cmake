@@ -31,25 +31,38 @@ elseif(GLEBE_WERROR)
   list(APPEND glebe_warnings -Werror)
 endif()
 
-function(glebe_library name kind)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEFINITIONS" ${ARGN})
-  add_library(${name} ${kind} ${arg_SOURCES})
+# What is compiled for a library of this kind.
+function(glebe_compiled name kind)
   target_include_directories(${name}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
   target_compile_options(${name} PRIVATE ${glebe_warnings})
   target_link_libraries(${name} PRIVATE Threads::Threads)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  if(kind STREQUAL "SHARED" AND "-Wl,-z,nodelete" IN_LIST glebe_link_options)
+    target_compile_definitions(${name} PRIVATE GB_STAYS_LOADED=1)
+  endif()
+endfunction()
+
+# Objects of shared libraries that differ in other sources only: $<TARGET_OBJECTS:NAME> among their SOURCES.
+function(glebe_objects name)
+  cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${arg_SOURCES})
+  glebe_compiled(${name} SHARED)
+endfunction()
+
+function(glebe_library name kind)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEFINITIONS" ${ARGN})
+  add_library(${name} ${kind} ${arg_SOURCES})
+  glebe_compiled(${name} ${kind})
+  target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
   set_target_properties(${name} PROPERTIES
-    POSITION_INDEPENDENT_CODE ON
+    LINKER_LANGUAGE C
     ARCHIVE_OUTPUT_DIRECTORY ${GLEBE_OUTPUT_DIR}
     LIBRARY_OUTPUT_DIRECTORY ${GLEBE_OUTPUT_DIR}
     RUNTIME_OUTPUT_DIRECTORY ${GLEBE_OUTPUT_DIR})
   if(kind STREQUAL "SHARED")
     target_link_options(${name} PRIVATE ${glebe_link_options})
-    if("-Wl,-z,nodelete" IN_LIST glebe_link_options)
-      target_compile_definitions(${name} PRIVATE GB_STAYS_LOADED=1)
-    endif()
     set_target_properties(${name} PROPERTIES
       VERSION ${PROJECT_VERSION}
       SOVERSION ${PROJECT_VERSION_MAJOR})

@@ -19,9 +19,12 @@ def run(*command, **options):
 
 
 @pytest.fixture(scope="session")
-def tree(box, tmp_path_factory):
-    """A CMake tree of this source, built once for these tests."""
+def tree(box, tmp_path_factory, request):
+    """A CMake tree of this source, built once for these tests; the quick run takes that of `make lib`."""
     box.need("cmake")
+    made = box.root / "build/cmake"
+    if "not more" in request.config.option.markexpr and (made / "CMakeCache.txt").exists():
+        return made
     build = tmp_path_factory.mktemp("tree")
     run("cmake", "-S", box.root, "-B", build)
     run("cmake", "--build", build, "--parallel", "2")
@@ -148,6 +151,7 @@ def test_linking_as_the_readme_has_it(box, tmp_path):
         assert done.stdout == "said\n" and ("was active" in done.stderr) == has
 
 
+@pytest.mark.more # test_printed.py: test_without_a_build_system
 def test_one_command_build(box, tmp_path):
     """Without CMake: the unity file compiles with no special flag."""
     run("cc", "-O2", "-c", box.root / "src/glebe.c", "-o", tmp_path / "glebe.o", cwd=tmp_path)

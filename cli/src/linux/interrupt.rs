@@ -1,8 +1,10 @@
-//! Ctrl-C in a comparison: the program that runs ends too, and whole rounds count.
+//! Signals that the command hands on to its program, and Ctrl-C in a comparison: the program that runs ends too, and
+//! whole rounds count.
 //!
-//! We hand the first INT, TERM or HUP on to the running program and remember it. `compare` then stops, prints what it
+//! The first INT, TERM or HUP goes on to the running program, and we remember it. `compare` then stops, prints what it
 //! has, and ends by that signal. A second signal ends it at once.
 
+use super::launch::is_stopped;
 use crate::stop::Ending;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,12 +14,58 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// The signal that came; 0 before.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn remember(signal: libc::c_int) {
-    SIGNAL.store(signal, Ordering::SeqCst);
-    hand_on();
+pub type Handler = extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void);
+
+/// Lets `handler` handle the signal: true. A call that the signal interrupts goes on.
+/// False where the signal is ignored (nohup, a shell's `&`) and shall stay so.
+pub fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int, ignored: bool) -> bool {
+    // SAFETY: both structs are ours; the callers' handlers use atomics and async-signal-safe calls only.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &mut action);
+        if action.sa_sigaction == libc::SIG_IGN && !ignored {
+            return false;
+        }
+        action = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | flags;
+        libc::sigaction(signal, &action, ptr::null_mut()) == 0
+    }
 }
 
-fn hand_on() {
+/// Hands a signal on to our child, unless the child has it already or sent it. What we can know:
+///
+///   - The kernel is the sender: the terminal sends to the whole group, and the child is in it.
+///   - The child is the sender: it signals its group, or its parent.
+///   - SIGCONT, and the child is not stopped: it was sent to the group.
+///
+/// What we cannot: a signal by kill or sigqueue from another process looks the same whether that process named us or our
+/// group. We hand it on. So a `kill -TERM -- -GROUP` reaches the program twice. The alternative loses the signals of a
+/// supervisor, which names us alone.
+///
+/// # Safety
+/// Called by a handler, with what the kernel gave it.
+pub unsafe fn hand_on(child: i32, signal: libc::c_int, info: *const libc::siginfo_t) {
+    let errno = *libc::__errno_location();
+    let sent_by_process = (*info).si_code != libc::SI_KERNEL && (*info).si_pid() != child;
+    if child > 0 && sent_by_process && (signal != libc::SIGCONT || is_stopped(child)) {
+        libc::kill(child, signal);
+    }
+    *libc::__errno_location() = errno;
+}
+
+extern "C" fn remember(
+    signal: libc::c_int,
+    info: *const libc::siginfo_t,
+    _context: *const libc::c_void,
+) {
+    SIGNAL.store(signal, Ordering::SeqCst);
+    // SAFETY: the kernel filled the struct in, and the id is our unreaped child's.
+    unsafe { hand_on(CHILD.load(Ordering::SeqCst), signal, info) };
+}
+
+/// The child of this moment gets what came before it.
+fn catch_up() {
     let (child, signal) = (CHILD.load(Ordering::SeqCst), SIGNAL.load(Ordering::SeqCst));
     if child > 0 && signal > 0 {
         // SAFETY: kill is async-signal-safe, and the id is our unreaped child's.
@@ -28,24 +76,14 @@ fn hand_on() {
 /// Starts to handle signals. A signal that was ignored (nohup, a shell's `&`) stays ignored.
 pub fn listen() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the handler uses atomics and kill only; both structs are ours.
-        unsafe {
-            let mut before: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, ptr::null(), &mut before);
-            if before.sa_sigaction != libc::SIG_IGN {
-                let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = remember as *const () as libc::sighandler_t;
-                action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
-                libc::sigaction(signal, &action, ptr::null_mut());
-            }
-        }
+        handle(signal, remember, libc::SA_RESETHAND, false);
     }
 }
 
 /// The program has started. A signal that came meanwhile reaches it now.
 pub fn started(child: i32) {
     CHILD.store(child, Ordering::SeqCst);
-    hand_on();
+    catch_up();
 }
 
 /// The program has ended, and is about to be reaped.

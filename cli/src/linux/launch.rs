@@ -81,6 +81,11 @@ impl Image {
 
     /// Forks and starts the program as a child. None leaves that stream as it is.
     pub fn spawn(&self, streams: [Option<RawFd>; 3]) -> Result<Child> {
+        self.spawn_under(&HeldBack::nothing(), streams)
+    }
+
+    /// The same, while signals are held back from this process; the child has the mask of before.
+    pub fn spawn_under(&self, held: &HeldBack, streams: [Option<RawFd>; 3]) -> Result<Child> {
         let pointers = Pointers::of(self);
         let (news, report) = pipe()?;
         // Where SIGCHLD is ignored the kernel reaps the child, and its status is lost. The child ignores it as before.
@@ -99,6 +104,7 @@ impl Image {
                     }
                     restore_sigpipe();
                     libc::signal(libc::SIGCHLD, sigchld);
+                    libc::pthread_sigmask(libc::SIG_SETMASK, &held.before, ptr::null_mut());
                     tell(report.as_raw_fd(), &Birth::now());
                     let error = pointers.exec();
                     tell(report.as_raw_fd(), &error);
@@ -114,6 +120,38 @@ impl Image {
             return Err(self.exec_error(errno).into());
         }
         Ok(Child { pid, birth })
+    }
+}
+
+/// Signals wait while this lives: those that come between fork and the handlers that need the child.
+pub struct HeldBack {
+    before: libc::sigset_t,
+}
+
+impl HeldBack {
+    pub fn all() -> HeldBack {
+        HeldBack::block(libc::sigfillset)
+    }
+
+    fn nothing() -> HeldBack {
+        HeldBack::block(libc::sigemptyset)
+    }
+
+    fn block(fill: unsafe extern "C" fn(*mut libc::sigset_t) -> libc::c_int) -> HeldBack {
+        // SAFETY: all three calls write to structs of ours.
+        unsafe {
+            let (mut set, mut before) = std::mem::zeroed();
+            fill(&mut set);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
+            HeldBack { before }
+        }
+    }
+}
+
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        // SAFETY: the mask is the one that the kernel gave us.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
     }
 }
 
@@ -201,17 +239,41 @@ pub fn pass_on(program: Ending) -> ! {
     std::process::exit(program.code())
 }
 
+/// What waitid says of the child, which it leaves to be reaped. None after an error. Async-signal-safe.
+fn look(pid: i32, at: libc::c_int) -> Option<libc::c_int> {
+    // SAFETY: waitid writes to the struct that it is given.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let answer = libc::waitid(libc::P_PID, pid as u32, &mut info, at | libc::WNOWAIT);
+        (answer == 0).then_some(info.si_code)
+    }
+}
+
+/// Is the child stopped? Async-signal-safe.
+pub fn is_stopped(pid: i32) -> bool {
+    look(pid, libc::WSTOPPED | libc::WNOHANG) == Some(libc::CLD_STOPPED)
+}
+
 /// Waits until the child has ended, and leaves it to be reaped: its id stays its own until then.
 pub fn wait_ended(pid: i32) -> Result<()> {
+    while look(pid, libc::WEXITED).is_none() {
+        interrupted()?;
+    }
+    Ok(())
+}
+
+/// The same, and stops with the child, as a shell expects of its job. Whoever continues us continues the child: a
+/// shell sends SIGCONT to both, and a signal to us alone is handed on. We stop by SIGSTOP, since the other signals do
+/// not stop a group without a shell.
+pub fn wait_ended_or_stop(pid: i32) -> Result<()> {
     loop {
-        // SAFETY: waitid writes to the struct that it is given.
-        let answer = unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            libc::waitid(libc::P_PID, pid as u32, &mut info, libc::WEXITED | libc::WNOWAIT)
-        };
-        match answer {
-            0 => return Ok(()),
-            _ => interrupted()?,
+        match look(pid, libc::WEXITED | libc::WSTOPPED) {
+            None => interrupted()?,
+            // SAFETY: only sends a signal.
+            Some(libc::CLD_STOPPED) => unsafe {
+                libc::raise(libc::SIGSTOP);
+            },
+            Some(_) => return Ok(()),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::collect::Collection;
 use super::inspect::{self, known_allocator};
+use super::interrupt;
 use super::launch::{self, variable, Image};
 use super::library::{preload_with, EMBEDDED};
 use super::search::image_of;
@@ -85,8 +86,9 @@ fn preloaded_before() -> Option<&'static str> {
 /// The child that gets our signals.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// Signals that would end or stop this process alone, and leave the program behind.
-const HANDED_ON: [libc::c_int; 12] = [
+/// Signals that would end or stop this process alone, and leave the program behind. SIGTTIN and SIGTTOU are not among
+/// them: they have a process that uses the terminal stop, which this one does when the program has ended.
+const HANDED_ON: [libc::c_int; 13] = [
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGTERM,
@@ -94,6 +96,7 @@ const HANDED_ON: [libc::c_int; 12] = [
     libc::SIGUSR1,
     libc::SIGUSR2,
     libc::SIGCONT,
+    libc::SIGTSTP,
     libc::SIGALRM,
     libc::SIGVTALRM,
     libc::SIGPROF,
@@ -101,36 +104,26 @@ const HANDED_ON: [libc::c_int; 12] = [
     libc::SIGIO,
 ];
 
-/// What the kernel sends, the terminal's signals among it, reaches the child as well.
 extern "C" fn hand_on(
     signal: libc::c_int,
     info: *const libc::siginfo_t,
     _context: *const libc::c_void,
 ) {
-    let pid = CHILD.load(Ordering::Relaxed);
-    // SAFETY: the kernel filled the struct in. kill is async-signal-safe, and the id is our unreaped child's.
-    unsafe {
-        if pid > 0 && (*info).si_code != libc::SI_KERNEL {
-            libc::kill(pid, signal);
-        }
-    }
+    // SAFETY: the kernel filled the struct in, and the id is our unreaped child's.
+    unsafe { interrupt::hand_on(CHILD.load(Ordering::Relaxed), signal, info) };
 }
 
 /// Runs the program as a child: its process, how it ended, and whether the library was in it.
 fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Option<Proof>)> {
     let witness = library.map(Witness::listen);
-    let child = image.spawn([None; 3])?;
+    let held = launch::HeldBack::all();
+    let child = image.spawn_under(&held, [None; 3])?;
     CHILD.store(child.pid, Ordering::Relaxed);
     let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
     for signal in HANDED_ON.into_iter().chain(real_time) {
-        // SAFETY: the handler only calls kill.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = hand_on as *const () as libc::sighandler_t;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-            libc::sigaction(signal, &action, std::ptr::null_mut());
-        }
+        interrupt::handle(signal, hand_on, 0, true); // the program may handle what it found ignored
     }
+    drop(held);
     let (seen, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let outcome = thread::scope(|scope| {
         scope.spawn(|| {
@@ -142,7 +135,7 @@ fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Opti
                 pause = (pause * 2).min(Duration::from_millis(100));
             }
         });
-        let outcome = launch::wait_ended(child.pid);
+        let outcome = launch::wait_ended_or_stop(child.pid);
         ended.store(true, Ordering::Release);
         outcome
     });

@@ -32,6 +32,11 @@ install(FILES ${PROJECT_BINARY_DIR}/glebe-config.cmake ${PROJECT_BINARY_DIR}/gle
 
 # Each file finds its prefix from its own place, so that `cmake --install --prefix` and moved trees stay true.
 file(RELATIVE_PATH pc_to_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+# pkg-config escapes a space in the path of -L alone.
+set(pc_archive "-L\${libdir} -l:libglebe.a")
+if(APPLE) # whose linker has no such name
+  set(pc_archive "\${libdir}/libglebe.a")
+endif()
 foreach(package glebe glebe-static glebe-override)
   configure_file(cmake/${package}.pc.in ${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

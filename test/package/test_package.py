@@ -120,6 +120,23 @@ def test_pkg_config(box, prefix, tmp_path):
     assert run("pkg-config", "--modversion", "glebe", env=env).strip() == version
 
 
+@pytest.mark.parametrize("package, malloc", [("glebe", "glebe"), ("glebe-static", "the C library's"),
+                                             ("glebe-override", "glebe")])
+def test_pkg_config_in_a_folder_with_a_space(box, prefix, tmp_path, package, malloc):
+    """A shell that reads the flags again gets each path in one piece; without quotes they would be pieces."""
+    box.need("pkg-config")
+    folder = tmp_path / "a b"
+    folder.symlink_to(prefix)
+    pc = next(prefix.glob("**/pkgconfig")).relative_to(prefix)
+    env = {"PKG_CONFIG_PATH": str(folder / pc), "PATH": "/usr/bin:/bin",
+           "LD_LIBRARY_PATH": str(library_dir(prefix))}
+    flags = run("pkg-config", "--cflags", "--libs", package, env=env).strip()
+    assert r"a\ b" in flags
+    source = FOLDER / "consumer/use.c"
+    run("sh", "-c", f"eval 'gcc {source} -o use {flags}'", cwd=tmp_path, env=env)
+    assert run(tmp_path / "use", env=env) == f"works, malloc is {malloc}\n"
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("standard", ["c99", "c11", "c17", "c2x", "c++11", "c++17", "c++20"])
 def test_header_in_every_language(box, compiler, standard):

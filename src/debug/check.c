@@ -30,11 +30,11 @@ static uint32_t check_chain(gb_check *check, const gb_page *page, const gb_block
 {
     uint32_t length = 0;
     for (; block; block = gb_link_get(block), length++) {
-        if (!check_block(check, page, block, 0, "a link leads to what is no block of the page"))
+        if (!check_block(check, page, block, 0, "a link leads to no block of the page"))
             return 0;
         uint32_t index = gb_page_locate(page, (uintptr_t)block - gb_page_start(page)).index;
         if (gb_bit(seen, index)) {
-            gb_check_fail(check, 3, block, "a free block stands in two places");
+            gb_check_fail(check, 3, block, "a free block is in two lists");
             return 0;
         }
         gb_bit_set(seen, index);
@@ -76,7 +76,7 @@ static uint32_t check_carved(gb_check *check, const gb_page *page)
         return page->bump;
     }
     uint32_t carved = 0;
-    CHECK(page->bump <= page->cap, 2, page, "the page's count of cells is wrong");
+    CHECK(page->bump <= page->cap, 2, page, "the page's count of blocks is wrong");
     for (size_t offset = 0; offset < gb_page_bytes(page); offset += 8)
         carved += gb_mixed_class(page, (void *)(gb_page_start(page) + offset)) != GB_MIXED;
     return carved;
@@ -86,7 +86,7 @@ static void check_small(gb_check *check, const gb_page *page)
 {
     uint32_t carved = check_carved(check, page);
     CHECK(page->left >= 0, 2, page, "the count of blocks out is negative");
-    CHECK((page->punched & ~page->holes) == 0, 2, page, "a unit was given back that is no hole");
+    CHECK((page->punched & ~page->holes) == 0, 2, page, "a unit is purged but is no hole");
     if (check->level < 2)
         return;
     uint64_t seen[GB_PAGE_BLOCKS_MAX / 64] = {0};
@@ -99,14 +99,14 @@ static void check_small(gb_check *check, const gb_page *page)
         remote = page->cap;
     else if (GB_XFREE_FIRST(xfree))
         remote = check_chain(check, page, (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), seen);
-    CHECK(remote == GB_XFREE_COUNT(xfree), 5, page, "the count of blocks freed by others is wrong");
+    CHECK(remote == GB_XFREE_COUNT(xfree), 5, page, "the count of remote frees is wrong");
     CHECK(!GB_XFREE_FIRST(xfree) || (xfree & GB_XFREE_QUEUED), 5, page,
-        "blocks freed by others wait in a page that is not queued");
+        "a page with remote frees is not queued");
     bool whole = remote == page->cap && page->cls != GB_MIXED;
-    CHECK(whole == ((xfree & GB_XFREE_WHOLE) != 0), 5, page, "the mark of a page that others freed wholly is wrong");
+    CHECK(whole == ((xfree & GB_XFREE_WHOLE) != 0), 5, page, "the mark of a page of remote frees alone is wrong");
     uint32_t out = gb_page_out(page);
     CHECK(local + holes + out == carved, 2, page, "free, in holes and out do not add up to the blocks carved");
-    CHECK(remote <= out, 2, page, "more blocks are on their way home than are out");
+    CHECK(remote <= out, 2, page, "there are more remote frees than blocks out");
 }
 
 static void check_medium(gb_check *check, const gb_page *page)
@@ -129,7 +129,7 @@ static void check_medium(gb_check *check, const gb_page *page)
             const char *block = (const char *)gb_page_start(page) + (size_t)i * gb_classes[page->cls].bytes;
             for (size_t k = 0; k < gb_classes[page->cls].bytes; k++)
                 if (block[k] != 0) {
-                    gb_check_fail(check, 6, block + k, "a block that is said to be zero is not");
+                    gb_check_fail(check, 6, block + k, "a block that is marked zero is not");
                     break;
                 }
         }
@@ -175,13 +175,13 @@ static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
     for (const gb_block *block = heap->front[cls]; block; block = gb_link_get(block)) {
         const gb_page *entry = gb_page_entry(block);
         if (!entry || bound-- == 0) {
-            gb_check_fail(check, 3, block, "a front leads out of the heap, or has no end");
+            gb_check_fail(check, 3, block, "a thread free list leads out of the heap, or has no end");
             return;
         }
         const gb_page *page = gb_page_head((gb_page *)(uintptr_t)entry);
         CHECK(page->kind == GB_SMALL && gb_heap_owns(heap, page), 3, block,
-            "a front holds a block that is not its class's");
-        check_block(check, page, block, cls, "a front holds what is no block of its class");
+            "a thread free list holds a block of another class");
+        check_block(check, page, block, cls, "a thread free list holds an address where no block begins");
     }
 }
 
@@ -243,12 +243,12 @@ static void check_pool(gb_check *check, const gb_pool *pool)
         check_pool_unmark(pool, units, counts[units]);
     for (const gb_span *span = pool->spans; span; span = gb_pool_next(pool, span)) {
         size_t units = (gb_pool_carved(pool, span) - span->start) / pool->open.unit_bytes;
-        CHECK(gb_pool_carved(pool, span) <= span->end, 10, pool->fresh, "more was given out than the pool has");
+        CHECK(gb_pool_carved(pool, span) <= span->end, 10, pool->fresh, "the pool carved more than it has");
         carved += units;
         if (GB_AUDIT)
             by_state += check_pool_states(check, pool, span, units);
     }
-    CHECK(free <= carved, 10, &pool->open, "more is free than was given out");
+    CHECK(free <= carved, 10, &pool->open, "more objects are free than were carved");
     CHECK(!GB_AUDIT || check->broken > broken || free == by_state, 10, &pool->open,
         "an object is neither free nor in use");
 }
@@ -302,7 +302,7 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
             avail += listed;
             spare += check_list(check, heap, &heap->spare[cls], GB_SPARE, cls);
             CHECK((heap->spare[cls].first.n != 0) == (heap->spare_classes >> cls & 1), 4, heap,
-                "the bits of spare classes are wrong");
+                "the bits of classes with retained pages are wrong");
             if (check->level >= 2)
                 check_front(check, heap, cls);
         }
@@ -315,7 +315,7 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
     CHECK(bytes - check->purged_bytes == gb_heap_held(heap), 7, heap,
         "the heap's bytes are not those of its pages and blocks");
     CHECK(avail == heap->avail_bytes, 7, heap, "the bytes of available pages are wrong");
-    CHECK(spare == heap->spare_bytes, 7, heap, "the bytes of spare pages are wrong");
+    CHECK(spare == heap->spare_bytes, 7, heap, "the bytes of retained pages are wrong");
     check_inbox(check, heap, (gb_page_id){gb_load_relaxed(&heap->inbox)});
     check_inbox(check, heap, heap->inbox_taken);
 }

@@ -8,7 +8,7 @@ static void check_zero(gb_check *check, uint32_t slice)
     const uint64_t *words = (const uint64_t *)gb_slice_start(slice);
     for (size_t i = 0; i < GB_SLICE_BYTES / 8; i++)
         if (words[i] != 0) {
-            gb_check_fail(check, 6, words + i, "memory that is said to be zero is not");
+            gb_check_fail(check, 6, words + i, "memory that is marked zero is not");
             return;
         }
 }

@@ -30,7 +30,7 @@ static void check_free_block(gb_check *check, const gb_tagged *c)
     if (gb_tagged_start(c) >= gb_the.linear.fresh && check->level >= 2)
         for (; from < to; from++)
             if (*from != 0) {
-                gb_check_fail(check, 6, from, "memory that is said to be zero is not");
+                gb_check_fail(check, 6, from, "memory that is marked zero is not");
                 break;
             }
 }
@@ -51,7 +51,7 @@ static uint64_t check_blocks(gb_check *check, uint32_t from, uint32_t to, const 
         CHECK(before_used || c->tag & GB_TAG_USED, 2, c, "two free blocks lie side by side");
         before_used = c->tag & GB_TAG_USED;
         CHECK(!(c->tag & GB_TAG_WARM) || (before_used && c == gb_the.linear.warm && bytes == gb_the.linear.warm_bytes),
-            2, c, "a block is warm that is not the one");
+            2, c, "a block is marked retained that is not the retained one");
         if (!before_used && !of)
             check_free_block(check, c);
         else if (before_used && gb_tagged_start(c) != (uintptr_t)gb_the.table && (!of || gb_tagged_heap(c) == of))
@@ -103,7 +103,7 @@ void gb_check_region(gb_check *check)
         ours += kind == GB_RESERVED ? 0 : length;
     }
     CHECK(ours << GB_SLICE_LOG2 == glebe_live.stats.committed_bytes + glebe_live.stats.table_bytes, 7, &gb_the,
-        "slices do not add up to what memory there is");
+        "slices do not add up to the memory");
     CHECK(used == gb_held(), 7, &gb_the, "the bytes in use are not those of the pages and blocks in use");
     CHECK(slices <= gb_the.linear.table_room || slices == 0, 7, &gb_the, "the table is too short");
 }

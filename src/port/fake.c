@@ -386,7 +386,7 @@ void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
     if (fake.on_wait)
         fake.on_wait(word, expected, ms);
     else {
-        FAKE_REQUIRE(ms != UINT32_MAX, "a wait that nobody ends: deadlock");
+        FAKE_REQUIRE(ms != UINT32_MAX, "a wait that no thread ends: deadlock");
         fake.now_ms += ms;
     }
 }

@@ -175,7 +175,7 @@ static void place(const void *block, char where)
     uint32_t number = gb_slice_of(page), index = index_of(page, block);
     IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM, "a block (%c) of page %u, which is none", where, number);
     char *at = &place_of[number][index];
-    IL_CHECK(*at == 0, "block %u of page %u is in two places: %c and %c (f free, w front or warm, x sent, s slot, p purged, A-D in use)",
+    IL_CHECK(*at == 0, "block %u of page %u is in two places: %c and %c (f free, w thread free list or retained, x sent, s slot, p purged, A-D in use)",
         index, number, *at, where);
     *at = where;
 }

@@ -79,7 +79,7 @@ const il_case cases_parked[] = {
         parked_page, 0, a_takes, give_0_1, purge_all),
     CASE("parked-trim", "the owner trims",
         parked_page, 0, a_trims, give_0, purge_all),
-    CASE("parked-rob", "an abandoned heap's parked page is robbed",
+    CASE("parked-rob", "an abandoned heap's parked page is reclaimed",
         parked_abandoned, 0, a_robs, give_0_1, purge_all),
     {0},
 };

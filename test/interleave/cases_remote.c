@@ -143,7 +143,7 @@ const il_case cases_remote[] = {
         two_pages, 0, a_drains_twice, give_0_1, give_1_0),
     CASE("inbox-take", "the same, and the owner allocates",
         two_pages, 0, a_takes, give_0_1, give_1_0),
-    CASE("last", "the last blocks of a page come home, the owner gives it back",
+    CASE("last", "the last blocks of a page are freed by others, the owner returns the page",
         last_blocks, 1, a_drains_and_trims, give_0, give_0),
     CASE("slots", "two threads flush their slots to two pages",
         slots, 0, a_drains_takes, give_all_and_flush, give_all_and_flush),

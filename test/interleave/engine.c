@@ -244,7 +244,7 @@ static void node_begin(node *n, const node *parent)
     }
     uint8_t able = n->enabled & (uint8_t)~n->sleep;
     if (!n->enabled)
-        il_fail("deadlock: nobody can go on (threads %x have ended, %x sleep)", ended, blocked);
+        il_fail("deadlock: no thread can go on (threads %x have ended, %x sleep)", ended, blocked);
     if (!able) {
         il_active = false;
         longjmp(verdict, PRUNED);

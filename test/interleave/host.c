@@ -195,7 +195,7 @@ void gb_lock_drop(gb_lock *lock)
 {
     if (il_active)
         il_before(lock, IL_DROP);
-    IL_CHECK(host_lock_held(lock), "a lock is dropped that nobody holds");
+    IL_CHECK(host_lock_held(lock), "a lock is dropped that no thread holds");
     lock_set(lock, 0);
     if (il_active)
         il_after(lock, IL_DROP, IL_RELEASE, PC);

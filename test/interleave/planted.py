@@ -74,7 +74,7 @@ BUGS = [
         ("thread.c", "glebe_live.stats.heaps_abandoned++;\n    gb_lock_drop(&gb_the.abandoned.lock);",
          "glebe_live.stats.heaps_abandoned++; gb_lock_drop(&gb_the.abandoned.lock); gb_remote_flush(heap); gb_inbox_drain(heap);"
          " gb_fronts_flush(heap);")]),
-    dict(name="abandoned heaps are robbed without their lock", case="rob-two", expression=True,
+    dict(name="abandoned heaps are reclaimed without their lock", case="rob-two", expression=True,
          edits=[("thread.c", "heap->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.abandoned.lock)", 
                  "heap->kind != GB_HEAP_THREAD || (gb_lock_try(&gb_the.abandoned.lock), false)")]),
     # ---- earlier mistakes ----
@@ -123,12 +123,12 @@ BUGS = [
          edits=[("remote.c", "GB_LIKELY((taken & GB_NOTIFY_PURGED) == 0)", "true")]),
     dict(name="a page is given away before its last free was counted", case="asleep-medium", expression=True,
          edits=[("remote.c", "count == (uint32_t)page->out", "true")]),
-    dict(name="a page is taken before its last block came home", case="asleep", expression=True,
+    dict(name="a page is taken before its last block was returned", case="asleep", expression=True,
          edits=[("remote.c", "GB_XFREE_COUNT(before) + count == all", "GB_XFREE_COUNT(before) + count + 1 >= all")]),
     dict(name="the owner's refill waits for a page that the purger took", case="asleep-current", expression=True,
          edits=[("medium.c", "!gb_page_purged(page)", "true")]),
     # ---- lock, background ----
-    dict(name="the lock is dropped and nobody woken", case="lock", expression=True,
+    dict(name="the lock is dropped and no thread woken", case="lock", expression=True,
          edits=[("lock.c", "gb_swap(&lock->word, 0) == 2", "(gb_store(&lock->word, 0), false)")]),
     dict(name="the lock takes nothing in", case="lock", expression=True,
          edits=[("lock.c", LOCK, LOCK.replace("acquire", "relaxed"))]),

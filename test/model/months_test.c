@@ -65,7 +65,7 @@ static const plan plans[] = {
     {"background thread", true, false, 0, true, true, false, LONG_MAX},
     {"background thread, and collects", true, true, 0, true, true, true, LONG_MAX},
     {"collects", false, true, 0, true, true, true, LONG_MAX},
-    {"control: nobody comes by", false, false, 0, false, true, false, 1},
+    {"control: no thread runs the steps", false, false, 0, false, true, false, 1},
     {"control: a leak", true, false, 2, true, false, false, 30},
 };
 

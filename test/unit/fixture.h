@@ -132,7 +132,7 @@ __attribute__((unused)) static void fixture_release(void)
     fixture_balance();
     glebe_stats_read(&s);
     if (s.used_bytes != 0) {
-        fprintf(stderr, "%llu bytes are used by nobody\n", (unsigned long long)s.used_bytes);
+        fprintf(stderr, "%llu bytes are in use without a block\n", (unsigned long long)s.used_bytes);
         FIXTURE_FAIL();
     }
 }

@@ -66,7 +66,7 @@ def test_control(wine, folder):
 
 
 def test_blocks_from_before(glebe, folder):
-    """A library allocated before glebe.dll was there: its block goes home, and is counted."""
+    """A library allocated before glebe.dll was there: its block goes to the C library, and is counted."""
     status, out, err = glebe(folder / "early.exe", GLEBE_STATS="json")
     assert (status, out) == (0, "well\n"), out + err
     assert re.search(r'"foreign_frees": [1-9]', err) and '"errors": 0' in err, err

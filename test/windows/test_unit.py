@@ -10,7 +10,7 @@ from programs import COMPILERS, LONG, OUT, ROOT, compile_program, need
 SOURCES = sorted(path for kind in ("unit", "model", *["regress"] * LONG) for path in (ROOT / "test" / kind).glob("*_test.c"))
 LEFT_OUT = {
     "unit/pool_count_test.c": "counts instructions by ptrace",
-    "model/months_test.c": "nobody says what is resident",
+    "model/months_test.c": "the system does not tell what is resident",
 }
 LESS = {"GLEBE_TEST_SEEDS": "8", "GLEBE_TEST_STEPS": "150", "GLEBE_TEST_STRIDE": "5"} if not LONG else {}
 CMOCKA = ROOT / "build/cmocka"

@@ -72,7 +72,7 @@ def test_control(wine):
 
 
 def test_misuse(wine):
-    """A block freed twice, and an address that nobody gave out, end the program with a message that names the call."""
+    """A block freed twice, and an address that no malloc returned, end the program with a message that names the call."""
     program = compile_program("misuse.c", "gcc")
     status, out, err = wine(program)
     assert status == 3 and "glebe: free(" in err and "well" not in out, out + err

@@ -118,12 +118,111 @@ def postscript(r, pages=10):
         yield "showpage"
 
 
-INPUTS = {"sqlite.sql": sqlite, "large.c": large_c, "heavy.cc": heavy_cc, "schedule.smt2": smt2, "pages.ps": postscript}
+def words(r, count):
+    return " ".join("".join(r.choices("etaoinshrdlucmfwyp", k=r.randrange(2, 11))) for _ in range(count))
+
+
+def orders_xml(r, orders=6000):
+    """Orders with attributes, items and text: lxml reads them."""
+    yield '<?xml version="1.0"?><orders>'
+    for i in range(orders):
+        yield f'<order id="o{i}" state="{r.choice(["open", "sent", "closed"])}"><customer>{words(r, 2)}</customer>'
+        for _ in range(r.randrange(1, 7)):
+            yield f'  <item price="{r.randrange(10000) / 100}" count="{r.randrange(1, 6)}"><name>{words(r, 3)}</name></item>'
+        yield f"  <note>{words(r, r.randrange(30))}</note></order>"
+    yield "</orders>"
+
+
+def book_tex(r, sections=180):
+    """Plain TeX: paragraphs, mathematics, tables."""
+    yield r"\pdfvariable suppressoptionalinfo 511 \font\big=cmr17"
+    for i in range(sections):
+        yield rf"\bigskip\noindent{{\big {i}. {words(r, 4)}}}\par"
+        for _ in range(6):
+            yield words(r, r.randrange(60, 160)) + r".\par"
+            yield rf"$$\sum_{{k=0}}^{{{r.randrange(99)}}} {{x^k\over k+{r.randrange(9)}}} = \int_0^{r.randrange(9)} f(t)\,dt$$"
+        yield r"$$\vbox{\halign{\hfil#\quad&#\hfil\cr"
+        for _ in range(20):
+            yield rf"{r.randrange(10**6)}&{words(r, 5)}\cr"
+        yield "}}$$"
+    yield r"\bye"
+
+
+def scene_pov(r, spheres=900):
+    """Spheres and unions under two lights."""
+    yield '#version 3.7; global_settings { assumed_gamma 1 } camera { location <0,12,-24> look_at <0,0,0> }'
+    yield "light_source { <30,40,-30> rgb 1 } light_source { <-20,30,-10> rgb <0.4,0.4,0.6> }"
+    yield "plane { y,-3 pigment { checker rgb 0.9 rgb 0.2 } finish { reflection 0.2 } }"
+    for _ in range(spheres):
+        x, y, z = (r.uniform(-10, 10) for _ in range(3))
+        colour = ",".join(f"{r.random():.2f}" for _ in range(3))
+        yield (f"union {{ sphere {{ <{x:.3f},{y / 3:.3f},{z:.3f}>,{r.uniform(0.1, 0.7):.3f} }} "
+               f"cone {{ <{x:.3f},{y / 3:.3f},{z:.3f}>,0.2,<{x:.3f},{y / 3 + 1:.3f},{z:.3f}>,0 }} "
+               f"texture {{ pigment {{ rgb <{colour}> }} normal {{ bumps 0.3 scale 0.2 }} finish {{ phong 0.6 }} }} }}")
+
+
+def picture_ppm(r, width=480, height=320):
+    """A picture of gradients with noise, as text."""
+    yield f"P3 {width} {height} 255"
+    for y in range(height):
+        yield " ".join(f"{x * 255 // width} {(x + y) % 256 // 2 + r.randrange(64)} {y * 255 // height}" for x in range(width))
+
+
+def large_rs(r, modules=4):
+    """A Rust library of traits, generics, closures and maps."""
+    yield "#![allow(dead_code)] use std::collections::{BTreeMap, HashMap}; use std::fmt::Debug;"
+    yield "pub trait Step: Debug + Clone { type Out: Debug + Ord + Clone; fn step(&self, n: usize) -> Vec<Self::Out>; }"
+    for i in range(modules):
+        fields = ", ".join(f"pub f{k}: {r.choice(['u32', 'String', 'Vec<u64>', 'Option<Box<str>>', 'i64'])}" for k in range(6))
+        yield f"pub mod m{i} {{ use super::*;"
+        yield f"#[derive(Debug, Clone, PartialEq, PartialOrd, Default)] pub struct S {{ {fields} }}"
+        yield "#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)] pub enum E { A(u32), B { name: String }, C(Vec<E>) }"
+        yield (f"impl Step for S {{ type Out = E; fn step(&self, n: usize) -> Vec<E> {{ let mut m: BTreeMap<String, Vec<E>> = BTreeMap::new(); "
+               f"for k in 0..n {{ m.entry(format!(\"{{}}\", k % {r.randrange(3, 99)})).or_default().push(if k % 2 == 0 {{ E::A(k as u32) }} "
+               f"else {{ E::B {{ name: format!(\"{{:?}} {{k}}\", self) }} }}); }} "
+               f"let mut all: Vec<E> = m.into_values().flatten().filter(|e| !matches!(e, E::A({r.randrange(50)}))).collect(); all.sort(); all.dedup(); all }} }}")
+        yield (f"pub fn run(v: &[S]) -> HashMap<String, usize> {{ v.iter().flat_map(|s| s.step({r.randrange(5, 50)})).map(|e| match e {{ "
+               f"E::A(n) => (n.to_string(), n as usize), E::B {{ name }} => {{ let n = name.len(); (name, n) }}, E::C(v) => (format!(\"{{v:?}}\"), v.len()) }})"
+               f".fold(HashMap::new(), |mut m, (k, n)| {{ *m.entry(k).or_insert(0) += n; m }}) }} }}")
+
+
+def history(r, commits=700, files=60):
+    """What git fast-import reads: commits that each change some lines of some files."""
+    content = {f"src/part{i % 7}/file{i}.txt": [words(r, 9) for _ in range(300)] for i in range(files)}
+    for commit in range(commits):
+        yield f"commit refs/heads/main\nmark :{commit + 1}\ncommitter A <a@example.org> {1600000000 + commit * 600} +0000"
+        yield f"data {len(str(commit))}\n{commit}"
+        if commit:
+            yield f"from :{commit}"
+        for name in content if not commit else r.sample(sorted(content), 4):
+            lines = content[name]
+            for _ in range(8):
+                lines[r.randrange(len(lines))] = words(r, 9)
+            lines.insert(r.randrange(len(lines)), words(r, 5))
+            text = "\n".join(lines)
+            yield f"M 100644 inline {name}\ndata {len(text)}\n{text}"
+
+
+def page_html(r, parts=40):
+    """A page that includes another, for nginx."""
+    yield "<!doctype html><title>page</title>"
+    for _ in range(parts):
+        yield f"<h2>{words(r, 4)}</h2><p>{words(r, 60)}</p><!--#include virtual=\"/part.html\" -->"
+
+
+def part_html(r):
+    yield f"<ul><li>{words(r, 20)}</li><!--# if expr=\"$arg_n\" --><li><!--# echo var=\"arg_n\" --></li><!--# endif --></ul>"
+
+
+INPUTS = {"sqlite.sql": sqlite, "large.c": large_c, "heavy.cc": heavy_cc, "schedule.smt2": smt2, "pages.ps": postscript,
+          "orders.xml": orders_xml, "book.tex": book_tex, "scene.pov": scene_pov, "picture.ppm": picture_ppm, "large.rs": large_rs,
+          "history.fi": history, "pages/page.html": page_html, "pages/part.html": part_html}
 
 
 def main(directory):
     directory.mkdir(parents=True, exist_ok=True)
     for name, lines in INPUTS.items():
+        (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text("".join(line + "\n" for line in lines(random.Random(name))))
 
 

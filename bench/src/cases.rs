@@ -5,6 +5,7 @@ use anyhow::{bail, Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// Cases of all groups but `Memory` count in the means. `Memory` cases measure one
 /// figure each, and their time means nothing.
@@ -45,8 +46,22 @@ pub struct Case {
     /// {n} in a quick and in a full run.
     quick: u64,
     full: u64,
+    /// Run before the program, without an allocator, and not measured.
+    #[serde(default)]
+    prepare: Option<Vec<String>>,
+    /// What talks to a server; see `measure::Job`.
     #[serde(default)]
     client: Option<Vec<String>>,
+    /// Does the server run until it gets SIGTERM?
+    #[serde(default)]
+    pub stop: bool,
+    /// A file that the program writes, compared as what it prints.
+    #[serde(default)]
+    output: Option<String>,
+    /// Programs and files that must be there, besides the first words of the
+    /// commands; a case that misses one is skipped.
+    #[serde(default)]
+    needs: Vec<String>,
     #[serde(default)]
     environment: BTreeMap<String, String>,
     /// Set for the allocator of that name only.
@@ -58,6 +73,19 @@ pub struct Case {
     /// Must every allocator make the program print the same?
     #[serde(default = "yes")]
     pub same_output: bool,
+}
+
+/// Where servers listen that have no other socket. Only one runs at a time.
+const PORT: u16 = 47811;
+
+/// Is there such a file, or (a word without a slash) such a program?
+fn is_there(word: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if word.contains('/') {
+        Path::new(word).exists()
+    } else {
+        std::env::split_paths(&path).any(|folder| folder.join(word).exists())
+    }
 }
 
 fn yes() -> bool {
@@ -103,8 +131,31 @@ impl Case {
     }
 
     pub fn client(&self, quick: bool) -> Option<Vec<String>> {
-        let client = self.client.as_ref()?;
-        Some(client.iter().map(|word| self.expand(word, quick)).collect())
+        self.words(self.client.as_ref()?, quick)
+    }
+
+    pub fn prepare(&self, quick: bool) -> Option<Vec<String>> {
+        self.words(self.prepare.as_ref()?, quick)
+    }
+
+    pub fn output(&self) -> Option<PathBuf> {
+        self.output
+            .as_ref()
+            .map(|path| self.expand(path, false).into())
+    }
+
+    fn words(&self, words: &[String], quick: bool) -> Option<Vec<String>> {
+        Some(words.iter().map(|word| self.expand(word, quick)).collect())
+    }
+
+    /// The first program or file that the case needs and this machine lacks.
+    pub fn missing(&self) -> Option<String> {
+        let commands = [Some(&self.run), self.prepare.as_ref(), self.client.as_ref()];
+        let programs = commands.into_iter().flatten().filter_map(|c| c.first());
+        programs
+            .chain(&self.needs)
+            .map(|word| self.expand(word, false))
+            .find(|word| !is_there(word))
     }
 
     pub fn environment(&self, allocator: &str) -> Vec<(String, String)> {
@@ -115,7 +166,8 @@ impl Case {
     }
 
     /// {bin}: compiled programs. {data}: generated inputs. {real}: scripts of
-    /// the real programs. {tmp}: a place for scratch. {n}: the size of the work.
+    /// the real programs. {tmp}: a place for scratch. {venv}: Python with its
+    /// packages. {port}: where a server listens. {n}: the size of the work.
     fn expand(&self, word: &str, quick: bool) -> String {
         let n = if quick { self.quick } else { self.full };
         let build = build_dir();
@@ -123,7 +175,37 @@ impl Case {
         word.replace("{bin}", &at("bin"))
             .replace("{data}", &at("data"))
             .replace("{tmp}", &at("scratch"))
+            .replace("{venv}", &at("venv"))
+            .replace("{port}", &PORT.to_string())
             .replace("{real}", &bench_dir().join("real").to_string_lossy())
             .replace("{n}", &n.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(fields: &str) -> Case {
+        let text = format!(
+            "name = 'x'\ngroup = 'real'\nabout = ''\nquick = 1\nfull = 2\n{fields}"
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn what_a_case_lacks_is_named() {
+        assert_eq!(case("run = ['sh']\nneeds = ['/dev/null']").missing(), None);
+        for fields in [
+            "run = ['no-such-program']",
+            "run = ['sh']\nclient = ['no-such-program']",
+            "run = ['sh']\nprepare = ['no-such-program']",
+            "run = ['sh']\nneeds = ['/dev/null', 'no-such-program']",
+        ] {
+            let missing = case(fields).missing();
+            assert_eq!(missing.as_deref(), Some("no-such-program"), "{fields}");
+        }
+        let missing = case("run = ['sh']\nneeds = ['{data}/no-such-file']").missing();
+        assert!(missing.unwrap().ends_with("data/no-such-file"));
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// What one run of one program cost.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -34,12 +34,19 @@ pub struct Sample {
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub command: Vec<String>,
-    /// The library to preload; None preloads nothing.
-    pub preload: Option<PathBuf>,
+    /// The libraries to preload, in that order.
+    pub preload: Vec<PathBuf>,
     pub environment: Vec<(String, String)>,
-    /// A program that talks to this one while it runs, and ends it. Not
-    /// measured, nothing is preloaded into it.
+    /// Run and waited for first. Not measured, nothing is preloaded into it.
+    pub prepare: Option<Vec<String>>,
+    /// A program that talks to this one while it runs. Likewise not measured.
+    /// What it prints counts as output.
     pub client: Option<Vec<String>>,
+    /// SIGTERM ends the program when its client has ended; otherwise the client
+    /// itself ends it.
+    pub stop: bool,
+    /// A file that the program writes, and that counts as output.
+    pub output: Option<PathBuf>,
 }
 
 /// Runs the job. An error says how it failed: by signal, status or client.
@@ -49,6 +56,17 @@ pub fn run(job: &Job) -> Result<Sample> {
     let stdout_path = scratch.join("stdout");
     let stderr_path = scratch.join("stderr");
     let report_path = scratch.join("report");
+
+    if let Some(path) = &job.output {
+        // What an earlier run left must not pass for this one's.
+        let _ = fs::remove_file(path);
+    }
+    if let Some(prepare) = &job.prepare {
+        let done = unmeasured(prepare)?;
+        if !done.status.success() {
+            bail!("preparing failed: {}\n{}", done.status, text(&done.stderr));
+        }
+    }
 
     // The shell opens descriptor 9 and is replaced by the helper, which sets the
     // environment for the program alone.
@@ -60,8 +78,9 @@ pub fn run(job: &Job) -> Result<Sample> {
     for (name, value) in &job.environment {
         command.arg(format!("{name}={value}"));
     }
-    if let Some(library) = &job.preload {
-        command.arg(format!("LD_PRELOAD={}", library.display()));
+    if !job.preload.is_empty() {
+        let libraries: Vec<_> = job.preload.iter().map(|p| p.to_string_lossy()).collect();
+        command.arg(format!("LD_PRELOAD={}", libraries.join(":")));
     }
     command.args(&job.command);
     command
@@ -75,17 +94,23 @@ pub fn run(job: &Job) -> Result<Sample> {
         .spawn()
         .context("cannot start the measuring helper")?;
 
+    let mut said = Vec::new();
     if let Some(client) = &job.client {
-        let status = Command::new(&client[0])
-            .args(&client[1..])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .status()
-            .with_context(|| format!("cannot start the client {}", client[0]))?;
-        if !status.success() {
-            let _ = child.wait();
-            bail!("the client failed: {status}\n{}", tail(&stderr_path));
+        let done = unmeasured(client);
+        let failed = !done.as_ref().is_ok_and(|d| d.status.success());
+        if job.stop || failed {
+            let helper = child.id().to_string();
+            Command::new("kill").args(["-TERM", &helper]).status()?;
         }
+        if failed {
+            let _ = child.wait();
+        }
+        let done = done?;
+        if failed {
+            let why = text(&done.stderr);
+            bail!("the client failed: {}\n{why}{}", done.status, tail(&stderr_path));
+        }
+        said = done.stdout;
     }
     let status = child.wait()?;
     if !status.success() {
@@ -96,8 +121,22 @@ pub fn run(job: &Job) -> Result<Sample> {
     }
     let mut sample = parse(&fs::read_to_string(&report_path)?)
         .with_context(|| tail(&stderr_path).to_string())?;
-    read_output(&fs::read(&stdout_path)?, &mut sample);
+    said.extend(fs::read(&stdout_path)?);
+    if let Some(path) = &job.output {
+        said.extend(fs::read(path).with_context(|| format!("no output {}", path.display()))?);
+    }
+    read_output(&said, &mut sample);
     Ok(sample)
+}
+
+/// Runs a command to its end, without an allocator.
+fn unmeasured(command: &[String]) -> Result<Output> {
+    Command::new(&command[0])
+        .args(&command[1..])
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", command[0]))
 }
 
 /// Reads the helper's line; see measure.c.
@@ -153,8 +192,12 @@ fn read_output(bytes: &[u8], sample: &mut Sample) {
 }
 
 fn tail(path: &std::path::Path) -> String {
-    let bytes = fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+    text(&fs::read(path).unwrap_or_default())
+}
+
+/// The last lines of what a program said.
+fn text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(5)..].join("\n")
 }

@@ -222,6 +222,9 @@ fn number_or_failure(
 
 fn failures(results: &Results) -> String {
     let mut text = String::new();
+    for (case, why) in &results.skipped {
+        let _ = writeln!(text, "skipped: {case}: {why}");
+    }
     for case in &results.cases {
         for (allocator, runs) in &case.runs {
             if let Some(failure) = &runs.failure {

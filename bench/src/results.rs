@@ -21,6 +21,9 @@ pub struct Results {
     pub floor_kb: u64,
     pub allocators: Vec<Allocator>,
     pub cases: Vec<CaseResult>,
+    /// Cases that did not run under any allocator, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skipped: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

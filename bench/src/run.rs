@@ -43,7 +43,7 @@ pub struct RunArgs {
 }
 
 pub fn run(args: &RunArgs) -> Result<bool> {
-    let cases = cases::select(&args.only)?;
+    let (cases, skipped) = skip(cases::select(&args.only)?);
     let mut allocators = peers::find(&args.allocators, args.glebe.as_deref())?;
     if args.quick && args.allocators.is_empty() {
         let subject = args.output.subject.as_str();
@@ -61,6 +61,7 @@ pub fn run(args: &RunArgs) -> Result<bool> {
         floor_kb: measure::floor_kb()?,
         allocators,
         cases: cases.iter().map(empty_result).collect(),
+        skipped,
     };
     println!("{}", report::heading(&results));
     run_rounds(&cases, &mut results);
@@ -72,6 +73,17 @@ pub fn run(args: &RunArgs) -> Result<bool> {
     results.save(&path)?;
     println!("results: {}", path.display());
     report::show(&results, &args.output)
+}
+
+/// Parts the cases that can run here from those that cannot, each with why.
+fn skip(cases: Vec<Case>) -> (Vec<Case>, BTreeMap<String, String>) {
+    let missing = |case: &Case| {
+        let what = case.missing()?;
+        Some((case.name.clone(), format!("no {what}; bench/setup installs it")))
+    };
+    let skipped = cases.iter().filter_map(missing).collect();
+    let runs = cases.into_iter().filter(|c| c.missing().is_none());
+    (runs.collect(), skipped)
 }
 
 fn empty_result(case: &Case) -> CaseResult {
@@ -128,9 +140,12 @@ fn run_one(
     }
     let job = Job {
         command: case.command(quick),
-        preload: Some(allocator.library.clone()),
+        preload: vec![allocator.library.clone()],
         environment: case.environment(&allocator.name),
+        prepare: case.prepare(quick),
         client: case.client(quick),
+        stop: case.stop,
+        output: case.output(),
     };
     match measure::run(&job) {
         Ok(sample) => runs.samples.push(sample),

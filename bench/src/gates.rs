@@ -147,6 +147,7 @@ mod tests {
             seed: 0,
             rounds: 1,
             quick: true,
+            aged: false,
             floor_kb: 0,
             allocators: Vec::new(),
             cases: cases::load().unwrap().iter().map(case).collect(),

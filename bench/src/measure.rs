@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -39,6 +40,8 @@ pub struct Job {
     pub environment: Vec<(String, String)>,
     /// Run and waited for first. Not measured, nothing is preloaded into it.
     pub prepare: Option<Vec<String>>,
+    /// Does the program begin with an old heap? See real/aged.c.
+    pub aged: bool,
     /// A program that talks to this one while it runs. Likewise not measured.
     /// What it prints counts as output.
     pub client: Option<Vec<String>>,
@@ -78,8 +81,17 @@ pub fn run(job: &Job) -> Result<Sample> {
     for (name, value) in &job.environment {
         command.arg(format!("{name}={value}"));
     }
-    if !job.preload.is_empty() {
-        let libraries: Vec<_> = job.preload.iter().map(|p| p.to_string_lossy()).collect();
+    let mut preload = job.preload.clone();
+    let aged_path = scratch.join("aged");
+    if job.aged {
+        // A server that gives up root's rights writes there too.
+        fs::write(&aged_path, "")?;
+        fs::set_permissions(&aged_path, fs::Permissions::from_mode(0o666))?;
+        preload.push(build_dir().join("bin/aged.so"));
+        command.arg(format!("AGED_REPORT={}", aged_path.display()));
+    }
+    if !preload.is_empty() {
+        let libraries: Vec<_> = preload.iter().map(|p| p.to_string_lossy()).collect();
         command.arg(format!("LD_PRELOAD={}", libraries.join(":")));
     }
     command.args(&job.command);
@@ -121,6 +133,9 @@ pub fn run(job: &Job) -> Result<Sample> {
     }
     let mut sample = parse(&fs::read_to_string(&report_path)?)
         .with_context(|| tail(&stderr_path).to_string())?;
+    if job.aged {
+        without_ageing(&mut sample, &fs::read_to_string(&aged_path)?)?;
+    }
     said.extend(fs::read(&stdout_path)?);
     if let Some(path) = &job.output {
         said.extend(fs::read(path).with_context(|| format!("no output {}", path.display()))?);
@@ -171,6 +186,28 @@ fn parse(line: &str) -> Result<Sample> {
         major_faults: major as u64,
         ..Sample::default()
     })
+}
+
+/// Takes off what making the heaps old took: a line for each process, of
+/// user and system microseconds, wall nanoseconds and faults; see real/aged.c.
+fn without_ageing(sample: &mut Sample, report: &str) -> Result<()> {
+    if report.is_empty() {
+        bail!("the heap was not made old");
+    }
+    for line in report.lines() {
+        let n: Vec<u64> = line
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        let &[user_us, system_us, wall_ns, faults] = n.as_slice() else {
+            bail!("real/aged.c said: {line:?}");
+        };
+        sample.cpu_s -= (user_us + system_us) as f64 / 1e6;
+        sample.system_s -= system_us as f64 / 1e6;
+        sample.wall_s -= wall_ns as f64 / 1e9;
+        sample.minor_faults = sample.minor_faults.saturating_sub(faults);
+    }
+    Ok(())
 }
 
 fn read_output(bytes: &[u8], sample: &mut Sample) {
@@ -235,6 +272,18 @@ mod tests {
             (sample.peak_rss_kb, sample.minor_faults, sample.major_faults),
             (4096, 10, 1)
         );
+    }
+
+    #[test]
+    fn ageing_is_taken_off() {
+        let line = "1500000 250000 2000000000 4096 10 1 0 0";
+        let mut sample = parse(line).unwrap();
+        without_ageing(&mut sample, "250000 50000 500000000 3\n200000 0 500000000 2\n").unwrap();
+        let left = (sample.cpu_s, sample.system_s, sample.wall_s, sample.minor_faults);
+        assert_eq!(left, (1.25, 0.2, 1.0, 5));
+        for report in ["", "1 2 3\n", "1 2 3 x\n"] {
+            assert!(without_ageing(&mut sample, report).is_err(), "{report:?}");
+        }
     }
 
     #[test]

@@ -59,8 +59,9 @@ pub fn show(results: &Results, args: &OutputArgs) -> Result<bool> {
 pub fn heading(results: &Results) -> String {
     let m = &results.machine;
     let mut text = format!(
-        "{} run, {} rounds, seed {}, {}.\n{}, {} cores, {} MB, {}, Linux {}, huge pages: {}.\n",
+        "{} run{}, {} rounds, seed {}, {}.\n{}, {} cores, {} MB, {}, Linux {}, huge pages: {}.\n",
         if results.quick { "Quick" } else { "Full" },
+        if results.aged { " on old heaps" } else { "" },
         results.rounds,
         results.seed,
         results.when,

@@ -17,6 +17,9 @@ pub struct Results {
     pub seed: u64,
     pub rounds: usize,
     pub quick: bool,
+    /// Was each heap made old first?
+    #[serde(default)]
+    pub aged: bool,
     /// What measuring adds to every peak resident size.
     pub floor_kb: u64,
     pub allocators: Vec<Allocator>,

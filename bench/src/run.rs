@@ -29,6 +29,9 @@ pub struct RunArgs {
     /// How often each case is run under each allocator
     #[arg(long)]
     rounds: Option<usize>,
+    /// Run each program on a heap that is old when its main begins (real/aged.c)
+    #[arg(long)]
+    aged: bool,
     /// Seed of the order; by default another one each time
     #[arg(long)]
     seed: Option<u64>,
@@ -58,6 +61,7 @@ pub fn run(args: &RunArgs) -> Result<bool> {
         seed: args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
         rounds: args.rounds.unwrap_or(if args.quick { 2 } else { 5 }),
         quick: args.quick,
+        aged: args.aged,
         floor_kb: measure::floor_kb()?,
         allocators,
         cases: cases.iter().map(empty_result).collect(),
@@ -114,6 +118,7 @@ fn run_rounds(cases: &[Case], results: &mut Results) {
                 &allocators[a],
                 &mut results.cases[c],
                 results.quick,
+                results.aged,
                 round,
                 &bar,
             );
@@ -131,6 +136,7 @@ fn run_one(
     allocator: &Allocator,
     result: &mut CaseResult,
     quick: bool,
+    aged: bool,
     round: usize,
     bar: &ProgressBar,
 ) {
@@ -145,6 +151,7 @@ fn run_one(
         prepare: case.prepare(quick),
         client: case.client(quick),
         stop: case.stop,
+        aged,
         output: case.output(),
     };
     match measure::run(&job) {

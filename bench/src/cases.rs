@@ -5,7 +5,9 @@ use anyhow::{bail, Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Cases of all groups but `Memory` count in the means. `Memory` cases measure one
 /// figure each, and their time means nothing.
@@ -75,8 +77,13 @@ pub struct Case {
     pub same_output: bool,
 }
 
-/// Where servers listen that have no other socket. Only one runs at a time.
-const PORT: u16 = 47811;
+/// Where servers listen that have no other socket: a port that was free when
+/// this run began. Only one server runs at a time.
+fn port() -> u16 {
+    static PORT: OnceLock<u16> = OnceLock::new();
+    let free = || TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr());
+    *PORT.get_or_init(|| free().map_or(0, |address| address.port()))
+}
 
 /// Is there such a file, or (a word without a slash) such a program?
 fn is_there(word: &str) -> bool {
@@ -176,7 +183,7 @@ impl Case {
             .replace("{data}", &at("data"))
             .replace("{tmp}", &at("scratch"))
             .replace("{venv}", &at("venv"))
-            .replace("{port}", &PORT.to_string())
+            .replace("{port}", &port().to_string())
             .replace("{real}", &bench_dir().join("real").to_string_lossy())
             .replace("{n}", &n.to_string())
     }
@@ -187,9 +194,7 @@ mod tests {
     use super::*;
 
     fn case(fields: &str) -> Case {
-        let text = format!(
-            "name = 'x'\ngroup = 'real'\nabout = ''\nquick = 1\nfull = 2\n{fields}"
-        );
+        let text = format!("name = 'x'\ngroup = 'real'\nabout = ''\nquick = 1\nfull = 2\n{fields}");
         toml::from_str(&text).unwrap()
     }
 

@@ -120,7 +120,11 @@ pub fn run(job: &Job) -> Result<Sample> {
         let done = done?;
         if failed {
             let why = text(&done.stderr);
-            bail!("the client failed: {}\n{why}{}", done.status, tail(&stderr_path));
+            bail!(
+                "the client failed: {}\n{why}{}",
+                done.status,
+                tail(&stderr_path)
+            );
         }
         said = done.stdout;
     }
@@ -274,12 +278,78 @@ mod tests {
         );
     }
 
+    fn shell(script: String) -> Vec<String> {
+        ["sh", "-c", &script].map(String::from).to_vec()
+    }
+
+    /// One test, since all of it runs the helper in one build directory.
+    #[test]
+    fn a_job_is_prepared_and_ended_and_its_files_count() {
+        let build = std::env::temp_dir().join(format!("glebe-bench-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&build);
+        fs::create_dir_all(build.join("bin")).unwrap();
+        std::env::set_var("BENCH_BUILD", &build);
+        let source = crate::peers::bench_dir().join("src/measure.c");
+        let mut compiler = Command::new("cc");
+        compiler.arg("-o").arg(build.join("bin/measure"));
+        assert!(compiler.arg(source).status().unwrap().success());
+        let at = |name: &str| build.join(name).display().to_string();
+
+        let copies = |text: &str| Job {
+            prepare: Some(shell(format!("echo {text} >{}", at("in")))),
+            command: shell(format!("cat {} >{}", at("in"), at("out"))),
+            output: Some(at("out").into()),
+            ..Job::default()
+        };
+        let output = |job: &Job| run(job).unwrap().output;
+        assert_eq!(output(&copies("one")), output(&copies("one")));
+        assert_ne!(output(&copies("one")), output(&copies("two")));
+
+        let server = format!(
+            "trap 'exit 0' TERM; : >{}; while :; do sleep 0.01; done",
+            at("up")
+        );
+        let client = format!("until [ -e {} ]; do sleep 0.01; done; echo", at("up"));
+        let serves = |said: &str| Job {
+            prepare: Some(shell(format!("rm -f {}", at("up")))),
+            command: shell(server.clone()),
+            client: Some(shell(format!("{client} {said}"))),
+            stop: true,
+            ..Job::default()
+        };
+        assert_eq!(output(&serves("one")), output(&serves("one")));
+        assert_ne!(output(&serves("one")), output(&serves("two")));
+
+        let mut writes_nothing = copies("one");
+        writes_nothing.command = shell("true".into());
+        let mut cannot_prepare = copies("one");
+        cannot_prepare.prepare = Some(shell("false".into()));
+        for (job, why) in [
+            (writes_nothing, "no output"),
+            (cannot_prepare, "preparing failed"),
+            (serves("one; false"), "the client failed"),
+        ] {
+            let error = run(&job).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        fs::remove_dir_all(&build).unwrap();
+    }
+
     #[test]
     fn ageing_is_taken_off() {
         let line = "1500000 250000 2000000000 4096 10 1 0 0";
         let mut sample = parse(line).unwrap();
-        without_ageing(&mut sample, "250000 50000 500000000 3\n200000 0 500000000 2\n").unwrap();
-        let left = (sample.cpu_s, sample.system_s, sample.wall_s, sample.minor_faults);
+        without_ageing(
+            &mut sample,
+            "250000 50000 500000000 3\n200000 0 500000000 2\n",
+        )
+        .unwrap();
+        let left = (
+            sample.cpu_s,
+            sample.system_s,
+            sample.wall_s,
+            sample.minor_faults,
+        );
         assert_eq!(left, (1.25, 0.2, 1.0, 5));
         for report in ["", "1 2 3\n", "1 2 3 x\n"] {
             assert!(without_ageing(&mut sample, report).is_err(), "{report:?}");

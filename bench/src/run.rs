@@ -83,7 +83,10 @@ pub fn run(args: &RunArgs) -> Result<bool> {
 fn skip(cases: Vec<Case>) -> (Vec<Case>, BTreeMap<String, String>) {
     let missing = |case: &Case| {
         let what = case.missing()?;
-        Some((case.name.clone(), format!("no {what}; bench/setup installs it")))
+        Some((
+            case.name.clone(),
+            format!("no {what}; bench/setup installs it"),
+        ))
     };
     let skipped = cases.iter().filter_map(missing).collect();
     let runs = cases.into_iter().filter(|c| c.missing().is_none());

@@ -39,25 +39,24 @@ void gb_bounds_changed(void)
 
 /* ---- a heap. Owner. ---- */
 
-/* If heaps are many they share the amount that FEW of them may retain. */
-static size_t heap_share(size_t most)
+/* If heaps are many they share the amount that `few` of them may retain. */
+static size_t heap_share(size_t most, uint32_t few)
 {
-    enum { FEW = 16 };
     uint64_t heaps = glebe_live.stats.heaps; /* a hint: read without the lock */
-    return heaps > FEW ? (size_t)(most * FEW / heaps) : most;
+    return heaps > few ? (size_t)(most * few / heaps) : most;
 }
 
 /* An abandoned heap retains nothing. */
 bool gb_bounds_spare(const glebe_heap *heap, size_t bytes)
 {
     size_t most = gb_the.options.background ? (size_t)128 << 10 : ((size_t)512 << 10) + heap->small_bytes / 16;
-    return !gb_heap_abandoned(heap) && heap->spare_bytes + bytes <= heap_share(most);
+    return !gb_heap_abandoned(heap) && heap->spare_bytes + bytes <= heap_share(most, 16);
 }
 
-/* With the background thread the program may sleep, and never return what it keeps. */
+/* A thread that sleeps does not return what it keeps. With the background thread the whole program may sleep. */
 bool gb_bounds_warm(const glebe_heap *heap, size_t bytes)
 {
-    return !gb_the.options.background && heap->warm_bytes + bytes <= heap_share(GB_WARM_BYTES);
+    return !gb_the.options.background && heap->warm_bytes + bytes <= heap_share(GB_WARM_BYTES, 4);
 }
 
 /* A search for holes walks the page. With the background thread the program may sleep and never call malloc again,

@@ -114,26 +114,24 @@ GB_INLINE gb_block *page_supply(gb_page *page, bool one)
  * from now on. */
 static gb_block *page_sort(const gb_page *page, gb_block *list)
 {
-    enum { UNIT_LOG2 = 4, WORD = 64 };
-    uint64_t starts[GB_PAGE_BLOCKS_MAX / WORD]; /* bits: a free block starts at this multiple of 16 bytes */
-    uintptr_t base = gb_page_start(page);
-    uint32_t words = (uint32_t)(gb_page_bytes(page) >> UNIT_LOG2) / WORD;
-    memset(starts, 0, words * sizeof *starts);
+    enum { WORD = 64 };
+    uint64_t ready[GB_PAGE_BLOCKS_MAX / WORD]; /* bits: the block of this index is free */
+    uint32_t words = (page->bump + WORD - 1u) / WORD, index;
+    memset(ready, 0, words * sizeof *ready);
     for (gb_block *block = list; block; block = gb_link_get(block)) {
-        size_t unit = ((uintptr_t)block - base) >> UNIT_LOG2, word = unit / WORD;
-        uint64_t bit = (uint64_t)1 << unit % WORD;
-        if (GB_UNLIKELY(word >= words || (starts[word] & bit))) {
+        size_t offset = (uintptr_t)block - gb_page_start(page);
+        if (GB_UNLIKELY(offset >= gb_page_bytes(page) || !gb_class_exact(page->cls, offset, &index)
+                || index >= page->bump || (ready[index / WORD] >> index % WORD & 1))) {
             gb_report("malloc", block, "free block of %u bytes was freed twice, or a link to it was overwritten",
                 gb_classes[page->cls].bytes);
             break;
         }
-        starts[word] |= bit;
+        ready[index / WORD] |= (uint64_t)1 << index % WORD;
     }
     gb_block first, *last = &first;
     for (uint32_t word = 0; word < words; word++)
-        for (uint64_t bits = starts[word]; bits; bits &= bits - 1) {
-            size_t unit = word * WORD + gb_ctz64(bits);
-            gb_block *block = (gb_block *)(base + (unit << UNIT_LOG2));
+        for (uint64_t bits = ready[word]; bits; bits &= bits - 1) {
+            gb_block *block = gb_block_at(page, word * WORD + gb_ctz64(bits));
             gb_link_set(last, block);
             last = block;
         }

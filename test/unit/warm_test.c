@@ -67,6 +67,20 @@ static void test_bounds(void **state)
     fixture_release();
 }
 
+static void test_a_share_where_heaps_are_many(void **state)
+{
+    (void)state;
+    glebe_free(glebe_malloc(1));
+    uint64_t heaps = glebe_live.stats.heaps;
+    glebe_live.stats.heaps = 16; /* four of them could keep 4 MiB each */
+    glebe_free(glebe_malloc(2 * MIB));
+    assert_int_equal(gb_self->warm_count, 0);
+    glebe_free(glebe_malloc(1 * MIB));
+    assert_int_equal(gb_self->warm_count, 1);
+    glebe_live.stats.heaps = heaps;
+    fixture_release();
+}
+
 static void test_cools(void **state)
 {
     (void)state;
@@ -162,6 +176,7 @@ int main(void)
         FIXTURE_TEST(test_the_next_of_a_size),
         FIXTURE_TEST(test_others_use_its_memory),
         FIXTURE_TEST(test_bounds),
+        FIXTURE_TEST(test_a_share_where_heaps_are_many),
         FIXTURE_TEST(test_cools),
         FIXTURE_TEST(test_is_free),
         FIXTURE_TEST(test_by_another_thread),

@@ -4,7 +4,6 @@
 //! The first INT, TERM or HUP goes on to the running program, and we remember it. `compare` then stops, prints what it
 //! has, and ends by that signal. A second signal ends it at once.
 
-use super::launch::is_stopped;
 use crate::stop::Ending;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -37,7 +36,6 @@ pub fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int, ignored
 ///
 ///   - The kernel is the sender: the terminal sends to the whole group, and the child is in it.
 ///   - The child is the sender: it signals its group, or its parent.
-///   - SIGCONT, and the child is not stopped: it was sent to the group.
 ///
 /// What we cannot: a signal by kill or sigqueue from another process looks the same whether that process named us or our
 /// group. We hand it on. So a `kill -TERM -- -GROUP` reaches the program twice. The alternative loses the signals of a
@@ -48,7 +46,7 @@ pub fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int, ignored
 pub unsafe fn hand_on(child: i32, signal: libc::c_int, info: *const libc::siginfo_t) {
     let errno = *libc::__errno_location();
     let sent_by_process = (*info).si_code != libc::SI_KERNEL && (*info).si_pid() != child;
-    if child > 0 && sent_by_process && (signal != libc::SIGCONT || is_stopped(child)) {
+    if child > 0 && sent_by_process {
         libc::kill(child, signal);
     }
     *libc::__errno_location() = errno;

@@ -239,7 +239,7 @@ pub fn pass_on(program: Ending) -> ! {
     std::process::exit(program.code())
 }
 
-/// What waitid says of the child, which it leaves to be reaped. None after an error. Async-signal-safe.
+/// What waitid says of the child, which it leaves to be reaped. None after an error.
 fn look(pid: i32, at: libc::c_int) -> Option<libc::c_int> {
     // SAFETY: waitid writes to the struct that it is given.
     unsafe {
@@ -249,9 +249,22 @@ fn look(pid: i32, at: libc::c_int) -> Option<libc::c_int> {
     }
 }
 
-/// Is the child stopped? Async-signal-safe.
-pub fn is_stopped(pid: i32) -> bool {
+fn is_stopped(pid: i32) -> bool {
     look(pid, libc::WSTOPPED | libc::WNOHANG) == Some(libc::CLD_STOPPED)
+}
+
+/// A shell sends SIGCONT to the whole group, and it may reach us first: so the child has a moment to go on by itself. If
+/// it stays stopped, the signal was for us alone, and goes on to the child.
+fn continue_too(pid: i32) {
+    const MOMENTS: u32 = 20;
+    for _ in 0..MOMENTS {
+        if !is_stopped(pid) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    // SAFETY: only sends a signal, to our unreaped child.
+    unsafe { libc::kill(pid, libc::SIGCONT) };
 }
 
 /// Waits until the child has ended, and leaves it to be reaped: its id stays its own until then.
@@ -262,17 +275,17 @@ pub fn wait_ended(pid: i32) -> Result<()> {
     Ok(())
 }
 
-/// The same, and stops with the child, as a shell expects of its job. Whoever continues us continues the child: a
-/// shell sends SIGCONT to both, and a signal to us alone is handed on. We stop by SIGSTOP, since the other signals do
-/// not stop a group without a shell.
+/// The same, and stops with the child, as a shell expects of its job. Whoever continues us continues the child. We stop
+/// by SIGSTOP, since the other signals do not stop a group without a shell.
 pub fn wait_ended_or_stop(pid: i32) -> Result<()> {
     loop {
         match look(pid, libc::WEXITED | libc::WSTOPPED) {
             None => interrupted()?,
-            // SAFETY: only sends a signal.
-            Some(libc::CLD_STOPPED) => unsafe {
-                libc::raise(libc::SIGSTOP);
-            },
+            Some(libc::CLD_STOPPED) => {
+                // SAFETY: only sends a signal.
+                unsafe { libc::raise(libc::SIGSTOP) };
+                continue_too(pid);
+            }
             Some(_) => return Ok(()),
         }
     }

@@ -86,16 +86,15 @@ fn preloaded_before() -> Option<&'static str> {
 /// The child that gets our signals.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// Signals that would end or stop this process alone, and leave the program behind. SIGTTIN and SIGTTOU are not among
+/// Signals that would end or stop this process alone, and leave the program behind. SIGCONT is launch.rs's. SIGTTIN and SIGTTOU are not among
 /// them: they have a process that uses the terminal stop, which this one does when the program has ended.
-const HANDED_ON: [libc::c_int; 13] = [
+const HANDED_ON: [libc::c_int; 12] = [
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGTERM,
     libc::SIGHUP,
     libc::SIGUSR1,
     libc::SIGUSR2,
-    libc::SIGCONT,
     libc::SIGTSTP,
     libc::SIGALRM,
     libc::SIGVTALRM,

@@ -475,10 +475,12 @@ typedef struct gb_extent {
     uint32_t next, prev; /* extent numbers: of the heap's blocks, or of free extents in the same bin */
     gb_heap_id heap; /* the owner (used) */
     uint32_t idle_next, idle_prev; /* of the list of idle extents */
-    uint32_t idle_ms; /* since when the extent is idle */
+    union {
+        uint32_t idle_ms; /* since when the extent is idle */
+        uint8_t warm; /* the block was freed, and its heap keeps it: warm.c (used). The owner writes it without the lock */
+    };
     uint8_t state;
     uint8_t collected; /* a collected object (used) */
-    uint8_t warm; /* the block was freed, and its heap keeps it: warm.c (used) */
     uint8_t room; /* the block keeps the part of it that is not committed (used) */
     uint8_t moved; /* its OS pages were moved here: a mapping of its own */
     uint8_t deferred; /* how often its wait began again, because it holds parts of huge pages (idle) */
@@ -566,6 +568,7 @@ typedef struct gb_region {
     struct {
         uint32_t made, max;
         uint32_t unused_from; /* no word of heap_bits before this one has an unused heap */
+        _Atomic uint32_t in_use; /* a hint for those who do not hold the lock */
         uint32_t retired; /* how many heaps became unused since the start */
     } records;
 

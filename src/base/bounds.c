@@ -42,8 +42,8 @@ void gb_bounds_changed(void)
 /* If heaps are many they share the amount that `few` of them may retain. */
 static size_t heap_share(size_t most, uint32_t few)
 {
-    uint64_t heaps = glebe_live.stats.heaps; /* a hint: read without the lock */
-    return heaps > few ? (size_t)(most * few / heaps) : most;
+    uint32_t heaps = gb_load_relaxed(&gb_the.records.in_use);
+    return heaps > few ? most * few / heaps : most;
 }
 
 /* An abandoned heap retains nothing. */

@@ -90,7 +90,7 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
             heap->tick = GB_TICK_EVENTS;
             heap->tick_cycles = gb_cycles();
             heap->mixed.n = GB_MIXES && (kind == GB_HEAP_OWNED || number.n > FEW_HEAPS) ? GB_MIXED_LATER : 0;
-            glebe_live.stats.heaps++;
+            gb_store_relaxed(&gb_the.records.in_use, (uint32_t)++glebe_live.stats.heaps);
         }
     }
     gb_lock_drop(&gb_the.lock);
@@ -110,7 +110,7 @@ void gb_heap_retire(glebe_heap *heap)
         gb_the.records.unused_from = number / 64;
     if (++gb_the.records.retired % HEAPS_RETIRED == 0)
         heaps_purge();
-    glebe_live.stats.heaps--;
+    gb_store_relaxed(&gb_the.records.in_use, (uint32_t)--glebe_live.stats.heaps);
     gb_lock_drop(&gb_the.lock);
 }
 

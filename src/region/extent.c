@@ -608,6 +608,7 @@ static gb_extent *extent_use(gb_extent *extent, uint32_t from, const extent_want
     extent->moved = moved;
     gb_the.huge.moved += moved;
     extent->collected = 0;
+    extent->warm = 0;
     extent->room = want->room;
     extent->dirty = dirty;
     extent->committed = extent_committed(extent, bytes);

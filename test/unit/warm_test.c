@@ -71,13 +71,13 @@ static void test_a_share_where_heaps_are_many(void **state)
 {
     (void)state;
     glebe_free(glebe_malloc(1));
-    uint64_t heaps = glebe_live.stats.heaps;
-    glebe_live.stats.heaps = 16; /* four of them could keep 4 MiB each */
+    uint32_t heaps = gb_the.records.in_use;
+    gb_the.records.in_use = 16; /* four of them could keep 4 MiB each */
     glebe_free(glebe_malloc(2 * MIB));
     assert_int_equal(gb_self->warm_count, 0);
     glebe_free(glebe_malloc(1 * MIB));
     assert_int_equal(gb_self->warm_count, 1);
-    glebe_live.stats.heaps = heaps;
+    gb_the.records.in_use = heaps;
     fixture_release();
 }
 

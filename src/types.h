@@ -477,7 +477,7 @@ typedef struct gb_extent {
     uint32_t idle_next, idle_prev; /* of the list of idle extents */
     union {
         uint32_t idle_ms; /* since when the extent is idle */
-        uint8_t warm; /* the block was freed, and its heap keeps it: warm.c (used). The owner writes it without the lock */
+        uint8_t warm; /* the block was freed, and its heap keeps it: warm.c (used). Written without the lock */
     };
     uint8_t state;
     uint8_t collected; /* a collected object (used) */

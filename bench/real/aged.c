@@ -13,7 +13,8 @@
  *
  * Bookkeeping is outside the heap and unmapped in the end. The kernel's peak of
  * resident memory is then set back to what is resident: what the allocator
- * keeps of the 60 MB, on top of which the program grows. One line goes to AGED_REPORT, for the driver to subtract:
+ * keeps of the 60 MB, on top of which the program grows. One line goes to
+ * AGED_REPORT, for the driver to subtract:
  *
  *     USER_US SYSTEM_US WALL_NS MINOR_FAULTS
  *

@@ -80,17 +80,17 @@ pub fn run(args: &RunArgs) -> Result<bool> {
 }
 
 /// Parts the cases that can run here from those that cannot, each with why.
-fn skip(cases: Vec<Case>) -> (Vec<Case>, BTreeMap<String, String>) {
-    let missing = |case: &Case| {
-        let what = case.missing()?;
-        Some((
-            case.name.clone(),
-            format!("no {what}; bench/setup installs it"),
-        ))
-    };
-    let skipped = cases.iter().filter_map(missing).collect();
-    let runs = cases.into_iter().filter(|c| c.missing().is_none());
-    (runs.collect(), skipped)
+fn skip(mut cases: Vec<Case>) -> (Vec<Case>, BTreeMap<String, String>) {
+    let mut skipped = BTreeMap::new();
+    cases.retain(|case| {
+        let missing = case.missing();
+        if let Some(what) = &missing {
+            let why = format!("no {what}; bench/setup installs it");
+            skipped.insert(case.name.clone(), why);
+        }
+        missing.is_none()
+    });
+    (cases, skipped)
 }
 
 fn empty_result(case: &Case) -> CaseResult {

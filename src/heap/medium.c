@@ -141,9 +141,8 @@ bool gb_medium_return(glebe_heap *self, gb_page *page, void *block)
 
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count)
 {
-    uint32_t wake = page->cap / 4u;
     page->out -= (int32_t)count;
-    if (page->state == GB_FULL && page->out <= page->cap - (int32_t)wake) {
+    if (page->state == GB_FULL) {
         gb_list_remove(&heap->full, page);
         page->state = GB_AVAIL;
         gb_list_push_last(&heap->avail[page->cls], page);

@@ -14,11 +14,11 @@
 
 /* ---- counts ---- */
 
-/* Returns how many blocks must be freed before a full page is looked at again. */
+/* Returns how many blocks must be freed before a full page is used again: an eighth, within limits. */
 static uint32_t page_wake(const gb_page *page)
 {
-    uint32_t half = page->cap / 2u, eighth = page->cap / 8u;
-    uint32_t wake = eighth < GB_WAKE_LEAST ? GB_WAKE_LEAST : eighth;
+    uint32_t half = page->cap / 2u, wake = page->cap / 8u;
+    wake = wake < GB_WAKE_LEAST ? GB_WAKE_LEAST : wake > GB_WAKE_MOST ? GB_WAKE_MOST : wake;
     wake = wake > half ? half : wake;
     return wake ? wake : 1;
 }
@@ -244,6 +244,8 @@ gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *ze
     const gb_class *c = &gb_classes[cls];
     uint32_t slices = heap->class_slices[cls] >= GB_DEMAND * c->slices ? c->slices : c->first_slices;
     gb_heap_grows(heap, (size_t)slices << GB_SLICE_LOG2);
+    if (GB_PURGES && slices > c->first_slices)
+        slices = gb_run_length(c->first_slices, slices);
     gb_page *page = gb_run_take(heap, kind, slices, 1, zero);
     if (!page && slices > c->first_slices)
         page = gb_run_take(heap, kind, c->first_slices, 1, zero);

@@ -392,6 +392,18 @@ static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zer
         gb_bounds_changed();
 }
 
+uint32_t gb_run_length(uint32_t least, uint32_t most)
+{
+    gb_lock_take(&gb_the.lock);
+    uint32_t length = most;
+    if (!row_first(GB_ROW_DIRTY, most))
+        do
+            length--;
+        while (length >= least && !gb_the.arena.rows[GB_ROW_DIRTY][length]);
+    gb_lock_drop(&gb_the.lock);
+    return length < least ? most : length;
+}
+
 /* Writes the entries under the lock, so that the purger never sees half a page. */
 gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero)
 {

@@ -204,6 +204,50 @@ static void test_shortest_row_that_fits(void **state)
     }
 }
 
+/* A gap of touched slices behind a large block. */
+static void leave_gap(uint32_t slices)
+{
+    enum { BLOCK = 4 };
+    gb_page *large = take(BLOCK + slices, 1);
+    take(BLOCK, 1);
+    assert_true(gb_run_resize(large, BLOCK));
+    fixture_check();
+}
+
+/* A page may be shorter, if memory that was touched is too short for all of it. */
+static void test_length_of_touched_rows(void **state)
+{
+    (void)state;
+    assert_int_equal(gb_run_length(1, 4), 4); /* no memory was touched yet */
+    leave_gap(2);
+    assert_int_equal(gb_run_length(1, 4), 2);
+    assert_int_equal(gb_run_length(3, 4), 4);
+    leave_gap(3);
+    assert_int_equal(gb_run_length(1, 4), 3);
+    assert_int_equal(gb_run_length(1, 1), 1);
+    leave_gap(5);
+    assert_int_equal(gb_run_length(1, 4), 4);
+}
+
+/* The same as a program sees it: a class in demand, whose pages would have four slices, fills gaps of three. */
+static void test_pages_fill_short_gaps(void **state)
+{
+    (void)state;
+    enum { BYTES = 2048, GAPS = 4, SLICES = 3, PER_SLICE = GB_SLICE_BYTES / BYTES };
+    for (uint32_t i = 0; i < 2 * GB_DEMAND * GB_BIG_PAGE_SLICES * PER_SLICE; i++)
+        assert_non_null(glebe_malloc(BYTES));
+    for (uint32_t i = 0; i < GAPS; i++) {
+        take(GB_CHUNK_SLICES / 2, 1); /* so much is in use that the gaps may be retained */
+        leave_gap(SLICES);
+    }
+    uint64_t touched = gb_the.arena.dirty_slices;
+    for (uint32_t i = 0; i < GAPS * SLICES * PER_SLICE; i++)
+        assert_non_null(glebe_malloc(BYTES));
+    assert_int_equal(glebe_live.stats.purged_bytes, 0);
+    assert_int_equal(gb_the.arena.dirty_slices, touched - GAPS * SLICES);
+    fixture_check();
+}
+
 static void test_commit_fails(void **state)
 {
     (void)state;
@@ -347,6 +391,8 @@ int main(void)
         FIXTURE_TEST(test_resize),
         FIXTURE_TEST(test_zero_is_known),
         FIXTURE_TEST(test_shortest_row_that_fits),
+        FIXTURE_TEST(test_length_of_touched_rows),
+        FIXTURE_TEST(test_pages_fill_short_gaps),
         FIXTURE_TEST(test_commit_fails),
         FIXTURE_TEST(test_limits),
         FIXTURE_TEST(test_peak_is_what_was_used),

@@ -30,6 +30,35 @@ static void test_every_class(void **state)
     fixture_release();
 }
 
+/* Blocks that are replaced at random need no new page: the next request finds each block that was freed, also in a page
+ * that was full. */
+static void test_each_free_block_is_found(void **state)
+{
+    (void)state;
+    enum { BYTES = 2816, BLOCKS = 400, TOGETHER = 8 };
+    void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = glebe_malloc(BYTES);
+    uint64_t used = glebe_live.stats.used_bytes;
+    for (uint32_t round = 0, at = 1; round < 10 * BLOCKS; round++) {
+        uint32_t replaced[TOGETHER];
+        for (int i = 0; i < TOGETHER; i++) {
+            at = at * 1664525u + 1013904223u;
+            replaced[i] = at / 65536 % BLOCKS;
+            glebe_free(blocks[replaced[i]]);
+            blocks[replaced[i]] = NULL;
+        }
+        for (int i = 0; i < TOGETHER; i++)
+            if (!blocks[replaced[i]])
+                blocks[replaced[i]] = glebe_malloc(BYTES);
+    }
+    fixture_check();
+    assert_int_equal(glebe_live.stats.used_bytes, used);
+    for (int i = 0; i < BLOCKS; i++)
+        glebe_free(blocks[i]);
+    fixture_release();
+}
+
 static void test_calloc_clears_what_it_must(void **state)
 {
     (void)state;
@@ -211,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_every_class),
+        FIXTURE_TEST(test_each_free_block_is_found),
         FIXTURE_TEST(test_calloc_clears_what_it_must),
         FIXTURE_TEST(test_owner_waits_for_the_purger),
         FIXTURE_TEST(test_purge_gives_free_blocks_back),

@@ -172,9 +172,10 @@
 #endif
 #define GB_WARM_BLOCKS 8
 #define GB_FEW_BLOCKS 8 /* a refill takes a page's list as it is if it has this many blocks */
-/* A full small page is used again when this many of its blocks were freed: enough for a refill to pay, and no more,
- * since until then no request finds them. docs/decisions/0036 */
-#define GB_WAKE_LEAST (GB_LINEAR ? 2 : 4)
+/* A full small page is used again when this many bytes of its blocks were freed: enough for a refill to pay, and no
+ * more, since until then no request finds them. docs/decisions/0036 */
+#define GB_WAKE_BYTES ((size_t)2 << 10)
+#define GB_WAKE_LEAST 2 /* blocks */
 #define GB_WAKE_MOST 32
 /* slices of a page of a small class in demand; for medium classes see tools/size-classes */
 #define GB_BIG_PAGE_SLICES 4

@@ -37,6 +37,7 @@ static size_t page_used(const gb_page *page)
     if (page->kind != GB_SMALL)
         return all;
     gb_page seen = {.cap = page->cap,
+        .cls = cls < GB_CLASSES ? (uint8_t)cls : 0, /* another thread may be formatting it */
         .left = __atomic_load_n(&page->left, __ATOMIC_RELAXED),
         .state = __atomic_load_n(&page->state, __ATOMIC_RELAXED),
         .mark = __atomic_load_n(&page->mark, __ATOMIC_RELAXED)};

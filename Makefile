@@ -15,7 +15,8 @@ CARGO  ?= $$(tools/setup which cargo)
 # MORE=no skips those marked "more".
 MORE ?= yes
 more = $(if $(filter no,$(MORE)),,$(1))
-pytest = $(PYTHON) -m pytest -q -rs $(if $(call more,yes),,-m "not more") $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(JOBS) --dist=loadfile")
+in-parallel = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(JOBS) --dist=loadfile")
+pytest = $(PYTHON) -m pytest -q -rs $(if $(call more,yes),,-m "not more") $(in-parallel)
 
 build := $(CURDIR)/build
 say    = @printf '\n== %s\n' "$(1)"
@@ -26,7 +27,8 @@ cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) cargo
 
 .PHONY: help
 help: ## this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	    awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 # ---- build ------------------------------------------------------------------------------------------------------
 
@@ -50,7 +52,8 @@ cli: lib ## build the `glebe` command into build/
 
 # Root installs what is built as it is, and need not have Rust.
 PREFIX ?= /usr/local
-install: $(if $(and $(filter 0,$(shell id -u)),$(wildcard $(build)/glebe)),,cli) ## install libraries, headers and the command into PREFIX (/usr/local), below DESTDIR if that is set
+if-unbuilt = $(if $(and $(filter 0,$(shell id -u)),$(wildcard $(build)/glebe)),,cli)
+install: $(if-unbuilt) ## install libraries, headers and the command into PREFIX (/usr/local), below DESTDIR if set
 	$(call say,into $(DESTDIR)$(PREFIX))
 	@DESTDIR="$(DESTDIR)" cmake --install $(build)/cmake --prefix "$(PREFIX)"
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ! command -v ldconfig >/dev/null || ldconfig
@@ -85,13 +88,15 @@ wine-x86_64 := test-windows
 c-tiers := test-unit test-asan test-tsan $(foreign-$(shell uname -m))
 tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-tinygo test-cli test-crate test-e2e docs
 
-.PHONY: docs test test-all $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare test-long test-setup
+.PHONY: docs test test-all $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare
+.PHONY: test-long test-setup
 quick-tiers := $(filter-out docs $(filter-out test-unit,$(c-tiers)),$(tiers))
 # $(1): tiers, $(2): arguments for make
 run-tiers = set -e; for tier in $(1); do start=$$(date +%s); $(MAKE) $$tier $(2); \
-	echo "== $$tier took $$(($$(date +%s) - start)) s" | tee -a $(build)/times; done; printf '\nall tiers passed: %s\n' "$(1)"
+	echo "== $$tier took $$(($$(date +%s) - start)) s" | tee -a $(build)/times; done; \
+	printf '\nall tiers passed: %s\n' "$(1)"
 
-test: test-setup | $(build) ## lint, unit, WebAssembly, Lua, Windows, TinyGo, command, crates, end to end: the quick tests (minutes)
+test: test-setup | $(build) ## the quick tests of every part: lint, unit, WebAssembly, Lua, Windows and so on (minutes)
 	@$(call run-tiers,$(quick-tiers),MORE=no)
 
 test-all: test-setup | $(build) ## every tier whole: also sanitizers and other processors (a quarter of an hour)
@@ -148,7 +153,7 @@ test-cli: lib ## the `glebe` command: format, clippy, tests
 	@$(cargo) clippy $(of-cli) --workspace --all-targets -- -D warnings
 	@$(cargo) test $(of-cli) --workspace
 
-test-crate: lib ## the crate `glebe`: Bump in WebAssembly, without a C compiler, with the oldest Rust; both crates unpacked and run
+test-crate: lib ## the crate `glebe`: Bump in WebAssembly, no C compiler, the oldest Rust; both crates unpacked and run
 	$(call say,the crates)
 	@tools/setup crate
 	@$(rust) $(pytest) test/crate $(call more,bench/stylus bench/rust) test/package/test_crates.py
@@ -165,10 +170,11 @@ test-lua: lib lua ## states with caps and accounts, and the module, in each Lua
 test-windows: windows cli ## Windows programs on glebe, under Wine
 	$(call say,Windows under Wine)
 	@tools/setup windows-programs
-	@$(rust) $(pytest) test/windows || { echo "once more: Wine fails now and then where threads end, with its own malloc too"; \
+	@$(rust) $(pytest) test/windows || { \
+	    echo "once more: Wine fails now and then where threads end, with its own malloc too"; \
 	    $(rust) $(PYTHON) -m pytest -q -rs --last-failed test/windows; }
 
-test-windows-long: windows cli ## programs as large as clang-tidy and CPython, LLVM's JIT ten thousand times, zig's compiler (half an hour)
+test-windows-long: windows cli ## clang-tidy, CPython, LLVM's JIT ten thousand times, zig's compiler (half an hour)
 	@tools/check-macos
 	@tools/setup windows-programs windows-programs-long
 	$(call say,Windows under Wine at length)
@@ -189,7 +195,8 @@ test-tinygo-oldest: wasm ## the same under the oldest TinyGo that is supported
 test-e2e: cli ## misuse, contract, mimalloc, package and scale tests, with the built libraries
 	$(call say,end to end)
 	@tools/lint --symbols
-	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/contract test/mimalloc test/package test/scale --ignore=test/package/test_crates.py
+	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/contract test/mimalloc test/package test/scale \
+	    --ignore=test/package/test_crates.py
 
 test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
 	$(call say,macOS objects)
@@ -211,13 +218,17 @@ test-bare: ## `make demo` and `make test` on a bare machine: Debian's minimal tr
 	@if [ "$$(id -u)" = 0 ]; then tools/setup bare && tools/bare; \
 	    else echo "skipped: it takes root: sudo make test-bare"; fi
 
-test-long: test-all test-macos test-windows-long test-miri test-tinygo-oldest test-bare ## test-all, then macOS objects, Windows programs, Miri, the oldest TinyGo, a bare machine, C tests with all seeds, interleavings, TinyGo's soak and hosts, months, test/scale whole, stress with printed seeds, and fuzzing (hours)
+# Behind these tiers: C tests with all seeds, interleavings of larger cases, TinyGo's soak and hosts, months, test/scale
+# whole, stress with printed seeds, fuzzing.
+longest := test-macos test-windows-long test-miri test-tinygo-oldest test-bare
+test-long: test-all $(longest) ## test-all, and what takes longer: whole programs, all seeds, stress, fuzzing (hours)
 	$(call say,C tests with all seeds)
 	@set -e; for tier in $(c-tiers); do $(MAKE) $$tier LONG=ON; done
 	$(call say,interleavings of larger cases)
 	@GLEBE_INTERLEAVE=long $(build)/cmake-test/test-interleave-protocols
 	$(call say,TinyGo: the soak and the tests of other modules)
-	@GLEBE_SOAK=200000 GLEBE_TEST_MODULES=1 $(PYTHON) -m pytest -q -rs -s test/tinygo/test_soak.py test/tinygo/test_modules.py
+	@GLEBE_SOAK=200000 GLEBE_TEST_MODULES=1 $(PYTHON) -m pytest -q -rs -s test/tinygo/test_soak.py \
+	    test/tinygo/test_modules.py
 	$(call say,TinyGo: thousands of requests in each host)
 	@GLEBE_TEST_LONG=1 $(PYTHON) -m pytest -q -rs test/tinygo/test_hosts.py
 	$(call say,Bump: many more sizes at the edges)
@@ -235,7 +246,8 @@ test-long: test-all test-macos test-windows-long test-miri test-tinygo-oldest te
 
 # ---- measure, check, clean --------------------------------------------------------------------------------------
 
-.PHONY: bench bench-full bench-pool bench-lua bench-months bench-scale bench-tinygo bench-stylus bench-rust bench-tex bench-windows lint clean
+.PHONY: bench bench-full bench-pool bench-lua bench-months bench-scale bench-tinygo bench-stylus bench-rust bench-tex
+.PHONY: bench-windows lint clean
 bench: cli ## compare with the peers, quick selection (prints a table)
 	@$(rust) bench/setup
 	@$(rust) bench/run --quick
@@ -247,35 +259,35 @@ bench-full: cli ## compare with the peers on everything
 bench-pool: lib ## glebe_pool beside malloc per object: instructions and memory (a minute; needs valgrind)
 	@$(PYTHON) bench/pool/run --gate
 
-bench-lua: lib ## Lua states on glebe beside glibc, mimalloc and jemalloc: time, memory, closing, fresh states (minutes; bench/lua/run --help)
+bench-lua: lib ## Lua states on glebe beside glibc, mimalloc and jemalloc (minutes; bench/lua/run --help)
 	@tools/setup bench-lua
 	@$(rust) $(PYTHON) bench/lua/run
 
-bench-months: lib ## a Lua service whose days last two minutes, under each allocator at once: resident memory over time (ten minutes)
+bench-months: lib ## a Lua service under each allocator at once: resident memory over time (ten minutes)
 	@tools/setup bench-lua
 	@$(rust) bench/setup
 	@$(PYTHON) bench/months/run --gate
 
-bench-scale: lib ## many blocks, threads, heaps, much address space: time, longest request, memory, mappings beside others (half an hour; test/scale/run --help)
+bench-scale: lib ## many blocks, threads, heaps, much address space (half an hour; test/scale/run --help)
 	@$(rust) $(PYTHON) test/scale/run
 
-bench-tinygo: | $(build) ## glebe beside TinyGo's collectors and nottinygc: time, memory, pauses, code (minutes; bench/tinygo/run --help)
+bench-tinygo: | $(build) ## glebe beside TinyGo's collectors and nottinygc (minutes; bench/tinygo/run --help)
 	@tools/setup wasm $(shell sed -n 's/^list_tinygo().*/tinygo/p' tools/setup)
 	@$(rust) $(PYTHON) bench/tinygo/run
 
-bench-stylus: | $(build) ## Bump beside mini-alloc, wee_alloc and std by the prices of an Arbitrum Stylus node (minutes; bench/stylus/run --help)
+bench-stylus: | $(build) ## Bump beside others by the prices of a Stylus node (minutes; bench/stylus/run --help)
 	@tools/setup stylus
 	@$(rust) $(PYTHON) bench/stylus/run
 
-bench-rust: | $(build) ## glebe's Rust allocators beside those of other crates: ink, fuel, pages, code, and natively time and memory (minutes; bench/rust/run --help)
+bench-rust: | $(build) ## glebe's Rust allocators beside those of other crates (minutes; bench/rust/run --help)
 	@tools/setup bench-rust
 	@$(rust) $(PYTHON) bench/rust/run
 	@$(rust) $(PYTHON) bench/rust/run --native
 
-bench-windows: windows ## Windows programs under Wine, on glebe and without, beside mimalloc: time, memory (ten minutes; bench/windows/run --help)
+bench-windows: windows ## Windows programs under Wine, beside mimalloc (ten minutes; bench/windows/run --help)
 	@bench/windows/run --write
 
-bench-tex: lib ## TeX engines typesetting a long book on glebe, glibc, mimalloc and jemalloc: CPU time, memory (an hour; bench/tex/run --help)
+bench-tex: lib ## TeX engines typesetting a long book under each malloc (an hour; bench/tex/run --help)
 	@tools/setup tex
 	@$(rust) bench/peers/build.sh
 	@$(PYTHON) bench/tex/run

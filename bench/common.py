@@ -1,10 +1,11 @@
-"""What the benches in lua/, months/, tex/, tinygo/, rust/, stylus/, windows/ and pool/ share: building once, counting instructions, saying
-what was measured where, and what a person reads of it.
+"""What the benches in lua/, months/, tex/, tinygo/, rust/, stylus/, windows/ and pool/ share: building once, counting
+instructions, saying what was measured where, and what a person reads of it.
 
-Each bench has modules `build` and `report` of its own, so none can import from another. The module that the others of a bench import
-first (`build`, in stylus/ `ink`, in pool/ `run` itself) puts this folder on sys.path.
+Each bench has modules `build` and `report` of its own, so none can import from another. The module that the others of a
+bench import first (`build`, in stylus/ `ink`, in pool/ `run` itself) puts this folder on sys.path.
 
-What is built stands until what it is made from changes; the digest of that is kept beside it, in a file of the same name that ends in .key.
+What is built stands until what it is made from changes; the digest of that is kept beside it, in a file of the same
+name that ends in .key.
 """
 
 import functools
@@ -18,17 +19,20 @@ import re
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PEERS = pathlib.Path(os.environ.get("BENCH_BUILD") or ROOT / "bench/build").resolve() / "peers"  # that bench/peers/build.sh builds
+# that bench/peers/build.sh builds
+PEERS = pathlib.Path(os.environ.get("BENCH_BUILD") or ROOT / "bench/build").resolve() / "peers"
 CARGO_TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "bench/build/cargo"))
 
 
 # ---- building -----------------------------------------------------------------------------------------------------
 
 def digest(paths, *words):
-    """Of the sources among these files and in these folders, and of words such as the command and the compiler's version."""
+    """Of the sources among these files and in these folders, and of words such as the command and the compiler's
+    version."""
     sha = hashlib.sha256(repr(words).encode())
     for path in sorted(p for top in paths for p in (top.rglob("*") if top.is_dir() else [top])):
         if path.suffix in (".go", ".c", ".h", ".mod", ".sum", ".rs", ".toml", ".lock"):
@@ -56,8 +60,10 @@ def run(command, folder):
 # ---- measuring ----------------------------------------------------------------------------------------------------
 
 def instructions(command, cwd=None, env=None):
-    """How many a command executes, by valgrind's count; of several processes, the most. RuntimeError with what it said if it fails."""
-    done = subprocess.run(["valgrind", "--tool=cachegrind", "--cache-sim=no", "--trace-children=yes", "--cachegrind-out-file=/dev/null",
+    """How many a command executes, by valgrind's count; of several processes, the most. RuntimeError with what it said
+    if it fails."""
+    done = subprocess.run(["valgrind", "--tool=cachegrind", "--cache-sim=no", "--trace-children=yes",
+                           "--cachegrind-out-file=/dev/null",
                            *command], cwd=cwd, env=env, capture_output=True, text=True, errors="replace", check=False)
     counts = [int(count.replace(",", "")) for count in re.findall(r"I +refs: +([\d,]+)", done.stderr)]
     if done.returncode or not counts or "cannot be preloaded" in done.stderr:
@@ -94,13 +100,15 @@ def locked(folder):
 
 
 def commit():
-    return subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
+    return subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True,
+                          check=False).stdout.strip()
 
 
 def machine():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         cpu = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
-    return {"when": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "cpu": cpu, "cores": os.cpu_count(), "commit": commit()}
+    return {"when": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "cpu": cpu, "cores": os.cpu_count(),
+            "commit": commit()}
 
 
 def code_bytes(path):
@@ -128,7 +136,8 @@ def code_bytes(path):
 # ---- what a person reads ------------------------------------------------------------------------------------------
 
 def mean(ratios):
-    """The geometric mean. None if there is nothing, or if something lacks: a mean over fewer would be another figure."""
+    """The geometric mean. None if there is nothing, or if something lacks: a mean over fewer would be another
+    figure."""
     ratios = list(ratios)
     return None if not ratios or None in ratios else math.exp(statistics.fmean(map(math.log, ratios)))
 
@@ -149,13 +158,15 @@ def table(head, lines):
     """Markdown that reads as text: columns of equal width, the first to the left."""
     cells = [head, *lines]
     width = [max(len(line[i]) for line in cells) for i in range(len(head))]
-    shown = lambda line: "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, width))) + " |"
+    shown = lambda line: "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w)
+                                           for i, (c, w) in enumerate(zip(line, width))) + " |"
     rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(width)) + "|"
     return "\n".join([shown(head), rule, *map(shown, lines)]) + "\n"
 
 
 def judge(gates, decimals):
-    """Prints a line for each gate (what, figure or None, limit); true if all passed. What was not measured has not passed."""
+    """Prints a line for each gate (what, figure or None, limit); true if all passed. What was not measured has not
+    passed."""
     verdicts = []
     for what, figure, limit in gates:
         verdicts.append(figure is not None and figure <= limit)
@@ -174,8 +185,16 @@ def draw(picture, path):
     source.unlink()
 
 
+def filled(text):
+    """Markdown with its sentences in lines of 120 columns; tables and pictures are left as they are."""
+    return "\n".join(line if len(line) <= 120 or line.startswith(("|", "!", "<"))
+                     else textwrap.fill(line, 120, break_long_words=False, break_on_hyphens=False)
+                     for line in text.split("\n"))
+
+
 def replace(file, marker, new):
-    """Replaces what stands between the lines `<!-- MARKER: begin -->` and `<!-- MARKER: end -->`."""
+    """Replaces the text between the lines `<!-- MARKER: begin -->` and `<!-- MARKER: end -->`."""
+    new = filled(new)
     begin, end = f"<!-- {marker}: begin -->\n", f"<!-- {marker}: end -->"
     text, count = re.subn(f"(?s){re.escape(begin)}.*?{re.escape(end)}", lambda _: begin + new + end, file.read_text())
     if count != 1:

@@ -1,11 +1,12 @@
-//! Puts the three builds of the C library, and its two stand-ins for mimalloc's, inside the command, so that one file works
-//! anywhere.
+//! Puts the three builds of the C library, and its two stand-ins for mimalloc's, inside the command, so that one file
+//! works anywhere.
 //!
 //! Where the shared objects come from, first answer wins:
 //!
 //!   1. `GLEBE_LIBRARY_DIR` names a directory that holds `libglebe.so`, `libglebe-secure.so`, `libglebe-audit.so` and
 //!      `mimalloc/libmimalloc.so.2` and `.3` (the Makefile points it at `build/`): they are taken as they are.
-//!   2. The crate `glebe`, which carries the C source and tells where it lies (`DEP_GLEBE_SOURCE`, from its `links` key):
+//!   2. The crate `glebe`, which carries the C source and tells where it lies (`DEP_GLEBE_SOURCE`, from its `links`
+//!      key):
 //!      `src/glebe.c`, `override/*.c` and, for the stand-ins, `bindings/mimalloc/*.c` are compiled here, once for each.
 //!
 //! The result is `embedded.rs` in `OUT_DIR`: one row for each library, with its bytes and their
@@ -117,7 +118,8 @@ fn compile(root: &Path, name: &str, output: &Path, flags: &[&str]) -> PathBuf {
     let status = command.status().unwrap_or_else(|e| {
         eprintln!(
             "error: {:?} cannot be started ({e}): install a C compiler (Debian: gcc), set CC to one, or set \
-             GLEBE_LIBRARY_DIR to a directory that holds libglebe.so, libglebe-secure.so, libglebe-audit.so and mimalloc/",
+             GLEBE_LIBRARY_DIR to a directory that holds libglebe.so, libglebe-secure.so, libglebe-audit.so and \
+             mimalloc/",
             command.get_program()
         );
         std::process::exit(1)

@@ -1,7 +1,7 @@
 # test/interleave: three tests that run the source under a scheduler of their own, on 64-bit Linux.
 #
 #     src/*.c  --subject-->  subject.c           --gcc -fsanitize=thread-->  calls to hooks.c, which stands in for the
-#              --subject-->  planted.c + copies                              sanitizer's library: nothing is linked with it
+#              --subject-->  planted.c + copies                              sanitizer's library, which is not linked
 #
 # Sanitizers cannot follow the switches of stacks, and the answer is the same on every processor.
 
@@ -34,8 +34,9 @@ target_compile_options(interleave-subject PRIVATE ${glebe_warnings})
 target_compile_options(interleave-planted PRIVATE -w)
 
 # The checker only looks, at rest: it is compiled as it is elsewhere, which makes it fast.
-add_library(interleave-engine OBJECT ${interleave}/engine.c ${interleave}/races.c ${interleave}/hooks.c ${interleave}/host.c
-                                     ${interleave_cases} ${PROJECT_SOURCE_DIR}/src/debug/check.c ${PROJECT_SOURCE_DIR}/src/debug/check_region.c)
+add_library(interleave-engine OBJECT ${interleave}/engine.c ${interleave}/races.c ${interleave}/hooks.c
+  ${interleave}/host.c ${interleave_cases} ${PROJECT_SOURCE_DIR}/src/debug/check.c
+  ${PROJECT_SOURCE_DIR}/src/debug/check_region.c)
 target_compile_options(interleave-engine PRIVATE ${glebe_warnings} -g -O2 -UNDEBUG)
 
 foreach(name engine protocols planted)
@@ -44,7 +45,8 @@ foreach(name engine protocols planted)
     set(kind planted)
   endif()
   set(target test-interleave-${name})
-  add_executable(${target} ${interleave}/${name}_test.c $<TARGET_OBJECTS:interleave-engine> $<TARGET_OBJECTS:interleave-${kind}>)
+  add_executable(${target} ${interleave}/${name}_test.c $<TARGET_OBJECTS:interleave-engine>
+    $<TARGET_OBJECTS:interleave-${kind}>)
   target_compile_options(${target} PRIVATE ${glebe_warnings} -g -UNDEBUG)
   add_test(NAME interleave/${name} COMMAND ${target})
   set_tests_properties(interleave/${name} PROPERTIES TIMEOUT 1800)

@@ -3,7 +3,8 @@
     build/                 libglebe.so, libglebe-secure.so, libglebe-audit.so, libglebe.a, libglebe-override.a
     build/test-abuse/ ...  the programs, compiled once and again when a source or a header changed
 
-GLEBE_LIBRARY_DIR names another place for the libraries. No test leaves anything outside build/ and its own temporary folder.
+GLEBE_LIBRARY_DIR names another place for the libraries. No test leaves anything outside build/ and its own temporary
+folder.
 """
 
 import os
@@ -48,7 +49,8 @@ class Toolbox:
         suffix = ".so" if "-shared" in flags else ""
         out = BUILD / f"test-{to}" / (sources[0].stem + suffix)
         out.parent.mkdir(parents=True, exist_ok=True)
-        command = [compiler, "-g", "-Wall", "-Wextra", f"-I{ROOT / 'include'}", *flags, *map(str, sources), *map(str, libs)]
+        command = [compiler, "-g", "-Wall", "-Wextra", f"-I{ROOT / 'include'}", *flags, *map(str, sources),
+                   *map(str, libs)]
         stamp = out.with_name(out.name + ".command")
         folders = {s.parent for s in sources}
         parts = [*sources, *(s for folder in folders for s in folder.glob("*.h")), ROOT / "include/glebe.h",
@@ -72,8 +74,8 @@ class Toolbox:
         if preload:
             environment["LD_PRELOAD"] = str(self.library(preload))
         environment.update(env or {})
-        done = subprocess.run([str(c) for c in command], env=environment, capture_output=True, timeout=timeout, text=True,
-                              errors="replace", stdin=subprocess.DEVNULL, preexec_fn=limits, check=False)
+        done = subprocess.run([str(c) for c in command], env=environment, capture_output=True, timeout=timeout,
+                              text=True, errors="replace", stdin=subprocess.DEVNULL, preexec_fn=limits, check=False)
         done.text, done.out = done.stderr, done.stdout
         return done
 
@@ -86,6 +88,7 @@ class Toolbox:
 
 @pytest.fixture(scope="session")
 def box():
-    missing = [name for name in [*BUILDS.values(), "libglebe.a", "libglebe-override.a"] if not (LIBRARIES / name).exists()]
+    missing = [name for name in [*BUILDS.values(), "libglebe.a", "libglebe-override.a"]
+               if not (LIBRARIES / name).exists()]
     assert not missing, f"{LIBRARIES} lacks {missing}: run `make lib`"
     return Toolbox()

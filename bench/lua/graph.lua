@@ -1,4 +1,5 @@
--- Object graphs: nodes that point at each other in cycles, some with a finalizer; edges come and go, and with them what was reachable.
+-- Object graphs: nodes that point at each other in cycles, some with a finalizer; edges come and go, and with them what
+-- was reachable.
 -- What lives in the end is closed with the state.   graph.lua ROUNDS NODES
 local rounds, count = tonumber(arg[1]), tonumber(arg[2] or 20000)
 local finalized, kept = 0, {}

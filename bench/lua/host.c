@@ -1,10 +1,12 @@
-/* A host of Lua states, compiled once for each allocator (-DALLOCATOR=GLIBC, ...) and linked with that: lua_Alloc calls it directly.
+/* A host of Lua states, compiled once for each allocator (-DALLOCATOR=GLIBC, ...) and linked with that: lua_Alloc calls
+ * it directly.
  *
  *     host run SCRIPT ARGUMENTS...      runs a script in a state and closes that
  *     host drop SCRIPT ARGUMENTS...     says that no finalizer matters: what its allocator then offers
  *     host states COUNT                 makes fresh states with their libraries and a cap each
  *
- * Last it prints a line of its own: CPU microseconds, KB resident at most, faults, CPU microseconds of closing, KB resident now. */
+ * Last it prints a line of its own: CPU microseconds, KB resident at most, faults, CPU microseconds of closing, KB
+ * resident now. */
 #define _GNU_SOURCE
 #include <lauxlib.h>
 #include <lua.h>

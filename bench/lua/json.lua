@@ -5,8 +5,9 @@ local texts, kept, sum = {}, {}, 0
 for d = 1, 20 do
   local people = {}
   for i = 1, 10 * d do
-    people[i] = {id = i, name = "person number " .. i * d, tags = {"a" .. i % 7, "b" .. i % 11, "c"}, score = i * 1.5, active = i % 2 == 0,
-      address = {street = "Street " .. i % 50, number = i % 120 + 1, city = "City " .. i % 9}, notes = ("note "):rep(i % 30)}
+    people[i] = {id = i, name = "person number " .. i * d, tags = {"a" .. i % 7, "b" .. i % 11, "c"}, score = i * 1.5,
+      active = i % 2 == 0, address = {street = "Street " .. i % 50, number = i % 120 + 1, city = "City " .. i % 9},
+      notes = ("note "):rep(i % 30)}
   end
   texts[d] = cjson.encode({version = d, people = people})
 end

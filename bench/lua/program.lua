@@ -3,7 +3,8 @@ package.path = "/usr/share/lua/5.1/?.lua;/usr/share/lua/5.1/?/init.lua;" .. pack
 local check = require "luacheck.check"
 local rounds = tonumber(arg[1])
 local sources, sum = {}, 0
-for _, name in ipairs {"lexer", "parser", "options", "format", "runner", "filter", "utils", "stages.linearize", "stages.resolve_locals"} do
+for _, name in ipairs {"lexer", "parser", "options", "format", "runner", "filter", "utils", "stages.linearize",
+    "stages.resolve_locals"} do
   local file = assert(io.open(assert(package.searchpath("luacheck." .. name, package.path))))
   sources[#sources + 1] = file:read("a")
   file:close()

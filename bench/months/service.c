@@ -1,4 +1,5 @@
-/* A service in Lua, whose days are two minutes long. It calls malloc and free as any program does; an allocator is preloaded.
+/* A service in Lua, whose days are two minutes long. It calls malloc and free as any program does; an allocator is
+ * preloaded.
  *
  *     service DAYS SECONDS     so many days of so many seconds; in each
  *
@@ -6,15 +7,17 @@
  *     hour 3          the job of the night: a large table in a state of its own, in a thread that ends
  *     else            nothing; a timer, ten times an hour, drops what has expired from the caches
  *
- * Twelve states last; visitors' are open for hours; every tenth request opens one and closes it. Lua collects as it likes, and each
- * lasting state wholly when the last request of an hour is done, as hosts do. Two of the threads end in the evening and begin anew in
- * the morning. What is done in an hour follows from a fixed seed, and is the same whatever malloc is.
+ * Twelve states last; visitors' are open for hours; every tenth request opens one and closes it. Lua collects as it
+ * likes, and each lasting state wholly when the last request of an hour is done, as hosts do. Two of the threads end in
+ * the evening and begin anew in the morning. What is done in an hour follows from a fixed seed, and is the same
+ * whatever malloc is.
  *
- * Each state's allocator is Lua's own (realloc and free), and keeps an account of the OS pages that hold a byte of a block: `live`, the
- * least that could be resident. The caches' blocks are in it, too; what Lua's buffers, libc or threads have beside it is not. Ten times
- * an hour a thread that never allocates writes
+ * Each state's allocator is Lua's own (realloc and free), and keeps an account of the OS pages that hold a byte of a
+ * block: `live`, the least that could be resident. The caches' blocks are in it, too; what Lua's buffers, libc or
+ * threads have beside it is not. Ten times an hour a thread that never allocates writes
  *
- *     DAY HOUR.TENTH PHASE BYTES LIVE RESIDENT PSS REQUESTS     bytes, of blocks and of pages; resident and pss less what was before
+ *     DAY HOUR.TENTH PHASE BYTES LIVE RESIDENT PSS REQUESTS     bytes, of blocks and of pages; resident and pss less
+ *                                                               what was before
  *
  * The account lies in address space of its own: two bytes for each page of what is handed out, some ten KiB in all. */
 #define _GNU_SOURCE
@@ -303,7 +306,8 @@ static void workers_end(int from, int ended)
             pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]);
 }
 
-/* States are a thread's while it works; before, the main thread opens them, and it closes visitors' when no request is served. */
+/* States are a thread's while it works; before, the main thread opens them, and it closes visitors' when no request is
+ * served. */
 static void visitors_close(long hour)
 {
     for (int i = 0; i < WORKERS; i++)
@@ -354,9 +358,9 @@ static void *watch(void *before)
         size_t resident, pss;
         resident_read(&resident, &pss);
         long hour = (tenth - 1) / 10;
-        int n = snprintf(line, sizeof line, "%ld %ld.%ld %s %ld %ld %zd %zd %ld\n", hour / 24, hour % 24, (tenth - 1) % 10,
-            busy ? "busy" : hour % 24 == 3 ? "job" : "idle", live_bytes, live_pages << PAGE_LOG2, (ssize_t)(resident - start[0]),
-            (ssize_t)(pss - start[1]), requests);
+        int n = snprintf(line, sizeof line, "%ld %ld.%ld %s %ld %ld %zd %zd %ld\n", hour / 24, hour % 24,
+            (tenth - 1) % 10, busy ? "busy" : hour % 24 == 3 ? "job" : "idle", live_bytes,
+            live_pages << PAGE_LOG2, (ssize_t)(resident - start[0]), (ssize_t)(pss - start[1]), requests);
         if (write(1, line, (size_t)n) != n)
             _exit(3);
     }

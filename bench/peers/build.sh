@@ -121,10 +121,12 @@ tcmalloc() {
         echo "gperftools $(dpkg-query -W -f '${Version}' libtcmalloc-minimal4)"
 }
 
-if [ ! -d "$vendor" ] || [ "$here/Cargo.lock" -nt "$vendor/.done" ] || [ "$here/mimalloc/Cargo.lock" -nt "$vendor/.done" ]; then
+if [ ! -d "$vendor" ] || [ "$here/Cargo.lock" -nt "$vendor/.done" ] ||
+    [ "$here/mimalloc/Cargo.lock" -nt "$vendor/.done" ]; then
     say "fetching the sources"
     cargo vendor --quiet --locked --versioned-dirs --manifest-path "$here/Cargo.toml" \
-        --sync "$here/mimalloc/Cargo.toml" "$vendor" >/dev/null 2>>"$log" || { say "cargo vendor FAILED, see $log"; exit 1; }
+        --sync "$here/mimalloc/Cargo.toml" "$vendor" >/dev/null 2>>"$log" ||
+        { say "cargo vendor FAILED, see $log"; exit 1; }
     touch "$vendor/.done"
 fi
 make -s -C "$here/.." BENCH_BUILD="$build" whose || exit 1

@@ -10,7 +10,8 @@ from flask import Flask, jsonify, render_template_string
 from waitress import serve
 
 PAGE = """<!doctype html><title>{{ title }}</title><table>{% for row in rows %}<tr class="{{ loop.cycle('a', 'b') }}">
-<td>{{ row.id }}<td>{{ row.name | title }}<td>{{ '%.2f' % row.price }}<td>{% for tag in row.tags %}<i>{{ tag }}</i> {% endfor %}
+<td>{{ row.id }}<td>{{ row.name | title }}<td>{{ '%.2f' % row.price }}<td>\
+{% for tag in row.tags %}<i>{{ tag }}</i> {% endfor %}
 {% endfor %}</table>"""
 
 app = Flask(__name__)

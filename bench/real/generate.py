@@ -25,7 +25,8 @@ def sqlite(r):
     for k in range(6):
         yield (f"SELECT grp, count(*), sum(price * count) FROM item JOIN sale ON sale.item = item.id "
                f"WHERE day % 7 = {k} GROUP BY grp ORDER BY 3 DESC LIMIT 5;")
-        yield "SELECT substr(note, 1, 9) || name AS s, sum(count) FROM item JOIN sale ON sale.item = item.id GROUP BY s ORDER BY s LIMIT 3;"
+        yield ("SELECT substr(note, 1, 9) || name AS s, sum(count) FROM item JOIN sale ON sale.item = item.id GROUP "
+               "BY s ORDER BY s LIMIT 3;")
         yield f"UPDATE sale SET note = note || note || 'changed' WHERE item % 11 = {k};"
         yield f"DELETE FROM sale WHERE day % 29 = {k};"
         yield "SELECT group_concat(name, '|') FROM (SELECT name FROM item ORDER BY price, name) LIMIT 1;"
@@ -42,8 +43,10 @@ def large_c(r, functions=45):
         yield "  switch (mode) {"
         for c in range(6):
             k = r.randrange(1, 1000)
-            yield (f"  case {c * 3 + i % 3}: for (i = 0; i < a; i++) {{ table[i & 15] += n->value * {k} + (b >> {k % 13}); "
-                   f"if (table[i & 15] > {k * 100}) {{ sum += table[(i + {k}) & 15]; n = n->next ? n->next : n; }} }} break;")
+            yield (f"  case {c * 3 + i % 3}: for (i = 0; i < a; i++) {{ table[i & 15] += n->value * {k} + (b >> "
+                   f"{k % 13}); "
+                   f"if (table[i & 15] > {k * 100}) {{ sum += table[(i + {k}) & 15]; n = n->next ? n->next : n; }} }} "
+                   "break;")
         yield "  default: for (i = 0; i < a; i++) for (j = i; j < b; j++) sum ^= (i * j) + table[(i ^ j) & 15]; }"
         if i:
             yield f"  if (sum & {1 << (i % 20)}) sum += step_{r.randrange(i)}(n, b, a, mode + 1);"
@@ -62,15 +65,19 @@ def heavy_cc(r, types=3):
         yield f"#include <{header}>"
     for i in range(types):
         fields = " ".join(f"int f{k} = {r.randrange(100)};" for k in range(4))
-        yield f"struct T{i} {{ {fields} std::string name; bool operator<(const T{i} &o) const {{ return f{i % 4} < o.f{i % 4}; }} }};"
+        yield (f"struct T{i} {{ {fields} std::string name; bool operator<(const T{i} &o) const {{ return f{i % 4} < "
+               f"o.f{i % 4}; }} }};")
         yield (f"int use{i}(std::istream &in) {{ std::map<std::string, std::vector<T{i}>> m; std::set<T{i}> s; "
                f"std::unordered_map<int, std::shared_ptr<T{i}>> u; std::variant<int, T{i}, std::string> v; T{i} t; "
-               f"while (in >> t.f0 >> t.name) {{ m[t.name].push_back(t); s.insert(t); u[t.f0] = std::make_shared<T{i}>(t); v = t; }} "
+               f"while (in >> t.f0 >> t.name) {{ m[t.name].push_back(t); s.insert(t); u[t.f0] = "
+               f"std::make_shared<T{i}>(t); v = t; }} "
                f"std::vector<T{i}> all; for (auto &[k, w] : m) all.insert(all.end(), w.begin(), w.end()); "
-               f"std::sort(all.begin(), all.end(), [](auto &a, auto &b) {{ return std::tie(a.name, a.f1) < std::tie(b.name, b.f1); }}); "
+               f"std::sort(all.begin(), all.end(), [](auto &a, auto &b) {{ return std::tie(a.name, a.f1) < "
+               f"std::tie(b.name, b.f1); }}); "
                f"std::function<int(const T{i} &)> f = [&](const T{i} &x) {{ return x.f{i % 4} + (int)s.size(); }}; "
                f"std::ostringstream o; for (auto &x : all) o << f(x) << x.name; "
-               f"return std::accumulate(all.begin(), all.end(), 0, [&](int n, auto &x) {{ return n + f(x); }}) + (int)o.str().size() + (int)v.index(); }}")
+               f"return std::accumulate(all.begin(), all.end(), 0, [&](int n, auto &x) {{ return n + f(x); }}) + "
+               f"(int)o.str().size() + (int)v.index(); }}")
 
 
 def smt2(r, machines=11, jobs=11):
@@ -107,14 +114,18 @@ def postscript(r, pages=10):
         for _ in range(60):
             words = " ".join("".join(r.choices("etaoinshrdlu", k=r.randrange(2, 9))) for _ in range(9))
             face = r.choice(["Times-Roman", "Helvetica", "Courier", "Times-Italic"])
-            yield f"/{face} findfont {r.randrange(7, 19)} scalefont setfont {r.randrange(30, 200)} {r.randrange(30, 760)} moveto ({words}) show"
+            yield (f"/{face} findfont {r.randrange(7, 19)} scalefont setfont {r.randrange(30, 200)} "
+                   f"{r.randrange(30, 760)} moveto ({words}) show")
         for _ in range(250):
             c = " ".join(str(r.randrange(0, 780)) for _ in range(8))
-            yield f"{r.random():.3f} {r.random():.3f} {r.random():.3f} setrgbcolor newpath {c.rsplit(' ', 6)[0]} moveto {' '.join(c.split()[2:])} curveto stroke"
+            yield (f"{r.random():.3f} {r.random():.3f} {r.random():.3f} setrgbcolor newpath {c.rsplit(' ', 6)[0]} "
+                   f"moveto {' '.join(c.split()[2:])} curveto stroke")
         for _ in range(12):
             x, y = r.randrange(500), r.randrange(700)
-            yield (f"gsave {x} {y} 90 90 rectclip << /ShadingType 3 /ColorSpace /DeviceRGB /Coords [{x + 40} {y + 40} 5 {x + 40} {y + 40} 60] "
-                   f"/Function << /FunctionType 2 /Domain [0 1] /C0 [{r.random():.2f} 0 1] /C1 [1 {r.random():.2f} 0] /N 1 >> >> shfill grestore")
+            yield (f"gsave {x} {y} 90 90 rectclip << /ShadingType 3 /ColorSpace /DeviceRGB /Coords [{x + 40} {y + 40} "
+                   f"5 {x + 40} {y + 40} 60] "
+                   f"/Function << /FunctionType 2 /Domain [0 1] /C0 [{r.random():.2f} 0 1] /C1 [1 {r.random():.2f} 0] "
+                   "/N 1 >> >> shfill grestore")
         yield "showpage"
 
 
@@ -128,7 +139,8 @@ def orders_xml(r, orders=6000):
     for i in range(orders):
         yield f'<order id="o{i}" state="{r.choice(["open", "sent", "closed"])}"><customer>{words(r, 2)}</customer>'
         for _ in range(r.randrange(1, 7)):
-            yield f'  <item price="{r.randrange(10000) / 100}" count="{r.randrange(1, 6)}"><name>{words(r, 3)}</name></item>'
+            yield (f'  <item price="{r.randrange(10000) / 100}" '
+                   f'count="{r.randrange(1, 6)}"><name>{words(r, 3)}</name></item>')
         yield f"  <note>{words(r, r.randrange(30))}</note></order>"
     yield "</orders>"
 
@@ -140,7 +152,8 @@ def book_tex(r, sections=180):
         yield rf"\bigskip\noindent{{\big {i}. {words(r, 4)}}}\par"
         for _ in range(6):
             yield words(r, r.randrange(60, 160)) + r".\par"
-            yield rf"$$\sum_{{k=0}}^{{{r.randrange(99)}}} {{x^k\over k+{r.randrange(9)}}} = \int_0^{r.randrange(9)} f(t)\,dt$$"
+            yield (rf"$$\sum_{{k=0}}^{{{r.randrange(99)}}} {{x^k\over k+{r.randrange(9)}}} = \int_0^{r.randrange(9)} "
+                   rf"f(t)\,dt$$")
         yield r"$$\vbox{\halign{\hfil#\quad&#\hfil\cr"
         for _ in range(20):
             yield rf"{r.randrange(10**6)}&{words(r, 5)}\cr"
@@ -165,7 +178,8 @@ def picture_ppm(r, width=480, height=320):
     """A picture of gradients with noise, as text."""
     yield f"P3 {width} {height} 255"
     for y in range(height):
-        yield " ".join(f"{x * 255 // width} {(x + y) % 256 // 2 + r.randrange(64)} {y * 255 // height}" for x in range(width))
+        yield " ".join(f"{x * 255 // width} {(x + y) % 256 // 2 + r.randrange(64)} {y * 255 // height}"
+                       for x in range(width))
 
 
 def large_rs(r, modules=4):
@@ -173,16 +187,23 @@ def large_rs(r, modules=4):
     yield "#![allow(dead_code)] use std::collections::{BTreeMap, HashMap}; use std::fmt::Debug;"
     yield "pub trait Step: Debug + Clone { type Out: Debug + Ord + Clone; fn step(&self, n: usize) -> Vec<Self::Out>; }"
     for i in range(modules):
-        fields = ", ".join(f"pub f{k}: {r.choice(['u32', 'String', 'Vec<u64>', 'Option<Box<str>>', 'i64'])}" for k in range(6))
+        fields = ", ".join(f"pub f{k}: {r.choice(['u32', 'String', 'Vec<u64>', 'Option<Box<str>>', 'i64'])}"
+                           for k in range(6))
         yield f"pub mod m{i} {{ use super::*;"
         yield f"#[derive(Debug, Clone, PartialEq, PartialOrd, Default)] pub struct S {{ {fields} }}"
-        yield "#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)] pub enum E { A(u32), B { name: String }, C(Vec<E>) }"
-        yield (f"impl Step for S {{ type Out = E; fn step(&self, n: usize) -> Vec<E> {{ let mut m: BTreeMap<String, Vec<E>> = BTreeMap::new(); "
-               f"for k in 0..n {{ m.entry(format!(\"{{}}\", k % {r.randrange(3, 99)})).or_default().push(if k % 2 == 0 {{ E::A(k as u32) }} "
+        yield ("#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)] pub enum E { A(u32), B { name: String "
+               "}, C(Vec<E>) }")
+        yield (f"impl Step for S {{ type Out = E; fn step(&self, n: usize) -> Vec<E> {{ let mut m: BTreeMap<String, "
+               "Vec<E>> = BTreeMap::new(); "
+               f"for k in 0..n {{ m.entry(format!(\"{{}}\", k % {r.randrange(3, 99)})).or_default().push(if k % 2 == "
+               f"0 {{ E::A(k as u32) }} "
                f"else {{ E::B {{ name: format!(\"{{:?}} {{k}}\", self) }} }}); }} "
-               f"let mut all: Vec<E> = m.into_values().flatten().filter(|e| !matches!(e, E::A({r.randrange(50)}))).collect(); all.sort(); all.dedup(); all }} }}")
-        yield (f"pub fn run(v: &[S]) -> HashMap<String, usize> {{ v.iter().flat_map(|s| s.step({r.randrange(5, 50)})).map(|e| match e {{ "
-               f"E::A(n) => (n.to_string(), n as usize), E::B {{ name }} => {{ let n = name.len(); (name, n) }}, E::C(v) => (format!(\"{{v:?}}\"), v.len()) }})"
+               "let mut all: Vec<E> = m.into_values().flatten().filter(|e| !matches!(e, "
+               f"E::A({r.randrange(50)}))).collect(); all.sort(); all.dedup(); all }} }}")
+        yield (f"pub fn run(v: &[S]) -> HashMap<String, usize> {{ v.iter().flat_map(|s| "
+               f"s.step({r.randrange(5, 50)})).map(|e| match e {{ "
+               f"E::A(n) => (n.to_string(), n as usize), E::B {{ name }} => {{ let n = name.len(); (name, n) }}, "
+               f"E::C(v) => (format!(\"{{v:?}}\"), v.len()) }})"
                f".fold(HashMap::new(), |mut m, (k, n)| {{ *m.entry(k).or_insert(0) += n; m }}) }} }}")
 
 
@@ -190,7 +211,8 @@ def history(r, commits=700, files=60):
     """What git fast-import reads: commits that each change some lines of some files."""
     content = {f"src/part{i % 7}/file{i}.txt": [words(r, 9) for _ in range(300)] for i in range(files)}
     for commit in range(commits):
-        yield f"commit refs/heads/main\nmark :{commit + 1}\ncommitter A <a@example.org> {1600000000 + commit * 600} +0000"
+        yield (f"commit refs/heads/main\nmark :{commit + 1}\ncommitter A <a@example.org> {1600000000 + commit * 600} "
+               "+0000")
         yield f"data {len(str(commit))}\n{commit}"
         if commit:
             yield f"from :{commit}"
@@ -211,12 +233,13 @@ def page_html(r, parts=40):
 
 
 def part_html(r):
-    yield f"<ul><li>{words(r, 20)}</li><!--# if expr=\"$arg_n\" --><li><!--# echo var=\"arg_n\" --></li><!--# endif --></ul>"
+    yield (f"<ul><li>{words(r, 20)}</li><!--# if expr=\"$arg_n\" --><li><!--# echo var=\"arg_n\" --></li><!--# endif "
+           "--></ul>")
 
 
 INPUTS = {"sqlite.sql": sqlite, "large.c": large_c, "heavy.cc": heavy_cc, "schedule.smt2": smt2, "pages.ps": postscript,
-          "orders.xml": orders_xml, "book.tex": book_tex, "scene.pov": scene_pov, "picture.ppm": picture_ppm, "large.rs": large_rs,
-          "history.fi": history, "pages/page.html": page_html, "pages/part.html": part_html}
+          "orders.xml": orders_xml, "book.tex": book_tex, "scene.pov": scene_pov, "picture.ppm": picture_ppm,
+          "large.rs": large_rs, "history.fi": history, "pages/page.html": page_html, "pages/part.html": part_html}
 
 
 def main(directory):

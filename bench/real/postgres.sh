@@ -30,5 +30,6 @@ load)
     "$bin/pgbench" -h "$folder" -U bench -q -i -s 1 postgres 2>/dev/null
     "$bin/pgbench" -h "$folder" -U bench -n -c 4 -t "$4" --random-seed=1 postgres 2>&1 | grep 'actually processed'
     exec "$bin/psql" -h "$folder" -U bench -d postgres -Atc \
-        "SELECT count(*), sum(abalance), md5(string_agg(aid || ':' || abalance, ',' ORDER BY aid)) FROM pgbench_accounts" ;;
+        "SELECT count(*), sum(abalance), md5(string_agg(aid || ':' || abalance, ',' ORDER BY aid))
+         FROM pgbench_accounts" ;;
 esac

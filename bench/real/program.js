@@ -10,7 +10,8 @@ const word = () => random(1 << 30).toString(36);
 const digest = crypto.createHash("sha256");
 const cache = new Map();
 for (let round = 0; round < Number(process.argv[2]); round++) {
-  const people = Array.from({ length: 2000 }, (_, id) => ({ id, name: word(), tags: [word(), word()], at: { city: word() } }));
+  const people = Array.from({ length: 2000 }, (_, id) => (
+    { id, name: word(), tags: [word(), word()], at: { city: word() } }));
   const text = JSON.stringify(people);
   const back = JSON.parse(text).sort((a, b) => (a.name < b.name ? -1 : 1));
   const packed = zlib.deflateSync(Buffer.from(text), { level: 3 });

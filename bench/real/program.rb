@@ -8,7 +8,9 @@ words = Array.new(2000) { random.rand(1 << 40).to_s(36) }
 total = 0
 keep = {}
 ARGV[0].to_i.times do |round|
-  people = Array.new(3000) { |i| Person.new(i, words.sample(2, random: random).join(" "), words.sample(3, random: random)) }
+  people = Array.new(3000) do |i|
+    Person.new(i, words.sample(2, random: random).join(" "), words.sample(3, random: random))
+  end
   by_tag = Hash.new { |hash, tag| hash[tag] = [] }
   people.each { |p| p.tags.each { |tag| by_tag[tag] << p } }
   text = JSON.generate(people.map(&:to_h))

@@ -1,7 +1,8 @@
 """Builds the guest under each allocator, once: a module is known by a digest of what it is made from.
 
     bench/build/rust/ALLOCATOR-LEVEL-EXPORTS.wasm      EXPORTS: workloads, entries or nothing, as in guest/Cargo.toml
-    bench/build/cargo/                                 what cargo leaves on the way, unless $CARGO_TARGET_DIR says another place
+    bench/build/cargo/                                 what cargo leaves on the way, unless $CARGO_TARGET_DIR says
+                                                       another place
 """
 
 import os
@@ -19,7 +20,8 @@ TARGET = "wasm32-unknown-unknown"
 
 GLEBE = ("bump", "bump-resize", "freelist", "heap")
 BUMPS = ("bump", "bump-resize", "mini-alloc")  # they never free
-ALLOCATORS = (*GLEBE, "mini-alloc", "std", "dlmalloc", "talc", "rlsf", "lite-alloc", "lol_alloc", "wee_alloc", "emballoc")
+ALLOCATORS = (*GLEBE, "mini-alloc", "std", "dlmalloc", "talc", "rlsf", "lite-alloc", "lol_alloc", "wee_alloc",
+              "emballoc")
 LEVELS = ("3", "s", "z")
 
 # As a contract is linked: a small stack, so that the heap begins near the start of memory.
@@ -80,8 +82,8 @@ def module(allocator, level, exports="workloads"):
     target = OUT / f"{allocator}-{level}-{exports}.wasm"
     features = ",".join(f for f in (allocator, exports) if f not in ("std", "nothing"))
     flags = [f"-O{level}", *(f"--enable-{f}" for f in WASM_FEATURES)]
-    command = ["env", *(f"{k}={v}" for k, v in environment(level).items()), "sh", "-c", RECIPE, "build", TARGET, features,
-               str(CARGO_TARGET / TARGET / "release/glebe_bench_guest.wasm"), str(target), *flags]
+    command = ["env", *(f"{k}={v}" for k, v in environment(level).items()), "sh", "-c", RECIPE, "build", TARGET,
+               features, str(CARGO_TARGET / TARGET / "release/glebe_bench_guest.wasm"), str(target), *flags]
     key = digest(sources(allocator), command, version("rustc", "--version"), version("wasm-opt", "--version"))
     return made(target, key, lambda: run(command, HERE / "guest"))
 
@@ -105,5 +107,6 @@ def modules(allocators, levels):
 
 
 def added_code(paths, allocator, level):
-    """Bytes of code that Rust's entry points reach: a module that exports them, less one that exports an empty function."""
+    """Bytes of code that Rust's entry points reach: a module that exports them, less one that exports an empty
+    function."""
     return code_bytes(paths[allocator, level, "entries"]) - code_bytes(paths["std", level, "nothing"])

@@ -1,7 +1,8 @@
 """Runs a workload of a guest in a fresh instance, under one of two counters:
 
     fuel   wasmtime's: about one for each operator, and one for each byte of memory.fill and memory.copy
-    ink    the price that a Stylus node asks, by bench/stylus/ink.py, without that of pages, which is `page_gas` and in gas
+    ink    the price that a Stylus node asks, by bench/stylus/ink.py, without that of pages, which is `page_gas` and in
+           gas
 
 Both repeat exactly. An instance may have the 4 GiB that WebAssembly allows, and as much fuel as some minutes take.
 """
@@ -54,14 +55,15 @@ def fuel(path, export, argument):
         try:
             result = exports[export](store, argument)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as trap:
-            return {"error": "takes too long" if "fuel" in line(trap) else f"{line(trap)} at {exports['memory'].size(store)} pages"}
-        return {"fuel": PLENTY - store.get_fuel(), "pages": exports["memory"].size(store), "base": exports["__heap_base"].value(store),
-                "result": result & 0xFFFFFFFF}
+            return {"error": "takes too long" if "fuel" in line(trap)
+                    else f"{line(trap)} at {exports['memory'].size(store)} pages"}
+        return {"fuel": PLENTY - store.get_fuel(), "pages": exports["memory"].size(store),
+                "base": exports["__heap_base"].value(store), "result": result & 0xFFFFFFFF}
 
 
 def stylus(path, export, argument):
-    """{"ink", "page_gas"}; nothing if there is no meter. Beyond the 128 pages that a node allows the ink is that of a machine that
-    lets memory grow as it likes, and there is no price of pages."""
+    """{"ink", "page_gas"}; nothing if there is no meter. Beyond the 128 pages that a node allows the ink is that of a
+    machine that lets memory grow as it likes, and there is no price of pages."""
     if ink is None:
         return {}
     try:

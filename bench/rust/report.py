@@ -1,8 +1,8 @@
 """What a person reads of a run: tables, verdicts, the plot, and the short form in the README files.
 
-Ink, fuel, pages and code repeat exactly, so one run is enough and a ratio is of two numbers. Natively time does not: a ratio there is of
-two runs in the same round, then the median over the rounds. What failed has no figure. Every function takes the results as `run`
-wrote them.
+Ink, fuel, pages and code repeat exactly, so one run is enough and a ratio is of two numbers. Natively time does not: a
+ratio there is of two runs in the same round, then the median over the rounds. What failed has no figure. Every function
+takes the results as `run` wrote them.
 """
 
 import collections
@@ -14,11 +14,12 @@ from common import ROOT, draw, mean, mean_cell, number, replace, table
 RIVALS = ("talc", "rlsf", "lite-alloc")  # of which the heap shall be no worse than the best
 EQUAL = [w for w in build.WORKLOADS if w not in build.UNEQUAL]
 LEVEL = {"3": "opt-level 3", "s": "opt-level s", "z": "opt-level z"}
-SHOWN = {"bump": "glebe::Bump", "bump-resize": "glebe::Bump, resize", "freelist": "glebe::FreeList", "heap": "glebe::Heap"}
+SHOWN = {"bump": "glebe::Bump", "bump-resize": "glebe::Bump, resize", "freelist": "glebe::FreeList",
+         "heap": "glebe::Heap"}
 PAGE = 1 << 16
 
-# (workload, "ink" or "pages"): why the heap is worse there than the best of its rivals, where it shall be so. The gate lets it pass
-# and the README prints it.
+# (workload, "ink" or "pages"): why the heap is worse there than the best of its rivals, where it shall be so. The gate
+# lets it pass and the README prints it.
 NOTES = {}
 
 
@@ -67,18 +68,21 @@ def bump_gates(results, bump):
     mini = "mini-alloc"
     for level, limits in INK_LIMITS.items():
         for workload, limit in limits.items():
-            yield f"{workload}, {LEVEL[level]}: ink, of mini-alloc", ratio(results, bump, mini, workload, level, "ink"), limit
+            yield f"{workload}, {LEVEL[level]}: ink, of mini-alloc", ratio(results, bump, mini, workload, level,
+                                                                           "ink"), limit
         for workload in build.UNEQUAL[0], "trace":
             plain, zeroed = (value(results, bump, w, level, "ink") for w in (workload, f"{workload}, zeroed"))
             yield f"{workload}, {LEVEL[level]}: ink zeroed, of plain", over(zeroed, plain), 1.02
         worst = [pages_over(results, bump, mini, workload, level) for workload in EQUAL]
-        yield f"{LEVEL[level]}: pages of mini-alloc's where the heap starts alike, the worst row", None if None in worst else max(worst), 1.00
+        yield f"{LEVEL[level]}: pages of mini-alloc's where the heap starts alike, the worst row", \
+            None if None in worst else max(worst), 1.00
     code = results["code"]
     yield f"{LEVEL['z']}: code, of mini-alloc", over(code.get(bump, {}).get("z"), code.get(mini, {}).get("z")), 0.95
 
 
 def pages_over(results, allocator, other, workload, level):
-    """The ratio of pages. A heap that starts later than the other's may need the page that the difference reaches into."""
+    """The ratio of pages. A heap that starts later than the other's may need the page that the difference reaches
+    into."""
     a, b = (cell(results, who, workload, level) for who in (allocator, other))
     if "pages" not in a or "pages" not in b:
         return None
@@ -91,8 +95,10 @@ def heap_gates(results, heap):
     for level in build.LEVELS:
         for workload, limit in HEAP_LIMITS.items():
             for figure in ("ink", "fuel"):
-                yield f"{workload}, {LEVEL[level]}: {figure}, of std", ratio(results, heap, "std", workload, level, figure), limit
-        yield f"fragmentation, {LEVEL[level]}: pages, of std", ratio(results, heap, "std", "fragmentation", level, "pages"), 1.00
+                yield f"{workload}, {LEVEL[level]}: {figure}, of std", ratio(results, heap, "std", workload, level,
+                                                                             figure), limit
+        yield f"fragmentation, {LEVEL[level]}: pages, of std", ratio(results, heap, "std", "fragmentation", level,
+                                                                     "pages"), 1.00
     yield f"{LEVEL['z']}: bytes of code", results["code"].get(heap, {}).get("z"), HEAP_CODE_BYTES
     for figure in ("ink", "pages"):
         for workload in EQUAL:
@@ -138,7 +144,8 @@ def figures(results, level, figure):
     measured = lambda w: any(value(results, a, w, level, figure) is not None for a in there)
     lines = [[w, *(shown(results, a, w, level, figure, unit) for a in there)] for w in build.WORKLOADS if measured(w)]
     if figure != "page_gas":
-        lines.append(["mean, std = 1", *(mean_cell([ratio(results, a, "std", w, level, figure) for w in EQUAL]) for a in there)])
+        lines.append(["mean, std = 1", *(mean_cell([ratio(results, a, "std", w, level, figure) for w in EQUAL])
+                                         for a in there)])
     return table([LEVEL[level], *there], lines)
 
 
@@ -152,19 +159,22 @@ def shown(results, allocator, workload, level, figure, unit):
 
 def code(results):
     there = names(results)
-    return table(["bytes", *there], [[LEVEL[o], *(number(results["code"][a].get(o)) for a in there)] for o in results["levels"]])
+    return table(["bytes", *there], [[LEVEL[o], *(number(results["code"][a].get(o)) for a in there)]
+                                     for o in results["levels"]])
 
 
 def failures(results):
     lines = [f"{a} did not build: {why.removeprefix('error: ')}" for a, why in results["failures"].items()]
     for level, workloads in results["cells"].items():
-        lines += [f"FAILED: {w} under {a}, {LEVEL[level]}: {c['error']}" for w, cells in workloads.items() for a, c in cells.items() if "error" in c]
+        lines += [f"FAILED: {w} under {a}, {LEVEL[level]}: {c['error']}" for w, cells in workloads.items()
+                  for a, c in cells.items() if "error" in c]
     return lines
 
 
 def heading(results):
     m = results["machine"]
-    return f"{m['when']}, commit {m['commit']}, {m['rustc']}, {m['wasm-opt']}, wasmtime {m['wasmtime']}. Ink: {m['ink']}."
+    return (f"{m['when']}, commit {m['commit']}, {m['rustc']}, {m['wasm-opt']}, wasmtime {m['wasmtime']}. Ink: "
+            f"{m['ink']}.")
 
 
 def text(results):
@@ -182,7 +192,8 @@ NATIVE = {"cpu": "CPU time, mimalloc = 1", "peak_kib": "Peak resident memory, mi
 def native_text(native):
     there = native["allocators"]
     m = native["machine"]
-    parts = [f"{m['when']}, commit {m['commit']}, {m['cpu']}, {m['cores']} cores, {m['rustc']}; {native['rounds']} rounds, interleaved, seed {native['seed']}."]
+    parts = [f"{m['when']}, commit {m['commit']}, {m['cpu']}, {m['cores']} cores, {m['rustc']}; {native['rounds']} "
+             f"rounds, interleaved, seed {native['seed']}."]
     for figure, title in NATIVE.items():
         cells = {w: {a: native_ratio(native, w, a, "mimalloc", figure) for a in there} for w in native["samples"]}
         show = lambda r: "-" if r is None else f"{r:.3f}"
@@ -191,7 +202,8 @@ def native_text(native):
         parts.append(table([title, *there], lines))
     spread = [s["cpu"] for of in native["samples"].values() for s in of.get("mimalloc", [])]
     if spread:
-        apart = [max(t) / min(t) for of in native["samples"].values() if (t := [s["cpu"] for s in of.get("mimalloc", [])])]
+        apart = [max(t) / min(t) for of in native["samples"].values()
+                 if (t := [s["cpu"] for s in of.get("mimalloc", [])])]
         parts.append(f"mimalloc's own rounds lie apart by up to {max(apart) - 1:.0%}.")
     parts += [f"{a} did not build: {why}" for a, why in native["failures"].items()]
     return "\n\n".join(parts) + "\n"
@@ -206,11 +218,15 @@ def plot(results, path):
     """Ink (fuel, where there is no ink) and pages as multiples of std's."""
     level, there = results["levels"][0], names(results)
     figure = "ink" if value(results, "std", "trace", level, "ink") else "fuel"
-    means = {a: [mean(r for w in EQUAL if (r := ratio(results, a, "std", w, level, f))) for f in (figure, "pages")] for a in there}
+    means = {a: [mean(r for w in EQUAL if (r := ratio(results, a, "std", w, level, f))) for f in (figure, "pages")]
+             for a in there}
     points = [(SHOWN.get(a, a), *m) for a, m in means.items() if None not in m and max(m) <= FAR]
-    lines = [(w, [(SHOWN.get(a, a), r) for a in there if (r := ratio(results, a, "std", w, level, figure))]) for w in build.WORKLOADS]
-    draw({"points_title": f"Geometric means, {LEVEL[level]}; beyond {FAR:.0f} not drawn", "points_x": f"{figure}, std = 1",
-          "points_y": "pages in the end, std = 1", "points": points, "rows_title": f"{figure.capitalize()}, {LEVEL[level]}, std = 1", "rows": lines}, path)
+    lines = [(w, [(SHOWN.get(a, a), r) for a in there if (r := ratio(results, a, "std", w, level, figure))])
+             for w in build.WORKLOADS]
+    draw({"points_title": f"Geometric means, {LEVEL[level]}; beyond {FAR:.0f} not drawn",
+          "points_x": f"{figure}, std = 1",
+          "points_y": "pages in the end, std = 1", "points": points,
+          "rows_title": f"{figure.capitalize()}, {LEVEL[level]}, std = 1", "rows": lines}, path)
 
 
 def readme(results):
@@ -226,8 +242,10 @@ def native_readme(native):
 
 def long(results):
     parts = [heading(results), "![ink and pages](bench.svg)"]
-    for figure, levels in (("ink", results["levels"]), ("fuel", results["levels"][:1]), ("pages", results["levels"][:1]), ("page_gas", results["levels"][:1])):
-        shown_ = [figures(results, level, figure) for level in levels if value(results, "std", "trace", level, figure) is not None]
+    for figure, levels in (("ink", results["levels"]), ("fuel", results["levels"][:1]),
+                           ("pages", results["levels"][:1]), ("page_gas", results["levels"][:1])):
+        shown_ = [figures(results, level, figure) for level in levels
+                  if value(results, "std", "trace", level, figure) is not None]
         parts += [f"{FIGURES[figure][0]}:", *shown_] if shown_ else []
     parts += ["Code that Rust's entry points reach, bytes:", code(results)]
     parts += [f"- {line}" for line in failures(results)]
@@ -248,6 +266,7 @@ def short(results):
     lines = []
     for a in sorted(names(results), key=lambda a: value(results, a, "trace", level, figure) or float("inf")):
         name = SHOWN.get(a) or f"{a} {versions.get(a, '')}".strip()
-        lines.append([name, *(shown(results, a, w, level, f, unit) for w, f, unit in columns), number(results["code"][a].get("z"))])
+        lines.append([name, *(shown(results, a, w, level, f, unit) for w, f, unit in columns),
+                      number(results["code"][a].get("z"))])
     head = ["", *(f"{w}, M {f}" if f == figure else f"{w}, {f}" for w, f, _ in columns), "code at z, bytes"]
     return table(head, lines)

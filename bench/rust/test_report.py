@@ -1,4 +1,5 @@
-"""The targets of the Rust bench: results that meet them pass, each gate can fail, and what was not measured does not pass."""
+"""The targets of the Rust bench: results that meet them pass, each gate can fail, and what was not measured does not
+pass."""
 
 import copy
 
@@ -10,7 +11,8 @@ BEST = {"ink": 100.0, "fuel": 100.0, "pages": 10, "base": 40_000, "page_gas": 0,
 
 
 def results(bump, heap, code):
-    """Results in which the bump allocator takes `bump` of everybody's ink and pages, the heap `heap`, and both `code` bytes."""
+    """Results in which the bump allocator takes `bump` of everybody's ink and pages, the heap `heap`, and both `code`
+    bytes."""
     def cell(allocator):
         share = bump if allocator in ("bump", "bump-resize") else heap if allocator == "heap" else 1.0
         return BEST | {figure: BEST[figure] * share for figure in ("ink", "fuel", "pages")}
@@ -101,7 +103,8 @@ def test_native_gates():
 
 def test_tables_say_what_failed():
     found = copy.deepcopy(GOOD)
-    found["machine"] = dict.fromkeys(("when", "commit", "rustc", "wasm-opt", "wasmtime", "ink"), "?") | {"crates": {"talc": "5"}}
+    found["machine"] = dict.fromkeys(("when", "commit", "rustc", "wasm-opt", "wasmtime", "ink"),
+                                     "?") | {"crates": {"talc": "5"}}
     found["cells"]["3"]["pairs"]["talc"] = {"error": "out of memory"}
     text = report.text(found)
     assert "FAILED: pairs under talc, opt-level 3: out of memory" in text

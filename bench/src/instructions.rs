@@ -43,7 +43,8 @@ struct Shape {
 #[rustfmt::skip]
 const SHAPES: [Shape; 16] = [
     Shape { name: "64 B pair",            shape: "pair:64",      rounds: 20_000, operations: 1, limit: Some(40.0) },
-    Shape { name: "1024 x 16-512 B, random order", shape: "batch:1024", rounds: 20, operations: 1024, limit: Some(46.0) },
+    Shape { name: "1024 x 16-512 B, random order",
+                                          shape: "batch:1024",   rounds: 20, operations: 1024, limit: Some(46.0) },
     Shape { name: "2 KB pair",            shape: "pair:2048",    rounds: 20_000, operations: 1, limit: Some(56.0) },
     Shape { name: "20 KB pair",           shape: "pair:20480",   rounds: 20_000, operations: 1, limit: Some(75.0) },
     Shape { name: "100 KB pair",          shape: "pair:102400",  rounds: 20_000, operations: 1, limit: Some(150.0) },

@@ -103,7 +103,10 @@ fn tables(results: &Results, baseline: &str, absolute: bool) -> String {
     }
     let memory = memory_table(results);
     if let Some(table) = memory {
-        let _ = writeln!(text, "Memory by itself: KB at the peak, or resident bytes over those of pages with a live byte.\n\n{table}\n");
+        let _ = writeln!(
+            text,
+            "Memory by itself: KB at the peak, or resident bytes over those of pages with a live byte.\n\n{table}\n"
+        );
     }
     if absolute {
         for (title, quantity) in [

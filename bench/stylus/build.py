@@ -11,7 +11,8 @@ HERE, OUT = ink.HERE, ink.OUT
 TARGET = "wasm32-unknown-unknown"
 LEVELS = ("3", "s", "z")
 
-# The features of guest/ and contract/. mini-alloc's own test has a stack of 8 KiB, and Stylus' template for contracts 32.
+# The features of guest/ and contract/. mini-alloc's own test has a stack of 8 KiB, and Stylus' template for contracts
+# 32.
 ALLOCATORS = ("glebe", "glebe-resize", "glebe-freelist", "mini-alloc", "wee_alloc", "std")
 FLOOR = "nothing"
 STACK = {"guest": 8192, "contract": 32768}
@@ -25,7 +26,8 @@ def module(kind, allocator, level="3"):
 
     def make():
         with ink.alone():
-            folder = ink.cargo("build", "--quiet", "--release", "--locked", "--target", TARGET, "--no-default-features", "--features", allocator,
+            folder = ink.cargo("build", "--quiet", "--release", "--locked", "--target", TARGET, "--no-default-features",
+                               "--features", allocator,
                                "--manifest-path", HERE / kind / "Cargo.toml", CARGO_PROFILE_RELEASE_OPT_LEVEL=level,
                                CARGO_ENCODED_RUSTFLAGS="\x1f".join(flags), CC_wasm32_unknown_unknown="false")
             ink.replace(target, (folder / TARGET / f"release/stylus_{kind}.wasm").read_bytes())

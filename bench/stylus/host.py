@@ -4,17 +4,19 @@
     done = chain.call("contract.wasm", chain.abi("mint(uint256)", 1000))
     done.status, done.output, done.program.ink, done.program.host_ink, done.log
 
-Storage is zero where nothing was written and stays from call to call; a call that fails leaves no trace in it. Each call is a transaction of
-its own: new memory, cold storage. What a function does, and what it costs, is the node's (github.com/OffchainLabs/nitro at 6dce8d13, looked up on
-2026-11-21: crates/wasm-libraries/user-host-trait/lib.rs, crates/arbutil/src/pricing.rs and src/evm/, for ArbOS 32 and later), and Ethereum's for
-storage (EIP-2929, EIP-2200). Not here: refunds, calls of other contracts, and what a transaction costs as such.
+Storage is zero where nothing was written and stays from call to call; a call that fails leaves no trace in it. Each
+call is a transaction of its own: new memory, cold storage. What a function does, and what it costs, is the node's
+(github.com/OffchainLabs/nitro at 6dce8d13, looked up on 2026-11-21: crates/wasm-libraries/user-host-trait/lib.rs,
+crates/arbutil/src/pricing.rs and src/evm/, for ArbOS 32 and later), and Ethereum's for storage (EIP-2929, EIP-2200).
+Not here: refunds, calls of other contracts, and what a transaction costs as such.
 """
 
 import collections
 
 import ink
 
-HOST_CALL, POINTER, API = ink.HOST_CALL, 5_040, 59_673  # ink: any call to the host, a pointer in it, a question to the chain
+# ink: any call to the host, a pointer in it, a question to the chain
+HOST_CALL, POINTER, API = ink.HOST_CALL, 5_040, 59_673
 COLD_SLOT, WARM_SLOT, NEW_VALUE, OTHER_VALUE = 2100, 100, 20_000, 2900  # gas
 LOG_TOPIC, LOG_BYTE = 375, 8  # gas
 
@@ -22,7 +24,8 @@ SENDER = bytes.fromhex("00000000000000000000000000000000000a11ce")
 Done = collections.namedtuple("Done", "status output program log")
 
 
-# ---- keccak-256 -------------------------------------------------------------------------------------------------------
+# ---- keccak-256
+# -------------------------------------------------------------------------------------------------------
 
 def rotated(word, by):
     return (word << by | word >> (64 - by)) & (1 << 64) - 1 if by else word
@@ -62,7 +65,8 @@ def keccak256(data, suffix=b"\x01"):
     return b"".join(lane[x, 0].to_bytes(8, "little") for x in range(4))
 
 
-# ---- the chain --------------------------------------------------------------------------------------------------------
+# ---- the chain
+# --------------------------------------------------------------------------------------------------------
 
 class Exit(Exception):
     """exit_early."""
@@ -77,8 +81,8 @@ class Call:
         self.cache, self.touched, self.reads, self.writes = {}, set(), 0, 0
         self.known = {}  # what the chain has, as far as this call knows
 
-    NAMES = ("read_args", "write_result", "exit_early", "storage_load_bytes32", "storage_cache_bytes32", "storage_flush_cache", "msg_sender", "msg_value",
-             "msg_reentrant", "emit_log", "native_keccak256")
+    NAMES = ("read_args", "write_result", "exit_early", "storage_load_bytes32", "storage_cache_bytes32",
+             "storage_flush_cache", "msg_sender", "msg_value", "msg_reentrant", "emit_log", "native_keccak256")
 
     def imports(self):
         def noted(name):

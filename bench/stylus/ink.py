@@ -8,18 +8,22 @@
 
     bench/stylus/ink.py MODULE.wasm [EXPORT [INTEGER...]]    the same from a shell: calls the export and prints the four
 
-meter/ instruments the module, wasmtime runs it; both are kept under bench/build/stylus by a digest of the module and the meter. The page
-model and its figures are the node's (github.com/OffchainLabs/nitro at 6dce8d13, arbos/programs/memory.go and params.go, looked up on
-2026-11-21):
+meter/ instruments the module, wasmtime runs it; both are kept under bench/build/stylus by a digest of the module and
+the meter. The page model and its figures are the node's (github.com/OffchainLabs/nitro at 6dce8d13,
+arbos/programs/memory.go and params.go, looked up on 2026-11-21):
 
-- the first `pages_free` pages of a transaction are free, and each page more costs 1000 gas, whether the module starts with it or grows by it;
-- besides, memory as a whole costs b to the power of its pages, where b is such that 128 pages cost just below 31,874,000 gas; it is rounded down. A growth
-  pays the difference. So few pages cost nothing by this term, and most of the price of a hundred is in it;
-- beyond 128 pages the price is more gas than there is: a growth runs out of ink and the program ends. `memory.grow` does not return;
-- a growth is paid before it is tried, and not paid back if it fails. A growth by no page costs the price of a call to the host.
+- the first `pages_free` pages of a transaction are free, and each page more costs 1000 gas, whether the module starts
+  with it or grows by it;
+- besides, memory as a whole costs b to the power of its pages, where b is such that 128 pages cost just below
+  31,874,000 gas; it is rounded down. A growth pays the difference. So few pages cost nothing by this term, and most of
+  the price of a hundred is in it;
+- beyond 128 pages the price is more gas than there is: a growth runs out of ink and the program ends. `memory.grow`
+  does not return;
+- a growth is paid before it is tried, and not paid back if it fails. A growth by no page costs the price of a call to
+  the host.
 
-What a node charges for a call as such (21,000 gas for a transaction, loading the program) is no part of this. Host functions charge for themselves:
-see `Metered.pay`.
+What a node charges for a call as such (21,000 gas for a transaction, loading the program) is no part of this. Host
+functions charge for themselves: see `Metered.pay`.
 """
 
 import contextlib
@@ -59,7 +63,8 @@ def cargo(*arguments, **variables):
     """Runs cargo; its output is shown if it fails."""
     environment = {**os.environ, "CARGO_TARGET_DIR": str(CARGO_TARGET), **variables}
     found = shutil.which("cargo") or pathlib.Path.home() / ".cargo/bin/cargo"
-    done = subprocess.run([str(found), *map(str, arguments)], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([str(found), *map(str, arguments)], env=environment, capture_output=True, text=True,
+                          check=False)
     if done.returncode:
         raise RuntimeError(f"cargo {' '.join(map(str, arguments))}\n{done.stdout}\n{done.stderr}")
     return CARGO_TARGET
@@ -76,7 +81,8 @@ def alone():
 
 @functools.cache
 def meter(folder=HERE / "meter"):
-    """The path of the built meter, and the digest of its source. A copy, so that two sources of the meter do not take turns under one name."""
+    """The path of the built meter, and the digest of its source. A copy, so that two sources of the meter do not take
+    turns under one name."""
     key = digest([folder / "Cargo.toml", folder / "Cargo.lock", folder / "src"])
     copy = OUT / f"meter-{key[:16]}"
     if not copy.exists():
@@ -96,7 +102,8 @@ def replace(path, content, mode=0o644):
 
 
 def metered(wasm, command=None):
-    """The path of the instrumented module. What the meter says of instructions that a node refuses goes to stderr, once."""
+    """The path of the instrumented module. What the meter says of instructions that a node refuses goes to stderr,
+    once."""
     command, key = command or meter()
     original = pathlib.Path(wasm).read_bytes()
     target = OUT / f"metered/{hashlib.sha256(key.encode() + original).hexdigest()[:32]}.wasm"
@@ -151,7 +158,8 @@ class Metered:
         for kind in module.imports:
             if (kind.module, kind.name) not in given:
                 raise LookupError(f"{wasm_path} imports {kind.module}.{kind.name}, which is not given")
-            linker.define_func(kind.module, kind.name, kind.type, self.host(given[kind.module, kind.name]), access_caller=True)
+            linker.define_func(kind.module, kind.name, kind.type, self.host(given[kind.module, kind.name]),
+                               access_caller=True)
         self.exports = linker.instantiate(self.store, module).exports(self.store)
         self.memory = self.exports.get("memory")
         self.ink_left, self.status = self.exports["stylus_ink_left"], self.exports["stylus_ink_status"]
@@ -177,10 +185,12 @@ class Metered:
             return self.exports[export](self.store, *arguments)
         except (wasmtime.Trap, wasmtime.WasmtimeError, OutOfInk) as trap:
             if self.status.value(self.store):
-                raise OutOfInk(f"{export}: {self.pages} pages, {self.page_gas} gas for pages, {self.gas:.0f} gas for instructions") from trap
+                raise OutOfInk(f"{export}: {self.pages} pages, {self.page_gas} gas for pages, {self.gas:.0f} gas for "
+                               "instructions") from trap
             raise
 
-    # ---- what it cost -------------------------------------------------------------------------------------------------
+    # ---- what it cost
+    # -------------------------------------------------------------------------------------------------
 
     @property
     def left(self):
@@ -203,7 +213,8 @@ class Metered:
     def pages(self):
         return self.memory.size(self.context) if self.memory else 0
 
-    # ---- for hosts ----------------------------------------------------------------------------------------------------
+    # ---- for hosts
+    # ----------------------------------------------------------------------------------------------------
 
     def take(self, ink):
         if ink > self.left:

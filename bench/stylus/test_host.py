@@ -1,4 +1,5 @@
-"""The host functions: keccak against known values, calldata, and a little contract in WAT that calls them, its prices added up by hand."""
+"""The host functions: keccak against known values, calldata, and a little contract in WAT that calls them, its prices
+added up by hand."""
 
 import hashlib
 import pathlib
@@ -27,11 +28,12 @@ def test_keccak():
 def test_calldata():
     word = lambda n: n.to_bytes(32, "big")
     data = Chain.abi("f(address,bytes,uint256)", b"\1" * 20, b"abc", 7)
-    assert data == keccak256(b"f(address,bytes,uint256)")[:4] + bytes(12) + b"\1" * 20 + word(96) + word(7) + word(3) + b"abc" + bytes(29)
+    assert data == (keccak256(b"f(address,bytes,uint256)")[:4] + bytes(12) + b"\1" * 20 + word(96) + word(7) + word(3)
+                    + b"abc" + bytes(29))
 
 
-# Reads its calldata to 0: a key and a value. Loads the slot to 64 and answers with what it was; writes the value; logs the key as topic and the
-# value as data; fails, after all that, if the first byte of the value is 255.
+# Reads its calldata to 0: a key and a value. Loads the slot to 64 and answers with what it was; writes the value; logs
+# the key as topic and the value as data; fails, after all that, if the first byte of the value is 255.
 KEEP = """(module
     (import "vm_hooks" "read_args" (func $args (param i32)))
     (import "vm_hooks" "write_result" (func $result (param i32 i32)))
@@ -66,7 +68,8 @@ def test_storage_logs_and_what_a_failure_leaves(keep):
 
 
 def test_exit_early_ends_the_call(tmp_path):
-    text = """(module (import "vm_hooks" "exit_early" (func $exit (param i32))) (import "vm_hooks" "write_result" (func $result (param i32 i32)))
+    text = """(module (import "vm_hooks" "exit_early" (func $exit (param i32)))
+        (import "vm_hooks" "write_result" (func $result (param i32 i32)))
         (memory (export "memory") 1) (data (i32.const 8) "bye")
         (func (export "user_entrypoint") (param i32) (result i32)
             (call $result (i32.const 8) (i32.const 3)) (call $exit (local.get 0)) unreachable))"""
@@ -82,7 +85,8 @@ def test_prices_by_hand(keep):
         + (8400 + 59673) + (16381 + 55 * 32) + (375 * 2 + 8 * 32) * INK + (8400 + 59673) + (8400 + 2 * 16381)
     assert chain.call(keep, key + one).program.host_ink == fixed + 20_000 * INK, "nothing becomes something"
     assert chain.call(keep, key + two).program.host_ink == fixed + 2900 * INK, "something becomes something else"
-    assert chain.call(keep, key + two).program.host_ink == fixed, "the same again is not written: the load has told what was there"
+    assert chain.call(keep, key + two).program.host_ink == fixed, \
+        "the same again is not written: the load has told what was there"
 
 
 def test_prices_of_keccak():

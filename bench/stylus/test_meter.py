@@ -1,7 +1,7 @@
 """The meter against prices that were added up by hand.
 
-A program is WAT text; beside each of its basic blocks stands what the block costs, `b` being the price of a block as such. The same
-counts are the control at the end: a meter with one mistake must fail on one of them."""
+A program is WAT text; beside each of its basic blocks stands what the block costs, `b` being the price of a block as
+such. The same counts are the control at the end: a meter with one mistake must fail on one of them."""
 
 import contextlib
 import pathlib
@@ -33,7 +33,8 @@ def load(place, text, **options):
     return Metered(path, **options)
 
 
-# ---- instructions and blocks: (name, program, [(arguments, result, ink)]) ----------------------------------------------------
+# ---- instructions and blocks: (name, program, [(arguments, result, ink)])
+# ----------------------------------------------------
 
 ADD = "(func $add (param i32 i32) (result i32) local.get 0 local.get 1 i32.add)"
 ADD_COSTS = 75 + 75 + 70 + 1 + b
@@ -53,12 +54,13 @@ CASES = [
         local.get 0  if                                        ;; 75 + 765 + b
         local.get 0  i32.const 10  i32.shl  local.set 0  end   ;; 75 + 1 + 70 + 210 + 1 + b
         local.get 0))                                          ;; 75 + 1 + b""",
-     [((1,), 1024, (75 + 765 + b) + (75 + 1 + 70 + 210 + 1 + b) + (75 + 1 + b)), ((0,), 0, (75 + 765 + b) + (75 + 1 + b))]),
+     [((1,), 1024, (75 + 765 + b) + (75 + 1 + 70 + 210 + 1 + b) + (75 + 1 + b)),
+      ((0,), 0, (75 + 765 + b) + (75 + 1 + b))]),
 
     ("loop", """(module (func (export "f") (param i32)
         loop                                                         ;; 1 + b, once
         local.get 0  i32.const 1  i32.sub  local.tee 0  br_if 0      ;; 75 + 1 + 70 + 75 + 765 + b, each time
-        end))                                                        ;; 1 + b for the loop's end, 1 + b for the function's""",
+        end))                                                        ;; 1 + b for either end: loop, function""",
      [((n,), None, (1 + b) + n * (75 + 1 + 70 + 75 + 765 + b) + END + END) for n in (1, 2, 1000)]),
 
     ("br out of a block", """(module (func (export "f") (result i32)
@@ -68,7 +70,7 @@ CASES = [
      [((), 9, (1 + 765 + b) + (1 + 1 + b))]),
 
     ("br_table", """(module (func (export "f") (param i32) (result i32)
-        block  block  block  local.get 0  br_table 0 1 2  ;; 1 + 1 + 1 + 75 + 2400 + 2 * 325 + b: the default does not count
+        block  block  block  local.get 0  br_table 0 1 2  ;; 1 + 1 + 1 + 75 + 2400 + 2 * 325 + b; the default is free
         end  i32.const 10  return                         ;; 1 + 1 + b, and behind the end
         end  i32.const 20  i32.eqz  return                ;; 1 + 170 + 1 + b
         end  i32.const 30  i32.clz))                      ;; 1 + 210 + 1 + b""",
@@ -91,7 +93,8 @@ CASES = [
     ("select and globals", """(module (global $g (mut i32) (i32.const 7)) (func (export "f") (param i32) (result i32)
         global.get $g  i32.const 1  i32.or  global.set $g        ;; 225 + 1 + 70 + 575
         i32.const 3  global.get $g  local.get 0  select))        ;; 1 + 225 + 75 + 1250 + 1 + b""",
-     [((1,), 3, 225 + 1 + 70 + 575 + 1 + 225 + 75 + 1250 + 1 + b), ((0,), 7, 225 + 1 + 70 + 575 + 1 + 225 + 75 + 1250 + 1 + b)]),
+     [((1,), 3, 225 + 1 + 70 + 575 + 1 + 225 + 75 + 1250 + 1 + b),
+      ((0,), 7, 225 + 1 + 70 + 575 + 1 + 225 + 75 + 1250 + 1 + b)]),
 
     ("loads and stores", f"""(module {MEMORY} (func (export "f") (param i32) (result i32)
         local.get 0  local.get 0  i32.store            ;; 75 + 75 + 825
@@ -123,7 +126,8 @@ CASES = [
         i32.const 1  i32.add  local.get 0  br_if 0                         ;; 1 + 70 + 75 + 765 + b
         i32.const 2  i32.add  end                                          ;; 1 + 70 + 1 + b
         i32.add))                                                          ;; 70 + 1 + b""",
-     [((6,), 11, (75 + 2 + 1 + 70 + 75 + 765 + b) + (70 + 1 + b)), ((0,), 7, (75 + 2 + 1 + 70 + 75 + 765 + b) + (1 + 70 + 1 + b) + (70 + 1 + b))]),
+     [((6,), 11, (75 + 2 + 1 + 70 + 75 + 765 + b) + (70 + 1 + b)),
+      ((0,), 7, (75 + 2 + 1 + 70 + 75 + 765 + b) + (1 + 70 + 1 + b) + (70 + 1 + b))]),
 
     ("code that cannot be reached", """(module (func (export "f") (param i32) (result i32)
         local.get 0  return                               ;; 75 + 1 + b
@@ -144,7 +148,8 @@ def test_by_hand(place, name, program, calls):
     check_case(place, program, calls)
 
 
-# ---- pages -------------------------------------------------------------------------------------------------------------------
+# ---- pages
+# -------------------------------------------------------------------------------------------------------------------
 
 GROW = '(module (memory (export "memory") {}) (func (export "f") (param i32) (result i32) local.get 0 memory.grow))'
 GROW_INK = 75 + 8050 + 1 + b
@@ -154,9 +159,11 @@ def test_pages_by_hand(place):
     module = load(place, GROW.format(1))
     assert (module.pages, module.page_gas, module.ink) == (1, 0, 0)
     assert (module.call("f", 1), module.page_gas, module.ink) == (1, 0, GROW_INK), "the second page is free as well"
-    assert (module.call("f", 3), module.page_gas, module.ink) == (2, 3000, 2 * GROW_INK), "pages are no ink of instructions"
+    assert (module.call("f", 3), module.page_gas, module.ink) == (2, 3000, 2 * GROW_INK), \
+        "pages are no ink of instructions"
     assert module.call("f", 5) == 5 and module.page_gas == 8 * 1000 + 3 - 1, "the table has 3 for 10 pages, 1 for none"
-    assert module.call("f", 118) == 10 and module.page_gas == 31_999_998 and module.pages == 128, "what the node's test of its model has for all"
+    assert module.call("f", 118) == 10 and module.page_gas == 31_999_998 and module.pages == 128, \
+        "what the node's test of its model has for all"
     with pytest.raises(OutOfInk):
         module.call("f", 1)
     assert module.pages == 128
@@ -180,7 +187,8 @@ def test_steps_do_not_matter(place):
 
 def test_growth_that_fails_or_does_nothing(place):
     module = load(place, GROW.format("1 5"))
-    assert module.call("f", 9) == -1 and module.page_gas == 8 * 1000 + 3 - 1 and module.pages == 1, "paid before it is tried"
+    assert module.call("f", 9) == -1 and module.page_gas == 8 * 1000 + 3 - 1 and module.pages == 1, \
+        "paid before it is tried"
     assert module.call("f", 0) == 1 and module.host_ink == 8400 and module.ink == 2 * GROW_INK
     module = load(place, GROW.format("3 3"))
     assert module.call("f", 9) == -1 and module.page_gas == 1000, "a memory that cannot grow pays for what it is"
@@ -191,7 +199,8 @@ def test_without_prices_for_pages(place):
     assert module.call("f", 1000) == 1 and module.page_gas == 0 and module.pages == 1001 and module.ink == GROW_INK
 
 
-# ---- an end of the ink -------------------------------------------------------------------------------------------------------
+# ---- an end of the ink
+# -------------------------------------------------------------------------------------------------------
 
 LATCH = f"""(module {MEMORY} (global $g (export "g") (mut i32) (i32.const 0)) (func (export "f") (param i32)
     i32.const 1  global.set $g  local.get 0  br_if 0      ;; 1 + 575 + 75 + 765 + b
@@ -232,23 +241,27 @@ def test_other_traps_stay(place):
         load(place, '(module (func (export "f") unreachable))').call("f")
 
 
-# ---- modules as compilers make them --------------------------------------------------------------------------------------------
+# ---- modules as compilers make them
+# --------------------------------------------------------------------------------------------
 
 def test_functions_keep_their_numbers(place):
-    """The meter adds an import, so every defined function moves: in calls, tables, exports, references and the start."""
+    """The meter adds an import, so every defined function moves: in calls, tables, exports, references and the
+    start."""
     text = f"""(module (import "env" "twice" (func $twice (param i32) (result i32))) {MEMORY}
         (global $g (mut i32) (i32.const 0)) (table 2 funcref) (elem (i32.const 0) $seven $twice)
         (global $r funcref (ref.func $seven)) (elem declare func $seven)
         (func $begin i32.const 30 global.set $g) (start $begin)
         (func $seven (result i32) i32.const 7)
         (func (export "f") (result i32)
-            i32.const 2 call $twice  call $seven  i32.add  i32.const 0 call_indirect (result i32)  i32.add  global.get $g  i32.add))"""
+            i32.const 2 call $twice  call $seven  i32.add
+            i32.const 0 call_indirect (result i32)  i32.add  global.get $g  i32.add))"""
     module = load(place, text, imports={("env", "twice"): lambda metered, n: 2 * n})
     start = 1 + 575 + 1 + b
     assert module.ink == start
     assert module.call("f") == 4 + 7 + 7 + 30
     seven = 1 + 1 + b
-    assert module.ink == start + (1 + 3800 + b) + (3800 + b) + seven + (70 + 1 + 13610 + b) + seven + (70 + 225 + 70 + 1 + b)
+    assert module.ink == start + (1 + 3800 + b) + (3800 + b) + seven + (70 + 1 + 13610 + b) + seven + (70 + 225 + 70 + 1
+                                                                                                       + b)
 
 
 def test_an_import_that_is_there_is_taken(place):
@@ -281,7 +294,8 @@ def test_hosts_charge_and_touch_memory(place):
 
 def test_refused_instructions_are_named_and_cannot_be_paid(place, capfd):
     text = f"""(module {MEMORY} (func (export "f") (param i32) (result i32)
-        local.get 0  if  f32.const 1  f32.const 2  f32.add  drop  end  i32.const {place.stat().st_mtime_ns % 100000}))"""
+        local.get 0  if  f32.const 1  f32.const 2  f32.add  drop  end
+        i32.const {place.stat().st_mtime_ns % 100000}))"""
     module = load(place, text)
     assert "refuses F32Add, which is here 1 times" in capfd.readouterr().err
     module.call("f", 0)
@@ -296,15 +310,18 @@ def test_what_is_no_module_is_an_error(place):
         Metered(path)
 
 
-# ---- the control --------------------------------------------------------------------------------------------------------------
+# ---- the control
+# --------------------------------------------------------------------------------------------------------------
 
 MUTANTS = {
-    "a wrong price": ("prices.rs", "LocalGet { .. } | LocalTee { .. } => 75", "LocalGet { .. } | LocalTee { .. } => 76"),
+    "a wrong price": ("prices.rs", "LocalGet { .. } | LocalTee { .. } => 75",
+                      "LocalGet { .. } | LocalTee { .. } => 76"),
     "a price under a wrong name": ("prices.rs", "Select => 1250", "Select => 1120"),
     "a block that else does not end": ("prices.rs", "End | Else\n", "End\n"),
     "a block that br_if does not end": ("prices.rs", "| BrIf { .. }\n", "\n"),
     "bytes that are not paid": ("code.rs", "i64_const(BULK_BYTE as i64)", "i64_const(0)"),
-    "parameters that are not paid": ("prices.rs", "650 * params(*type_index) as u64", "650 * (params(*type_index) as u64 / 64)"),
+    "parameters that are not paid": ("prices.rs", "650 * params(*type_index) as u64",
+                                     "650 * (params(*type_index) as u64 / 64)"),
 }
 
 

@@ -1,11 +1,14 @@
-"""Three TeX engines, each with the book ready to be typeset once more: contents, references and index stand, as in an author's n-th run.
+"""Three TeX engines, each with the book ready to be typeset once more: contents, references and index stand, as in an
+author's n-th run.
 
     lualatex    Debian's LuaHBTeX with LaTeX: fontspec, unicode-math, microtype, TikZ, hyperref
     mkiv        ConTeXt MkIV on Debian's LuaTeX
-    lmtx        ConTeXt LMTX on LuaMetaTeX of a newer Debian: taken from its packages into build/, with its own C library
+    lmtx        ConTeXt LMTX on LuaMetaTeX of a newer Debian: taken from its packages into build/, with its own C
+                library
 
-prepare(chapters) makes what does not change; command(allocator) is what is measured, to be run in `folder`. Formats, caches of fonts
-and all else are kept in build/bench-tex ($BENCH_TEX, if that is set), so that nobody's own TeX is touched.
+prepare(chapters) makes what does not change; command(allocator) is what is measured, to be run in `folder`. Formats,
+caches of fonts and all else are kept in build/bench-tex ($BENCH_TEX, if that is set), so that nobody's own TeX is
+touched.
 """
 
 import functools
@@ -96,8 +99,8 @@ class LuaLatex(Engine):
 
 class Context(Engine):
     # What ConTeXt's own runner says to the engine.
-    told = ["--c:currentrun=1", "--c:fulljobname=./book-context.tex", "--c:input=./book-context.tex", "--c:kindofrun=3", "--c:maxnofruns=1",
-            "--c:once"]
+    told = ["--c:currentrun=1", "--c:fulljobname=./book-context.tex", "--c:input=./book-context.tex", "--c:kindofrun=3",
+            "--c:maxnofruns=1", "--c:once"]
 
     def __init__(self, name):
         super().__init__(name, "book-context.tex")
@@ -138,7 +141,8 @@ class Mkiv(Context):
 
 
 class Lmtx(Context):
-    """The program is started by the loader of its own C library, which finds libmimalloc.so.3 in the folder that stands first."""
+    """The program is started by the loader of its own C library, which finds libmimalloc.so.3 in the folder that stands
+    first."""
 
     def __init__(self):
         super().__init__("lmtx")
@@ -159,8 +163,8 @@ class Lmtx(Context):
         """The packages, by apt with lists of its own, unpacked, not installed: the system stays as it is."""
         if not shutil.which("apt-get") or os.uname().machine != "x86_64":
             return "LuaMetaTeX is had from Debian's packages for x86-64 only"
-        shown = subprocess.run(["apt-get", "indextargets", "--format", "$(LABEL) $(COMPONENT) $(REPO_URI)"], capture_output=True, text=True,
-                               check=False).stdout
+        shown = subprocess.run(["apt-get", "indextargets", "--format", "$(LABEL) $(COMPONENT) $(REPO_URI)"],
+                               capture_output=True, text=True, check=False).stdout
         mirror = next((line.split()[2] for line in shown.splitlines() if line.startswith("Debian main ")), None)
         if not mirror:
             return "no package source of Debian's here that could have LuaMetaTeX"
@@ -173,7 +177,8 @@ class Lmtx(Context):
                                       f'Dir::Etc::SourceList "{apt}/sources.list"; Dir::Etc::SourceParts "-";\n')
         own = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
         for command in (["update"], ["download", "context", "luametatex", "libmimalloc3", "libc6"]):
-            done = subprocess.run(["apt-get", "-q", *command], cwd=apt, env=own, capture_output=True, text=True, check=False)
+            done = subprocess.run(["apt-get", "-q", *command], cwd=apt, env=own, capture_output=True, text=True,
+                                  check=False)
             if done.returncode:
                 return f"apt-get {command[0]} for {LUAMETATEX_FROM}: {done.stderr.strip().splitlines()[-1]}"
         for package in apt.glob("*.deb"):
@@ -194,7 +199,8 @@ class Lmtx(Context):
         return next(self.cache.glob("luametatex-cache/context/*/formats/luametatex/cont-en.fmt"), None)
 
     def setup(self, plain):
-        """A tree for ConTeXt: the package's files and the system's fonts. Then the format, as `mtxrun --make` would make it."""
+        """A tree for ConTeXt: the package's files and the system's fonts. Then the format, as `mtxrun --make` would
+        make it."""
         if self.format:
             return
         (self.top / "cnf").mkdir(exist_ok=True)
@@ -202,21 +208,25 @@ class Lmtx(Context):
         if not (self.top / "fonts/fonts").exists():
             (self.top / "fonts/fonts").symlink_to("/usr/share/texmf/fonts")
         searched = {"TEXINPUTS": "tex/{context,plain/base,generic}//", "MPINPUTS": "metapost/{context,base,}//",
-                    "LUAINPUTS": "{tex,scripts}/context//", "TEXMFSCRIPTS": "scripts/context/lua//", "OPENTYPEFONTS": "fonts/opentype//",
-                    "T1FONTS": "fonts/type1//", "AFMFONTS": "fonts/afm//", "TFMFONTS": "fonts/tfm//", "ENCFONTS": "fonts/enc//",
-                    "TEXFONTMAPS": "fonts/map//"}
+                    "LUAINPUTS": "{tex,scripts}/context//", "TEXMFSCRIPTS": "scripts/context/lua//",
+                    "OPENTYPEFONTS": "fonts/opentype//",
+                    "T1FONTS": "fonts/type1//", "AFMFONTS": "fonts/afm//", "TFMFONTS": "fonts/tfm//",
+                    "ENCFONTS": "fonts/enc//", "TEXFONTMAPS": "fonts/map//"}
         lines = [f'TEXMFSYSVAR = "{self.cache}", TEXMFCACHE = "{self.cache}",',
                  f'TEXMF = "{{{self.debian}/usr/share/texmf,{self.top}/fonts}}",',
                  *(f'{name} = ".;$TEXMF/{where}",' for name, where in searched.items())]
         (self.top / "cnf/texmfcnf.lua").write_text(
-            'return { type = "configuration", version = "1.1.0", content = { variables = {\n' + "\n".join(lines) + "\n} } }\n")
+            'return { type = "configuration", version = "1.1.0", content = { variables = {\n' + "\n".join(lines)
+            + "\n} } }\n")
         self.cache.mkdir(exist_ok=True)
         subprocess.run([*self.engine(plain, "mtxrun"), "--generate"], env=self.environment(), check=False, **QUIET)
-        subprocess.run([*self.engine(plain, "mtxrun"), "--make", "cont-en"], env=self.environment(), check=False, **QUIET)
+        subprocess.run([*self.engine(plain, "mtxrun"), "--make", "cont-en"], env=self.environment(), check=False,
+                       **QUIET)
         # That made the folder, and failed to start the engine, which it does without the loader.
         target = next(self.cache.glob("luametatex-cache/context/*/formats/luametatex"))
         source = self.debian / "usr/share/texmf/tex/context/base/mkxl"
-        subprocess.run([*self.engine(plain), "--ini", "--shell-escape", f"--lua={source}/luat-cod.lmt", f"{source}/cont-en.mkxl"],
+        subprocess.run([*self.engine(plain), "--ini", "--shell-escape", f"--lua={source}/luat-cod.lmt",
+                        f"{source}/cont-en.mkxl"],
                        cwd=target, env=self.environment(), check=False, **QUIET)
         if not self.format:
             sys.exit("LMTX's format could not be made")

@@ -1,8 +1,9 @@
 """Writes the text of a long book, from a fixed seed, for TeX: `generate.py FOLDER CHAPTERS`.
 
-The text (body.tex) is the same for every engine. It is marked up with words such as \\Chapter and \\Note, to which book-latex.tex and
-book-context.tex give a meaning. The language is made up: syllables make words, short words are common and long ones rare, as in real
-prose, so that paragraphs are broken, hyphenated, kerned and indexed as a real book's are.
+The text (body.tex) is the same for every engine. It is marked up with words such as \\Chapter and \\Note, to which
+book-latex.tex and book-context.tex give a meaning. The language is made up: syllables make words, short words are
+common and long ones rare, as in real prose, so that paragraphs are broken, hyphenated, kerned and indexed as a real
+book's are.
 """
 
 import pathlib
@@ -16,7 +17,8 @@ CODAS = ["", "", "", "n", "r", "s", "t", "l", "nd", "st", "ff", "ck"]
 MATHS = [
     r"\int_{0}^{\infty} \frac{x^{%d}}{e^{x} + %d}\,dx = \sum_{k=1}^{n} \frac{\Gamma(k + %d)}{k^{%d}}",
     r"\sqrt{\alpha_{%d}^{2} + \beta_{%d}^{2}} \le \frac{1}{%d}\left(\sum_{i=0}^{%d} |\alpha_{i}| + |\beta_{i}|\right)",
-    r"\prod_{p \le %d} \left(1 - \frac{1}{p^{%d}}\right)^{-1} = \sum_{n=1}^{\infty} \frac{1}{n^{%d}} + O\left(\frac{\log x}{x^{%d}}\right)",
+    r"\prod_{p \le %d} \left(1 - \frac{1}{p^{%d}}\right)^{-1} = \sum_{n=1}^{\infty} \frac{1}{n^{%d}} + "
+    r"O\left(\frac{\log x}{x^{%d}}\right)",
 ]
 
 
@@ -31,7 +33,8 @@ class Writer:
 
     def invent(self):
         r = self.random
-        return "".join(r.choice(ONSETS) + r.choice(VOWELS) + r.choice(CODAS) for _ in range(r.choice((1, 1, 2, 2, 3, 4))))
+        return "".join(r.choice(ONSETS) + r.choice(VOWELS) + r.choice(CODAS)
+                       for _ in range(r.choice((1, 1, 2, 2, 3, 4))))
 
     def pick(self, count):
         return self.random.choices(self.words, self.weights, k=count)
@@ -85,7 +88,8 @@ class Writer:
         if self.random.random() < 0.75:
             yield rf"\Table{{{label}t}}{{{self.title()}}}{{{self.rows(8)}}}"
         else:
-            yield rf"\Picture{{{label}p}}{{{self.title()}}}{{{self.random.randint(5, 9)}}}{{{self.random.randint(2, 3)}}}"
+            yield (rf"\Picture{{{label}p}}{{{self.title()}}}"
+                   rf"{{{self.random.randint(5, 9)}}}{{{self.random.randint(2, 3)}}}")
 
     def book(self, chapters):
         yield rf"\Section{{preface}}{{{self.title()}}}"

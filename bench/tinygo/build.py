@@ -59,7 +59,8 @@ def module(program, scheduler, collector, optimize="2", folder=HERE):
     tinygo = tool("tinygo", "TINYGO")
     target = OUT / f"{program}-{scheduler}-{collector}-{optimize}.wasm"
     flags = [f.format(collector) for f in COLLECTORS[collector]]
-    command = [tinygo, "build", "-target=wasip1", f"-scheduler={scheduler}", f"-opt={optimize}", "-no-debug", *flags, "-o", str(target), f"./{program}"]
+    command = [tinygo, "build", "-target=wasip1", f"-scheduler={scheduler}", f"-opt={optimize}", "-no-debug", *flags,
+               "-o", str(target), f"./{program}"]
     sources = [folder / program, folder / "go.mod", folder / "go.sum"] + [HERE / "under"] * (folder == HERE)
     if collector == "glebe":
         sources += [ROOT / "src", ROOT / "include", ROOT / "bindings/tinygo"]

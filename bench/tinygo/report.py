@@ -1,7 +1,8 @@
 """What a person reads of a run: tables, verdicts, the plot, and the short form in the README of the package.
 
-A ratio is of two collectors' samples in the same round and engine, then the median over the rounds; a mean is the geometric mean of such ratios
-over rows. What failed in a row has no figure there. Every function takes the results as `run` wrote them.
+A ratio is of two collectors' samples in the same round and engine, then the median over the rounds; a mean is the
+geometric mean of such ratios over rows. What failed in a row has no figure there. Every function takes the results as
+`run` wrote them.
 """
 
 import statistics
@@ -68,20 +69,23 @@ def gates(results, subject="glebe"):
     Of time, not of fuel: in fuel clearing a page costs as much as adding 4096 numbers, and growing memory nothing."""
     none, tasks = rows(results, "none"), rows(results, "asyncify")
     for engine in ("wazero", "wasmtime"):
-        high = [r for r in none if (floor := of_best(r, engine, "leaking")) and floor > 0.60]  # where no collector can reach 0.60
+        # where no collector can reach 0.60
+        high = [r for r in none if (floor := of_best(r, engine, "leaking")) and floor > 0.60]
         free = [r for r in none if r not in high]
         yield f"{engine}: none, {len(free)} rows whose floor allows it, mean, of the best peer of each", \
             mean(of_best(r, engine, subject) for r in free), 0.60
         for row in high:
             yield f"{engine}: {name(row)}, of leaking", ratio(row, engine, subject, "leaking"), 1.10
         for row in none:
-            yield f"{engine}: {name(row)}, of its best peer ({best_peer(row, engine)})", of_best(row, engine, subject), 0.90
+            yield f"{engine}: {name(row)}, of its best peer ({best_peer(row, engine)})", \
+                of_best(row, engine, subject), 0.90
         for row in none:
             if row["program"] == "trees":
                 yield f"{engine}: {name(row)}, of leaking", ratio(row, engine, subject, "leaking"), 1.60
             if row["program"] == "strings":
                 yield f"{engine}: {name(row)}, of nottinygc", ratio(row, engine, subject, "nottinygc"), 0.50
-        yield f"{engine}: asyncify, {len(tasks)} rows, mean, of boehm", mean(ratio(r, engine, subject, "boehm") for r in tasks), 0.60
+        yield f"{engine}: asyncify, {len(tasks)} rows, mean, of boehm", \
+            mean(ratio(r, engine, subject, "boehm") for r in tasks), 0.60
     for scheduler in SCHEDULERS:
         row_list = rows(results, scheduler)
         smallest = [mean(ratio(r, "fuel", subject, s, "pages") for r in row_list) for s in STOCK]
@@ -109,10 +113,12 @@ def figures(results, scheduler, engine, figure=None, unit=1.0):
     there, row_list = build.collectors(scheduler), rows(results, scheduler)
     lines = []
     for row in row_list:
-        cell = lambda c: "FAILED" if c in row["failures"] else number(v / unit if (v := value(row, engine, c, figure)) else None)
+        cell = lambda c: "FAILED" if c in row["failures"] else number(v / unit if (v := value(row, engine, c, figure))
+                                                                      else None)
         lines.append([row["program"], *map(cell, there)])
 
-    lines.append(["mean, glebe = 1", *(mean_cell([ratio(r, engine, c, "glebe", figure) for r in row_list]) for c in there)])
+    lines.append(["mean, glebe = 1", *(mean_cell([ratio(r, engine, c, "glebe", figure) for r in row_list])
+                                       for c in there)])
     return table([scheduler, *there], lines)
 
 
@@ -135,7 +141,8 @@ def code(results):
 
 def heading(results):
     m = results["machine"]
-    return f"{m['when']}, commit {m['commit']}, {m['cpu']}, {m['cores']} cores, {m['tinygo']}, -opt=2 -no-debug; {results['rounds']} rounds, seed {results['seed']}; time is {TIME[ENGINES['wazero']]}."
+    return (f"{m['when']}, commit {m['commit']}, {m['cpu']}, {m['cores']} cores, {m['tinygo']}, -opt=2 -no-debug; "
+            f"{results['rounds']} rounds, seed {results['seed']}; time is {TIME[ENGINES['wazero']]}.")
 
 
 def text(results):
@@ -153,11 +160,14 @@ def plot(results, path):
     """Time and memory as multiples of boehm's."""
     points, everything = [], rows(results)
     for collector in build.COLLECTORS:
-        time, memory = (mean_ratio(everything, e, collector, "boehm", f) for e, f in (("wazero", None), ("fuel", "pages")))
+        time, memory = (mean_ratio(everything, e, collector, "boehm", f)
+                        for e, f in (("wazero", None), ("fuel", "pages")))
         if time and memory and collector not in build.FLOORS:
             points.append((collector, time, memory))
-    lines = [(name(row), [(c, r) for c in build.COLLECTORS if (r := ratio(row, "wazero", c, "boehm"))]) for row in everything]
-    draw({"points_title": "All rows, geometric means", "points_x": "time, boehm = 1", "points_y": "final memory, boehm = 1", "points": points,
+    lines = [(name(row), [(c, r) for c in build.COLLECTORS if (r := ratio(row, "wazero", c, "boehm"))])
+             for row in everything]
+    draw({"points_title": "All rows, geometric means", "points_x": "time, boehm = 1",
+          "points_y": "final memory, boehm = 1", "points": points,
           "rows_title": "Time in wazero, boehm = 1", "rows": lines}, path)
 
 
@@ -176,10 +186,12 @@ def short(results):
     lines = []
     for title, engine, figure, _ in TABLES[1:]:
         for s in SCHEDULERS:
-            found = [mean_ratio(rows(results, s), engine, c, "glebe", figure) if c in build.collectors(s) else None for c in build.COLLECTORS]
+            found = [mean_ratio(rows(results, s), engine, c, "glebe", figure) if c in build.collectors(s) else None
+                     for c in build.COLLECTORS]
             lines.append([f"{title.split(',')[0]}, {s}", *(f"{f:.2f}" if f else "-" for f in found)])
     for row in results["rows"]:
         if row["program"] == "trees":
-            lines += [[f"KiB of code over leaking, {row['scheduler']}, -opt={o}", *(number(added(row, c, o)) for c in build.COLLECTORS)] for o in ("2", "z")]
+            lines += [[f"KiB of code over leaking, {row['scheduler']}, -opt={o}",
+                       *(number(added(row, c, o)) for c in build.COLLECTORS)] for o in ("2", "z")]
     parts += [table(["", *build.COLLECTORS], lines), "![time and memory](bench.svg)", heading(results)]
     return "\n\n".join(p.strip("\n") for p in parts) + "\n"

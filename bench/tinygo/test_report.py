@@ -1,19 +1,23 @@
-"""The targets of the TinyGo bench: results that meet them pass, each gate can fail, and what was not measured does not pass."""
+"""The targets of the TinyGo bench: results that meet them pass, each gate can fail, and what was not measured does not
+pass."""
 
 import build
 import report
 
 
 def results(glebe, pages, code, failures=()):
-    """Results in which glebe takes that of its peers' time, memory and KiB of code, and leaking a tenth of their time."""
+    """Results in which glebe takes that of its peers' time, memory and KiB of code, and leaking a tenth of their
+    time."""
     def sample(collector):
         cost = {"glebe": glebe, "leaking": 0.1}.get(collector, 1.0)
-        return {"seconds": cost, "cpu": cost, "fuel": cost * 1e9, "longest": 1000, "pages": pages if collector == "glebe" else 100}
+        return {"seconds": cost, "cpu": cost, "fuel": cost * 1e9, "longest": 1000,
+                "pages": pages if collector == "glebe" else 100}
 
     def row(program, scheduler):
         there = build.collectors(scheduler)
         sizes = {c: {o: 9000 + (code * 1024 if c == "glebe" else 0) for o in ("2", "z")} for c in there}
-        return {"program": program, "scheduler": scheduler, "code": sizes, "failures": {c: "it broke" for c in failures},
+        return {"program": program, "scheduler": scheduler, "code": sizes,
+                "failures": {c: "it broke" for c in failures},
                 "samples": {engine: {c: [sample(c)] for c in there} for engine in report.ENGINES}}
 
     return {"rows": [row(*r) for r in build.rows()], "rounds": 1}

@@ -1,4 +1,5 @@
-// A storm of small blocks: maps of the standard library, which allocate a node for each entry, filled, thinned, refilled and dropped.
+// A storm of small blocks: maps of the standard library, which allocate a node for each entry, filled, thinned,
+// refilled and dropped.
 //
 //     storm THREADS ROUNDS     prints wall ns, processor ns and the peak of the working set in bytes
 #include <cstdint>

@@ -197,7 +197,8 @@ EXPORT void mi_process_info_print_out(output *function, void *context)
     size_t v[8];
     mi_process_info(&v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]);
     snprintf(text, sizeof text,
-        "elapsed %zu ms, user %zu ms, system %zu ms, rss %zu, at most %zu, committed %zu, at most %zu, major faults %zu\n",
+        "elapsed %zu ms, user %zu ms, system %zu ms, rss %zu, at most %zu, committed %zu, at most %zu, "
+        "major faults %zu\n",
         v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
     say(function, context, text);
 }

@@ -1,5 +1,5 @@
-/* Memory that ends, by glebe's own limit: every function answers NULL and ENOMEM, again and again, and serves once more when
- * something was freed.
+/* Memory that ends, by glebe's own limit: every function answers NULL and ENOMEM, again and again, and serves once more
+ * when something was freed.
  *
  * options: limit=48M
  * all: served */

@@ -1,7 +1,7 @@
 """What the programs of this folder shall say and how they shall end, in each build and on each system.
 
-A program's head comment says it; test_abuse.py tells how. `judge` runs a program by a function that the system's test brings, and
-compares. What a run answers has `returncode`, `out` (stdout) and `text` (stderr)."""
+A program's head comment says it; test_abuse.py tells how. `judge` runs a program by a function that the system's test
+brings, and compares. What a run answers has `returncode`, `out` (stdout) and `text` (stderr)."""
 
 import json
 import pathlib
@@ -61,7 +61,8 @@ def expected_lines(template, told, count):
 
 
 def judge(run, rules, build, *, aborted, faulted):
-    """run(**options of GLEBE_...) is one run of the program; `aborted` and `faulted` are the statuses of abort and of a wild access."""
+    """run(**options of GLEBE_...) is one run of the program; `aborted` and `faulted` are the statuses of abort and of a
+    wild access."""
     rule, options = rules[build], dict(option.split("=") for option in rules.get("options", "").split())
     if rule == "undetected":
         # Undefined from here on: only that glebe itself says nothing is looked at.

@@ -1,7 +1,8 @@
 /* A block written past its end, into the link of the free block behind it.
  *
  * default, audit: undetected
- * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour overflowed */
+ * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
+ * overflowed */
 #include "abuse.h"
 
 int main(void)

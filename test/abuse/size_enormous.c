@@ -15,8 +15,9 @@
 
 int main(void)
 {
-    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 15, SIZE_MAX - 4095, SIZE_MAX - 65535, SIZE_MAX / 2 + 1,
-        SIZE_MAX / 2, SIZE_MAX / 2 - 4095, SIZE_MAX / 4, (size_t)1 << (sizeof(size_t) * 8 - 3), (size_t)1 << (sizeof(size_t) * 7)};
+    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 15, SIZE_MAX - 4095, SIZE_MAX - 65535,
+        SIZE_MAX / 2 + 1, SIZE_MAX / 2, SIZE_MAX / 2 - 4095, SIZE_MAX / 4, (size_t)1 << (sizeof(size_t) * 8 - 3),
+        (size_t)1 << (sizeof(size_t) * 7)};
     enum { SIZES = sizeof sizes / sizeof sizes[0] };
     void *kept[4] = {malloc(SMALL), malloc(MEDIUM), malloc(LARGE), malloc(HUGE_)};
     glebe_heap *heap = glebe_heap_create(0);

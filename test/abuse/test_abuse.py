@@ -9,9 +9,10 @@
 
 Each line is followed by one that names program and process.
 
-ADDRESS and START are what the program said on stdout: the line must name the very address. A detected misuse is run twice:
-as it comes (the line, then SIGABRT), and with on_error=count (the line, then the program goes on, with a sound heap, exits 0,
-and the statistics hold the count). Every program runs with each library preloaded, and linked with libglebe-override.a."""
+ADDRESS and START are what the program said on stdout: the line must name the very address. A detected misuse is run
+twice: as it comes (the line, then SIGABRT), and with on_error=count (the line, then the program goes on, with a sound
+heap, exits 0, and the statistics hold the count). Every program runs with each library preloaded, and linked with
+libglebe-override.a."""
 
 import re
 import resource
@@ -32,7 +33,8 @@ def programs(box):
 
     def make(name, way):
         if way == "linked":
-            return box.compile(FOLDER / f"{name}.c", *FLAGS, to="abuse-linked", libs=[box.library("libglebe-override.a"), "-ldl"])
+            return box.compile(FOLDER / f"{name}.c", *FLAGS, to="abuse-linked",
+                               libs=[box.library("libglebe-override.a"), "-ldl"])
         return box.compile(FOLDER / f"{name}.c", *FLAGS, to="abuse", libs=link)
     return make
 
@@ -64,8 +66,10 @@ def test_every_line_names_call_and_address():
 
 
 def test_secure_and_audit_find_what_the_default_build_cannot():
-    """double and interior frees of small blocks of the own thread: the price of a fast free, and why there are other builds."""
-    found = [name for name, rules in PROGRAMS.items() if rules["default"] == "undetected" and rules["secure"].startswith("glebe: ")]
+    """double and interior frees of small blocks of the own thread: the price of a fast free, and why there are other
+    builds."""
+    found = [name for name, rules in PROGRAMS.items() if rules["default"] == "undetected"
+             and rules["secure"].startswith("glebe: ")]
     assert {"double_free_small", "interior_small", "wild_uncarved", "write_after_free_link"} <= set(found)
     for name, rules in PROGRAMS.items():
         if rules["default"].startswith("glebe: "):

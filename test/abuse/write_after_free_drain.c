@@ -1,7 +1,8 @@
 /* The link of a block overwritten that another thread freed, before the owner takes it back.
  *
  * default, audit: undetected
- * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour overflowed */
+ * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
+ * overflowed */
 #include "abuse.h"
 
 static void *free_more(void *blocks)

@@ -2,7 +2,8 @@
  * default build would give that address out.
  *
  * default, audit: undetected
- * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour overflowed */
+ * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
+ * overflowed */
 #include "abuse.h"
 
 int main(void)

@@ -1,7 +1,8 @@
 /* The second word of a free block overwritten.
  *
  * default, audit: undetected
- * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour overflowed */
+ * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
+ * overflowed */
 #include "abuse.h"
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Under RLIMIT_AS: address space that blocks of `argv[1]` KiB used serves a block of `argv[2]` per cent of the limit, and a
- * thread's stack of as much, when they were freed; and the other way round, again and again. */
+/* Under RLIMIT_AS: address space that blocks of `argv[1]` KiB used serves a block of `argv[2]` per cent of the limit,
+ * and a thread's stack of as much, when they were freed; and the other way round, again and again. */
 #include "contract.h"
 
 #include <malloc.h>
@@ -16,7 +16,8 @@ int main(int argc, char **argv)
     CHECK(argc == 3);
     struct rlimit limit;
     CHECK(getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY);
-    size_t bytes = (size_t)atoi(argv[1]) << 10, large = (size_t)limit.rlim_cur / 100 * (size_t)atoi(argv[2]) & ~(size_t)0xffff;
+    size_t bytes = (size_t)atoi(argv[1]) << 10,
+        large = (size_t)limit.rlim_cur / 100 * (size_t)atoi(argv[2]) & ~(size_t)0xffff;
     enum { MOST = 1 << 20 };
     static void *blocks[MOST];
     for (int round = 0; round < 4; round++) {

@@ -1,5 +1,5 @@
-/* fork's child of a program with the background thread has one thread until it works: some system calls want that (unshare of user
- * namespaces, setns). Then it has the thread too. */
+/* fork's child of a program with the background thread has one thread until it works: some system calls want that
+ * (unshare of user namespaces, setns). Then it has the thread too. */
 #include "contract.h"
 
 #include <fcntl.h>

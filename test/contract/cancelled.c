@@ -1,4 +1,5 @@
-/* A thread whose end has been asked for (pthread_cancel) goes on to its own next cancellation point: no call of malloc's family is one.
+/* A thread whose end has been asked for (pthread_cancel) goes on to its own next cancellation point: no call of
+ * malloc's family is one.
  *
  * cancelled stats      malloc_stats says all that it has to say
  * cancelled wrong      so does what is said of a mistake, and the heap works on (GLEBE_ON_ERROR=count)

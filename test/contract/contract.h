@@ -1,6 +1,6 @@
-/* What the programs of this folder share: a check that names its line and ends the program. Each program shows that glebe
- * keeps one promise of docs/contracts.md. It works with any malloc, unless it says otherwise, so that a failure can be told from
- * a mistake in the test: run it with nothing preloaded. */
+/* What the programs of this folder share: a check that names its line and ends the program. Each program shows that
+ * glebe keeps one promise of docs/contracts.md. It works with any malloc, unless it says otherwise, so that a failure
+ * can be told from a mistake in the test: run it with nothing preloaded. */
 #ifndef CONTRACT_H
 #define CONTRACT_H
 

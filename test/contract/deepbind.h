@@ -1,4 +1,5 @@
-/* What the program deepbind and its plugin share: blocks of every kind, each made on one side and dropped on the other. */
+/* What the program deepbind and its plugin share: blocks of every kind, each made on one side and dropped on the
+ * other. */
 #ifndef DEEPBIND_H
 #define DEEPBIND_H
 
@@ -9,7 +10,8 @@
 #include <pthread.h>
 #include <string>
 
-enum kind { SMALL, MEDIUM, LARGE, HUGE_ONE, CLEARED, ALIGNED, DUPLICATE, PRINTED, LINE, STREAM, PATH, GROWN, NEW_ONE, NEW_ARRAY, NEW_ALIGNED, STRING, IN_THREAD, KINDS };
+enum kind { SMALL, MEDIUM, LARGE, HUGE_ONE, CLEARED, ALIGNED, DUPLICATE, PRINTED, LINE, STREAM, PATH, GROWN, NEW_ONE,
+    NEW_ARRAY, NEW_ALIGNED, STRING, IN_THREAD, KINDS };
 
 struct alignas(64) wide { char bytes[200]; };
 

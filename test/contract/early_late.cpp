@@ -1,5 +1,5 @@
-// Blocks are had before main and after it: in constructors of every priority, static objects, atexit, thread_local destructors
-// and destructor functions. What is allocated in one may be freed in any later one.
+// Blocks are had before main and after it: in constructors of every priority, static objects, atexit, thread_local
+// destructors and destructor functions. What is allocated in one may be freed in any later one.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -37,7 +37,8 @@ static void free_keeps_errno(void)
     uint32_t state = 3;
     for (int i = 0; i < BLOCKS; i++)
         CHECK((blocks[i] = malloc(any_size(&state) / 8 + 1)));
-    for (int i = 0; i < BLOCKS; i++) { /* through every event: pages that empty, runs that merge, memory that goes back */
+    /* through every event: pages that empty, runs that merge, memory that goes back */
+    for (int i = 0; i < BLOCKS; i++) {
         errno = 123;
         free(blocks[i]);
         CHECK(errno == 123);
@@ -75,7 +76,8 @@ static void zero_sizes(void)
 
 static void calloc_is_zero(void)
 {
-    static const size_t sizes[] = {1, 16, 100, 1000, 2048, 2049, 5000, 16384, 40000, 65536, 65537, 300000, 1048576, 1048577, 5000000};
+    static const size_t sizes[] = {1, 16, 100, 1000, 2048, 2049, 5000, 16384, 40000, 65536, 65537, 300000, 1048576,
+        1048577, 5000000};
     for (int round = 0; round < 30; round++)
         for (int i = 0; i < 15; i++) {
             size_t n = sizes[i];

@@ -1,5 +1,5 @@
-/* A process with one thread: a signal interrupts malloc or free wherever it is, and the handler forks. Parent and child both go on with
- * what was interrupted, and with more of it. argv[1]: how often. */
+/* A process with one thread: a signal interrupts malloc or free wherever it is, and the handler forks. Parent and child
+ * both go on with what was interrupted, and with more of it. argv[1]: how often. */
 #include "contract.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* A library whose fork handlers were registered by its constructor. argv[1] of the program:
- *     locks    the library holds a lock of its own while it allocates, and its handlers take and drop that: fork must not wait for it
- *              with the heap's lock held
+ *     locks    the library holds a lock of its own while it allocates, and its handlers take and drop that: fork must
+ *              not wait for it with the heap's lock held
  *     forks    its first handler forks itself. The child of that goes on with the outer fork, as its parent does
  * Before it registers them it allocates, unless it is compiled with -DFIRST. */
 #include "contract.h"

@@ -1,6 +1,7 @@
-/* fork while one thread flushes all streams and others read lines whose buffers grow: getline grows them under the stream's lock, fflush
- * waits for that lock under the lock of glibc's list of streams, and fork wants the list's. A fork that holds the heap's lock while it
- * waits for the list's hangs. Two threads fork at once. The child starts a thread that does the same, and forks again. */
+/* fork while one thread flushes all streams and others read lines whose buffers grow: getline grows them under the
+ * stream's lock, fflush waits for that lock under the lock of glibc's list of streams, and fork wants the list's. A
+ * fork that holds the heap's lock while it waits for the list's hangs. Two threads fork at once. The child starts a
+ * thread that does the same, and forks again. */
 #include "contract.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* Memory that was freed goes back to the system while the process idles, with no call of malloc or free: what the background
- * thread is for. argv[1]: how many seconds to wait at most. With "fork" a child is asked the same. */
+/* Memory that was freed goes back to the system while the process idles, with no call of malloc or free: what the
+ * background thread is for. argv[1]: how many seconds to wait at most. With "fork" a child is asked the same. */
 #include "contract.h"
 
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-/* Destructors of thread-specific data allocate and free in every round that POSIX gives them, in keys made before and after
- * glebe's own. Nothing crashes, and the heaps of such threads are used again. */
+/* Destructors of thread-specific data allocate and free in every round that POSIX gives them, in keys made before and
+ * after glebe's own. Nothing crashes, and the heaps of such threads are used again. */
 #include "contract.h"
 
 #include <pthread.h>
@@ -51,7 +51,8 @@ int main(void)
     }
     glebe_stats stats;
     glebe_stats_read(&stats);
-    printf("%zu heaps after %d threads, %zu of them abandoned\n", (size_t)stats.heaps, THREADS, (size_t)stats.heaps_abandoned);
+    printf("%zu heaps after %d threads, %zu of them abandoned\n", (size_t)stats.heaps, THREADS,
+        (size_t)stats.heaps_abandoned);
     CHECK(stats.heaps < 10);
     return 0;
 }

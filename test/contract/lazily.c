@@ -1,5 +1,6 @@
-/* Prints LazyFree, in KiB, of this process after it freed 40 MB of large and huge blocks and of medium ones in pages that stay in
- * use, and let purge_ms pass; then uses all of it again: calloc's memory must be zero, whatever the system made of it. */
+/* Prints LazyFree, in KiB, of this process after it freed 40 MB of large and huge blocks and of medium ones in pages
+ * that stay in use, and let purge_ms pass; then uses all of it again: calloc's memory must be zero, whatever the system
+ * made of it. */
 #include "contract.h"
 
 #include <sys/mman.h>

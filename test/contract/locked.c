@@ -1,5 +1,5 @@
-/* mlockall(MCL_CURRENT | MCL_FUTURE), after which memory cannot be given back: everything works, and calloc's memory is zero
- * though nothing was purged. argv[1] "early" locks before the first block, as far as a program can. */
+/* mlockall(MCL_CURRENT | MCL_FUTURE), after which memory cannot be given back: everything works, and calloc's memory is
+ * zero though nothing was purged. argv[1] "early" locks before the first block, as far as a program can. */
 #include "contract.h"
 
 #include <malloc.h>

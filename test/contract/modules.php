@@ -4,4 +4,5 @@ $document = new DOMDocument();
 $document->loadXML("<r>" . str_repeat("<x y='1'>z</x>", 2000) . "</r>");
 $names = ["z", "ä", "a"];
 (new Collator("de_DE"))->sort($names);
-echo strlen($document->saveXML()), " ", simplexml_load_string("<a><b>text</b></a>")->b, " ", mb_strtoupper("straße"), " ", implode($names), "\n";
+echo strlen($document->saveXML()), " ", simplexml_load_string("<a><b>text</b></a>")->b, " ",
+    mb_strtoupper("straße"), " ", implode($names), "\n";

@@ -1,5 +1,5 @@
-// Every form of operator new and delete; new_handler, called until it helps or gives up; std::bad_alloc thrown through glebe's
-// frames and caught. Runs with libstdc++ and with libc++.
+// Every form of operator new and delete; new_handler, called until it helps or gives up; std::bad_alloc thrown through
+// glebe's frames and caught. Runs with libstdc++ and with libc++.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

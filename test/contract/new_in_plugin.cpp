@@ -1,5 +1,5 @@
-// A plugin in C++, for a program in C that opens it in a scope of its own: the C++ runtime comes with it, after glebe and out of
-// its sight. Exceptions are thrown and caught all the same.
+// A plugin in C++, for a program in C that opens it in a scope of its own: the C++ runtime comes with it, after glebe
+// and out of its sight. Exceptions are thrown and caught all the same.
 #include <cstdlib>
 #include <limits>
 #include <new>

@@ -1,6 +1,6 @@
-/* A program with a cache, in a group of processes whose files it writes itself (test_contract.py lays an empty folder over
- * /sys/fs/cgroup, in a namespace where nobody else sees it). When glebe says that memory is about to end, the program drops its
- * cache, which glebe must have given back to the system by the next request.
+/* A program with a cache, in a group of processes whose files it writes itself (test_contract.py lays an empty folder
+ * over /sys/fs/cgroup, in a namespace where nobody else sees it). When glebe says that memory is about to end, the
+ * program drops its cache, which glebe must have given back to the system by the next request.
  *
  * pressure FILE FOLDER [later]      FILE: memory.max, memory.high (unified), memory.limit_in_bytes (old)
  * `later`: there is no limit until the program has run for a while. */

@@ -1,5 +1,5 @@
-/* How a program may treat stderr before it ends. What glebe was asked to say at exit must come out where stderr was, once a
- * process, and never in a file that happens to have got stderr's number. */
+/* How a program may treat stderr before it ends. What glebe was asked to say at exit must come out where stderr was,
+ * once a process, and never in a file that happens to have got stderr's number. */
 #include "contract.h"
 
 #include <fcntl.h>

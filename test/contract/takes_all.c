@@ -1,4 +1,5 @@
-/* Takes memory until there is no more, in blocks of argv[1] KiB, and says how much that was; then frees it and does it again. */
+/* Takes memory until there is no more, in blocks of argv[1] KiB, and says how much that was; then frees it and does it
+ * again. */
 #include "contract.h"
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 """The promises of docs/contracts.md, each by a program that lives on it, with each build preloaded.
 
-Where a test could pass because it tests nothing, a control beside it shows that it can fail: the same program where the promise
-is not kept. Deadlines are generous: they bound a hang, they do not measure."""
+Where a test could pass because it tests nothing, a control beside it shows that it can fail: the same program where the
+promise is not kept. Deadlines are generous: they bound a hang, they do not measure."""
 
 import json
 import os
@@ -17,7 +17,9 @@ import pytest
 
 FOLDER = pathlib.Path(__file__).parent
 BUILDS = ("default", "secure", "audit")
-every_build = pytest.mark.parametrize("build", ["default", *(pytest.param(build, marks=pytest.mark.more) for build in BUILDS[1:])])
+every_build = pytest.mark.parametrize("build",
+                                      ["default",
+                                       *(pytest.param(build, marks=pytest.mark.more) for build in BUILDS[1:])])
 MIB = 1 << 20
 
 
@@ -29,7 +31,8 @@ def program(box):
         compiler = compiler or ("g++" if source.suffix == ".cpp" else "gcc")
         link = [f"-L{box.libraries}", "-lglebe", f"-Wl,-rpath,{box.libraries}"] if glebe else []
         language = ["-std=c++17"] if source.suffix == ".cpp" else ["-fno-builtin"]
-        return box.compile(source, "-O1", "-pthread", *language, *flags, to=to, compiler=compiler, libs=[*libs, *link, "-ldl"])
+        return box.compile(source, "-O1", "-pthread", *language, *flags, to=to, compiler=compiler,
+                           libs=[*libs, *link, "-ldl"])
     return make
 
 
@@ -78,8 +81,8 @@ def cxx_with_libcxx():
 
 
 def has_libcxx(compiler):
-    test = subprocess.run([compiler, "-stdlib=libc++", "-x", "c++", "-", "-o", os.devnull], input="#include <vector>\nint main() {}\n",
-                          text=True, capture_output=True, check=False)
+    test = subprocess.run([compiler, "-stdlib=libc++", "-x", "c++", "-", "-o", os.devnull],
+                          input="#include <vector>\nint main() {}\n", text=True, capture_output=True, check=False)
     return test.returncode == 0
 
 
@@ -88,7 +91,8 @@ def has_libcxx(compiler):
 def test_new_in_a_plugin(box, program, build, library):
     """A C program opens a C++ plugin whose runtime glebe cannot see: bad_alloc is thrown, handlers are called."""
     flags, compiler = (["-stdlib=libc++"], cxx_with_libcxx()) if library == "libc++" else ([], None)
-    plugin = program("new_in_plugin", "-shared", "-fPIC", "-Wno-alloc-size-larger-than", *flags, compiler=compiler, to=f"contract-plugin-{library}")
+    plugin = program("new_in_plugin", "-shared", "-fPIC", "-Wno-alloc-size-larger-than", *flags, compiler=compiler,
+                     to=f"contract-plugin-{library}")
     host = program("new_in_plugin_host")
     assert box.check(host, plugin, preload=None).out == "0\n", "control: with the C library's malloc"
     assert box.check(host, plugin, preload=build).out == "0\n"
@@ -105,8 +109,8 @@ def test_new_handler_helps(box, program):
 def test_before_main_and_after_exit(box, program, build):
     """Blocks are had in constructors, static objects, atexit, thread_local destructors and destructor functions."""
     done = box.check(program("early_late"), preload=build)
-    assert done.out.split("\n")[:-1] == ["first", "object", "thread_local's end", "main", "thread_local's end", "atexit",
-                                         "object's end", "last"]
+    assert done.out.split("\n")[:-1] == ["first", "object", "thread_local's end", "main", "thread_local's end",
+                                         "atexit", "object's end", "last"]
 
 
 # ---- threads ------------------------------------------------------------------------------------------------------
@@ -152,7 +156,8 @@ def test_a_cancelled_thread(box, program, build):
 
 @every_build
 def test_fork_in_a_threaded_process(box, program, build):
-    """The child can allocate, free what it inherited, start threads and fork, while other threads of the parent allocate."""
+    """The child can allocate, free what it inherited, start threads and fork, while other threads of the parent
+    allocate."""
     box.check(program("fork_threads"), 200, preload=build, timeout=300)
 
 
@@ -189,7 +194,8 @@ def preloaded_and_static(box, program, build, name, *words):
     """With the library preloaded; and as a static program with the archive, once."""
     box.check(program(name), *words, preload=build, timeout=60)
     if build == "default":
-        path = program(name, "-static", to="contract-static", libs=["-Wl,-u,malloc", box.library("libglebe-override.a")])
+        path = program(name, "-static", to="contract-static",
+                       libs=["-Wl,-u,malloc", box.library("libglebe-override.a")])
         box.check(path, *words, preload=None, verbose=1, timeout=60)
 
 
@@ -226,7 +232,8 @@ def test_unload_of_a_plugin_linked_with_the_library(box, program):
 
 def test_unload_of_a_plugin_that_contains_the_archive(box, program):
     """The same with libglebe.a inside the plugin."""
-    plugin = program("plugin", "-shared", "-fPIC", "-Wl,-z,defs", to="contract-archive", libs=[box.library("libglebe.a")])
+    plugin = program("plugin", "-shared", "-fPIC", "-Wl,-z,defs", to="contract-archive",
+                     libs=[box.library("libglebe.a")])
     box.check(program("unload"), plugin, preload=None)
 
 
@@ -239,9 +246,10 @@ def deepbind(program):
 @every_build
 @pytest.mark.parametrize("how", ["open", "base"])
 def test_deepbind(box, deepbind, build, how):
-    """What the program allocates a module may free that was opened with RTLD_DEEPBIND, and the other way round: strdup, getline, asprintf,
-    new, a thread of the module's. A name that both define is the program's."""
-    assert box.check(*deepbind, how, preload=None).out == "one malloc, plugin's name\n", "control: with the C library's malloc"
+    """What the program allocates a module may free that was opened with RTLD_DEEPBIND, and the other way round: strdup,
+    getline, asprintf, new, a thread of the module's. A name that both define is the program's."""
+    assert box.check(*deepbind, how, preload=None).out == "one malloc, plugin's name\n", \
+        "control: with the C library's malloc"
     assert box.check(*deepbind, how, preload=build).out == "one malloc, program's name\n"
 
 
@@ -269,18 +277,22 @@ def test_php(box, build):
 @every_build
 def test_another_namespace(box, deepbind, build):
     """dlmopen: another namespace has a C library of its own, and so a malloc."""
-    assert box.check(*deepbind, "new", preload=None).out == "another malloc, plugin's name\n", "control: so it is without glebe"
+    assert box.check(*deepbind, "new", preload=None).out == "another malloc, plugin's name\n", \
+        "control: so it is without glebe"
     assert box.check(*deepbind, "new", preload=build).out == "another malloc, plugin's name\n"
 
 
 @every_build
 def test_dlopen_knows_its_caller(box, program, build):
-    """A library opens another by name: it is searched in the RUNPATH of the library that calls dlopen, relative to its $ORIGIN."""
+    """A library opens another by name: it is searched in the RUNPATH of the library that calls dlopen, relative to its
+    $ORIGIN."""
     wanted = program("no_fork_handlers", "-shared", "-fPIC", to="contract-by-name/module")
-    by_name = program("opens_by_name", "-shared", "-fPIC", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/module", to="contract-by-name")
+    by_name = program("opens_by_name", "-shared", "-fPIC", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/module",
+                      to="contract-by-name")
     path = program("opens", "-Wl,--no-as-needed", libs=[by_name])
     box.check(path, wanted.name, preload=None)
-    done = box.run(path, wanted.name, preload=None, env={"LD_PRELOAD": str(program("calls_dlopen", "-shared", "-fPIC"))})
+    done = box.run(path, wanted.name, preload=None,
+                   env={"LD_PRELOAD": str(program("calls_dlopen", "-shared", "-fPIC"))})
     assert done.returncode == 1 and "opens_by_name(" in done.text, "control: a dlopen that calls the next one"
     box.check(path, wanted.name, preload=build)
 
@@ -314,10 +326,12 @@ def test_address_space_limit_is_not_passed(box, program):
 
 @pytest.mark.parametrize("kib", [1, 40, 300, 5000, 60000])
 def test_strict_commit(box, program, kib):
-    """As under overcommit_memory=2: what is not in use is not made writable, NULL comes at the end, and again and again."""
+    """As under overcommit_memory=2: what is not in use is not made writable, NULL comes at the end, and again and
+    again."""
     shim = program("commit_limit", "-shared", "-fPIC")
     # The shim never learns that memory was given back, so only the first round may count on the whole of it.
-    done = box.check(program("takes_all"), kib, preload=None, env={"LD_PRELOAD": f"{shim} {box.library()}", "COMMIT_LIMIT": str(300 * MIB)})
+    done = box.check(program("takes_all"), kib, preload=None,
+                     env={"LD_PRELOAD": f"{shim} {box.library()}", "COMMIT_LIMIT": str(300 * MIB)})
     assert 180 <= int(done.out.split()[0]) <= 300
 
 
@@ -325,10 +339,12 @@ def test_strict_commit(box, program, kib):
 def test_overcommit_2(box, program, build):
     """The real thing, which changes a setting of the whole machine for a second: only on request."""
     if os.environ.get("GLEBE_TEST_OVERCOMMIT") != "1":
-        pytest.skip("changes vm.overcommit_memory of the whole machine for a second: set GLEBE_TEST_OVERCOMMIT=1 to run it as root")
+        pytest.skip("changes vm.overcommit_memory of the whole machine for a second: set GLEBE_TEST_OVERCOMMIT=1 to "
+                    "run it as root")
     if os.geteuid() != 0:
         pytest.skip("only root can set vm.overcommit_memory")
-    memory, kbytes, ratio = (pathlib.Path("/proc/sys/vm") / name for name in ("overcommit_memory", "overcommit_kbytes", "overcommit_ratio"))
+    memory, kbytes, ratio = (pathlib.Path("/proc/sys/vm") / name for name in ("overcommit_memory", "overcommit_kbytes",
+                                                                              "overcommit_ratio"))
     before = [f.read_text() for f in (memory, kbytes, ratio)]
     committed = int(re.search(r"Committed_AS:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1])
     path = program("takes_all")
@@ -354,27 +370,31 @@ def test_locked_memory(box, program, build, when):
     box.check(program("locked"), when, preload=build)
 
 
-PLACES = {"memory.max": "/sys/fs/cgroup", "memory.high": "/sys/fs/cgroup", "memory.limit_in_bytes": "/sys/fs/cgroup/memory"}
+PLACES = {"memory.max": "/sys/fs/cgroup", "memory.high": "/sys/fs/cgroup",
+          "memory.limit_in_bytes": "/sys/fs/cgroup/memory"}
 
 
 @pytest.mark.more
 @every_build
 @pytest.mark.parametrize("file, group, limited, later", [
-    ("memory.max", "/", "/", ""), ("memory.max", "/a/b", "/a", ""), ("memory.max", "/a/b", "/a/b", "later"), ("memory.max", "/not/here", "/", ""),
-    ("memory.high", "/a/b", "/a/b", ""), ("memory.high", "/a/b", "/a", ""),
-    ("memory.limit_in_bytes", "/a/b", "/a/b", ""), ("memory.limit_in_bytes", "/a/b", "/a", ""), ("memory.limit_in_bytes", "/not/here", "/", "")])
+    ("memory.max", "/", "/", ""), ("memory.max", "/a/b", "/a", ""), ("memory.max", "/a/b", "/a/b", "later"),
+    ("memory.max", "/not/here", "/", ""), ("memory.high", "/a/b", "/a/b", ""), ("memory.high", "/a/b", "/a", ""),
+    ("memory.limit_in_bytes", "/a/b", "/a/b", ""), ("memory.limit_in_bytes", "/a/b", "/a", ""),
+    ("memory.limit_in_bytes", "/not/here", "/", "")])
 def test_group_limit(box, program, tmp_path, build, file, group, limited, later):
-    """Near the limit of its group of processes, or of one further up, a program is told, once, and what it drops goes back to the
-    system; also where the limit is set only as the program runs. The group's files are the test's own, laid over the real ones in a mount namespace: no group of this machine
-    is touched."""
+    """Near the limit of its group of processes, or of one further up, a program is told, once, and what it drops goes
+    back to the system; also where the limit is set only as the program runs. The group's files are the test's own, laid
+    over the real ones in a mount namespace: no group of this machine is touched."""
     box.need("unshare")
     own = tmp_path / "cgroup"
-    own.write_text("9:name=systemd:/else\n4:cpu,cpuacct:/else\n" + (f"3:memory:{group}\n0::/else\n" if file == "memory.limit_in_bytes" else f"0::{group}\n"))
+    own.write_text("9:name=systemd:/else\n4:cpu,cpuacct:/else\n"
+                   + (f"3:memory:{group}\n0::/else\n" if file == "memory.limit_in_bytes" else f"0::{group}\n"))
     lay = f'mount -t tmpfs none /sys/fs/cgroup && mount --bind "{own}" /proc/$$/cgroup'
     if subprocess.run(["unshare", "-rm", "sh", "-c", lay], capture_output=True, check=False).returncode:
         pytest.skip("no mount namespaces here: unshare -rm mount -t tmpfs fails")
     folder = PLACES[file] + limited.rstrip("/")
-    script = f'{lay} && mkdir -p "{folder}" && exec env LD_PRELOAD={box.library(build)} {program("pressure", glebe=True)} {file} "{folder}" {later}'
+    script = (f'{lay} && mkdir -p "{folder}" && exec env LD_PRELOAD={box.library(build)} '
+              f'{program("pressure", glebe=True)} {file} "{folder}" {later}')
     box.check("unshare", "-rm", "sh", "-c", script, preload=None)
 
 
@@ -392,11 +412,13 @@ def test_moves_of_older_kernels(box, program, build):
 
 @pytest.mark.more
 def test_valgrind(box, program):
-    """A preloaded program runs under memcheck, told that malloc is ours: threads, fork and all, without a complaint. The library
-    is preloaded behind valgrind, or it would be loaded into valgrind itself."""
+    """A preloaded program runs under memcheck, told that malloc is ours: threads, fork and all, without a complaint.
+    The library is preloaded behind valgrind, or it would be loaded into valgrind itself."""
     box.need("valgrind")
-    done = box.check("valgrind", "--quiet", "--error-exitcode=9", "--trace-children=yes", "--soname-synonyms=somalloc=nouserintercepts",
-                     "env", f"LD_PRELOAD={box.library()}", "GLEBE_VERBOSE=1", program("workout"), preload=None, timeout=600)
+    done = box.check("valgrind", "--quiet", "--error-exitcode=9", "--trace-children=yes",
+                     "--soname-synonyms=somalloc=nouserintercepts",
+                     "env", f"LD_PRELOAD={box.library()}", "GLEBE_VERBOSE=1", program("workout"), preload=None,
+                     timeout=600)
     assert "page size" in done.out and "was active" in done.text
 
 
@@ -438,14 +460,15 @@ def test_preloaded_musl(box):
     box.need("musl-gcc")
     sources = [box.root / "src/glebe.c", *sorted((box.root / "override").glob("*.c"))]
     library = box.compile(sources, "-O2", "-shared", "-fPIC", f"-I{box.root}", to="contract-musl", compiler="musl-gcc")
-    path = box.compile(FOLDER / "workout.c", "-O1", "-pthread", "-fno-builtin", to="contract-musl-plain", compiler="musl-gcc")
+    path = box.compile(FOLDER / "workout.c", "-O1", "-pthread", "-fno-builtin", to="contract-musl-plain",
+                       compiler="musl-gcc")
     check_active(box, path, env={"LD_PRELOAD": str(library)})
 
 
 QEMU = ("qemu-aarch64",)
 LITTLE_QEMU = ("qemu-aarch64", "-R", "0x400000000")  # so much address space and no more
-# Older emulators keep a record of every page of address space that a program reserves. A limit of data, which the program does
-# not look at, stops such a one before it takes all the memory there is.
+# Older emulators keep a record of every page of address space that a program reserves. A limit of data, which the
+# program does not look at, stops such a one before it takes all the memory there is.
 BOUNDED = limit(resource.RLIMIT_DATA, 1 << 30)
 
 
@@ -463,8 +486,8 @@ def test_aarch64(box):
 
 @pytest.mark.more
 def test_pages_of_64_kib(box):
-    """OS pages larger than a slice: an emulator that lays its own page size over the host's refuses what is not aligned to it.
-    One that cannot leaves the unit tests with the fake port."""
+    """OS pages larger than a slice: an emulator that lays its own page size over the host's refuses what is not aligned
+    to it. One that cannot leaves the unit tests with the fake port."""
     path = aarch64(box)
     done = box.run(*QEMU, "-p", "65536", path, preload=None, timeout=600)
     if "page size 65536" not in done.out:
@@ -501,7 +524,8 @@ def test_option_stats(box):
 def test_said_though_stderr_is_closed(box, program, tmp_path):
     """What was asked for comes out where stderr was when the program started, whatever the program did to it since."""
     path, file = program("says"), tmp_path / "file"
-    assert re.fullmatch(ACTIVE.format("ls"), box.check("ls", FOLDER, verbose=1).text), "coreutils close stderr themselves"
+    assert re.fullmatch(ACTIVE.format("ls"), box.check("ls", FOLDER, verbose=1).text), \
+        "coreutils close stderr themselves"
     for how in ("", "closes", "reuses", "closefrom"):
         done = box.check(path, how, file, verbose=1)
         assert re.fullmatch(ACTIVE.format("says"), done.text), how
@@ -517,21 +541,24 @@ def test_said_though_stderr_is_closed(box, program, tmp_path):
 
 
 def test_said_to_nobody(box, program, tmp_path):
-    """Where no descriptor leads to stderr any more nothing is said, and no file that came in its place is written to."""
+    """Where no descriptor leads to stderr any more nothing is said, and no file that came in its place is written
+    to."""
     file = tmp_path / "file"
     done = box.run(program("says"), "closeall", file, verbose=1, stats=1)
     assert done.returncode == 0 and done.text == "" and file.read_bytes() == b""
     preload = f"LD_PRELOAD={box.library()}"
-    assert box.run("sh", "-c", f"exec env {preload} {program('says')} reuses {file} 2>&-", preload=None, verbose=1).returncode == 0
+    assert box.run("sh", "-c", f"exec env {preload} {program('says')} reuses {file} 2>&-", preload=None,
+                   verbose=1).returncode == 0
     assert file.read_bytes() == b"", "there was no stderr from the start"
-    done = box.run("bash", "-c", f"exec 3>&1; (sleep 0.3; {preload} {program('says')} closes; echo $? >&3) 2>&1 | true; sleep 0.6",
+    done = box.run("bash", "-c",
+                   f"exec 3>&1; (sleep 0.3; {preload} {program('says')} closes; echo $? >&3) 2>&1 | true; sleep 0.6",
                    preload=None, verbose=1)
     assert done.out == "0\n", "a pipe without a reader ends nothing"
 
 
 def test_descriptors_are_the_programs(box, program):
-    """The copy of stderr is made only where it is asked for, takes no number that the program would get, and is not handed
-    down."""
+    """The copy of stderr is made only where it is asked for, takes no number that the program would get, and is not
+    handed down."""
     path = program("says")
     without = box.check(path, "opens").out
     assert box.check(path, "opens", verbose=1, stats=1).out == without
@@ -553,7 +580,8 @@ SIZE = "bytes, or a number with K, M, G or T"
     ("LIMIT", "99999999999999999999", SIZE), ("LIMIT", "1\n\x1b[31m2", SIZE),
     ("PURGE_MS", "1s", "milliseconds, at most 1073741823"), ("PURGE_MS", "-1", "milliseconds, at most 1073741823"),
     ("PURGE_MS", "1073741824", "milliseconds, at most 1073741823"), ("LIMIT", "9223372036854775808", SIZE),
-    ("LIMIT", "8589934592G", SIZE), ("VERBOSE", "4294967297", "0 or 1"), ("PURGE", "lazily", "dontneed or free"), ("ON_ERROR", "ignore", "abort or count")])
+    ("LIMIT", "8589934592G", SIZE), ("VERBOSE", "4294967297", "0 or 1"), ("PURGE", "lazily", "dontneed or free"),
+    ("ON_ERROR", "ignore", "abort or count")])
 def test_option_malformed(box, name, value, wants):
     """A value that does not parse is named, on one line whatever is in it, with what would do, and changes nothing."""
     done = box.check("true", env={f"GLEBE_{name}": value})
@@ -615,8 +643,8 @@ def test_option_purge(box, program, build):
 
 @pytest.mark.more
 def test_options_in_set_user_id_programs(box, tmp_path):
-    """The environment of a program that gained rights by its file's mode is not read. (The loader itself ignores LD_PRELOAD
-    there, so the program is a static one.)"""
+    """The environment of a program that gained rights by its file's mode is not read. (The loader itself ignores
+    LD_PRELOAD there, so the program is a static one.)"""
     if os.geteuid() != 0:
         pytest.skip("only root can make a file that is run as somebody else")
     path = box.compile(FOLDER / "workout.c", "-O1", "-pthread", "-fno-builtin", "-static", to="contract-static",
@@ -645,10 +673,13 @@ def test_options_in_set_user_id_programs(box, tmp_path):
 # ---- the documents ------------------------------------------------------------------------------------------------
 
 def test_every_contract_names_its_test(box):
-    """docs/contracts.md names a test for each promise, here or in test/package, and each of those here is named there."""
+    """docs/contracts.md names a test for each promise, here or in test/package, and each of those here is named
+    there."""
     text = (box.root / "docs/contracts.md").read_text()
     named = set(re.findall(r"`(test_\w+)`", text))
-    here = {name for path in sorted(FOLDER.glob("test_*.py")) for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)}
-    package = {name for path in sorted((box.root / "test/package").glob("test_*.py")) for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)}
+    here = {name for path in sorted(FOLDER.glob("test_*.py")) for name in re.findall(r"^def (test_\w+)",
+                                                                                     path.read_text(), re.M)}
+    package = {name for path in sorted((box.root / "test/package").glob("test_*.py"))
+               for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)}
     assert named <= here | package, f"no such test: {named - here - package}"
     assert here - named <= {"test_every_contract_names_its_test"}, f"not in docs/contracts.md: {here - named}"

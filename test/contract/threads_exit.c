@@ -1,7 +1,7 @@
 /* Threads end while others still hold and free their blocks: the memory is used again by the next threads.
  *
- * 1,000 threads, eight at a time, each allocate 1 MiB in mixed sizes, free half and leave the rest to the main thread, which
- * frees it after their end. Without reuse that would be 500 MiB or more. */
+ * 1,000 threads, eight at a time, each allocate 1 MiB in mixed sizes, free half and leave the rest to the main thread,
+ * which frees it after their end. Without reuse that would be 500 MiB or more. */
 #include "contract.h"
 
 #include <pthread.h>

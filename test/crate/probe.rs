@@ -1,4 +1,5 @@
-//! A WebAssembly module that is nothing but its allocator, for test_bump.py: exports to call it, and one fixed piece of work.
+//! A WebAssembly module that is nothing but its allocator, for test_bump.py: exports to call it, and one fixed piece of
+//! work.
 #![no_std]
 
 extern crate alloc;
@@ -123,7 +124,8 @@ mod checkpoint {
     }
 }
 
-/// A thread's part of test_bump.py's threads: takes `count` blocks, fills each with `mark`, then looks whether all still hold it.
+/// A thread's part of test_bump.py's threads: takes `count` blocks, fills each with `mark`, then looks whether all
+/// still hold it.
 #[cfg(feature = "threads")]
 #[no_mangle]
 pub unsafe extern "C" fn share(mark: u8, count: usize) -> usize {

@@ -1,8 +1,8 @@
-"""Bump on WebAssembly in a real engine: random work against a model, edges, mutants that must be caught, threads, WASI, and
-its size beside mini-alloc's.
+"""Bump on WebAssembly in a real engine: random work against a model, edges, mutants that must be caught, threads, WASI,
+and its size beside mini-alloc's.
 
-Every promise is a function of a module, `promise(module)`, which fails an assertion where it is broken. The mutants at the end
-are the crate with one mistake each, and at least one promise must fail on each."""
+Every promise is a function of a module, `promise(module)`, which fails an assertion where it is broken. The mutants at
+the end are the crate with one mistake each, and at least one promise must fail on each."""
 
 import fcntl
 import os
@@ -87,7 +87,8 @@ class Model:
         for start, end, _, mark in self.blocks:
             assert self.probe.read(start, end - start).count(mark) == end - start, f"{start:#x}: somebody else's bytes"
         for start, end in self.foreign:
-            assert self.probe.read(start, end - start).count(255) == end - start, f"{start:#x}: foreign pages were written"
+            assert self.probe.read(start, end - start).count(255) == end - start, \
+                f"{start:#x}: foreign pages were written"
 
 
 def random_work(module, kind=Model, steps=250):
@@ -201,8 +202,8 @@ def zeroed_costs_what_plain_costs(module):
     assert zeroed <= plain * 1.02, f"fuel: plain {plain}, zeroed {zeroed}"
 
 
-PROMISES = [random_work, page_edges, early_grower, four_gib, limited, zeroed_after_reset, checkpoint_guards_older_blocks,
-            grows_in_place, zeroed_costs_what_plain_costs]
+PROMISES = [random_work, page_edges, early_grower, four_gib, limited, zeroed_after_reset,
+            checkpoint_guards_older_blocks, grows_in_place, zeroed_costs_what_plain_costs]
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda p: p.__name__)
@@ -238,7 +239,8 @@ MUTANTS = {
     "the initial rest is lost": [("bump/wasm.rs", "pub static TOP: Word = Word::new(unsafe { addr_of!(__heap_base)",
                                   "pub static TOP: Word = Word::new(unsafe { addr_of!(__heap_end)")],
     "reset does not clear": [("bump/mod.rs", "unsafe { start.write_bytes(0, used) };", "let _ = used;")],
-    "reset forgets the region": [("bump/mod.rs", "if to.base == base() { to.top } else { top.wrapping_sub(bytes()) }", "to.top")],
+    "reset forgets the region": [("bump/mod.rs", "if to.base == base() { to.top } else { top.wrapping_sub(bytes()) }",
+                                  "to.top")],
     "checkpoint guards nothing": [("bump/mod.rs", "        take(1, 1);\n", "")],
     "resize loses the block": [("bump/mod.rs", "TOP.store(top);\n            }\n        } else if",
                                 "}\n        } else if")],
@@ -272,7 +274,8 @@ class SharedMemory(wasmtime.SharedMemory if wasmtime else object):
     def _as_extern(self):
         from wasmtime import _ffi as ffi
 
-        return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY, ffi.wasmtime_extern_union(sharedmemory=self.ptr()))
+        return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY,
+                                     ffi.wasmtime_extern_union(sharedmemory=self.ptr()))
 
 
 def share(module):
@@ -315,7 +318,8 @@ def share_in_node(module):
     """The same in node's workers."""
     if not shutil.which("node"):
         pytest.skip("node is not here: tools/setup wasm")
-    limits = next(i.type.limits for i in wasmtime.Module.from_file(wasmtime.Engine(), str(module)).imports if i.name == "memory")
+    limits = next(i.type.limits for i in wasmtime.Module.from_file(wasmtime.Engine(), str(module)).imports
+                  if i.name == "memory")
     said = run("node", FOLDER / "threads.mjs", module, limits.min, limits.max, THREADS, BLOCKS)
     return [int(wrong) for wrong in said.split()]
 
@@ -337,8 +341,8 @@ def test_threads(share):
 
 @pytest.mark.parametrize("share", [share, share_in_node])
 def test_threads_without_atomics_are_noticed(share):
-    """The control: the same with the code of a single thread loses blocks, most often in the first run; on a busy machine threads
-    may take turns for a long time."""
+    """The control: the same with the code of a single thread loses blocks, most often in the first run; on a busy
+    machine threads may take turns for a long time."""
     module = compile_probe("threads-none", target="wasm32-wasip1-threads", features=("threads",), flags=SHARED)
     for _ in range(500):
         if share(module) != [0] * THREADS:
@@ -392,8 +396,8 @@ def test_clippy(target):
     need(target)
     if not shutil.which("cargo-clippy"):
         pytest.skip("cargo-clippy is not here: tools/setup test")
-    run("cargo", "clippy", "-q", "-p", "glebe", "--no-default-features", "--features", "resize", "--target", target, "--", "-D",
-        "warnings", cwd=ROOT, env={"CARGO_TARGET_DIR": str(BUILD / "target")})
+    run("cargo", "clippy", "-q", "-p", "glebe", "--no-default-features", "--features", "resize", "--target", target,
+        "--", "-D", "warnings", cwd=ROOT, env={"CARGO_TARGET_DIR": str(BUILD / "target")})
 
 
 # ---- size -----------------------------------------------------------------------------------------------------------
@@ -413,10 +417,11 @@ def build_by_cargo(level, *features, target="wasm32-unknown-unknown", **variable
 
 @pytest.mark.more
 def test_size_beside_mini_alloc():
-    """Less fuel than mini-alloc, and at opt-level z few more bytes, which wasm-opt takes off again; the table is printed (-s shows it),
-    with GLEBE_TEST_LONG=1 also the lines of which nothing is asked."""
+    """Less fuel than mini-alloc, and at opt-level z few more bytes, which wasm-opt takes off again; the table is
+    printed (-s shows it), with GLEBE_TEST_LONG=1 also the lines of which nothing is asked."""
     need("wasm32-unknown-unknown")
-    print("\nlevel  exports   bytes of code+data: mini-alloc  Bump  with resize   fuel of work: mini-alloc  Bump  with resize")
+    print("\nlevel  exports   bytes of code+data: mini-alloc  Bump  with resize   fuel of work: mini-alloc  Bump  "
+          "with resize")
     for level in ("z", "s", "3"):
         for exports in ("take", "family", "work") if level == "z" or os.environ.get("GLEBE_TEST_LONG") else ("work",):
             size, fuel = {}, {}

@@ -1,15 +1,16 @@
-"""What Bump answers, for any size and alignment, wherever it stands: hypothesis looks for a case in which the real code, on real
-32-bit WebAssembly, differs from the sums of `Model` below, which are done in numbers that do not wrap.
+"""What Bump answers, for any size and alignment, wherever it stands: hypothesis looks for a case in which the real
+code, on real 32-bit WebAssembly, differs from the sums of `Model` below, which are done in numbers that do not wrap.
 
     first page        top            end, a page's       limit, at most 4 GiB
         |  handed out  |     room     |     pages to be had    |
 
-A case is a limit, a place where the allocator is brought at first (the end of a page or of memory, 2 GiB, 4 GiB, and the bytes
-around), and some steps from there. Sizes are named by what they come close to, so that a case that fails stays one while it is
-made smaller: `("fits", 0, 1)` is a byte more than fits. Each step is compared: the address or null, how many pages there are, what
-blocks and foreign pages hold, and that the room is zero.
+A case is a limit, a place where the allocator is brought at first (the end of a page or of memory, 2 GiB, 4 GiB, and
+the bytes around), and some steps from there. Sizes are named by what they come close to, so that a case that fails
+stays one while it is made smaller: `("fits", 0, 1)` is a byte more than fits. Each step is compared: the address or
+null, how many pages there are, what blocks and foreign pages hold, and that the room is zero.
 
-GLEBE_TEST_LONG=1 tries many more cases, other ones each time. A case that fails is printed with the calls that it came to."""
+GLEBE_TEST_LONG=1 tries many more cases, other ones each time. A case that fails is printed with the calls that it came
+to."""
 
 import copy
 import functools
@@ -45,9 +46,9 @@ class Model:
     def take(self, size, align):
         """A block, of which `top` is the end, or 0.
 
-        Pages are asked for by what is lacking where the allocator stands. Behind somebody else's pages there is only that much,
-        which may lack something again. What a failure changes: pages that the host gave before it stay, and so does the new region
-        if it is one; pages that would reach 4 GiB are nobody's."""
+        Pages are asked for by what is lacking where the allocator stands. Behind somebody else's pages there is only
+        that much, which may lack something again. What a failure changes: pages that the host gave before it stay, and
+        so does the new region if it is one; pages that would reach 4 GiB are nobody's."""
         while (lacks := self.pad(align) + size - self.room) > 0:
             pages = -(-lacks // PAGE)
             if self.pages + pages > self.limit:
@@ -108,7 +109,8 @@ class Case:
 
     def own(self, at, size, align):
         """A new block is nobody else's, whatever the model says."""
-        assert at % align == 0 and at + size <= self.model.pages * PAGE and at + size < 1 << 32, self.told(f"{at:#x} is no address")
+        assert at % align == 0 and at + size <= self.model.pages * PAGE and at + size < 1 << 32, \
+            self.told(f"{at:#x} is no address")
         for start, length, *_ in self.blocks + self.foreign:
             assert at + size <= start or start + length <= at, self.told(f"{at:#x} lies in {start:#x}+{length:#x}")
         mark = len(self.calls) % 254 + 1
@@ -124,8 +126,8 @@ class Case:
     def size(self, what, amount, delta, align, old=0):
         """What a name means here, as a size that a Layout may have; beside it the size of a block that is resized."""
         fits, model = self.model.room - self.model.pad(align), self.model
-        size = {"bytes": 1 << amount, "pages": amount * PAGE, "room": model.room, "fits": old + fits, "most": 1 << 31, "old": old,
-                "rest": (model.limit - model.pages) * PAGE + fits}[what]
+        size = {"bytes": 1 << amount, "pages": amount * PAGE, "room": model.room, "fits": old + fits, "most": 1 << 31,
+                "old": old, "rest": (model.limit - model.pages) * PAGE + fits}[what]
         return max(1, min(size + delta, (1 << 31) - align))
 
     def take(self, size, align, zeroed):
@@ -156,7 +158,8 @@ class Case:
             self.blocks.remove(block)
             start = self.probe.read(moved, min(EDGE, kept))
             last = self.probe.read(moved + old - min(EDGE, old), min(EDGE, old)) if new >= old else start
-            assert start.count(mark) == len(start) and last.count(mark) == len(last), self.told("a resized block lost its bytes")
+            assert start.count(mark) == len(start) and last.count(mark) == len(last), \
+                self.told("a resized block lost its bytes")
             self.own(moved, new, align)
 
     def others(self, pages):
@@ -190,8 +193,8 @@ class Case:
 
     def go(self, anchor, delta):
         """Brings `top` to an address, if it is ahead and there is memory."""
-        address = {"page": self.model.end, "next": self.model.end + 5 * PAGE, "half": 1 << 31, "limit": self.model.limit * PAGE,
-                   "here": self.model.top}[anchor] + delta
+        address = {"page": self.model.end, "next": self.model.end + 5 * PAGE, "half": 1 << 31,
+                   "limit": self.model.limit * PAGE, "here": self.model.top}[anchor] + delta
         before = None
         while before != self.model.top < address:
             before = self.model.top
@@ -220,7 +223,8 @@ def here(module):
     return probe.take(1, 1), probe.pages
 
 
-# Lists rather than strategies within strategies, which take longer than the calls; what is there several times is tried more often.
+# Lists rather than strategies within strategies, which take longer than the calls; what is there several times is tried
+# more often.
 NEAR = [0, 1, -1, 2, -2, 7, -7, 8, -8, 9, PAGE, -PAGE, PAGE + 1, -PAGE - 1, PAGE - 1, 1 - PAGE]
 SIZES = st.sampled_from(
     [(what, 0, delta) for what in ("fits", "room", "fits", "rest", "rest", "most", "old") for delta in NEAR] +
@@ -231,10 +235,12 @@ PAGES = st.sampled_from([1, 2, 3, -2, -3, -4, -1])
 STEPS = st.one_of(
     st.tuples(st.just("take"), SIZES, ALIGNS, st.booleans()),
     st.tuples(st.just("resize"), st.sampled_from([0, 0, 0, 1, 2]), SIZES),
-    st.tuples(st.just("crowd"), PAGES, st.sampled_from([(what, 0, delta) for what in ("rest", "fits") for delta in NEAR])),
+    st.tuples(st.just("crowd"), PAGES, st.sampled_from([(what, 0, delta) for what in ("rest", "fits")
+                                                        for delta in NEAR])),
     st.tuples(st.just("others"), PAGES))
 CASES = st.tuples(
-    st.sampled_from([*range(12), -1, -2, -3, -1, -2, -1, -1, -1, -1, 1 << 15, 3 << 14]),  # the limit: pages more, or all but so many
+    # the limit: pages more, or all but so many
+    st.sampled_from([*range(12), -1, -2, -3, -1, -2, -1, -1, -1, -1, 1 << 15, 3 << 14]),
     st.tuples(st.sampled_from(["here", "page", "next", "half", "limit", "limit", "limit"]),
               st.sampled_from([*NEAR, -3 * PAGE, -40 * PAGE])),
     st.sampled_from([0, 0, 0, *range(1, 12)]),  # pages of room
@@ -242,11 +248,14 @@ CASES = st.tuples(
 
 
 def explore(module, resizes, examples, shrinks=True):
-    """Looks for a case that fails, and raises the smallest of its kind. Always the same cases, but for the long test."""
+    """Looks for a case that fails, and raises the smallest of its kind. Always the same cases, but for the long
+    test."""
     kinds = [hypothesis.Phase.generate, *([hypothesis.Phase.shrink] if shrinks else [])]
 
-    @hypothesis.settings(max_examples=examples, derandomize=not LONG or not shrinks, database=None, deadline=None, phases=kinds,
-                         print_blob=False, report_multiple_bugs=False, suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.settings(max_examples=examples, derandomize=not LONG or not shrinks, database=None, deadline=None,
+                         phases=kinds,
+                         print_blob=False, report_multiple_bugs=False,
+                         suppress_health_check=list(hypothesis.HealthCheck))
     @hypothesis.given(CASES)
     def agrees(case):
         limit, place, spare, steps = case
@@ -263,7 +272,8 @@ def explore(module, resizes, examples, shrinks=True):
 @pytest.mark.parametrize("resizes", [True, False], ids=["resize", "plain"])
 def test_edges(level, resizes):
     """The code as it is answers as the model does, built for speed and for size."""
-    explore(compile_probe(f"edges-{level}-{resizes}", level=level, resize=resizes), resizes, 20_000 if LONG else CASES_QUICK)
+    explore(compile_probe(f"edges-{level}-{resizes}", level=level, resize=resizes), resizes,
+            20_000 if LONG else CASES_QUICK)
 
 
 PAD = "(top as usize).wrapping_neg() & (align - 1)"
@@ -272,8 +282,10 @@ MUTANTS = {
     "a pad where none is needed": [("bump/mod.rs", PAD, "align - (top as usize & (align - 1))")],
     "a pad of 16 bits": [("bump/mod.rs", PAD, "(top as u16).wrapping_neg() as usize & (align - 1)")],
     "no pad in the comparison": [("bump/mod.rs", LACKS, "if size > room(top, end) {")],
-    "no pad in what is lacking": [("bump/mod.rs", "source::grow(need, align", "source::grow(size.max(room(top, end) + 1), align")],
-    "a pad behind the block": [("bump/mod.rs", LACKS, "let need = need.wrapping_add(align - 1) & !(align - 1);\n        " + LACKS)],
+    "no pad in what is lacking": [("bump/mod.rs", "source::grow(need, align",
+                                   "source::grow(size.max(room(top, end) + 1), align")],
+    "a pad behind the block": [("bump/mod.rs", LACKS,
+                                "let need = need.wrapping_add(align - 1) & !(align - 1);\n        " + LACKS)],
     "room is a byte less": [("bump/mod.rs", LACKS, "if need >= room(top, end) {")],
     "room is a byte more": [("bump/mod.rs", LACKS, "if need > room(top, end) + 1 {")],
     "ends are compared, which wrap": [("bump/mod.rs", LACKS, "if top.wrapping_add(need) > end {")],

@@ -1,5 +1,5 @@
-"""FreeList on WebAssembly in a real engine: the work of test_bump.py with blocks that are freed, what only a heap that frees promises,
-mutants that must be caught, threads; and the C core there, which must end as FreeList does."""
+"""FreeList on WebAssembly in a real engine: the work of test_bump.py with blocks that are freed, what only a heap that
+frees promises, mutants that must be caught, threads; and the C core there, which must end as FreeList does."""
 
 import random
 import shutil
@@ -52,7 +52,8 @@ def trace(module):
 
 
 def ages(module):
-    """The same work again and again takes a little more memory than once. How much hangs on where the heap begins, so: on average."""
+    """The same work again and again takes a little more memory than once. How much hangs on where the heap begins, so:
+    on average."""
     more = []
     for front in range(0, 40_000, 5000):
         probe = Probe(module)
@@ -143,7 +144,8 @@ def test_small_build():
 
 
 MUTANTS = {
-    "no alignment": ("(piece.start as usize).wrapping_neg() & (align - 1)", "(piece.start as usize).wrapping_neg() & 0 & align"),
+    "no alignment": ("(piece.start as usize).wrapping_neg() & (align - 1)",
+                     "(piece.start as usize).wrapping_neg() & 0 & align"),
     "a small block is not cleared": ("served(block, bytes, ZEROED)", "served(block, bytes, false)"),
     "a large block is not cleared": ("served(block, bytes, zeroed)", "served(block, bytes, false)"),
     "the last large block is any": ("if list.is_null() || (**list).bytes != bytes {", "if list.is_null() {"),
@@ -154,7 +156,8 @@ MUTANTS = {
     "the front is lost": ("if front > 0 {", "if front > 1 << 30 {"),
     "the rest begins too early": ("lists.give(start.wrapping_add(bytes).cast(), rest);",
                                   "lists.give(start.wrapping_add(bytes - GRAIN).cast(), rest);"),
-    "large sizes are not rounded when freed": ("lists.give_large(block.cast(), rounded(bytes));", "lists.give_large(block.cast(), bytes);"),
+    "large sizes are not rounded when freed": ("lists.give_large(block.cast(), rounded(bytes));",
+                                               "lists.give_large(block.cast(), bytes);"),
     "any block fits": ("if (*block).bytes >= bytes {", "if (*block).bytes + 512 >= bytes {"),
     "neighbours are not merged": ("if !above.is_null() && end_of(block) == above.cast() {",
                                   "if above.is_null() && end_of(block) == above.cast() {"),
@@ -171,7 +174,8 @@ MUTANTS = {
     "growing in place takes nothing": ("let more = bump::take(new - old, GRAIN);", "let more = end;"),
     "a resize copies too little": ("to.copy_from_nonoverlapping(block, layout.size());",
                                    "to.copy_from_nonoverlapping(block, layout.size() / 2);"),
-    "sorted the wrong way": ("ends.add(!(block as usize >> shift) & (piles - 1))", "ends.add((block as usize >> shift) & (piles - 1))"),
+    "sorted the wrong way": ("ends.add(!(block as usize >> shift) & (piles - 1))",
+                             "ends.add((block as usize >> shift) & (piles - 1))"),
     "sorting leaves a bit out": ("shift += digit;", "shift += digit + 1;"),
 }
 

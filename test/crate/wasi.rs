@@ -1,5 +1,5 @@
-//! A WASI program on Bump beside the C library's malloc, which Rust's standard library calls there. Neither may take the
-//! other's memory: each block is filled, and all are looked at in the end.
+//! A WASI program on Bump beside the C library's malloc, which Rust's standard library calls there. Neither may take
+//! the other's memory: each block is filled, and all are looked at in the end.
 
 use std::alloc::{alloc, Layout};
 

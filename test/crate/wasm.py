@@ -69,8 +69,8 @@ def compile_probe(name="plain", changes=(), target="wasm32-unknown-unknown", pro
         "--crate-type", "rlib", "--crate-name", "glebe", "-A", "warnings", source / "lib.rs", "--out-dir", out)
     kind = "bin" if program == "wasi.rs" else "cdylib"
     module = out / f"{pathlib.Path(program).stem}.wasm"
-    run(*common, "--crate-type", kind, *(a for f in features for a in ("--cfg", f'feature="{f}"')), "--crate-name", "probe",
-        *flags, "-A", "warnings", "--extern", f"glebe={out / 'libglebe.rlib'}", FOLDER / program, "-o", module)
+    run(*common, "--crate-type", kind, *(a for f in features for a in ("--cfg", f'feature="{f}"')), "--crate-name",
+        "probe", *flags, "-A", "warnings", "--extern", f"glebe={out / 'libglebe.rlib'}", FOLDER / program, "-o", module)
     return module
 
 

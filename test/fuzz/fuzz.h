@@ -1,4 +1,5 @@
-/* What the fuzz targets have in common: the unit tests' fixture, and a condition whose failure is a crash that says which. */
+/* What the fuzz targets have in common: the unit tests' fixture, and a condition whose failure is a crash that says
+ * which. */
 #define FIXTURE_FAIL() abort()
 #include "../unit/fixture.h"
 

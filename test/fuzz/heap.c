@@ -1,7 +1,9 @@
-/* Fuzzing the heap on the fake port: bytes are operations, two or three bytes each, by four simulated threads and two heaps. The
- * heap is checked as it goes, blocks keep their contents, and in the end everything is freed and nothing is left.
+/* Fuzzing the heap on the fake port: bytes are operations, two or three bytes each, by four simulated threads and two
+ * heaps. The heap is checked as it goes, blocks keep their contents, and in the end everything is freed and nothing is
+ * left.
  *
- * With -DFUZZ_PLANT one operation, in a rare state, damages the heap by itself: test/fuzz/run requires that it is found. */
+ * With -DFUZZ_PLANT one operation, in a rare state, damages the heap by itself: test/fuzz/run requires that it is
+ * found. */
 #include "fuzz.h"
 
 enum { BLOCKS = 256, HEAPS = 2, THREADS = 4 };

@@ -1,5 +1,5 @@
-/* Fuzzing the option parser: bytes are the environment and a call of glebe_option. Whatever comes in, the options stay within
- * what they may be, and every line that is printed is whole.
+/* Fuzzing the option parser: bytes are the environment and a call of glebe_option. Whatever comes in, the options stay
+ * within what they may be, and every line that is printed is whole.
  *
  * With -DFUZZ_PLANT the target forgets that a limit may have a suffix: test/fuzz/run requires that this is found. */
 #include "fuzz.h"

@@ -1,5 +1,5 @@
-/* Fuzzing realloc and aligned allocation on the fake port: bytes are sizes with all their bits, alignments, and failures of the
- * host. A few blocks are resized over and over; a copy on the side knows what they must hold.
+/* Fuzzing realloc and aligned allocation on the fake port: bytes are sizes with all their bits, alignments, and
+ * failures of the host. A few blocks are resized over and over; a copy on the side knows what they must hold.
  *
  * With -DFUZZ_PLANT the target writes behind a block that grew in place: test/fuzz/run requires that it is found. */
 #include "fuzz.h"

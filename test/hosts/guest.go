@@ -11,8 +11,8 @@ import (
 
 var built = map[string][]byte{}
 
-// Build compiles the program in the folder `from` (relative to the test's) by $TINYGO for wasip1, or as `flags` say, and returns the
-// module: the same one each time. Without $TINYGO the test is skipped.
+// Build compiles the program in the folder `from` (relative to the test's) by $TINYGO for wasip1, or as `flags` say,
+// and returns the module: the same one each time. Without $TINYGO the test is skipped.
 func Build(t *testing.T, from string, flags ...string) []byte {
 	t.Helper()
 	tinygo := os.Getenv("TINYGO")
@@ -24,13 +24,14 @@ func Build(t *testing.T, from string, flags ...string) []byte {
 		return built[key]
 	}
 	out := filepath.Join(t.TempDir(), "module.wasm")
-	arguments := append([]string{"build", "-target=wasip1", "-gc=custom", "-tags=custommalloc", "-no-debug", "-o", out}, flags...)
+	arguments := append([]string{"build", "-target=wasip1", "-gc=custom", "-tags=custommalloc", "-no-debug", "-o", out},
+		flags...)
 	built[key] = made(t, exec.Command(tinygo, append(arguments, ".")...), from, out)
 	return built[key]
 }
 
-// BuildC compiles a program in C from this repository with the archive for wasm32, by $CC_wasm32 or clang-19. Without the archive the
-// test is skipped.
+// BuildC compiles a program in C from this repository with the archive for wasm32, by $CC_wasm32 or clang-19. Without
+// the archive the test is skipped.
 func BuildC(t *testing.T, source string) []byte {
 	t.Helper()
 	clang := os.Getenv("CC_wasm32")
@@ -43,8 +44,8 @@ func BuildC(t *testing.T, source string) []byte {
 		t.Skip("no archives for wasm32: make wasm")
 	}
 	out := filepath.Join(t.TempDir(), "module.wasm")
-	return made(t, exec.Command(clang, "--target=wasm32-wasi", "-O2", "-mbulk-memory", "-fno-builtin", "-I"+root+"/include",
-		root+"/"+source, archive, "-Wl,--max-memory=25165824", "-o", out), ".", out)
+	return made(t, exec.Command(clang, "--target=wasm32-wasi", "-O2", "-mbulk-memory", "-fno-builtin",
+		"-I"+root+"/include", root+"/"+source, archive, "-Wl,--max-memory=25165824", "-o", out), ".", out)
 }
 
 func made(t *testing.T, command *exec.Cmd, in, out string) []byte {

@@ -134,13 +134,15 @@ static void walk_chain(const gb_page *page)
 {
     uint64_t xfree = gb_load(&page->xfree);
     uint32_t count = GB_XFREE_COUNT(xfree), seen = 0;
-    uintptr_t start = gb_page_start(page), block = GB_XFREE_FIRST(xfree) && !gb_page_purged(page) ? start + GB_XFREE_FIRST(xfree) - 1 : 0;
+    uintptr_t start = gb_page_start(page), first = GB_XFREE_FIRST(xfree);
+    uintptr_t block = first && !gb_page_purged(page) ? start + first - 1 : 0;
     for (; block && seen <= count; seen++) {
         IL_CHECK(block - start < (size_t)page->slices << GB_SLICE_LOG2,
             "the chain of page %u leads out of it", gb_slice_of(page));
         block = (uintptr_t)gb_link_get((gb_block *)block);
     }
-    IL_CHECK(seen == count || gb_page_purged(page), "the chain of page %u is longer or shorter than its count of %u", gb_slice_of(page), count);
+    IL_CHECK(seen == count || gb_page_purged(page), "the chain of page %u is longer or shorter than its count of %u",
+        gb_slice_of(page), count);
 }
 
 void check_step(void)
@@ -166,16 +168,20 @@ static uint32_t index_of(const gb_page *page, const void *block)
 
 static bool is_carved(const gb_page *page, uint32_t index)
 {
-    return page->cls == GB_MIXED ? gb_mixed_class(page, (char *)gb_page_start(page) + index * 16) != GB_MIXED : index < page->bump;
+    return page->cls == GB_MIXED ? gb_mixed_class(page, (char *)gb_page_start(page) + index * 16) != GB_MIXED
+        : index < page->bump;
 }
 
 static void place(const void *block, char where)
 {
     const gb_page *page = page_of(block);
     uint32_t number = gb_slice_of(page), index = index_of(page, block);
-    IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM, "a block (%c) of page %u, which is none", where, number);
+    IL_CHECK(page->kind == GB_SMALL || page->kind == GB_MEDIUM, "a block (%c) of page %u, which is none", where,
+        number);
     char *at = &place_of[number][index];
-    IL_CHECK(*at == 0, "block %u of page %u is in two places: %c and %c (f free, w thread free list or retained, x sent, s slot, p purged, A-D in use)",
+    IL_CHECK(*at == 0,
+        "block %u of page %u is in two places: %c and %c (f free, w thread free list or retained, x sent, s slot, "
+        "p purged, A-D in use)",
         index, number, *at, where);
     *at = where;
 }
@@ -214,7 +220,9 @@ static void place_page(const gb_page *page)
     }
     place_chain(page->free, 'f');
     for (uint32_t u = 0; u < GB_PAGE_UNITS && page->mark == GB_PARKED; u++)
-        for (const gb_block *block = page->holes >> u & 1 || !page[2].units[u] ? NULL : gb_block_at(page, page[2].units[u] - 1u); block; block = gb_link_get(block))
+        for (const gb_block *block = page->holes >> u & 1 || !page[2].units[u] ? NULL
+                : gb_block_at(page, page[2].units[u] - 1u);
+            block; block = gb_link_get(block))
             place(block, 'f'); /* no such block straddles two units */
     if (GB_XFREE_FIRST(xfree))
         place_chain((gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), 'x');

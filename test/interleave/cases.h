@@ -8,14 +8,15 @@
 /* Classes that keep pages small: eight 2 KiB blocks in a page of one slice, eight 4 KiB blocks in a page of two. */
 enum { SMALL = 2048, MEDIUM = 4096, PAGE_BLOCKS = 8 };
 
-extern const il_case cases_remote[], cases_medium[], cases_abandoned[], cases_lock[], cases_dead[], cases_parked[], cases_asleep[];
+extern const il_case cases_remote[], cases_medium[], cases_abandoned[], cases_lock[], cases_dead[], cases_parked[],
+    cases_asleep[];
 #define ALL_CASES {cases_remote, cases_medium, cases_abandoned, cases_lock, cases_dead, cases_parked, cases_asleep}
 
 /* A case: name, title, setup, spurious failures at most, threads. LONG: only for `make test-long`. LOOSE: not checked
  * after each step. */
 #define CASE_WITH(a_step, a_long, a_name, a_title, a_setup, a_failures, ...) \
-    {.name = a_name, .title = a_title, .setup = a_setup, .threads = {__VA_ARGS__}, .step = a_step, .final = check_final, \
-        .failures = a_failures, .is_long = a_long}
+    {.name = a_name, .title = a_title, .setup = a_setup, .threads = {__VA_ARGS__}, .step = a_step, \
+        .final = check_final, .failures = a_failures, .is_long = a_long}
 #define CASE(...) CASE_WITH(check_step, false, __VA_ARGS__)
 #define LONG(...) CASE_WITH(check_step, true, __VA_ARGS__)
 #define LOOSE(...) CASE_WITH(NULL, false, __VA_ARGS__)

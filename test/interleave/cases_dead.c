@@ -62,7 +62,8 @@ static void check_dead(void)
 }
 
 #define DEAD(a_name, a_title, a_setup, a_failures, ...) \
-    {.name = a_name, .title = a_title, .setup = a_setup, .threads = {__VA_ARGS__}, .final = check_dead, .failures = a_failures}
+    {.name = a_name, .title = a_title, .setup = a_setup, .threads = {__VA_ARGS__}, .final = check_dead, \
+        .failures = a_failures}
 
 const il_case cases_dead[] = {
     DEAD("dead-small", "the last blocks of a dead heap's small page are freed",

@@ -68,7 +68,8 @@ static void nothing_waits(void)
 }
 
 #define LOCK_CASE(a_name, a_title, a_long, ...) \
-    {.name = a_name, .title = a_title, .setup = nothing, .threads = {__VA_ARGS__}, .final = lock_is_free, .is_long = a_long}
+    {.name = a_name, .title = a_title, .setup = nothing, .threads = {__VA_ARGS__}, .final = lock_is_free, \
+        .is_long = a_long}
 
 const il_case cases_lock[] = {
     LOCK_CASE("lock", "three threads take the lock", false, takes, takes, takes),

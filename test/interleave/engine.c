@@ -4,7 +4,7 @@
  * hooks.c in place of that sanitizer's library. So the compiler puts a call at every access of the unchanged source.
  * Before each atomic operation a thread announces the operation and its object, and hands over:
  *
- *     step   0         1          2          3           a node each: what every thread will do next, the thread chosen,
+ *     step   0         1          2          3           a node each: each thread's next step, the thread chosen,
  *          A:load -> A:cas  -> B:load  -> A:cas          threads to try too (`backtrack`), threads tried (`done`),
  *             |                   |                      and threads whose next step need not be tried here (`sleep`)
  *             +-> B:load -> ...   +-> B:cas -> ...
@@ -196,7 +196,8 @@ static void reverse(uint32_t early, uint32_t late)
     }
     if (e->backtrack & first)
         return;
-    uint8_t wanted = first & (1u << nodes[late].thread) ? (uint8_t)(1u << nodes[late].thread) : (uint8_t)(first & (0u - first));
+    uint8_t wanted = first & (1u << nodes[late].thread) ? (uint8_t)(1u << nodes[late].thread)
+        : (uint8_t)(first & (0u - first));
     e->backtrack |= wanted & e->enabled ? wanted : e->enabled;
 }
 
@@ -417,7 +418,8 @@ static void prepare(void)
 {
     if (stacks)
         return;
-    stacks = mmap(NULL, (size_t)(IL_THREADS + 1) * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stacks = mmap(NULL, (size_t)(IL_THREADS + 1) * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+        0);
     if (stacks == MAP_FAILED)
         abort();
     stack_t alternate = {.ss_sp = stacks + (size_t)IL_THREADS * STACK_BYTES, .ss_size = STACK_BYTES};

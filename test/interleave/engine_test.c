@@ -16,8 +16,8 @@ static void expect(const char *what, bool good, const il_result *r)
 {
     if (!good)
         failed++;
-    printf("  %-4s %-64s %7llu orders %5llu states  %.60s\n", good ? "ok" : "BAD", what, (unsigned long long)r->executions,
-        (unsigned long long)r->states, r->failure);
+    printf("  %-4s %-64s %7llu orders %5llu states  %.60s\n", good ? "ok" : "BAD", what,
+        (unsigned long long)r->executions, (unsigned long long)r->states, r->failure);
 }
 
 /* Explores with and without reduction: both reach the same states; `orders` of them reduced (0: any number). */

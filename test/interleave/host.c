@@ -288,7 +288,10 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
     return GB_PURGE_ZERO;
 }
 
-enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes) { return (void)from, (void)to, (void)bytes, GB_STAYED; }
+enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
+{
+    return (void)from, (void)to, (void)bytes, GB_STAYED;
+}
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted) { (void)at, (void)bytes, (void)wanted; }
 bool gb_port_huge_page_quick(uintptr_t at) { return at != 0; }
 size_t gb_port_resident(uintptr_t at, size_t bytes) { return (void)at, bytes; }
@@ -315,7 +318,10 @@ void gb_port_print(const char *text, size_t bytes)
 
 void gb_port_keep_stderr(void) {}
 void gb_port_say(const char *text, size_t bytes) { gb_port_print(text, bytes); }
-bool gb_port_append(const char *path, const char *text, size_t bytes) { return (void)path, (void)text, (void)bytes, false; }
+bool gb_port_append(const char *path, const char *text, size_t bytes)
+{
+    return (void)path, (void)text, (void)bytes, false;
+}
 const char *gb_port_program(void) { return ""; }
 uint32_t gb_port_process(void) { return 1; }
 
@@ -334,20 +340,23 @@ static const struct field {
     const char *name;
     size_t offset, bytes;
 } page_fields[] = {FIELD(gb_page, owner), FIELD(gb_page, free), FIELD(gb_page, xfree), FIELD(gb_page, left),
-    FIELD(gb_page, back_bytes), FIELD(gb_page, heap), FIELD(gb_page, next), FIELD(gb_page, prev), FIELD(gb_page, inbox_next),
-    FIELD(gb_page, cap), FIELD(gb_page, bump), FIELD(gb_page, holes), FIELD(gb_page, punched), FIELD(gb_page, slices),
-    FIELD(gb_page, cls), FIELD(gb_page, kind), FIELD(gb_page, state), FIELD(gb_page, mark)},
+    FIELD(gb_page, back_bytes), FIELD(gb_page, heap), FIELD(gb_page, next), FIELD(gb_page, prev),
+    FIELD(gb_page, inbox_next), FIELD(gb_page, cap), FIELD(gb_page, bump), FIELD(gb_page, holes),
+    FIELD(gb_page, punched), FIELD(gb_page, slices), FIELD(gb_page, cls), FIELD(gb_page, kind),
+    FIELD(gb_page, state), FIELD(gb_page, mark)},
   medium_fields[] = {FIELD(gb_page, bits), FIELD(gb_page, dirty), FIELD(gb_page, idle), FIELD(gb_page, notify)},
-  heap_fields[] = {FIELD(glebe_heap, front), FIELD(glebe_heap, current), FIELD(glebe_heap, avail), FIELD(glebe_heap, full),
-      FIELD(glebe_heap, spare), FIELD(glebe_heap, bytes), FIELD(glebe_heap, tick), FIELD(glebe_heap, kind),
-      FIELD(glebe_heap, next), FIELD(glebe_heap, inbox), FIELD(glebe_heap, remote)},
+  heap_fields[] = {FIELD(glebe_heap, front), FIELD(glebe_heap, current), FIELD(glebe_heap, avail),
+      FIELD(glebe_heap, full), FIELD(glebe_heap, spare), FIELD(glebe_heap, bytes), FIELD(glebe_heap, tick),
+      FIELD(glebe_heap, kind), FIELD(glebe_heap, next), FIELD(glebe_heap, inbox), FIELD(glebe_heap, remote)},
   region_fields[] = {FIELD(gb_region, slices), FIELD(gb_region, lock), FIELD(gb_region, abandoned.lock),
-      FIELD(gb_region, abandoned.first), FIELD(gb_region, now_ms), FIELD(gb_region, kept.queue.count), FIELD(gb_region, huge.idle_first),
+      FIELD(gb_region, abandoned.first), FIELD(gb_region, now_ms), FIELD(gb_region, kept.queue.count),
+      FIELD(gb_region, huge.idle_first),
       FIELD(gb_region, records.unused_from), FIELD(gb_region, kept.queue), FIELD(gb_region, background_state)},
-  chunk_fields[] = {FIELD(gb_chunk, touched_ms), FIELD(gb_chunk, queued), FIELD(gb_chunk, free), FIELD(gb_chunk, dirty)};
+  chunk_fields[] = {FIELD(gb_chunk, touched_ms), FIELD(gb_chunk, queued), FIELD(gb_chunk, free),
+      FIELD(gb_chunk, dirty)};
 
-static bool field_name(char *out, size_t bytes, const char *what, size_t number, size_t offset, const struct field *fields,
-    size_t count)
+static bool field_name(char *out, size_t bytes, const char *what, size_t number, size_t offset,
+    const struct field *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (offset - fields[i].offset < fields[i].bytes) {

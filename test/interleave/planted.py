@@ -40,12 +40,14 @@ BUGS = [
     dict(name="the chain is taken and QUEUED stays", case="free-again", expression=True,
          edits=[("remote.c", TAKE, "gb_cas(&page->xfree, &taken, GB_XFREE_QUEUED)")]),
     dict(name="pages of the program's heaps use the slots", case="destroy", edits=[
-        ("remote.c", "if (from->number.n == 0 || ", "if (planted == {n} ? from->number.n == 0 : from->number.n == 0 || ", "always")]),
+        ("remote.c", "if (from->number.n == 0 || ",
+         "if (planted == {n} ? from->number.n == 0 : from->number.n == 0 || ", "always")]),
     # ---- inbox ----
     dict(name="every free pushes its page", case="free-two", edits=[("remote.c", PUSH, "inbox_push(page);")]),
     dict(name="QUEUED is set after the push", case="free-two", edits=[
         ("remote.c", SEND, SEND.replace("GB_XFREE_QUEUED", "(before & GB_XFREE_QUEUED)"), "expression"),
-        ("remote.c", PUSH, "if ((before & GB_XFREE_QUEUED) == 0) { inbox_push(page); gb_or(&page->xfree, GB_XFREE_QUEUED); }")]),
+        ("remote.c", PUSH,
+         "if ((before & GB_XFREE_QUEUED) == 0) { inbox_push(page); gb_or(&page->xfree, GB_XFREE_QUEUED); }")]),
     dict(name="the push is a load and a store", case="inbox-two", expression=True,
          edits=[("remote.c", "gb_cas(&heap->inbox, &first, number)", "(gb_store(&heap->inbox, number), true)")]),
     dict(name="inbox_next is read after the exchange", case="free-again",
@@ -54,11 +56,13 @@ BUGS = [
     dict(name="the inbox is emptied by a load and a store", case="inbox-two", expression=True,
          edits=[("remote.c", "gb_swap(&heap->inbox, 0)", swap_in_two("heap->inbox", "0", 32))]),
     # ---- abandoned heaps ----
-    dict(name="a page is stolen whether or not it is queued", case="rob", expression=True, edits=[("remote.c", STEAL, "false")]),
+    dict(name="a page is stolen whether or not it is queued", case="rob", expression=True,
+         edits=[("remote.c", STEAL, "false")]),
     dict(name="a page is stolen after a look, without a claim", case="rob", expression=True,
          edits=[("remote.c", STEAL, "gb_load(&page->xfree) != 0")]),
     dict(name="a medium page is stolen without a claim", case="rob-medium", expression=True,
-         edits=[("remote.c", STEAL, "small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : gb_load(&page->notify) != 0")]),
+         edits=[("remote.c", STEAL,
+                 "small ? !gb_cas(&page->xfree, &idle, GB_XFREE_QUEUED) : gb_load(&page->notify) != 0")]),
     dict(name="the claim is dropped before the page has its new heap", case="rob", edits=[
         ("remote.c", "gb_store_relaxed(&page->heap, to->number.n);", ";"),
         ("thread.c", "gb_page_accept(heap, page);", "gb_page_accept(heap, page);"
@@ -68,11 +72,13 @@ BUGS = [
         ("thread.c", "if (!gb_load_relaxed(&gb_the.abandoned.first))\n        return NULL;",
          "gb_heap_id early = abandoned_first();\n    if (!early.n)\n        return NULL;", "always"),
         ("thread.c", "glebe_heap *heap = number.n ? gb_heap_at(number) : NULL;",
-         "if (planted == {n})\n        number = early;\n    glebe_heap *heap = number.n ? gb_heap_at(number) : NULL;", "always")]),
+         "if (planted == {n})\n        number = early;\n    glebe_heap *heap = number.n ? gb_heap_at(number) : NULL;",
+         "always")]),
     dict(name="a heap is parked before it is drained", case="rob-exit", edits=[
         ("thread.c", "gb_remote_flush(heap);\n    gb_inbox_drain(heap);\n    gb_fronts_flush(heap);", ";"),
         ("thread.c", "glebe_live.stats.heaps_abandoned++;\n    gb_lock_drop(&gb_the.abandoned.lock);",
-         "glebe_live.stats.heaps_abandoned++; gb_lock_drop(&gb_the.abandoned.lock); gb_remote_flush(heap); gb_inbox_drain(heap);"
+         "glebe_live.stats.heaps_abandoned++; gb_lock_drop(&gb_the.abandoned.lock); gb_remote_flush(heap); "
+         "gb_inbox_drain(heap);"
          " gb_fronts_flush(heap);")]),
     dict(name="abandoned heaps are reclaimed without their lock", case="rob-two", expression=True,
          edits=[("thread.c", "heap->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.abandoned.lock)", 
@@ -102,16 +108,19 @@ BUGS = [
     dict(name="the purger returns blocks by a store", case="medium",
          edits=[("purge.c", "gb_or(&page->bits, claimed);", "gb_store(&page->bits, claimed);")]),
     dict(name="the purger releases nothing", case="zero", edits=[
-        ("purge.c", "gb_and(&page->dirty, ~run);", "atomic_fetch_and_explicit(&page->dirty, ~run, memory_order_relaxed);"),
-        ("purge.c", "gb_and(&page->idle, ~run);", "atomic_fetch_and_explicit(&page->idle, ~run, memory_order_relaxed);"),
-        ("purge.c", "gb_or(&page->bits, claimed);", "atomic_fetch_or_explicit(&page->bits, claimed, memory_order_relaxed);")]),
+        ("purge.c", "gb_and(&page->dirty, ~run);",
+         "atomic_fetch_and_explicit(&page->dirty, ~run, memory_order_relaxed);"),
+        ("purge.c", "gb_and(&page->idle, ~run);",
+         "atomic_fetch_and_explicit(&page->idle, ~run, memory_order_relaxed);"),
+        ("purge.c", "gb_or(&page->bits, claimed);",
+         "atomic_fetch_or_explicit(&page->bits, claimed, memory_order_relaxed);")]),
     dict(name="a notice is a load and a store", case="notify", expression=True,
          edits=[("remote.c", "gb_cas(&page->notify, &before, (before + 1) | GB_NOTIFY_QUEUED)",
                  "(gb_store(&page->notify, (before + 1) | GB_NOTIFY_QUEUED), true)")]),
     dict(name="notices are taken by a load and a store", case="notify", expression=True,
          edits=[("remote.c", TAKE_NOTICES, "(gb_store(&page->notify, 0), true)")]),
-    dict(name="a page whose free blocks the purger holds is put among the full ones", case="nearly-claimed", expression=True,
-         edits=[("medium.c", "page->out < page->cap", "page->out == 0")]),
+    dict(name="a page whose free blocks the purger holds is put among the full ones", case="nearly-claimed",
+         expression=True, edits=[("medium.c", "page->out < page->cap", "page->out == 0")]),
     # ---- pages that the purger takes whole ----
     dict(name="a whole page is taken by a load and a store", case="asleep", expression=True,
          edits=[("remote.c", CLAIM_SMALL, "(gb_store(&page->xfree, then), true)")]),

@@ -56,8 +56,8 @@ int main(int argc, char **argv)
             run++;
             executions += r.executions;
             printf("  %-12s %10llu %10llu %6u %8.2f  %d spurious%s   %s\n", c->name, (unsigned long long)r.executions,
-                (unsigned long long)r.pruned, r.longest, seconds() - start, failures, r.complete || r.failure[0] ? "" : ", CUT OFF",
-                c->title);
+                (unsigned long long)r.pruned, r.longest, seconds() - start, failures,
+                r.complete || r.failure[0] ? "" : ", CUT OFF", c->title);
             if (r.failure[0]) {
                 failed++;
                 printf("FAILED: %s: %s\n", c->name, r.failure);

@@ -1,7 +1,7 @@
 /* Races between plain accesses: two accesses to a byte, at least one a write and at least one not atomic, that no chain
  * of releases and acquires orders. They are found even if the two were far apart in this execution.
  *
- *     thread A                     thread B            clock[B][A]: how much of A's past B knows. It grows if B acquires
+ *     thread A                     thread B            clock[B][A]: what of A's past B knows. It grows if B acquires
  *     block->next = ...            load-acquire x      what A released. B knows an access that A made at its time t if
  *     store-release x  ------->    ... block->next     t <= clock[B][A]; else B's access races with it.
  *

@@ -1,4 +1,5 @@
-/* States in heaps of their own, as a host has them. states CASE: runs one, or prints which there are. Exit status 77: this Lua cannot. */
+/* States in heaps of their own, as a host has them. states CASE: runs one, or prints which there are. Exit status 77:
+ * this Lua cannot. */
 #define _XOPEN_SOURCE 700
 #include "../../bindings/lua/glebe_lua.h"
 
@@ -130,7 +131,8 @@ static void cap(void)
         CHECK(!run(small, "local t = {} for i = 1, 1000 do t[i] = {} end"));
     }
     CHECK(ends_memory(L, "local s = 'x' while true do s = s .. s end"));
-    CHECK(ends_memory(L, "local t = {} while true do t[#t + 1] = coroutine.wrap(function() coroutine.yield() end) t[#t]() end"));
+    CHECK(ends_memory(L,
+        "local t = {} while true do t[#t + 1] = coroutine.wrap(function() coroutine.yield() end) t[#t]() end"));
     CHECK(!run(other, FILL) && account(other).refusals == 0); /* control */
     CHECK(glebe_lua_limit(other, MIB) == EBUSY && account(other).limit == 0);
     let_go(other, "kept");
@@ -577,7 +579,8 @@ static void adopt(void)
         luaL_openlibs(L);
         lua_register(L, "adopt", adopt_now);
         CHECK(!run(L, "kept = {} for i = 1, 20000 do kept[i] = {i, tostring(i)} end"));
-        const char *error = run(L, "local parts = ('a b c d'):gsub('%w', function(c) if c == 'b' then result = adopt() end return c:rep(3000) end)"
+        const char *error = run(L, "local parts = ('a b c d'):gsub('%w', function(c) "
+                                   "if c == 'b' then result = adopt() end return c:rep(3000) end)"
                                    " assert(#parts == 12003)");
         CHECK(!error);
         lua_getglobal(L, "result");
@@ -587,7 +590,8 @@ static void adopt(void)
         CHECK(result == 0);
         uint64_t foreign = account(L).foreign;
         CHECK(foreign > MIB);
-        CHECK(!run(L, "for i = 1, 10000 do kept[i] = {} end for i = 1, 20000 do kept[#kept + 1] = i end collectgarbage()"
+        CHECK(!run(L, "for i = 1, 10000 do kept[i] = {} end for i = 1, 20000 do kept[#kept + 1] = i end "
+                      "collectgarbage()"
                       " for i = 10001, 20000 do assert(kept[i][2] == tostring(i)) end result = adopt()"));
         lua_getglobal(L, "result");
         CHECK(lua_tointeger(L, -1) == EEXIST);
@@ -596,7 +600,8 @@ static void adopt(void)
         CHECK(ends_memory(L, "more = {} for i = 1, 1000000 do more[i] = {i, tostring(i)} end"));
         shrink_foreign(L);
         let_go(L, "more");
-        CHECK(!run(L, "co = coroutine.wrap(function() for i = 1, 100 do local t = {i} coroutine.yield(t) end end) for i = 1, 50 do co() end"));
+        CHECK(!run(L, "co = coroutine.wrap(function() for i = 1, 100 do local t = {i} coroutine.yield(t) end end)"
+                      " for i = 1, 50 do co() end"));
         if (close == 0)
             lua_close(L);
         else

@@ -23,9 +23,11 @@ def module(lua):
 @every_lua
 @pytest.mark.parametrize("preload", [None, "default"])
 def test_module(box, lua, preload):
-    """`require "glebe"` in the system's interpreter, alone and beside a libglebe.so that serves the rest of the process."""
+    """`require "glebe"` in the system's interpreter, alone and beside a libglebe.so that serves the rest of the
+    process."""
     done = box.check(lua, FOLDER / "adopt.lua", module(lua), preload=preload)
-    assert set(done.out.split()) == ({"no"} if lua == "luajit" else {"yes"} if lua == "lua5.1" else {"yes", "finalized"})
+    assert set(done.out.split()) == ({"no"} if lua == "luajit" else {"yes"} if lua == "lua5.1"
+                                     else {"yes", "finalized"})
 
 
 @every_lua
@@ -45,9 +47,11 @@ def test_module_where_memory_ends(box, lua):
 @every_lua
 def test_module_shows_one_symbol(lua):
     """It neither exports malloc nor takes functions from a glebe beside it."""
-    defined = subprocess.run(["nm", "-D", "--defined-only", module(lua)], capture_output=True, text=True, check=True).stdout
+    defined = subprocess.run(["nm", "-D", "--defined-only", module(lua)], capture_output=True, text=True,
+                             check=True).stdout
     assert [line.split()[-1] for line in defined.splitlines()] == ["luaopen_glebe"]
-    wanted = subprocess.run(["nm", "-D", "--undefined-only", module(lua)], capture_output=True, text=True, check=True).stdout
+    wanted = subprocess.run(["nm", "-D", "--undefined-only", module(lua)], capture_output=True, text=True,
+                            check=True).stdout
     assert "lua_setallocf" in wanted and "glebe" not in wanted and " malloc" not in wanted
 
 

@@ -41,7 +41,9 @@ def outcome(box, program, way, script, folder):
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("lua", ("lua5.4", "luajit", *(pytest.param(lua, marks=pytest.mark.more) for lua in ("lua5.1", "lua5.2", "lua5.3"))))
+@pytest.mark.parametrize("lua", ("lua5.4", "luajit",
+                                 *(pytest.param(lua, marks=pytest.mark.more)
+                                   for lua in ("lua5.1", "lua5.2", "lua5.3"))))
 def test_same(box, host, tmp_path, lua, script):
     program = host(lua)
     stock = outcome(box, program, "stock", script, tmp_path / "stock")

@@ -1,5 +1,5 @@
-"""Hosts with states in heaps of their own (states.c), with each Lua whose headers are here; with the oldest and the newest also under the
-sanitizers, which share one compilation of the core."""
+"""Hosts with states in heaps of their own (states.c), with each Lua whose headers are here; with the oldest and the
+newest also under the sanitizers, which share one compilation of the core."""
 
 import pathlib
 import subprocess
@@ -24,7 +24,8 @@ def states(box):
         core = box.libraries / "libglebe.a"
         if build == "sanitized":
             core = box.compile(ROOT / "src/glebe.c", "-std=c11", "-c", *BUILDS[build], to="lua-core-sanitized")
-        return box.compile([FOLDER / "states.c", ROOT / "bindings/lua/glebe_lua.c"], "-std=c11", *BUILDS[build], to=f"lua-{lua}-{build}",
+        return box.compile([FOLDER / "states.c", ROOT / "bindings/lua/glebe_lua.c"], "-std=c11", *BUILDS[build],
+                           to=f"lua-{lua}-{build}",
                            libs=[core, "-Wl,--no-as-needed", *found.stdout.split(), "-lm", "-pthread"])
     return make
 

@@ -1,5 +1,6 @@
-/* mimalloc's API, of line LINE (2 or 3), in one walk. What it documents is required, and what may be told from outside is printed, so
- * that mimalloc's own library and glebe's can be compared. Declarations are mimalloc's where its header is, else our own. */
+/* mimalloc's API, of line LINE (2 or 3), in one walk. What it documents is required, and what may be told from outside
+ * is printed, so that mimalloc's own library and glebe's can be compared. Declarations are mimalloc's where its header
+ * is, else our own. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -37,7 +38,8 @@ static bool all(const void *p, size_t n, unsigned char byte)
 
 static bool aligned(const void *p, size_t a) { return p && (uintptr_t)p % a == 0; }
 
-static const size_t sizes[] = {0, 1, 8, 17, 100, 1000, 1024, 2048, 2049, 5000, 65536, 65537, 300000, 1048576, 1048577, 5000000};
+static const size_t sizes[] = {0, 1, 8, 17, 100, 1000, 1024, 2048, 2049, 5000, 65536, 65537, 300000, 1048576, 1048577,
+    5000000};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 static void plain(void)
@@ -130,7 +132,9 @@ static void zeroed(void)
 static void alignments(void)
 {
     static const size_t offsets[] = {0, 8, 16, 24, 40, 100, 4096};
-    bool old = mi_version() < 10000; /* 2.0.9, whose mi_aligned_alloc(256, 256) is not, and which gives too little when it moves a block with an offset */
+    /* 2.0.9, whose mi_aligned_alloc(256, 256) is not, and which gives too little when it moves a block with an
+     * offset */
+    bool old = mi_version() < 10000;
     for (size_t a = 8; a <= (old ? 128 : 65536); a *= 2)
         for (int i = 0; i < SIZES; i++) {
             size_t n = sizes[i];
@@ -181,7 +185,8 @@ static void alignments(void)
 
 static void strings(void)
 {
-    char *a = mi_strdup("seven"), *b = mi_strndup("seven", 3), *c = mi_strndup("seven", 30), *d = mi_realpath("/usr/../usr/.", NULL);
+    char *a = mi_strdup("seven"), *b = mi_strndup("seven", 3), *c = mi_strndup("seven", 30),
+        *d = mi_realpath("/usr/../usr/.", NULL);
     printf("%s %s %s %s\n", a, b, c, d);
     TEST(mi_strdup(NULL) == NULL);
     mi_free(a), mi_free(b), mi_free(c), mi_free(d);
@@ -208,7 +213,8 @@ static void heaps(void)
         kept[i] = mi_heap_realloc(heap, kept[i], n + 100);
         TEST(kept[i] && all(kept[i], n, (unsigned char)i) && mi_is_in_heap_region(kept[i]));
     }
-    char *s = mi_heap_strdup(heap, "in a heap"), *t = mi_heap_malloc_aligned_at(heap, 100, 64, 24), *u = mi_heap_recalloc(heap, NULL, 10, 10);
+    char *s = mi_heap_strdup(heap, "in a heap"), *t = mi_heap_malloc_aligned_at(heap, 100, 64, 24),
+        *u = mi_heap_recalloc(heap, NULL, 10, 10);
     TEST(strcmp(s, "in a heap") == 0 && aligned(t + 24, 64) && contains(heap, t) && all(u, 100, 0));
     u = mi_heap_reallocf(heap, mi_heap_reallocn(heap, u, 20, 20), 9);
     mi_heap_collect(heap, true);
@@ -229,7 +235,8 @@ static void heaps(void)
     TEST(mi_heap_get_default() == backing);
     TEST(mi_heap_set_default(mine) == backing && mi_heap_get_default() == mine);
     char *p = mi_malloc(100), *q = mi_calloc(3, 3), *r = mi_realloc(mi_malloc_aligned(9, 64), 1000);
-    TEST(mi_heap_contains_block(mine, p) && mi_heap_contains_block(mine, q) && mi_heap_contains_block(mine, r) && mi_check_owned(p));
+    TEST(mi_heap_contains_block(mine, p) && mi_heap_contains_block(mine, q) && mi_heap_contains_block(mine, r)
+        && mi_check_owned(p));
     TEST(!mi_heap_contains_block(backing, p));
     TEST(mi_heap_set_default(backing) == mine && !mi_check_owned(p));
     mi_heap_destroy(mine);

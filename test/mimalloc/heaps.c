@@ -1,5 +1,5 @@
-/* Heaps by the thousand, made, filled, deleted and destroyed, by several threads; with glebe_check at the end. Line 3: threads
- * allocate in each other's heaps at once. Line 2: threads leave heaps behind as they end. */
+/* Heaps by the thousand, made, filled, deleted and destroyed, by several threads; with glebe_check at the end. Line 3:
+ * threads allocate in each other's heaps at once. Line 2: threads leave heaps behind as they end. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -41,7 +41,9 @@ static void *makes(void *number)
         bool deletes = next(&seed) % 2;
         for (int i = 0; i < BLOCKS; i++) {
             size_t n = any_size(&seed) + 8;
-            char *p = i % 3 == 0 ? mi_heap_malloc_aligned_at(heap, n, 64, 8) : i % 3 == 1 ? mi_heap_zalloc(heap, n) : mi_heap_malloc(heap, n);
+            char *p = i % 3 == 0 ? mi_heap_malloc_aligned_at(heap, n, 64, 8)
+                : i % 3 == 1 ? mi_heap_zalloc(heap, n)
+                : mi_heap_malloc(heap, n);
             if (!p)
                 fail("no block");
             memset(p, (int)(n & 0xff), n);

@@ -38,15 +38,19 @@ HEAPS(realloc_aligned_at, void *, size_t, size_t, size_t)
 HEAPS(recalloc_aligned, void *, size_t, size_t, size_t)
 HEAPS(recalloc_aligned_at, void *, size_t, size_t, size_t, size_t)
 #undef HEAPS
-void mi_free(void *), mi_cfree(void *), mi_free_size(void *, size_t), mi_free_size_aligned(void *, size_t, size_t), mi_free_aligned(void *, size_t);
-char *mi_strdup(const char *), *mi_strndup(const char *, size_t), *mi_realpath(const char *, char *), *mi_heap_strdup(mi_heap_t *, const char *);
-void *mi_expand(void *, size_t), *mi_reallocarray(void *, size_t, size_t), *mi_aligned_alloc(size_t, size_t), *mi_memalign(size_t, size_t);
+void mi_free(void *), mi_cfree(void *), mi_free_size(void *, size_t), mi_free_size_aligned(void *, size_t, size_t),
+    mi_free_aligned(void *, size_t);
+char *mi_strdup(const char *), *mi_strndup(const char *, size_t), *mi_realpath(const char *, char *),
+    *mi_heap_strdup(mi_heap_t *, const char *);
+void *mi_expand(void *, size_t), *mi_reallocarray(void *, size_t, size_t), *mi_aligned_alloc(size_t, size_t),
+    *mi_memalign(size_t, size_t);
 void *mi_valloc(size_t), *mi_pvalloc(size_t);
 int mi_posix_memalign(void **, size_t, size_t), mi_reallocarr(void *, size_t, size_t), mi_version(void);
 size_t mi_usable_size(const void *), mi_good_size(size_t), mi_malloc_size(const void *);
 mi_heap_t *mi_heap_new(void), *mi_heap_get_default(void), *mi_heap_get_backing(void), *mi_heap_set_default(mi_heap_t *);
 void mi_heap_delete(mi_heap_t *), mi_heap_destroy(mi_heap_t *), mi_heap_collect(mi_heap_t *, bool), mi_collect(bool);
-bool mi_heap_contains_block(mi_heap_t *, const void *), mi_heap_contains(const mi_heap_t *, const void *), mi_check_owned(const void *);
+bool mi_heap_contains_block(mi_heap_t *, const void *), mi_heap_contains(const mi_heap_t *, const void *),
+    mi_check_owned(const void *);
 bool mi_is_in_heap_region(const void *);
 void mi_process_info(size_t *, size_t *, size_t *, size_t *, size_t *, size_t *, size_t *, size_t *);
 void mi_stats_print_out(mi_output_fun *, void *), mi_stats_reset(void), mi_thread_init(void), mi_process_init(void);

@@ -1,5 +1,5 @@
-/* Heaps that are deleted while a block of theirs is in use, which is freed afterwards: what they leave has a bound. argv: threads, rounds of
- * each. Says how many heaps there are at the end, and the MiB that became resident. */
+/* Heaps that are deleted while a block of theirs is in use, which is freed afterwards: what they leave has a bound.
+ * argv: threads, rounds of each. Says how many heaps there are at the end, and the MiB that became resident. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +51,7 @@ int main(int argc, char **argv)
         pthread_join(threads[i], NULL);
     glebe_stats stats;
     glebe_stats_read(&stats);
-    printf("%d %llu %zu\n", glebe_check(NULL, 2, NULL, NULL) != 0, (unsigned long long)stats.heaps, resident_mib() - before);
+    printf("%d %llu %zu\n", glebe_check(NULL, 2, NULL, NULL) != 0, (unsigned long long)stats.heaps,
+        resident_mib() - before);
     return 0;
 }

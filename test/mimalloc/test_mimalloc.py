@@ -1,6 +1,8 @@
-"""The libraries that take the place of mimalloc's: one program runs on mimalloc's own and on ours, by the soname; what is exported; misuse.
+"""The libraries that take the place of mimalloc's: one program runs on mimalloc's own and on ours, by the soname; what
+is exported; misuse.
 
-mimalloc's own libraries are Debian's, if installed, and those that `bench/setup` built; without one the comparison is skipped."""
+mimalloc's own libraries are Debian's, if installed, and those that `bench/setup` built; without one the comparison is
+skipped."""
 
 import os
 import pathlib
@@ -40,8 +42,8 @@ def program(box):
     def make(name, line=3, *flags, folder=None):
         source = next(FOLDER / (name + suffix) for suffix in (".c", ".cpp") if (FOLDER / (name + suffix)).exists())
         cxx = source.suffix == ".cpp"
-        return box.compile(source, "-O1", "-pthread", f"-DLINE={line}", *([] if cxx else ["-std=c11", "-fno-builtin"]), *flags,
-                           to=f"mimalloc-{line}" + "-theirs" * bool(folder), compiler="g++" if cxx else "gcc",
+        return box.compile(source, "-O1", "-pthread", f"-DLINE={line}", *([] if cxx else ["-std=c11", "-fno-builtin"]),
+                           *flags, to=f"mimalloc-{line}" + "-theirs" * bool(folder), compiler="g++" if cxx else "gcc",
                            libs=[f"-L{folder}", f"-l:libmimalloc.so.{line}"] if folder else [ours(box, line)])
     return make
 
@@ -58,7 +60,8 @@ def on(box, library, line, *command, tmp_path, check=True, **options):
 
 
 def exports(library):
-    out = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True,
+                         check=True).stdout
     return {line.split()[-1].split("@")[0] for line in out.splitlines()}
 
 
@@ -77,13 +80,14 @@ def test_api(box, program, tmp_path, line):
     done = on(box, ours(box, line), line, program("api", line), tmp_path=tmp_path)
     assert done.out.splitlines()[-1] == f"process, line {line}"
     if header(line):
-        path = box.compile(FOLDER / "api.c", "-O1", "-pthread", "-fno-builtin", f"-DLINE={line}", "-DTHEIRS", to=f"mimalloc-{line}-header",
-                           libs=[ours(box, line)])
+        path = box.compile(FOLDER / "api.c", "-O1", "-pthread", "-fno-builtin", f"-DLINE={line}", "-DTHEIRS",
+                           to=f"mimalloc-{line}-header", libs=[ours(box, line)])
         assert on(box, ours(box, line), line, path, tmp_path=tmp_path).out == done.out
 
 
 def test_api_as_theirs(box, program, tmp_path):
-    """Linked to mimalloc's own library the program says on it what it says on ours; GLEBE_VERBOSE tells the two apart."""
+    """Linked to mimalloc's own library the program says on it what it says on ours; GLEBE_VERBOSE tells the two
+    apart."""
     for line, library in theirs(box):
         path = program("api", line, "-DSTRICT=0", folder=named_as(library, line, tmp_path))
         real = on(box, library, line, path, tmp_path=tmp_path, verbose=1)
@@ -103,8 +107,10 @@ def named_as(library, line, tmp_path):
 def test_luametatex_needs_five(box, program, tmp_path):
     """A program that imports what LuaMetaTeX does, of libmimalloc.so.3 alone."""
     path = program("five", 3)
-    text = subprocess.run(["nm", "-D", "--undefined-only", str(path)], capture_output=True, text=True, check=True).stdout
-    assert {n for n in re.findall(r"\S+", text) if n.startswith("mi_")} == {"mi_malloc", "mi_calloc", "mi_realloc", "mi_free", "mi_strdup"}
+    text = subprocess.run(["nm", "-D", "--undefined-only", str(path)], capture_output=True, text=True,
+                          check=True).stdout
+    assert {n for n in re.findall(r"\S+", text) if n.startswith("mi_")} == {"mi_malloc", "mi_calloc", "mi_realloc",
+                                                                            "mi_free", "mi_strdup"}
     dynamic = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True, check=True).stdout
     assert re.findall(r"NEEDED.*\[(libmi\S+)\]", dynamic) == ["libmimalloc.so.3"]
     done = on(box, ours(box, 3), 3, path, tmp_path=tmp_path, verbose=1)
@@ -131,7 +137,8 @@ def test_left_out(box):
 
 @every_line
 def test_heaps(box, program, tmp_path, line):
-    """6,000 heaps by four threads, deleted and destroyed: blocks of deleted ones live, no heap is lost, every invariant holds."""
+    """6,000 heaps by four threads, deleted and destroyed: blocks of deleted ones live, no heap is lost, every invariant
+    holds."""
     done = on(box, ours(box, line), line, program("heaps", line), tmp_path=tmp_path)
     broken, heaps, used = map(int, done.out.split())
     assert broken == 0 and heaps <= 12 and used <= 1 << 20, done.out

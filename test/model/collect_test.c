@@ -1,7 +1,8 @@
-/* Collectors against a model of them. A random graph of objects: each has words that hold references, addresses inside objects, numbers
- * that look like such, addresses of another collector's objects, or nothing. Objects have finalizers and weak references, are freed
- * by hand, and are allocated by finalizers and while marking runs. The model knows which words count, by the object's layout, and finds
- * what is reachable by itself. After each collection, whoever began it, exactly that is there, with its contents; all else is gone.
+/* Collectors against a model of them. A random graph of objects: each has words that hold references, addresses inside
+ * objects, numbers that look like such, addresses of another collector's objects, or nothing. Objects have finalizers
+ * and weak references, are freed by hand, and are allocated by finalizers and while marking runs. The model knows which
+ * words count, by the object's layout, and finds what is reachable by itself. After each collection, whoever began it,
+ * exactly that is there, with its contents; all else is gone.
  *
  *     seed % 8   0..3 plain   4 collects at every 7th allocation   5 little memory   6 the host fails now and then
  *                7 next to nothing on the mark stack
@@ -72,7 +73,8 @@ static void weak_expect(int of, uintptr_t start, size_t bytes)
             side->weak_known[w] = false;
         }
         if (side->weak[w] != side->weak_copies[w])
-            model_fail(side->weak[w] ? "a weak reference leads to an object that is gone" : "a weak reference was lost");
+            model_fail(side->weak[w] ? "a weak reference leads to an object that is gone"
+                : "a weak reference was lost");
     }
 }
 
@@ -105,7 +107,8 @@ static void model_collected(int of)
         bool there = gb_object_marked(sides[objects[i].of].gc, (uintptr_t)objects[i].at);
         if (objects[i].of == of && objects[i].reached != there)
             model_fail(there ? "an unreachable object is alive" : "a reachable object is lost");
-        if ((there || objects[i].of != of) && memcmp(objects[i].at, copies[i], objects[i].words * sizeof(uintptr_t)) != 0)
+        if ((there || objects[i].of != of)
+            && memcmp(objects[i].at, copies[i], objects[i].words * sizeof(uintptr_t)) != 0)
             model_fail("an object does not hold what was written to it");
     }
     for (int i = object_count; i-- > 0;)
@@ -129,7 +132,8 @@ static void model_hears(void *context, glebe_gc_event event, const glebe_gc_stat
         return;
     REQUIRE(stats->collections == ++side->collections);
     model_collected(of);
-    if (stats->allocated_objects - stats->freed_objects != model_count(of) || stats->allocated_objects != side->allocations)
+    if (stats->allocated_objects - stats->freed_objects != model_count(of)
+        || stats->allocated_objects != side->allocations)
         model_fail("objects were not counted right");
 }
 
@@ -163,14 +167,16 @@ static void model_final(void *object, void *context)
     objects[i].running = finalizing = false;
 }
 
-/* A new object hangs on a root or a word that counts, else on nothing. While marking runs it hangs on nothing, and stays. */
+/* A new object hangs on a root or a word that counts, else on nothing. While marking runs it hangs on nothing, and
+ * stays. */
 static void step_allocate(void)
 {
     if (object_count == OBJECTS)
         return;
     int of = (int)below(COLLECTORS);
     glebe_gc *gc = sides[of].gc;
-    size_t bytes = one_in(sides[of].marking ? 100 : 1000) ? ((size_t)1 << 20) - 8 + below(one_in(2) ? 16 : (size_t)2 << 20)
+    size_t bytes = one_in(sides[of].marking ? 100 : 1000)
+        ? ((size_t)1 << 20) - 8 + below(one_in(2) ? 16 : (size_t)2 << 20)
         : one_in(40) ? 2040 + below(one_in(3) ? 16 : 40000) : one_in(3) ? 1 + below(900) : 8 + below(80);
     int i = object_new(gc, bytes, some_layout());
     sides[of].allocations += i >= 0;

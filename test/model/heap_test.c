@@ -1,10 +1,11 @@
-/* The heap against a model of it. Random operations by several simulated threads (gb_self is switched by hand, so remote frees,
- * abandoned heaps, adoption and robbery happen in an order that the seed decides) on a host whose clock, memory and failures the seed
- * decides too. The model is a plain table: address, size, and a pattern that was written there.
+/* The heap against a model of it. Random operations by several simulated threads (gb_self is switched by hand, so
+ * remote frees, abandoned heaps, adoption and robbery happen in an order that the seed decides) on a host whose clock,
+ * memory and failures the seed decides too. The model is a plain table: address, size, and a pattern that was written
+ * there.
  *
- * After each step: no block overlaps another, alignment and size are what was asked for, calloc'ed memory is zero, blocks that
- * are resized or freed still hold their pattern, limits hold, and glebe_check finds nothing. At the end everything is freed, and
- * nothing may be left. What the seed decides about the host:
+ * After each step: no block overlaps another, alignment and size are what was asked for, calloc'ed memory is zero,
+ * blocks that are resized or freed still hold their pattern, limits hold, and glebe_check finds nothing. At the end
+ * everything is freed, and nothing may be left. What the seed decides about the host:
  *
  *     seed % 8   0..2 plain   3 purges fail now and then   4 commits, moves and purges fail   5 little memory
  *                6 address space is limited and partly taken   7 OS pages of 16 KiB
@@ -124,7 +125,8 @@ static int random_heap(void)
 
 static void step_allocate(void)
 {
-    size_t bytes = random_size(), alignment = 16, n = bytes <= GB_SMALL_MAX ? 1 + below(60) : bytes <= GB_MEDIUM_MAX ? 1 + below(8) : 1;
+    size_t bytes = random_size(), alignment = 16;
+    size_t n = bytes <= GB_SMALL_MAX ? 1 + below(60) : bytes <= GB_MEDIUM_MAX ? 1 + below(8) : 1;
     int h = random_heap(), way = (int)below(8);
     glebe_heap *heap = h < 0 ? NULL : heaps[h].heap;
     if (way == 0)
@@ -135,7 +137,8 @@ static void step_allocate(void)
     for (size_t i = 0; i < n && block_count < BLOCKS; i++) {
         void *p;
         if (way == 0)
-            p = h < 0 && one_in(2) ? glebe_memalign(alignment, bytes) : glebe_heap_aligned_alloc(heap, alignment, bytes);
+            p = h < 0 && one_in(2) ? glebe_memalign(alignment, bytes)
+                : glebe_heap_aligned_alloc(heap, alignment, bytes);
         else if (way == 1)
             p = h < 0 && one_in(2) ? glebe_calloc(bytes, 1) : glebe_heap_calloc(heap, 1, bytes);
         else if (alignment == 8)
@@ -185,14 +188,18 @@ static void step_resize(void)
         return;
     int i = (int)below((size_t)block_count);
     model_block *b = &blocks[i];
-    size_t before = b->bytes, bytes = one_in(3) ? before + below(before + 2) / (1 + below(8)) : one_in(2) ? before / (1 + below(3)) : random_size();
+    size_t before = b->bytes;
+    size_t bytes = one_in(3) ? before + below(before + 2) / (1 + below(8))
+        : one_in(2) ? before / (1 + below(3))
+        : random_size();
     bytes = bytes > (size_t)24 << 20 ? random_size() : bytes;
     TRACE("resize %p from %zu to %zu bytes\n", (void *)b->at, before, bytes);
     pattern_read(b, before, before);
     void *p;
     if (b->heap >= 0) {
         glebe_heap *heap = heaps[b->heap].heap;
-        p = one_in(2) && bytes && !b->unsized ? glebe_heap_realloc_sized(heap, b->at, before, bytes) : glebe_heap_realloc(heap, b->at, bytes);
+        p = one_in(2) && bytes && !b->unsized ? glebe_heap_realloc_sized(heap, b->at, before, bytes)
+            : glebe_heap_realloc(heap, b->at, bytes);
     } else
         p = glebe_realloc(b->at, bytes);
     if (bytes == 0) {

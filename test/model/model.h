@@ -1,5 +1,5 @@
-/* What the models share: the fixture, chance from a seed, a failure that says how to repeat it, numbers from the environment.
- * A model says in MODEL_REPEAT which program it is; `seed`, `chance` and `step` are its state. */
+/* What the models share: the fixture, chance from a seed, a failure that says how to repeat it, numbers from the
+ * environment. A model says in MODEL_REPEAT which program it is; `seed`, `chance` and `step` are its state. */
 static void model_fail(const char *what);
 #define FIXTURE_FAIL() model_fail("the heap is broken")
 #include "../unit/fixture.h"
@@ -10,7 +10,9 @@ static long steps_wanted;
 
 static void model_fail(const char *what)
 {
-    fprintf(stderr, "seed %llu, step %d: %s\nrepeat: GLEBE_TEST_SEEDS=1 GLEBE_TEST_SEED=%llu GLEBE_TEST_STEPS=%ld GLEBE_TEST_TRACE=1 %s\n",
+    fprintf(stderr,
+        "seed %llu, step %d: %s\n"
+        "repeat: GLEBE_TEST_SEEDS=1 GLEBE_TEST_SEED=%llu GLEBE_TEST_STEPS=%ld GLEBE_TEST_TRACE=1 %s\n",
         (unsigned long long)seed, step, what, (unsigned long long)seed, steps_wanted, MODEL_REPEAT);
     abort();
 }
@@ -45,6 +47,7 @@ __attribute__((unused)) static int model_main(void (*run)(void), long steps)
     steps_wanted = number("GLEBE_TEST_STEPS", steps);
     for (seed = first; seed < first + count; seed++)
         run();
-    printf("seeds %llu to %llu, %ld steps each\n", (unsigned long long)first, (unsigned long long)(first + count - 1), steps_wanted);
+    printf("seeds %llu to %llu, %ld steps each\n", (unsigned long long)first, (unsigned long long)(first + count - 1),
+        steps_wanted);
     return 0;
 }

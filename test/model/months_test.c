@@ -1,27 +1,31 @@
-/* Ninety days of a service in seconds: the fake host's clock is moved on by hand, and at each idle minute what is resident is held
- * against what lives. The service is shaped as a host of Lua is:
+/* Ninety days of a service in seconds: the fake host's clock is moved on by hand, and at each idle minute what is
+ * resident is held against what lives. The service is shaped as a host of Lua is:
  *
  *     a day    7 to 22 h    each hour: ten minutes of requests, five of a few, then idle
  *              3 h          a job of the night: much memory for some minutes, in a thread that ends
  *              else         idle: once a minute a timer drops what expired from the caches
  *
- *     states   12 live for ever, some per visitor for hours, one for each tenth request; each in a heap of its own, with Lua's calls
- *              (sized resizes and frees), Lua's sizes, and a collector that frees its garbage now and then
- *     caches   in threads' heaps: filled by one thread, dropped by another; most entries live for an hour, some for days
- *     requests blocks of 16 bytes to 1 MiB, small ones most of all (how many are over s goes with 1 / s); gone when it has ended
+ *     states   12 live for ever, some per visitor for hours, one for each tenth request; each in a heap of its own,
+ *              with Lua's calls (sized resizes and frees), Lua's sizes, and a collector that frees garbage now and then
+ *     caches   in threads' heaps: filled by one thread, dropped by another; most entries live for an hour, some for
+ *              days
+ *     requests blocks of 16 bytes to 1 MiB, most of them small (as many over s as 1 / s); gone when it ended
  *     threads  three that work; two of them end each evening and begin anew each morning
  *
- * Live is, by our own account of every block, what lies in OS pages that hold a byte of one: no allocator that does not move blocks
- * could keep less. Resident is what the OS says of the fake host's memory, glebe's tables and all. At the end of each idle minute
+ * Live is, by our own account of every block, what lies in OS pages that hold a byte of one: no allocator that does not
+ * move blocks could keep less. Resident is what the OS says of the fake host's memory, glebe's tables and all. At the
+ * end of each idle minute
  *
  *     resident <= 1.15 * live + 4 MiB
  *
- * and, since each tenth day brings the same load, what is resident in the mean of the last ten days' idle minutes is held against that
- * of days 10 to 19: 5 % more at most. `plans` says how the service is run. The last two are controls: each breaks one rule, and must be
- * found out.
+ * and, since each tenth day brings the same load, what is resident in the mean of the last ten days' idle minutes is
+ * held against that of days 10 to 19: 5 % more at most. `plans` says how the service is run. The last two are controls:
+ * each breaks one rule, and must be found out.
  *
- *     GLEBE_TEST_LONG=1    all plans, and four times the requests             GLEBE_TEST_DAYS=n    instead of 90 (at least 30)
- *     GLEBE_TEST_SEED=n    another service (default 1)                        GLEBE_TEST_TRACE=1   a line for each half hour
+ *     GLEBE_TEST_LONG=1    all plans, and four times the requests
+ *     GLEBE_TEST_DAYS=n    instead of 90 (at least 30)
+ *     GLEBE_TEST_SEED=n    another service (default 1)
+ *     GLEBE_TEST_TRACE=1   a line for each half hour
  *     GLEBE_TEST_STEPS=n   requests in an hour (default 10), and so large are the states that last */
 #define GB_TRIM_FROM ((size_t)1 << 20) /* as it is built: memory is much, in many heaps that hold little each */
 #define MODEL_REPEAT "test/model/months"
@@ -30,7 +34,8 @@
 
 #include <limits.h>
 
-enum { DAY = 24 * 60, WORKERS = 3, LASTING = 12, VISITORS = 48, STATES = LASTING + VISITORS + 1, ENTRIES = 8192, TEMPORARIES = 40 };
+enum { DAY = 24 * 60, WORKERS = 3, LASTING = 12, VISITORS = 48, STATES = LASTING + VISITORS + 1, ENTRIES = 8192,
+    TEMPORARIES = 40 };
 
 typedef struct block {
     unsigned char *at;
@@ -390,7 +395,8 @@ typedef struct verdict {
     double live, resident; /* their sums */
     size_t worst_live, worst_resident; /* where it was furthest over the bound, or nearest to it */
     long worst_minute;
-    mean early, late; /* resident on days 10 to 19 and on the last ten: what is live at the most differs from day to day */
+    /* resident on days 10 to 19 and on the last ten: what is live at the most differs from day to day */
+    mean early, late;
 } verdict;
 
 static double mebi(double bytes) { return bytes / 1048576; }
@@ -455,8 +461,8 @@ static void months(verdict *v, long days)
         if (pass_minute() && (!how->leaks || minute % 8 == 0))
             look(v, days);
         if (tracing && minute % 30 == 29)
-            fprintf(stderr, "day %ld %02ld:%02ld  blocks %6.2f  live %6.2f  resident %6.2f  used %6.2f MiB\n", minute / DAY,
-                minute / 60 % 24, minute % 60, mebi((double)blocks_live_bytes), (double)pages_live / 256,
+            fprintf(stderr, "day %ld %02ld:%02ld  blocks %6.2f  live %6.2f  resident %6.2f  used %6.2f MiB\n",
+                minute / DAY, minute / 60 % 24, minute % 60, mebi((double)blocks_live_bytes), (double)pages_live / 256,
                 mebi((double)gb_fake_resident_bytes()), mebi((double)glebe_live.stats.used_bytes));
     }
     fixture_check();
@@ -473,18 +479,21 @@ static void plan_run(const plan *p, long days)
     days = days < p->days ? days : p->days;
     months(&v, days);
     step = (int)v.worst_minute;
-    printf("%-32s %2ld days, seed %llu: resident / live %.3f over %ld idle minutes; ", p->name, days, (unsigned long long)seed,
-        v.resident / v.live, v.idle);
-    printf("worst, day %ld %02ld:%02ld, %.1f MiB, live %.1f, bound %.1f", v.worst_minute / DAY, v.worst_minute / 60 % 24,
-        v.worst_minute % 60, mebi((double)v.worst_resident), mebi((double)v.worst_live), mebi(bound(v.worst_live)));
+    printf("%-32s %2ld days, seed %llu: resident / live %.3f over %ld idle minutes; ", p->name, days,
+        (unsigned long long)seed, v.resident / v.live, v.idle);
+    printf("worst, day %ld %02ld:%02ld, %.1f MiB, live %.1f, bound %.1f", v.worst_minute / DAY,
+        v.worst_minute / 60 % 24, v.worst_minute % 60, mebi((double)v.worst_resident), mebi((double)v.worst_live),
+        mebi(bound(v.worst_live)));
     if (days >= 30)
-        printf("; mean, days 10 to 19 %.2f, %ld to %ld %.2f", mebi(mean_of(v.early)), days - 10, days - 1, mebi(mean_of(v.late)));
+        printf("; mean, days 10 to 19 %.2f, %ld to %ld %.2f", mebi(mean_of(v.early)), days - 10, days - 1,
+            mebi(mean_of(v.late)));
     puts("");
     REQUIRE(((double)v.worst_resident <= bound(v.worst_live)) == p->follows);
     REQUIRE(days < 30 || (mean_of(v.late) <= mean_of(v.early) * 1.05) == p->stays);
 }
 
-/* Is it seen what was touched, and what was given back? Not where the OS's pages are larger than ours, nor under every emulator. */
+/* Is it seen what was touched, and what was given back? Not where the OS's pages are larger than ours, nor under every
+ * emulator. */
 static bool host_tells(void)
 {
     enum { BYTES = 1 << 18 };

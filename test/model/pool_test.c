@@ -1,7 +1,8 @@
-/* A pool against a model of it: a list of the objects in use, each filled with a pattern of its own. Random steps take, free, reset and
- * look up; the pool is checked after each.
+/* A pool against a model of it: a list of the objects in use, each filled with a pattern of its own. Random steps take,
+ * free, reset and look up; the pool is checked after each.
  *
- *     seed % 4   0 plain   1 little address space, none of it reserved   2 the heap has a limit that stands in the way   3 the host fails now and then
+ *     seed % 4   0 plain                                                 1 little address space, none of it reserved
+ *                2 the heap has a limit that stands in the way           3 the host fails now and then
  *
  *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)        GLEBE_TEST_SEED=n   the first of them (default 1)
  *     GLEBE_TEST_STEPS=n   steps of each (default 400) */
@@ -43,7 +44,8 @@ static void model_take(void)
     }
     size_t bytes = units * unit;
     for (size_t i = 0; i < object_count; i++)
-        REQUIRE((uintptr_t)at >= (uintptr_t)objects[i].at + objects[i].units * unit || (uintptr_t)at + bytes <= (uintptr_t)objects[i].at);
+        REQUIRE((uintptr_t)at >= (uintptr_t)objects[i].at + objects[i].units * unit
+            || (uintptr_t)at + bytes <= (uintptr_t)objects[i].at);
     model_object *object = &objects[object_count++];
     *object = (model_object){at, units, ++tags, glebe_pool_index(pool, at)};
     REQUIRE(object->index != 0 && (GB_POOL_SPANS || object->index + units - 1 <= limit / unit));

@@ -105,14 +105,16 @@ void containers()
             numbers.push_back(i);
         CHECK(numbers[99999] == 99999 && numbers.get_allocator().heap() == &heap);
 
-        std::map<int, String, std::less<int>, glebe::allocator<std::pair<const int, String>>> map{glebe::allocator<int>(heap)};
+        std::map<int, String, std::less<int>, glebe::allocator<std::pair<const int, String>>> map{
+            glebe::allocator<int>(heap)};
         for (int i = 0; i < 5000; i++)
             map.emplace(i, String(static_cast<std::size_t>(i % 300), 'x', glebe::allocator<char>(heap)));
         for (int i = 0; i < 5000; i += 2)
             map.erase(i);
         CHECK(map.size() == 2500 && map[4999].size() == 4999 % 300);
 
-        std::unordered_map<int, int, std::hash<int>, std::equal_to<int>, glebe::allocator<std::pair<const int, int>>> hash{
+        std::unordered_map<int, int, std::hash<int>, std::equal_to<int>,
+            glebe::allocator<std::pair<const int, int>>> hash{
             glebe::allocator<int>(heap)};
         for (int i = 0; i < 20000; i++)
             hash[i] = i;
@@ -134,7 +136,8 @@ void containers()
         Vector<int> elsewhere(10, 1, glebe::allocator<int>(second));
         swap(target, elsewhere);
         CHECK(target.get_allocator().heap() == &second && target.size() == 10);
-        CHECK(glebe::allocator<int>(heap) == glebe::allocator<char>(heap) && glebe::allocator<int>(heap) != glebe::allocator<int>());
+        CHECK(glebe::allocator<int>(heap) == glebe::allocator<char>(heap)
+            && glebe::allocator<int>(heap) != glebe::allocator<int>());
 
         Vector<std::string> plain(100, std::string(100, 'y')); // the thread's own heap
         std::thread([&plain] { Vector<std::string>().swap(plain); }).join();

@@ -1,5 +1,5 @@
-/* A program that needs its C++ runtime for nothing but the bad_alloc of operator new, in a static program: the linker takes
- * what throws it only if it is asked to. A handler is there first, and then is not. */
+/* A program that needs its C++ runtime for nothing but the bad_alloc of operator new, in a static program: the linker
+ * takes what throws it only if it is asked to. A handler is there first, and then is not. */
 #include <cstdio>
 #include <new>
 

@@ -1,4 +1,5 @@
-"""The `glebe` command with real programs: what it finds in a running process, and how it starts programs that have an allocator."""
+"""The `glebe` command with real programs: what it finds in a running process, and how it starts programs that have an
+allocator."""
 
 import contextlib
 import json
@@ -180,7 +181,8 @@ fn main() {
 """)
     shutil.copy(box.root / "Cargo.lock", tmp_path)
     target = box.root / "build/test-command-rust"
-    done = subprocess.run(["cargo", "build", "--target-dir", target], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(["cargo", "build", "--target-dir", target], cwd=tmp_path, capture_output=True, text=True,
+                          check=False)
     assert done.returncode == 0, done.stderr
     with running(target / "debug/waits", "waits") as process:
         found = json.loads(box.check(command, "stats", "--json", process.pid, preload=None).out)
@@ -206,7 +208,8 @@ def test_children_are_summed_up(box, command):
     done = box.check(command, "run", "--stats", "--", python, "-c", code, preload=None)
     assert done.text.count(": statistics\n") == 1 and re.match(rf"glebe: {python.name}\[\d+\]: statistics\n", done.text)
     summary = done.text.splitlines()[-1]
-    assert re.fullmatch(rf"glebe: {python.name}: 40 children: peak [\d.]+ [KM]iB at most \(true\[\d+\]\), [\d.]+ [KM]iB given back, "
+    assert re.fullmatch(rf"glebe: {python.name}: 40 children: peak [\d.]+ [KM]iB at most \(true\[\d+\]\), [\d.]+ "
+                        rf"[KM]iB given back, "
                         "0 errors, 0 times out of memory", summary), summary
     done = box.check(command, "run", "--stats=json", "--", python, "-c", code, preload=None)
     objects = [json.loads(line) for line in done.text.splitlines()]
@@ -217,7 +220,8 @@ def test_children_are_summed_up(box, command):
 def test_a_run_with_statistics_ends_as_the_program(box, command, tmp_path):
     folder = {"TMPDIR": str(tmp_path)}
     done = box.run(command, "run", "--stats", "--", "bash", "-c", "kill -TERM $$", preload=None, env=folder)
-    assert done.returncode == -15 and re.search(r"glebe: bash\[\d+\] printed no statistics: it ended by a signal", done.text)
+    assert done.returncode == -15 and re.search(r"glebe: bash\[\d+\] printed no statistics: it ended by a signal",
+                                                done.text)
     assert box.run(command, "stats", "--", "bash", "-c", "exit 5", preload=None, env=folder).returncode == 5
     assert list(tmp_path.iterdir()) == [], "no file is left"
 
@@ -229,9 +233,8 @@ def test_a_child_that_outlives_the_run_speaks_on_stderr(box, command):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGALRM, signal.SIGRTMIN + 3])
 def test_a_signal_reaches_the_program(command, number):
-    """Also one that is sent to the command alone, as a supervisor does.
-
-    The tests may run in a shell's background, where INT and QUIT are ignored: the command starts with the default."""
+    """Also one that is sent to the command alone, as a supervisor does. The tests may run where a shell's & has it
+    ignored."""
     process = subprocess.Popen([command, "run", "--stats", "--", "sh", "-c", "echo on; exec sleep 60"],
                                preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -242,7 +245,8 @@ def test_a_signal_reaches_the_program(command, number):
 
 def test_the_status_is_known_where_sigchld_is_ignored(command):
     ignore = lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    done = subprocess.run([command, "run", "--stats", "--", "sh", "-c", "exit 3"], capture_output=True, check=False, preexec_fn=ignore)
+    done = subprocess.run([command, "run", "--stats", "--", "sh", "-c", "exit 3"], capture_output=True, check=False,
+                          preexec_fn=ignore)
     assert done.returncode == 3, done.stderr
 
 
@@ -289,11 +293,13 @@ def test_run_a_program_on_mimalloc(box, command, tmp_path, line):
     (tmp_path / "mimalloc.c").write_text(MIMALLOC)
     (tmp_path / "program.c").write_text(ON_MIMALLOC)
     soname = f"-Wl,-soname,{library.name}"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-fno-builtin", soname, tmp_path / "mimalloc.c", "-o", library], check=True)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-fno-builtin", soname, tmp_path / "mimalloc.c", "-o", library],
+                   check=True)
     subprocess.run(["gcc", "-fno-builtin", tmp_path / "program.c", library, "-o", program], check=True)
     own = {"LD_LIBRARY_PATH": str(tmp_path)}
     assert box.run(program, preload=None, env=own).returncode == 0, "control: on its own library"
-    assert box.run(program, preload="default", env=own).returncode == -6, "control: glebe's malloc under mimalloc's functions"
+    assert box.run(program, preload="default", env=own).returncode == -6, \
+        "control: glebe's malloc under mimalloc's functions"
     assert box.check(command, "run", "--", program, preload=None, env=own).text == ""
     done = box.check(command, "run", "-v", "--", program, preload=None, env=own)
     assert f"glebe as libmimalloc.so.{line}" in done.text and "was active" in done.text

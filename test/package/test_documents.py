@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = sorted(p.relative_to(ROOT) for p in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("bindings/*/README.md")))
+PAGES = sorted(p.relative_to(ROOT) for p in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"),
+                                             *ROOT.glob("bindings/*/README.md")))
 
 
 def samples(page, language):
@@ -24,12 +25,14 @@ def whole(text):
 
 
 def compiles(compiler, language, text, *flags):
-    done = subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Wno-unused-result", f"-I{ROOT / 'include'}", *flags, "-fsyntax-only",
+    done = subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Wno-unused-result",
+                           f"-I{ROOT / 'include'}", *flags, "-fsyntax-only",
                            "-x", language, "-"], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{text}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if samples(p, "c") and p.name != "lua.md"], ids=str) # Lua's headers may be elsewhere
+# Lua's headers may be elsewhere
+@pytest.mark.parametrize("page", [p for p in PAGES if samples(p, "c") and p.name != "lua.md"], ids=str)
 def test_samples_in_c(box, page):
     """Each block of C in a page compiles."""
     box.need("cc")
@@ -48,7 +51,8 @@ def test_walkthrough(box, tmp_path):
     """The 42nd block is the first that the other thread freed; with its own frees left out, none is."""
     box.need("cc")
     text = samples("docs/walkthrough.md", "c")[0]
-    last = "    for (int i = 0; i < 42; i++) /* the 42nd is a block that the other thread freed */\n        blocks[i] = glebe_malloc(40);\n}\n"
+    last = ("    for (int i = 0; i < 42; i++) /* the 42nd is a block that the other thread freed */\n        "
+            "blocks[i] = glebe_malloc(40);\n}\n")
     assert text.endswith(last)
     look = """
     for (int i = 0; i < 42; i++) {
@@ -60,9 +64,11 @@ def test_walkthrough(box, tmp_path):
     return 0;
 }
 """
-    for source, first in ((text.replace(last, look), 42), (text.replace(last, look).replace("glebe_free(blocks[i])", "(void)i"), 0)):
+    for source, first in ((text.replace(last, look), 42),
+                          (text.replace(last, look).replace("glebe_free(blocks[i])", "(void)i"), 0)):
         (tmp_path / "walk.c").write_text(source)
-        done = subprocess.run(["cc", "-O1", "walk.c", f"-I{ROOT / 'include'}", box.library("libglebe.a"), "-pthread", "-o", "walk"], cwd=tmp_path,
+        done = subprocess.run(["cc", "-O1", "walk.c", f"-I{ROOT / 'include'}", box.library("libglebe.a"), "-pthread",
+                               "-o", "walk"], cwd=tmp_path,
                               capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert subprocess.run([tmp_path / "walk"], check=False).returncode == first

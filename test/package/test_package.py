@@ -1,5 +1,5 @@
-"""What a user gets: the installed tree, found by CMake and pkg-config, moved elsewhere, stripped; the header in every language;
-the C++ headers with real containers."""
+"""What a user gets: the installed tree, found by CMake and pkg-config, moved elsewhere, stripped; the header in every
+language; the C++ headers with real containers."""
 
 import pathlib
 import re
@@ -56,7 +56,8 @@ def library_dir(prefix):
 def test_installed_files(prefix):
     """Headers, five libraries, and what finds them: no more, and no path of the build."""
     names = sorted(str(p.relative_to(prefix)) for p in prefix.rglob("*") if p.is_file())
-    wanted = {"include/glebe.h", "include/glebe/heap.hpp", "include/glebe/allocator.hpp", "include/glebe/memory_resource.hpp"}
+    wanted = {"include/glebe.h", "include/glebe/heap.hpp", "include/glebe/allocator.hpp",
+              "include/glebe/memory_resource.hpp"}
     assert wanted <= set(names)
     libraries = {re.sub(r"\.so\..*", ".so", p.name) for p in library_dir(prefix).iterdir() if p.is_file()}
     assert libraries == {"libglebe.so", "libglebe-secure.so", "libglebe-audit.so", "libglebe.a", "libglebe-override.a"}
@@ -69,11 +70,13 @@ def test_installed_symbols(box, prefix):
     """Stripped, the libraries keep what they export."""
     out = run("nm", "-D", "--defined-only", library_dir(prefix) / "libglebe.so")
     names = {line.split()[-1] for line in out.splitlines()}
-    assert {"malloc", "free", "calloc", "realloc", "glebe_malloc", "glebe_check", "_Znwm", "_ZdlPv", "glebe_live"} <= names
+    assert {"malloc", "free", "calloc", "realloc", "glebe_malloc", "glebe_check", "_Znwm", "_ZdlPv",
+            "glebe_live"} <= names
     assert not [name for name in names if name.startswith("gb_")]
 
 
-@pytest.mark.parametrize("name, malloc", [("use-shared", "glebe"), ("use-static", "the C library's"), ("use-override", "glebe")])
+@pytest.mark.parametrize("name, malloc",
+                         [("use-shared", "glebe"), ("use-static", "the C library's"), ("use-override", "glebe")])
 def test_find_package(consumer, name, malloc):
     """glebe::glebe and glebe::override take over malloc, glebe::static does not."""
     assert run(consumer / name) == f"works, malloc is {malloc}\n"
@@ -81,7 +84,8 @@ def test_find_package(consumer, name, malloc):
 
 def test_override_in_a_program_that_names_no_malloc(consumer):
     """operator new and the C++ library's own malloc are glebe's in a program whose objects never ask for malloc."""
-    done = subprocess.run([consumer / "names-no-malloc"], capture_output=True, text=True, check=True, env={"GLEBE_VERBOSE": "1"})
+    done = subprocess.run([consumer / "names-no-malloc"], capture_output=True, text=True, check=True,
+                          env={"GLEBE_VERBOSE": "1"})
     assert done.stdout.startswith("7 4096 "), done.stdout  # 4000 bytes come from the class of 4096
     assert "was active" in done.stderr
     undefined = run("nm", "-u", next(consumer.glob("**/names_no_malloc.cpp.o")))
@@ -143,8 +147,8 @@ def test_header_in_every_language(box, compiler, standard):
     """glebe.h compiles without a warning."""
     box.need(compiler)
     language = "c++" if "+" in standard else "c"
-    run(compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{box.root / 'include'}",
-        "-fsyntax-only", FOLDER / "header.c")
+    run(compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+        f"-I{box.root / 'include'}", "-fsyntax-only", FOLDER / "header.c")
 
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
@@ -153,18 +157,23 @@ def test_header_in_every_language(box, compiler, standard):
 def test_cpp_headers_alone(box, compiler, standard, header):
     """Each C++ header compiles alone and without a warning."""
     box.need(compiler)
-    run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", f"-I{box.root / 'include'}",
-        f"-I{box.root / 'bindings/cpp/include'}", "-x", "c++", "-fsyntax-only", "-", input=f"#include <glebe/{header}.hpp>\n")
+    run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror",
+        f"-I{box.root / 'include'}",
+        f"-I{box.root / 'bindings/cpp/include'}", "-x", "c++", "-fsyntax-only", "-",
+        input=f"#include <glebe/{header}.hpp>\n")
 
 
 def test_linking_as_the_readme_has_it(box, tmp_path):
-    """The README's line takes glebe into a program in which only the C library calls malloc; without -u it stays out."""
+    """The README's line takes glebe into a program in which only the C library calls malloc; without -u it stays
+    out."""
     line = re.search(r"`(cc program\.c [^`]*libglebe-override\.a)`", (box.root / "README.md").read_text())[1]
-    (tmp_path / "program.c").write_text('#include <stdio.h>\n#include <string.h>\nint main(void) { return puts(strdup("said")) < 0; }\n')
+    (tmp_path / "program.c").write_text('#include <stdio.h>\n#include <string.h>\nint main(void) { return '
+                                        'puts(strdup("said")) < 0; }\n')
     (tmp_path / "build").symlink_to(box.libraries)
     for command, has in ((line, True), (line.replace("-Wl,-u,malloc ", ""), False)):
         run(*command.split(), cwd=tmp_path)
-        done = subprocess.run([tmp_path / "a.out"], capture_output=True, text=True, check=True, env={"GLEBE_VERBOSE": "1"})
+        done = subprocess.run([tmp_path / "a.out"], capture_output=True, text=True, check=True,
+                              env={"GLEBE_VERBOSE": "1"})
         assert done.stdout == "said\n" and ("was active" in done.stderr) == has
 
 
@@ -172,5 +181,6 @@ def test_linking_as_the_readme_has_it(box, tmp_path):
 def test_one_command_build(box, tmp_path):
     """Without CMake: the unity file compiles with no special flag."""
     run("cc", "-O2", "-c", box.root / "src/glebe.c", "-o", tmp_path / "glebe.o", cwd=tmp_path)
-    run("cc", FOLDER / "consumer/use.c", f"-I{box.root / 'include'}", tmp_path / "glebe.o", "-o", tmp_path / "use", "-pthread")
+    run("cc", FOLDER / "consumer/use.c", f"-I{box.root / 'include'}", tmp_path / "glebe.o", "-o", tmp_path / "use",
+        "-pthread")
     assert run(tmp_path / "use") == "works, malloc is the C library's\n"

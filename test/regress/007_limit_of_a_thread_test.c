@@ -1,5 +1,6 @@
-/* glebe_heap_limit(NULL) of a thread that had allocated nothing yet set the limit of the empty heap that all such threads share,
- * and had no effect; and the limit of a thread that ended was passed on to the thread that adopted its heap. */
+/* glebe_heap_limit(NULL) of a thread that had allocated nothing yet set the limit of the empty heap that all such
+ * threads share, and had no effect; and the limit of a thread that ended was passed on to the thread that adopted its
+ * heap. */
 #include "../unit/fixture.h"
 
 static void test_limit_before_the_first_malloc(void **state)

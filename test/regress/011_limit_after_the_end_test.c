@@ -1,4 +1,5 @@
-/* glebe_heap_limit(NULL) in a destructor that runs after the thread's heap was parked adopted a heap that nobody parked again. */
+/* glebe_heap_limit(NULL) in a destructor that runs after the thread's heap was parked adopted a heap that nobody parked
+ * again. */
 #include "../unit/fixture.h"
 
 static void test_limit_after_the_end(void **state)
@@ -44,6 +45,7 @@ static void test_before_the_first_malloc(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(test_limit_after_the_end), FIXTURE_TEST(test_before_the_first_malloc)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(test_limit_after_the_end),
+        FIXTURE_TEST(test_before_the_first_malloc)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* A realloc to less that found no memory for a smaller block left the block where it was, which is a success, and set errno. */
+/* A realloc to less that found no memory for a smaller block left the block where it was, which is a success, and set
+ * errno. */
 #include "../unit/fixture.h"
 
 static void test_errno_is_kept(void **state)

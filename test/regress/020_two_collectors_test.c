@@ -1,6 +1,6 @@
-/* A number in an object of one collector that equals an address in another's. The marks of all lay in one table, and marking flipped
- * whichever bit the number led to: on two threads updates were lost and rooted objects freed; on one thread the other collector
- * took an object for marked that it had not scanned, and freed its huge child. */
+/* A number in an object of one collector that equals an address in another's. The marks of all lay in one table, and
+ * marking flipped whichever bit the number led to: on two threads updates were lost and rooted objects freed; on one
+ * thread the other collector took an object for marked that it had not scanned, and freed its huge child. */
 #define GB_MARK_LEAST 8
 #include "../../src/glebe.c"
 
@@ -25,11 +25,13 @@ static int side_broken(const struct side *side)
 {
     int broken = 0;
     for (int i = 0; i < OBJECTS; i++)
-        broken += glebe_gc_usable_size(side->gc, side->objects[i]) == 0 || side->objects[i][0] != (uintptr_t)side->objects[(i + 1) % OBJECTS];
+        broken += glebe_gc_usable_size(side->gc, side->objects[i]) == 0
+            || side->objects[i][0] != (uintptr_t)side->objects[(i + 1) % OBJECTS];
     return broken;
 }
 
-/* Each object is referred to by the one before it, and holds numbers that are addresses of the others' objects: their starts, and within. */
+/* Each object is referred to by the one before it, and holds numbers that are addresses of the others' objects: their
+ * starts, and within. */
 static void side_write(struct side *side)
 {
     for (int i = 0; i < OBJECTS; i++) {
@@ -167,6 +169,7 @@ static void test_one_thread(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread), cmocka_unit_test(test_threads), cmocka_unit_test(test_made_meanwhile)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_made_meanwhile)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* glebe_gc_free of an object with a finalizer: the next collection looked at it in spite of that, which ended in SIGSEGV where it was
- * over 1 MiB; and the finalizer ran on whatever had come in its place. A weak reference led there too. */
+/* glebe_gc_free of an object with a finalizer: the next collection looked at it in spite of that, which ended in
+ * SIGSEGV where it was over 1 MiB; and the finalizer ran on whatever had come in its place. A weak reference led there
+ * too. */
 #include "../unit/fixture.h"
 
 static glebe_gc *gc;
@@ -40,10 +41,12 @@ static void final_count(void *object, void *context)
 static void test_sizes(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {1, 16, 100, 2048, 2049, 100000, (size_t)1 << 20, ((size_t)1 << 20) + 1, (size_t)5 << 20};
+    static const size_t sizes[] = {1, 16, 100, 2048, 2049, 100000, (size_t)1 << 20, ((size_t)1 << 20) + 1,
+        (size_t)5 << 20};
     int one = 1;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        void *object = glebe_gc_alloc(gc, sizes[i]), *weak = object, *inside = (char *)object + sizes[i] / 2, *other = &one;
+        void *object = glebe_gc_alloc(gc, sizes[i]), *weak = object, *inside = (char *)object + sizes[i] / 2,
+            *other = &one;
         assert_int_equal(glebe_gc_finalizer(gc, object, final_count, &one), 0);
         assert_int_equal(glebe_gc_weak_add(gc, &weak), 0);
         assert_int_equal(glebe_gc_weak_add(gc, &inside), 0);

@@ -1,4 +1,5 @@
-/* A finalizer that allocates may collect. Its own object was freed then, since it had left the list of what is ready before the call. */
+/* A finalizer that allocates may collect. Its own object was freed then, since it had left the list of what is ready
+ * before the call. */
 #include "../unit/fixture.h"
 
 #include <setjmp.h>
@@ -175,6 +176,7 @@ static void test_longjmp(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {RUNNING_TEST(test_collects), RUNNING_TEST(test_nested), RUNNING_TEST(test_set_again), RUNNING_TEST(test_longjmp)};
+    const struct CMUnitTest tests[] = {RUNNING_TEST(test_collects), RUNNING_TEST(test_nested),
+        RUNNING_TEST(test_set_again), RUNNING_TEST(test_longjmp)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* What is allocated between glebe_gc_begin and glebe_gc_finish, or by a marker: it could collect, inside of the other collection, whose
- * further roots were not known yet; the mark stack was freed twice. And the rest of a hole that was begun then was lost. */
+/* What is allocated between glebe_gc_begin and glebe_gc_finish, or by a marker: it could collect, inside of the other
+ * collection, whose further roots were not known yet; the mark stack was freed twice. And the rest of a hole that was
+ * begun then was lost. */
 #include "../unit/fixture.h"
 
 enum { LENGTH = 30000 };
@@ -135,7 +136,8 @@ static void *added;
 static void marker(void *context, glebe_gc *collector)
 {
     (void)context;
-    void *freed = glebe_gc_alloc(collector, 48), *large = glebe_gc_alloc(collector, 5000), *huge = glebe_gc_alloc(collector, (size_t)2 << 20);
+    void *freed = glebe_gc_alloc(collector, 48), *large = glebe_gc_alloc(collector, 5000),
+        *huge = glebe_gc_alloc(collector, (size_t)2 << 20);
     list_grow(LENGTH / 10);
     assert_int_equal(glebe_gc_collect(collector), 0);
     glebe_gc_begin(collector);
@@ -240,7 +242,8 @@ static void test_destroyed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {MARKING_TEST(test_between_the_parts), MARKING_TEST(test_what_new_ones_refer_to), MARKING_TEST(test_marker),
-        MARKING_TEST(test_root_in_a_marker), MARKING_TEST(test_listener), MARKING_TEST(test_destroyed)};
+    const struct CMUnitTest tests[] = {MARKING_TEST(test_between_the_parts), MARKING_TEST(test_what_new_ones_refer_to),
+        MARKING_TEST(test_marker), MARKING_TEST(test_root_in_a_marker), MARKING_TEST(test_listener),
+        MARKING_TEST(test_destroyed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

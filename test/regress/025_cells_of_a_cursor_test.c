@@ -1,5 +1,6 @@
-/* Cells that a cursor has yet to hand out count as allocated, and so they were objects for glebe_gc_usable_size, glebe_gc_finalizer and
- * glebe_gc_free: the finalizer ran on the object that came there later, and a freed cell was handed out twice. */
+/* Cells that a cursor has yet to hand out count as allocated, and so they were objects for glebe_gc_usable_size,
+ * glebe_gc_finalizer and glebe_gc_free: the finalizer ran on the object that came there later, and a freed cell was
+ * handed out twice. */
 #include "../unit/fixture.h"
 
 static void no_final(void *object, void *context)
@@ -17,7 +18,8 @@ static void test_no_objects(void **state)
     glebe_gc *gc = glebe_gc_create(0);
     for (size_t kind = 0; kind < 4; kind++)
         for (int i = 0; i < 100; i++) { /* until a layout has pages of its own */
-            char *object = glebe_gc_alloc_layout(gc, 48, layouts[kind]), *next = object + glebe_gc_usable_size(gc, object);
+            char *object = glebe_gc_alloc_layout(gc, 48, layouts[kind]),
+                *next = object + glebe_gc_usable_size(gc, object);
             uintptr_t start;
             if (gb_object_at(gc, (uintptr_t)next, &start)) { /* it has a bit already */
                 int errors = (int)glebe_live.stats.errors;

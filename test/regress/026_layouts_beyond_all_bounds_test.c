@@ -1,4 +1,5 @@
-/* An element of 2^61 words has 0 bytes by 64-bit arithmetic, which large objects were divided by. One of no words kept nothing alive. */
+/* An element of 2^61 words has 0 bytes by 64-bit arithmetic, which large objects were divided by. One of no words kept
+ * nothing alive. */
 #include "../unit/fixture.h"
 
 static void test_words(void **state)
@@ -15,7 +16,9 @@ static void test_words(void **state)
     memset(great.bits, 0xff, sizeof great.bits);
     for (unsigned log2 = 0; log2 < 8 * sizeof(uintptr_t) + 4; log2++)
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-            great.words = log2 < 8 * sizeof(uintptr_t) ? (uintptr_t)1 << log2 : log2 % 2 ? UINTPTR_MAX : UINTPTR_MAX / sizeof(void *) + log2 % 4;
+            great.words = log2 < 8 * sizeof(uintptr_t) ? (uintptr_t)1 << log2
+                : log2 % 2 ? UINTPTR_MAX
+                : UINTPTR_MAX / sizeof(void *) + log2 % 4;
             size_t index = log2 % 4;
             const void *layout = log2 % 8 < 4 ? (const void *)&great : (const void *)&layouts[index];
             size_t words = sizes[s] / sizeof(void *);

@@ -1,4 +1,5 @@
-/* To remove a weak reference or a root was a search through all: 200,000 took 6 to 9 seconds. Counted by the steps in their tables. */
+/* To remove a weak reference or a root was a search through all: 200,000 took 6 to 9 seconds. Counted by the steps in
+ * their tables. */
 #include "../unit/fixture.h"
 
 enum { MANY = 200000 };
@@ -69,7 +70,8 @@ static void test_roots(void **state)
     fixture_release();
 }
 
-/* Ranges that begin together or overlap: what one of them holds is held. One that passes the end of memory was taken for none. */
+/* Ranges that begin together or overlap: what one of them holds is held. One that passes the end of memory was taken
+ * for none. */
 static void test_ranges(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* The callback of memory pressure comes in the middle of an allocation. Where it used the collector that allocated, an object of over 1 MiB
- * took the place in the table that the outer one had made sure of, and the table was written past its end. */
+/* The callback of memory pressure comes in the middle of an allocation. Where it used the collector that allocated, an
+ * object of over 1 MiB took the place in the table that the outer one had made sure of, and the table was written past
+ * its end. */
 #include "../unit/fixture.h"
 
 enum { ROOM = 16, MIB = 1 << 20 };
@@ -42,7 +43,8 @@ static void test_callback_allocates(void **state)
     assert_int_equal(gc->huge.count, ROOM + 1);
     for (int i = 0; i < ROOM - 1; i++)
         assert_true(glebe_gc_usable_size(gc, roots[i]) >= 2 * MIB);
-    assert_true(glebe_gc_usable_size(gc, roots[ROOM]) >= 2 * MIB && glebe_gc_usable_size(gc, roots[ROOM + 1]) >= 2 * MIB);
+    assert_true(glebe_gc_usable_size(gc, roots[ROOM]) >= 2 * MIB
+        && glebe_gc_usable_size(gc, roots[ROOM + 1]) >= 2 * MIB);
     assert_int_equal(glebe_gc_check(gc, NULL, NULL), 0);
     gb_the.options.limit = 0;
     glebe_on_pressure(NULL, NULL);

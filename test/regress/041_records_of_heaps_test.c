@@ -101,6 +101,7 @@ static void test_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(test_records_go_back), FIXTURE_TEST(test_refused), FIXTURE_TEST(test_numbers)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(test_records_go_back), FIXTURE_TEST(test_refused),
+        FIXTURE_TEST(test_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

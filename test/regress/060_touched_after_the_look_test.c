@@ -1,5 +1,5 @@
-/* A thread reads the clock, another one frees memory a millisecond later, and the first compares: what was touched after `now` was
- * taken for 49 days old. */
+/* A thread reads the clock, another one frees memory a millisecond later, and the first compares: what was touched
+ * after `now` was taken for 49 days old. */
 #include "../unit/fixture.h"
 
 enum { NOW = 100000 };

@@ -1,4 +1,5 @@
-/* memalign said EINVAL for an alignment of half the address space, which is a power of two: it is memory that there is none of. */
+/* memalign said EINVAL for an alignment of half the address space, which is a power of two: it is memory that there is
+ * none of. */
 #include "../unit/fixture.h"
 
 static void test_largest_powers(void **state)

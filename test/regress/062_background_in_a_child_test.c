@@ -1,5 +1,5 @@
-/* The background thread was started inside fork's child handler, so that what wants a process of one thread failed there. It starts with
- * a tick of the child's, from a heap of its own: the tick stands in the middle of a malloc. */
+/* The background thread was started inside fork's child handler, so that what wants a process of one thread failed
+ * there. It starts with a tick of the child's, from a heap of its own: the tick stands in the middle of a malloc. */
 #include "../unit/fixture.h"
 
 static void forks(void)

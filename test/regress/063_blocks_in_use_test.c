@@ -67,7 +67,8 @@ static void test_mixed_sizes(void **state)
     assert_int_equal(gb_blocks_bytes(), 0);
 }
 
-/* What another thread frees is not in use, whether or not its owner has seen it. What the owner keeps at hand it alone can count. */
+/* What another thread frees is not in use, whether or not its owner has seen it. What the owner keeps at hand it alone
+ * can count. */
 static void test_other_threads(void **state)
 {
     (void)state;

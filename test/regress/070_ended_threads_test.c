@@ -1,7 +1,7 @@
-/* What ended threads left was used by threads of the same size class alone, and given back by glebe_trim or the background thread: 200
- * threads that took 2 MB each in blocks of 128 bytes left 430 MB resident after others had freed every block, and blocks of another size
- * took as much again. An ended thread's empty pages, and those that others' frees empty later, are free for every
- * class, at once and with the next tick. */
+/* What ended threads left was used by threads of the same size class alone, and given back by glebe_trim or the
+ * background thread: 200 threads that took 2 MB each in blocks of 128 bytes left 430 MB resident after others had freed
+ * every block, and blocks of another size took as much again. An ended thread's empty pages, and those that others'
+ * frees empty later, are free for every class, at once and with the next tick. */
 #include "../unit/fixture.h"
 
 enum { THREADS = 12, BLOCKS = 4000, BYTES = 128 };

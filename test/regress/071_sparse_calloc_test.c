@@ -1,11 +1,12 @@
-/* calloc wrote zeros to all of a huge block that was in use before, touched or not: a sparse array became resident whole, in
- * half a second for 1 GB. */
+/* calloc wrote zeros to all of a huge block that was in use before, touched or not: a sparse array became resident
+ * whole, in half a second for 1 GB. */
 #include "../unit/fixture.h"
 
 enum { ARRAYS = 4 };
 #define ARRAY_BYTES ((size_t)32 << 20)
 
-/* Arrays of which one page each is touched; one is freed, and taken again as zeros. Returns what became resident by that. */
+/* Arrays of which one page each is touched; one is freed, and taken again as zeros. Returns what became resident by
+ * that. */
 static size_t taken_again(bool sparse)
 {
     char *arrays[ARRAYS];

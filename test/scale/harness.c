@@ -214,7 +214,8 @@ void stamp(char *block, size_t bytes, uint64_t which, bool sparse)
 void check_stamp(const char *block, size_t bytes, uint64_t which, bool sparse)
 {
     which = mixed(which);
-    bool whole = memcmp(block, &which, bytes < 8 ? bytes : 8) == 0 && (sparse || bytes < 16 || memcmp(block + bytes - 8, &which, 8) == 0);
+    bool whole = memcmp(block, &which, bytes < 8 ? bytes : 8) == 0
+        && (sparse || bytes < 16 || memcmp(block + bytes - 8, &which, 8) == 0);
     if (!whole)
         atomic_fetch_add(&broken, 1);
 }
@@ -224,13 +225,15 @@ void check_stamp(const char *block, size_t bytes, uint64_t which, bool sparse)
 struct set set_of(size_t count, size_t from_bytes, size_t to_bytes)
 {
     static atomic_uint_fast64_t seeds;
-    return (struct set){.at = outside(count * sizeof(char *)), .count = count, .from_bytes = from_bytes, .to_bytes = to_bytes,
+    return (struct set){.at = outside(count * sizeof(char *)), .count = count, .from_bytes = from_bytes,
+        .to_bytes = to_bytes,
                         .seed = atomic_fetch_add(&seeds, (uint64_t)1 << 40)};
 }
 
 size_t set_bytes(const struct set *set, size_t i)
 {
-    return set->from_bytes + (set->to_bytes > set->from_bytes ? mixed(~(set->seed + i)) % (set->to_bytes - set->from_bytes + 1) : 0);
+    return set->from_bytes
+        + (set->to_bytes > set->from_bytes ? mixed(~(set->seed + i)) % (set->to_bytes - set->from_bytes + 1) : 0);
 }
 
 bool all(size_t i) { return (void)i, true; }
@@ -344,16 +347,22 @@ struct entry {
 };
 
 static const struct entry CASES[] = {
-    {"blocks", blocks_case, 5, "COUNT FROM TO ALIGNMENT SPARSE: live at once, then freed; a thread and 8 MiB after that"},
-    {"holes", holes_case, 4, "COUNT BYTES NEW PAIRS: every tenth freed, then NEW blocks a quarter larger, then PAIRS of free and malloc"},
-    {"ranges", ranges_case, 2, "COUNT MIB: live at once by a page's alignment, all freed; then 100 MiB, and other sizes"},
+    {"blocks", blocks_case, 5,
+        "COUNT FROM TO ALIGNMENT SPARSE: live at once, then freed; a thread and 8 MiB after that"},
+    {"holes", holes_case, 4,
+        "COUNT BYTES NEW PAIRS: every tenth freed, then NEW blocks a quarter larger, then PAIRS of free and malloc"},
+    {"ranges", ranges_case, 2,
+        "COUNT MIB: live at once by a page's alignment, all freed; then 100 MiB, and other sizes"},
     {"replace", replace_case, 4, "LIVE FROM TO COUNT: touched whole, one replaced at a time"},
     {"pieces", pieces_case, 2, "GIB OPERATIONS: of address space, in pieces of random size"},
     {"wakes", wakes_case, 6,
-        "MIB BYTES WAKES MS REQUESTS RANDOM: three in four freed; RANDOM: 19 in 20, in random order; then so many requests at each wake"},
+        "MIB BYTES WAKES MS REQUESTS RANDOM: three in four freed; RANDOM: 19 in 20, in random order; then so many "
+        "requests at each wake"},
     {"idle", idle_case, 3, "MIB WAKES REQUESTS: small blocks; half freed in stretches, idle, wake, filled again"},
-    {"asleep", asleep_case, 5, "THREADS KIB FROM TO MS: one after another takes so much, and sleeps; main frees it; light work"},
-    {"ended", ended_case, 5, "THREADS KIB BYTES OWN MS: each takes so much, and ends; OWN: frees it itself; light work; as much again"},
+    {"asleep", asleep_case, 5,
+        "THREADS KIB FROM TO MS: one after another takes so much, and sleeps; main frees it; light work"},
+    {"ended", ended_case, 5,
+        "THREADS KIB BYTES OWN MS: each takes so much, and ends; OWN: frees it itself; light work; as much again"},
     {"live-threads", live_threads_case, 2, "THREADS BLOCKS: alive at once, each with so many small blocks"},
     {"passing", passing_case, 2, "THREADS TOGETHER: come and go; each leaves a block behind"},
     {"heaps", heaps_case, 3, "COUNT BLOCKS MS: heaps of the allocator's own at once; destroyed; light work"},
@@ -382,7 +391,8 @@ static void print(const char *name)
     say("faults", (double)(faults() - faults_before));
     int length = snprintf(text, sizeof text, "{\"case\": \"%s\"", name);
     for (size_t i = 0; i < figure_count; i++)
-        length += snprintf(text + length, sizeof text - (size_t)length, ", \"%s\": %.10g", figures[i].name, figures[i].figure);
+        length += snprintf(text + length, sizeof text - (size_t)length, ", \"%s\": %.10g", figures[i].name,
+            figures[i].figure);
     length += snprintf(text + length, sizeof text - (size_t)length, "}\n");
     if (write(1, text, (size_t)length) != length)
         die("write");

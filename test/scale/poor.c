@@ -70,7 +70,8 @@ static void *poor(size_t alignment, size_t bytes)
     }
     char *block = NULL;
     if (call % (size_t)atomic_load(&refuses) != 6)
-        block = alignment > PAGE || bytes > LARGE ? large(alignment, bytes < TOUCHED ? TOUCHED : bytes) : __libc_malloc(bytes * TIMES + 64);
+        block = alignment > PAGE || bytes > LARGE ? large(alignment, bytes < TOUCHED ? TOUCHED : bytes)
+            : __libc_malloc(bytes * TIMES + 64);
     if (!block) {
         errno = ENOMEM;
         return NULL;

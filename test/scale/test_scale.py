@@ -49,12 +49,14 @@ def test_case(measured, name, gate):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(f"scale-{name}")) for name in TESTED])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(f"scale-{name}"))
+                                  for name in TESTED])
 def test_control(measured, name):
     """Under a malloc that does everything wrong the case finds several faults. run --self-test shows that each gate can
     fail."""
     own = measured(name, "poor")
-    wrong = [gate.name for gate in scale.gates(name) if not gate.timed and not scale.passes(gate, figure(measured, name, gate, "poor")[0])]
+    wrong = [gate.name for gate in scale.gates(name) if not gate.timed
+             and not scale.passes(gate, figure(measured, name, gate, "poor")[0])]
     assert "failed" not in own and "requests refused" in wrong and len(wrong) > 1, own
 
 

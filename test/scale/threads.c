@@ -17,7 +17,8 @@ struct crowd {
 /* Stacks are resident from the start, and so in no figure; or they count as far as they are touched. */
 static struct crowd crowd_of(size_t count, bool resident)
 {
-    char *stacks = resident ? outside(count * STACK) : mmap(NULL, count * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *stacks = resident ? outside(count * STACK)
+        : mmap(NULL, count * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stacks == MAP_FAILED)
         die("no memory for stacks");
     return (struct crowd){count, outside(count * sizeof(pthread_t)), stacks};

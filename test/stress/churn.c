@@ -1,5 +1,5 @@
-/* Threads that come and go: each adopts what an earlier one left, works with blocks that others handed on, and leaves some
- * behind. Heaps must not pile up. */
+/* Threads that come and go: each adopts what an earlier one left, works with blocks that others handed on, and leaves
+ * some behind. Heaps must not pile up. */
 #include "stress.h"
 
 enum { SHELF = 2000, STEPS = 300 };

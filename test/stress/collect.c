@@ -1,7 +1,9 @@
-/* Collectors, one for each thread, on one heap: lists of objects of all sizes and layouts, each with contents that are looked at as long
- * as it can be reached; weak references, finalizers, objects given back by hand, beside malloc. In the end nothing is left.
+/* Collectors, one for each thread, on one heap: lists of objects of all sizes and layouts, each with contents that are
+ * looked at as long as it can be reached; weak references, finalizers, objects given back by hand, beside malloc. In
+ * the end nothing is left.
  *
- * Every reference lies in registered roots whenever something is allocated: so it runs where stacks cannot be looked at, too. */
+ * Every reference lies in registered roots whenever something is allocated: so it runs where stacks cannot be looked
+ * at, too. */
 #include "stress.h"
 
 enum { LISTS = 24, BLOCKS = 50, STEPS = 4000, LONGEST = 400 };
@@ -119,7 +121,8 @@ static void *collect_run(void *number)
     struct part *p = &parts[(intptr_t)number];
     p->state = stress_seed * 61 + (uint64_t)(intptr_t)number;
     REQUIRE((p->gc = glebe_gc_create(0)) != NULL);
-    REQUIRE(glebe_gc_root_add(p->gc, p->lists, sizeof p->lists) == 0 && glebe_gc_root_add(p->gc, &p->payload, sizeof p->payload) == 0);
+    REQUIRE(glebe_gc_root_add(p->gc, p->lists, sizeof p->lists) == 0
+        && glebe_gc_root_add(p->gc, &p->payload, sizeof p->payload) == 0);
     for (int round = 0; round < stress_rounds; round++) {
         glebe_gc_pace(p->gc, 60, 256 << 10, 0);
         for (int i = 0; i < STEPS; i++)
@@ -136,7 +139,8 @@ static void *collect_run(void *number)
     glebe_gc_stats stats;
     glebe_gc_stats_read(p->gc, &stats);
     REQUIRE(p->finalizers_run == p->finalizers_set && p->finalizers_run > 0);
-    REQUIRE(stats.allocated_objects == stats.freed_objects && stats.allocated_objects > (uint64_t)STEPS && stats.heap_bytes == 0);
+    REQUIRE(stats.allocated_objects == stats.freed_objects && stats.allocated_objects > (uint64_t)STEPS
+        && stats.heap_bytes == 0);
     for (int l = 0; l < LISTS; l++)
         REQUIRE(p->weak[l] == NULL);
     for (int i = 0; i < BLOCKS; i++)

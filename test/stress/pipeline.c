@@ -1,5 +1,5 @@
-/* Producers and consumers: half of the threads only allocate, the other half only free, through queues, so that every block goes
- * home by the inboxes; the producers' pages must come back into use, or memory grows without end. */
+/* Producers and consumers: half of the threads only allocate, the other half only free, through queues, so that every
+ * block goes home by the inboxes; the producers' pages must come back into use, or memory grows without end. */
 #include "stress.h"
 
 enum { DEPTH = 512, STEPS = 6000 };

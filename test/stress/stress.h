@@ -1,10 +1,10 @@
-/* What the stress programs share: real threads on the real port, every block's contents verified when it is freed, and the whole
- * heap checked whenever all threads are at rest.
+/* What the stress programs share: real threads on the real port, every block's contents verified when it is freed, and
+ * the whole heap checked whenever all threads are at rest.
  *
  *     PROGRAM [ROUNDS [SEED [THREADS]]]     a seed is printed first; 0 or none takes one from the clock
  *
- * Programs call glebe_* and are linked with src/glebe.c, which suits sanitizers; with -DSTRESS_MALLOC the same calls are
- * malloc and its family, and the program is linked with libglebe.so, which takes their place. */
+ * Programs call glebe_* and are linked with src/glebe.c, which suits sanitizers; with -DSTRESS_MALLOC the same calls
+ * are malloc and its family, and the program is linked with libglebe.so, which takes their place. */
 #ifndef GLEBE_TEST_STRESS_H
 #define GLEBE_TEST_STRESS_H
 
@@ -35,7 +35,8 @@ static int stress_rounds, stress_threads;
 #define REQUIRE(condition) \
     do \
         if (!(condition)) { \
-            fprintf(stderr, "%s:%d: %s (seed %llu)\n", __FILE__, __LINE__, #condition, (unsigned long long)stress_seed); \
+            fprintf(stderr, "%s:%d: %s (seed %llu)\n", __FILE__, __LINE__, #condition, \
+                (unsigned long long)stress_seed); \
             abort(); \
         } \
     while (0)

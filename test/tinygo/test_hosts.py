@@ -1,8 +1,8 @@
 """Hosts that people run TinyGo's modules in: a plugin in a real Envoy, wazero embedded in Go, http-wasm.
 
-Envoy is the one from PyPI, on loopback with ports of the system's choice; the upstream is a server in here that sends back what it got.
-The plugin (test/hosts/proxywasm) rewrites headers and bodies both ways, so each answer shows whether anything was lost. With
-GLEBE_TEST_LONG=1 it is thousands of requests rather than hundreds.
+Envoy is the one from PyPI, on loopback with ports of the system's choice; the upstream is a server in here that sends
+back what it got. The plugin (test/hosts/proxywasm) rewrites headers and bodies both ways, so each answer shows whether
+anything was lost. With GLEBE_TEST_LONG=1 it is thousands of requests rather than hundreds.
 """
 
 import contextlib
@@ -35,7 +35,8 @@ static_resources:
         typed_config:
           "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
           stat_prefix: main
-          route_config: {virtual_hosts: [{name: all, domains: ["*"], routes: [{match: {prefix: "/"}, route: {cluster: upstream}}]}]}
+          route_config:
+            virtual_hosts: [{name: all, domains: ["*"], routes: [{match: {prefix: "/"}, route: {cluster: upstream}}]}]
           http_filters:
           - name: envoy.filters.http.wasm
             typed_config:
@@ -86,8 +87,8 @@ def plugin(name, scheduler, tags):
         pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"{name}-{scheduler}-{tags.replace(' ', '-')}.wasm"
-    command = [TINYGO, "build", "-target=wasip1", "-buildmode=c-shared", f"-scheduler={scheduler}", "-gc=custom", f"-tags={tags}",
-               "-no-debug", "-o", str(module), f"./{name}"]
+    command = [TINYGO, "build", "-target=wasip1", "-buildmode=c-shared", f"-scheduler={scheduler}", "-gc=custom",
+               f"-tags={tags}", "-no-debug", "-o", str(module), f"./{name}"]
     done = subprocess.run(command, cwd=HOSTS, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return module
@@ -166,7 +167,8 @@ def requests(running, count, path="/", large=12000):
         assert answer.status == 200
         assert text == body.upper()[::-1], f"{i}: {text[:100]}"
         assert answer.getheader("x-bytes") == str(len(body))
-        assert {f"x-in-{k}": answer.getheader(f"x-seen-x-out-{k}") for k in range(i % 20)} == {k: v.upper() for k, v in headers.items()}
+        seen = {f"x-in-{k}": answer.getheader(f"x-seen-x-out-{k}") for k in range(i % 20)}
+        assert seen == {k: v.upper() for k, v in headers.items()}
         if i:
             assert answer.getheader("x-kept") == before
         before = f"{path} {i}"
@@ -176,7 +178,8 @@ def requests(running, count, path="/", large=12000):
 @pytest.mark.more
 @pytest.mark.parametrize("scheduler", ["none", "asyncify"])
 def test_envoy_collecting_all_the_time(scheduler, tmp_path):
-    """What Envoy puts into the plugin's memory lasts as long as the plugin looks at it, with a collection at every allocation."""
+    """What Envoy puts into the plugin's memory lasts as long as the plugin looks at it, with a collection at every
+    allocation."""
     with envoy(plugin("proxywasm", scheduler, "custommalloc glebe_envoy"), 1, tmp_path) as running:
         requests(running, 60 * TIMES)
         assert running.gauge("collections") > 300 * TIMES
@@ -199,7 +202,8 @@ def test_envoy_memory_is_flat(tmp_path):
 
 @pytest.mark.more
 def test_envoy_without_the_tag_fills_memory(tmp_path):
-    """The control of the one above, and why there is a tag: malloc is exported, so Envoy calls that, and nobody frees."""
+    """The control of the one above, and why there is a tag: malloc is exported, so Envoy calls that, and nobody
+    frees."""
     with envoy(plugin("proxywasm", "none", "custommalloc"), 0, tmp_path) as running:
         requests(running, 100)
         before = running.gauge("memory_pages")
@@ -222,7 +226,8 @@ def test_what_docs_tell(tmp_path):
     (tmp_path / "go.mod").write_text((HOSTS / "go.mod").read_text().replace("=> ../..", f"=> {ROOT}"))
     (tmp_path / "go.sum").write_text((HOSTS / "go.sum").read_text())
     command = re.search(r"^tinygo (build .*glebe_envoy.*)$", block("sh", "capitals"), re.MULTILINE)[1]
-    done = subprocess.run([TINYGO, *shlex.split(command)], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    done = subprocess.run([TINYGO, *shlex.split(command)], cwd=tmp_path, env=ENVIRONMENT, capture_output=True,
+                          text=True, check=False)
     assert done.returncode == 0, done.stderr
     configuration = block("yaml", "envoy.wasm").replace("port_value: 10000", "port_value: 0")
     configuration = configuration.replace("plugin.wasm", f"{tmp_path}/plugin.wasm")
@@ -256,7 +261,7 @@ def test_tags_of_envoy(tag):
 def test_hosts_in_go(package):
     if not (TINYGO and GO):
         pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
-    done = subprocess.run([GO, "test", "-count=1", "-v", f"./{package}"], cwd=HOSTS, capture_output=True, text=True, check=False,
-                          env={**ENVIRONMENT, "TINYGO": TINYGO, "GOFLAGS": "-buildvcs=false"})
+    done = subprocess.run([GO, "test", "-count=1", "-v", f"./{package}"], cwd=HOSTS, capture_output=True, text=True,
+                          check=False, env={**ENVIRONMENT, "TINYGO": TINYGO, "GOFLAGS": "-buildvcs=false"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "--- PASS" in done.stdout and "--- SKIP" not in done.stdout, done.stdout

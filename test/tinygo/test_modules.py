@@ -1,8 +1,10 @@
-"""Other people's code: the tests of public pure-Go modules, with glebe collecting all the time, end as they do with TinyGo's own collector.
+"""Other people's code: the tests of public pure-Go modules, with glebe collecting all the time, end as they do with
+TinyGo's own collector.
 
-A module is copied from Go's cache into build/test-tinygo/modules, and gets one file that imports glebe and sets the stress. Both builds are
-`tinygo test -c`, run by wazero with the package's folder as its working directory. modules.txt is the list. This takes long, and runs only with
-GLEBE_TEST_MODULES=1 (`make test-long`); what was found is printed with -s.
+A module is copied from Go's cache into build/test-tinygo/modules, and gets one file that imports glebe and sets the
+stress. Both builds are `tinygo test -c`, run by wazero with the package's folder as its working directory. modules.txt
+is the list. This takes long, and runs only with GLEBE_TEST_MODULES=1 (`make test-long`); what was found is printed with
+-s.
 """
 
 import json
@@ -51,12 +53,14 @@ def copied(module, version, package):
             go(folder, "mod", "init", module)
         go(folder, "mod", "tidy", "-e")
         (folder / ".ready").touch()
-    go(folder, "mod", "edit", "-require=github.com/glebe-alloc/glebe@v0.0.0", f"-replace=github.com/glebe-alloc/glebe={ROOT}")
+    go(folder, "mod", "edit", "-require=github.com/glebe-alloc/glebe@v0.0.0",
+       f"-replace=github.com/glebe-alloc/glebe={ROOT}")
     return folder
 
 
 def outcome(folder, package, every, arguments):
-    """(status, {test: how it ended}, seconds) of the package's tests; with glebe if `every` says how often to collect."""
+    """(status, {test: how it ended}, seconds) of the package's tests; with glebe if `every` says how often to
+    collect."""
     where = folder / package
     module = folder / f"{'glebe' if every else 'stock'}.wasm"
     flags = ["-gc=custom", "-tags=custommalloc"] if every else []
@@ -83,7 +87,8 @@ def test_module(line):
     stock = outcome(folder, package, None, arguments)
     ours = outcome(folder, package, every, arguments)
     passed = sum(end == "PASS" for _, end in ours[1])
-    print(f"\n{module}/{package} {version}, a collection at every {every}: {passed} of {len(ours[1])} pass, {ours[2]:.0f} s (stock {stock[2]:.0f} s)")
+    print(f"\n{module}/{package} {version}, a collection at every {every}: {passed} of {len(ours[1])} pass, "
+          f"{ours[2]:.0f} s (stock {stock[2]:.0f} s)")
     last = (folder / "stock.log").read_text().split()[-1:]
     assert stock[1] and last in (["PASS"], ["FAIL"]), "not even TinyGo's own collector came to the end"
     assert ours[:2] == stock[:2]

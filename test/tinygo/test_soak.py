@@ -1,8 +1,10 @@
-"""Requests without end within 1.5 times what lives at most (soak/main.go), in wasmtime, with glebe and with TinyGo's own collectors.
+"""Requests without end within 1.5 times what lives at most (soak/main.go), in wasmtime, with glebe and with TinyGo's
+own collectors.
 
-What lives at most is measured first, with a collection wherever much is held. Both limits are put: glebe's by SetMemoryLimit, and for all alike the
-engine's, 1 MiB above it for data, stacks and what lies before the heap. Only to build it takes a minute, so it runs with GLEBE_SOAK=200000, the
-requests (`make test-long`), and prints its figures with -s.
+What lives at most is measured first, with a collection wherever much is held. Both limits are put: glebe's by
+SetMemoryLimit, and for all alike the engine's, 1 MiB above it for data, stacks and what lies before the heap. Only to
+build it takes a minute, so it runs with GLEBE_SOAK=200000, the requests (`make test-long`), and prints its figures with
+-s.
 """
 
 import os
@@ -23,7 +25,8 @@ def build(collector):
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"soak-{collector}.wasm"
     flags = ["-gc=custom", "-tags=custommalloc"] if collector == "glebe" else [f"-gc={collector}"]
-    done = tinygo("build", "-target=wasip1", "-scheduler=asyncify", "-opt=1", "-no-debug", *flags, "-o", str(module), "./test/tinygo/soak")
+    done = tinygo("build", "-target=wasip1", "-scheduler=asyncify", "-opt=1", "-no-debug", *flags, "-o", str(module),
+                  "./test/tinygo/soak")
     assert done.returncode == 0, done.stderr
     return str(module)
 
@@ -34,7 +37,8 @@ def run(module, requests, limit, pages):
     from wasmtime_host import Host
     answer = Host(fuel=False, pages=pages).run(module, str(requests), str(limit))
     lines = answer["output"].splitlines()
-    at = {int(request): int(pages) for word, request, pages in (line.split() for line in lines if line.startswith("at ")) if word == "at"}
+    at = {int(request): int(pages) for word, request, pages in (line.split() for line in lines
+                                                                if line.startswith("at ")) if word == "at"}
     return answer, at, [line for line in lines if not line.startswith("at ")]
 
 
@@ -49,7 +53,8 @@ def limit():
 
 def test_soak(limit):
     answer, at, rest = run(build("glebe"), REQUESTS, *limit)
-    print(f"\nlive at most {limit[0] * 2 // 3:,} bytes, limits {limit[0]:,} bytes and {limit[1]} pages\n{row('glebe', answer, at)}")
+    print(f"\nlive at most {limit[0] * 2 // 3:,} bytes, limits {limit[0]:,} bytes and {limit[1]} "
+          f"pages\n{row('glebe', answer, at)}")
     assert (answer["error"], rest) == ("", ["ok"]), answer
     half = [pages for request, pages in at.items() if request >= REQUESTS // 2]
     assert len(half) >= 6 and half[0] == half[-1], f"memory still grows: {at}"
@@ -71,5 +76,8 @@ def test_others(collector, limit):
 
 def row(collector, answer, at):
     requests = list(at)
-    end = f"ended after {requests[-1]:,}" if not answer["error"] else f"died between {requests[-1]:,} and the next tenth: {answer['output'].splitlines()[-1][:100]}"
-    return f"{collector}: {end} requests, {answer['cpu']:.0f} s, pages at each tenth {' '.join(map(str, at.values()))}, in the end {answer['pages']}"
+    end = f"ended after {requests[-1]:,}"
+    if answer["error"]:
+        end = f"died between {requests[-1]:,} and the next tenth: {answer['output'].splitlines()[-1][:100]}"
+    return (f"{collector}: {end} requests, {answer['cpu']:.0f} s, pages at each tenth "
+            f"{' '.join(map(str, at.values()))}, in the end {answer['pages']}")

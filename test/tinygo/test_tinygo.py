@@ -1,5 +1,5 @@
-"""TinyGo programs with glebe as collector and malloc, compiled by $TINYGO or what `tools/setup which tinygo` names, in each engine
-that is here: wasmtime from PyPI, node, and wazero's command."""
+"""TinyGo programs with glebe as collector and malloc, compiled by $TINYGO or what `tools/setup which tinygo` names, in
+each engine that is here: wasmtime from PyPI, node, and wazero's command."""
 
 import functools
 import os
@@ -17,7 +17,8 @@ sys.path.insert(0, str(ROOT / "test/wasm"))
 from test_programs import ENGINES, run_node, which
 
 TINYGO, GO = which("tinygo"), which("go")
-ENVIRONMENT = {**os.environ, "PATH": f"{os.path.dirname(GO)}:{os.environ['PATH']}"} if GO else os.environ  # TinyGo asks Go
+# TinyGo asks Go
+ENVIRONMENT = {**os.environ, "PATH": f"{os.path.dirname(GO)}:{os.environ['PATH']}"} if GO else os.environ
 
 
 def tinygo(*arguments):
@@ -30,8 +31,8 @@ def tinygo(*arguments):
 def build(program, scheduler, *flags, target="wasip1"):
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"{program}-{target}-{scheduler}{''.join(flags)}.wasm"
-    done = tinygo("build", f"-target={target}", f"-scheduler={scheduler}", "-gc=custom", "-tags=custommalloc", "-o", str(module), *flags,
-                  f"./test/tinygo/{program}")
+    done = tinygo("build", f"-target={target}", f"-scheduler={scheduler}", "-gc=custom", "-tags=custommalloc", "-o",
+                  str(module), *flags, f"./test/tinygo/{program}")
     assert done.returncode == 0, done.stderr
     return module
 
@@ -69,7 +70,8 @@ def test_content_decides_nothing(scheduler):
 BROWSER = """
 require(process.argv[1]);
 const go = new Go();
-WebAssembly.instantiate(require('node:fs').readFileSync(process.argv[2]), go.importObject).then(({ instance }) => go.run(instance));
+WebAssembly.instantiate(require('node:fs').readFileSync(process.argv[2]), go.importObject)
+    .then(({ instance }) => go.run(instance));
 """
 
 
@@ -78,7 +80,8 @@ def test_browser_target():
     """TinyGo's own JavaScript runs it, in node."""
     module = build("goroutines", "asyncify", target="wasm")
     script = pathlib.Path(tinygo("env", "TINYGOROOT").stdout.strip()) / "targets/wasm_exec.js"
-    done = subprocess.run(["node", "-e", BROWSER, str(script), str(module)], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(["node", "-e", BROWSER, str(script), str(module)], capture_output=True, text=True,
+                          timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
@@ -144,7 +147,8 @@ def test_finalizer_misuse(scheduler, function, said, tmp_path):
 def test_memory_ends():
     status, text = run_node(build("ends", "none"))
     assert status != 0
-    found = re.search(r"within\npanic: glebe: out of memory: 3145728 bytes wanted, (\d+) of (\d+) in use, (\d+) live after (\d+) collections", text)
+    found = re.search(r"within\npanic: glebe: out of memory: 3145728 bytes wanted, (\d+) of (\d+) in use, (\d+) live "
+                      r"after (\d+) collections", text)
     assert found, text
     used, heap, live, collections = map(int, found.groups())
     assert 0 < live <= used <= heap < 3 << 20 and collections > 100
@@ -152,6 +156,7 @@ def test_memory_ends():
 
 @pytest.mark.parametrize("flags", [["-gc=custom"], ["-tags=custommalloc"], ["-gc=precise"]])
 def test_wrong_flags_are_named(flags):
-    done = tinygo("build", "-target=wasip1", "-scheduler=none", "-o", str(OUT / "wrong.wasm"), *flags, "./test/tinygo/ends")
+    done = tinygo("build", "-target=wasip1", "-scheduler=none", "-o", str(OUT / "wrong.wasm"), *flags,
+                  "./test/tinygo/ends")
     assert done.returncode != 0
     assert "glebe_wants_a_wasm_target_and_the_flags__gc_custom_and__tags_custommalloc" in done.stderr

@@ -354,7 +354,8 @@ static void test_huge_pages_are_left_where_they_are_slow(void **state)
         take(GB_CHUNK_SLICES - (chunk == 0), 1);
         bool asks = chunk >= FIRST && chunk % 16 != 14; /* chunk 14 of 16 is a sample */
         if (chunk >= QUICK) /* the first is timed; then 1, 2, 4, 8 and 16 chunks that are no samples do not ask */
-            asks = (chunk >= QUICK + 38 && asks) || chunk == QUICK || chunk == QUICK + 2 || chunk == QUICK + 5 || chunk == QUICK + 10 || chunk == QUICK + 20;
+            asks = (chunk >= QUICK + 38 && asks) || chunk == QUICK || chunk == QUICK + 2 || chunk == QUICK + 5
+                || chunk == QUICK + 10 || chunk == QUICK + 20;
         assert_int_equal(gb_chunk_at(chunk)->huge_pages, asks);
     }
     assert_int_equal(fake.huge_looks, 2 + 5 + 3);

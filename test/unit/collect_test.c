@@ -349,7 +349,8 @@ static void test_freed_by_hand(void **state)
     glebe_free(b);
     assert_int_equal(glebe_live.stats.errors, 2);
     assert_non_null(strstr(fake.printed, "): not the start of an object of this collector\n"));
-    assert_non_null(strstr(fake.printed, "): address is in the pages of a collector, whose objects only glebe_gc_free takes\n"));
+    assert_non_null(strstr(fake.printed,
+        "): address is in the pages of a collector, whose objects only glebe_gc_free takes\n"));
     assert_true(alive(b));
     well();
 }
@@ -430,7 +431,8 @@ static void test_huge_chains(void **state)
     enum { CHAIN = 6, WORDS = MIB / 4 };
     static const struct { uintptr_t words; uint8_t bits[2]; } tenth = {10, {0, 2}};
     const uintptr_t layouts[] = {0, GLEBE_GC_LAYOUT(3, 4), (uintptr_t)&tenth, GB_PLAIN};
-    static const size_t counted[] = {WORDS - 2, 3 * 70000 + 2, 10 * 20000 + 9}, uncounted[] = {0, 3 * 70000, 10 * 20000 + 8};
+    static const size_t counted[] = {WORDS - 2, 3 * 70000 + 2, 10 * 20000 + 9},
+        uncounted[] = {0, 3 * 70000, 10 * 20000 + 8};
     for (int k = 0; k < 4; k++) {
         void **chain[CHAIN], *small, *other[CHAIN];
         for (int i = 0; i < CHAIN; i++) {
@@ -509,7 +511,8 @@ static void test_huge_by_hand(void **state)
     assert_true(alive(a) && alive(c));
     assert_int_equal(glebe_live.stats.errors, 4);
     assert_non_null(strstr(fake.printed, "): not the start of an object of this collector\n"));
-    assert_non_null(strstr(fake.printed, "): address is in the pages of a collector, whose objects only glebe_gc_free takes\n"));
+    assert_non_null(strstr(fake.printed,
+        "): address is in the pages of a collector, whose objects only glebe_gc_free takes\n"));
     well();
 }
 

@@ -131,7 +131,8 @@ static void test_sized(void **state)
     /* Blocks that need only a word's alignment are shorter than malloc's; either kind may become the other. */
     for (size_t bytes = 1; bytes <= 128; bytes++) {
         p = glebe_heap_malloc(heap, bytes);
-        size_t of_malloc = glebe_usable_size(p), short_by = (bytes + 7) / 8 * 8 % 16 && bytes > 16 && bytes <= 56 ? 8 : 0;
+        size_t of_malloc = glebe_usable_size(p);
+        size_t short_by = (bytes + 7) / 8 * 8 % 16 && bytes > 16 && bytes <= 56 ? 8 : 0;
         assert_int_equal((uintptr_t)p % 16, 0);
         fixture_fill(p, bytes, bytes);
         p = glebe_heap_realloc_sized(heap, p, bytes, 200);
@@ -166,8 +167,10 @@ static void test_records_of_destroyed_heaps(void **state)
             size_t from = (page - (uintptr_t)gb_the.heaps) / GB_HEAP_STRIDE;
             size_t to = (page + gb_the.page_bytes - 1 - (uintptr_t)gb_the.heaps) / GB_HEAP_STRIDE;
             bool went = true;
-            for (size_t number = from; number <= to; number++)
-                went = went && (gb_the.heap_bits[number / 64].unused & ~gb_the.heap_bits[number / 64].touched) >> number % 64 & 1;
+            for (size_t number = from; number <= to; number++) {
+                const gb_heap_bits *bits = &gb_the.heap_bits[number / 64];
+                went = went && (bits->unused & ~bits->touched) >> number % 64 & 1;
+            }
             assert_true(!went || fixture_zero((const void *)page, gb_the.page_bytes));
         }
         for (int i = 0; i < N; i++)
@@ -205,9 +208,11 @@ static void test_owns(void **state)
     glebe_heap *heap = glebe_heap_create(0), *other = glebe_heap_create(0);
     const size_t bytes[] = {1, 100, 2048, 3000, 60000, 200000, 3000000};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-        void *mine = glebe_heap_malloc(heap, bytes[i]), *theirs = glebe_heap_malloc(other, bytes[i]), *thread = glebe_malloc(bytes[i]);
+        void *mine = glebe_heap_malloc(heap, bytes[i]), *theirs = glebe_heap_malloc(other, bytes[i]),
+            *thread = glebe_malloc(bytes[i]);
         assert_true(glebe_heap_owns(heap, mine) && glebe_heap_owns(other, theirs) && glebe_heap_owns(NULL, thread));
-        assert_false(glebe_heap_owns(other, mine) || glebe_heap_owns(heap, theirs) || glebe_heap_owns(heap, thread) || glebe_heap_owns(NULL, mine));
+        assert_false(glebe_heap_owns(other, mine) || glebe_heap_owns(heap, theirs) || glebe_heap_owns(heap, thread)
+            || glebe_heap_owns(NULL, mine));
         glebe_free(thread);
     }
     void *foreign = malloc(100);
@@ -261,7 +266,8 @@ static void test_family(void **state)
 static void test_realloc_keeps_contents(void **state)
 {
     (void)state;
-    const size_t sizes[] = {1, 16, 17, 500, 2048, 2049, 30000, 65536, 65537, 400000, 1048576, 1048577, 5000000, 20000000};
+    const size_t sizes[] = {1, 16, 17, 500, 2048, 2049, 30000, 65536, 65537, 400000, 1048576, 1048577, 5000000,
+        20000000};
     enum { N = sizeof sizes / sizeof sizes[0] };
     for (int i = 0; i < N; i++)
         for (int k = 0; k < N; k++) {

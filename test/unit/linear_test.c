@@ -95,7 +95,8 @@ static void test_table_moves(void **state)
     fixture_release();
     gb_tagged *last = gb_tagged_at(gb_slice_start((uint32_t)gb_the.slices));
     assert_in_range(gb_the.linear.table_room, gb_the.slices, gb_the.slices * 2);
-    assert_in_range(glebe_live.stats.table_bytes, gb_the.linear.table_room * sizeof(gb_page), gb_the.linear.table_room * sizeof(gb_page) + 128);
+    assert_in_range(glebe_live.stats.table_bytes, gb_the.linear.table_room * sizeof(gb_page),
+        gb_the.linear.table_room * sizeof(gb_page) + 128);
     size_t free = 0; /* in one block in front of the table, and one behind it */
     for (uint32_t bin = 0; bin < GB_TAGGED_BINS; bin++)
         for (gb_tagged *c = gb_the.linear.bins[bin]; c; c = c->next)
@@ -206,7 +207,8 @@ static void test_checker_sees_tags(void **state)
     glebe_free(b);
     glebe_trim(NULL);
     fixture_check();
-    uint32_t *tags[] = {(uint32_t *)(void *)(a - 4), (uint32_t *)(void *)(b - 4), (uint32_t *)(void *)(c - 4), (uint32_t *)(void *)(c - 8)};
+    uint32_t *tags[] = {(uint32_t *)(void *)(a - 4), (uint32_t *)(void *)(b - 4), (uint32_t *)(void *)(c - 4),
+        (uint32_t *)(void *)(c - 8)};
     const uint32_t flips[] = {GB_TAG_BEFORE_USED, GB_TAG_USED, GB_TAG_BEFORE_USED, 16};
     for (int i = 0; i < 4; i++) {
         int broken[10] = {0};
@@ -235,7 +237,8 @@ static void test_warm_and_aligned(void **state)
     fixture_check();
     glebe_heap *heap = glebe_heap_create(0);
     for (size_t alignment = 16; alignment <= 1 << 16; alignment *= 2) {
-        void *p = glebe_aligned_alloc(alignment, 700), *q = glebe_heap_aligned_alloc(heap, alignment, 30), *r = glebe_heap_malloc(heap, 3000);
+        void *p = glebe_aligned_alloc(alignment, 700), *q = glebe_heap_aligned_alloc(heap, alignment, 30),
+            *r = glebe_heap_malloc(heap, 3000);
         assert_int_equal((uintptr_t)p % alignment, 0);
         assert_int_equal((uintptr_t)q % alignment, 0);
         assert_in_range(glebe_usable_size(p), 700, 712 + 32);

@@ -77,7 +77,8 @@ static void test_ways_out(void **state)
 {
     (void)state;
     glebe_heap *heap = glebe_heap_create(0);
-    void *plain = glebe_heap_malloc(heap, 40), *sized = glebe_heap_malloc(heap, 300), *other = glebe_heap_malloc(heap, 1000);
+    void *plain = glebe_heap_malloc(heap, 40), *sized = glebe_heap_malloc(heap, 300),
+        *other = glebe_heap_malloc(heap, 1000);
     char *grown = glebe_heap_malloc(heap, 100);
     fixture_fill(grown, 100, 7);
     assert_true(is_mixed(other));
@@ -194,8 +195,8 @@ static void test_misuse(void **state)
     (void)state;
     glebe_heap *heap = glebe_heap_create(0);
     char *short_one = glebe_heap_malloc(heap, 96), *long_one = glebe_heap_malloc(heap, 700);
-    const char *inside[] = {short_one + 16, short_one + 200, long_one + 32, long_one + 512, long_one + 704, (char *)gb_page_start(page_of(long_one)),
-        (char *)gb_page_start(page_of(long_one)) + page_bytes - 16};
+    const char *inside[] = {short_one + 16, short_one + 200, long_one + 32, long_one + 512, long_one + 704,
+        (char *)gb_page_start(page_of(long_one)), (char *)gb_page_start(page_of(long_one)) + page_bytes - 16};
     fixture_thread(1); /* this build does not check the owner's own frees */
     glebe_free(glebe_malloc(1));
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {

@@ -9,24 +9,38 @@ static const struct {
 } cases[] = {
     {"verbose", "0", 0, 0}, {"verbose", "1", 0, 1}, {"verbose", "2", EINVAL, 1}, {"verbose", "", EINVAL, 1},
     {"verbose", "yes", EINVAL, 1}, {"verbose", "01", 0, 1}, {"verbose", " 1", EINVAL, 1}, {"verbose", "-1", EINVAL, 1},
-    {"stats", "1", 0, 1}, {"stats", "json", 0, 2}, {"stats", "jso", EINVAL, 2}, {"stats", "2", EINVAL, 2}, {"stats", "0", 0, 0},
-    {"purge_ms", "250", 0, 250}, {"purge_ms", "0", 0, 1}, {"purge_ms", "1K", EINVAL, 1}, {"purge_ms", "5000000000", EINVAL, 1},
+    {"stats", "1", 0, 1}, {"stats", "json", 0, 2}, {"stats", "jso", EINVAL, 2}, {"stats", "2", EINVAL, 2},
+    {"stats", "0", 0, 0},
+    {"purge_ms", "250", 0, 250}, {"purge_ms", "0", 0, 1}, {"purge_ms", "1K", EINVAL, 1},
+    {"purge_ms", "5000000000", EINVAL, 1},
     {"purge_ms", "1073741823", 0, 1073741823}, {"purge_ms", "1073741824", EINVAL, 1073741823},
     {"limit", "0", 0, 0}, {"limit", "4096", 0, 4096}, {"limit", "3K", 0, 3 << 10}, {"limit", "3M", 0, 3 << 20},
-    {"limit", "5k", 0, 5 << 10}, {"limit", "6KB", 0, 6 << 10}, {"limit", "7KiB", 0, 7 << 10}, {"limit", "8mib", 0, 8 << 20},
-    {"limit", "9B", 0, 9}, {"limit", "1.5G", 0, 3u << 29}, {"limit", "0.5M", 0, 1 << 19}, {"limit", "0.5gIb", 0, 1 << 29},
-    {"limit", "1.0K", 0, 1 << 10}, {"limit", "0.0009765625K", 0, 1}, {"limit", "0.001953124K", 0, 1}, {"limit", "1.999G", 0, 2146409906},
+    {"limit", "5k", 0, 5 << 10}, {"limit", "6KB", 0, 6 << 10}, {"limit", "7KiB", 0, 7 << 10},
+    {"limit", "8mib", 0, 8 << 20},
+    {"limit", "9B", 0, 9}, {"limit", "1.5G", 0, 3u << 29}, {"limit", "0.5M", 0, 1 << 19},
+    {"limit", "0.5gIb", 0, 1 << 29},
+    {"limit", "1.0K", 0, 1 << 10}, {"limit", "0.0009765625K", 0, 1}, {"limit", "0.001953124K", 0, 1},
+    {"limit", "1.999G", 0, 2146409906},
     {"limit", "1.999999999999999999999999999999999999K", 0, 2047}, {"limit", "00001.50M", 0, 3 << 19},
-    {"limit", "1.", EINVAL, 3 << 19}, {"limit", ".5", EINVAL, 3 << 19}, {"limit", "1.5", EINVAL, 3 << 19}, {"limit", "1.5B", EINVAL, 3 << 19},
-    {"limit", "1.G", EINVAL, 3 << 19}, {"limit", ".5G", EINVAL, 3 << 19}, {"limit", ".", EINVAL, 3 << 19}, {"limit", "1.5.5G", EINVAL, 3 << 19},
-    {"limit", "0.0009K", EINVAL, 3 << 19}, {"limit", "0.0G", EINVAL, 3 << 19}, {"limit", "1 G", EINVAL, 3 << 19}, {"limit", "1GG", EINVAL, 3 << 19},
-    {"limit", "1Gi", EINVAL, 3 << 19}, {"limit", "1iB", EINVAL, 3 << 19}, {"limit", "1BB", EINVAL, 3 << 19}, {"limit", "1GBx", EINVAL, 3 << 19},
-    {"limit", "1E", EINVAL, 3 << 19}, {"limit", "1,5G", EINVAL, 3 << 19}, {"limit", "1\x0b", EINVAL, 3 << 19}, {"limit", "1\x02", EINVAL, 3 << 19},
-    {"limit", "1G", 0, 1 << 30}, {"limit", "K", EINVAL, 1 << 30}, {"limit", "B", EINVAL, 1 << 30}, {"limit", "", EINVAL, 1 << 30},
+    {"limit", "1.", EINVAL, 3 << 19}, {"limit", ".5", EINVAL, 3 << 19}, {"limit", "1.5", EINVAL, 3 << 19},
+    {"limit", "1.5B", EINVAL, 3 << 19},
+    {"limit", "1.G", EINVAL, 3 << 19}, {"limit", ".5G", EINVAL, 3 << 19}, {"limit", ".", EINVAL, 3 << 19},
+    {"limit", "1.5.5G", EINVAL, 3 << 19},
+    {"limit", "0.0009K", EINVAL, 3 << 19}, {"limit", "0.0G", EINVAL, 3 << 19}, {"limit", "1 G", EINVAL, 3 << 19},
+    {"limit", "1GG", EINVAL, 3 << 19},
+    {"limit", "1Gi", EINVAL, 3 << 19}, {"limit", "1iB", EINVAL, 3 << 19}, {"limit", "1BB", EINVAL, 3 << 19},
+    {"limit", "1GBx", EINVAL, 3 << 19},
+    {"limit", "1E", EINVAL, 3 << 19}, {"limit", "1,5G", EINVAL, 3 << 19}, {"limit", "1\x0b", EINVAL, 3 << 19},
+    {"limit", "1\x02", EINVAL, 3 << 19},
+    {"limit", "1G", 0, 1 << 30}, {"limit", "K", EINVAL, 1 << 30}, {"limit", "B", EINVAL, 1 << 30},
+    {"limit", "", EINVAL, 1 << 30},
     {"limit", "99999999999999999999", EINVAL, 1 << 30}, {"limit", "18446744073709551616", EINVAL, 1 << 30},
-    {"limit", "9999999999999G", EINVAL, 1 << 30}, {"limit", "8388608T", EINVAL, 1 << 30}, {"limit", "8388608.0T", EINVAL, 1 << 30},
-    {"on_error", "count", 0, 1}, {"on_error", "abort", 0, 0}, {"on_error", "ignore", EINVAL, 0}, {"on_error", "", EINVAL, 0},
-    {"purge", "free", 0, 1}, {"purge", "1", EINVAL, 1}, {"purge", "dontneed", 0, 0}, {"purge", "FREE", EINVAL, 0}, {"purge", "", EINVAL, 0},
+    {"limit", "9999999999999G", EINVAL, 1 << 30}, {"limit", "8388608T", EINVAL, 1 << 30},
+    {"limit", "8388608.0T", EINVAL, 1 << 30},
+    {"on_error", "count", 0, 1}, {"on_error", "abort", 0, 0}, {"on_error", "ignore", EINVAL, 0},
+    {"on_error", "", EINVAL, 0},
+    {"purge", "free", 0, 1}, {"purge", "1", EINVAL, 1}, {"purge", "dontneed", 0, 0}, {"purge", "FREE", EINVAL, 0},
+    {"purge", "", EINVAL, 0},
     {"deepbind", "1", 0, 1}, {"deepbind", "0", 0, 0}, {"deepbind", "no", EINVAL, 0},
     {"background", "0", 0, 0}, {"background", "x", EINVAL, 0},
     {"huge_pages", "0", 0, 1}, {"huge_pages", "1", 0, 0}, {"huge_pages", "2", EINVAL, 0},
@@ -41,7 +55,8 @@ static void test_table(void **state)
             fail_msg("%s=%s", cases[i].name, cases[i].value);
         for (int k = 0; k < OPTIONS; k++)
             if (strcmp(options[k].name, cases[i].name) == 0) {
-                uint64_t is = options[k].kind == OPTION_BYTES ? *(size_t *)options[k].value : *(uint32_t *)options[k].value;
+                uint64_t is = options[k].kind == OPTION_BYTES ? *(size_t *)options[k].value
+                    : *(uint32_t *)options[k].value;
                 if (is != cases[i].means)
                     fail_msg("%s=%s means %llu", cases[i].name, cases[i].value, (unsigned long long)is);
             }
@@ -62,7 +77,8 @@ static void test_large_sizes(void **state)
         uint64_t means;
     } large[] = {
         {"2T", UINT64_C(2) << 40}, {"1.5T", UINT64_C(3) << 39}, {"1.999999999T", 2199023254452}, {"0.000000000001T", 1},
-        {"9223372036854775807", INT64_MAX}, {"8388607.9999999999999T", INT64_MAX}, {"8388607.999999999999T", INT64_MAX - 1},
+        {"9223372036854775807", INT64_MAX}, {"8388607.9999999999999T", INT64_MAX},
+        {"8388607.999999999999T", INT64_MAX - 1},
         {"8388607.99999999999999999999T", INT64_MAX},
     };
     for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
@@ -76,8 +92,8 @@ static void test_large_sizes(void **state)
 static void test_environment(void **state)
 {
     (void)state;
-    char *const environment[] = {"GLEBE_LIMIT=5M", "PATH=/bin", "GLEBE_STATS=json", "GLEBE_PURGE_MS=soon", "GLEBE_LIMITS=3",
-        "GLEBE_TOOL_X=1", "GLEBE_LIBRARY_DIR=/x", "GLEBE_", "GLEBEX=1", NULL};
+    char *const environment[] = {"GLEBE_LIMIT=5M", "PATH=/bin", "GLEBE_STATS=json", "GLEBE_PURGE_MS=soon",
+        "GLEBE_LIMITS=3", "GLEBE_TOOL_X=1", "GLEBE_LIBRARY_DIR=/x", "GLEBE_", "GLEBEX=1", NULL};
     fake.environment = environment;
     gb_options_read();
     assert_int_equal(gb_the.options.limit, 5 << 20);

@@ -94,7 +94,8 @@ static long count(void (*run)(void))
     if (WIFEXITED(status))
         skip(); /* under an emulator, or in a container that forbids it */
     assert_true(WIFSTOPPED(status));
-    while (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP)
+    while (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0 && waitpid(child, &status, 0) == child
+        && WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP)
         steps++;
     assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGUSR1);
     kill(child, SIGKILL);

@@ -148,7 +148,9 @@ static void test_reset(void **state)
         glebe_pool_stats_read(pool, &s);
         assert_int_equal(s.used_bytes, 0);
         assert_int_equal(s.free_bytes, 0);
-        assert_true(round % 2 ? s.held_bytes <= (size_t)80 << 10 && (GB_AUDIT || glebe_heap_bytes(heap) <= (size_t)256 << 10) : s.held_bytes == before);
+        assert_true(round % 2
+                ? s.held_bytes <= (size_t)80 << 10 && (GB_AUDIT || glebe_heap_bytes(heap) <= (size_t)256 << 10)
+                : s.held_bytes == before);
         well(pool);
     }
     glebe_pool_destroy(pool);
@@ -163,7 +165,8 @@ static void test_reset(void **state)
 static void test_wrong_arguments(void **state)
 {
     (void)state;
-    static const size_t wrong[][3] = {{0, 1, 1000}, {12, 1, 1000}, {4104, 1, 10000}, {8, 0, 1000}, {8, 1025, 1000000}, {8, 100, 799}, {8, 1, SIZE_MAX}};
+    static const size_t wrong[][3] = {{0, 1, 1000}, {12, 1, 1000}, {4104, 1, 10000}, {8, 0, 1000}, {8, 1025, 1000000},
+        {8, 100, 799}, {8, 1, SIZE_MAX}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         errno = 0;
         if (wrong[i][0] != 12 || sizeof(void *) == 8)
@@ -216,11 +219,13 @@ static void test_foreign(void **state)
 {
     (void)state;
     char line[160];
-    glebe_pool *pool = glebe_pool_create(NULL, UNIT, 1, 100000, 0), *other = glebe_pool_create(NULL, UNIT, 1, 100000, 0);
+    glebe_pool *pool = glebe_pool_create(NULL, UNIT, 1, 100000, 0),
+        *other = glebe_pool_create(NULL, UNIT, 1, 100000, 0);
     void *p = glebe_pool_alloc(pool, 1), *foreign[] = {glebe_pool_alloc(other, 1), &line, (void *)1};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         glebe_pool_free(pool, foreign[i], 1);
-        snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): address is not from this pool\n", (size_t)foreign[i]);
+        snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): address is not from this pool\n",
+            (size_t)foreign[i]);
         fixture_reported(line);
     }
     glebe_pool_free(pool, NULL, 1);
@@ -241,10 +246,14 @@ static void test_audit(void **state)
     glebe_pool *pool = glebe_pool_create(NULL, UNIT, MOST, 100000, 0);
     unsigned char *p = glebe_pool_alloc(pool, 3), *q = glebe_pool_alloc(pool, 3);
     glebe_pool_free(pool, p + 8, 3);
-    snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): address is 8 bytes inside an object of 3 units that starts at 0x%zx\n", (size_t)(p + 8), (size_t)p);
+    snprintf(line, sizeof line,
+        "glebe: glebe_pool_free(0x%zx): address is 8 bytes inside an object of 3 units that starts at 0x%zx\n",
+        (size_t)(p + 8), (size_t)p);
     fixture_reported(line);
     glebe_pool_free(pool, p + 2 * UNIT, 1);
-    snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): address is 48 bytes inside an object of 3 units that starts at 0x%zx\n", (size_t)(p + 48), (size_t)p);
+    snprintf(line, sizeof line,
+        "glebe: glebe_pool_free(0x%zx): address is 48 bytes inside an object of 3 units that starts at 0x%zx\n",
+        (size_t)(p + 48), (size_t)p);
     fixture_reported(line);
     glebe_pool_free(pool, p, 2);
     snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): size 2 is wrong: the object has 3 units\n", (size_t)p);
@@ -254,12 +263,15 @@ static void test_audit(void **state)
     assert_int_equal(p[sizeof(void *)], GB_POOL_POISON);
     glebe_pool_free(pool, q, 3);
     glebe_pool_free(pool, p, 3);
-    snprintf(line, sizeof line, "glebe: glebe_pool_free(0x%zx): double free: the object of 3 units here is free already\n", (size_t)p);
+    snprintf(line, sizeof line,
+        "glebe: glebe_pool_free(0x%zx): double free: the object of 3 units here is free already\n", (size_t)p);
     fixture_reported(line);
     well(pool);
     q[50] = 1;
     assert_ptr_equal(glebe_pool_alloc(pool, 3), q);
-    snprintf(line, sizeof line, "glebe: glebe_pool_alloc(0x%zx): free object of 3 units was written to after it was freed, 50 bytes inside\n", (size_t)q);
+    snprintf(line, sizeof line,
+        "glebe: glebe_pool_alloc(0x%zx): free object of 3 units was written to after it was freed, 50 bytes inside\n",
+        (size_t)q);
     fixture_reported(line);
     assert_ptr_equal(glebe_pool_alloc(pool, 3), p);
     fixture_printed("");

@@ -179,7 +179,8 @@ static void lazily(size_t bytes, int count)
             for (uint32_t k = 0; k < gb_the.arena.chunks; k++)
                 gb_purge_note(gb_entry_at(k * GB_CHUNK_SLICES)); /* the purger visits again */
         }
-        assert_in_range(fake.lazy_bytes - before, bytes * (size_t)count / 10 * 9, bytes * (size_t)(count + 1) + (bytes * (size_t)count) / 4 + 65536);
+        assert_in_range(fake.lazy_bytes - before, bytes * (size_t)count / 10 * 9,
+            bytes * (size_t)(count + 1) + (bytes * (size_t)count) / 4 + 65536);
         assert_int_equal(glebe_live.stats.purged_bytes - purged, fake.lazy_bytes - before);
         assert_int_equal(fake.purged_bytes, 0);
         assert_int_equal(glebe_live.stats.huge_retained_bytes, 0);
@@ -278,7 +279,8 @@ static void test_a_lazy_purge_may_be_refused(void **state)
     fake.now_ms += GB_PURGE_MS;
     purge_now();
     assert_int_equal(fake.lazy_bytes, 0);
-    assert_int_equal(glebe_live.stats.huge_retained_bytes, gb_the.reserved ? gb_round_up(5000000, GB_GRANULE_BYTES) : 0);
+    assert_int_equal(glebe_live.stats.huge_retained_bytes,
+        gb_the.reserved ? gb_round_up(5000000, GB_GRANULE_BYTES) : 0);
     assert_int_equal(gb_purge_wait(fake.now_ms), gb_the.reserved ? GB_PURGE_MS : UINT32_MAX); /* no retry at once */
     assert_int_equal(gb_the.arena.dirty_slices, gb_round_up(500000, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     gb_fake_fail(0, 0, 0);

@@ -93,9 +93,11 @@ static void test_out_of_memory(void **state)
 static void test_each_kind_is_one_report(void **state)
 {
     (void)state;
-    char *small = glebe_malloc(100), *medium = glebe_malloc(5000), *large = glebe_malloc(200000), *huge = glebe_malloc(3000000);
+    char *small = glebe_malloc(100), *medium = glebe_malloc(5000), *large = glebe_malloc(200000),
+        *huge = glebe_malloc(3000000);
     char *const wrong[] = {medium + 16, large + 16, large + 20000, huge + 16, huge + 5000000, (char *)gb_the.base,
-        (char *)gb_the.base + GB_CHUNK_BYTES - 16, (char *)gb_the.base + GB_CHUNK_BYTES, (char *)gb_the.table, (char *)1, (char *)-16};
+        (char *)gb_the.base + GB_CHUNK_BYTES - 16, (char *)gb_the.base + GB_CHUNK_BYTES, (char *)gb_the.table,
+        (char *)1, (char *)-16};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_null(glebe_realloc(wrong[i], 10));
         assert_int_equal(glebe_live.stats.errors, 2 * i + 1);

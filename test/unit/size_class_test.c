@@ -35,7 +35,8 @@ static void test_table_is_in_order(void **state)
         assert_int_equal(gb_ctz64(bytes), gb_classes[cls].shift);
         assert_int_equal(gb_class_is_small(cls), bytes <= GB_SMALL_MAX);
         bool flat = bytes <= FLAT_MAX;
-        size_t first = (size_t)gb_classes[cls].first_slices << GB_SLICE_LOG2, page = (size_t)gb_classes[cls].slices << GB_SLICE_LOG2;
+        size_t first = (size_t)gb_classes[cls].first_slices << GB_SLICE_LOG2,
+            page = (size_t)gb_classes[cls].slices << GB_SLICE_LOG2;
         assert_true(first <= page);
         assert_in_range(first / bytes, flat ? 8 : 1, flat || GB_LINEAR ? 1024 : 32);
         assert_in_range(first % bytes, 0, first / 5); /* the bytes that a page cannot use */

@@ -113,7 +113,8 @@ static void test_numbers_are_true(void **state)
 {
     (void)state;
     glebe_stats s;
-    void *small = glebe_malloc(10), *medium = glebe_malloc(10000), *large = glebe_malloc(100000), *huge = glebe_malloc(2000000);
+    void *small = glebe_malloc(10), *medium = glebe_malloc(10000), *large = glebe_malloc(100000),
+        *huge = glebe_malloc(2000000);
     glebe_heap *heap = glebe_heap_create(0);
     glebe_stats_read(&s);
     assert_int_equal(s.small_bytes, GB_SLICE_BYTES);

@@ -1,4 +1,5 @@
-/* glebe_malloc beside the C library's malloc, from one memory: whoever comes first, neither takes what the other has. Prints "ok". */
+/* glebe_malloc beside the C library's malloc, from one memory: whoever comes first, neither takes what the other has.
+ * Prints "ok". */
 #include <glebe.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,7 +34,8 @@ int main(void)
         memset(blocks[i].theirs, ~i, bytes);
     }
     for (int i = 0; i < COUNT; i++) {
-        if (!filled(blocks[i].ours, blocks[i].bytes, i) || !filled(blocks[i].theirs, blocks[i].bytes, ~i) || glebe_check(NULL, 2, NULL, NULL) != 0) {
+        if (!filled(blocks[i].ours, blocks[i].bytes, i) || !filled(blocks[i].theirs, blocks[i].bytes, ~i)
+            || glebe_check(NULL, 2, NULL, NULL) != 0) {
             printf("%d\n", i);
             return 1;
         }

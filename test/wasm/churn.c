@@ -1,6 +1,7 @@
-/* Blocks that are replaced at random: LIVE of them, of LEAST to MOST bytes, each ROUNDS times. What each costs is the difference
- * between two counts of rounds, so that filling and starting do not count. HOW: 0 sizes are as likely as each other, 1 doublings are,
- * 2 one in sixteen is of 1,000 bytes to 60 KB and the others are of up to 256, 3 vectors that grow by half as much again. */
+/* Blocks that are replaced at random: LIVE of them, of LEAST to MOST bytes, each ROUNDS times. What each costs is the
+ * difference between two counts of rounds, so that filling and starting do not count. HOW: 0 sizes are as likely as
+ * each other, 1 doublings are, 2 one in sixteen is of 1,000 bytes to 60 KB and the others are of up to 256, 3 vectors
+ * that grow by half as much again. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -16,7 +17,8 @@ static uint32_t below(uint32_t n)
 static uint32_t some_bytes(void)
 {
     if (HOW == 1) {
-        uint32_t from = 31 - (uint32_t)__builtin_clz(LEAST), to = 31 - (uint32_t)__builtin_clz(MOST), bytes = 1u << (from + below(to - from));
+        uint32_t from = 31 - (uint32_t)__builtin_clz(LEAST), to = 31 - (uint32_t)__builtin_clz(MOST),
+            bytes = 1u << (from + below(to - from));
         return bytes + below(bytes);
     }
     if (HOW == 2)

@@ -1,5 +1,5 @@
-/* The malloc family in a module: every function by its C library's name, blocks of all sizes with a pattern that must last, the
- * heap checked as it goes, memory that ends and goes on, and somebody else who lets memory grow in between.
+/* The malloc family in a module: every function by its C library's name, blocks of all sizes with a pattern that must
+ * last, the heap checked as it goes, memory that ends and goes on, and somebody else who lets memory grow in between.
  * Prints "ok" and exits with 0. */
 #include <errno.h>
 #include <glebe.h>
@@ -126,7 +126,8 @@ static void test_heaps(void)
     well();
 }
 
-/* The linker was told where memory ends. What is there is handed out to the last page, and serves again when it is free. */
+/* The linker was told where memory ends. What is there is handed out to the last page, and serves again when it is
+ * free. */
 static void test_end(void)
 {
     enum { MOST = 4096 };
@@ -140,7 +141,8 @@ static void test_end(void)
         well();
         while (n > 0)
             free(taken[--n]);
-        void *much = malloc(__builtin_wasm_memory_size(0) * 65536 / 4); /* what others took, and the table, lie in between */
+        /* what others took, and the table, lie in between */
+        void *much = malloc(__builtin_wasm_memory_size(0) * 65536 / 4);
         CHECK(much);
         free(much);
     }

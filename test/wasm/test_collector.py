@@ -1,6 +1,6 @@
 """The collector's and the pools' own C tests in WebAssembly: the sources of test/unit, test/model and test/stress, with
-test/wasm/native in place of cmocka, mmap and threads. Unit and model tests run on the fake host, whose failures they want; the
-stress test on linear memory as it is."""
+test/wasm/native in place of cmocka, mmap and threads. Unit and model tests run on the fake host, whose failures they
+want; the stress test on linear memory as it is."""
 
 import functools
 import re
@@ -19,9 +19,12 @@ SEEDS = 8  # one of each kind
 def build(kind, name, root=ROOT, of="collect"):
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"{of}-{name}.wasm"
-    sources = [root / f"test/{kind}/{of}{'' if kind == 'stress' else '_test'}.c"] + [root / "src/glebe.c"] * (kind == "stress")
-    command = [CLANG, "--target=wasm32-wasi", "-std=gnu11", "-O1", "-mbulk-memory", "-Wall", "-Wextra", "-Wno-unused-function", "-UNDEBUG",
-               *(["-DGB_WORDS=1"] if kind != "stress" else []), f"-I{HERE / 'native'}", f"-I{root / 'include'}", *map(str, sources),
+    sources = ([root / f"test/stress/{of}.c", root / "src/glebe.c"] if kind == "stress"
+               else [root / f"test/{kind}/{of}_test.c"])
+    command = [CLANG, "--target=wasm32-wasi", "-std=gnu11", "-O1", "-mbulk-memory", "-Wall", "-Wextra",
+               "-Wno-unused-function", "-UNDEBUG",
+               *(["-DGB_WORDS=1"] if kind != "stress" else []), f"-I{HERE / 'native'}", f"-I{root / 'include'}",
+               *map(str, sources),
                f"-Wl,--max-memory={MEMORY[kind]},-z,stack-size=1048576,--stack-first", "-o", str(module)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
@@ -76,7 +79,8 @@ def plant(tmp_path, name, right, wrong):
 
 def test_the_pool_model_objects(tmp_path):
     """A pool whose batches overlap by a unit: the model must notice."""
-    plant(tmp_path, "src/api/pool.c", "pool->fresh += count * bytes;", "pool->fresh += count * bytes - pool->open.unit_bytes;")
+    plant(tmp_path, "src/api/pool.c", "pool->fresh += count * bytes;",
+          "pool->fresh += count * bytes - pool->open.unit_bytes;")
     status, said = ENGINES["node"](build("model", "planted", root=tmp_path, of="pool"), GLEBE_TEST_SEEDS="1")
     assert status != 0 and "repeat: GLEBE_TEST_SEEDS=1" in said
 

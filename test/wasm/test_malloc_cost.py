@@ -1,6 +1,7 @@
-"""What malloc costs in WebAssembly, against wasi-libc's own (dlmalloc) in the same run: fuel of wasmtime for a free and a malloc, the
-pages of 64 KiB in the end, and bytes of code. All of it is counted, not timed, and repeats exactly. The bounds are what was
-reached, rounded up; `python test/wasm/test_malloc_cost.py` prints the figures of docs/decisions/0008."""
+"""What malloc costs in WebAssembly, against wasi-libc's own (dlmalloc) in the same run: fuel of wasmtime for a free and
+a malloc, the pages of 64 KiB in the end, and bytes of code. All of it is counted, not timed, and repeats exactly. The
+bounds are what was reached, rounded up; `python test/wasm/test_malloc_cost.py` prints the figures of
+docs/decisions/0008."""
 
 import functools
 import subprocess
@@ -15,7 +16,8 @@ from common import code_bytes
 
 ROUNDS = 8
 
-# live blocks, least and most bytes, how they come (churn.c); bounds: fuel in percent of dlmalloc's, and pages more than dlmalloc's
+# live blocks, least and most bytes, how they come (churn.c); bounds: fuel in percent of dlmalloc's, and pages more than
+# dlmalloc's
 MIXES = {
     "100 / 200": (100, 1, 200, 0, 27, 0),
     "1,000 / 500": (1000, 1, 500, 0, 27, 2),
@@ -38,15 +40,17 @@ def tool(*arguments):
 
 
 def module_of(allocator, source, name, *flags):
-    """Compiled and linked apart: where wasm-opt is on PATH clang runs it at the end of what it optimizes, and figures would depend on
-    that."""
+    """Compiled and linked apart: where wasm-opt is on PATH clang runs it at the end of what it optimizes, and figures
+    would depend on that."""
     OUT.mkdir(parents=True, exist_ok=True)
     peer = {"none": ["-DPEER=0", HERE / "peers.c"], "wasteful": ["-DPEER=1", HERE / "peers.c"]}.get(allocator, [])
     module, sources = OUT / f"cost-{allocator}-{name}.wasm", [source, *peer[1:]]
     objects = [module.with_suffix(f".{c.stem}.o") for c in sources]
     for c, o in zip(sources, objects):
-        tool("--target=wasm32-wasi", "-Os", "-mbulk-memory", "-fno-builtin", "-Wall", "-Wextra", *flags, *peer[:1], "-c", c, "-o", o)
-    tool("--target=wasm32-wasi", *objects, *[ARCHIVES / "libglebe-override.a"] * (allocator == "glebe"), "-Wl,--strip-all", "-o", module)
+        tool("--target=wasm32-wasi", "-Os", "-mbulk-memory", "-fno-builtin", "-Wall", "-Wextra", *flags, *peer[:1],
+             "-c", c, "-o", o)
+    tool("--target=wasm32-wasi", *objects, *[ARCHIVES / "libglebe-override.a"] * (allocator == "glebe"),
+         "-Wl,--strip-all", "-o", module)
     return module
 
 

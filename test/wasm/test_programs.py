@@ -52,7 +52,8 @@ WebAssembly.instantiate(require('node:fs').readFileSync(process.argv[1]), { wasi
 def run_node(module, *arguments, **environment):
     if not shutil.which("node"):
         pytest.skip("node is not here: tools/setup wasm")
-    # Its own collector, marking beside the program, lets node 20 crash once a module's memory has grown much, after that has ended well.
+    # Its own collector, marking beside the program, lets node 20 crash once a module's memory has grown much, after
+    # that has ended well.
     done = subprocess.run(["node", "--no-warnings", "--no-concurrent-marking", "-e", NODE, str(module), *arguments],
                           capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **environment})
     return done.returncode, done.stdout + done.stderr
@@ -60,7 +61,8 @@ def run_node(module, *arguments, **environment):
 
 def which(tool):
     """What tools/setup takes; empty if there is none."""
-    return subprocess.run([ROOT / "tools/setup", "which", tool], capture_output=True, text=True, check=False).stdout.strip()
+    return subprocess.run([ROOT / "tools/setup", "which", tool], capture_output=True, text=True,
+                          check=False).stdout.strip()
 
 
 WAZERO = which("wazero")
@@ -70,7 +72,8 @@ def run_wazero(module, *arguments, **environment):
     if not WAZERO:
         pytest.skip("wazero's command is not here: tools/setup wazero")
     given = [f"-env={name}={value}" for name, value in environment.items()]
-    done = subprocess.run([WAZERO, "run", *given, str(module), *arguments], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([WAZERO, "run", *given, str(module), *arguments], capture_output=True, text=True, timeout=300,
+                          check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -82,7 +85,8 @@ def build(source, name, *flags, archive="libglebe-override.a"):
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"{name}.wasm"
     driver = CLANG.replace("clang", "clang++") if source.suffix == ".cc" else CLANG
-    command = [driver, "--target=wasm32-wasi", "-O1", "-mbulk-memory", "-fno-builtin", "-Wall", "-Wextra", f"-I{ROOT / 'include'}",
+    command = [driver, "--target=wasm32-wasi", "-O1", "-mbulk-memory", "-fno-builtin", "-Wall", "-Wextra",
+               f"-I{ROOT / 'include'}",
                *flags, str(source), str(ARCHIVES / archive), f"-Wl,--max-memory={MEMORY}", "-o", str(module)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"

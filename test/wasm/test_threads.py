@@ -1,5 +1,5 @@
-"""Threads in one shared memory, with build/wasm32-threads/libglebe.a: in node's workers and in wasmtime's instances, one for each
-thread."""
+"""Threads in one shared memory, with build/wasm32-threads/libglebe.a: in node's workers and in wasmtime's instances,
+one for each thread."""
 
 import functools
 import pathlib
@@ -44,8 +44,10 @@ ENGINES = {"node": run_node, "wasmtime": run_wasmtime}
 def build(name, *sources):
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"{name}.wasm"
-    command = [CLANG, "--target=wasm32-wasi", "-O2", "-mbulk-memory", "-matomics", "-nostdlib", "-Wall", "-Wextra", f"-I{ROOT / 'include'}",
-               str(HERE / "threads.c"), *map(str, sources), "-Wl,--no-entry,--shared-memory,--import-memory,--max-memory=134217728",
+    command = [CLANG, "--target=wasm32-wasi", "-O2", "-mbulk-memory", "-matomics", "-nostdlib", "-Wall", "-Wextra",
+               f"-I{ROOT / 'include'}",
+               str(HERE / "threads.c"), *map(str, sources),
+               "-Wl,--no-entry,--shared-memory,--import-memory,--max-memory=134217728",
                *(f"-Wl,--export={symbol}" for symbol in EXPORTED), "-o", str(module)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
@@ -79,8 +81,8 @@ def test_family_with_a_c_library_for_threads():
         pytest.skip("no C library for threads: rustup target add wasm32-wasip1-threads")
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / "family-threads.wasm"
-    command = [CLANG, "--target=wasm32-wasi", "-O1", "-mbulk-memory", "-matomics", "-fno-builtin", f"-I{ROOT / 'include'}",
-               "-nostdlib", str(library / "crt1-command.o"), str(HERE / "family.c"),
+    command = [CLANG, "--target=wasm32-wasi", "-O1", "-mbulk-memory", "-matomics", "-fno-builtin",
+               f"-I{ROOT / 'include'}", "-nostdlib", str(library / "crt1-command.o"), str(HERE / "family.c"),
                str(ARCHIVE.with_name("libglebe-override.a")), str(library / "libc.a"), "-lclang_rt.builtins-wasm32",
                f"-L{builtins()}", f"-Wl,--shared-memory,--export-memory,--max-memory={MEMORY}", "-o", str(module)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -89,7 +91,8 @@ def test_family_with_a_c_library_for_threads():
 
 
 def builtins():
-    found = subprocess.run([CLANG, "--target=wasm32-wasi", "--print-libgcc-file-name"], capture_output=True, text=True, check=True)
+    found = subprocess.run([CLANG, "--target=wasm32-wasi", "--print-libgcc-file-name"], capture_output=True, text=True,
+                           check=True)
     return pathlib.Path(found.stdout.strip()).parent
 
 

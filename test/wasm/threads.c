@@ -1,7 +1,7 @@
-/* Threads in one memory, each an instance of this module with its own stack and thread-local variables, which the script that runs it
- * gives it. No C library. Blocks wander: a worker makes one, leaves it in a slot that all share, and takes what was there, which
- * another made: it looks whether all of it is as it was left, then frees it, or resizes it and leaves it again. Meanwhile
- * somebody else lets memory grow.
+/* Threads in one memory, each an instance of this module with its own stack and thread-local variables, which the
+ * script that runs it gives it. No C library. Blocks wander: a worker makes one, leaves it in a slot that all share,
+ * and takes what was there, which another made: it looks whether all of it is as it was left, then frees it, or resizes
+ * it and leaves it again. Meanwhile somebody else lets memory grow.
  *
  *     place(bytes)        memory for a worker's stack and thread-local variables
  *     wait(sleeps)        how this thread waits for others
@@ -140,7 +140,8 @@ EXPORT(finish) int finish(uint32_t workers, size_t place_bytes)
     glebe_trim(NULL);
     glebe_stats stats;
     glebe_stats_read(&stats);
-    if (stats.large_bytes > workers * (place_bytes + 4096) || stats.small_bytes > 1 << 20) /* the places, and a page of each class */
+    /* the places, and a page of each class */
+    if (stats.large_bytes > workers * (place_bytes + 4096) || stats.small_bytes > 1 << 20)
         return 10;
     return glebe_check(NULL, 2, NULL, NULL) == 0 ? 0 : 11;
 }

@@ -18,7 +18,8 @@ STACK = 65536
 
 class Memory(wasmtime.SharedMemory):
     def _as_extern(self):  # 50.0.1 has one indirection too many here
-        return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY, ffi.wasmtime_extern_union(sharedmemory=self.ptr()))
+        return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY,
+                                     ffi.wasmtime_extern_union(sharedmemory=self.ptr()))
 
 
 def failed(why):

@@ -12,18 +12,19 @@ import under_wine
 
 @pytest.fixture(scope="session")
 def wine(tmp_path_factory):
-    """Runs a program with arguments and environment variables: its exit status and what it said. The prefix is not in the tree, for links in
-    it lead out to all of the machine."""
+    """Runs a program with arguments and environment variables: its exit status and what it said. The prefix is not in
+    the tree, for links in it lead out to all of the machine."""
     if not shutil.which("wine"):
         pytest.skip("wine is not here: tools/setup windows")
     prefix = tmp_path_factory.mktemp("wine")
     environment = under_wine.environment(prefix)
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} # not a pipe, which Wine's server would keep open
+    # not a pipe, which Wine's server would keep open
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run(["wineboot", "--init"], env=environment, check=False, timeout=300, **silent)
 
     def run(program, *words, **variables):
-        done = subprocess.run(["wine", program, *words], env={**environment, **variables}, capture_output=True, text=True, check=False,
-                              stdin=subprocess.DEVNULL, timeout=1800)
+        done = subprocess.run(["wine", program, *words], env={**environment, **variables}, capture_output=True,
+                              text=True, check=False, stdin=subprocess.DEVNULL, timeout=1800)
         return done.returncode, done.stdout.replace("\r\n", "\n"), done.stderr
 
     run.environment = environment

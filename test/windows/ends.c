@@ -1,5 +1,5 @@
-/* The process ends while threads allocate: the system stops them wherever they are, in glebe's locks too, and then an exit handler allocates.
- * The threads call nothing but glebe, since the C library and Wine have locks of their own. */
+/* The process ends while threads allocate: the system stops them wherever they are, in glebe's locks too, and then an
+ * exit handler allocates. The threads call nothing but glebe, since the C library and Wine have locks of their own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <windows.h>

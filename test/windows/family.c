@@ -1,5 +1,5 @@
-/* Every function of the C library's allocation family, statically overridden: what each promises, and that each serves from glebe. What the C
- * library allocates by itself comes back through free(). */
+/* Every function of the C library's allocation family, statically overridden: what each promises, and that each serves
+ * from glebe. What the C library allocates by itself comes back through free(). */
 #include <direct.h>
 #include <errno.h>
 #include <malloc.h>

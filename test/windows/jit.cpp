@@ -1,10 +1,11 @@
-// LLVM's JIT (llvmlite.dll, from its wheel) works while a lock is held that its thread takes again: by the code that it made, which calls
-// back, allocates and takes the lock once more. LLVM itself keeps a std::recursive_mutex of its C++ library across allocations.
+// LLVM's JIT (llvmlite.dll, from its wheel) works while a lock is held that its thread takes again: by the code that it
+// made, which calls back, allocates and takes the lock once more. LLVM itself keeps a std::recursive_mutex of its C++
+// library across allocations.
 //
 //     jit LLVMLITE.DLL ROUNDS THREADS FUNCTIONS recursive|critical|plain
 //
-// Each round is a new context, module and engine with so many functions, whose results are checked. `plain` is the positive control: a lock
-// that is not re-entrant. Nothing done in 20 seconds is a deadlock: exit status 2.
+// Each round is a new context, module and engine with so many functions, whose results are checked. `plain` is the
+// positive control: a lock that is not re-entrant. Nothing done in 20 seconds is a deadlock: exit status 2.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -24,7 +25,8 @@ namespace {
 struct llvm {
     HMODULE library;
 
-    template <typename result, typename... parameters> auto find(const char *name, result (*&function)(parameters...)) -> void
+    template <typename result, typename... parameters>
+    auto find(const char *name, result (*&function)(parameters...)) -> void
     {
         function = reinterpret_cast<result (*)(parameters...)>(reinterpret_cast<void *>(GetProcAddress(library, name)));
         if (!function)
@@ -35,8 +37,8 @@ struct llvm {
     void (*context_dispose)(void *);
     void *(*parse)(void *context, const char *text, const char **error);
     void *(*target)(const char *triple, const char **error);
-    void *(*machine)(void *target, const char *triple, const char *cpu, const char *features, int level, const char *reloc, const char *model,
-        int print, int jit, const char *abi);
+    void *(*machine)(void *target, const char *triple, const char *cpu, const char *features, int level,
+        const char *reloc, const char *model, int print, int jit, const char *abi);
     void *(*engine)(void *module, void *machine, bool memory_manager, const char **error);
     void (*finalize)(void *engine);
     uint64_t (*address)(void *engine, const char *name);
@@ -46,7 +48,8 @@ struct llvm {
     {
         if (!library)
             std::printf("%s cannot be loaded: %lu\n", path, GetLastError()), std::exit(1);
-        for (const char *name : {"LLVMPY_LinkInMCJIT", "LLVMPY_InitializeNativeTarget", "LLVMPY_InitializeNativeAsmPrinter"}) {
+        for (const char *name :
+            {"LLVMPY_LinkInMCJIT", "LLVMPY_InitializeNativeTarget", "LLVMPY_InitializeNativeAsmPrinter"}) {
             void (*start)();
             find(name, start);
             start();
@@ -108,8 +111,8 @@ template <typename mutex> std::string functions(unsigned count, unsigned round)
         text += "define i64 @" + name + "(i64 %x) {\nentry:\n  br label %loop\nloop:\n";
         for (const char *value : {"i", "sum", "term", "more", "next", "on"})
             text += std::string("  %") + value + " = " + values[value] + "\n";
-        text += "  br i1 %on, label %loop, label %end\nend:\n  %called = call i64 inttoptr (i64 " + back + " to ptr)(i64 %more)\n"
-                "  ret i64 %called\n}\n";
+        text += "  br i1 %on, label %loop, label %end\nend:\n"
+                "  %called = call i64 inttoptr (i64 " + back + " to ptr)(i64 %more)\n  ret i64 %called\n}\n";
     }
     return text;
 }
@@ -121,7 +124,8 @@ template <typename mutex> void round_of(const llvm &llvm, unsigned count, unsign
     void *context = llvm.context_create();
     void *module = llvm.parse(context, functions<mutex>(count, round).c_str(), &error);
     void *target = llvm.target("x86_64-pc-windows-msvc", &error);
-    void *machine = target ? llvm.machine(target, "x86_64-pc-windows-msvc", "", "", 2, "default", "jitdefault", 0, 1, "") : nullptr;
+    void *machine = target
+        ? llvm.machine(target, "x86_64-pc-windows-msvc", "", "", 2, "default", "jitdefault", 0, 1, "") : nullptr;
     void *engine = module && machine ? llvm.engine(module, machine, true, &error) : nullptr;
     if (!engine)
         std::printf("no engine: %s\n", error ? error : "?"), std::exit(1);

@@ -13,7 +13,8 @@ int main(void)
     void *volatile wrong[] = {not_a_block, block + 64, (void *)(size_t)0x1234560};
     for (int i = 0; i < 3; i++)
         free(wrong[i]);
-    if (_recalloc(block + 64, 1, 200000) || _expand(block + 64, 200000) || _msize(block + 64) != 0 || _msize(block) >= 200000)
+    if (_recalloc(block + 64, 1, 200000) || _expand(block + 64, 200000) || _msize(block + 64) != 0
+        || _msize(block) >= 200000)
         return puts("they were taken"), 1;
     _aligned_free(not_a_block + 32); /* before which lies no address */
     free(block);

@@ -1,5 +1,6 @@
-/* A program as clang-cl makes them, linked by lld-link to glebe-override.lib, and started by what stands here in place of Microsoft's start-up
- * objects: no header or library of theirs is needed. It knows the functions' prototypes alone. */
+/* A program as clang-cl makes them, linked by lld-link to glebe-override.lib, and started by what stands here in place
+ * of Microsoft's start-up objects: no header or library of theirs is needed. It knows the functions' prototypes
+ * alone. */
 typedef __SIZE_TYPE__ size_t;
 
 void *malloc(size_t);

@@ -1,5 +1,5 @@
-/* A library of another C library than the program's (UCRT), without start-up code: it gives out blocks and takes them back. What it allocates
- * as it is loaded it frees later. */
+/* A library of another C library than the program's (UCRT), without start-up code: it gives out blocks and takes them
+ * back. What it allocates as it is loaded it frees later. */
 #include <stdlib.h>
 #include <string.h>
 

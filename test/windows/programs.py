@@ -42,7 +42,8 @@ def need(*command):
 
 
 def compile_program(name, compiler, *options, archive="libglebe-override.a", to=""):
-    """The path of a program of this folder, linked with an archive of glebe's or (None) with none; `to` keeps apart those of one name."""
+    """The path of a program of this folder, linked with an archive of glebe's or (None) with none; `to` keeps apart
+    those of one name."""
     source = HERE / name
     command = COMPILERS[compiler].get(source.suffix)
     if not command:
@@ -53,6 +54,7 @@ def compile_program(name, compiler, *options, archive="libglebe-override.a", to=
     flags = [*FLAGS, *(OF_GCC if compiler == "gcc" else ["-Wno-deprecated-declarations"])]
     library = [ARCHIVES / archive] if archive else []
     library += ["-lucrt"] if "-D_UCRT" in command else [] if command[0] == ZIG else ["-lpthread"]
-    done = subprocess.run([*command, *flags, source, *library, *options, "-o", out], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *flags, source, *library, *options, "-o", out], capture_output=True, text=True,
+                          check=False)
     assert done.returncode == 0, done.stderr
     return out

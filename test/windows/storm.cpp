@@ -1,4 +1,5 @@
-// Threads by hundreds, whose thread locals allocate and free as they end; maps and strings of C++; exceptions where memory ends.
+// Threads by hundreds, whose thread locals allocate and free as they end; maps and strings of C++; exceptions where
+// memory ends.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

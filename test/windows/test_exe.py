@@ -1,5 +1,5 @@
-"""glebe.exe from outside: what goes through to the program and back, what is refused and how, and the table. What glebe.dll does under
-programs is in test_redirect.py; here the least of libraries shows that one got in."""
+"""glebe.exe from outside: what goes through to the program and back, what is refused and how, and the table. What
+glebe.dll does under programs is in test_redirect.py; here the least of libraries shows that one got in."""
 
 import json
 import os
@@ -23,21 +23,26 @@ def folder():
     FOLDER.mkdir(parents=True)
 
     def build(compiler, text, name, *more):
-        subprocess.run([*compiler, "-x", "c", "-", "-x", "none", *more, "-o", FOLDER / name], input=text, text=True, check=True)
+        subprocess.run([*compiler, "-x", "c", "-", "-x", "none", *more, "-o", FOLDER / name], input=text, text=True,
+                       check=True)
 
     shutil.copy(compile_program("words.c", "gcc", archive=None), FOLDER)
     subprocess.run([*gcc, "-shared", HERE / "sign.c", "-o", FOLDER / "sign.dll"], check=True)
     build(gcc, "__declspec(dllexport) int lost(void) { return 1; }", "lost.dll", "-shared")
-    build(gcc, "__declspec(dllimport) int lost(void); int main(void) { return lost(); }", "needs.exe", FOLDER / "lost.dll")
+    build(gcc, "__declspec(dllimport) int lost(void); int main(void) { return lost(); }", "needs.exe",
+          FOLDER / "lost.dll")
     (FOLDER / "lost.dll").unlink()
-    build([clang, "--target=i686-w64-mingw32", "-fuse-ld=lld", "-nostdlib", "-Wl,-e,_start"], "int start(void) { return 5; }", "small.exe")
+    build([clang, "--target=i686-w64-mingw32", "-fuse-ld=lld", "-nostdlib", "-Wl,-e,_start"],
+          "int start(void) { return 5; }", "small.exe")
     return FOLDER
 
 
 @pytest.fixture
 def glebe(wine, folder):
     glebe_exe()
-    return lambda *words, **variables: wine(EXE, *words, **{"GLEBE_TOOL_DLL": windows(folder / "sign.dll"), "LC_ALL": "C.UTF-8", **variables})
+    return lambda *words, **variables: wine(EXE, *words,
+                                            **{"GLEBE_TOOL_DLL": windows(folder / "sign.dll"), "LC_ALL": "C.UTF-8",
+                                               **variables})
 
 
 def test_imports():
@@ -71,9 +76,11 @@ def test_run_batch_file(glebe, folder):
 
 
 def test_options_reach_the_library(glebe):
-    status, out, _ = glebe("run", "--limit", "2G", "--stats=json", "--on-error", "count", "--children", "--", "cmd", "/c", "set GLEBE_")
+    status, out, _ = glebe("run", "--limit", "2G", "--stats=json", "--on-error", "count", "--children", "--", "cmd",
+                           "/c", "set GLEBE_")
     said = dict(line.split("=") for line in out.splitlines())
-    assert status == 0 and said.items() >= {"GLEBE_LIMIT": str(2 << 30), "GLEBE_STATS": "json", "GLEBE_ON_ERROR": "count",
+    assert status == 0 and said.items() >= {"GLEBE_LIMIT": str(2 << 30), "GLEBE_STATS": "json",
+                                            "GLEBE_ON_ERROR": "count",
                                             "GLEBE_TOOL_CHILDREN": "1"}.items(), out
     assert "GLEBE_TOOL_DLL" not in said
 
@@ -115,10 +122,12 @@ def test_library_beside_the_command(wine, folder, tmp_path):
 
 def test_compare_prints_a_table(glebe, folder):
     picture = folder / "picture.svg"
-    status, out, err = glebe("compare", "-n", "2", "--svg", windows(picture), "--with", f"other={windows(folder / 'sign.dll')}", "--",
+    status, out, err = glebe("compare", "-n", "2", "--svg", windows(picture), "--with",
+                             f"other={windows(folder / 'sign.dll')}", "--",
                              folder / "words.exe", "-4")
     assert status == 4 and {"system", "glebe", "other"} <= set(out.split()), out + err
-    assert all(title in out for title in ("wall s", "peak RSS MiB", "mean RSS MiB", "exit 4 in 2 of 2", "2 runs cannot tell")), out
+    assert all(title in out for title in ("wall s", "peak RSS MiB", "mean RSS MiB", "exit 4 in 2 of 2",
+                                          "2 runs cannot tell")), out
     assert "CPU s" not in out and "page faults" not in out, out # Wine does not tell
     assert "standard error under glebe, other differs from that under system" in err, err
     assert "standard output" not in err, err
@@ -128,11 +137,13 @@ def test_compare_prints_a_table(glebe, folder):
 @pytest.mark.more
 def test_compare_prints_json(glebe, folder):
     (folder / "in.txt").write_text("one\n")
-    status, out, err = glebe("compare", "-n", "3", "--seed", "1", "--json", "--stdin", windows(folder / "in.txt"), "--", folder / "words.exe", "-4")
+    status, out, err = glebe("compare", "-n", "3", "--seed", "1", "--json", "--stdin", windows(folder / "in.txt"), "--",
+                             folder / "words.exe", "-4")
     runs = [json.loads(line) for line in out.splitlines()]
     assert status == 4 and len(runs) == 6, err
     assert [r["run"] for r in runs if r["allocator"] == "glebe"] == [1, 2, 3]
-    assert all(r["wall_s"] > 0 and r["peak_rss_bytes"] > 1 << 20 and r["exit"] == 4 and r["cpu_s"] is None for r in runs), runs
+    assert all(r["wall_s"] > 0 and r["peak_rss_bytes"] > 1 << 20 and r["exit"] == 4 and r["cpu_s"] is None
+               for r in runs), runs
 
 
 def test_compare_refusals(glebe, folder):
@@ -150,13 +161,14 @@ def test_stats(glebe, folder):
 
 @pytest.mark.parametrize(("words", "code"), [(["run"], 9), (["compare"], 0x3A)])
 def test_ctrl_c(glebe, wine, folder, words, code):
-    """`run` stays till the program ends, which ignores it; `compare` ends as Windows' programs do (0xC000013A). It takes a console."""
+    """`run` stays till the program ends, which ignores it; `compare` ends as Windows' programs do (0xC000013A). It
+    takes a console."""
     if not shutil.which("script"):
         pytest.skip("script is not here: Debian's bsdutils")
     line = " ".join(["exec", "wine", str(EXE), *words, "--", str(folder / "words.exe"), "-9", "</dev/null"])
     environment = {**wine.environment, "GLEBE_TOOL_DLL": windows(folder / "sign.dll")}
-    done = subprocess.run(["script", "-qec", line, os.devnull], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False,
-                          timeout=300)
+    done = subprocess.run(["script", "-qec", line, os.devnull], env=environment, stdin=subprocess.DEVNULL,
+                          capture_output=True, check=False, timeout=300)
     assert done.returncode == code, done.stdout
 
 
@@ -166,6 +178,6 @@ def test_linux_hands_over(wine, folder):
     if not command.exists() or not EXE.exists():
         pytest.skip("build/glebe or build/windows/glebe.exe is not here: make cli windows")
     environment = {**wine.environment, "GLEBE_TOOL_DLL": windows(folder / "sign.dll")}
-    done = subprocess.run([command, "run", "--", "words.exe", "5", "a b"], cwd=folder, env=environment, capture_output=True, text=True, input="in",
-                          check=False, timeout=300)
+    done = subprocess.run([command, "run", "--", "words.exe", "5", "a b"], cwd=folder, env=environment,
+                          capture_output=True, text=True, input="in", check=False, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (5, "a b\nin", "sign: left\n")

@@ -1,5 +1,6 @@
-"""The programs of test/abuse for Windows, under Wine, with what their head comments expect of the default build. test/windows/posix gives
-them what Windows calls otherwise. All are compiled as one, which runs the program that it is told: they differ in ten lines each."""
+"""The programs of test/abuse for Windows, under Wine, with what their head comments expect of the default build.
+test/windows/posix gives them what Windows calls otherwise. All are compiled as one, which runs the program that it is
+told: they differ in ten lines each."""
 
 import sys
 import types
@@ -18,7 +19,8 @@ LEFT_OUT = {
              "at sizes"
        for name in PROGRAMS if name.startswith("delete_") and name.split("_")[1] in ("sized", "aligned", "array")},
 }
-# abort ends with 3, as in the C library. Of a status the system that Wine runs on keeps the last eight bits: those of 0xC0000005.
+# abort ends with 3, as in the C library. Of a status the system that Wine runs on keeps the last eight bits: those of
+# 0xC0000005.
 ABORTED, FAULTED = 3, 5
 
 
@@ -33,7 +35,8 @@ def programs():
         "int main(int argc, char **argv)\n{",
         *(f'    if (argc > 1 && strcmp(argv[1], "{name}") == 0)\n        return {name}();' for name in names),
         "    return 99;\n}\n"]))
-    return compile_program(source, "clang", f"-I{ROOT / 'test/windows/posix'}", "-Wno-unused-result", "-static", "-lstdc++")
+    return compile_program(source, "clang", f"-I{ROOT / 'test/windows/posix'}", "-Wno-unused-result", "-static",
+                           "-lstdc++")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -42,7 +45,9 @@ def test_program(wine, programs, name):
         pytest.skip(LEFT_OUT[name])
 
     def run(**options):
-        status, out, text = wine(programs, name, **{f"GLEBE_{option.upper()}": value for option, value in options.items()})
-        text = "".join(line for line in text.splitlines(True) if not line.startswith("wine: ")) # of its own: what an access was
+        status, out, text = wine(programs, name,
+                                 **{f"GLEBE_{option.upper()}": value for option, value in options.items()})
+        # of its own: what an access was
+        text = "".join(line for line in text.splitlines(True) if not line.startswith("wine: "))
         return types.SimpleNamespace(returncode=status, out=out, text=text)
     judge(run, PROGRAMS[name], "default", aborted=ABORTED, faulted=FAULTED)

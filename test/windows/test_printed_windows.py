@@ -13,7 +13,8 @@ ARCHIVE, *LINES = Document("docs/windows.md", None).lines("archive=").splitlines
 
 @pytest.fixture
 def reader(wine, tmp_path):
-    """The document, its files in a folder of the reader's; and what runs its lines there. `zig` is tools/check-macos's."""
+    """The document, its files in a folder of the reader's; and what runs its lines there. `zig` is
+    tools/check-macos's."""
     document = Document("docs/windows.md", tmp_path)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/zig").write_text(f'#!/bin/sh\nexec "{ZIG}" -m ziglang "$@"\n')

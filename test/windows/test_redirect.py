@@ -1,4 +1,5 @@
-"""glebe.dll under programs that were not linked again: ours, which ask whose blocks they have, and real ones, whose output must be the same.
+"""glebe.dll under programs that were not linked again: ours, which ask whose blocks they have, and real ones, whose
+output must be the same.
 
     build/windows-programs/    wheels for Windows and a Python (tools/setup windows-programs, windows-programs-long)
 
@@ -32,7 +33,8 @@ def folder():
     """under.exe and plugin.dll, which it loads; early.exe, which imports it."""
     OUT.mkdir(parents=True, exist_ok=True)
     library = OUT / "plugin.dll"
-    subprocess.run([*CLANG, "-shared", "-nostdlib", "-Wl,-e,plugin_main", HERE / "plugin.c", "-lucrt", "-lkernel32", "-o", library], check=True)
+    subprocess.run([*CLANG, "-shared", "-nostdlib", "-Wl,-e,plugin_main", HERE / "plugin.c", "-lucrt", "-lkernel32",
+                    "-o", library], check=True)
     shutil.copy(compile_program("under.c", "clang", archive=None), OUT / "under.exe")
     subprocess.run([*CLANG, HERE / "early.c", library, "-o", OUT / "early.exe"], check=True)
     return OUT
@@ -47,7 +49,8 @@ def glebe(wine):
 
 def redirected(err, name):
     """The functions that were redirected in a module."""
-    return {function for line in re.findall(rf": redirected in {re.escape(name)} (.*)", err) for function in line.split()}
+    return {function for line in re.findall(rf": redirected in {re.escape(name)} (.*)", err)
+            for function in line.split()}
 
 
 @pytest.mark.parametrize("what", ["family", "late", "threads"])
@@ -106,7 +109,8 @@ def test_misuse(glebe, folder):
 
 
 def same_output(wine, glebe, words, *modules):
-    """Runs with and without glebe: the same output and status; glebe was in each of the modules, and nothing went wrong."""
+    """Runs with and without glebe: the same output and status; glebe was in each of the modules, and nothing went
+    wrong."""
     status, out, err = wine(*words)
     statistics = {"GLEBE_VERBOSE": "1", "GLEBE_STATS": "json"}
     glebes_status, glebes_out, glebes_err = glebe(*words, **statistics)
@@ -121,7 +125,8 @@ def test_clang_format(wine, glebe, tmp_path):
     """LLVM's formatter (UCRT, dynamic)."""
     text = tmp_path / "text.cpp"
     text.write_text(source(20000 if LONG else 500))
-    out = same_output(wine, glebe, [program("clang_format/data/bin/clang-format.exe"), windows(text)], "clang-format.exe")
+    out = same_output(wine, glebe, [program("clang_format/data/bin/clang-format.exe"), windows(text)],
+                      "clang-format.exe")
     assert len(out) > 140 * (20000 if LONG else 500)
 
 
@@ -130,7 +135,8 @@ def test_clang_tidy(wine, glebe, tmp_path):
     """LLVM's linter: twenty modules."""
     text = tmp_path / "text.cpp"
     text.write_text(source(500) + "int main() { return f0(1, 2); }\n")
-    out = same_output(wine, glebe, [program("clang_tidy/data/bin/clang-tidy.exe"), windows(text), "--checks=*", "--"], "clang-tidy.exe")
+    out = same_output(wine, glebe, [program("clang_tidy/data/bin/clang-tidy.exe"), windows(text), "--checks=*", "--"],
+                      "clang-tidy.exe")
     assert out.count("warning: ") > 1000
 
 
@@ -171,7 +177,8 @@ def jit():
     """The program, LLVM, and where LLVM's own C++ library is."""
     library = program("llvmlite/binding/llvmlite.dll")
     built = compile_program("jit.cpp", "gcc", archive=None)
-    return lambda run, *words: run(built, windows(library), *map(str, words), WINEPATH=windows(PROGRAMS / "llvmlite.libs"))
+    return lambda run, *words: run(built, windows(library), *map(str, words),
+                                   WINEPATH=windows(PROGRAMS / "llvmlite.libs"))
 
 
 @long

@@ -1,5 +1,6 @@
-"""The C tests of test/unit and test/model for Windows, under Wine: on the fake port, whose memory comes from the system there
-(test/windows/posix). A long has 32 bits. The models have few seeds, as under sanitizers; GLEBE_TEST_LONG=1 has all, and test/regress."""
+"""The C tests of test/unit and test/model for Windows, under Wine: on the fake port, whose memory comes from the system
+there (test/windows/posix). A long has 32 bits. The models have few seeds, as under sanitizers; GLEBE_TEST_LONG=1 has
+all, and test/regress."""
 
 import subprocess
 
@@ -7,7 +8,8 @@ import pytest
 
 from programs import COMPILERS, LONG, OUT, ROOT, compile_program, need
 
-SOURCES = sorted(path for kind in ("unit", "model", *["regress"] * LONG) for path in (ROOT / "test" / kind).glob("*_test.c"))
+SOURCES = sorted(path for kind in ("unit", "model", *["regress"] * LONG)
+                 for path in (ROOT / "test" / kind).glob("*_test.c"))
 LEFT_OUT = {
     "unit/pool_count_test.c": "counts instructions by ptrace",
     "model/months_test.c": "the system does not tell what is resident",
@@ -25,20 +27,23 @@ def cmocka():
     out = OUT / "cmocka.o"
     out.parent.mkdir(parents=True, exist_ok=True)
     has = [f"-DHAVE_{header}_H" for header in ("INTTYPES", "MALLOC", "SIGNAL")]
-    subprocess.run(["clang-19", "--target=x86_64-w64-mingw32", "-w", *has, f"-I{CMOCKA / 'include'}", "-c", CMOCKA / "src/cmocka.c", "-o", out], check=True)
+    subprocess.run(["clang-19", "--target=x86_64-w64-mingw32", "-w", *has, f"-I{CMOCKA / 'include'}", "-c",
+                    CMOCKA / "src/cmocka.c", "-o", out], check=True)
     return out
 
 
 QUICK = ("arena_test", "collect_test", "heap_test", "page_test", "thread_test")
 
 
-@pytest.mark.parametrize("source", [pytest.param(path, marks=[] if path.parent.name == "unit" and path.stem in QUICK else [pytest.mark.more])
+@pytest.mark.parametrize("source", [pytest.param(path, marks=[] if path.parent.name == "unit" and path.stem in QUICK
+                                                 else [pytest.mark.more])
                                     for path in SOURCES], ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_passes(wine, cmocka, source):
     name = f"{source.parent.name}/{source.name}"
     if name in LEFT_OUT:
         pytest.skip(LEFT_OUT[name])
     includes = [f"-I{path}" for path in (ROOT / "test/windows/posix", ROOT / "src", CMOCKA / "include")]
-    program = compile_program(source, "clang", cmocka, *includes, "-O0", "-g0", "-static", archive=None, to=source.parent.name)
+    program = compile_program(source, "clang", cmocka, *includes, "-O0", "-g0", "-static", archive=None,
+                              to=source.parent.name)
     status, out, err = wine(program, **LESS)
     assert status == 0 and ("[  PASSED  ]" in out + err or "seeds 1 to" in out), out + err

@@ -39,29 +39,34 @@ def test_large_pages(wine):
 
 
 def test_microsofts_linker(wine):
-    """clang for Microsoft's ABI and lld-link: the library that clang-cl and cl programs link. Where LLVM looks for one lies the same."""
+    """clang for Microsoft's ABI and lld-link: the library that clang-cl and cl programs link. Where LLVM looks for one
+    lies the same."""
     need("lld-link-19")
     built, imports = OUT / "msvc", pathlib.Path("/usr/x86_64-w64-mingw32/lib")
     built.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["clang-19", "--target=x86_64-pc-windows-msvc", "-O1", "-Wall", "-Wextra", "-Werror", "-c", HERE / "msvc.c", "-o", built / "msvc.obj"],
+    subprocess.run(["clang-19", "--target=x86_64-pc-windows-msvc", "-O1", "-Wall", "-Wextra", "-Werror", "-c",
+                    HERE / "msvc.c", "-o", built / "msvc.obj"],
                    check=True)
     library = ARCHIVES / "msvc/glebe-override.lib"
-    subprocess.run(["lld-link-19", "/nologo", "/entry:start", "/subsystem:console", f"/out:{built / 'msvc.exe'}", built / "msvc.obj", library,
-                    imports / "libucrt.a", imports / "libkernel32.a"], check=True)
+    subprocess.run(["lld-link-19", "/nologo", "/entry:start", "/subsystem:console", f"/out:{built / 'msvc.exe'}",
+                    built / "msvc.obj", library, imports / "libucrt.a", imports / "libkernel32.a"], check=True)
     status, _, err = wine(built / "msvc.exe", GLEBE_STATS="json")
     assert status == 0 and '"errors": 0' in err and '"foreign_frees": 1' in err, err
     llvms = ARCHIVES / "llvm/mimalloc/out/msvc-x64/Release/mimalloc-static.lib"
     assert llvms.read_bytes() == library.read_bytes()
 
 
-@pytest.mark.parametrize("source", ["src/glebe.c", "override/windows/crt.c", "override/windows/redirect.c", "override/windows/inject.c"])
+@pytest.mark.parametrize("source", ["src/glebe.c", "override/windows/crt.c", "override/windows/redirect.c",
+                                    "override/windows/inject.c"])
 def test_arm64(source):
     """Compiles for Windows on ARM64, where nothing of it has run."""
     need(ZIG)
     out = OUT / "arm64" / f"{pathlib.Path(source).stem}.o"
     out.parent.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run([ZIG, "-m", "ziglang", "cc", "-target", "aarch64-windows-gnu", "-std=c11", "-O2", "-DNDEBUG", "-Wall", "-Wextra",
-                           "-Wpedantic", "-Werror", f"-I{ROOT / 'include'}", "-c", ROOT / source, "-o", out], capture_output=True, text=True, check=False)
+    done = subprocess.run([ZIG, "-m", "ziglang", "cc", "-target", "aarch64-windows-gnu", "-std=c11", "-O2", "-DNDEBUG",
+                           "-Wall", "-Wextra",
+                           "-Wpedantic", "-Werror", f"-I{ROOT / 'include'}", "-c", ROOT / source, "-o", out],
+                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -72,7 +77,8 @@ def test_control(wine):
 
 
 def test_misuse(wine):
-    """A block freed twice, and an address that no malloc returned, end the program with a message that names the call."""
+    """A block freed twice, and an address that no malloc returned, end the program with a message that names the
+    call."""
     program = compile_program("misuse.c", "gcc")
     status, out, err = wine(program)
     assert status == 3 and "glebe: free(" in err and "well" not in out, out + err
@@ -90,13 +96,15 @@ def test_crate(wine):
     if not (pathlib.Path(sysroot) / "lib/rustlib" / target / "lib").is_dir():
         pytest.skip(f"rustc has no {target}: tools/setup windows (it takes rustup)")
     tests = [argument for name in ("heap", "bump", "freelist") for argument in ("--test", name)]
-    done = subprocess.run(["cargo", "test", "-q", "--no-run", "--target", target, *tests, "--message-format=json"], cwd=ROOT, capture_output=True,
+    done = subprocess.run(["cargo", "test", "-q", "--no-run", "--target", target, *tests, "--message-format=json"],
+                          cwd=ROOT, capture_output=True,
                           text=True, check=False, env={**os.environ, "CARGO_TARGET_DIR": str(OUT / "cargo")})
     assert done.returncode == 0, done.stderr
     programs = [found for line in done.stdout.splitlines() if (found := json.loads(line).get("executable"))]
     assert len(programs) == 3
     missing = pathlib.Path(programs[0]).parent / "bcryptprimitives.dll"
-    subprocess.run([*COMPILERS["gcc"][".c"], "-shared", "-O1", HERE / "prng.c", "-ladvapi32", "-o", missing], check=True)
+    subprocess.run([*COMPILERS["gcc"][".c"], "-shared", "-O1", HERE / "prng.c", "-ladvapi32", "-o", missing],
+                   check=True)
     for program in programs:
         status, out, err = wine(program)
         assert status == 0 and "test result: ok" in out, out + err

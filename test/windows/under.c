@@ -1,7 +1,9 @@
-/* A program that knows nothing of glebe, and asks the library that was put under it whose blocks it has. With an argument it checks:
+/* A program that knows nothing of glebe, and asks the library that was put under it whose blocks it has. With an
+ * argument it checks:
  *
  *     family          each allocation function, by its import and by GetProcAddress
- *     late FOLDER     plugin.dll, which is loaded and unloaded a hundred times, and whose blocks cross to this C library and back
+ *     late FOLDER     plugin.dll, which is loaded and unloaded a hundred times, and whose blocks cross to this C
+ *                     library and back
  *     child PROGRAM   a child's status: the program, with "owns" as its argument
  *     owns            whether malloc's blocks are glebe's: exit status 0 if they are
  *     threads         they allocate, free each other's blocks and end by hundreds, while libraries are loaded

@@ -1,8 +1,9 @@
 //! A module for WebAssembly whose global allocator is one of many: what `bench/rust/run` measures.
 //!
-//! A feature of `Cargo.toml` names the allocator, each set up as its own documentation says for WebAssembly without threads.
-//! `workloads` exports the workloads of `workloads.rs`, `entries` the four functions through which Rust reaches an allocator, and
-//! a module without either exports `nothing`: what `entries` has more than that is the allocator's code.
+//! A feature of `Cargo.toml` names the allocator, each set up as its own documentation says for WebAssembly without
+//! threads. `workloads` exports the workloads of `workloads.rs`, `entries` the four functions through which Rust
+//! reaches an allocator, and a module without either exports `nothing`: what `entries` has more than that is the
+//! allocator's code.
 
 #[cfg(feature = "workloads")]
 mod workloads;
@@ -61,7 +62,8 @@ mod entries {
     use std::alloc::{alloc, alloc_zeroed, dealloc, realloc, Layout};
 
     /// # Safety
-    /// The size is not 0, the alignment is a power of two, and together they do not exceed `isize::MAX`; so for all that follow.
+    /// The size is not 0, the alignment is a power of two, and together they do not exceed `isize::MAX`; so for all
+    /// that follow.
     #[no_mangle]
     pub unsafe extern "C" fn take(size: usize, align: usize) -> *mut u8 {
         // SAFETY: by this function's contract.

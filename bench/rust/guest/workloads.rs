@@ -1,8 +1,9 @@
-//! The workloads. Each is an export that takes a number of rounds (or whether blocks shall be zeroed) and returns a checksum, which
-//! is the same under every allocator that works: it is of sizes and contents, never of addresses. So all do the same work, and
-//! the compiler can leave nothing out. `edge_cases` alone depends on addresses and has none.
+//! The workloads. Each is an export that takes a number of rounds (or whether blocks shall be zeroed) and returns a
+//! checksum, which is the same under every allocator that works: it is of sizes and contents, never of addresses. So
+//! all do the same work, and the compiler can leave nothing out. `edge_cases` alone depends on addresses and has none.
 //!
-//! Randomness is `Random`, whose numbers cost three operators, so that ink and fuel are the allocator's more than the bench's.
+//! Randomness is `Random`, whose numbers cost three operators, so that ink and fuel are the allocator's more than the
+//! bench's.
 
 use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::collections::{BTreeMap, HashMap};
@@ -58,9 +59,9 @@ fn take(layout: Layout, zeroed: bool) -> *mut u8 {
 
 // ---- blocks -------------------------------------------------------------------------------------------------------
 
-/// What mini-alloc's test of this name asks for: empty blocks, blocks to the page's very end, and then a mix of small, page-sized
-/// and huge ones, a quarter of them as large as an address that was returned, until memory is 2 GiB. Where an allocator gives
-/// other addresses it gets other sizes, so this compares no equal work; `trace` does.
+/// What mini-alloc's test of this name asks for: empty blocks, blocks to the page's very end, and then a mix of small,
+/// page-sized and huge ones, a quarter of them as large as an address that was returned, until memory is 2 GiB. Where
+/// an allocator gives other addresses it gets other sizes, so this compares no equal work; `trace` does.
 #[no_mangle]
 pub extern "C" fn edge_cases(zeroed: u32) -> u32 {
     if zeroed != 0 {
@@ -88,7 +89,8 @@ fn edges(ask: impl Fn(Layout) -> *mut u8) -> u32 {
     block(end().wrapping_sub(first + 1));
     block(4 * PAGE);
     let mut random = Random(0);
-    // The allocator that cannot go on is left after some attempts; with mini-alloc it is a matter of some hundred blocks.
+    // The allocator that cannot go on is left after some attempts; with mini-alloc it is a matter of some hundred
+    // blocks.
     for _ in 0..20_000 {
         if pages() >= 1 << 15 {
             break;

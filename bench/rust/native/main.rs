@@ -1,12 +1,13 @@
-//! Does what programs do with well-known crates, under the global allocator that a feature names, and says what it cost.
+//! Does what programs do with well-known crates, under the global allocator that a feature names, and says what it
+//! cost.
 //!
 //! ```text
 //! glebe-bench-native            prints the workloads' names
 //! glebe-bench-native json       {"cpu": seconds of this process, "peak_kib": ..., "checksum": ...}
 //! ```
 //!
-//! Inputs are made from fixed seeds within the process, and count to its time like all else. The checksum is of what was computed, so
-//! allocators that agree on it did the same work.
+//! Inputs are made from fixed seeds within the process, and count to its time like all else. The checksum is of what
+//! was computed, so allocators that agree on it did the same work.
 
 use std::fmt::Write;
 
@@ -66,8 +67,9 @@ fn json() -> u64 {
         let items: Vec<Value> = (0..40)
             .map(|item| {
                 let count = 3 + random.below(8);
-                json!({"id": number * 40 + item, "name": random.words(2), "text": random.words(count), "tags": [random.word(), random.word()],
-                    "price": random.below(100_000) as f64 / 64.0, "sold": random.below(2) == 0})
+                json!({"id": number * 40 + item, "name": random.words(2), "text": random.words(count),
+                    "tags": [random.word(), random.word()], "price": random.below(100_000) as f64 / 64.0,
+                    "sold": random.below(2) == 0})
             })
             .collect();
         let text = json!({"number": number, "items": items}).to_string();
@@ -130,7 +132,8 @@ fn markdown() -> u64 {
             let count = 20 + random.below(30);
             write!(
                 text,
-                "## {} {section}\n\n{} *{}* `{}` [{}](https://example.org/{})\n\n- {}\n- **{}**\n\n| a | b |\n|---|---|\n| {} | {} |\n\n",
+                "## {} {section}\n\n{} *{}* `{}` [{}](https://example.org/{})\n\n\
+                 - {}\n- **{}**\n\n| a | b |\n|---|---|\n| {} | {} |\n\n",
                 random.word(), random.words(count), random.words(3), random.word(), random.word(), random.word(),
                 random.words(6), random.words(2), random.word(), random.word()
             )
@@ -159,7 +162,8 @@ fn syn() -> u64 {
                 text,
                 "/// {}\n#[derive(Debug)]\npub struct S{item}<T> {{ pub {a}_a: Vec<T>, {b}_b: Option<u{}>, }}\n\
                  impl<T: Clone> S{item}<T> {{\n    pub fn {a}(&self, {b}: &str) -> Result<usize, String> {{\n        \
-                 let {a} = self.{a}_a.len() * {} + {b}.len();\n        if {a} > {number} {{ return Err(format!(\"{{}}\", {a})); }}\n        \
+                 let {a} = self.{a}_a.len() * {} + {b}.len();\n        \
+                 if {a} > {number} {{ return Err(format!(\"{{}}\", {a})); }}\n        \
                  match self.{b}_b {{ Some(n) if n > 3 => Ok({a} + n as usize), _ => Ok(0) }}\n    }}\n}}\n",
                 random.words(5), [8, 16, 32][random.below(3)], random.below(100)
             )

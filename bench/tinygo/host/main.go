@@ -1,9 +1,11 @@
-// Runs modules in wazero. Each line of stdin is the path of one, and behind it arguments for it; the answer is a line of JSON:
+// Runs modules in wazero. Each line of stdin is the path of one, and behind it arguments for it; the answer is a line
+// of JSON:
 //
-//	{"seconds": of the whole run, without compilation, "cpu": seconds of the processor for it, "pages": of 64 KiB in the end,
-//	 "output": what it printed, "error": if it failed}
+//	{"seconds": of the whole run, without compilation, "cpu": seconds of the processor for it,
+//	 "pages": of 64 KiB in the end, "output": what it printed, "error": if it failed}
 //
-// A module is compiled once, and instantiated for each run. An argument, if there is one, is the most memory a module may have, in pages.
+// A module is compiled once, and instantiated for each run. An argument, if there is one, is the most memory a module
+// may have, in pages.
 package main
 
 import (
@@ -54,7 +56,8 @@ func run(ctx context.Context, engine wazero.Runtime, module wazero.CompiledModul
 	defer instance.Close(ctx)
 	memory := instance.Memory()
 	_, err = instance.ExportedFunction("_start").Call(ctx)
-	r = result{Seconds: time.Since(begin).Seconds(), CPU: cpu() - spent, Pages: memory.Size() >> 16, Output: output.String()}
+	r = result{Seconds: time.Since(begin).Seconds(), CPU: cpu() - spent, Pages: memory.Size() >> 16,
+		Output: output.String()}
 	var exit *sys.ExitError
 	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 0) {
 		r.Error = err.Error()

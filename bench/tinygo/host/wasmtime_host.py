@@ -1,10 +1,10 @@
-"""Runs modules in wasmtime, by the protocol of main.go: a line of stdin is a module's path, and behind it arguments for it; the answer is
-a line of JSON.
+"""Runs modules in wasmtime, by the protocol of main.go: a line of stdin is a module's path, and behind it arguments for
+it; the answer is a line of JSON.
 
     wasmtime_host.py [fuel] [pages N]
 
-With `fuel` the answer has the fuel that was consumed, too, and so does the guest's clock: its longest step then is in operators of
-WebAssembly, and repeats as they do. With `pages` a module's memory is limited to N pages of 64 KiB.
+With `fuel` the answer has the fuel that was consumed, too, and so does the guest's clock: its longest step then is in
+operators of WebAssembly, and repeats as they do. With `pages` a module's memory is limited to N pages of 64 KiB.
 """
 
 import json
@@ -46,7 +46,8 @@ class Host:
                 caller["memory"].write(caller, (PLENTY - store.get_fuel()).to_bytes(8, "little"), out)
                 return 0
 
-            linker.define_func("wasi_snapshot_preview1", "clock_time_get", wasmtime.FuncType([i32, i64, i32], [i32]), clock, access_caller=True)
+            linker.define_func("wasi_snapshot_preview1", "clock_time_get", wasmtime.FuncType([i32, i64, i32], [i32]),
+                               clock, access_caller=True)
         with tempfile.NamedTemporaryFile() as out:
             wasi = wasmtime.WasiConfig()
             wasi.argv = [path, *arguments]
@@ -62,7 +63,8 @@ class Host:
                     answer["error"] = f"status {end.code}"
             except (wasmtime.Trap, wasmtime.WasmtimeError) as trap:
                 answer["error"] = str(trap).strip().splitlines()[-1].strip()
-            answer |= {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - spent, "pages": exports["memory"].size(store)}
+            answer |= {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - spent,
+                       "pages": exports["memory"].size(store)}
             if self.fuel:
                 answer["fuel"] = PLENTY - store.get_fuel()
             return answer | {"output": out.read().decode(errors="replace")}

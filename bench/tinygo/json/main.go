@@ -1,5 +1,6 @@
-// JSON trees: documents of some 2 KB are parsed into maps, slices, strings and numbers, written again, and the last hundred live. The
-// parser is by hand, since encoding/json does not build without a scheduler, and its reflection would be most of the time.
+// JSON trees: documents of some 2 KB are parsed into maps, slices, strings and numbers, written again, and the last
+// hundred live. The parser is by hand, since encoding/json does not build without a scheduler, and its reflection would
+// be most of the time.
 package main
 
 import (

@@ -22,8 +22,9 @@ var replaced string
 func main() {
 	random := under.Random(1)
 	for i := range lines {
-		lines[i] = "10.0." + strconv.Itoa(random.Below(256)) + "." + strconv.Itoa(i) + " [main] user=\"name " + strconv.Itoa(i) +
-			"\" mail=someone" + strconv.Itoa(i) + "@example.test Error: number " + strconv.Itoa(random.Below(1000)) + " was refused"
+		lines[i] = "10.0." + strconv.Itoa(random.Below(256)) + "." + strconv.Itoa(i) + " [main] user=\"name " +
+			strconv.Itoa(i) + "\" mail=someone" + strconv.Itoa(i) + "@example.test Error: number " +
+			strconv.Itoa(random.Below(1000)) + " was refused"
 	}
 	compiled := make([]*regexp.Regexp, len(patterns))
 	under.Run(4000, func(i int) int {

@@ -1,5 +1,5 @@
-// A mixed server: requests with headers and bodies are parsed, routed, looked up in a store that evicts, and answered. Most objects die with
-// their request; sessions and stored bodies live on.
+// A mixed server: requests with headers and bodies are parsed, routed, looked up in a store that evicts, and answered.
+// Most objects die with their request; sessions and stored bodies live on.
 package main
 
 import (
@@ -32,8 +32,10 @@ func text(random *under.Random, i int) []byte {
 	if i%3 == 0 {
 		method = "POST"
 	}
-	b.WriteString(method + " /v1/items/" + strconv.Itoa(random.Below(3000)) + "?page=" + strconv.Itoa(i%10) + " HTTP/1.1\r\n")
-	b.WriteString("Host: example.test\r\nAccept: text/html, application/json\r\nCookie: session=s" + strconv.Itoa(random.Below(500)) + "\r\n")
+	b.WriteString(method + " /v1/items/" + strconv.Itoa(random.Below(3000)) + "?page=" + strconv.Itoa(i%10) +
+		" HTTP/1.1\r\n")
+	b.WriteString("Host: example.test\r\nAccept: text/html, application/json\r\nCookie: session=s" +
+		strconv.Itoa(random.Below(500)) + "\r\n")
 	for k := 0; k < 8; k++ {
 		b.WriteString("X-Header-" + strconv.Itoa(k) + ": value " + strconv.Itoa(random.Below(10000)) + "\r\n")
 	}

@@ -7,8 +7,9 @@ import (
 	"unsafe"
 )
 
-// A collector that never collects. TinyGo has every function note its references for it, as for any collector: what that costs, and an
-// addition for each allocation, is the floor that no collector can go below. Under "leaking" nothing is noted.
+// A collector that never collects. TinyGo has every function note its references for it, as for any collector: what
+// that costs, and an addition for each allocation, is the floor that no collector can go below. Under "leaking" nothing
+// is noted.
 
 //go:extern __heap_base
 var heapBase [0]byte

@@ -60,7 +60,8 @@ static GROWING: Lock = Lock::new();
 /// - `alloc_zeroed` costs what `alloc` costs. A block that is not the last one moves when it grows; the last one
 ///   grows where it is.
 /// - What cannot be served is null, whatever the sizes. Memory may have grown in the attempt. If
-///   it grew behind pages of another owner or up to 4 GiB, the room before is lost, and a smaller block may be null too.
+///   it grew behind pages of another owner or up to 4 GiB, the room before is lost, and a smaller block may be null
+///   too.
 /// - Threads may share it, in WebAssembly where the target feature `atomics` is on. The thread that
 ///   took a block can fill and copy it. In V8 another may have to call `memory.grow(0)` first, where memory has grown
 ///   since it last did.

@@ -48,8 +48,8 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         Way::StandIn(soname) => notes.push(stand_in(soname, &mut contenders)?),
         Way::Inside if options.force => {}
         Way::Inside => bail!(
-            "{} has glebe linked in, and that comes before every preloaded library: all rows would show glebe. Instead, \
-             build it without glebe. (--force starts it anyway.)",
+            "{} has glebe linked in, and that comes before every preloaded library: all rows would show glebe. \
+             Instead, build it without glebe. (--force starts it anyway.)",
             program.name.to_string_lossy()
         ),
     }

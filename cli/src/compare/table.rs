@@ -1,7 +1,7 @@
 //! The honest table, and the sentences below it.
 //!
-//! Each row is an allocator, each column a measure: median, ± median absolute deviation, and the ratio to the first row.
-//! Only `noise` decides the sentences: a ratio in the table is not yet a difference.
+//! Each row is an allocator, each column a measure: median, ± median absolute deviation, and the ratio to the first
+//! row. Only `noise` decides the sentences: a ratio in the table is not yet a difference.
 
 use super::measure::Run;
 use super::noise::{deviation, difference, median, Difference, PAIRS_MIN};

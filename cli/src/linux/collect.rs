@@ -1,12 +1,13 @@
-//! What the processes of one run say at their exit, collected: the program's own statistics first, its children summed up.
+//! What the processes of one run say at their exit, collected: the program's own statistics first, its children summed
+//! up.
 //!
 //! ```text
 //!   glebe run --stats ──▶ GLEBE_TOOL_STATS=FILE ──▶ the program and all that it starts
 //!       FILE, a line of JSON from each ──▶ one text, and one line ──▶ stderr
 //! ```
 //!
-//! The library adds to a file that exists, and writes to stderr where it cannot: a process of another user, in a chroot, or
-//! one that outlives this command still speaks.
+//! The library adds to a file that exists, and writes to stderr where it cannot: a process of another user, in a
+//! chroot, or one that outlives this command still speaks.
 
 use super::statistics::{summary, Statistics};
 use crate::args::StatsFormat;

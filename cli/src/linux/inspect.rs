@@ -9,12 +9,13 @@
 //!   lost lookup    the executable itself defines malloc, and comes first    refuse, or --force
 //! ```
 //!
-//! The other cases run. Programs with glebe linked in are started as they are. Programs that need libmimalloc get glebe under
-//! that name: mimalloc's own functions would hand blocks to glebe's free. The rest gets a note: another DT_NEEDED allocator
-//! loses against a preload; an allocator linked in under its own names, or Go's runtime, never asks for malloc at all.
+//! The other cases run. Programs with glebe linked in are started as they are. Programs that need libmimalloc get glebe
+//! under that name: mimalloc's own functions would hand blocks to glebe's free. The rest gets a note: another DT_NEEDED
+//! allocator loses against a preload; an allocator linked in under its own names, or Go's runtime, never asks for
+//! malloc at all.
 //!
-//! One function gathers the facts and another judges them, so a test of a decision needs no setuid file. An unknown fact
-//! does not count against the program.
+//! One function gathers the facts and another judges them, so a test of a decision needs no setuid file. An unknown
+//! fact does not count against the program.
 
 use super::library::mount_flags;
 use super::live;
@@ -213,8 +214,8 @@ pub fn judge(name: &str, program: &Facts, library: &Facts) -> Verdict {
     }
     if program.glebe {
         verdict.notes.push(format!(
-            "{name} has a glebe of its own inside, beside its malloc, which this one serves; each of the two prints its \
-             own statistics"
+            "{name} has a glebe of its own inside, beside its malloc, which this one serves; each of the two prints \
+             its own statistics"
         ));
     }
     if let Some((text, forceable)) = refuse(name, program, library) {

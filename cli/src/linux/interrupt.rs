@@ -37,8 +37,8 @@ pub fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int, ignored
 ///   - The kernel is the sender: the terminal sends to the whole group, and the child is in it.
 ///   - The child is the sender: it signals its group, or its parent.
 ///
-/// What we cannot know: a signal by kill or sigqueue from another process looks the same whether that process named us
-/// or our group. We hand it on. So a `kill -TERM -- -GROUP` reaches the program twice. The alternative loses the signals
+/// What we cannot: a signal by kill or sigqueue from another process looks the same whether that process named us or
+/// our group. We hand it on. So a `kill -TERM -- -GROUP` reaches the program twice. The alternative loses the signals
 /// of a supervisor, which names us alone.
 ///
 /// # Safety

@@ -39,8 +39,8 @@ pub fn show_live(pid: i32, json: bool) -> Result<Ending> {
     Ok(Ending::Exit(0))
 }
 
-/// The statistics of each glebe in the process: mostly one. Where there is none, those of a process that it has started:
-/// a shell, timeout or this command waits for the program that is meant.
+/// The statistics of each glebe in the process: mostly one. Where there is none, those of a process that it has
+/// started: a shell, timeout or this command waits for the program that is meant.
 fn read_live(pid: i32) -> Result<Vec<Statistics>> {
     const TREE_MAX: usize = 1000;
     let found = read_process(pid)?;
@@ -64,8 +64,8 @@ fn read_live(pid: i32) -> Result<Vec<Statistics>> {
     let name = name_of(pid);
     bail!(
         "no glebe was found in process {pid} ({name}), nor in a child of it. To put glebe under the program: \
-         glebe run -- {name} ARGUMENT... To see whether glebe is linked into it, start it with GLEBE_VERBOSE=1 and look \
-         for `was active` at its exit."
+         glebe run -- {name} ARGUMENT... To see whether glebe is linked into it, start it with GLEBE_VERBOSE=1 and \
+         look for `was active` at its exit."
     )
 }
 
@@ -252,7 +252,8 @@ trait Reader {
         Err(io::Error::new(io::ErrorKind::InvalidData, "a text without an end"))
     }
 
-    /// Calls `end` with each address of `wanted` in the piece, until it answers true. What cannot be read is passed over.
+    /// Calls `end` with each address of `wanted` in the piece, until it answers true. What cannot be read is passed
+    /// over.
     fn search(&self, piece: &Piece, wanted: &[u8], mut end: impl FnMut(u64) -> bool) {
         const STEP: u64 = 1 << 18;
         let overlap = wanted.len() as u64 - 1;

@@ -31,8 +31,8 @@ pub const NULL: &str = "/dev/null";
 /// The processes that the samples are of.
 pub const SAMPLED_OF: &str = "all its processes together";
 
-/// Runs the program once, with `library` preloaded. Takes a sample every `beat`. With `watch`, also looks whether the program
-/// loads the library.
+/// Runs the program once, with `library` preloaded. Takes a sample every `beat`. With `watch`, also looks whether the
+/// program loads the library.
 pub fn measure(
     program: &Program,
     library: Option<&Path>,

@@ -34,7 +34,8 @@ use anyhow::Result;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Comes before all else. Does not return if `program`, the words after the options, is a Windows program and Wine runs it.
+/// Comes before all else. Does not return if `program`, the words after the options, is a Windows program and Wine runs
+/// it.
 pub fn begin(program: &[OsString]) -> Result<()> {
     launch::restore_sigpipe();
     wine::hand_over(program)

@@ -51,8 +51,8 @@ pub fn run(mut start: Start) -> Result<Ending> {
     Ok(ending)
 }
 
-/// Says how glebe gets into the program, with notes, or refuses it. All builds of the library are for one kind of machine,
-/// so we look at the first.
+/// Says how glebe gets into the program, with notes, or refuses it. All builds of the library are for one kind of
+/// machine, so we look at the first.
 pub fn check(program: &Program, force: bool) -> Result<Checked> {
     let image = image_of(&program.path);
     let ours = inspect::parse(EMBEDDED[0].bytes);
@@ -86,8 +86,9 @@ fn preloaded_before() -> Option<&'static str> {
 /// The child that gets our signals.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// Signals that would end or stop this process alone, and leave the program behind. launch.rs deals with SIGCONT. SIGTTIN
-/// and SIGTTOU stay out: they stop a process that uses the terminal, which this one does when the program has ended.
+/// Signals that would end or stop this process alone, and leave the program behind. SIGCONT is launch.rs's. SIGTTIN and
+/// SIGTTOU are not among them: they have a process that uses the terminal stop, which this one does when the program
+/// has ended.
 const HANDED_ON: [libc::c_int; 12] = [
     libc::SIGINT,
     libc::SIGQUIT,

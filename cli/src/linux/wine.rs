@@ -4,8 +4,8 @@
 //!   glebe run --stats -- game.exe a b    ──▶    wine …/glebe.exe run --stats -- game.exe a b
 //! ```
 //!
-//! `src/windows` is what glebe.exe then does. This file knows no option, so it needs no list of them: it passes them on as
-//! they were typed.
+//! `src/windows` is what glebe.exe then does. This file knows no option, so it needs no list of them: it passes them on
+//! as they were typed.
 
 use super::launch::{variable, Image};
 use super::search;
@@ -18,8 +18,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Returns only if `words` are no Windows program, or if Wine or glebe.exe is missing. Like Windows, it also takes a name in
-/// the current directory that the shell's search does not find.
+/// Returns only if `words` are no Windows program, or if Wine or glebe.exe is missing. Like Windows, it also takes a
+/// name in the current directory that the shell's search does not find.
 pub fn hand_over(words: &[OsString]) -> Result<()> {
     let Some((name, args)) = words.split_first() else { return Ok(()) };
     let path = search(name).unwrap_or_else(|_| PathBuf::from(name));

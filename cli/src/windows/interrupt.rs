@@ -1,7 +1,8 @@
 //! Ctrl-C and Ctrl-Break, which the console sends to the program as well.
 //!
-//! `run` stays until the program has ended, whatever the program does about them. `compare` remembers the first one, stops
-//! after the run that it ended, prints what it has, and ends in the same way. A second one ends `compare` at once.
+//! `run` stays until the program has ended, whatever the program does about them. `compare` remembers the first one,
+//! stops after the run that it ended, prints what it has, and ends in the same way. A second one ends `compare` at
+//! once.
 
 use crate::stop::Ending;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Libraries that can be put under a program: glebe.dll, and the user's paths.
 //!
-//! glebe.dll is beside glebe.exe; `GLEBE_TOOL_DLL` names another. Peers have no usual place. The process that is to take a
-//! library shows whether it can.
+//! glebe.dll is beside glebe.exe; `GLEBE_TOOL_DLL` names another. Peers have no usual place. The process that is to
+//! take a library shows whether it can.
 
 use anyhow::{anyhow, Context, Result};
 use std::env;

@@ -8,8 +8,8 @@
 //!   RSS over time   the same, every few milliseconds
 //! ```
 //!
-//! The figures include the loading of the library. Wine keeps no counters of a process that has ended, so the highest sample
-//! is the peak there. Wine answers with the asker's CPU time and with no faults, so we leave these out.
+//! The figures include the loading of the library. Wine keeps no counters of a process that has ended, so the highest
+//! sample is the peak there. Wine answers with the asker's CPU time and with no faults, so we leave these out.
 
 use super::launch;
 use crate::compare::{sample, Measured, Proof, Samples, Streams};

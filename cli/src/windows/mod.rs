@@ -6,8 +6,8 @@
 //!   prng        what lets this command start under older Wine
 //! ```
 //!
-//! We judge nothing beforehand. Loading the library into the process shows whether the program is for another processor or
-//! lacks a library of its own, and we say so then.
+//! We judge nothing beforehand. Loading the library into the process shows whether the program is for another processor
+//! or lacks a library of its own, and we say so then.
 
 pub mod interrupt;
 mod launch;
@@ -48,7 +48,8 @@ pub fn show_live(pid: i32, _json: bool) -> Result<Ending> {
     bail!("glebe cannot read process {pid} on Windows; a program prints the same at its exit: glebe stats -- PROGRAM")
 }
 
-/// The file that a name means, with `.exe` or without: beside this command, here, in the system's directories, in `PATH`.
+/// The file that a name means, with `.exe` or without: beside this command, here, in the system's directories, in
+/// `PATH`.
 pub fn search(name: &OsStr) -> Result<PathBuf, Stop> {
     let wanted = wide(name);
     let mut found = vec![0u16; PATH_MAX];

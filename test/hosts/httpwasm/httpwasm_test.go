@@ -70,7 +70,8 @@ func send(t *testing.T, s *httptest.Server, i int) instance {
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if want := bytes.Repeat([]byte("JIHGFEDCBA"), len(text)/10); err != nil || answer.StatusCode != 200 || !bytes.Equal(body, want) {
+	want := bytes.Repeat([]byte("JIHGFEDCBA"), len(text)/10)
+	if err != nil || answer.StatusCode != 200 || !bytes.Equal(body, want) {
 		t.Fatalf("request %d: %v, status %d, %.100q", i, err, answer.StatusCode, body)
 	}
 	for k := range i % 20 {

@@ -5,8 +5,8 @@
 //	request   each header x-in-NAME gets a twin x-out-NAME in capitals; the body is put into capitals
 //	response  x-bytes says how long the upstream's body was, x-kept which request came before; the body is reversed
 //
-// Its configuration is a number: a collection at every n-th allocation; 0 for none but those that are due. Two gauges follow its VM:
-// glebe_memory_pages, what memory.size says, and glebe_collections.
+// Its configuration is a number: a collection at every n-th allocation; 0 for none but those that are due. Two gauges
+// follow its VM: glebe_memory_pages, what memory.size says, and glebe_collections.
 package main
 
 // static int pages(void) { return (int)__builtin_wasm_memory_size(0); }

@@ -2,7 +2,8 @@
 
 // A module that a host calls again and again: a store of texts, in a tree and a map.
 //
-//	take(at, bytes)   keeps a text that the host wrote into a block of this module's malloc, in the place of one of the last 500;
+//	take(at, bytes)   keeps a text that the host wrote into a block of this module's malloc, in the place of one of
+//	                  the last 500;
 //	                  the block stays the host's. It returns how many texts there are
 //	find(bytes)       how many of them are that long
 //	hold(bytes)       keeps that many bytes for good: what ends memory

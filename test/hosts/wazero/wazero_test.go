@@ -1,5 +1,5 @@
-// Package wazero tests modules with glebe in wazero, embedded in Go as its users do: programs that run to their end, in TinyGo and in
-// C; a module that is called thousands of times; many instances at once; and a limit on memory.
+// Package wazero tests modules with glebe in wazero, embedded in Go as its users do: programs that run to their end, in
+// TinyGo and in C; a module that is called thousands of times; many instances at once; and a limit on memory.
 package wazero
 
 import (
@@ -33,7 +33,8 @@ func engine(t *testing.T, module []byte, pages uint32) (wazero.Runtime, wazero.C
 
 const most = 65536
 
-// What test/wasm and test/tinygo run in other engines. TinyGo's are run by wazero's command too, so here only if there is time.
+// What test/wasm and test/tinygo run in other engines. TinyGo's are run by wazero's command too, so here only if there
+// is time.
 func TestPrograms(t *testing.T) {
 	programs := map[string]func(t *testing.T) []byte{
 		"C": func(t *testing.T) []byte { return hosts.BuildC(t, "test/wasm/family.c") },
@@ -64,7 +65,8 @@ type store struct {
 
 func newStore(t *testing.T, runtime wazero.Runtime, compiled wazero.CompiledModule, said *bytes.Buffer) *store {
 	t.Helper()
-	configuration := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").WithStdout(said).WithStderr(said)
+	configuration := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
+		WithStdout(said).WithStderr(said)
 	module, err := runtime.InstantiateModule(context.Background(), compiled, configuration)
 	if err != nil {
 		t.Fatal(err)
@@ -116,8 +118,8 @@ func (s *store) fill(from, to int) {
 
 func (s *store) pages() uint32 { return s.module.Memory().Size() >> 16 }
 
-// schedulers runs a test with each. `spare` is what may be added to memory that is as good as flat: it grows by two pages at least, and
-// under asyncify every call is a goroutine with a stack of 64 KiB.
+// schedulers runs a test with each. `spare` is what may be added to memory that is as good as flat: it grows by two
+// pages at least, and under asyncify every call is a goroutine with a stack of 64 KiB.
 func schedulers(t *testing.T, test func(t *testing.T, module []byte, spare uint32)) {
 	for scheduler, spare := range map[string]uint32{"none": 4, "asyncify": 16} {
 		t.Run(scheduler, func(t *testing.T) {
@@ -173,7 +175,8 @@ func TestInstancesAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-var ended = regexp.MustCompile(`panic: glebe: out of memory: 1048576 bytes wanted, \d+ of \d+ in use, \d+ live after \d+ collections`)
+var ended = regexp.MustCompile(`panic: glebe: out of memory: 1048576 bytes wanted, ` +
+	`\d+ of \d+ in use, \d+ live after \d+ collections`)
 
 // Where the host gives no more memory, the module says so in a line before it traps; other instances are not concerned.
 func TestLimit(t *testing.T) {

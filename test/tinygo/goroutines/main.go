@@ -1,7 +1,7 @@
 //go:build tinygo
 
-// Goroutines, fmt, maps, strings and channels, all allocating, with the collector at every 300th allocation besides: what they hold
-// on their stacks must last. Prints "ok".
+// Goroutines, fmt, maps, strings and channels, all allocating, with the collector at every 300th allocation besides:
+// what they hold on their stacks must last. Prints "ok".
 package main
 
 import (
@@ -55,8 +55,8 @@ func finalizerSet(finalized chan<- int) { // in a frame that is gone when it is 
 	runtime.SetFinalizer(object, func(t *tree) { finalized <- t.value })
 }
 
-// Deep frames of goroutines hold objects, and have returned when the goroutine waits or collects: what they held is not found any more.
-// What the frames hold that have not returned is.
+// Deep frames of goroutines hold objects, and have returned when the goroutine waits or collects: what they held is not
+// found any more. What the frames hold that have not returned is.
 type deep struct{ values [20]int }
 
 var dropped int

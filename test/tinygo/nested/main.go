@@ -1,7 +1,7 @@
 //go:build tinygo
 
-// An exported function calls its host, which calls another one: that collects, while the first has not returned. How much of its stack is in
-// use is written nowhere then. Both are goroutines under asyncify.
+// An exported function calls its host, which calls another one: that collects, while the first has not returned. How
+// much of its stack is in use is written nowhere then. Both are goroutines under asyncify.
 package main
 
 import (

@@ -1,7 +1,7 @@
 //go:build tinygo
 
-// Objects of many types and sizes without any scheduler or fmt: what can be reached keeps its contents, what cannot makes room,
-// finalizers run when they are asked to, and statistics move. Prints "ok".
+// Objects of many types and sizes without any scheduler or fmt: what can be reached keeps its contents, what cannot
+// makes room, finalizers run when they are asked to, and statistics move. Prints "ok".
 package main
 
 import (
@@ -158,7 +158,8 @@ func statistics() {
 	require(after.HeapSys >= after.HeapInuse && after.HeapInuse > 0 && after.Sys >= after.HeapSys, "heap sizes")
 	require(after.Mallocs >= before.Mallocs+1000 && after.Mallocs < before.Mallocs+1010, "Mallocs")
 	require(after.Frees >= before.Frees && after.HeapObjects == after.Mallocs-after.Frees, "Frees")
-	require(after.Alloc > 0 && after.HeapAlloc == after.Alloc && after.HeapIdle == after.HeapSys-after.HeapInuse && after.GCSys > 0, "every field")
+	require(after.Alloc > 0 && after.HeapAlloc == after.Alloc && after.HeapIdle == after.HeapSys-after.HeapInuse &&
+		after.GCSys > 0, "every field")
 	collections, collected := glebe.ReadStats().Collections, after
 	runtime.GC()
 	require(glebe.ReadStats().Collections == collections+1, "a collection")

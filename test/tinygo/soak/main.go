@@ -1,11 +1,13 @@
 //go:build tinygo
 
-// Requests without end: JSON is written, packed by gzip at changing levels, unpacked, read and compared; strings of 1 byte to 1 MB come and go;
-// a map grows and shrinks; four goroutines do it in turns, and each yields while it holds most.
+// Requests without end: JSON is written, packed by gzip at changing levels, unpacked, read and compared; strings of 1
+// byte to 1 MB come and go; a map grows and shrinks; four goroutines do it in turns, and each yields while it holds
+// most.
 //
 //	soak REQUESTS LIMIT      LIMIT in bytes; 0 measures instead how much is live at most, by a collection at each yield
 //
-// The shapes of requests repeat every 500, their contents do not. Prints "live N" if it measures, "at REQUEST PAGES" at each tenth, and "ok".
+// The shapes of requests repeat every 500, their contents do not. Prints "live N" if it measures, "at REQUEST PAGES" at
+// each tenth, and "ok".
 package main
 
 import (
@@ -51,7 +53,8 @@ func shape(i, use int) float64 {
 func makeBody(i int) *body {
 	b := &body{ID: i, Text: strings.Repeat(strconv.Itoa(i)+"? ", int(shape(i, 1)*300))}
 	for k := 0; k < 1+int(shape(i, 2)*8); k++ {
-		b.Items = append(b.Items, item{Name: fmt.Sprintf("item %d of %d", k, i), Price: float64(i%1000) / 4, Tags: []string{"a", "b", strconv.Itoa(i * k)},
+		b.Items = append(b.Items, item{Name: fmt.Sprintf("item %d of %d", k, i), Price: float64(i%1000) / 4,
+			Tags: []string{"a", "b", strconv.Itoa(i * k)},
 			More: map[string]string{"key" + strconv.Itoa(k): "value " + strconv.Itoa(i)}})
 	}
 	return b

@@ -12,7 +12,8 @@
 #define assert_non_null(p) assert_true((p) != NULL)
 #define assert_int_equal(a, b) assert_true((unsigned long long)(a) == (unsigned long long)(b))
 #define assert_ptr_equal(a, b) assert_true((const void *)(a) == (const void *)(b))
-#define assert_in_range(a, least, most) assert_true((unsigned long long)(a) >= (least) && (unsigned long long)(a) <= (most))
+#define assert_in_range(a, least, most) \
+    assert_true((unsigned long long)(a) >= (least) && (unsigned long long)(a) <= (most))
 
 struct CMUnitTest {
     const char *name;

@@ -1,4 +1,5 @@
-/* Threads that run to their end when they are made: a module without shared memory has one. Nobody can be waited for. */
+/* Threads that run to their end when they are made: a module without shared memory has one. Nobody can be waited
+ * for. */
 #ifndef PTHREAD_STANDS_IN_H
 #define PTHREAD_STANDS_IN_H
 

@@ -1,7 +1,7 @@
 //! Three programs that do nothing but allocate, with the allocator that a feature names.
 //!
-//! `edge_cases` is what mini-alloc's test of that name asks of its allocator, written anew and without what the test asserts,
-//! since that is true of a bump allocator alone. `trace` and `vectors` are the same work for every allocator.
+//! `edge_cases` is what mini-alloc's test of that name asks of its allocator, written anew and without what the test
+//! asserts, since that is true of a bump allocator alone. `trace` and `vectors` are the same work for every allocator.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
@@ -66,9 +66,9 @@ fn memory_bytes() -> usize {
     memory_size::<0>() * PAGE
 }
 
-/// Blocks from no byte to hundreds of pages, until memory has half of the pages that there can be. Addresses serve as sizes
-/// twice: the distance of a new block to the end of memory, and once in four turns a block's own address. Each block is asked
-/// whether it begins in memory: a compiler takes away blocks that nobody looks at.
+/// Blocks from no byte to hundreds of pages, until memory has half of the pages that there can be. Addresses serve as
+/// sizes twice: the distance of a new block to the end of memory, and once in four turns a block's own address. Each
+/// block is asked whether it begins in memory: a compiler takes away blocks that nobody looks at.
 #[no_mangle]
 pub extern "C" fn edge_cases(zeroed: bool) {
     let next = |bytes: usize| -> usize {
@@ -107,9 +107,9 @@ pub extern "C" fn edge_cases(zeroed: bool) {
 const STEPS: usize = 1000;
 const LIVE: usize = 16;
 
-/// A thousand blocks of sizes and alignments as programs have them, most of them small; the last sixteen are alive, older ones
-/// are freed. The first and the last byte of each are written. How many blocks were null, not aligned, or not zero when they
-/// had to be.
+/// A thousand blocks of sizes and alignments as programs have them, most of them small; the last sixteen are alive,
+/// older ones are freed. The first and the last byte of each are written. How many blocks were null, not aligned, or
+/// not zero when they had to be.
 #[no_mangle]
 pub extern "C" fn trace(zeroed: bool) -> usize {
     let mut live = [(core::ptr::null_mut::<u8>(), Layout::new::<u8>()); LIVE];

@@ -7,8 +7,8 @@
 //!     br_if 0               local.get 0, local.get 1, i32.add, br_if 0
 //! ```
 //!
-//! A block's instructions are held back until the one that ends it is seen, so its price is known where it begins. That holds
-//! for code that cannot be reached as well: what is added takes nothing from the stack and leaves nothing there.
+//! A block's instructions are held back until the one that ends it is seen, so its price is known where it begins. That
+//! holds for code that cannot be reached as well: what is added takes nothing from the stack and leaves nothing there.
 
 use crate::module::Module;
 use crate::prices::{ends_block, price, BLOCK, BULK_BYTE, REFUSED};

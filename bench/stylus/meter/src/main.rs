@@ -7,11 +7,14 @@
 //! OUT does what IN does, and besides
 //!
 //! 1. it exports `stylus_ink_left` (i64) and `stylus_ink_status` (i32), mutable; the host sets the first before a call;
-//! 2. a basic block takes its price from the ink at its start. Too little ink: the status is set to 1, and the module traps;
+//! 2. a basic block takes its price from the ink at its start. Too little ink: the status is set to 1, and the module
+//!    traps;
 //! 3. `memory.fill` and `memory.copy` take the price of their bytes just before they run, in the same way;
-//! 4. `memory.grow` calls the import `vm_hooks.pay_for_memory_grow` with the number of pages just before it runs, unless the
+//! 4. `memory.grow` calls the import `vm_hooks.pay_for_memory_grow` with the number of pages just before it runs,
+//!    unless the
 //!    memory says that it cannot grow at all. What pages cost, and whether they are refused, is decided there;
-//! 5. the start function, if there is one, becomes the export `stylus_start`, since at the start there is no ink yet. A node
+//! 5. the start function, if there is one, becomes the export `stylus_start`, since at the start there is no ink yet. A
+//!    node
 //!    refuses such a module; custom sections are dropped.
 //!
 //! What is added is not charged itself. Instructions that a node refuses are named on stderr. prices.rs has the prices,

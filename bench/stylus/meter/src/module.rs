@@ -8,8 +8,8 @@
 //!     code      every body anew: code.rs
 //! ```
 //!
-//! An import that is added becomes the first function behind the imported ones, so the numbers of all defined functions move
-//! up by one, wherever they stand. Nothing else is renumbered.
+//! An import that is added becomes the first function behind the imported ones, so the numbers of all defined functions
+//! move up by one, wherever they stand. Nothing else is renumbered.
 
 use crate::code::{self, Globals};
 use anyhow::{bail, Result};

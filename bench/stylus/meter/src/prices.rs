@@ -1,11 +1,11 @@
 //! What a Stylus node charges, in ink; 10,000 ink are one gas.
 //!
-//! Source: the Arbitrum node, github.com/OffchainLabs/nitro, commit 6dce8d13902649a1acdfd3f2504129f1f5612358 (April 2026, after
-//! v3.10.0-rc.7), looked up on 2026-11-21:
+//! Source: the Arbitrum node, github.com/OffchainLabs/nitro, commit 6dce8d13902649a1acdfd3f2504129f1f5612358 (April
+//! 2026, after v3.10.0-rc.7), looked up on 2026-11-21:
 //!
 //! ```text
-//!     crates/prover/src/programs/meter.rs      the price of each instruction: `pricing_v1`, for Stylus versions 1 and 2
-//!     crates/prover/src/programs/config.rs     the price of a basic block and of a byte filled or copied: `CompileConfig`
+//!     crates/prover/src/programs/meter.rs      prices of instructions: `pricing_v1`, for Stylus versions 1 and 2
+//!     crates/prover/src/programs/config.rs     prices of a basic block, a byte of a fill or copy: `CompileConfig`
 //!     crates/arbutil/src/operator.rs           which instructions end a basic block
 //! ```
 //!
@@ -19,8 +19,8 @@ pub const BLOCK: u64 = 2450;
 /// A byte that `memory.fill` writes or `memory.copy` moves, beyond the instruction itself.
 pub const BULK_BYTE: u64 = 100;
 
-/// An instruction that no program may have: floating point, vectors, threads, tables that change, and whatever came later. A
-/// node does not activate a module that has one; a block with one costs more ink than there is.
+/// An instruction that no program may have: floating point, vectors, threads, tables that change, and whatever came
+/// later. A node does not activate a module that has one; a block with one costs more ink than there is.
 pub const REFUSED: u64 = u64::MAX;
 
 /// Does a basic block end behind this instruction? Blocks that only begin, as `block` does, go on.

@@ -1,5 +1,6 @@
-/* What tests use of mmap, by the system's own calls: memory without access is reserved alone, and so it reads as zero when it has
- * access again. Nobody says what is resident. The calls are declared here: <windows.h> is most of what a test has to compile. */
+/* What tests use of mmap, by the system's own calls: memory without access is reserved alone, and so it reads as zero
+ * when it has access again. Nobody says what is resident. The calls are declared here: <windows.h> is most of what a
+ * test has to compile. */
 #ifndef POSIX_SYS_MMAN_H
 #define POSIX_SYS_MMAN_H
 
@@ -18,7 +19,8 @@
 
 __declspec(dllimport) void *__stdcall VirtualAlloc(void *, size_t, unsigned long, unsigned long);
 __declspec(dllimport) int __stdcall VirtualFree(void *, size_t, unsigned long);
-enum { WINDOWS_COMMIT = 0x1000, WINDOWS_RESERVE = 0x2000, WINDOWS_DECOMMIT = 0x4000, WINDOWS_NO_ACCESS = 1, WINDOWS_READ_WRITE = 4 };
+enum { WINDOWS_COMMIT = 0x1000, WINDOWS_RESERVE = 0x2000, WINDOWS_DECOMMIT = 0x4000, WINDOWS_NO_ACCESS = 1,
+    WINDOWS_READ_WRITE = 4 };
 
 static inline int mprotect(void *at, size_t bytes, int protection)
 {
@@ -38,7 +40,8 @@ static inline void *mmap(void *at, size_t bytes, int protection, int flags, int 
 {
     (void)file, (void)offset;
     void *p = flags & MAP_FIXED ? at : VirtualAlloc(at, bytes, WINDOWS_RESERVE, WINDOWS_NO_ACCESS);
-    if (!p || (flags & MAP_FIXED && mprotect(p, bytes, PROT_NONE) != 0) || (protection != PROT_NONE && mprotect(p, bytes, protection) != 0))
+    if (!p || (flags & MAP_FIXED && mprotect(p, bytes, PROT_NONE) != 0)
+        || (protection != PROT_NONE && mprotect(p, bytes, protection) != 0))
         return MAP_FAILED;
     return p;
 }

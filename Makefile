@@ -144,14 +144,16 @@ test-aarch64: | $(build) ## the same for 64-bit Arm, under qemu
 	@tools/foreign arm64
 	$(call suite,aarch64,-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake,$(variants))
 
-# The quick run takes the crates that `make cli` compiled; the whole one adds debug assertions and overflow checks.
+# The quick run takes the crates that `make cli` compiled; the whole one adds debug assertions and overflow checks. One
+# package at a time: with both, the command is compiled again for features of the crate that it does not use.
 of-cli = $(if $(call more,yes),,--release)
 
 test-cli: lib ## the `glebe` command: format, clippy, tests
 	$(call say,the glebe command)
 	@$(cargo) fmt --all --check
 	@$(cargo) clippy $(of-cli) --workspace --all-targets -- -D warnings
-	@$(cargo) test $(of-cli) --workspace
+	@$(cargo) test $(of-cli) -p glebe-cli
+	@$(cargo) test $(of-cli) -p glebe
 
 test-crate: lib ## the crate `glebe`: Bump in WebAssembly, no C compiler, the oldest Rust; both crates unpacked and run
 	$(call say,the crates)

@@ -4,7 +4,7 @@ instructions, saying what was measured where, and what a person reads of it.
 Each bench has modules `build` and `report` of its own, so none can import from another. The module that the others of a
 bench import first (`build`, in stylus/ `ink`, in pool/ `run` itself) puts this folder on sys.path.
 
-What is built stands until what it is made from changes; the digest of that is kept beside it, in a file of the same
+What is built stays until its sources change; their digest is kept beside it, in a file of the same
 name that ends in .key.
 """
 
@@ -41,7 +41,7 @@ def digest(paths, *words):
 
 
 def made(target, key, make):
-    """Calls make() unless the target stands there, made from the same."""
+    """Calls make() unless the target is there, made from the same sources."""
     stamp = target.with_suffix(".key")
     if not (target.exists() and stamp.exists() and stamp.read_text() == key):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -133,7 +133,7 @@ foreach(source IN LISTS stress_sources)
   target_link_options(test-stress-${name} PRIVATE ${sanitize})
   target_link_libraries(test-stress-${name} PRIVATE glebe-stressed Threads::Threads ${CMAKE_DL_LIBS})
   if(NOT DEFINED stress_rounds_${name})
-    message(FATAL_ERROR "${source}: how many rounds shall its ctest run? Say so in cmake/tests.cmake")
+    message(FATAL_ERROR "${source}: how many rounds does its ctest run? Say so in cmake/tests.cmake")
   endif()
   add_test(NAME stress/${name} COMMAND test-stress-${name} ${stress_rounds_${name}} 20261121)
   # ThreadSanitizer would give up where a process with threads forks, which is what we promise to survive.

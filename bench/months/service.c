@@ -229,7 +229,7 @@ static struct worker {
     int number;
     long done; /* the hour */
 } workers[WORKERS];
-static long hour_of_work; /* that the workers shall do; an end of them */
+static long hour_of_work; /* what the workers have to do; an end of them */
 static int ends[WORKERS];
 static _Atomic int busy;
 static _Atomic long requests;

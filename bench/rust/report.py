@@ -11,7 +11,7 @@ import statistics
 import build
 from common import ROOT, draw, mean, mean_cell, number, replace, table
 
-RIVALS = ("talc", "rlsf", "lite-alloc")  # of which the heap shall be no worse than the best
+RIVALS = ("talc", "rlsf", "lite-alloc")  # the heap has to be no worse than the best of them
 EQUAL = [w for w in build.WORKLOADS if w not in build.UNEQUAL]
 LEVEL = {"3": "opt-level 3", "s": "opt-level s", "z": "opt-level z"}
 SHOWN = {"bump": "glebe::Bump", "bump-resize": "glebe::Bump, resize", "freelist": "glebe::FreeList",
@@ -32,7 +32,7 @@ def cell(results, allocator, workload, level):
 
 
 def value(results, allocator, workload, level, figure):
-    """ink, fuel, pages or page_gas; None where the workload failed or nobody measured."""
+    """ink, fuel, pages or page_gas; None where the workload failed or was not measured."""
     found = cell(results, allocator, workload, level)
     return None if "error" in found else found.get(figure)
 
@@ -230,7 +230,7 @@ def plot(results, path):
 
 
 def readme(results):
-    """Replaces what stands between the markers here and in the README of the binding, and the plot."""
+    """Replaces the text between the markers here and in the README of the binding, and the plot."""
     plot(results, build.HERE / "bench.svg")
     replace(build.HERE / "README.md", "bench/rust", long(results))
     replace(ROOT / "bindings/rust/README.md", "bench/rust", short(results))

@@ -164,7 +164,7 @@ fn ratio_table(results: &Results, baseline: &str, quantity: Quantity) -> Table {
             &format!("MEAN {name} ({cases})"),
             |a| {
                 match results.mean(group, a, baseline, quantity) {
-                    // A mean of fewer cases says so: it is not comparable as it stands.
+                    // A mean of fewer cases says so: it cannot be compared with the others.
                     Some((mean, n)) if n < cases => format!("{mean:.3} of {n}"),
                     Some((mean, _)) => format!("{mean:.3}"),
                     None => "-".into(),

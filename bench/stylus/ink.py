@@ -94,7 +94,7 @@ def meter(folder=HERE / "meter"):
 
 
 def replace(path, content, mode=0o644):
-    """Writes a file at once, whoever else does the same."""
+    """Writes a file at once, also if another process does the same."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(content)
     os.chmod(file.name, mode)

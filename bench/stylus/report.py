@@ -87,5 +87,5 @@ def text(results):
 
 
 def readme(results):
-    """Replaces what stands between the markers."""
+    """Replaces the text between the markers."""
     replace(build.HERE / "README.md", "bench/stylus", text(results))

@@ -341,5 +341,5 @@ def test_a_wrong_meter_is_noticed(place, name):
             check_case(place, program, calls, command=command)
         except (AssertionError, OutOfInk):
             failed.append(case)
-    assert failed, f"nobody noticed: {name}"
+    assert failed, f"no test noticed: {name}"
     assert len(failed) < len(CASES) or "wrong price" in name, "a mutant that breaks all shows little"

@@ -186,7 +186,7 @@ static void larson(size_t threads, long n)
 }
 
 /* ---- crossing THREADS: one table of blocks for all. Each thread swaps a new
- * block into a random slot and frees what was there, whoever made it. */
+ * block into a random slot and frees what was there, whichever thread made it. */
 
 enum { TABLE = 16384 };
 static _Atomic(void *) table[TABLE];

@@ -172,7 +172,7 @@ def plot(results, path):
 
 
 def readme(results):
-    """Replaces what stands between the markers in the README of the package, and the plot beside it."""
+    """Replaces the text between the markers in the README of the package, and the plot beside it."""
     place = ROOT / "bindings/tinygo"
     plot(results, place / "bench.svg")
     replace(place / "README.md", "bench/tinygo", short(results))

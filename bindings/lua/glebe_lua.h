@@ -24,7 +24,7 @@ extern "C" {
  * Shrinking never fails. */
 GLEBE_API void *glebe_lua_alloc(void *heap, void *block, size_t old_bytes, size_t new_bytes);
 
-/* Called when the cap, or the system, stands against a request: from inside lua_Alloc, so it must not touch this
+/* Called when the cap, or the system, refuses a request: from inside lua_Alloc, so it must not touch this
  * state, not by lua_gc either (where it is safe to collect, Lua 5.2 and later do so themselves, after this). It may
  * collect or close other states that are not in such a call, free memory elsewhere, or write a new cap to
  * *limit_bytes. true: the request is tried again, once. */

@@ -7,22 +7,22 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
         const uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page),
                        *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
         CHECK(page->kind == (cursor ? GB_COLLECTED : GB_COLLECTED_LARGE) && page->state == GB_SWEPT, 4, page,
-            "a page is on a list that is not its kind's");
+            "a page is in the list of another kind");
         CHECK(!cursor
                 || (page->cls == cursor->cls && page->layout == cursor->layout
                     && page->cursor == (uint32_t)(cursor - gc->cursors)),
-            4, page, "a page is on another cursor's list");
-        CHECK(gb_heap_owns(gc->heap, page), 4, page, "a page is on another collector's list");
-        CHECK(gc->marking || page->gc_flags == 0, 8, page, "a page stayed on the overflow list");
+            4, page, "a page is in the list of another cursor");
+        CHECK(gb_heap_owns(gc->heap, page), 4, page, "a page is in the list of another collector");
+        CHECK(gc->marking || page->gc_flags == 0, 8, page, "a page is in the overflow list though no marking runs");
         uint32_t objects = 0, bits = 0;
         for (uint32_t i = 0; i < page->cap; i++)
             objects += gb_bit(allocated, i * (page->step / GB_CELL_BYTES));
         for (uint32_t i = 0; i < gb_page_words(page); i++) {
             bits += gb_popcount64(allocated[i]);
             CHECK((unmarked[i] & (gc->marking ? ~allocated[i] : ~(uint64_t)0)) == 0, 8, page,
-                "an object is to be marked that is not allocated");
+                "an object awaits its mark but is not allocated");
         }
-        CHECK(objects == bits, 8, page, "a bit is set where no object begins");
+        CHECK(objects == bits, 8, page, "a bit is set where no object starts");
         *bytes += gb_page_bytes(page);
     }
     if (!cursor || cursor->at == cursor->end)
@@ -30,10 +30,10 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
     const gb_page *page = gb_page_if(cursor->page);
     CHECK(page && cursor->at - gb_page_start(page) < gb_page_bytes(page)
             && cursor->end - gb_page_start(page) <= gb_page_bytes(page),
-        8, page, "a cursor's hole is not in its page");
+        8, page, "a cursor's free cells are not in its page");
     for (uintptr_t at = cursor->at; at < cursor->end; at += sizeof(uintptr_t))
         if (*(const uintptr_t *)at != 0) {
-            gb_check_fail(check, 8, (const void *)at, "a cursor's hole is not zero");
+            gb_check_fail(check, 8, (const void *)at, "a cursor's free cells are not zero");
             break;
         }
 }
@@ -47,14 +47,14 @@ static void check_huge_objects(gb_check *check, const glebe_gc *gc)
         const gb_extent *extent = GB_HUGE ? gb_huge_find((const void *)objects[i].from) : NULL;
         CHECK(extent && extent->collected && extent->heap.n == gc->heap->number.n
                 && extent->bytes == objects[i].to - objects[i].from,
-            8, objects[i].from, "a huge object is not that of its extent");
+            8, objects[i].from, "a huge object and its extent differ");
         CHECK(objects[i].from >= before && objects[i].to - gc->huge_from <= gc->huge_span, 8, objects[i].from,
-            "huge objects are not in order");
-        CHECK(!objects[i].waits, 8, objects[i].from, "a huge object waits to be scanned");
+            "huge objects are not sorted by address");
+        CHECK(!objects[i].waits, 8, objects[i].from, "a huge object is still queued for its scan");
         before = objects[i].to;
         bytes += objects[i].to - objects[i].from;
     }
-    CHECK(bytes == gc->huge_bytes && gc->huge_waiting == 0, 8, gc, "the bytes of huge objects are wrong");
+    CHECK(bytes == gc->huge_bytes && gc->huge_waiting == 0, 8, gc, "the count of huge objects' bytes is wrong");
 }
 
 /* Checks that each finalizer has an object, and that the count of ready ones is right. */
@@ -67,8 +67,8 @@ static void check_finals(gb_check *check, const glebe_gc *gc)
         if (!finals[i].object)
             continue;
         CHECK(gb_object_bounds(gc, ~finals[i].object, &bytes) == ~finals[i].object, 8, ~finals[i].object,
-            "a finalizer is of no object");
-        CHECK(finals[i].function || finals[i].running, 8, ~finals[i].object, "a finalizer does nothing");
+            "a finalizer's object is not allocated");
+        CHECK(finals[i].function || finals[i].running, 8, ~finals[i].object, "a finalizer has no function");
         ready += finals[i].ready;
     }
     CHECK(ready == gc->ready, 8, gc, "the count of ready finalizers is wrong");
@@ -84,11 +84,11 @@ int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
     gb_lock_drop(&gb_the.lock);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         check_collected(check, gc, gb_collected_list(gc, i), i < GB_CURSORS ? &gc->cursors[i] : NULL, &bytes);
-    CHECK(bytes == gc->heap->collected_bytes, 7, gc, "the collector's bytes are not those of its pages");
-    CHECK(gb_table_well(&gc->finals, sizeof(gb_final)), 8, gc, "a finalizer is not where it is looked for");
-    CHECK(gb_table_well(&gc->roots, sizeof(gb_rooted)), 8, gc, "a root is not where it is looked for");
-    CHECK(gb_table_well(&gc->weak, sizeof(gb_weak)), 8, gc, "a weak reference is not where it is looked for");
-    CHECK(counted, 8, gc, "the collector's tables may end before its pages");
+    CHECK(bytes == gc->heap->collected_bytes, 7, gc, "the count of the collector's bytes is wrong");
+    CHECK(gb_table_well(&gc->finals, sizeof(gb_final)), 8, gc, "a finalizer is not where its key hashes to");
+    CHECK(gb_table_well(&gc->roots, sizeof(gb_rooted)), 8, gc, "a root is not where its key hashes to");
+    CHECK(gb_table_well(&gc->weak, sizeof(gb_weak)), 8, gc, "a weak reference is not where its key hashes to");
+    CHECK(counted, 8, gc, "no collector is counted, so the tables of bits may be too short");
     check_finals(check, gc);
     if (GB_HUGE)
         check_huge_objects(check, gc);

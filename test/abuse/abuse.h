@@ -1,13 +1,13 @@
-/* What the programs of this folder share. Each does one thing that no program may do, and says on stdout what the test
- * must know of it: the addresses that the line on stderr shall name, and at the end what became of the heap.
+/* What the programs of this folder share. Each misuses the allocator in one way, and prints what the test must
+ * know of it: the addresses that the line on stderr has to name, and the state of the heap at the end.
  *
  *     ADDRESS 0x...      the argument of the call that is wrong
  *     START 0x...        the start of the block that it is in
  *     ERRORS n           how many misuses glebe counted
  *     SOUND | BROKEN     what glebe_check said of every heap afterwards, and whether the heap still serves
  *
- * The head comment of a program says for each build what shall come: after `default:`, `secure:`, `audit:` or `all:`
- * stands the exact line; or `undetected` (no line, and what follows is undefined), `served` (no line, exit 0) or
+ * The head comment of a program says for each build what has to come: after `default:`, `secure:`, `audit:` or `all:`
+ * is the exact line; or `undetected` (no line, and what follows is undefined), `served` (no line, exit 0) or
  * `faults` (SIGSEGV). A comment of the form `say: ...` explains it in docs/misuse.md. */
 #ifndef ABUSE_H
 #define ABUSE_H

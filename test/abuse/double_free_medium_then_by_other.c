@@ -6,7 +6,7 @@
 
 int main(void)
 {
-    free(malloc(1000000)); /* a heap that becomes larger than it ever was sends blocks home, and the mistake is found */
+    free(malloc(1000000)); /* a heap that reaches a new peak flushes its lists, and finds the mistake */
     on_thread(free_it, malloc(MEDIUM)); /* what a thread takes is there */
     void *block = wrong(malloc(MEDIUM)), *other = malloc(MEDIUM);
     free(block);

@@ -1,4 +1,4 @@
-"""What the programs of this folder shall say and how they shall end, in each build and on each system.
+"""What the programs of this folder have to say, and how they have to end, in each build and on each system.
 
 A program's head comment says it; test_abuse.py tells how. `judge` runs a program by a function that the system's test
 brings, and compares. What a run answers has `returncode`, `out` (stdout) and `text` (stderr)."""

@@ -1,5 +1,5 @@
-/* A block written one byte past its end, into a neighbour in use: the neighbour's bytes change, but nothing of
- * glebe's: no size, no link, no list stands between blocks.
+/* A block written one byte past its end, into a neighbour in use: the neighbour's bytes change, but nothing of glebe's.
+ * No size, link or list is between blocks.
  *
  * all: served */
 #include "abuse.h"

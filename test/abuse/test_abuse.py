@@ -1,4 +1,4 @@
-"""Each program of this folder misuses the allocator in one way; its head comment says what each build shall answer.
+"""Each program of this folder misuses the allocator in one way; its head comment says what each build answers.
 
     default: undetected                                  no line, and what follows is undefined
     secure, audit: glebe: free(ADDRESS): double free ... this exact line on stderr

@@ -1,4 +1,4 @@
-/* The start of a small block that stands ready in its page, but that malloc never gave out.
+/* The start of a small block that is free in its page, and that malloc never returned.
  *
  * default: undetected
  * secure, audit: glebe: free(ADDRESS): double free: the block of 1792 bytes here is free already */

@@ -1,4 +1,4 @@
-/* The link of a free block overwritten that stands ready in the heap's front, and then the fronts sent home.
+/* The link of a free block in a thread free list overwritten, before the heap flushes its lists.
  *
  * default, audit: undetected
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour

@@ -1,4 +1,4 @@
-/* A medium block written to after it was freed: no link stands in it, so the heap stays sound; nothing is noticed.
+/* A medium block written to after it was freed: it holds no link, so the heap stays sound, and nothing is noticed.
  *
  * all: served */
 #include "abuse.h"

@@ -1,5 +1,5 @@
 /* A shim that counts memory as Linux does with overcommit_memory=2: what becomes writable is charged, and refused
- * beyond COMMIT_LIMIT bytes, though address space without access is free. Preloaded, it stands between glebe and the
+ * beyond COMMIT_LIMIT bytes, though address space without access is free. Preloaded, it is between glebe and the
  * kernel. */
 #include "contract.h"
 

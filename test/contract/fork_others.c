@@ -32,7 +32,7 @@ static void prepare(void)
 {
     static bool inside;
     if (!others_fork) {
-        sleep_ms(1); /* whoever holds the lock waits for the heap's by now, if that is held */
+        sleep_ms(1); /* by now the holder of the lock waits for the heap's, if that is held */
         pthread_mutex_lock(&lock);
     } else if (!inside) {
         inside = true;

@@ -1,5 +1,5 @@
 /* A shim to preload: mremap as Linux had it before 6.17, for a range of more than one mapping: the target is unmapped,
- * and then it fails. The hole may be somebody else's before mremap's caller learns of it: TAKE=1 maps something
+ * and then it fails. Other code may map the hole before mremap's caller learns of it: TAKE=1 maps something
  * there. */
 #define _GNU_SOURCE
 #include <errno.h>

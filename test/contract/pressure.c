@@ -1,5 +1,5 @@
 /* A program with a cache, in a group of processes whose files it writes itself (test_contract.py lays an empty folder
- * over /sys/fs/cgroup, in a namespace where nobody else sees it). When glebe says that memory is about to end, the
+ * over /sys/fs/cgroup, in a namespace of its own). When glebe says that memory is about to end, the
  * program drops its cache, which glebe must have given back to the system by the next request.
  *
  * pressure FILE FOLDER [later]      FILE: memory.max, memory.high (unified), memory.limit_in_bytes (old)
@@ -57,7 +57,7 @@ int main(int count, char **words)
         put(folder, "memory.max", later ? "max\n" : "2000000000\n");
     put(folder, max, later ? old ? "9223372036854771712\n" : "max\n" : "1000000000\n");
     put(folder, current, "960000000\n");
-    snprintf(text, sizeof text, "%s 100000000\nactive_file 5\n", key); /* 86 %: files that nobody uses do not count */
+    snprintf(text, sizeof text, "%s 100000000\nactive_file 5\n", key); /* 86 %: unused files do not count */
     put(folder, "memory.stat", text);
     for (int i = 0; i < 9000; i++)
         memset(kept(malloc(BYTES)), 1, BYTES);

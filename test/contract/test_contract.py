@@ -401,7 +401,7 @@ def test_group_limit(box, program, tmp_path, build, file, group, limited, later)
 @pytest.mark.more
 @every_build
 def test_moves_of_older_kernels(box, program, build):
-    """Blocks that grow beyond their room, where mremap fails and leaves a hole, which somebody else may take."""
+    """Blocks that grow beyond their room, where mremap fails and leaves a hole, which other code may take."""
     shim, path = program("old_mremap", "-shared", "-fPIC"), program("grow")
     box.check(path, preload=build)
     for env in ({}, {"TAKE": "1"}):
@@ -646,7 +646,7 @@ def test_options_in_set_user_id_programs(box, tmp_path):
     """The environment of a program that gained rights by its file's mode is not read. (The loader itself ignores
     LD_PRELOAD there, so the program is a static one.)"""
     if os.geteuid() != 0:
-        pytest.skip("only root can make a file that is run as somebody else")
+        pytest.skip("only root can make a file that runs as another user")
     path = box.compile(FOLDER / "workout.c", "-O1", "-pthread", "-fno-builtin", "-static", to="contract-static",
                        libs=[box.library("libglebe-override.a"), "-ldl"])
     tmp_path.chmod(0o755)

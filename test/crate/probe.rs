@@ -135,7 +135,7 @@ pub unsafe extern "C" fn share(mark: u8, count: usize) -> usize {
         let block = alloc_zeroed(layout(size(i), 1 << (i % 6)));
         for byte in 0..size(i) {
             if block.add(byte).read_volatile() != 0 {
-                return usize::MAX; // somebody wrote in it before it was ours
+                return usize::MAX; // it was written to before it was ours
             }
         }
         block.write_bytes(mark, size(i));

@@ -85,7 +85,7 @@ class Model:
 
     def check(self):
         for start, end, _, mark in self.blocks:
-            assert self.probe.read(start, end - start).count(mark) == end - start, f"{start:#x}: somebody else's bytes"
+            assert self.probe.read(start, end - start).count(mark) == end - start, f"{start:#x}: bytes of another block"
         for start, end in self.foreign:
             assert self.probe.read(start, end - start).count(255) == end - start, \
                 f"{start:#x}: foreign pages were written"
@@ -115,7 +115,7 @@ def page_edges(module):
 
 
 def early_grower(module):
-    """Pages that somebody took before the first block are theirs, and the initial rest is still used first."""
+    """Pages that other code took before the first block stay its own, and the initial rest is still used first."""
     probe = Probe(module)
     first = probe.pages
     theirs = probe.foreign(2)

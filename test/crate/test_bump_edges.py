@@ -1,4 +1,4 @@
-"""What Bump answers, for any size and alignment, wherever it stands: hypothesis looks for a case in which the real
+"""What Bump answers, for any size and alignment, at any address: hypothesis looks for a case in which the real
 code, on real 32-bit WebAssembly, differs from the sums of `Model` below, which are done in numbers that do not wrap.
 
     first page        top            end, a page's       limit, at most 4 GiB
@@ -46,9 +46,9 @@ class Model:
     def take(self, size, align):
         """A block, of which `top` is the end, or 0.
 
-        Pages are asked for by what is lacking where the allocator stands. Behind somebody else's pages there is only
+        Pages are asked for by what is lacking behind the newest block. Behind pages of other code there is only
         that much, which may lack something again. What a failure changes: pages that the host gave before it stay, and
-        so does the new region if it is one; pages that would reach 4 GiB are nobody's."""
+        so does the new region if it is one; pages that would reach 4 GiB are not used."""
         while (lacks := self.pad(align) + size - self.room) > 0:
             pages = -(-lacks // PAGE)
             if self.pages + pages > self.limit:
@@ -108,7 +108,7 @@ class Case:
         assert self.probe.pages == self.model.pages, self.told(f"{self.probe.pages} pages, and not {self.model.pages}")
 
     def own(self, at, size, align):
-        """A new block is nobody else's, whatever the model says."""
+        """A new block overlaps no other, whatever the model says."""
         assert at % align == 0 and at + size <= self.model.pages * PAGE and at + size < 1 << 32, \
             self.told(f"{at:#x} is no address")
         for start, length, *_ in self.blocks + self.foreign:

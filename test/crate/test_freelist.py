@@ -29,7 +29,7 @@ class Freeing(Model):
         if self.blocks:
             block = self.rng.choice(self.blocks)
             start, end, align, mark = block
-            assert self.probe.read(start, end - start).count(mark) == end - start, f"{start:#x}: somebody else's bytes"
+            assert self.probe.read(start, end - start).count(mark) == end - start, f"{start:#x}: bytes of another block"
             self.blocks.remove(block)
             self.probe.give(start, end - start, align)
 

@@ -25,7 +25,7 @@ fn main() {
     for (block, size, mark) in &blocks {
         // SAFETY: the bytes were written above.
         let bytes = unsafe { std::slice::from_raw_parts(*block, *size) };
-        assert!(bytes.iter().all(|byte| byte == mark), "{block:p}: somebody else's bytes");
+        assert!(bytes.iter().all(|byte| byte == mark), "{block:p}: bytes of another block");
     }
     let words: Vec<String> = std::env::args().chain(std::env::vars().map(|(k, v)| k + &v)).collect();
     println!("{}", words.join(" "));

@@ -126,7 +126,7 @@ def load(module, _changed):
 class Probe:
     """An instance: its exports as methods, addresses as unsigned numbers."""
 
-    def __init__(self, module, pages_max=None, fuel=10**10):  # no mutant runs for ever
+    def __init__(self, module, pages_max=None, fuel=10**10):  # no mutant runs without end
         engine, code = load(str(module), os.stat(module).st_mtime_ns)
         self.store = wasmtime.Store(engine)
         self.store.set_fuel(fuel)

@@ -46,7 +46,7 @@ static void mark_whole(uint32_t t, uint32_t i)
     void *block = the_world.held[t][i];
     uint32_t bytes = the_world.bytes[t][i];
     IL_CHECK(*(uint64_t *)block == the_world.mark[t][i] && *far_end(block, bytes) == the_world.mark[t][i],
-        "somebody wrote to block %u of %c, which is in use", i, 'A' + t);
+        "block %u of %c was written to while in use", i, 'A' + t);
 }
 
 void take_for(uint32_t to, size_t bytes, uint32_t count)

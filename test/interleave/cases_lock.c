@@ -64,7 +64,7 @@ static void nothing_waits(void)
     check_final();
     gb_purge_due(the_world.now_ms, false);
     IL_CHECK(gb_purge_wait(the_world.now_ms) == UINT32_MAX || atomic_load(&gb_the.background_state) != 2,
-        "memory waits to be given back, and the background thread sleeps for ever");
+        "memory waits to be purged, and the background thread sleeps without end");
 }
 
 #define LOCK_CASE(a_name, a_title, a_long, ...) \

@@ -1,7 +1,7 @@
 /* One collector, and contents that might deceive it, against a model; collect_test.c has several collectors. A random
  * graph of objects: each has words that hold references, addresses inside objects, numbers that look like such, or
  * nothing. The model knows which words count, by the object's layout, and finds what is reachable by itself. After each
- * collection, whoever began it, exactly that is there, with its contents; all else is gone. What objects hold is what
+ * collection, whatever began it, exactly that is there, with its contents; all else is gone. What objects hold is what
  * might deceive a collector: addresses, the heap's own numbers, and complete copies of what a scheduler says of a
  * stack.
  *

@@ -1,7 +1,7 @@
 /* Collectors against a model of them. A random graph of objects: each has words that hold references, addresses inside
  * objects, numbers that look like such, addresses of another collector's objects, or nothing. Objects have finalizers
  * and weak references, are freed by hand, and are allocated by finalizers and while marking runs. The model knows which
- * words count, by the object's layout, and finds what is reachable by itself. After each collection, whoever began it,
+ * words count, by the object's layout, and finds what is reachable by itself. After each collection, whatever began it,
  * exactly that is there, with its contents; all else is gone.
  *
  *     seed % 8   0..3 plain   4 collects at every 7th allocation   5 little memory   6 the host fails now and then

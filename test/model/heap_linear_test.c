@@ -1,3 +1,3 @@
-/* The same model where memory is linear: seed % 8 == 6 has somebody else let memory grow now and then. */
+/* The same model where memory is linear: with seed % 8 == 6 other code grows memory now and then. */
 #define GB_LINEAR 1
 #include "heap_test.c"

@@ -1,5 +1,5 @@
 /* The heap against a model of it. Random operations by several simulated threads (gb_self is switched by hand, so
- * remote frees, abandoned heaps, adoption and robbery happen in an order that the seed decides) on a host whose clock,
+ * remote frees, abandoned heaps and reclaims happen in an order that the seed decides) on a host whose clock,
  * memory and failures the seed decides too. The model is a plain table: address, size, and a pattern that was written
  * there.
  *

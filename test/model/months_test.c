@@ -182,7 +182,7 @@ static void state_sweep(state *s)
     s->garbage_bytes = 0;
 }
 
-/* Object i is nobody's any more: it changes places with the last live one. */
+/* Object i is dead: it changes places with the last live one. */
 static void state_forget(state *s, size_t i)
 {
     block b = s->objects[i];
@@ -315,7 +315,7 @@ static void request(void)
     }
     for (size_t i = 0; i < count; i++) {
         if (i == count - 2)
-            fixture_thread((int)below(WORKERS)); /* whoever writes the answer drops the rest */
+            fixture_thread((int)below(WORKERS)); /* the thread that writes the answer drops the rest */
         drop(&temporaries[i]);
     }
     if (how->leaks && one_in(how->leaks))

@@ -1,5 +1,5 @@
-/* A free medium block was marked idle by one visit of the purger and given back by the next, and then stood as idle and
- * as zero at once (invariant 6): giving it back did not clear the mark. */
+/* One visit of the purger marked a free medium block idle, and the next purged it without clearing the mark: the
+ * block was idle and zero at once (invariant 6). */
 #include "../unit/fixture.h"
 
 static void test_a_block_given_back_is_not_idle(void **state)

@@ -1,6 +1,6 @@
-/* A sized free puts a block of any page on the front of its class. A thread that ended left such blocks there, another
- * thread took their page from the abandoned, and whoever adopted the heap then flushed blocks into a page that was no
- * longer its own (invariant 3). A thread that ends now sends its fronts home. */
+/* A sized free puts a block of any page into the thread free list of its class. A thread ended and left such blocks
+ * there, and another thread reclaimed their page. The thread that then took the abandoned heap flushed blocks into a
+ * page of another heap (invariant 3). A thread that ends now flushes its thread free lists. */
 #include "../unit/fixture.h"
 
 static void test_front_and_page_stay_together(void **state)

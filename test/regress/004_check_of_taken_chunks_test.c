@@ -1,5 +1,5 @@
-/* Where address space is limited a chunk's place may be taken by somebody else. glebe_check then named invariant 1 for
- * each of its slices, which are a run of no kind that it knew. */
+/* Where address space is limited, other code may map the place of a chunk. glebe_check then named invariant 1 for
+ * each of its slices: it did not know the kind of their run. */
 #include "../unit/fixture.h"
 
 static void test_taken_chunks_are_well(void **state)

@@ -1,5 +1,5 @@
-/* Where the host refused to take memory back (it is locked, say), a huge slot that was used for a shorter block forgot
- * that what lies behind that block is dirty; calloc then gave it out as zero. */
+/* The host refused to purge (the memory is locked, say). A huge slot that then served a shorter block forgot that
+ * the memory behind that block is dirty, and calloc returned it as zero. */
 #include "../unit/fixture.h"
 
 static void test_calloc_after_a_refused_purge(void **state)

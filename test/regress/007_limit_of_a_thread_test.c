@@ -1,6 +1,5 @@
-/* glebe_heap_limit(NULL) of a thread that had allocated nothing yet set the limit of the empty heap that all such
- * threads share, and had no effect; and the limit of a thread that ended was passed on to the thread that adopted its
- * heap. */
+/* glebe_heap_limit(NULL) by a thread without blocks set the limit of the empty heap that all such threads share,
+ * without effect. And the thread that took an abandoned heap inherited the limit of the thread that had ended. */
 #include "../unit/fixture.h"
 
 static void test_limit_before_the_first_malloc(void **state)

@@ -1,6 +1,5 @@
-/* Where address space is limited, what small blocks had used stayed with the chunks: when all of it was free a huge
- * block still found none. A chunk that is wholly free now gives its address space back, and is asked for again when it
- * is needed. */
+/* Where address space is limited, chunks kept theirs: when all small blocks were free, a huge block still found
+ * none. A chunk that is wholly free now returns its address space, and asks for it again when needed. */
 #include "../unit/fixture.h"
 
 enum { BLOCKS = 100000, BYTES = 1000 };

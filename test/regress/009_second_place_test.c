@@ -1,6 +1,6 @@
-/* Where address space is limited two copies of glebe in one process (a preloaded one, and one inside a plugin) chose
- * the same place, and the second had no memory at all. The host now proposes another; where none serves, address space
- * is reserved. */
+/* Where address space is limited, two copies of glebe in one process (one preloaded, one inside a plugin) chose the
+ * same place, and the second had no memory at all. The host now proposes another place; if none serves, address
+ * space is reserved. */
 #include "../unit/fixture.h"
 
 static void test_first_place_taken(void **state)

@@ -1,9 +1,9 @@
-/* A place for huge blocks that somebody else has.
+/* The place of a huge block that other code has mapped.
  *
- * Where nothing is reserved a slot whose place was taken went back to the list of free ones and was tried again for
- * ever: no block of its size could be had any more. And a host that drops the target of a move before it fails (Linux
- * before 6.17, where a block is more than one mapping) left a hole that the slot's next block was put into. Such slots
- * are lost now. */
+ * Where nothing is reserved, a slot whose place was taken returned to the list of free slots and was tried again and
+ * again: every request of its size failed from then on. And a host that drops the target of a move before it fails
+ * (Linux before 6.17, where a block is more than one mapping) left a hole that the slot's next block was put into. Such
+ * slots are lost now. */
 #include "../unit/fixture.h"
 
 static void test_taken_slots(void **state)

@@ -1,5 +1,5 @@
-/* glebe_heap_limit(NULL) in a destructor that runs after the thread's heap was parked adopted a heap that nobody parked
- * again. */
+/* glebe_heap_limit(NULL) in a destructor that runs after the thread has abandoned its heap took another heap, which
+ * no thread then abandoned. */
 #include "../unit/fixture.h"
 
 static void test_limit_after_the_end(void **state)

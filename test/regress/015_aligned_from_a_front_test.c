@@ -1,5 +1,5 @@
-/* A block that was shrunk in place and freed by its new size lies in the front of a class that is not its page's. An
- * aligned request of that class was handed it, wherever it lay. */
+/* A block that was shrunk in place and freed by its new size is in the thread free list of another class than its
+ * page's. An aligned request of that class got the block, whatever its address. */
 #include "../unit/fixture.h"
 
 static void test_alignment_holds(void **state)

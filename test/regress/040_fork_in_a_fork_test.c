@@ -1,5 +1,5 @@
-/* A fork handler of somebody else's forked. The inner fork dropped the heap's locks, which the outer one went on to
- * hold, and the outer one then dropped what another thread had taken. */
+/* A fork handler of another library forked. The inner fork dropped the heap's locks, which the outer one still
+ * needed; the outer one then dropped locks that another thread had taken. */
 #include "../unit/fixture.h"
 
 static bool held(void)

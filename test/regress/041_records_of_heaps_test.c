@@ -30,7 +30,7 @@ static void grows_not(size_t page_bytes, size_t address_bytes, uint32_t many)
     fake.address_bytes = address_bytes;
     fake.exact = true;
     glebe_free(glebe_malloc(1));
-    fixture_check(); /* which looks at memory that nobody touched */
+    fixture_check(); /* which looks at memory that was never touched */
     size_t before = gb_fake_resident_bytes(), most = (KEPT + 32) * page_bytes;
     if (before == SIZE_MAX)
         skip();

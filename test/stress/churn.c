@@ -1,4 +1,4 @@
-/* Threads that come and go: each adopts what an earlier one left, works with blocks that others handed on, and leaves
+/* Threads that come and go: each reclaims an earlier one's heap, works with blocks that others handed on, and leaves
  * some behind. Heaps must not pile up. */
 #include "stress.h"
 

@@ -1,5 +1,5 @@
 /* Producers and consumers: half of the threads only allocate, the other half only free, through queues, so that every
- * block goes home by the inboxes; the producers' pages must come back into use, or memory grows without end. */
+ * block is a remote free; the producers' pages must come back into use, or memory grows without end. */
 #include "stress.h"
 
 enum { DEPTH = 512, STEPS = 6000 };
@@ -16,7 +16,7 @@ static void *pipeline_run(void *number)
     uint64_t state = stress_seed * 37 + (uint64_t)me;
     bool makes = me % 2 == 0;
     for (long i = 0; i < (long)stress_rounds * STEPS; i++) {
-        /* each queue has one producer and one consumer, so that neither waits for somebody who has ended */
+        /* each queue has one producer and one consumer, so that neither waits for a thread that has ended */
         size_t q = (size_t)me / 2;
         stress_block b = {NULL, 0, 0};
         if (makes)

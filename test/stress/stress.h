@@ -188,7 +188,7 @@ UNUSED static void stress_run(void *(*run)(void *))
         REQUIRE(pthread_join(threads[i], NULL) == 0);
 }
 
-/* Everything was freed: nothing is left but what threads that ended hold in pages with blocks of nobody. */
+/* Everything was freed: only abandoned heaps may still hold pages. */
 UNUSED static void stress_end(void)
 {
     glebe_stats s;

@@ -1,4 +1,4 @@
-/* glebe_malloc beside the C library's malloc, from one memory: whoever comes first, neither takes what the other has.
+/* glebe_malloc beside the C library's malloc, from one memory: in either order, neither takes what the other has.
  * Prints "ok". */
 #include <glebe.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* The malloc family in a module: every function by its C library's name, blocks of all sizes with a pattern that must
- * last, the heap checked as it goes, memory that ends and goes on, and somebody else who lets memory grow in between.
+ * last, the heap checked as it goes, memory that ends and goes on, and other code that grows memory in between.
  * Prints "ok" and exits with 0. */
 #include <errno.h>
 #include <glebe.h>
@@ -155,7 +155,7 @@ int main(void)
         step();
         if (i % 1000 == 0)
             well();
-        if (i % 5000 == 0) /* somebody else takes a page */
+        if (i % 5000 == 0) /* other code takes a page */
             CHECK(__builtin_wasm_memory_grow(0, 1) != SIZE_MAX);
     }
     for (int i = 0; i < BLOCKS; i++)

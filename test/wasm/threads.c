@@ -1,7 +1,7 @@
 /* Threads in one memory, each an instance of this module with its own stack and thread-local variables, which the
  * script that runs it gives it. No C library. Blocks wander: a worker makes one, leaves it in a slot that all share,
  * and takes what was there, which another made: it looks whether all of it is as it was left, then frees it, or resizes
- * it and leaves it again. Meanwhile somebody else lets memory grow.
+ * it and leaves it again. Meanwhile other code grows memory.
  *
  *     place(bytes)        memory for a worker's stack and thread-local variables
  *     wait(sleeps)        how this thread waits for others

@@ -11,7 +11,7 @@ function instantiate(module, memory) {
 
 function failed(why) {
     console.log(why);
-    process.exit(1); // others may wait for ever for a lock whose holder is gone
+    process.exit(1); // others may wait without end for a lock whose holder is gone
 }
 
 if (!isMainThread) {

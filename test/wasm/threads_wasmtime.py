@@ -24,7 +24,7 @@ class Memory(wasmtime.SharedMemory):
 
 def failed(why):
     print(why, flush=True)
-    os._exit(1)  # others may wait for ever for a lock whose holder is gone
+    os._exit(1)  # others may wait without end for a lock whose holder is gone
 
 
 def main():

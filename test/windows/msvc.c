@@ -1,4 +1,4 @@
-/* A program as clang-cl makes them, linked by lld-link to glebe-override.lib, and started by what stands here in place
+/* A program as clang-cl makes them, linked by lld-link to glebe-override.lib, and started by what is here in place
  * of Microsoft's start-up objects: no header or library of theirs is needed. It knows the functions' prototypes
  * alone. */
 typedef __SIZE_TYPE__ size_t;

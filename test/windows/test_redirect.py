@@ -105,7 +105,7 @@ def test_misuse(glebe, folder):
     assert status == 3 and re.search(r"glebe: free\(0x[0-9a-f]+\): address is 64 bytes inside a block", err), err
 
 
-# ---- programs that nobody here wrote ----
+# ---- programs that others wrote ----
 
 
 def same_output(wine, glebe, words, *modules):

@@ -1,4 +1,4 @@
-//! The workloads. Each is an export that takes a number of rounds (or whether blocks shall be zeroed) and returns a
+//! The workloads. Each is an export that takes a number of rounds (or whether to zero blocks) and returns a
 //! checksum, which is the same under every allocator that works: it is of sizes and contents, never of addresses. So
 //! all do the same work, and the compiler can leave nothing out. `edge_cases` alone depends on addresses and has none.
 //!

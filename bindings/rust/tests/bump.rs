@@ -68,7 +68,7 @@ impl Block {
     fn check(&self) {
         // SAFETY: the block's own bytes, zeroed or written by new().
         let bytes = unsafe { std::slice::from_raw_parts(self.at, self.layout.size()) };
-        assert!(bytes.iter().all(|&byte| byte == self.mark), "{self:p}: somebody else's bytes");
+        assert!(bytes.iter().all(|&byte| byte == self.mark), "{self:p}: bytes of another block");
     }
 
     fn resize(&mut self, size: usize) {

@@ -187,7 +187,7 @@ fn setuid_is_about_changing_the_user() {
     fs::write(&path, "x").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
     assert_eq!(privilege_of(&path), None, "our own setuid file changes nothing");
-    // As root, give it to somebody else: then it does.
+    // As root, give it to another user: then it does.
     if std::os::unix::fs::chown(&path, Some(65534), None).is_ok() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
         if mount_flags(&path) & libc::ST_NOSUID == 0 {

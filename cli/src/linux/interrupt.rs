@@ -15,8 +15,8 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 pub type Handler = extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void);
 
-/// Lets `handler` handle the signal, and returns true. A call that the signal interrupts goes on. Returns false, and
-/// changes nothing, if the signal is ignored (nohup, a shell's `&`) and `ignored` is false.
+/// Lets `handler` handle the signal: true. A call that the signal interrupts goes on.
+/// False where the signal is ignored (nohup, a shell's `&`) and has to stay so.
 pub fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int, ignored: bool) -> bool {
     // SAFETY: both structs are ours; the callers' handlers use atomics and async-signal-safe calls only.
     unsafe {

@@ -106,13 +106,13 @@ impl Outcome {
 
     pub fn stdout(self, wanted: impl Into<Says>) -> Outcome {
         let (wanted, text) = (wanted.into(), String::from_utf8_lossy(&self.0.stdout).into_owned());
-        assert!((wanted.holds)(&text), "stdout shall be {}:\n{text}\n{:#?}", wanted.what, self.0);
+        assert!((wanted.holds)(&text), "stdout has to be {}:\n{text}\n{:#?}", wanted.what, self.0);
         self
     }
 
     pub fn stderr(self, wanted: impl Into<Says>) -> Outcome {
         let (wanted, text) = (wanted.into(), String::from_utf8_lossy(&self.0.stderr).into_owned());
-        assert!((wanted.holds)(&text), "stderr shall be {}:\n{text}\n{:#?}", wanted.what, self.0);
+        assert!((wanted.holds)(&text), "stderr has to be {}:\n{text}\n{:#?}", wanted.what, self.0);
         self
     }
 }

@@ -7,8 +7,8 @@ import (
 	"runtime"
 )
 
-// A goroutine that waits holds the kids in its frames, deeper ones too, beside numbers. It ends when nobody asks any
-// more: then it is asked for -1.
+// A goroutine that waits holds the kids in its frames, deeper ones too, beside numbers. It ends when asked
+// for -1.
 type sleeper struct {
 	ask    chan int
 	answer chan *node

@@ -68,7 +68,7 @@ fn memory_bytes() -> usize {
 
 /// Blocks from no byte to hundreds of pages, until memory has half of the pages that there can be. Addresses serve as
 /// sizes twice: the distance of a new block to the end of memory, and once in four turns a block's own address. Each
-/// block is asked whether it begins in memory: a compiler takes away blocks that nobody looks at.
+/// block is asked whether it begins in memory: a compiler removes blocks that are never read.
 #[no_mangle]
 pub extern "C" fn edge_cases(zeroed: bool) {
     let next = |bytes: usize| -> usize {

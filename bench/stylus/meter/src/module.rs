@@ -9,7 +9,7 @@
 //! ```
 //!
 //! An import that is added becomes the first function behind the imported ones, so the numbers of all defined functions
-//! move up by one, wherever they stand. Nothing else is renumbered.
+//! move up by one, everywhere. Nothing else is renumbered.
 
 use crate::code::{self, Globals};
 use anyhow::{bail, Result};

@@ -94,7 +94,7 @@ pub fn trace<A: GlobalAlloc>(allocator: &A, seed: u64, steps: usize) -> u64 {
                 slot.write();
                 continue;
             }
-            assert!(slot.holds(slot.layout.size()), "somebody else's bytes");
+            assert!(slot.holds(slot.layout.size()), "bytes of another block");
             sum = sum
                 .wrapping_mul(31)
                 .wrapping_add(slot.layout.size() as u64 ^ slot.at.read() as u64);

@@ -22,7 +22,7 @@ static inline void *mmap(void *at, size_t bytes, int protection, int flags, int 
     (void)protection, (void)file, (void)offset;
     if (flags & MAP_FIXED)
         return memset(at, 0, bytes);
-    /* the C library's malloc takes all of memory that is there when it begins: it shall have begun */
+    /* the C library's malloc takes all memory that is there when it begins: make it begin */
     void *volatile first = malloc(1);
     free(first);
     size_t pages = __builtin_wasm_memory_grow(0, (bytes + 65535) >> 16);

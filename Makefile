@@ -105,10 +105,10 @@ test-all: test-setup | $(build) ## every tier whole: also sanitizers and other p
 test-setup:
 	@tools/setup build test
 
-test-lint: ## headers compile alone, warnings, layers, names, scripts, workflows; and the lint's own test
+# Half of each runs on one processor, so they run beside each other.
+test-lint: | $(build) ## headers compile alone, warnings, layers, names, scripts, workflows; and the lint's own test
 	$(call say,lint)
-	@tools/lint --self-test
-	@tools/lint
+	@tools/lint --self-test & self_test=$$!; tools/lint; told=$$?; wait $$self_test && exit $$told
 
 # One suite in one configuration: $(1) names the tree, $(2) are options for CMake, $(3) targets besides the tests.
 # LONG=ON adds tests that take longer than a push can wait for: all seeds under sanitizers and emulators, every test

@@ -17,7 +17,7 @@ def expectations(source):
     paragraphs = [" ".join(line.strip().removeprefix("* ").removeprefix("*") for line in p.splitlines()).strip()
                   for p in re.split(r"\n \*\n", head)]
     rules = {"text": paragraphs[0], "lines": "1"}
-    for line in head.splitlines():
+    for line in re.sub(r"\n \* {2,}", " ", head).splitlines(): # an indented line goes on with the one above
         match = re.match(r" \* ([a-z, ]+): (.+?)\s*$", line)
         if match:
             for key in match[1].split(", "):

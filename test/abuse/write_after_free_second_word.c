@@ -2,7 +2,7 @@
  *
  * default, audit: undetected
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
- * overflowed */
+ *     overflowed */
 #include "abuse.h"
 
 int main(void)

@@ -233,8 +233,9 @@ def test_a_child_that_outlives_the_run_speaks_on_stderr(box, command):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGALRM, signal.SIGRTMIN + 3])
 def test_a_signal_reaches_the_program(command, number):
-    """Also one that is sent to the command alone, as a supervisor does. The tests may run where a shell's & has it
-    ignored."""
+    """Also one that is sent to the command alone, as a supervisor does.
+
+    The tests may run in a shell's background, where INT and QUIT are ignored: the command starts with the default."""
     process = subprocess.Popen([command, "run", "--stats", "--", "sh", "-c", "echo on; exec sleep 60"],
                                preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

@@ -15,8 +15,8 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 pub type Handler = extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void);
 
-/// Lets `handler` handle the signal: true. A call that the signal interrupts goes on.
-/// False where the signal is ignored (nohup, a shell's `&`) and has to stay so.
+/// Lets `handler` handle the signal, and returns true. A call that the signal interrupts goes on. Returns false, and
+/// changes nothing, if the signal is ignored (nohup, a shell's `&`) and `ignored` is false.
 pub fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int, ignored: bool) -> bool {
     // SAFETY: both structs are ours; the callers' handlers use atomics and async-signal-safe calls only.
     unsafe {
@@ -37,8 +37,8 @@ pub fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int, ignored
 ///   - The kernel is the sender: the terminal sends to the whole group, and the child is in it.
 ///   - The child is the sender: it signals its group, or its parent.
 ///
-/// What we cannot: a signal by kill or sigqueue from another process looks the same whether that process named us or
-/// our group. We hand it on. So a `kill -TERM -- -GROUP` reaches the program twice. The alternative loses the signals
+/// What we cannot know: a signal by kill or sigqueue from another process looks the same whether that process named us
+/// or our group. We hand it on. So a `kill -TERM -- -GROUP` reaches the program twice. The alternative loses the signals
 /// of a supervisor, which names us alone.
 ///
 /// # Safety

@@ -253,8 +253,8 @@ fn is_stopped(pid: i32) -> bool {
     look(pid, libc::WSTOPPED | libc::WNOHANG) == Some(libc::CLD_STOPPED)
 }
 
-/// A shell sends SIGCONT to the whole group, and it may reach us first: so the child has a moment to go on by itself.
-/// If it stays stopped, the signal was for us alone, and goes on to the child.
+/// Called after SIGCONT continued us. A shell sends it to the whole group, and it may reach us first: so the child gets
+/// a moment to continue by itself. If it stays stopped, the signal was for us alone, and we send it on.
 fn continue_too(pid: i32) {
     const MOMENTS: u32 = 20;
     for _ in 0..MOMENTS {

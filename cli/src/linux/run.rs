@@ -86,9 +86,9 @@ fn preloaded_before() -> Option<&'static str> {
 /// The child that gets our signals.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// Signals that would end or stop this process alone, and leave the program behind. SIGCONT is launch.rs's. SIGTTIN and
-/// SIGTTOU are not among them: they have a process that uses the terminal stop, which this one does when the program
-/// has ended.
+/// Signals that would end or stop this process alone, and leave the program behind. launch.rs deals with SIGCONT.
+/// SIGTTIN and SIGTTOU stay out: they stop a process that uses the terminal, which this one does when the program has
+/// ended.
 const HANDED_ON: [libc::c_int; 12] = [
     libc::SIGINT,
     libc::SIGQUIT,

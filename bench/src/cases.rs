@@ -131,10 +131,7 @@ impl Case {
     }
 
     pub fn command(&self, quick: bool) -> Vec<String> {
-        self.run
-            .iter()
-            .map(|word| self.expand(word, quick))
-            .collect()
+        self.run.iter().map(|word| self.expand(word, quick)).collect()
     }
 
     pub fn client(&self, quick: bool) -> Option<Vec<String>> {
@@ -146,9 +143,7 @@ impl Case {
     }
 
     pub fn output(&self) -> Option<PathBuf> {
-        self.output
-            .as_ref()
-            .map(|path| self.expand(path, false).into())
+        self.output.as_ref().map(|path| self.expand(path, false).into())
     }
 
     fn words(&self, words: &[String], quick: bool) -> Option<Vec<String>> {
@@ -168,8 +163,7 @@ impl Case {
     pub fn environment(&self, allocator: &str) -> Vec<(String, String)> {
         let own = self.environment_for.get(allocator);
         let all = self.environment.iter().chain(own.into_iter().flatten());
-        all.map(|(name, value)| (name.clone(), self.expand(value, false)))
-            .collect()
+        all.map(|(name, value)| (name.clone(), self.expand(value, false))).collect()
     }
 
     /// {bin}: compiled programs. {data}: generated inputs. {real}: scripts of

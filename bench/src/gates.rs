@@ -29,11 +29,8 @@ pub fn evaluate(results: &Results, subject: &str) -> Vec<Gate> {
     let mut add =
         |what: String, value: Option<f64>, limit: f64| gates.push(Gate { what, value, limit });
 
-    let mean = |quantity| {
-        results
-            .mean(None, subject, "mimalloc-v3", quantity)
-            .map(|(mean, _)| mean)
-    };
+    let mean =
+        |quantity| results.mean(None, subject, "mimalloc-v3", quantity).map(|(mean, _)| mean);
     // A mean over fewer cases than there are would be another figure.
     let complete = results.skipped.is_empty()
         && results.group(None).all(|c| {
@@ -41,54 +38,25 @@ pub fn evaluate(results: &Results, subject: &str) -> Vec<Gate> {
             has(subject) && has("mimalloc-v3")
         });
     let mean = |quantity| if complete { mean(quantity) } else { None };
-    add(
-        "CPU time, all cases, of mimalloc v3".into(),
-        mean(Quantity::Cpu),
-        1.00,
-    );
-    add(
-        "peak RSS, all cases, of mimalloc v3".into(),
-        mean(Quantity::PeakRss),
-        0.60,
-    );
+    add("CPU time, all cases, of mimalloc v3".into(), mean(Quantity::Cpu), 1.00);
+    add("peak RSS, all cases, of mimalloc v3".into(), mean(Quantity::PeakRss), 0.60);
 
     for case in results.group(Some(Group::Real)) {
         let ratio = |other, quantity| case.ratio(subject, other, quantity);
-        let cpu = worst(
-            ratio("mimalloc-v2", Quantity::Cpu),
-            ratio("mimalloc-v3", Quantity::Cpu),
-        );
-        add(
-            format!("{}: CPU time, of the better mimalloc", case.name),
-            cpu,
-            1.05,
-        );
-        add(
-            format!("{}: peak RSS, of glibc", case.name),
-            ratio("glibc", Quantity::PeakRss),
-            1.10,
-        );
+        let cpu = worst(ratio("mimalloc-v2", Quantity::Cpu), ratio("mimalloc-v3", Quantity::Cpu));
+        add(format!("{}: CPU time, of the better mimalloc", case.name), cpu, 1.05);
+        add(format!("{}: peak RSS, of glibc", case.name), ratio("glibc", Quantity::PeakRss), 1.10);
     }
 
     let ratio = |case: &str, other, quantity| results.case(case)?.ratio(subject, other, quantity);
-    add(
-        "hello: peak RSS, of glibc".into(),
-        ratio("hello", "glibc", Quantity::PeakRss),
-        1.15,
-    );
-    add(
-        "grow-block: CPU time, of glibc".into(),
-        ratio("grow-block", "glibc", Quantity::Cpu),
-        1.00,
-    );
+    add("hello: peak RSS, of glibc".into(), ratio("hello", "glibc", Quantity::PeakRss), 1.15);
+    add("grow-block: CPU time, of glibc".into(), ratio("grow-block", "glibc", Quantity::Cpu), 1.00);
     for other in ["rpmalloc", "mimalloc-v2"] {
         let value = ratio("threads-300", other, Quantity::Cpu);
         add(format!("threads-300: CPU time, of {other}"), value, 1.00);
     }
     for case in ["idle-silent", "idle-calls"] {
-        let value = results
-            .case(case)
-            .and_then(|c| c.runs.get(subject)?.metric("idle_ratio"));
+        let value = results.case(case).and_then(|c| c.runs.get(subject)?.metric("idle_ratio"));
         add(format!("{case}: resident over live pages"), value, 1.15);
     }
     gates
@@ -112,19 +80,8 @@ mod tests {
         let runs = |_: &cases::Case| -> BTreeMap<String, Runs> {
             let one = |&(name, cpu_s, peak_rss_kb, idle): &(&str, f64, u64, f64)| {
                 let metrics = BTreeMap::from([("idle_ratio".to_string(), idle)]);
-                let sample = Sample {
-                    cpu_s,
-                    peak_rss_kb,
-                    metrics,
-                    ..Sample::default()
-                };
-                (
-                    name.to_string(),
-                    Runs {
-                        samples: vec![sample],
-                        failure: None,
-                    },
-                )
+                let sample = Sample { cpu_s, peak_rss_kb, metrics, ..Sample::default() };
+                (name.to_string(), Runs { samples: vec![sample], failure: None })
             };
             costs.iter().map(one).collect()
         };

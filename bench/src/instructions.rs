@@ -114,10 +114,7 @@ pub fn run(args: &InstructionArgs) -> Result<bool> {
         .filter(|s| !args.self_test || s.limit.is_some())
         .collect();
     if shapes.is_empty() {
-        bail!(
-            "no shape matches; there are: {}",
-            SHAPES.map(|s| s.name).join(", ")
-        );
+        bail!("no shape matches; there are: {}", SHAPES.map(|s| s.name).join(", "));
     }
     let figures = count_all(&allocators, &shapes, args.jobs.max(1))?;
     println!("{}", table(&allocators, &shapes, &figures));
@@ -128,10 +125,7 @@ pub fn run(args: &InstructionArgs) -> Result<bool> {
     }
     if args.self_test {
         let passed = gate(subject, &shapes, &figures)?;
-        println!(
-            "self-test: glibc {} the gate",
-            if passed { "PASSES" } else { "fails" }
-        );
+        println!("self-test: glibc {} the gate", if passed { "PASSES" } else { "fails" });
         return Ok(!passed);
     }
     if args.gate {
@@ -142,9 +136,7 @@ pub fn run(args: &InstructionArgs) -> Result<bool> {
 
 /// Prints one line per limit; false if one is exceeded or could not be counted.
 fn gate(subject: &str, shapes: &[&Shape], figures: &Figures) -> Result<bool> {
-    let own = figures
-        .get(subject)
-        .with_context(|| format!("{subject} was not counted"))?;
+    let own = figures.get(subject).with_context(|| format!("{subject} was not counted"))?;
     let mut passed = true;
     for shape in shapes {
         let Some(limit) = shape.limit else { continue };
@@ -166,9 +158,7 @@ fn count_all(allocators: &[Allocator], shapes: &[&Shape], jobs: usize) -> Result
     let work: Vec<(Option<&Allocator>, &Shape)> = shapes
         .iter()
         .flat_map(|s| {
-            std::iter::once(None)
-                .chain(allocators.iter().map(Some))
-                .map(move |a| (a, *s))
+            std::iter::once(None).chain(allocators.iter().map(Some)).map(move |a| (a, *s))
         })
         .collect();
     let bar = indicatif::ProgressBar::new(work.len() as u64);
@@ -181,9 +171,7 @@ fn count_all(allocators: &[Allocator], shapes: &[&Shape], jobs: usize) -> Result
                 {
                     let name = allocator.map_or("", |a| a.name.as_str());
                     let steady = steady_state(*allocator, shape).map_err(|e| format!("{e:#}"));
-                    done.lock()
-                        .unwrap()
-                        .insert((name.to_string(), shape.name), steady);
+                    done.lock().unwrap().insert((name.to_string(), shape.name), steady);
                     bar.inc(1);
                 }
             });
@@ -195,17 +183,12 @@ fn count_all(allocators: &[Allocator], shapes: &[&Shape], jobs: usize) -> Result
     let mut figures = Figures::new();
     for shape in shapes {
         let empty = done[&(String::new(), shape.name)].clone();
-        let empty = empty
-            .map_err(anyhow::Error::msg)
-            .context("cannot count the empty loop")?;
+        let empty = empty.map_err(anyhow::Error::msg).context("cannot count the empty loop")?;
         for allocator in allocators {
             let full = done[&(allocator.name.clone(), shape.name)].clone();
             let each = (shape.rounds * shape.operations) as f64;
             let figure = full.map(|full| (full as f64 - empty as f64) / each);
-            figures
-                .entry(allocator.name.clone())
-                .or_default()
-                .insert(shape.name, figure);
+            figures.entry(allocator.name.clone()).or_default().insert(shape.name, figure);
         }
     }
     Ok(figures)
@@ -221,34 +204,22 @@ fn steady_state(allocator: Option<&Allocator>, shape: &Shape) -> Result<i64> {
 /// The instructions of one whole process. No allocator means the empty loop.
 fn count(allocator: Option<&Allocator>, shape: &str, rounds: u64) -> Result<i64> {
     let mut command = Command::new("valgrind");
-    command.args([
-        "--tool=cachegrind",
-        "--cache-sim=no",
-        "--cachegrind-out-file=/dev/null",
-    ]);
+    command.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
     command.args(["--trace-children=yes", "env"]);
     if let Some(allocator) = allocator {
         command.arg(format!("LD_PRELOAD={}", allocator.library.display()));
     }
-    command
-        .arg(build_dir().join("bin/count"))
-        .arg(shape)
-        .arg(rounds.to_string());
+    command.arg(build_dir().join("bin/count")).arg(shape).arg(rounds.to_string());
     if allocator.is_none() {
         command.arg("empty");
     }
-    let output = command
-        .output()
-        .context("cannot run valgrind; run bench/setup")?;
+    let output = command.output().context("cannot run valgrind; run bench/setup")?;
     let text = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         let reason = text
             .lines()
             .find(|l| !l.trim().is_empty() && !l.starts_with("==") && !l.starts_with("--"));
-        bail!(
-            "does not run under valgrind: {}",
-            reason.unwrap_or("no reason given").trim()
-        );
+        bail!("does not run under valgrind: {}", reason.unwrap_or("no reason given").trim());
     }
     // `env` leaves no total of its own: it is replaced before it could end.
     let total = text
@@ -281,16 +252,10 @@ fn table(allocators: &[Allocator], shapes: &[&Shape], figures: &Figures) -> Tabl
 
 fn report_failures(figures: &Figures) {
     for (allocator, by_shape) in figures {
-        let failed: Vec<_> = by_shape
-            .iter()
-            .filter_map(|(s, f)| Some((s, f.as_ref().err()?)))
-            .collect();
+        let failed: Vec<_> =
+            by_shape.iter().filter_map(|(s, f)| Some((s, f.as_ref().err()?))).collect();
         if let Some((_, why)) = failed.first() {
-            println!(
-                "WITHOUT {allocator} in {} of {} shapes: {why}",
-                failed.len(),
-                by_shape.len()
-            );
+            println!("WITHOUT {allocator} in {} of {} shapes: {why}", failed.len(), by_shape.len());
         }
     }
 }
@@ -302,19 +267,13 @@ fn write_json(
     figures: &Figures,
 ) -> Result<()> {
     let instructions = figures.iter().map(|(allocator, by_shape)| {
-        let by_shape = by_shape
-            .iter()
-            .map(|(s, f)| (*s, f.as_ref().ok().copied()))
-            .collect();
+        let by_shape = by_shape.iter().map(|(s, f)| (*s, f.as_ref().ok().copied())).collect();
         (allocator.as_str(), by_shape)
     });
     let json = Json {
         counter: "cachegrind",
         allocators,
-        limits: shapes
-            .iter()
-            .filter_map(|s| Some((s.name, s.limit?)))
-            .collect(),
+        limits: shapes.iter().filter_map(|s| Some((s.name, s.limit?))).collect(),
         instructions: instructions.collect(),
     };
     std::fs::write(path, serde_json::to_string_pretty(&json)? + "\n")

@@ -28,11 +28,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(
-    name = "bench",
-    about = "Compares glebe with other allocators",
-    version
-)]
+#[command(name = "bench", about = "Compares glebe with other allocators", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -80,12 +76,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
         Command::Plot(args) => plot::run(&args),
         Command::Cases => {
             for case in cases::load()? {
-                println!(
-                    "{:<8} {:<18} {}",
-                    case.group.to_string(),
-                    case.name,
-                    case.about
-                );
+                println!("{:<8} {:<18} {}", case.group.to_string(), case.name, case.about);
             }
             Ok(true)
         }

@@ -74,9 +74,7 @@ pub fn run(job: &Job) -> Result<Sample> {
     // The shell opens descriptor 9 and is replaced by the helper, which sets the
     // environment for the program alone.
     let mut command = Command::new("sh");
-    command
-        .arg("-c")
-        .arg("exec \"$0\" 9 \"$@\" 9>\"$MEASURE_REPORT\"");
+    command.arg("-c").arg("exec \"$0\" 9 \"$@\" 9>\"$MEASURE_REPORT\"");
     command.arg(build_dir().join("bin/measure"));
     for (name, value) in &job.environment {
         command.arg(format!("{name}={value}"));
@@ -95,16 +93,10 @@ pub fn run(job: &Job) -> Result<Sample> {
         command.arg(format!("LD_PRELOAD={}", libraries.join(":")));
     }
     command.args(&job.command);
-    command
-        .env("MEASURE_REPORT", &report_path)
-        .env_remove("LD_PRELOAD");
+    command.env("MEASURE_REPORT", &report_path).env_remove("LD_PRELOAD");
     command.stdin(Stdio::null());
-    command
-        .stdout(fs::File::create(&stdout_path)?)
-        .stderr(fs::File::create(&stderr_path)?);
-    let mut child = command
-        .spawn()
-        .context("cannot start the measuring helper")?;
+    command.stdout(fs::File::create(&stdout_path)?).stderr(fs::File::create(&stderr_path)?);
+    let mut child = command.spawn().context("cannot start the measuring helper")?;
 
     let mut said = Vec::new();
     if let Some(client) = &job.client {
@@ -120,20 +112,13 @@ pub fn run(job: &Job) -> Result<Sample> {
         let done = done?;
         if failed {
             let why = text(&done.stderr);
-            bail!(
-                "the client failed: {}\n{why}{}",
-                done.status,
-                tail(&stderr_path)
-            );
+            bail!("the client failed: {}\n{why}{}", done.status, tail(&stderr_path));
         }
         said = done.stdout;
     }
     let status = child.wait()?;
     if !status.success() {
-        bail!(
-            "the measuring helper failed: {status}\n{}",
-            tail(&stderr_path)
-        );
+        bail!("the measuring helper failed: {status}\n{}", tail(&stderr_path));
     }
     let mut sample = parse(&fs::read_to_string(&report_path)?)
         .with_context(|| tail(&stderr_path).to_string())?;
@@ -160,10 +145,7 @@ fn unmeasured(command: &[String]) -> Result<Output> {
 
 /// Reads the helper's line; see measure.c.
 fn parse(line: &str) -> Result<Sample> {
-    let n: Vec<i64> = line
-        .split_whitespace()
-        .map(str::parse)
-        .collect::<Result<_, _>>()?;
+    let n: Vec<i64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
     let &[user_us, system_us, wall_ns, peak_rss_kb, minor, major, exit, signal] = n.as_slice()
     else {
         bail!("the measuring helper said: {line:?}");
@@ -171,11 +153,7 @@ fn parse(line: &str) -> Result<Sample> {
     if signal != 0 {
         bail!(
             "{}",
-            if signal == 14 {
-                "hung".into()
-            } else {
-                format!("killed by signal {signal}")
-            }
+            if signal == 14 { "hung".into() } else { format!("killed by signal {signal}") }
         );
     }
     if exit != 0 {
@@ -199,10 +177,7 @@ fn without_ageing(sample: &mut Sample, report: &str) -> Result<()> {
         bail!("the heap was not made old");
     }
     for line in report.lines() {
-        let n: Vec<u64> = line
-            .split_whitespace()
-            .map(str::parse)
-            .collect::<Result<_, _>>()?;
+        let n: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
         let &[user_us, system_us, wall_ns, faults] = n.as_slice() else {
             bail!("real/aged.c said: {line:?}");
         };
@@ -218,11 +193,7 @@ fn read_output(bytes: &[u8], sample: &mut Sample) {
     let mut hasher = DefaultHasher::new();
     for line in String::from_utf8_lossy(bytes).lines() {
         let mut words = line.split_whitespace();
-        match (
-            words.next(),
-            words.next(),
-            words.next().and_then(|v| v.parse().ok()),
-        ) {
+        match (words.next(), words.next(), words.next().and_then(|v| v.parse().ok())) {
             (Some("metric"), Some(name), Some(value)) => {
                 sample.metrics.insert(name.to_string(), value);
             }
@@ -248,10 +219,7 @@ fn text(bytes: &[u8]) -> String {
 pub fn floor_kb() -> Result<u64> {
     let peak = |program: &str| -> Result<u64> {
         let path = build_dir().join("bin").join(program);
-        let job = Job {
-            command: vec![path.to_string_lossy().into()],
-            ..Job::default()
-        };
+        let job = Job { command: vec![path.to_string_lossy().into()], ..Job::default() };
         Ok(run(&job)?.peak_rss_kb)
     };
     let (floor, hello) = (peak("tiny")?, peak("hello")?);
@@ -268,14 +236,8 @@ mod tests {
     #[test]
     fn the_helpers_line_is_read() {
         let sample = parse("1500000 250000 2000000000 4096 10 1 0 0\n").unwrap();
-        assert_eq!(
-            (sample.cpu_s, sample.system_s, sample.wall_s),
-            (1.75, 0.25, 2.0)
-        );
-        assert_eq!(
-            (sample.peak_rss_kb, sample.minor_faults, sample.major_faults),
-            (4096, 10, 1)
-        );
+        assert_eq!((sample.cpu_s, sample.system_s, sample.wall_s), (1.75, 0.25, 2.0));
+        assert_eq!((sample.peak_rss_kb, sample.minor_faults, sample.major_faults), (4096, 10, 1));
     }
 
     fn shell(script: String) -> Vec<String> {
@@ -305,10 +267,7 @@ mod tests {
         assert_eq!(output(&copies("one")), output(&copies("one")));
         assert_ne!(output(&copies("one")), output(&copies("two")));
 
-        let server = format!(
-            "trap 'exit 0' TERM; : >{}; while :; do sleep 0.01; done",
-            at("up")
-        );
+        let server = format!("trap 'exit 0' TERM; : >{}; while :; do sleep 0.01; done", at("up"));
         let client = format!("until [ -e {} ]; do sleep 0.01; done; echo", at("up"));
         let serves = |said: &str| Job {
             prepare: Some(shell(format!("rm -f {}", at("up")))),
@@ -339,17 +298,8 @@ mod tests {
     fn ageing_is_taken_off() {
         let line = "1500000 250000 2000000000 4096 10 1 0 0";
         let mut sample = parse(line).unwrap();
-        without_ageing(
-            &mut sample,
-            "250000 50000 500000000 3\n200000 0 500000000 2\n",
-        )
-        .unwrap();
-        let left = (
-            sample.cpu_s,
-            sample.system_s,
-            sample.wall_s,
-            sample.minor_faults,
-        );
+        without_ageing(&mut sample, "250000 50000 500000000 3\n200000 0 500000000 2\n").unwrap();
+        let left = (sample.cpu_s, sample.system_s, sample.wall_s, sample.minor_faults);
         assert_eq!(left, (1.25, 0.2, 1.0, 5));
         for report in ["", "1 2 3\n", "1 2 3 x\n"] {
             assert!(without_ageing(&mut sample, report).is_err(), "{report:?}");

@@ -43,10 +43,7 @@ pub fn find(names: &[String], glebe: Option<&Path>) -> Result<Vec<Allocator>> {
     let mut found = Vec::new();
     for name in names {
         if !NAMES.contains(&name.as_str()) {
-            bail!(
-                "no allocator is called {name}; there are: {}",
-                NAMES.join(", ")
-            );
+            bail!("no allocator is called {name}; there are: {}", NAMES.join(", "));
         }
     }
     for name in NAMES {
@@ -82,17 +79,11 @@ fn locate(name: &str, glebe: Option<&Path>) -> Result<Allocator> {
         }
     };
     let library = if library.components().count() > 1 {
-        library
-            .canonicalize()
-            .with_context(|| format!("no {}", library.display()))?
+        library.canonicalize().with_context(|| format!("no {}", library.display()))?
     } else {
         library
     };
-    Ok(Allocator {
-        name: name.to_string(),
-        version,
-        library,
-    })
+    Ok(Allocator { name: name.to_string(), version, library })
 }
 
 /// The positive control: a program with this preloaded must get malloc and its
@@ -118,10 +109,7 @@ fn verify(allocator: &Allocator) -> Result<()> {
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
-    output
-        .status
-        .success()
-        .then(|| text.lines().next().unwrap_or("").trim().to_string())
+    output.status.success().then(|| text.lines().next().unwrap_or("").trim().to_string())
 }
 
 fn glibc_version() -> Result<String> {

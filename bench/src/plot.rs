@@ -174,12 +174,9 @@ fn draw_lines(picture: &Lines, path: &Path) -> Result<()> {
     for (name, curve) in picture.lines.iter().rev() {
         let colour = colour(name);
         let style = colour.stroke_width(if is_glebe(name) { 2 } else { 1 });
-        chart
-            .draw_series([PathElement::new(curve.clone(), style)])?
-            .label(name)
-            .legend(move |(x, y)| {
-                PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2))
-            });
+        chart.draw_series([PathElement::new(curve.clone(), style)])?.label(name).legend(
+            move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2)),
+        );
     }
     chart
         .configure_series_labels()
@@ -209,10 +206,7 @@ fn draw_points(area: &Area, picture: &Picture) -> Result<()> {
         .margin(14)
         .x_label_area_size(44)
         .y_label_area_size(52)
-        .build_cartesian_2d(
-            span(points.iter().map(|p| p.1)),
-            span(points.iter().map(|p| p.2)),
-        )?;
+        .build_cartesian_2d(span(points.iter().map(|p| p.1)), span(points.iter().map(|p| p.2)))?;
     let decimals = |v: &f64| format!("{v:.2}");
     chart
         .configure_mesh()
@@ -234,7 +228,8 @@ fn draw_points(area: &Area, picture: &Picture) -> Result<()> {
     let (columns, _) = chart.plotting_area().get_pixel_range();
     let at = |x: f64, y: f64| chart.backend_coord(&(x, y));
     let dot = |x, y| Span { left: x - 8, right: x + 8, top: y - 8, bottom: y + 8 };
-    let mut taken: Vec<Span> = points.iter().map(|p| at(p.1, p.2)).map(|(x, y)| dot(x, y)).collect();
+    let mut taken: Vec<Span> =
+        points.iter().map(|p| at(p.1, p.2)).map(|(x, y)| dot(x, y)).collect();
     let mut labels = Vec::new();
     for (i, (name, x, y)) in points.iter().enumerate() {
         let (pixel, line) = at(*x, *y);

@@ -44,16 +44,11 @@ pub fn show(results: &Results, args: &OutputArgs) -> Result<bool> {
         plot::draw(results, &args.baseline, path)?;
         println!("plot: {}", path.display());
     }
-    let broken = results.cases.iter().any(|c| {
-        c.runs
-            .get(&args.subject)
-            .is_some_and(|r| r.failure.is_some())
-    });
-    Ok(if args.gate {
-        judge(results, &args.subject)
-    } else {
-        true
-    } && !broken)
+    let broken = results
+        .cases
+        .iter()
+        .any(|c| c.runs.get(&args.subject).is_some_and(|r| r.failure.is_some()));
+    Ok(if args.gate { judge(results, &args.subject) } else { true } && !broken)
 }
 
 pub fn heading(results: &Results) -> String {
@@ -72,11 +67,7 @@ pub fn heading(results: &Results) -> String {
         m.kernel,
         m.huge_pages,
     );
-    let versions: Vec<&str> = results
-        .allocators
-        .iter()
-        .map(|a| a.version.as_str())
-        .collect();
+    let versions: Vec<&str> = results.allocators.iter().map(|a| a.version.as_str()).collect();
     let _ = writeln!(
         text,
         "{}. Measuring itself adds at most {} KB.",
@@ -95,10 +86,8 @@ fn tables(results: &Results, baseline: &str, absolute: bool) -> String {
         ("Peak RSS", Quantity::PeakRss),
         ("Minor page faults", Quantity::Faults),
     ] {
-        let _ = writeln!(
-            text,
-            "{title} as a multiple of {baseline}'s ({version}); lower is better.\n"
-        );
+        let _ =
+            writeln!(text, "{title} as a multiple of {baseline}'s ({version}); lower is better.\n");
         let _ = writeln!(text, "{}\n", ratio_table(results, baseline, quantity));
     }
     let memory = memory_table(results);
@@ -158,19 +147,14 @@ fn ratio_table(results: &Results, baseline: &str, quantity: Quantity) -> Table {
     for group in means.filter(|g| results.group(*g).next().is_some()) {
         let cases = results.group(group).count();
         let name = group.map_or("all".to_string(), |g| g.to_string());
-        add_row(
-            &mut table,
-            results,
-            &format!("MEAN {name} ({cases})"),
-            |a| {
-                match results.mean(group, a, baseline, quantity) {
-                    // A mean of fewer cases says so: it cannot be compared with the others.
-                    Some((mean, n)) if n < cases => format!("{mean:.3} of {n}"),
-                    Some((mean, _)) => format!("{mean:.3}"),
-                    None => "-".into(),
-                }
-            },
-        );
+        add_row(&mut table, results, &format!("MEAN {name} ({cases})"), |a| {
+            match results.mean(group, a, baseline, quantity) {
+                // A mean of fewer cases says so: it cannot be compared with the others.
+                Some((mean, n)) if n < cases => format!("{mean:.3} of {n}"),
+                Some((mean, _)) => format!("{mean:.3}"),
+                None => "-".into(),
+            }
+        });
     }
     table
 }
@@ -191,11 +175,7 @@ fn memory_table(results: &Results) -> Option<Table> {
 }
 
 fn absolute_table(results: &Results, quantity: Quantity) -> Table {
-    let decimals = if matches!(quantity, Quantity::Cpu | Quantity::Wall) {
-        3
-    } else {
-        0
-    };
+    let decimals = if matches!(quantity, Quantity::Cpu | Quantity::Wall) { 3 } else { 0 };
     let mut table = new_table(results, "case");
     for case in &results.cases {
         add_row(&mut table, results, &case.name, |a| {
@@ -213,13 +193,7 @@ fn number_or_failure(
 ) -> String {
     match value {
         Some(v) => format!("{v:.decimals$}"),
-        None if case
-            .runs
-            .get(allocator)
-            .is_some_and(|r| r.failure.is_some()) =>
-        {
-            "FAILED".into()
-        }
+        None if case.runs.get(allocator).is_some_and(|r| r.failure.is_some()) => "FAILED".into(),
         None => "-".into(),
     }
 }
@@ -248,13 +222,8 @@ fn judge(results: &Results, subject: &str) -> bool {
     let gates = gates::evaluate(results, subject);
     for gate in &gates {
         let word = if gate.passed() { "pass" } else { "FAIL" };
-        let value = gate
-            .value
-            .map_or("not measured".to_string(), |v| format!("{v:.3}"));
-        println!(
-            "{word}  {subject}: {}: {value}, limit {:.2}",
-            gate.what, gate.limit
-        );
+        let value = gate.value.map_or("not measured".to_string(), |v| format!("{v:.3}"));
+        println!("{word}  {subject}: {}: {value}, limit {:.2}", gate.what, gate.limit);
     }
     let failed = gates.iter().filter(|g| !g.passed()).count();
     println!("{} of {} gates passed", gates.len() - failed, gates.len());

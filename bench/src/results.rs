@@ -89,11 +89,8 @@ impl Runs {
         if self.failure.is_some() {
             return None;
         }
-        let mut all: Vec<f64> = self
-            .samples
-            .iter()
-            .filter_map(|s| s.metrics.get(name).copied())
-            .collect();
+        let mut all: Vec<f64> =
+            self.samples.iter().filter_map(|s| s.metrics.get(name).copied()).collect();
         all.sort_by(f64::total_cmp);
         all.get(all.len() / 2).copied()
     }
@@ -161,10 +158,7 @@ impl Results {
         if logs.is_empty() {
             return None;
         }
-        Some((
-            (logs.iter().sum::<f64>() / logs.len() as f64).exp(),
-            logs.len(),
-        ))
+        Some(((logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
     }
 
     /// How far apart the rounds of one case lie in CPU time: the median over
@@ -176,10 +170,7 @@ impl Results {
                 .then(|| cpu().fold(0.0, f64::max) / cpu().fold(f64::MAX, f64::min) - 1.0)
         };
         let counted = self.group(None).flat_map(|c| c.runs.values());
-        let mut all: Vec<f64> = counted
-            .filter_map(spread)
-            .filter(|s| s.is_finite())
-            .collect();
+        let mut all: Vec<f64> = counted.filter_map(spread).filter(|s| s.is_finite()).collect();
         all.sort_by(f64::total_cmp);
         all.get(all.len() / 2).copied()
     }

@@ -70,10 +70,7 @@ pub fn run(args: &RunArgs) -> Result<bool> {
     println!("{}", report::heading(&results));
     run_rounds(&cases, &mut results);
 
-    let path = args
-        .json
-        .clone()
-        .unwrap_or_else(|| build_dir().join("results.json"));
+    let path = args.json.clone().unwrap_or_else(|| build_dir().join("results.json"));
     results.save(&path)?;
     println!("results: {}", path.display());
     report::show(&results, &args.output)
@@ -110,9 +107,8 @@ fn run_rounds(cases: &[Case], results: &mut Results) {
     bar.set_style(style.expect("the template is well-formed"));
 
     for round in 0..results.rounds {
-        let mut order: Vec<(usize, usize)> = (0..cases.len())
-            .flat_map(|c| (0..allocators.len()).map(move |a| (c, a)))
-            .collect();
+        let mut order: Vec<(usize, usize)> =
+            (0..cases.len()).flat_map(|c| (0..allocators.len()).map(move |a| (c, a))).collect();
         random.shuffle(&mut order);
         for (c, a) in order {
             bar.set_message(format!("{} {}", cases[c].name, allocators[a].name));
@@ -161,10 +157,7 @@ fn run_one(
         Ok(sample) => runs.samples.push(sample),
         Err(error) => {
             let failure = format!("round {}: {error:#}", round + 1);
-            bar.println(format!(
-                "FAILED  {} under {}: {failure}",
-                case.name, allocator.name
-            ));
+            bar.println(format!("FAILED  {} under {}: {failure}", case.name, allocator.name));
             runs.failure = Some(failure);
         }
     }
@@ -186,10 +179,7 @@ fn check_outputs(cases: &[Case], results: &mut Results) {
         };
         for (allocator, runs) in &mut result.runs {
             if runs.failure.is_none() && runs.samples.iter().any(|s| s.output != usual) {
-                println!(
-                    "FAILED  {} under {allocator}: its output differs",
-                    case.name
-                );
+                println!("FAILED  {} under {allocator}: its output differs", case.name);
                 runs.failure = Some("its output differs from that of the others".to_string());
             }
         }
@@ -199,10 +189,7 @@ fn check_outputs(cases: &[Case], results: &mut Results) {
 fn machine() -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str, separator: char| -> String {
-        let line = text
-            .lines()
-            .find(|l| l.starts_with(name))
-            .unwrap_or_default();
+        let line = text.lines().find(|l| l.starts_with(name)).unwrap_or_default();
         line.split_once(separator)
             .map_or("unknown", |(_, v)| v)
             .trim()
@@ -210,11 +197,7 @@ fn machine() -> Machine {
             .to_string()
     };
     let memory = field(&read("/proc/meminfo"), "MemTotal", ':');
-    let kb: u64 = memory
-        .split_whitespace()
-        .next()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(0);
+    let kb: u64 = memory.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
     let thp = read("/sys/kernel/mm/transparent_hugepage/enabled");
     Machine {
         cpu: field(&read("/proc/cpuinfo"), "model name", ':'),
@@ -227,11 +210,6 @@ fn machine() -> Machine {
 }
 
 fn now() -> String {
-    let output = std::process::Command::new("date")
-        .arg("-u")
-        .arg("+%Y-%m-%d %H:%M UTC")
-        .output();
-    output.map_or(String::new(), |o| {
-        String::from_utf8_lossy(&o.stdout).trim().to_string()
-    })
+    let output = std::process::Command::new("date").arg("-u").arg("+%Y-%m-%d %H:%M UTC").output();
+    output.map_or(String::new(), |o| String::from_utf8_lossy(&o.stdout).trim().to_string())
 }

@@ -38,8 +38,8 @@ pub fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int, ignored
 ///   - The child is the sender: it signals its group, or its parent.
 ///
 /// What we cannot know: a signal by kill or sigqueue from another process looks the same whether that process named us
-/// or our group. We hand it on. So a `kill -TERM -- -GROUP` reaches the program twice. The alternative loses the signals
-/// of a supervisor, which names us alone.
+/// or our group. We hand it on. So a `kill -TERM -- -GROUP` reaches the program twice. The alternative loses the
+/// signals of a supervisor, which names us alone.
 ///
 /// # Safety
 /// Called by a handler, with what the kernel gave it.

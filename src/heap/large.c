@@ -1,6 +1,17 @@
 /* Large blocks: over 64 KiB up to 1 MiB, each with a run of slices of its own. They grow in place while the slices
- * behind them are free. */
+ * behind them are free. From 256 KiB on a block gets an extent instead, like a huge one, if only there memory waits
+ * that was touched. */
 #include "heap.h"
+
+static bool extents_serve(const gb_request *request, uint32_t slices)
+{
+    if (request->bytes < GB_GROWN_FROM || request->alignment > GB_SLICE_BYTES)
+        return false;
+    gb_lock_take(&gb_the.lock);
+    bool only = !gb_run_touched(slices) && gb_extent_idle(request->bytes);
+    gb_lock_drop(&gb_the.lock);
+    return only;
+}
 
 void *gb_large_source(glebe_heap *heap, gb_request *request)
 {
@@ -9,6 +20,8 @@ void *gb_large_source(glebe_heap *heap, gb_request *request)
     uint32_t align = request->alignment > GB_SLICE_BYTES ? (uint32_t)(request->alignment >> GB_SLICE_LOG2) : 1;
     bool zero = false;
     gb_warm_return(heap);
+    if (extents_serve(request, slices))
+        return gb_huge_source(heap, request);
     gb_heap_grows(heap, request->bytes);
     gb_page *page = gb_run_take(heap, GB_LARGE, slices, align, &zero);
     gb_bounds_grew(heap);

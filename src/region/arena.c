@@ -404,6 +404,11 @@ uint32_t gb_run_length(uint32_t least, uint32_t most)
     return length < least ? most : length;
 }
 
+bool gb_run_touched(uint32_t slices)
+{
+    return row_first(GB_ROW_DIRTY, slices) != NULL;
+}
+
 /* Writes the entries under the lock, so that the purger never sees half a page. */
 gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero)
 {

@@ -617,6 +617,13 @@ static gb_extent *extent_use(gb_extent *extent, uint32_t from, const extent_want
     return extent;
 }
 
+bool gb_extent_idle(size_t bytes)
+{
+    uint32_t from;
+    extent_want want = {.granules = granules_of(bytes + extent_guard()), .alignment = 1};
+    return extents_search(GB_EXTENT_IDLE, &want, &from) != NULL;
+}
+
 gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place *place)
 {
     enum { TRIES = 256 }; /* places that other code may have taken */

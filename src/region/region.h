@@ -50,6 +50,8 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
 /* Returns the length of a run that needs no untouched memory: `most` slices, or fewer, but at least `least`. Returns
  * `most` if there is none. */
 uint32_t gb_run_length(uint32_t least, uint32_t most);
+/* Locked. Returns whether a run of touched slices is free that is so long. */
+bool gb_run_touched(uint32_t slices);
 bool gb_run_fits(uint32_t slices); /* returns whether such a run is free, without growing memory (linear) */
 /* Grows linear memory until a free block of `bytes` is at its end. */
 bool gb_memory_grow(size_t bytes);
@@ -92,6 +94,8 @@ uintptr_t gb_extent_start(const gb_extent *extent);
  * no address space. */
 gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place *place);
 void gb_extent_give(gb_extent *extent);
+/* Returns whether an idle extent is long enough. */
+bool gb_extent_idle(size_t bytes);
 /* Called when OS pages could not be moved to this extent: its first `lost` bytes do not belong to the region any
  * more. */
 void gb_extent_lost(gb_extent *extent, size_t lost);

@@ -330,6 +330,43 @@ static void test_a_grown_block(void **state)
     fixture_release();
 }
 
+/* A large block takes the memory of a huge one that was freed, if no run of touched slices is long enough. */
+static void test_large_blocks_in_idle_extents(void **state)
+{
+    (void)state;
+    void *huge = glebe_malloc(2 * MIB), *behind = glebe_malloc(2 * MIB);
+    glebe_free(huge);
+    gb_heap_cool(gb_self);
+    uint64_t touched = gb_the.arena.dirty_slices;
+    assert_int_equal(glebe_live.stats.huge_retained_bytes, 2 * MIB);
+    void *run = glebe_malloc(200000), *in_extent = glebe_malloc(700000), *other = glebe_malloc(700000);
+    assert_non_null(gb_page_entry(run)); /* too short */
+    assert_ptr_equal(in_extent, huge);
+    assert_int_equal(glebe_usable_size(in_extent), gb_round_up(700000, gb_the.page_bytes));
+    assert_null(gb_page_entry(other));
+    assert_true(glebe_live.stats.huge_retained_bytes < 2 * MIB - 2 * 700000);
+    assert_true(gb_the.arena.dirty_slices <= touched);
+    void *third = glebe_malloc(700000); /* none is long enough any more */
+    assert_non_null(gb_page_entry(third));
+    fixture_fill(in_extent, 700000, 1);
+    in_extent = glebe_realloc(in_extent, 100000);
+    assert_non_null(gb_page_entry(in_extent));
+    assert_true(fixture_filled(in_extent, 100000, 1));
+    glebe_free(third);
+    gb_heap_cool(gb_self);
+    third = glebe_malloc(700000); /* a run serves first */
+    assert_non_null(gb_page_entry(third));
+    unsigned char *zero = glebe_calloc(1, 600000);
+    assert_null(gb_page_entry(zero));
+    assert_true(fixture_zero(zero, 600000));
+    fixture_check();
+    void *all[] = {behind, run, in_extent, other, third, zero};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        glebe_free(all[i]);
+    fixture_check();
+    fixture_release();
+}
+
 /* A thread whose first call is realloc gets a heap first. */
 static void test_a_block_grown_by_a_new_thread(void **state)
 {
@@ -706,6 +743,7 @@ int main(void)
         FIXTURE_TEST(test_move_that_fails),
         FIXTURE_TEST(test_freed_memory_is_found_again),
         FIXTURE_TEST(test_a_grown_block),
+        FIXTURE_TEST(test_large_blocks_in_idle_extents),
         FIXTURE_TEST(test_a_block_grown_by_a_new_thread),
         FIXTURE_TEST(test_a_block_that_grows_below_a_limit),
         FIXTURE_TEST(test_what_is_left_goes_in_time),

@@ -401,7 +401,7 @@ GLEBE_API int glebe_option(const char *name, const char *value);
     X(small_bytes, "bytes", "pages of blocks up to 2 KiB")                                                             \
     X(medium_bytes, "bytes", "pages of blocks over 2 KiB up to 64 KiB")                                                \
     X(large_bytes, "bytes", "blocks over 64 KiB up to 1 MiB, those kept warm too")                                     \
-    X(huge_bytes, "bytes", "blocks over 1 MiB, and over 256 KiB where realloc grew them, those kept warm too")         \
+    X(huge_bytes, "bytes", "blocks over 1 MiB, and some over 256 KiB, those kept warm too")                            \
     X(huge_retained_bytes, "bytes", "of freed or replaced blocks of that size, not given back yet")                    \
     X(table_bytes, "bytes", "slice table, chunk table and heaps")                                                      \
     X(huge_page_bytes, "bytes", "memory for which huge pages were advised")                                            \

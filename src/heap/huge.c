@@ -1,7 +1,7 @@
-/* Huge blocks: over 1 MiB, or grown beyond 256 KiB. Each block has an extent of its own (extent.c), and starts where
- * the extent starts. A block that grows takes free space behind it. If that is too short, the block moves to a place
- * with as much room behind it: its page tables move, not its bytes. bounds.c bounds the memory retained of freed
- * blocks. The region's lock guards all of it. */
+/* Huge blocks: over 1 MiB; from 256 KiB on, blocks that grew, and blocks whose memory another huge block left. Each
+ * block has an extent of its own (extent.c), and starts where the extent starts. A block that grows takes free space
+ * behind it. If that is too short, the block moves to a place with as much room behind it: its page tables move, not
+ * its bytes. bounds.c bounds the memory retained of freed blocks. The region's lock guards all of it. */
 #include "heap.h"
 
 gb_extent *gb_huge_find(const void *address)

@@ -1,8 +1,9 @@
 /* Large blocks: over 64 KiB up to 1 MiB, each with a run of slices of its own. They grow in place while the slices
- * behind them are free. From 256 KiB on a block gets an extent instead, like a huge one, if only there memory waits
- * that was touched. */
+ * behind them are free. From 256 KiB on a block gets an extent, like a huge one, if touched memory for it is free only
+ * there. */
 #include "heap.h"
 
+/* Returns whether an idle extent is long enough, and no run of touched slices is. */
 static bool extents_serve(const gb_request *request, uint32_t slices)
 {
     if (request->bytes < GB_GROWN_FROM || request->alignment > GB_SLICE_BYTES)

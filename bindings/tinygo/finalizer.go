@@ -19,6 +19,9 @@ type finalizer struct {
 
 var finalizers *finalizer
 
+// How many are on the list, and how many more than that there are since runtime.GC, or the scheduler, last collected.
+var finalizersSet, finalizersSince uint
+
 // An interface value, as TinyGo lays it out.
 type boxed struct {
 	typecode, value unsafe.Pointer
@@ -62,8 +65,13 @@ func setFinalizer(object, function interface{}) {
 	}
 	if before != nil {
 		(*finalizer)(before).drop()
+		if finalizersSince > 0 {
+			finalizersSince--
+		}
 	}
 	if node != nil {
+		finalizersSet++
+		finalizersSince++
 		node.next = finalizers
 		if finalizers != nil {
 			finalizers.before = node
@@ -76,6 +84,7 @@ func setFinalizer(object, function interface{}) {
 // drop takes the node off the list. It refers to none any more: where something looks like a reference to it, it would
 // keep those that were its neighbours, and they theirs.
 func (node *finalizer) drop() {
+	finalizersSet--
 	if node.before != nil {
 		node.before.next = node.next
 	} else {

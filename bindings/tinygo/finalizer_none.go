@@ -2,6 +2,16 @@
 
 package tinygo
 
+var finalizersRun bool
+
 func finalizersStart() {}
 
-func finalizersNotice() {}
+// There is no goroutine to run them: the call that collected does, as with TinyGo's own collectors. In a program that sets
+// none the compiler sees that there are none.
+func finalizersNotice() {
+	if finalizers != nil && !finalizersRun {
+		finalizersRun = true
+		RunFinalizers()
+		finalizersRun = false
+	}
+}

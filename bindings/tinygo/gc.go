@@ -76,6 +76,7 @@ func collect() {
 //go:linkname gc runtime.GC
 func gc() {
 	collect()
+	finalizersSince = 0
 	finalizersNotice()
 }
 

@@ -1,0 +1,203 @@
+"""TinyGo's own test programs, those in the testdata/ of the TinyGo that is here, made to import glebe and run.
+
+A program is copied into build/test-tinygo/own, beside a file that imports glebe and asks the host how often to collect: so one build runs
+plain and under stress. The host is wazero's command for wasip1, which answers by the environment, and for wasm TinyGo's own JavaScript in
+node, before which HOOK adds the function that answers.
+"""
+
+import functools
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from test_tinygo import ENVIRONMENT, OUT, ROOT, TINYGO, tinygo
+from test_programs import WAZERO
+
+TINYGO_ROOT = pathlib.Path(tinygo("env", "TINYGOROOT").stdout.strip()) if TINYGO else None
+TESTDATA = TINYGO_ROOT / "testdata" if TINYGO else None
+# Its programs for finalizers came with 0.42; older releases have other expectations of the rest too.
+VERSION = tuple(map(int, re.findall(r"\d+", tinygo("version").stdout)[:2])) if TINYGO else ()
+NEW_ENOUGH = pytest.mark.skipif(VERSION < (0, 42), reason="TinyGo's test programs are those of 0.42 or later")
+
+MODULE = """module own
+
+go 1.25
+
+require (
+	github.com/glebe-alloc/glebe v0.0.0
+	github.com/tinygo-org/tinygo v0.0.0
+)
+
+replace (
+	github.com/glebe-alloc/glebe => {glebe}
+	github.com/tinygo-org/tinygo => {tinygo}
+)
+"""
+
+# Under stress a program proves first that it is: it ends at once if nothing was collected.
+STRESS = """package main
+
+import glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
+
+var glebeSink *int
+
+func init() {
+	n := glebeStress()
+	if n == 0 {
+		return
+	}
+	before := glebe.ReadStats().Collections
+	glebe.SetStress(n)
+	for i := 0; i < 2*n; i++ {
+		glebeSink = new(int)
+	}
+	if glebe.ReadStats().Collections == before {
+		panic("no stress")
+	}
+}
+"""
+
+ASK_ENVIRONMENT = """package main
+
+import "syscall"
+
+func glebeStress() (n int) {
+	text, _ := syscall.Getenv("GLEBE_STRESS")
+	for _, digit := range text {
+		n = n*10 + int(digit-'0')
+	}
+	return n
+}
+"""
+
+ASK_FUNCTION = """package main
+
+//go:wasmimport glebe stress
+func stress() int32
+
+func glebeStress() int { return int(stress()) }
+"""
+
+HOOK = """
+let Own;
+Object.defineProperty(globalThis, 'Go', {
+    get: () => Own,
+    set: (theirs) => {
+        Own = class extends theirs {
+            constructor() {
+                super();
+                this.importObject.glebe = { stress: () => Number(process.env.GLEBE_STRESS || 0) };
+            }
+        };
+    },
+});
+"""
+
+
+def module_of(name, ask, label):
+    """The folder of a module with the program and glebe."""
+    folder = OUT / "own" / f"{name}-{label}"
+    shutil.rmtree(folder, ignore_errors=True)
+    if (TESTDATA / f"{name}.go").exists():
+        folder.mkdir(parents=True)
+        shutil.copyfile(TESTDATA / f"{name}.go", folder / "main.go")
+    else:
+        shutil.copytree(TESTDATA / name, folder, copy_function=shutil.copyfile)
+    (folder / "go.mod").write_text(MODULE.format(glebe=ROOT, tinygo=TINYGO_ROOT))
+    shutil.copyfile(TINYGO_ROOT / "go.sum", folder / "go.sum")
+    (folder / "glebe.go").write_text(STRESS)
+    (folder / "glebe_ask.go").write_text(ask)
+    return folder
+
+
+@functools.cache
+def build(name, target, *flags, scheduler="asyncify", ask=None):
+    """The program with glebe, or with another collector if `flags` say so."""
+    if not TINYGO:
+        pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
+    ask = ask or (ASK_ENVIRONMENT if target == "wasip1" else ASK_FUNCTION)
+    folder = module_of(name, ask, "-".join([target, scheduler, *(re.sub(r"\W+", "-", flag) for flag in flags)]))
+    if not any(flag.startswith("-gc=") for flag in flags):
+        more = [flag.removeprefix("-tags=") for flag in flags if flag.startswith("-tags=")]
+        flags = [*(flag for flag in flags if not flag.startswith("-tags=")), "-gc=custom", f"-tags={' '.join(['custommalloc', *more])}"]
+    else:
+        for file in ("glebe.go", "glebe_ask.go"):
+            (folder / file).unlink()
+    module = folder / "own.wasm"
+    command = [TINYGO, "build", f"-target={target}", f"-scheduler={scheduler}", *flags, "-o", str(module), "."]
+    done = subprocess.run(command, cwd=folder, env={**ENVIRONMENT, "GOFLAGS": "-mod=mod", "GOWORK": "off"}, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr[-3000:]}"
+    return module
+
+
+def run(module, target, stress, *arguments, script=None, mount=None, timeout=300, **environment):
+    """(status, what was printed). `script`: TinyGo's JavaScript that runs the module, in place of the usual one."""
+    environment["GLEBE_STRESS"] = str(stress)
+    if target == "wasip1":
+        if not WAZERO:
+            pytest.skip("wazero's command is not here: tools/setup wazero")
+        given = [f"-env={key}={value}" for key, value in environment.items()] + ([f"-mount={mount}"] if mount else [])
+        command = [WAZERO, "run", *given, str(module), *arguments]
+    else:
+        if not shutil.which("node"):
+            pytest.skip("node is not here: tools/setup wasm")
+        hook = module.with_name("hook.js")
+        hook.write_text(HOOK)
+        script = script or TINYGO_ROOT / "targets/wasm_exec_node.js"
+        command = ["node", "--no-concurrent-marking", "-r", str(hook), str(script), str(module), *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, check=False, cwd=TINYGO_ROOT,
+                          env={**ENVIRONMENT, **environment}, encoding="utf-8", errors="replace")
+    return done.returncode, done.stdout
+
+
+# ---- the programs that print ----
+
+# What TinyGo's tests leave out for WebAssembly, and what has a test of its own.
+LEFT_OUT = {
+    "recover": "nothing recovers from a panic in WebAssembly",
+    "signal": "there are no signals",
+    "timer_stop_reset_race": "it is for the scheduler with threads",
+    "wasmexport": "test_own_exports.py has it",
+    "wasmfunc": "test_own_exports.py has it",
+}
+WASIP1_ALONE = {"env": "JavaScript has no environment", "filesystem": "nor files"}
+FLAGS = {
+    "finalizerinvariants": ["-tags=runtime_asserts"],
+    "finalizerlarge": ["-tags=runtime_asserts"],
+    "ldflags": ["-ldflags=-X main.someGlobal=foobar"],
+    "ldflags-initialized": ["-ldflags=-X main.someGlobal=foobar"],
+}
+
+def programs():
+    """Every program with an expected text beside it, but for those left out."""
+    if not TESTDATA:
+        return []
+    files = [path.stem for path in TESTDATA.glob("*.go") if path.with_suffix(".txt").exists()]
+    return sorted(set(files + [path.parent.name for path in TESTDATA.glob("*/out.txt")]) - set(LEFT_OUT))
+
+
+def each(target, quick):
+    """The programs for this target; all but those named `quick` are left to `make test-all`."""
+    return [pytest.param(name, marks=[] if name in quick else pytest.mark.more)
+            for name in programs() if target == "wasip1" or name not in WASIP1_ALONE]
+
+
+def expected(name):
+    beside = TESTDATA / ("testing-wasm.txt" if name == "testing" else f"{name}.txt")
+    return (beside if beside.exists() else TESTDATA / name / "out.txt").read_text()
+
+
+def ended(name, module, target, stress):
+    arguments = ["first", "second"] if name == "env" else []
+    status, text = run(module, target, stress, *arguments, mount=f"{TINYGO_ROOT}:/:ro", ENV1="VALUE1", ENV2="VALUE2")
+    return status, re.sub(r"\(\d\.\d\ds\)", "(0.00s)", text) if name == "testing" else text
+
+
+def both_ways(name, target, scheduler="asyncify"):
+    """The program prints what it shall, plain and with a collection at every allocation."""
+    module = build(name, target, *FLAGS.get(name, []), scheduler=scheduler)
+    for stress in (0, 1):
+        assert ended(name, module, target, stress) == (0, expected(name)), f"stress {stress}"

@@ -1,0 +1,47 @@
+"""TinyGo's own test programs print with glebe what they shall, in wazero, plain and under stress (own.py says how).
+
+The expected text lies beside each program. TinyGo's tests run the programs of finalizers for wasm alone, these for wasip1 as well.
+"""
+
+import pytest
+from own import NEW_ENOUGH, both_ways, build, each, expected, programs, run
+
+pytestmark = NEW_ENOUGH
+
+# Of those that do without goroutines, and without fmt and os, which TinyGo 0.42 does not build so.
+SCHEDULER_NONE = ["alias", "finalizer", "finalizerbits", "finalizerinvariants", "finalizerlarge", "gc", "map", "map_bigkey", "slice"]
+
+
+@pytest.mark.parametrize("name", each("wasip1", quick=["gc"]))
+def test_asyncify(name):
+    both_ways(name, "wasip1")
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", SCHEDULER_NONE)
+def test_none(name):
+    both_ways(name, "wasip1", scheduler="none")
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["finalizer", "finalizeridle", "finalizerlarge"])
+def test_they_can_fail(name):
+    """The control: with a collector that has no finalizers these do."""
+    status, text = run(build(name, "wasip1", "-gc=leaking"), "wasip1", 0)
+    assert status != 0 and "panic: " in text
+
+
+@pytest.mark.more
+def test_a_difference_is_found():
+    """The control of the comparison: an environment that the program does not expect."""
+    module = build("env", "wasip1")
+    arguments = {"ENV1": "VALUE1", "ENV2": "VALUE2"}
+    assert run(module, "wasip1", 0, "first", "second", **arguments) == (0, expected("env"))
+    assert run(module, "wasip1", 0, "first", "third", **arguments) != (0, expected("env"))
+
+
+@pytest.mark.more
+def test_there_are_many():
+    """A folder without programs would have none that fails."""
+    assert len(programs()) >= 40
+    assert {"gc", "finalizer", "finalizeridle", "goroutines", "channel", "map", "reflect", "json", "timers", "cgo"} <= set(programs())

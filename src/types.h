@@ -337,6 +337,7 @@ typedef struct gb_final {
 typedef struct gb_weak {
     uintptr_t slot;
     uint32_t times; /* additions less removals */
+    bool late; /* cleared after finalizers, if the object is unreachable for these too (GB_WEAK) */
 } gb_weak;
 
 typedef struct gb_rooted {

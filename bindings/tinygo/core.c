@@ -7,6 +7,9 @@
  * and the marks. The collector's state lies among the globals, at an address that the compiler knows. */
 #define GB_CALLBACKS 0
 #define GB_IS_MALLOC 1
+/* Set by the first weak reference: where a program has none, the compiler sees that it stays 0. */
+static int go_weak;
+#define GB_WEAK go_weak
 #include "../../src/glebe.c"
 
 static glebe_gc go_gc;
@@ -106,9 +109,12 @@ void glebe_go_mark(uintptr_t start, uintptr_t end, uintptr_t go_variable)
     }
 }
 
-GB_NOINLINE void glebe_go_finish(void)
+/* Returns whether weak references were cleared. */
+GB_NOINLINE bool glebe_go_finish(void)
 {
+    uint32_t before = go_weak ? go_gc.weak.count : 0;
     glebe_gc_finish(&go_gc);
+    return go_weak && go_gc.weak.count != before;
 }
 
 void glebe_go_free(void *object)
@@ -136,17 +142,32 @@ void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all)
         glebe_gc_stats_read(&go_gc, collector);
 }
 
-/* `context` is what comes back from glebe_go_ready when the object is found unreachable; NULL: nothing does. *before
- * is what would have come back until now, or NULL. false: it is no object, or there is no memory. */
+/* The start of the object that contains the address; NULL if there is none. */
+void *glebe_go_object(void *address)
+{
+    size_t bytes;
+    return (void *)gb_object_bounds(&go_gc, (uintptr_t)address, &bytes);
+}
+
+/* `context` is what comes back from glebe_go_ready when the object is found unreachable; NULL: nothing does. false:
+ * there is no memory. */
 static void go_final(void *object, void *context)
 {
     (void)object;
     (void)context;
 }
 
-bool glebe_go_finalizer(void *object, void *context, void **before)
+bool glebe_go_finalizer(void *object, void *context)
 {
-    return gb_finalizer_set(&go_gc, object, context ? go_final : NULL, context, before) == 0;
+    void *before;
+    return gb_finalizer_set(&go_gc, object, context ? go_final : NULL, context, &before) == 0;
+}
+
+/* What would come back now, or NULL. */
+void *glebe_go_finalizer_of(void *object)
+{
+    gb_final *final = final_of(&go_gc, (uintptr_t)object);
+    return final ? final->context : NULL;
 }
 
 /* The next object whose finalizer is to run, and its context in *context; NULL if there is none. */
@@ -159,6 +180,30 @@ void *glebe_go_ready(void **context)
     *context = final->context;
     final_drop(&go_gc, final);
     return object;
+}
+
+/* ---- weak references ----
+ * The core wants them outside of objects: each is a block of malloc's, with the address in it until it is cleared. */
+
+/* NULL: there is no memory. */
+void **glebe_go_weak_new(void *address, int late)
+{
+    void **slot = gb_alloc(gb_self, sizeof *slot);
+    if (!slot)
+        return NULL;
+    *slot = address;
+    go_weak = 2;
+    if (gb_weak_add(&go_gc, slot, late) == 0)
+        return slot;
+    gb_free("free", gb_self, slot);
+    return NULL;
+}
+
+void glebe_go_weak_free(void **slot)
+{
+    if (*slot)
+        glebe_gc_weak_remove(&go_gc, slot);
+    gb_free("free", gb_self, slot);
 }
 
 /* ---- for C in the same module ---- */

@@ -4,16 +4,21 @@ package tinygo
 
 /*
 #include <stdbool.h>
-bool glebe_go_finalizer(void *object, void *context, void **before);
+void *glebe_go_object(void *address);
+bool glebe_go_finalizer(void *object, void *context);
+void *glebe_go_finalizer_of(void *object);
 void *glebe_go_ready(void **context);
 */
 import "C"
 
 import "unsafe"
 
-// A finalizer's function. The core knows the object, and the node's address as a number; the list keeps the node alive.
+// A finalizer's function. The core knows the object, and the node's address as a number; the list keeps the node alive. An
+// object has one for each address in it that SetFinalizer was called with.
 type finalizer struct {
 	next, before *finalizer
+	also         *finalizer // of the same object
+	offset       uintptr    // of the address in the object
 	function     func(unsafe.Pointer)
 }
 
@@ -51,34 +56,69 @@ func setFinalizer(object, function interface{}) {
 		fatal("second argument is not a function")
 	}
 	pointer := (*boxed)(unsafe.Pointer(&object)).value
-	if pointer == nil {
-		return
+	start := C.glebe_go_object(pointer)
+	if start == nil {
+		return // not an object of the heap: a global, for one, is never unreachable
 	}
+	offset := uintptr(pointer) - uintptr(start)
 	var node *finalizer
 	if function != nil {
 		// Whatever the type of its argument is: a pointer is passed alike.
-		node = &finalizer{function: *(*func(unsafe.Pointer))((*boxed)(unsafe.Pointer(&function)).value)}
+		node = &finalizer{offset: offset, function: *(*func(unsafe.Pointer))((*boxed)(unsafe.Pointer(&function)).value)}
 	}
-	var before unsafe.Pointer
-	if !C.glebe_go_finalizer(pointer, unsafe.Pointer(node), &before) {
-		return // not an object of the heap: a global, for one, is never unreachable
+	before := (*finalizer)(C.glebe_go_finalizer_of(start))
+	first := before.without(offset)
+	if node != nil {
+		node.also = first
+		first = node
 	}
-	if before != nil {
-		(*finalizer)(before).drop()
+	if first != before {
+		finalizerSet(start, first)
+	}
+	if node != nil {
+		node.add()
+		finalizersStart()
+	}
+}
+
+// finalizerSet has the core return the node when the object is unreachable; nil: nothing.
+func finalizerSet(object unsafe.Pointer, node *finalizer) {
+	if !C.glebe_go_finalizer(object, unsafe.Pointer(node)) {
+		collect()
+		if !C.glebe_go_finalizer(object, unsafe.Pointer(node)) {
+			panicOutOfMemory(unsafe.Sizeof(finalizer{}))
+		}
+	}
+}
+
+// without takes the finalizer of this offset, if there is one, off the object's, and returns the first of the others.
+func (node *finalizer) without(offset uintptr) *finalizer {
+	var before *finalizer
+	for at := node; at != nil; before, at = at, at.also {
+		if at.offset != offset {
+			continue
+		}
+		at.drop()
 		if finalizersSince > 0 {
 			finalizersSince--
 		}
-	}
-	if node != nil {
-		finalizersSet++
-		finalizersSince++
-		node.next = finalizers
-		if finalizers != nil {
-			finalizers.before = node
+		if before == nil {
+			return at.also
 		}
-		finalizers = node
-		finalizersStart()
+		before.also = at.also
+		break
 	}
+	return node
+}
+
+func (node *finalizer) add() {
+	finalizersSet++
+	finalizersSince++
+	node.next = finalizers
+	if finalizers != nil {
+		finalizers.before = node
+	}
+	finalizers = node
 }
 
 // drop takes the node off the list. It refers to none any more: where something looks like a reference to it, it would
@@ -96,19 +136,22 @@ func (node *finalizer) drop() {
 	node.next, node.before = nil, nil
 }
 
-// RunFinalizers runs the finalizers of objects that were found unreachable, and returns how many. With a scheduler a
-// goroutine does it after each collection; without one nothing does but this function.
+// RunFinalizers runs the finalizers and cleanups of objects that were found unreachable, and returns how many. With a
+// scheduler a goroutine does it after each collection, and without one the call that collected: so a program need not.
 func RunFinalizers() int {
 	run := 0
 	for {
 		var context unsafe.Pointer
 		object := C.glebe_go_ready(&context)
 		if object == nil {
-			return run
+			return run + runCleanups()
 		}
-		node := (*finalizer)(context)
-		node.drop()
-		node.function(object)
-		run++
+		for node := (*finalizer)(context); node != nil; run++ {
+			next := node.also
+			node.also = nil
+			node.drop()
+			node.function(unsafe.Add(object, node.offset))
+			node = next
+		}
 	}
 }

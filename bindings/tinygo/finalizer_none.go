@@ -9,7 +9,7 @@ func finalizersStart() {}
 // There is no goroutine to run them: the call that collected does, as with TinyGo's own collectors. In a program that sets
 // none the compiler sees that there are none.
 func finalizersNotice() {
-	if finalizers != nil && !finalizersRun {
+	if (finalizers != nil || cleanupsReady != nil) && !finalizersRun {
 		finalizersRun = true
 		RunFinalizers()
 		finalizersRun = false

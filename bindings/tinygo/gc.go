@@ -12,7 +12,7 @@ void *glebe_go_alloc_growing(size_t bytes, uintptr_t layout);
 bool glebe_go_due(void);
 void glebe_go_begin(void);
 void glebe_go_mark(uintptr_t start, uintptr_t end, uintptr_t go_variable);
-void glebe_go_finish(void);
+bool glebe_go_finish(void);
 void glebe_go_free(void *object);
 void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all);
 */
@@ -70,7 +70,9 @@ func gcMarkReachable()
 func collect() {
 	C.glebe_go_begin()
 	gcMarkReachable()
-	C.glebe_go_finish()
+	if bool(C.glebe_go_finish()) {
+		weaksCleared()
+	}
 }
 
 //go:linkname gc runtime.GC

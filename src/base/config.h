@@ -34,6 +34,11 @@
 /* the collector has roots, markers, listeners and weak references, for C programs. 0: no indirect call */
 #define GB_CALLBACKS 1
 #endif
+#ifndef GB_WEAK
+/* the collector has weak references; 2: also late ones, which are cleared where the object is freed. May be a variable
+ * that a program without them never sets */
+#define GB_WEAK GB_CALLBACKS
+#endif
 
 /* In code between these two the compiler prefers short code, whatever its flags: the code runs once per page or once
  * per collection. */

@@ -5,6 +5,7 @@
  *     2  what an unmarked object with a finalizer refers to is marked, but not the object. So of objects that refer to
  *        each other only the outermost stay unmarked; those in a circle stay marked and are never finalized
  *     3  objects with finalizers that are still unmarked are ready, and then marked too
+ *     4  late weak references to objects that are still unmarked are cleared
  *
  * A finalizer stays in the table until it has returned:
  *
@@ -101,9 +102,8 @@ size_t glebe_gc_finalize(glebe_gc *gc)
 
 /* ---- weak references ---- */
 
-int glebe_gc_weak_add(glebe_gc *gc, void **slot)
+int gb_weak_add(glebe_gc *gc, void **slot, bool late)
 {
-    GB_ENTRY;
     size_t bytes;
     if (!slot || (uintptr_t)slot % sizeof(void *) || gb_object_bounds(gc, (uintptr_t)slot, &bytes))
         return EINVAL;
@@ -111,7 +111,14 @@ int glebe_gc_weak_add(glebe_gc *gc, void **slot)
     if (!weak)
         return ENOMEM;
     weak->times++;
+    weak->late = late;
     return 0;
+}
+
+int glebe_gc_weak_add(glebe_gc *gc, void **slot)
+{
+    GB_ENTRY;
+    return gb_weak_add(gc, slot, false);
 }
 
 int glebe_gc_weak_remove(glebe_gc *gc, void **slot)
@@ -127,8 +134,8 @@ int glebe_gc_weak_remove(glebe_gc *gc, void **slot)
     return 0;
 }
 
-/* Clears the weak references to the object; if `object` is 0, those to all unmarked objects. */
-static void weak_clear(glebe_gc *gc, uintptr_t object, size_t bytes)
+/* Clears the weak references to the object; if `object` is 0, to all unmarked objects, the late ones or the others. */
+static void weak_clear(glebe_gc *gc, uintptr_t object, size_t bytes, bool late)
 {
     if (gc->weak.count == 0)
         return;
@@ -136,7 +143,8 @@ static void weak_clear(glebe_gc *gc, uintptr_t object, size_t bytes)
     while (gc->weak.count && weak < end) {
         void **slot = (void **)~weak->slot;
         if (weak->slot && *slot
-            && (object ? (uintptr_t)*slot - object < bytes : !gb_object_marked(gc, (uintptr_t)*slot))) {
+            && (object ? (uintptr_t)*slot - object < bytes
+                       : weak->late == late && !gb_object_marked(gc, (uintptr_t)*slot))) {
             *slot = NULL;
             gb_table_remove(&gc->weak, sizeof *weak, weak); /* another item may have moved into its place */
         } else
@@ -151,8 +159,8 @@ void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes)
         /* the table keeps its length: shrinking allocates, which may call the program, which could collect the object
          * being freed */
         final_remove(gc, final);
-    if (GB_CALLBACKS)
-        weak_clear(gc, object, bytes);
+    if (GB_WEAK)
+        weak_clear(gc, object, bytes, false);
 }
 
 /* ---- in a collection ---- */
@@ -167,10 +175,8 @@ GB_NOINLINE void gb_ready_mark(glebe_gc *gc)
             gb_mark_object(gc, ~final->object, true);
 }
 
-void gb_finalize_finish(glebe_gc *gc)
+static void finals_finish(glebe_gc *gc)
 {
-    if (GB_CALLBACKS)
-        weak_clear(gc, 0, 0);
     if (gc->finals.count == 0)
         return;
     gb_final *final, *start = gc->finals.items, *end = start + gc->finals.room;
@@ -183,4 +189,13 @@ void gb_finalize_finish(glebe_gc *gc)
             gc->ready++;
         }
     gb_ready_mark(gc);
+}
+
+void gb_finalize_finish(glebe_gc *gc)
+{
+    if (GB_WEAK)
+        weak_clear(gc, 0, 0, false);
+    finals_finish(gc);
+    if (GB_WEAK > 1)
+        weak_clear(gc, 0, 0, true);
 }

@@ -119,6 +119,8 @@ bool gb_table_well(const gb_table *table, size_t bytes);
 int gb_finalizer_set(glebe_gc *gc, void *object, glebe_gc_final *function, void *context, void **before);
 /* Takes a ready finalizer, which is not ready from then on; NULL: none is. */
 gb_final *gb_ready_take(glebe_gc *gc);
+/* Implements glebe_gc_weak_add. `late`: the slot is cleared only once no finalizer needs the object any more. */
+int gb_weak_add(glebe_gc *gc, void **slot, bool late);
 /* The caller frees the object: its finalizer does not run, and weak references to it are cleared. */
 void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes);
 /* Marks the objects whose finalizers are ready or running, as roots. */

@@ -1,0 +1,91 @@
+//go:build tinygo
+
+// What SetFinalizer does with odd arguments. It prints the same with TinyGo's own collector and with glebe.
+package main
+
+import (
+	"runtime"
+
+	"github.com/glebe-alloc/glebe/test/tinygo/stack"
+)
+
+type pair struct{ first, second int }
+
+type numbered interface{ number() int }
+
+func (p *pair) number() int { return p.first }
+
+var global pair
+var ran [10]int
+
+func note(i, value int) { ran[i] = ran[i]*1000 + value }
+
+//go:noinline
+func set() {
+	p := &pair{1, 2}
+	runtime.SetFinalizer(&p.second, func(v *int) { note(0, *v) })
+
+	p = &pair{3, 4}
+	runtime.SetFinalizer(&p.second, func(v *int) { note(1, *v) })
+	runtime.SetFinalizer(p, func(p *pair) { note(2, p.first) })
+
+	p = &pair{5, 6}
+	runtime.SetFinalizer(&p.second, func(v *int) { note(3, 999) })
+	runtime.SetFinalizer(&p.second, func(v *int) { note(3, *v) })
+	runtime.SetFinalizer(p, func(p *pair) { note(4, 999) })
+	runtime.SetFinalizer(p, nil)
+
+	s := []int{7, 8, 9}
+	for i := range s {
+		runtime.SetFinalizer(&s[i], func(v *int) { note(5+i, *v) })
+	}
+	runtime.SetFinalizer(&s[1], nil)
+
+	runtime.SetFinalizer(&global.second, func(v *int) { note(8, *v) })
+	runtime.SetFinalizer((*pair)(nil), func(p *pair) { note(9, 1) })
+}
+
+// The engine traps, as a finalizer is called as another type than these functions have. There are several objects: one may
+// be on the stack still.
+//
+//go:noinline
+func several(set func(*pair)) {
+	for i := range 10 {
+		set(&pair{first: i})
+	}
+}
+
+func setResult(p *pair) { runtime.SetFinalizer(p, func(*pair) int { println("called"); return 1 }) }
+
+func setInterface(p *pair) { runtime.SetFinalizer(p, func(numbered) { println("called") }) }
+
+func setAny(p *pair) { runtime.SetFinalizer(p, func(any) { println("called") }) }
+
+func collect() {
+	for range 20 {
+		stack.Clobber(200)
+		runtime.GC()
+		runtime.Gosched()
+	}
+}
+
+//go:wasmexport fine
+func fine() {
+	set()
+	collect()
+	for _, value := range ran {
+		print(value, " ")
+	}
+	println("ran")
+}
+
+//go:wasmexport result
+func result() { several(setResult); collect(); println("came back") }
+
+//go:wasmexport interface
+func interfaceParameter() { several(setInterface); collect(); println("came back") }
+
+//go:wasmexport any
+func anyParameter() { several(setAny); collect(); println("came back") }
+
+func main() {}

@@ -4,5 +4,5 @@
 //
 //	tinygo build -target=wasip1 -gc=custom -tags=custommalloc
 //
-// With any other compiler, and without those flags, it is not there: a build without them says so.
+// With any other compiler it is not there. A build without those flags, for another target or scheduler is refused.
 package tinygo

@@ -20,4 +20,4 @@ def test_readme(tmp_path):
     assert document.run("tinygo build", env=env).startswith("1000 words, true\n")
     line = next(line for line in document.lines("tinygo build").splitlines() if "build" in line)
     said = shell(line.replace("-gc=custom -tags=custommalloc", ""), tmp_path, env=env, fails=True)
-    assert "_gc_custom_and__tags_custommalloc" in said
+    assert "glebe-needs-gc-custom-and-tags-custommalloc not allowed" in said

@@ -154,9 +154,57 @@ def test_memory_ends():
     assert 0 < live <= used <= heap < 3 << 20 and collections > 100
 
 
-@pytest.mark.parametrize("flags", [["-gc=custom"], ["-tags=custommalloc"], ["-gc=precise"]])
-def test_wrong_flags_are_named(flags):
-    done = tinygo("build", "-target=wasip1", "-scheduler=none", "-o", str(OUT / "wrong.wasm"), *flags,
-                  "./test/tinygo/ends")
-    assert done.returncode != 0
-    assert "glebe_wants_a_wasm_target_and_the_flags__gc_custom_and__tags_custommalloc" in done.stderr
+GLEBE = ["-gc=custom", "-tags=custommalloc"]
+FLAGS, TARGET, SCHEDULER = "gc-custom-and-tags-custommalloc", "a-target-wasip1-wasm-or-wasm-unknown", "scheduler-asyncify-or-none"
+
+
+def refused(text):
+    """What the one line of the error says that glebe needs."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    assert len(lines) == 1, text
+    return re.search(r"/refused/internal/glebe-needs-(\S+) not allowed$", lines[0])[1]
+
+
+@pytest.mark.parametrize("flags, needs", [
+    (["-target=wasip1", "-gc=custom"], FLAGS),
+    (["-target=wasip1", "-tags=custommalloc"], FLAGS),
+    (["-target=wasip1", "-gc=precise"], FLAGS),
+    (["-target=wasip1", "-scheduler=tasks", *GLEBE], SCHEDULER),
+    (["-target=wasip1", "-scheduler=threads", *GLEBE], SCHEDULER),
+    (["-target=wasm", "-scheduler=cores", *GLEBE], SCHEDULER),
+    (["-target=wasip2", *GLEBE], TARGET),
+    (["-target=wasip2"], TARGET),
+    (["-target=arduino", *GLEBE], TARGET),
+])
+def test_refused_builds(flags, needs):
+    """One line each, from TinyGo itself, before anything is compiled."""
+    done = tinygo("build", "-o", str(OUT / "refused.wasm"), *flags, "./test/tinygo/ends")
+    assert done.returncode != 0 and refused(done.stderr) == needs
+
+
+@pytest.mark.parametrize("tags, needs", [
+    ("gc.custom custommalloc scheduler.threads", TARGET),
+    ("gc.boehm scheduler.threads", TARGET),
+    ("gc.custom custommalloc scheduler.asyncify tinygo.wasm", None),
+    ("gc.custom custommalloc scheduler.none tinygo.wasm wasm_unknown", None),
+])
+def test_refused_by_its_tags(tags, needs):
+    """Native programs: TinyGo lists the packages first, with these tags, and this shows what the list says. The TinyGo of tools/setup
+    builds none, so it cannot be asked."""
+    if not GO:
+        pytest.skip("Go is not here: tools/setup tinygo")
+    done = subprocess.run([GO, "list", "-tags", f"tinygo {tags}", "./bindings/tinygo"], cwd=ROOT, env={**ENVIRONMENT, "CGO_ENABLED": "1"},
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (needs is None)
+    if needs:
+        assert refused("\n".join(line for line in done.stderr.splitlines() if not line.startswith("package "))) == needs
+
+
+def test_without_the_import(tmp_path):
+    """Nothing of glebe is in this build, so TinyGo alone speaks: it panics, with words that docs/tinygo.md explains."""
+    (tmp_path / "main.go").write_text('package main\n\nfunc main() { println("glebe is not imported") }\n')
+    done = tinygo("build", "-target=wasip1", *GLEBE, "-o", str(tmp_path / "o.wasm"), str(tmp_path / "main.go"))
+    said = re.match(r"panic: missing core function \"runtime\.\w+\"", done.stderr)
+    assert done.returncode != 0 and said, done.stderr
+    if "0.42" in tinygo("version").stdout:
+        assert said[0] in (ROOT / "docs/tinygo.md").read_text()

@@ -63,8 +63,7 @@ func setFinalizer(object, function interface{}) {
 	offset := uintptr(pointer) - uintptr(start)
 	var node *finalizer
 	if function != nil {
-		// Whatever the type of its argument is: a pointer is passed alike.
-		node = &finalizer{offset: offset, function: *(*func(unsafe.Pointer))((*boxed)(unsafe.Pointer(&function)).value)}
+		node = &finalizer{offset: offset, function: callable(object, function)}
 	}
 	before := (*finalizer)(C.glebe_go_finalizer_of(start))
 	first := before.without(offset)
@@ -79,6 +78,20 @@ func setFinalizer(object, function interface{}) {
 		node.add()
 		finalizersStart()
 	}
+}
+
+// callable returns the function as one of a pointer. A func(*T), whatever T is, can be called as such. That is not known
+// of a function: TinyGo knows no types of parameters. A func(any) can be told, and is what nottinygc takes.
+func callable(object, function interface{}) func(unsafe.Pointer) {
+	if of, ok := function.(func(interface{})); ok {
+		typecode := (*boxed)(unsafe.Pointer(&object)).typecode
+		return func(pointer unsafe.Pointer) {
+			var value interface{}
+			*(*boxed)(unsafe.Pointer(&value)) = boxed{typecode, pointer}
+			of(value)
+		}
+	}
+	return *(*func(unsafe.Pointer))((*boxed)(unsafe.Pointer(&function)).value)
 }
 
 // finalizerSet has the core return the node when the object is unreachable; nil: nothing.

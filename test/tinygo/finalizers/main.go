@@ -17,6 +17,7 @@ func (p *pair) number() int { return p.first }
 
 var global pair
 var ran [10]int
+var sum int
 
 func note(i, value int) { ran[i] = ran[i]*1000 + value }
 
@@ -51,7 +52,7 @@ func set() {
 //go:noinline
 func several(set func(*pair)) {
 	for i := range 10 {
-		set(&pair{first: i})
+		set(&pair{first: i, second: 1})
 	}
 }
 
@@ -59,7 +60,7 @@ func setResult(p *pair) { runtime.SetFinalizer(p, func(*pair) int { println("cal
 
 func setInterface(p *pair) { runtime.SetFinalizer(p, func(numbered) { println("called") }) }
 
-func setAny(p *pair) { runtime.SetFinalizer(p, func(any) { println("called") }) }
+func setAny(p *pair) { runtime.SetFinalizer(p, func(p any) { sum += p.(*pair).second }) }
 
 func collect() {
 	for range 20 {
@@ -86,6 +87,6 @@ func result() { several(setResult); collect(); println("came back") }
 func interfaceParameter() { several(setInterface); collect(); println("came back") }
 
 //go:wasmexport any
-func anyParameter() { several(setAny); collect(); println("came back") }
+func anyParameter() { several(setAny); collect(); println(sum >= 8 && sum <= 10) }
 
 func main() {}

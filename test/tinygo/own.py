@@ -19,7 +19,7 @@ TINYGO_ROOT = pathlib.Path(tinygo("env", "TINYGOROOT").stdout.strip()) if TINYGO
 TESTDATA = TINYGO_ROOT / "testdata" if TINYGO else None
 # Its programs for finalizers came with 0.42; older releases have other expectations of the rest too.
 VERSION = tuple(map(int, re.findall(r"\d+", tinygo("version").stdout)[:2])) if TINYGO else ()
-NEW_ENOUGH = pytest.mark.skipif(VERSION < (0, 42), reason="TinyGo's test programs are those of 0.42 or later")
+NEW_ENOUGH = pytest.mark.skipif(VERSION < (0, 42), reason="TinyGo's own programs and finalizers are those of 0.42 or later")
 
 MODULE = """module own
 

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+from own import NEW_ENOUGH
 from test_tinygo import ENGINES, ENVIRONMENT, OUT, TINYGO, build, either, printed, tinygo
 
 
@@ -40,6 +41,7 @@ def called(module, function, out):
     return out.read_text(), trap
 
 
+@NEW_ENOUGH
 @pytest.mark.parametrize("scheduler", [pytest.param("none", marks=pytest.mark.more), "asyncify"])
 @pytest.mark.parametrize("function, traps", [("fine", False), ("result", True), ("interface", True)])
 def test_as_with_the_precise_collector(scheduler, function, traps, tmp_path):
@@ -51,6 +53,7 @@ def test_as_with_the_precise_collector(scheduler, function, traps, tmp_path):
         assert theirs[0] == "2 4 3 6 0 7 0 9 0 0 ran\n"
 
 
+@NEW_ENOUGH
 @either
 def test_of_any(scheduler, tmp_path):
     """What nottinygc's users have written, func(any), and TinyGo's own collectors trap at."""
@@ -68,6 +71,7 @@ func main() { println(weak.Make(kept).Value() == kept) }
 """
 
 
+@NEW_ENOUGH
 @pytest.mark.more
 def test_what_go_calls_weak_does_not_link(tmp_path):
     """Why glebe has types of its own: where this begins to link, or runtime.AddCleanup to do something, they may go."""

@@ -13,8 +13,8 @@ import "C"
 
 import "unsafe"
 
-// A finalizer's function. The core knows the object, and the node's address as a number; the list keeps the node alive. An
-// object has one for each address in it that SetFinalizer was called with.
+// A finalizer's function. The core knows the object, and the node's address as a number; the list keeps the node alive.
+// An object has one for each address in it that SetFinalizer was called with.
 type finalizer struct {
 	next, before *finalizer
 	also         *finalizer // of the same object
@@ -80,8 +80,8 @@ func setFinalizer(object, function interface{}) {
 	}
 }
 
-// callable returns the function as one of a pointer. A func(*T), whatever T is, can be called as such. That is not known
-// of a function: TinyGo knows no types of parameters. A func(any) can be told, and is what nottinygc takes.
+// callable returns the function as one of a pointer. A func(*T), whatever T is, can be called as such. That is not
+// known of a function: TinyGo knows no types of parameters. A func(any) can be told, and is what nottinygc takes.
 func callable(object, function interface{}) func(unsafe.Pointer) {
 	if of, ok := function.(func(interface{})); ok {
 		typecode := (*boxed)(unsafe.Pointer(&object)).typecode

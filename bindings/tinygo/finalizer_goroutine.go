@@ -47,8 +47,8 @@ type deeper struct{ deepest }
 type deepest struct{ NumGC [0]byte }
 
 // finalizersIdle collects if many finalizers were set since it last did: each may stand for memory that the collector
-// does not see. Many is what it is for TinyGo's own collectors. A collection that an allocation asked for does not count:
-// what goroutines refer to until they end may have been reachable then.
+// does not see. Many is what it is for TinyGo's own collectors. A collection that an allocation asked for does not
+// count: what goroutines refer to until they end may have been reachable then.
 func finalizersIdle() bool {
 	if finalizersSince < max(32, finalizersSet/2) {
 		return false

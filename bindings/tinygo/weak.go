@@ -14,9 +14,9 @@ import "unsafe"
 // Weak references and cleanups. TinyGo's own, weak.Pointer and runtime.AddCleanup, are generic functions of its runtime
 // and of Go's library, compiled into the program as they are: no package can take their place.
 
-// weakly is a weak reference of the core's. They are in a hash table of lists, by their address. A collection unlinks those
-// that it cleared, while the program may be in the middle of anything: so it allocates nothing, and the table has no
-// state in which it may not be changed.
+// weakly is a weak reference of the core's. They are in a hash table of lists, by their address. A collection unlinks
+// those that it cleared, while the program may be in the middle of anything: so it allocates nothing, and the table has
+// no state in which it may not be changed.
 type weakly struct {
 	next    *weakly
 	address uintptr         // complemented: no reference
@@ -157,8 +157,8 @@ type Cleanup struct {
 }
 
 // AddCleanup has cleanup(arg) called once after *pointer was freed, by the goroutine that runs finalizers. It is what
-// runtime.AddCleanup is in Go, which in TinyGo does nothing. The pointer may be a part of an object, and one object may have
-// many. What arg and cleanup refer to stays alive until then: if that is the object, it is never freed.
+// runtime.AddCleanup is in Go, which in TinyGo does nothing. The pointer may be a part of an object, and one object may
+// have many. What arg and cleanup refer to stays alive until then: if that is the object, it is never freed.
 func AddCleanup[T, S any](pointer *T, cleanup func(S), arg S) Cleanup {
 	if pointer == nil {
 		panic("glebe: AddCleanup: the pointer is nil")

@@ -1,8 +1,8 @@
 """TinyGo's own test programs, those in the testdata/ of the TinyGo that is here, made to import glebe and run.
 
-A program is copied into build/test-tinygo/own, beside a file that imports glebe and asks the host how often to collect: so one build runs
-plain and under stress. The host is wazero's command for wasip1, which answers by the environment, and for wasm TinyGo's own JavaScript in
-node, before which HOOK adds the function that answers.
+A program is copied into build/test-tinygo/own, beside a file that imports glebe and asks the host how often to
+collect: so one build runs plain and under stress. The host is wazero's command for wasip1, which answers by the
+environment, and for wasm TinyGo's own JavaScript in node, before which HOOK adds the function that answers.
 """
 
 import functools
@@ -19,7 +19,8 @@ TINYGO_ROOT = pathlib.Path(tinygo("env", "TINYGOROOT").stdout.strip()) if TINYGO
 TESTDATA = TINYGO_ROOT / "testdata" if TINYGO else None
 # Its programs for finalizers came with 0.42; older releases have other expectations of the rest too.
 VERSION = tuple(map(int, re.findall(r"\d+", tinygo("version").stdout)[:2])) if TINYGO else ()
-NEW_ENOUGH = pytest.mark.skipif(VERSION < (0, 42), reason="TinyGo's own programs and finalizers are those of 0.42 or later")
+NEW_ENOUGH = pytest.mark.skipif(VERSION < (0, 42),
+                                reason="TinyGo's own programs and finalizers are those of 0.42 or later")
 
 MODULE = """module own
 
@@ -121,14 +122,15 @@ def build(name, target, *flags, scheduler="asyncify", ask=None):
     folder = module_of(name, ask, "-".join([target, scheduler, *(re.sub(r"\W+", "-", flag) for flag in flags)]))
     if not any(flag.startswith("-gc=") for flag in flags):
         more = [flag.removeprefix("-tags=") for flag in flags if flag.startswith("-tags=")]
-        flags = [*(flag for flag in flags if not flag.startswith("-tags=")), "-gc=custom", f"-tags={' '.join(['custommalloc', *more])}"]
+        flags = [flag for flag in flags if not flag.startswith("-tags=")]
+        flags += ["-gc=custom", f"-tags={' '.join(['custommalloc', *more])}"]
     else:
         for file in ("glebe.go", "glebe_ask.go"):
             (folder / file).unlink()
     module = folder / "own.wasm"
     command = [TINYGO, "build", f"-target={target}", f"-scheduler={scheduler}", *flags, "-o", str(module), "."]
-    done = subprocess.run(command, cwd=folder, env={**ENVIRONMENT, "GOFLAGS": "-mod=mod", "GOWORK": "off"}, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env={**ENVIRONMENT, "GOFLAGS": "-mod=mod", "GOWORK": "off"},
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr[-3000:]}"
     return module
 
@@ -148,8 +150,8 @@ def run(module, target, stress, *arguments, script=None, mount=None, timeout=300
         hook.write_text(HOOK)
         script = script or TINYGO_ROOT / "targets/wasm_exec_node.js"
         command = ["node", "--no-concurrent-marking", "-r", str(hook), str(script), str(module), *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, check=False, cwd=TINYGO_ROOT,
-                          env={**ENVIRONMENT, **environment}, encoding="utf-8", errors="replace")
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, check=False,
+                          cwd=TINYGO_ROOT, env={**ENVIRONMENT, **environment}, encoding="utf-8", errors="replace")
     return done.returncode, done.stdout
 
 

@@ -17,8 +17,8 @@ def test_weak_references_and_cleanups(scheduler):
 def stock(scheduler):
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"finalizers-stock-{scheduler}.wasm"
-    done = tinygo("build", "-target=wasip1", f"-scheduler={scheduler}", "-gc=precise", "-buildmode=c-shared", "-o", str(module),
-                  "./test/tinygo/finalizers")
+    done = tinygo("build", "-target=wasip1", f"-scheduler={scheduler}", "-gc=precise", "-buildmode=c-shared", "-o",
+                  str(module), "./test/tinygo/finalizers")
     assert done.returncode == 0, done.stderr
     return module
 
@@ -45,7 +45,8 @@ def called(module, function, out):
 @pytest.mark.parametrize("scheduler", [pytest.param("none", marks=pytest.mark.more), "asyncify"])
 @pytest.mark.parametrize("function, traps", [("fine", False), ("result", True), ("interface", True)])
 def test_as_with_the_precise_collector(scheduler, function, traps, tmp_path):
-    """Pointers into an object: each has a finalizer of its own. Functions of another type than func(*T): the engine traps."""
+    """Pointers into an object: each has a finalizer of its own. Functions of another type than func(*T): the engine
+    traps."""
     theirs = called(stock(scheduler), function, tmp_path / "stock")
     assert (theirs[1] is not None) == traps and "came back" not in theirs[0]
     assert called(build("finalizers", scheduler, "-buildmode=c-shared"), function, tmp_path / "glebe") == theirs
@@ -79,9 +80,11 @@ def test_what_go_calls_weak_does_not_link(tmp_path):
         pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
     (tmp_path / "main.go").write_text(LINKS)
     (tmp_path / "go.mod").write_text("module links\n\ngo 1.24\n")
-    done = subprocess.run([TINYGO, "build", "-target=wasip1", "-gc=precise", "-o", str(tmp_path / "o.wasm"), "."], cwd=tmp_path,
-                          env={**ENVIRONMENT, "GOFLAGS": "", "GOWORK": "off"}, capture_output=True, text=True, check=False)
+    done = subprocess.run([TINYGO, "build", "-target=wasip1", "-gc=precise", "-o", str(tmp_path / "o.wasm"), "."],
+                          cwd=tmp_path, env={**ENVIRONMENT, "GOFLAGS": "", "GOWORK": "off"}, capture_output=True,
+                          text=True, check=False)
     assert done.returncode != 0 and "undefined symbol: weak.runtime_makeStrongFromWeak" in done.stderr
     root = tinygo("env", "TINYGOROOT").stdout.strip()
     with open(f"{root}/src/runtime/runtime.go", encoding="utf-8") as file:
-        assert "func AddCleanup[T, S any](ptr *T, cleanup func(S), arg S) Cleanup {\n\treturn Cleanup{}\n}" in file.read()
+        stub = "func AddCleanup[T, S any](ptr *T, cleanup func(S), arg S) Cleanup {\n\treturn Cleanup{}\n}"
+        assert stub in file.read()

@@ -1,7 +1,8 @@
-"""TinyGo's own test programs whose exported functions a host calls: with glebe they print what they shall, plain and under stress.
+"""TinyGo's own test programs whose exported functions a host calls: with glebe they print what they shall, plain and
+under stress.
 
-For wasip1 and wasm-unknown the host is wasmtime, with the imports that TinyGo's own tests give these programs; for wasm it is the JavaScript
-beside each program, in node.
+For wasip1 and wasm-unknown the host is wasmtime, with the imports that TinyGo's own tests give these programs; for wasm
+it is the JavaScript beside each program, in node.
 """
 
 import pytest
@@ -10,8 +11,8 @@ from own import ASK_FUNCTION, NEW_ENOUGH, TESTDATA, build, expected, run
 pytestmark = [NEW_ENOUGH, pytest.mark.more]
 
 STRESS = pytest.mark.parametrize("stress", [0, 1])
-RESULTS = [("hello", (), None), ("add", (3, 5), 8), ("add", (7, 9), 16), ("add", (6, 1), 7), ("reentrantCall", (2, 3), 5),
-           ("reentrantCall", (1, 8), 9), ("goroutineExit", (), None)]
+RESULTS = [("hello", (), None), ("add", (3, 5), 8), ("add", (7, 9), 16), ("add", (6, 1), 7),
+           ("reentrantCall", (2, 3), 5), ("reentrantCall", (1, 8), 9), ("goroutineExit", (), None)]
 
 
 class Host:
@@ -26,9 +27,11 @@ class Host:
         linker.define_wasi()
         number, none = wasmtime.ValType.i32(), []
         linker.define_func("glebe", "stress", wasmtime.FuncType(none, [number]), lambda: stress)
-        linker.define_func("tester", "callOutside", wasmtime.FuncType([number, number], [number]), lambda a, b: self.call("add", a, b))
+        linker.define_func("tester", "callOutside", wasmtime.FuncType([number, number], [number]),
+                           lambda a, b: self.call("add", a, b))
         linker.define_func("tester", "callTestMain", wasmtime.FuncType(none, none), self.call_all)
-        self.exports = linker.instantiate(self.store, wasmtime.Module.from_file(engine, str(module))).exports(self.store)
+        instance = linker.instantiate(self.store, wasmtime.Module.from_file(engine, str(module)))
+        self.exports = instance.exports(self.store)
         self.exit, self.results = wasmtime.ExitTrap, []
 
     def call(self, name, *arguments):
@@ -60,7 +63,8 @@ class Host:
     ("wasmexport-noscheduler", "wasm-unknown", "default", "none"),
 ])
 def test_exports(program, target, mode, scheduler, stress, tmp_path):
-    host = Host(build(program, target, f"-buildmode={mode}", scheduler=scheduler, ask=ASK_FUNCTION), stress, tmp_path / "said")
+    module = build(program, target, f"-buildmode={mode}", scheduler=scheduler, ask=ASK_FUNCTION)
+    host = Host(module, stress, tmp_path / "said")
     host.begin(command=mode != "c-shared")
     assert host.results == RESULTS
     if target == "wasip1":  # the other has nothing to print with
@@ -86,7 +90,8 @@ def test_functions_for_javascript(stress):
 
 @STRESS
 def test_finalizers_after_an_export(stress):
-    """Finalizers run once an exported function has returned and the scheduler is idle; the JavaScript fails where they do not."""
+    """Finalizers run once an exported function has returned and the scheduler is idle; the JavaScript fails where they
+    do not."""
     module = build("wasmexport-finalizer", "wasm", "-buildmode=c-shared")
     assert run(module, "wasm", stress, script=script("wasmexport-finalizer")) == (0, "")
 

@@ -1,10 +1,11 @@
-"""The standard library's own tests end with glebe, under stress, as they do with TinyGo's own collector: wasip1, in wazero.
+"""The standard library's own tests end with glebe, under stress, as they do with TinyGo's own collector: wasip1, in
+wazero.
 
-std.txt is the list. The tests of a package are in the package, so glebe has to be importable from there: build/test-tinygo/goroot is a copy of
-the Go that TinyGo uses, in which glebe is a package of the standard library, and each listed package has one more test file, which sets the
-stress. Both collectors are compiled from that copy. Packages that TinyGo replaces by its own, such as sync and os, are not: their tests
-come from TinyGo's folder, where nothing is added. `make test-all` runs a few packages, GLEBE_TEST_STD=1 (`make test-long`) all; -s prints
-what was found.
+std.txt is the list. The tests of a package are in the package, so glebe has to be importable from there:
+build/test-tinygo/goroot is a copy of the Go that TinyGo uses, in which glebe is a package of the standard library, and
+each listed package has one more test file, which sets the stress. Both collectors are compiled from that copy. Packages
+that TinyGo replaces by its own, such as sync and os, are not: their tests come from TinyGo's folder, where nothing is
+added. `make test-all` runs a few packages, GLEBE_TEST_STD=1 (`make test-long`) all; -s prints what was found.
 """
 
 import functools
@@ -51,8 +52,10 @@ func init() {{
 
 @functools.cache
 def goroot():
-    """Makes the copy, if it is not there or of another Go. Glebe's own files are links: they are always those of now."""
-    theirs = pathlib.Path(subprocess.run([GO, "env", "GOROOT"], capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout.strip())
+    """Makes the copy, if it is not there or of another Go. Glebe's own files are links: they are always those of
+    now."""
+    asked = subprocess.run([GO, "env", "GOROOT"], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    theirs = pathlib.Path(asked.stdout.strip())
     version = (theirs / "VERSION").read_text()
     if not (GOROOT / ".ready").exists() or (GOROOT / ".ready").read_text() != version:
         shutil.rmtree(GOROOT, ignore_errors=True)
@@ -60,7 +63,8 @@ def goroot():
         for entry in theirs.iterdir():
             if entry.name != "src":
                 (GOROOT / entry.name).symlink_to(entry)
-        shutil.copytree(theirs / "src", GOROOT / "src", ignore=lambda folder, names: {"cmd"} & set(names) if folder == str(theirs / "src") else ())
+        shutil.copytree(theirs / "src", GOROOT / "src",
+                        ignore=lambda folder, names: {"cmd"} & set(names) if folder == str(theirs / "src") else ())
         glebe = GOROOT / "src/glebe"
         (glebe / "bindings").mkdir(parents=True)
         for name in ("bindings/tinygo", "src", "include"):
@@ -70,7 +74,8 @@ def goroot():
 
 
 def compiled(package, every):
-    """The package's tests as a module: with glebe, collecting at every n-th allocation, or with TinyGo's own collector."""
+    """The package's tests as a module: with glebe, collecting at every n-th allocation, or with TinyGo's own
+    collector."""
     folder = goroot() / "src" / package
     name = re.search(r"^package (\w+)", next(text for path in sorted(folder.glob("*_test.go"))
                                              if re.search(r"^package \w+", text := path.read_text(), re.M)), re.M)[1]
@@ -110,7 +115,8 @@ def test_package(line):
     package, every, *arguments = line
     stock, ours = outcome(package, None, arguments), outcome(package, int(every), arguments)
     passed = sum(end == "PASS" for _, end in ours[1])
-    print(f"\n{package}, a collection at every {every}: {passed} of {len(ours[1])} pass, {ours[3]:.0f} s (stock {stock[3]:.0f} s)")
+    print(f"\n{package}, a collection at every {every}: {passed} of {len(ours[1])} pass, {ours[3]:.0f} s "
+          f"(stock {stock[3]:.0f} s)")
     assert stock[1] and stock[2] in (["PASS"], ["FAIL"]), f"not even TinyGo's own collector came to the end: {stock[2]}"
     assert ours[:3] == stock[:3]
 

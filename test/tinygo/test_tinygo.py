@@ -155,7 +155,9 @@ def test_memory_ends():
 
 
 GLEBE = ["-gc=custom", "-tags=custommalloc"]
-FLAGS, TARGET, SCHEDULER = "gc-custom-and-tags-custommalloc", "a-target-wasip1-wasm-or-wasm-unknown", "scheduler-asyncify-or-none"
+FLAGS = "gc-custom-and-tags-custommalloc"
+TARGET = "a-target-wasip1-wasm-or-wasm-unknown"
+SCHEDULER = "scheduler-asyncify-or-none"
 
 
 def refused(text):
@@ -189,12 +191,12 @@ def test_refused_builds(flags, needs):
     ("gc.custom custommalloc scheduler.none tinygo.wasm wasm_unknown", None),
 ])
 def test_refused_by_its_tags(tags, needs):
-    """Native programs: TinyGo lists the packages first, with these tags, and this shows what the list says. The TinyGo of tools/setup
-    builds none, so it cannot be asked."""
+    """Native programs: TinyGo lists the packages first, with these tags, and this shows what the list says. The TinyGo
+    of tools/setup builds none, so it cannot be asked."""
     if not GO:
         pytest.skip("Go is not here: tools/setup tinygo")
-    done = subprocess.run([GO, "list", "-tags", f"tinygo {tags}", "./bindings/tinygo"], cwd=ROOT, env={**ENVIRONMENT, "CGO_ENABLED": "1"},
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run([GO, "list", "-tags", f"tinygo {tags}", "./bindings/tinygo"], cwd=ROOT,
+                          env={**ENVIRONMENT, "CGO_ENABLED": "1"}, capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == (needs is None)
     if needs:
         assert refused("\n".join(line for line in done.stderr.splitlines() if not line.startswith("package "))) == needs

@@ -46,8 +46,8 @@ func set() {
 	runtime.SetFinalizer((*pair)(nil), func(p *pair) { note(9, 1) })
 }
 
-// The engine traps, as a finalizer is called as another type than these functions have. There are several objects: one may
-// be on the stack still.
+// The engine traps, as a finalizer is called as another type than these functions have. There are several objects: one
+// may be on the stack still.
 //
 //go:noinline
 func several(set func(*pair)) {

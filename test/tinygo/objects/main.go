@@ -158,7 +158,8 @@ func statistics() {
 	require(after.HeapSys >= after.HeapInuse && after.HeapInuse > 0 && after.Sys >= after.HeapSys, "heap sizes")
 	require(after.Mallocs >= before.Mallocs+1000 && after.Mallocs < before.Mallocs+1010, "Mallocs")
 	require(after.Frees >= before.Frees && newer(after).HeapObjects == after.Mallocs-after.Frees, "Frees")
-	require(after.Alloc > 0 && after.HeapAlloc == after.Alloc && after.HeapIdle == after.HeapSys-after.HeapInuse && after.GCSys > 0, "every field")
+	require(after.Alloc > 0 && after.HeapAlloc == after.Alloc && after.HeapIdle == after.HeapSys-after.HeapInuse &&
+		after.GCSys > 0, "every field")
 	collections, collected := glebe.ReadStats().Collections, after
 	runtime.GC()
 	require(glebe.ReadStats().Collections == collections+1, "a collection")

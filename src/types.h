@@ -32,6 +32,7 @@
 #include "../include/glebe.h"
 #include "base/bits.h"
 #include "base/config.h"
+#include "base/links.h"
 #include "base/size_class.h"
 #include "base/slice_set.h"
 
@@ -257,7 +258,7 @@ struct glebe_heap {
     gb_heap_id number;
     _Atomic uint32_t kind; /* atomic because gb_remote_free of other threads reads it */
     gb_heap_id next; /* in the list of abandoned heaps */
-    uint32_t huge; /* number of its first extent */
+    gb_ends huge; /* its huge blocks, as extents */
     _Atomic uint32_t inbox; /* n of the first of a list of pages with remote frees */
     gb_page_id inbox_taken; /* pages that the owner took out of the inbox, to accept in steps */
     gb_remote remote[GB_REMOTE_SLOTS];
@@ -473,9 +474,9 @@ typedef struct gb_extent {
     size_t dirty; /* bytes from the start that may not be zero (used) */
     uint32_t granules;
     uint32_t before; /* in the entry of the extent's last granule: the extent's length in granules */
-    uint32_t next, prev; /* extent numbers: of the heap's blocks, or of free extents in the same bin */
+    gb_links links; /* of the heap's blocks, or of free extents in the same bin */
     gb_heap_id heap; /* the owner (used) */
-    uint32_t idle_next, idle_prev; /* of the list of idle extents */
+    gb_links waits; /* of idle extents */
     union {
         uint32_t idle_ms; /* since when the extent is idle */
         uint8_t warm; /* the block was freed, and its heap keeps it: warm.c (used). Written without the lock */
@@ -496,7 +497,7 @@ enum gb_span_state {
 
 typedef struct gb_extent_set {
     uint64_t filled[GB_EXTENT_BINS / 64];
-    uint32_t first[GB_EXTENT_BINS];
+    gb_ends bins[GB_LINEAR ? 1 : GB_EXTENT_BINS];
     uint32_t count;
 } gb_extent_set;
 
@@ -612,9 +613,7 @@ typedef struct gb_region {
         uint32_t granules_max;
         _Atomic uint32_t top; /* the first granule never handed out; 0: none was */
         gb_extent_set sets[GB_LINEAR ? 1 : GB_EXTENT_SETS]; /* by state, from GB_EXTENT_IDLE on */
-        /* idle extents, longest waiting first; atomic because some readers do not hold the lock */
-        _Atomic uint32_t idle_first;
-        uint32_t idle_last;
+        gb_queue idle; /* idle extents, longest waiting first, linked by `waits` */
         uint32_t moved; /* extents whose OS pages were moved */
         uint32_t blocks;
     } huge;

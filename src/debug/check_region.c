@@ -117,8 +117,7 @@ size_t gb_check_big(gb_check *check, const glebe_heap *heap)
 {
     size_t bytes = 0, warm = 0;
     uint32_t count = 0;
-    for (uint32_t number = heap->huge; number; number = gb_the.extents[number].next) {
-        const gb_extent *extent = gb_the.extents + number;
+    for (const gb_extent *extent = gb_extent_if(heap->huge.first); extent; extent = gb_extent_if(extent->links.next)) {
         CHECK(extent->state == GB_EXTENT_USED && extent->heap.n == heap->number.n, 4, gb_extent_start(extent),
             "a huge block is on another heap's list");
         bytes += extent->bytes;
@@ -135,20 +134,21 @@ size_t gb_check_big(gb_check *check, const glebe_heap *heap)
 /* Checks the idle extents, longest waiting first. */
 static void check_idle(gb_check *check, uint32_t count)
 {
+    const gb_queue *idle = &gb_the.huge.idle;
     uint64_t bytes = 0;
-    uint32_t before = 0;
-    for (uint32_t number = gb_load_relaxed(&gb_the.huge.idle_first); number && count > 0;
-        number = gb_the.extents[number].idle_next, count--) {
-        const gb_extent *extent = gb_the.extents + number;
-        CHECK(extent->state == GB_EXTENT_IDLE && extent->idle_prev == before, 4, gb_extent_start(extent),
+    uint32_t before = 0, left = count;
+    for (const gb_extent *extent = gb_extent_if(idle->ends.first); extent && left > 0;
+        extent = gb_extent_if(extent->waits.next), left--) {
+        CHECK(extent->state == GB_EXTENT_IDLE && extent->waits.prev == before, 4, gb_extent_start(extent),
             "an extent is on the list of idle ones that is not idle");
         CHECK(!before || !gb_ms_later(gb_the.extents[before].idle_ms, extent->idle_ms), 4, gb_extent_start(extent),
             "an idle extent is out of turn");
         bytes += (uint64_t)extent->granules << GB_GRANULE_LOG2;
-        before = number;
+        before = (uint32_t)(extent - gb_the.extents);
     }
-    CHECK(count == 0 && before == gb_the.huge.idle_last && bytes == glebe_live.stats.huge_retained_bytes, 7, &gb_the,
-        "the idle memory of huge blocks does not add up");
+    CHECK(left == 0 && idle->count == count && before == idle->ends.last
+            && bytes == glebe_live.stats.huge_retained_bytes,
+        7, &gb_the, "the idle memory of huge blocks does not add up");
 }
 
 /* Checks and counts the free extents of a state. */
@@ -156,12 +156,13 @@ static uint32_t check_extents_listed(gb_check *check, uint32_t set)
 {
     uint32_t listed = 0;
     for (uint32_t bin = 0; bin < GB_EXTENT_BINS; bin++) {
-        uint32_t before = 0, number = gb_the.huge.sets[set].first[bin];
+        uint32_t before = 0, number = gb_the.huge.sets[set].bins[bin].first;
         CHECK((gb_the.huge.sets[set].filled[bin / 64] >> bin % 64 & 1) == (number != 0), 5, &gb_the,
             "extents are not found by their length");
-        for (; number && listed < gb_the.huge.sets[set].count; number = gb_the.extents[number].next, listed++) {
-            const gb_extent *extent = gb_the.extents + number;
-            CHECK(extent->state == GB_EXTENT_IDLE + set && extent->prev == before, 5, gb_extent_start(extent),
+        for (const gb_extent *extent; number && listed < gb_the.huge.sets[set].count;
+            number = extent->links.next, listed++) {
+            extent = gb_the.extents + number;
+            CHECK(extent->state == GB_EXTENT_IDLE + set && extent->links.prev == before, 5, gb_extent_start(extent),
                 "an extent is on the list of another state");
             before = number;
         }

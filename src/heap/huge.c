@@ -13,23 +13,13 @@ gb_extent *gb_huge_find(const void *address)
 
 static void heap_push(glebe_heap *heap, gb_extent *extent)
 {
-    uint32_t number = (uint32_t)(extent - gb_the.extents);
-    extent->prev = 0;
-    extent->next = heap->huge;
-    if (heap->huge)
-        gb_the.extents[heap->huge].prev = number;
-    heap->huge = number;
+    gb_links_push_first(gb_extents_linked(), &heap->huge, &extent->links);
     extent->heap = heap->number;
 }
 
 static void heap_remove(glebe_heap *heap, const gb_extent *extent)
 {
-    if (extent->prev)
-        gb_the.extents[extent->prev].next = extent->next;
-    else
-        heap->huge = extent->next;
-    if (extent->next)
-        gb_the.extents[extent->next].prev = extent->prev;
+    gb_links_remove(gb_extents_linked(), &heap->huge, &extent->links);
 }
 
 /* Records that the block may be written up to its end. */

@@ -79,9 +79,8 @@ void gb_warm_inherit(glebe_heap *dead)
         if (large->warm)
             gb_run_give(large);
     }
-    for (uint32_t number = dead->huge, next; number; number = next) {
-        gb_extent *extent = gb_the.extents + number;
-        next = extent->next;
+    for (gb_extent *extent = gb_extent_if(dead->huge.first), *next; extent; extent = next) {
+        next = gb_extent_if(extent->links.next);
         if (extent->warm) {
             extent->warm = 0;
             gb_huge_free(extent);

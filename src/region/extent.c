@@ -84,12 +84,8 @@ static uint32_t bin_filled(const gb_extent_set *set, uint32_t from)
 static void extent_link(gb_extent *extent)
 {
     gb_extent_set *set = extents_of(extent);
-    uint32_t bin = extent_bin(extent->granules), number = extent_number(extent);
-    extent->prev = 0;
-    extent->next = set->first[bin];
-    if (extent->next)
-        extent_at(extent->next)->prev = number;
-    set->first[bin] = number;
+    uint32_t bin = extent_bin(extent->granules);
+    gb_links_push_first(gb_extents_linked(), &set->bins[bin], &extent->links);
     set->filled[bin / 64] |= (uint64_t)1 << bin % 64;
     set->count++;
 }
@@ -98,45 +94,26 @@ static void extent_unlink(const gb_extent *extent)
 {
     gb_extent_set *set = extents_of(extent);
     uint32_t bin = extent_bin(extent->granules);
-    if (extent->next)
-        extent_at(extent->next)->prev = extent->prev;
-    if (extent->prev)
-        extent_at(extent->prev)->next = extent->next;
-    else if ((set->first[bin] = extent->next) == 0)
+    gb_links_remove(gb_extents_linked(), &set->bins[bin], &extent->links);
+    if (!set->bins[bin].first)
         set->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
     set->count--;
 }
 
+GB_INLINE gb_linked idle_linked(void) { return GB_LINKED(gb_the.extents, gb_extent, waits); }
+
 /* Inserts after `before`, or last. */
-static void idle_insert(gb_extent *extent, gb_extent *before)
+static void idle_insert(gb_extent *extent, const gb_extent *before)
 {
-    if (!before && gb_the.huge.idle_last)
-        before = extent_at(gb_the.huge.idle_last);
-    if (!gb_load_relaxed(&gb_the.huge.idle_first))
+    gb_queue *idle = &gb_the.huge.idle;
+    if (!idle->ends.first)
         gb_background_nudge();
-    uint32_t number = extent_number(extent);
-    extent->idle_prev = before ? extent_number(before) : 0;
-    extent->idle_next = before ? before->idle_next : 0;
-    if (before)
-        before->idle_next = number;
-    else
-        gb_store_relaxed(&gb_the.huge.idle_first, number);
-    if (extent->idle_next)
-        extent_at(extent->idle_next)->idle_prev = number;
-    else
-        gb_the.huge.idle_last = number;
+    gb_queue_insert(idle_linked(), idle, &extent->waits, before ? extent_number(before) : idle->ends.last);
 }
 
 static void idle_remove(const gb_extent *extent)
 {
-    if (extent->idle_prev)
-        extent_at(extent->idle_prev)->idle_next = extent->idle_next;
-    else
-        gb_store_relaxed(&gb_the.huge.idle_first, extent->idle_next);
-    if (extent->idle_next)
-        extent_at(extent->idle_next)->idle_prev = extent->idle_prev;
-    else
-        gb_the.huge.idle_last = extent->idle_prev;
+    gb_queue_remove(idle_linked(), &gb_the.huge.idle, &extent->waits);
 }
 
 /* ---- free extents: split and merged ---- */
@@ -308,9 +285,9 @@ static void extents_leave(enum gb_extent_state state)
 {
     gb_extent_set *set = &gb_the.huge.sets[state - GB_EXTENT_IDLE];
     for (uint32_t bin = bin_filled(set, 0); bin < GB_EXTENT_BINS; bin = bin_filled(set, bin + 1))
-        for (uint32_t number = set->first[bin], next; number; number = next) {
+        for (uint32_t number = set->bins[bin].first, next; number; number = next) {
             gb_extent *extent = extent_at(number);
-            next = extent->next;
+            next = extent->links.next;
             bool moved;
             if (state != GB_EXTENT_LOST && !part_decommit(gb_extent_start(extent), granules_bytes(extent->granules)))
                 continue;
@@ -409,9 +386,10 @@ static gb_extent *extents_search(enum gb_extent_state state, const extent_want *
         if (looks == 0 && want->behind)
             break;
         looks += looks == 0; /* any extent in this bin fits */
-        for (uint32_t number = set->first[bin]; number && looks > 0; number = extent_at(number)->next, looks--)
-            if (extent_fits(extent_at(number), want, &at) && (!best || extent_at(number)->granules < best->granules)) {
-                best = extent_at(number);
+        for (gb_extent *extent = gb_extent_if(set->bins[bin].first); extent && looks > 0;
+            extent = gb_extent_if(extent->links.next), looks--)
+            if (extent_fits(extent, want, &at) && (!best || extent->granules < best->granules)) {
+                best = extent;
                 *from = at;
             }
     }
@@ -479,7 +457,8 @@ static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
     const gb_extent_set *set = &gb_the.huge.sets[0];
     int looks = EXTENT_LOOKS;
     for (uint32_t bin = GB_EXTENT_BINS; bin-- > 0 && looks > 0;)
-        for (uint32_t number = set->first[bin]; number && looks > 0; number = extent_at(number)->next, looks--) {
+        for (uint32_t number = set->bins[bin].first; number && looks > 0;
+            number = extent_at(number)->links.next, looks--) {
             gb_extent *first = extent_at(number);
             uint32_t row = first->moved ? 0 : extents_row(first, number, want->granules), start = number;
             for (int back = EXTENT_LOOKS; row && row < want->granules && back > 0; back--) {

@@ -90,14 +90,14 @@ static size_t extent_purge_due(gb_extent *extent, size_t most, bool lazily)
 size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes)
 {
     size_t given = 0;
-    uint32_t last = gb_the.huge.idle_last;
-    if (all || gb_load_relaxed(&gb_the.huge.idle_first))
+    uint32_t last = gb_the.huge.idle.ends.last;
+    if (all || gb_the.huge.idle.ends.first)
         gb_limit_look();
-    for (uint32_t number = gb_load_relaxed(&gb_the.huge.idle_first); number && *budget_bytes > 0;) {
+    for (uint32_t number = gb_the.huge.idle.ends.first; number && *budget_bytes > 0;) {
         gb_extent *extent = extent_at(number);
         if (!all && gb_ms_later(extent->idle_ms, since))
             break;
-        uint32_t next = number == last ? 0 : extent->idle_next;
+        uint32_t next = number == last ? 0 : extent->waits.next;
         size_t purged = all ? extent_purge(extent, *budget_bytes, lazily)
                             : extent_purge_due(extent, *budget_bytes, lazily);
         *budget_bytes -= purged < *budget_bytes ? purged : *budget_bytes;
@@ -116,23 +116,23 @@ size_t gb_extents_shrink(size_t bytes)
 {
     enum { LOOKS = 32 };
     size_t given = 0;
-    uint32_t number = gb_the.spans.huge ? gb_load_relaxed(&gb_the.huge.idle_first) : 0, next;
-    for (uint32_t looks = LOOKS; number && looks > 0 && given < bytes; looks--, number = next) {
-        next = extent_at(number)->idle_next;
-        given += extent_purge_spans(extent_at(number), bytes - given, false);
+    gb_extent *extent = gb_the.spans.huge ? gb_extent_if(gb_the.huge.idle.ends.first) : NULL, *next;
+    for (uint32_t looks = LOOKS; extent && looks > 0 && given < bytes; looks--, extent = next) {
+        next = gb_extent_if(extent->waits.next);
+        given += extent_purge_spans(extent, bytes - given, false);
     }
-    for (number = gb_load_relaxed(&gb_the.huge.idle_first); number && given < bytes; number = next) {
-        next = extent_at(number)->idle_next;
-        given += extent_purge(extent_at(number), bytes - given, false);
+    for (extent = gb_extent_if(gb_the.huge.idle.ends.first); extent && given < bytes; extent = next) {
+        next = gb_extent_if(extent->waits.next);
+        given += extent_purge(extent, bytes - given, false);
     }
     return given;
 }
 
 uint32_t gb_extents_wait(uint32_t now)
 {
-    uint32_t first = gb_load_relaxed(&gb_the.huge.idle_first);
+    const gb_extent *first = gb_extent_if(gb_the.huge.idle.ends.first);
     if (!first)
         return UINT32_MAX;
-    uint32_t waited = gb_ms_since(now, extent_at(first)->idle_ms);
+    uint32_t waited = gb_ms_since(now, first->idle_ms);
     return waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
 }

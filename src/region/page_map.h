@@ -89,6 +89,10 @@ GB_INLINE void gb_page_own(gb_page *page, uintptr_t owner)
         gb_store_relaxed(&page[i].owner, owner);
 }
 
+/* The extent with this number; NULL if there is none. */
+GB_INLINE gb_extent *gb_extent_if(uint32_t number) { return number ? gb_the.extents + number : NULL; }
+GB_INLINE gb_linked gb_extents_linked(void) { return GB_LINKED(gb_the.extents, gb_extent, links); }
+
 GB_INLINE gb_chunk *gb_chunk_at(uint32_t chunk) { return gb_the.chunk_table + chunk; }
 GB_INLINE uint32_t gb_chunk_number(const gb_chunk *chunk) { return (uint32_t)(chunk - gb_the.chunk_table); }
 GB_INLINE uintptr_t gb_chunk_start(const gb_chunk *chunk)

@@ -175,7 +175,7 @@ void gb_tick_due(glebe_heap *heap)
         rest_begin(heap);
     /* Not while the heap rests: a chunk to which the heap just returned pages would count as busy, queue again, and
      * miss the purge of the rest. */
-    bool queued = gb_load_relaxed(&gb_the.kept.queue.count) || gb_load_relaxed(&gb_the.huge.idle_first);
+    bool queued = gb_load_relaxed(&gb_the.kept.queue.count) || gb_load_relaxed(&gb_the.huge.idle.count);
     heap->waits = heap->rests || (queued && step_due(now));
     if (heap->waits)
         heap->tick = 1;

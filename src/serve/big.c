@@ -195,7 +195,7 @@ void gb_big_give(glebe_heap *heap)
     gb_warm_return(heap);
     while (heap->large.first.n)
         gb_run_give(gb_page_at(heap->large.first));
-    while (heap->huge)
-        gb_huge_free(gb_the.extents + heap->huge);
+    while (heap->huge.first)
+        gb_huge_free(gb_extent_if(heap->huge.first));
     gb_retain_bound();
 }

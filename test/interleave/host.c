@@ -350,7 +350,7 @@ static const struct field {
       FIELD(glebe_heap, kind), FIELD(glebe_heap, next), FIELD(glebe_heap, inbox), FIELD(glebe_heap, remote)},
   region_fields[] = {FIELD(gb_region, slices), FIELD(gb_region, lock), FIELD(gb_region, abandoned.lock),
       FIELD(gb_region, abandoned.first), FIELD(gb_region, now_ms), FIELD(gb_region, kept.queue.count),
-      FIELD(gb_region, huge.idle_first),
+      FIELD(gb_region, huge.idle),
       FIELD(gb_region, records.unused_from), FIELD(gb_region, kept.queue), FIELD(gb_region, background_state)},
   chunk_fields[] = {FIELD(gb_chunk, touched_ms), FIELD(gb_chunk, queued), FIELD(gb_chunk, free),
       FIELD(gb_chunk, dirty)};

@@ -377,7 +377,7 @@ static void test_a_block_grown_by_a_new_thread(void **state)
     void *q = glebe_realloc(p, 300000);
     assert_true(fixture_filled(q, 200000, 1));
     assert_int_equal(gb_load(&gb_heap_none.bytes), 0);
-    assert_int_equal(gb_heap_none.huge, 0);
+    assert_int_equal(gb_heap_none.huge.first, 0);
     fixture_check();
     fixture_thread(0);
     glebe_free(q);
@@ -453,8 +453,8 @@ static void test_shrinking_idle_memory(void **state)
     glebe_free(second);
     gb_lock_take(&gb_the.lock);
     assert_int_equal(gb_extents_shrink(MIB / 2), MIB / 2);
-    assert_int_equal(gb_the.extents[gb_load_relaxed(&gb_the.huge.idle_first)].granules, 3 * MIB / 2 >> GB_GRANULE_LOG2);
-    assert_ptr_equal((void *)gb_extent_start(gb_the.extents + gb_load_relaxed(&gb_the.huge.idle_first)), first);
+    assert_int_equal(gb_the.extents[gb_the.huge.idle.ends.first].granules, 3 * MIB / 2 >> GB_GRANULE_LOG2);
+    assert_ptr_equal((void *)gb_extent_start(gb_the.extents + gb_the.huge.idle.ends.first), first);
     assert_int_equal(gb_extents_shrink(8 * MIB), 7 * MIB / 2);
     gb_lock_drop(&gb_the.lock);
     assert_int_equal(glebe_live.stats.huge_retained_bytes, 0);

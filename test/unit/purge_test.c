@@ -216,7 +216,7 @@ static void test_nothing_is_due_after_it(void **state)
     purge_now();
     assert_true(fake.lazy_bytes >= (gb_the.reserved ? 5500000u : 500000u));
     assert_int_equal(gb_purge_wait(fake.now_ms), UINT32_MAX);
-    assert_int_equal(gb_load(&gb_the.huge.idle_first), 0);
+    assert_int_equal(gb_load(&gb_the.huge.idle.count), 0);
 }
 
 /* glebe_trim, limits and new peaks purge at once. */

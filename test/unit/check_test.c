@@ -206,10 +206,10 @@ static void test_4_lists(void **state)
     uint32_t cls = small->cls;
     gb_list list = gb_self->avail[cls];
     gb_self->avail[cls + 1] = list; /* on another class's list */
-    gb_self->avail[cls] = (gb_list){{0}, {0}};
+    gb_self->avail[cls] = (gb_list){0};
     expect(4);
     gb_self->avail[cls] = list;
-    gb_self->avail[cls + 1] = (gb_list){{0}, {0}};
+    gb_self->avail[cls + 1] = (gb_list){0};
     well();
     DAMAGE(4, gb_self->current[0].n, gb_page_id_of(small).n);
     gb_extent *extent = gb_huge_find(world.huge);

@@ -3,7 +3,7 @@
  *     low addresses                                                                              high addresses
  *     +-------------+----------+-------------+-------+--- chunks ----------------------+ - - +--- extents ----------+
  *     | slice table | large    | chunk table | heaps | 2 MiB | 2 MiB | ... grows up -->      | of huge blocks,      |
- *     | 64 B/slice  | blocks'  | 136 B/chunk | ext.s'| 128 slices of 16 KiB each     |       | in granules of 64 KiB|
+ *     | 64 B/slice  | blocks'  | 128 B/chunk | ext.s'| 128 slices of 16 KiB each     |       | in granules of 64 KiB|
  *     |             | 64 B/4 s.|             | table |                               |       | ... grow up -->      |
  *     +-------------+----------+-------------+-------+---------------------------------+ - - +----------------------+
  *
@@ -435,8 +435,8 @@ struct glebe_gc {
 /* The arena finds a chunk by the length of its longest row of free slices, or of free slices that are dirty. */
 enum gb_row_kind { GB_ROW_FREE, GB_ROW_DIRTY, GB_ROWS };
 typedef struct gb_row {
-    struct gb_chunk *next, *prev; /* chunks whose longest row has the same length */
-    uint32_t slices; /* 0: the chunk has no such row, and is on no list */
+    gb_links links; /* of the chunks whose longest row has the same length */
+    uint32_t slices; /* 0: the chunk has no such row, and is on no list of this kind */
 } gb_row;
 
 /* A stack that waits, as the scheduler describes it: [start, low) and [high, end) are in use (GB_STACKS). */
@@ -446,12 +446,12 @@ typedef struct gb_stack {
 
 /* 2 MiB of slices. The region's lock guards all fields but `touched_ms` and `queued`, which are hints. */
 typedef struct gb_chunk {
-    gb_slice_set free;
+    alignas(64) gb_slice_set free;
     gb_slice_set dirty; /* may not be zero */
     gb_slice_set idle; /* free and dirty since the purger's last visit */
     gb_slice_set lazy; /* purged lazily, so not known to be zero; only bits that are also in `idle` count */
     gb_row rows[GB_ROWS];
-    struct gb_chunk *purge_next; /* in the purge queue */
+    gb_links waits; /* of the purge queue */
     uint32_t purge_ms; /* when it was queued */
     _Atomic uint32_t touched_ms; /* when memory in it was last freed */
     _Atomic uint8_t queued;
@@ -459,10 +459,7 @@ typedef struct gb_chunk {
     uint8_t huge_pages; /* the chunk asked for huge pages */
 } gb_chunk;
 
-typedef struct gb_chunks {
-    gb_chunk *first, *last;
-    _Atomic uint32_t count; /* atomic because some readers do not hold the lock */
-} gb_chunks;
+_Static_assert(sizeof(gb_chunk) == 128, "number and address of a chunk lead to each other by a shift");
 
 /* Address space of huge blocks: extent.c has the picture. */
 enum gb_extent_state {
@@ -587,9 +584,9 @@ typedef struct gb_region {
     struct {
         uint32_t chunks, chunks_max;
         size_t dirty_slices; /* free, and not purged */
-        gb_chunk *rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the first chunk of each length */
+        gb_ends rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the chunks of each length */
         gb_slice_set rows_filled[GB_ROWS]; /* bits: lengths - 1 that some chunk has */
-        gb_chunks away; /* chunks without address space of their own, linked by `next` of a row */
+        gb_queue away; /* chunks without address space of their own, linked as by their rows of GB_ROW_FREE */
         /* 0: the huge page timed last was quick; else how many chunks go without one after a slow one */
         uint32_t huge_pages_slow;
         uint32_t huge_pages_left; /* chunks until the next one is timed */
@@ -613,7 +610,7 @@ typedef struct gb_region {
     struct {
         size_t peak_bytes; /* bound on in-use bytes plus retained bytes */
         _Atomic bool over; /* they exceed the bound: the retainer acts after the request is served */
-        gb_chunks queue; /* chunks to purge, longest waiting first, linked by `purge_next` */
+        gb_queue queue; /* chunks to purge, longest waiting first, linked by `waits` */
         _Atomic uint32_t refused_ms; /* when the host last refused to take memory; 0: never */
     } kept;
 

@@ -95,6 +95,12 @@ GB_INLINE void gb_queue_insert(gb_linked in, gb_queue *queue, gb_links *links, u
     gb_store_relaxed(&queue->count, gb_load_relaxed(&queue->count) + 1);
 }
 
+GB_INLINE void gb_queue_push(gb_linked in, gb_queue *queue, gb_links *links)
+{
+    gb_links_push_last(in, &queue->ends, links);
+    gb_store_relaxed(&queue->count, gb_load_relaxed(&queue->count) + 1);
+}
+
 GB_INLINE void gb_queue_remove(gb_linked in, gb_queue *queue, const gb_links *links)
 {
     gb_links_remove(in, &queue->ends, links);

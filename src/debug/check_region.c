@@ -97,18 +97,20 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
 static void check_away(gb_check *check)
 {
     uint32_t count = 0;
-    for (const gb_chunk *chunk = gb_the.arena.away.first; chunk; chunk = chunk->rows[GB_ROW_FREE].next) {
+    const gb_queue *away = &gb_the.arena.away;
+    const gb_chunk *last = NULL;
+    for (const gb_chunk *chunk = gb_chunk_if(away->ends.first); chunk && count <= away->count;
+        chunk = gb_chunk_if(chunk->rows[GB_ROW_FREE].links.next)) {
         CHECK(chunk->free_slices == 0 && chunk->rows[GB_ROW_FREE].slices == 0, 1, chunk,
             "a chunk that is away has free slices");
         for (uint32_t i = 0; i < GB_CHUNK_SLICES; i++)
             CHECK(gb_entry_at(gb_chunk_number(chunk) * GB_CHUNK_SLICES + i)->kind == GB_RESERVED, 1, chunk,
                 "a chunk that is away has a page");
-        CHECK(chunk->rows[GB_ROW_FREE].next || gb_the.arena.away.last == chunk, 1, chunk,
-            "the last chunk away is not the last");
-        if (++count > gb_the.arena.away.count)
-            break;
+        last = chunk;
+        count++;
     }
-    CHECK(count == gb_the.arena.away.count, 1, &gb_the, "the count of chunks away is wrong");
+    CHECK(gb_chunk_if(away->ends.last) == last, 1, &gb_the, "the last chunk away is not the last");
+    CHECK(count == away->count, 1, &gb_the, "the count of chunks away is wrong");
 }
 
 /* ---- extents ---- */

@@ -18,35 +18,29 @@
 
 /* ---- chunks, by the length of their longest rows ---- */
 
-static void row_unlink(gb_chunk *chunk, enum gb_row_kind kind)
+GB_INLINE gb_linked rows_linked(enum gb_row_kind kind)
 {
-    gb_row *row = &chunk->rows[kind];
-    gb_slice_set *filled = &gb_the.arena.rows_filled[kind];
-    if (row->slices == 0)
-        return;
-    if (row->prev)
-        row->prev->rows[kind].next = row->next;
-    else if ((gb_the.arena.rows[kind][row->slices] = row->next) == NULL)
-        *filled = gb_set_without(*filled, gb_set_range(row->slices - 1, 1));
-    if (row->next)
-        row->next->rows[kind].prev = row->prev;
+    return gb_chunks_linked(offsetof(gb_chunk, rows) + kind * sizeof(gb_row) + offsetof(gb_row, links));
 }
 
 /* Records that the longest row has this length now. */
 static void row_change(gb_chunk *chunk, enum gb_row_kind kind, uint32_t slices)
 {
     gb_row *row = &chunk->rows[kind];
+    gb_ends *lists = gb_the.arena.rows[kind];
+    gb_slice_set *filled = &gb_the.arena.rows_filled[kind];
     if (row->slices == slices)
         return;
-    row_unlink(chunk, kind);
-    *row = (gb_row){NULL, NULL, slices};
-    if (slices == 0)
-        return;
-    row->next = gb_the.arena.rows[kind][slices];
-    if (row->next)
-        row->next->rows[kind].prev = chunk;
-    gb_the.arena.rows[kind][slices] = chunk;
-    gb_the.arena.rows_filled[kind] = gb_set_with(gb_the.arena.rows_filled[kind], gb_set_range(slices - 1, 1));
+    if (row->slices) {
+        gb_links_remove(rows_linked(kind), &lists[row->slices], &row->links);
+        if (!lists[row->slices].first)
+            *filled = gb_set_without(*filled, gb_set_range(row->slices - 1, 1));
+    }
+    row->slices = slices;
+    if (slices) {
+        gb_links_push_first(rows_linked(kind), &lists[slices], &row->links);
+        *filled = gb_set_with(*filled, gb_set_range(slices - 1, 1));
+    }
 }
 
 /* Returns the first of the chunks with the shortest row of at least `slices`; NULL if there is none. */
@@ -54,7 +48,7 @@ static gb_chunk *row_first(enum gb_row_kind kind, uint32_t slices)
 {
     uint32_t more = slices > GB_CHUNK_SLICES ? GB_CHUNK_SLICES
                                              : gb_set_first(gb_set_down(gb_the.arena.rows_filled[kind], slices - 1));
-    return more < GB_CHUNK_SLICES ? gb_the.arena.rows[kind][slices + more] : NULL;
+    return more < GB_CHUNK_SLICES ? gb_chunk_if(gb_the.arena.rows[kind][slices + more].first) : NULL;
 }
 
 /* Returns the length of the row of members that contains [start, start + slices). */
@@ -254,23 +248,7 @@ static gb_chunk *chunk_enter(uint32_t number)
 /* Appends a chunk, which has no row, to the list of chunks away. */
 static void away_push(gb_chunk *chunk)
 {
-    gb_chunks *away = &gb_the.arena.away;
-    chunk->rows[GB_ROW_FREE].next = NULL;
-    if (away->last)
-        away->last->rows[GB_ROW_FREE].next = chunk;
-    else
-        away->first = chunk;
-    away->last = chunk;
-    gb_store_relaxed(&away->count, gb_load_relaxed(&away->count) + 1);
-}
-
-static void away_pop(void)
-{
-    gb_chunks *away = &gb_the.arena.away;
-    away->first = away->first->rows[GB_ROW_FREE].next;
-    if (!away->first)
-        away->last = NULL;
-    gb_store_relaxed(&away->count, gb_load_relaxed(&away->count) - 1);
+    gb_queue_push(rows_linked(GB_ROW_FREE), &gb_the.arena.away, &chunk->rows[GB_ROW_FREE].links);
 }
 
 bool gb_chunk_leave(gb_chunk *chunk)
@@ -298,12 +276,12 @@ static gb_chunk *chunk_return(uint32_t tries, enum gb_commit *got)
     *got = GB_TAKEN;
     uint32_t away = gb_load_relaxed(&gb_the.arena.away.count);
     for (uint32_t n = tries < away ? tries : away; n > 0; n--) {
-        gb_chunk *chunk = gb_the.arena.away.first;
+        gb_chunk *chunk = gb_chunk_if(gb_the.arena.away.ends.first);
         uint32_t number = gb_chunk_number(chunk);
         *got = gb_port_commit(gb_chunk_start(chunk), GB_CHUNK_BYTES, false);
         if (*got == GB_NO_MEMORY)
             return NULL;
-        away_pop();
+        gb_queue_remove(rows_linked(GB_ROW_FREE), &gb_the.arena.away, &chunk->rows[GB_ROW_FREE].links);
         if (*got == GB_COMMITTED) {
             run_wipe(gb_entry_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES);
             return chunk_enter(number);
@@ -357,7 +335,8 @@ static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, u
     gb_chunk *chunk = row_first(kind, length);
     for (int looks = LOOKS; chunk && looks > 0 && (!best->chunk || best->dirty < wanted); looks--) {
         run_fit(chunk, slices, alignment, best);
-        chunk = chunk->rows[kind].next ? chunk->rows[kind].next : row_first(kind, chunk->rows[kind].slices + 1);
+        gb_chunk *next = gb_chunk_if(chunk->rows[kind].links.next);
+        chunk = next ? next : row_first(kind, chunk->rows[kind].slices + 1);
     }
 }
 
@@ -399,7 +378,7 @@ uint32_t gb_run_length(uint32_t least, uint32_t most)
     if (!row_first(GB_ROW_DIRTY, most))
         do
             length--;
-        while (length >= least && !gb_the.arena.rows[GB_ROW_DIRTY][length]);
+        while (length >= least && !gb_the.arena.rows[GB_ROW_DIRTY][length].first);
     gb_lock_drop(&gb_the.lock);
     return length < least ? most : length;
 }

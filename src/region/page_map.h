@@ -99,6 +99,12 @@ GB_INLINE uintptr_t gb_chunk_start(const gb_chunk *chunk)
 {
     return gb_slice_start(gb_chunk_number(chunk) * GB_CHUNK_SLICES);
 }
+/* Links of chunks are their numbers + 1, since 0 is none: as if the table began one chunk earlier. */
+GB_INLINE gb_chunk *gb_chunk_if(uint32_t link) { return link ? gb_chunk_at(link - 1) : NULL; }
+GB_INLINE gb_linked gb_chunks_linked(size_t offset)
+{
+    return (gb_linked){(uintptr_t)gb_the.chunk_table - sizeof(gb_chunk), sizeof(gb_chunk), offset};
+}
 GB_INLINE gb_chunk *gb_chunk_of(uint32_t slice) { return gb_chunk_at(slice / GB_CHUNK_SLICES); }
 
 GB_INLINE glebe_heap *gb_heap_at(gb_heap_id number)

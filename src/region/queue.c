@@ -17,16 +17,10 @@ void gb_purge_queue(gb_chunk *chunk)
     if (gb_load_relaxed(&chunk->queued))
         return;
     gb_store_relaxed(&chunk->queued, 1);
-    chunk->purge_next = NULL;
     chunk->purge_ms = gb_port_now_ms();
-    if (gb_the.kept.queue.last)
-        gb_the.kept.queue.last->purge_next = chunk;
-    else {
-        gb_the.kept.queue.first = chunk;
+    if (!gb_the.kept.queue.ends.first)
         gb_background_nudge();
-    }
-    gb_the.kept.queue.last = chunk;
-    gb_store_relaxed(&gb_the.kept.queue.count, gb_load_relaxed(&gb_the.kept.queue.count) + 1);
+    gb_queue_push(gb_chunks_linked(offsetof(gb_chunk, waits)), &gb_the.kept.queue, &chunk->waits);
 }
 
 void gb_purge_note(const gb_page *page)

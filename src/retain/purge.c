@@ -205,16 +205,13 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, gb_purge
 /* Locked. The chunk that has waited longest, if it was queued at `since` or before. */
 static gb_chunk *queue_first(uint32_t since, bool all)
 {
-    gb_chunk *chunk = gb_the.kept.queue.first;
+    gb_chunk *chunk = gb_chunk_if(gb_the.kept.queue.ends.first);
     return chunk && (all || !gb_ms_later(chunk->purge_ms, since)) ? chunk : NULL;
 }
 
 static void queue_pop(gb_chunk *chunk)
 {
-    gb_the.kept.queue.first = chunk->purge_next;
-    if (!gb_the.kept.queue.first)
-        gb_the.kept.queue.last = NULL;
-    gb_store_relaxed(&gb_the.kept.queue.count, gb_load_relaxed(&gb_the.kept.queue.count) - 1);
+    gb_queue_remove(gb_chunks_linked(offsetof(gb_chunk, waits)), &gb_the.kept.queue, &chunk->waits);
     atomic_exchange(&chunk->queued, 0);
 }
 
@@ -285,7 +282,8 @@ size_t gb_purge_oldest(size_t bytes)
     size_t given = 0;
     gb_purge_budget budget = gb_purge_all();
     bytes = gb_round_up(bytes, gb_the.page_bytes);
-    for (gb_chunk *chunk = gb_the.kept.queue.first; chunk && given < bytes; chunk = chunk->purge_next)
+    for (gb_chunk *chunk = gb_chunk_if(gb_the.kept.queue.ends.first); chunk && given < bytes;
+        chunk = gb_chunk_if(chunk->waits.next))
         given += purge_free(chunk, false, false, bytes - given, &budget);
     return given < bytes ? given + gb_extents_shrink(bytes - given) : given;
 }
@@ -296,8 +294,8 @@ uint32_t gb_purge_wait(uint32_t now)
     uint32_t wait = gb_extents_wait(now);
     if (purge_refused_lately())
         wait = wait < gb_the.options.purge_ms ? gb_the.options.purge_ms : wait;
-    else if (gb_the.kept.queue.first) {
-        uint32_t waited = gb_ms_since(now, gb_the.kept.queue.first->purge_ms);
+    else if (gb_the.kept.queue.ends.first) {
+        uint32_t waited = gb_ms_since(now, gb_chunk_if(gb_the.kept.queue.ends.first)->purge_ms);
         uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
         wait = due < wait ? due : wait;
     }

@@ -45,18 +45,16 @@ GB_INLINE gb_links *gb_links_at(gb_linked in, uint32_t number)
     return (gb_links *)(in.table + number * in.bytes + in.offset);
 }
 
-/* Sets the link forth of a record, or the first of the list if `number` is 0. gb_links_lead_back sets the other one. */
-GB_INLINE void gb_links_lead(gb_linked in, gb_ends *list, uint32_t number, uint32_t next)
+/* Sets what follows `before`, and what precedes `behind`. */
+GB_INLINE void gb_links_set(
+    gb_linked in, gb_ends *list, uint32_t before, uint32_t next, uint32_t behind, uint32_t prev)
 {
-    if (number)
-        gb_links_at(in, number)->next = next;
+    if (before)
+        gb_links_at(in, before)->next = next;
     else
         list->first = next;
-}
-GB_INLINE void gb_links_lead_back(gb_linked in, gb_ends *list, uint32_t number, uint32_t prev)
-{
-    if (number)
-        gb_links_at(in, number)->prev = prev;
+    if (behind)
+        gb_links_at(in, behind)->prev = prev;
     else
         list->last = prev;
 }
@@ -67,8 +65,7 @@ GB_INLINE void gb_links_insert(gb_linked in, gb_ends *list, gb_links *links, uin
     uint32_t number = (uint32_t)(((uintptr_t)links - in.offset - in.table) / in.bytes);
     links->next = behind;
     links->prev = before;
-    gb_links_lead(in, list, before, number);
-    gb_links_lead_back(in, list, behind, number);
+    gb_links_set(in, list, before, number, behind, number);
 }
 
 GB_INLINE void gb_links_push_first(gb_linked in, gb_ends *list, gb_links *links)
@@ -83,21 +80,14 @@ GB_INLINE void gb_links_push_last(gb_linked in, gb_ends *list, gb_links *links)
 
 GB_INLINE void gb_links_remove(gb_linked in, gb_ends *list, const gb_links *links)
 {
-    gb_links_lead(in, list, links->prev, links->next);
-    gb_links_lead_back(in, list, links->next, links->prev);
+    gb_links_set(in, list, links->prev, links->next, links->next, links->prev);
 }
 
-/* Inserts a record behind `before`, which may be 0. */
+/* Inserts a record behind `before`; last, if that is 0. */
 GB_INLINE void gb_queue_insert(gb_linked in, gb_queue *queue, gb_links *links, uint32_t before)
 {
-    uint32_t behind = before ? gb_links_at(in, before)->next : queue->ends.first;
-    gb_links_insert(in, &queue->ends, links, before, behind);
-    gb_store_relaxed(&queue->count, gb_load_relaxed(&queue->count) + 1);
-}
-
-GB_INLINE void gb_queue_push(gb_linked in, gb_queue *queue, gb_links *links)
-{
-    gb_links_push_last(in, &queue->ends, links);
+    uint32_t behind = before ? gb_links_at(in, before)->next : 0;
+    gb_links_insert(in, &queue->ends, links, before ? before : queue->ends.last, behind);
     gb_store_relaxed(&queue->count, gb_load_relaxed(&queue->count) + 1);
 }
 

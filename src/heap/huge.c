@@ -17,11 +17,6 @@ static void heap_push(glebe_heap *heap, gb_extent *extent)
     extent->heap = heap->number;
 }
 
-static void heap_remove(glebe_heap *heap, const gb_extent *extent)
-{
-    gb_links_remove(gb_extents_linked(), &heap->huge, &extent->links);
-}
-
 /* Records that the block may be written up to its end. */
 static void huge_size(gb_extent *extent, size_t bytes)
 {
@@ -94,7 +89,7 @@ void gb_huge_free(gb_extent *extent)
     gb_lock_take(&gb_the.lock);
     glebe_heap *heap = gb_heap_at(extent->heap);
     gb_unaccount(heap, extent->bytes, &glebe_live.stats.huge_bytes);
-    heap_remove(heap, extent);
+    gb_links_remove(gb_extents_linked(), &heap->huge, &extent->links);
     gb_the.huge.blocks--;
     gb_extent_give(extent);
     gb_bounds_changed();
@@ -128,7 +123,7 @@ static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
         gb_extent_lost(to, how == GB_PLACE_LOST ? moved : 0);
         return NULL;
     }
-    heap_remove(heap, from);
+    gb_links_remove(gb_extents_linked(), &heap->huge, &from->links);
     /* its first `moved` bytes read as zero now */
     from->dirty = from->dirty > moved ? from->dirty : 0;
     gb_extent_give(from);

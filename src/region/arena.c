@@ -248,7 +248,7 @@ static gb_chunk *chunk_enter(uint32_t number)
 /* Appends a chunk, which has no row, to the list of chunks away. */
 static void away_push(gb_chunk *chunk)
 {
-    gb_queue_push(rows_linked(GB_ROW_FREE), &gb_the.arena.away, &chunk->rows[GB_ROW_FREE].links);
+    gb_queue_insert(rows_linked(GB_ROW_FREE), &gb_the.arena.away, &chunk->rows[GB_ROW_FREE].links, 0);
 }
 
 bool gb_chunk_leave(gb_chunk *chunk)

@@ -105,10 +105,9 @@ GB_INLINE gb_linked idle_linked(void) { return GB_LINKED(gb_the.extents, gb_exte
 /* Inserts after `before`, or last. */
 static void idle_insert(gb_extent *extent, const gb_extent *before)
 {
-    gb_queue *idle = &gb_the.huge.idle;
-    if (!idle->ends.first)
+    if (!gb_the.huge.idle.ends.first)
         gb_background_nudge();
-    gb_queue_insert(idle_linked(), idle, &extent->waits, before ? extent_number(before) : idle->ends.last);
+    gb_queue_insert(idle_linked(), &gb_the.huge.idle, &extent->waits, before ? extent_number(before) : 0);
 }
 
 static void idle_remove(const gb_extent *extent)

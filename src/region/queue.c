@@ -20,7 +20,7 @@ void gb_purge_queue(gb_chunk *chunk)
     chunk->purge_ms = gb_port_now_ms();
     if (!gb_the.kept.queue.ends.first)
         gb_background_nudge();
-    gb_queue_push(gb_chunks_linked(offsetof(gb_chunk, waits)), &gb_the.kept.queue, &chunk->waits);
+    gb_queue_insert(gb_chunks_linked(offsetof(gb_chunk, waits)), &gb_the.kept.queue, &chunk->waits, 0);
 }
 
 void gb_purge_note(const gb_page *page)

@@ -58,6 +58,7 @@ GB_SHORT_END
 #include "heap/warm.c"
 #include "heap/remote.c"
 #include "heap/thread.c"
+#include "heap/common.c"
 
 #include "retain/purge.c"
 #include "retain/pressure.c"

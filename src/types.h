@@ -226,6 +226,7 @@ enum gb_heap_kind {
     GB_HEAP_UNUSED,
     GB_HEAP_THREAD,
     GB_HEAP_ABANDONED,
+    GB_HEAP_COMMON, /* of all threads that allocate seldom: common.c */
     GB_HEAP_OWNED, /* the program's: glebe_heap_create */
     GB_HEAP_DEAD /* its thread did not survive fork */
 };
@@ -526,6 +527,12 @@ typedef struct gb_lock {
     _Atomic uint32_t word; /* 0: free; 1: held; 2: held, and a thread may wait */
 } gb_lock;
 
+/* A heap for all threads that allocate seldom: common.c. Who holds the lock is its owner. */
+typedef struct gb_common {
+    alignas(64) gb_lock lock;
+    _Atomic uint32_t heap; /* n; 0: not made yet */
+} gb_common;
+
 /* Remaining budget of one step of purging. The step ends when either is 0. */
 typedef struct gb_purge_budget {
     size_t bytes;
@@ -648,6 +655,8 @@ typedef struct gb_region {
         /* where the searches for pages, holes and remote frees continue, if that heap is still abandoned */
         gb_heap_id next, looked, drained;
     } abandoned;
+
+    gb_common common[GB_LINEAR ? 1 : GB_COMMON_HEAPS]; /* each has a lock, taken before that of abandoned heaps */
 
     gb_options options;
     _Atomic uint32_t background_state; /* an enum gb_background */

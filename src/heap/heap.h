@@ -209,6 +209,16 @@ void gb_page_unclaim(gb_page *page);
  * of abandoned heaps. */
 bool gb_page_reclaim(glebe_heap *heap, gb_page *page);
 
+/* ---- common: heaps for threads that allocate seldom ---- */
+/* Returns a common heap that this thread owns until it leaves; NULL: the thread should have a heap of its own. */
+gb_common *gb_common_enter(void);
+/* Enters this one, if no thread is in it, and with `silent` only if it rests or had no tick for purge_ms. */
+gb_common *gb_common_try(uint32_t number, bool silent, uint32_t now);
+glebe_heap *gb_common_heap(const gb_common *common);
+void gb_common_leave(gb_common *common);
+/* Takes the locks of all common heaps, or drops them. */
+void gb_common_fork(bool begins);
+
 /* ---- thread: heaps and their owners ---- */
 #if GB_THREADS
 extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */

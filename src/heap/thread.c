@@ -1,4 +1,5 @@
-/* Heaps and their owners. Each thread has a heap from its first malloc on. When the thread ends, its heap becomes an
+/* Heaps and their owners. Each thread has a heap from its first malloc on, or, where threads are many, from the time on
+ * when it allocates often (common.c). When the thread ends, its heap becomes an
  * abandoned heap, and the next new thread reclaims it in O(1): pages name their owner by the heap's address, so
  * nothing in them changes. A heap that needs pages takes some from abandoned heaps before it grows.
  *
@@ -74,8 +75,6 @@ static void heaps_purge(void)
         }
 }
 
-enum { FEW_HEAPS = 8 }; /* further heaps begin with a mixed page: where threads are many, most of them hold little */
-
 glebe_heap *gb_heap_new(enum gb_heap_kind kind)
 {
     glebe_heap *heap = NULL;
@@ -89,7 +88,9 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
             heap->kind = kind;
             heap->tick = GB_TICK_EVENTS;
             heap->tick_cycles = gb_cycles();
-            heap->mixed.n = GB_MIXES && (kind == GB_HEAP_OWNED || number.n > FEW_HEAPS) ? GB_MIXED_LATER : 0;
+            /* where threads are many, most of them hold little */
+            bool small = kind == GB_HEAP_OWNED || (kind == GB_HEAP_THREAD && number.n > GB_FEW_HEAPS);
+            heap->mixed.n = GB_MIXES && small ? GB_MIXED_LATER : 0;
             gb_store_relaxed(&gb_the.records.in_use, (uint32_t)++glebe_live.stats.heaps);
         }
     }
@@ -279,7 +280,8 @@ void gb_abandoned_drain(void)
 bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls)
 {
     enum { HEAPS = 32, PAGES = 4 };
-    if (heap->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.abandoned.lock))
+    bool wants = heap->kind == GB_HEAP_THREAD || heap->kind == GB_HEAP_COMMON;
+    if (!wants || !gb_lock_try(&gb_the.abandoned.lock))
         return false;
     int pages = 0;
     gb_heap_id number = gb_the.abandoned.next, first = GB_NO_HEAP;

@@ -1,10 +1,11 @@
 /* What fork leaves. In the child the heaps of all other threads are dead. Their blocks stay valid and can be freed. The
- * forking thread holds both locks across the fork, so the child finds the lists consistent. */
+ * forking thread holds all locks across the fork, so the child finds the lists and the common heaps consistent. */
 #include "retain.h"
 
 /* If a fork handler forks again, the inner calls take and drop no lock. */
 void gb_fork_prepare(void)
 {
+    gb_common_fork(true);
     gb_lock_take(&gb_the.abandoned.lock);
     gb_lock_take(&gb_the.lock);
     gb_lock_fork(true);
@@ -15,6 +16,7 @@ void gb_fork_parent(void)
     gb_lock_fork(false);
     gb_lock_drop(&gb_the.lock);
     gb_lock_drop(&gb_the.abandoned.lock);
+    gb_common_fork(false);
 }
 
 void gb_fork_child(void)

@@ -12,6 +12,7 @@
  *                                      6th of huge ones
  *     free blocks of pages in use      all                                    the heap rests; whole OS pages are purged
  *     pages of abandoned heaps         all, for any heap that needs some      the same, one heap at a time
+ *     common heaps                     as a heap does                         the same; ticks of any thread do it
  *
  * Events: more is kept than the bounds allow (gb_retain_act), a slow allocation happens (gb_tick), an allocation fails
  * (gb_make_room), a collection ends (gb_retain_collected).
@@ -53,9 +54,28 @@ static void heap_retain_nothing(glebe_heap *heap)
     gb_medium_trim(heap);
 }
 
+/* The same for the common heaps that nobody entered for a while, or for all of them that are free. Returns the bytes
+ * that went back to the arena. */
+static size_t common_retain_nothing(bool silent)
+{
+    size_t given = 0;
+    for (uint32_t i = 0; i < GB_COMMON_HEAPS; i++) {
+        gb_common *common = gb_common_try(i, silent, gb_port_now_ms());
+        if (!common)
+            continue;
+        glebe_heap *heap = gb_common_heap(common);
+        size_t held = gb_load_relaxed(&heap->bytes);
+        heap_retain_nothing(heap);
+        given += held - gb_load_relaxed(&heap->bytes);
+        gb_common_leave(common);
+    }
+    return given;
+}
+
 size_t gb_retain_nothing(glebe_heap *heap)
 {
     heap_retain_nothing(heap);
+    common_retain_nothing(false);
     gb_abandoned_trim();
     return gb_purge_due(gb_port_now_ms(), true);
 }
@@ -77,7 +97,8 @@ bool gb_make_room(glebe_heap *heap)
 {
     size_t held = gb_load_relaxed(&heap->bytes);
     heap_retain_nothing(heap);
-    size_t given = gb_abandoned_trim() | gb_purge_due(gb_port_now_ms(), true);
+    size_t given = common_retain_nothing(false) | gb_abandoned_trim();
+    given |= gb_purge_due(gb_port_now_ms(), true);
     return limit_told(heap) || given != 0 || gb_load_relaxed(&heap->bytes) < held;
 }
 
@@ -152,19 +173,23 @@ static void background_late(void)
     gb_thread_return(self);
 }
 
-/* Looks at the clock. While memory waits for its purge, every slow event does a step, so that a process that rarely
+GB_INLINE bool tick_comes(glebe_heap *heap)
+{
+    return --heap->tick <= 0 || gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES;
+}
+
+/* The heap's part of a tick. Returns false if there was none since the last tick. While memory waits for its purge, every slow event does a step, so that a process that rarely
  * wakes purges too. */
-void gb_tick_due(glebe_heap *heap)
+static bool tick_heap(glebe_heap *heap, uint32_t now)
 {
     enum { QUIET_BYTES = 1 << 20, COOL_MS_LOG2 = 4 };
-    uint32_t now = gb_port_now_ms();
     gb_store_relaxed(&gb_the.now_ms, now);
     heap->tick = GB_TICK_EVENTS;
     heap->tick_cycles = gb_cycles();
     if (heap->rests)
         rest_step(heap);
     if (now == heap->tick_ms && !heap->rests && !heap->waits)
-        return;
+        return false;
     bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
     if ((now ^ heap->tick_ms) >> COOL_MS_LOG2)
         gb_heap_cool(heap); /* a warm block keeps its page in use; blocks in demand are soon warm again */
@@ -179,14 +204,51 @@ void gb_tick_due(glebe_heap *heap)
     heap->waits = heap->rests || (queued && step_due(now));
     if (heap->waits)
         heap->tick = 1;
+    return true;
+}
+
+/* Nobody allocates from this common heap now. A small one is emptied at once, a large one in steps. */
+static void common_rest(glebe_heap *heap, uint32_t now)
+{
+    enum { SMALL_BYTES = 1 << 20 };
+    if (!heap->rests && heap->small_bytes <= SMALL_BYTES)
+        heap_retain_nothing(heap);
+    tick_heap(heap, now);
+}
+
+/* The process's part. It may call the program, so the caller is in no common heap. */
+static void tick_process(glebe_heap *heap, uint32_t now)
+{
+    gb_common *common = gb_common_try(now, true, now); /* each in its turn */
+    if (common) {
+        common_rest(gb_common_heap(common), now);
+        gb_common_leave(common);
+    }
     pressure_look(heap, now);
     if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_DUE))
         background_late();
 }
 
+void gb_tick_due(glebe_heap *heap)
+{
+    uint32_t now = gb_port_now_ms();
+    if (tick_heap(heap, now))
+        tick_process(heap, now);
+}
+
+bool gb_tick_common(glebe_heap *heap)
+{
+    return GB_UNLIKELY(tick_comes(heap)) && tick_heap(heap, gb_port_now_ms());
+}
+
+void gb_tick_left(void)
+{
+    tick_process(&gb_heap_none, gb_port_now_ms());
+}
+
 void gb_tick(glebe_heap *heap)
 {
-    if (GB_UNLIKELY(--heap->tick <= 0 || gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES))
+    if (GB_UNLIKELY(tick_comes(heap)))
         gb_tick_due(heap);
 }
 
@@ -208,7 +270,7 @@ static void background_run(void)
             continue;
         uint32_t wait = gb_purge_wait(gb_port_now_ms());
         if (wait == UINT32_MAX) {
-            if (gb_abandoned_trim() != 0)
+            if ((common_retain_nothing(true) | gb_abandoned_trim()) != 0)
                 continue;
             gb_store(&gb_the.background_state, GB_BACKGROUND_SLEEPS);
             if (gb_purge_wait(gb_port_now_ms()) == UINT32_MAX) /* no chunk was queued in between */

@@ -27,6 +27,9 @@ bool gb_pressure_tell(uint64_t used, uint64_t limit);
 /* Every slow allocation calls this. Every few calls it looks at the clock, and may do a step of purging. Owner. */
 void gb_tick(glebe_heap *heap);
 GB_NOINLINE void gb_tick_due(glebe_heap *heap);
+/* The same in a common heap. If it returns true, the caller calls gb_tick_left when it has left the heap. */
+bool gb_tick_common(glebe_heap *heap);
+void gb_tick_left(void);
 /* Purges what it can, so that the caller may try again. False: nothing changed. Owner. */
 bool gb_make_room(glebe_heap *heap);
 /* Frees everything that this heap and abandoned heaps retain, then purges all free memory. Returns the bytes purged.

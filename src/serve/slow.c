@@ -8,10 +8,33 @@ void *gb_serve_again(glebe_heap *heap, gb_source *source, gb_request *request)
     return gb_make_room(heap) ? source(heap, request) : NULL;
 }
 
+/* A block from a common heap. NULL: the thread needs a heap of its own. */
+static void *serve_common(gb_source *source, gb_request *request)
+{
+    gb_common *common = gb_common_enter();
+    if (!common)
+        return NULL;
+    glebe_heap *heap = gb_common_heap(common);
+    uint32_t cls = request->cls;
+    bool left = gb_tick_common(heap);
+    gb_block *front = gb_class_is_small(cls) ? heap->front[cls] : NULL;
+    if (!front && gb_inbox_filled(heap))
+        gb_inbox_drain_some(heap); /* all frees of its blocks come that way */
+    void *block = front ? gb_hand_out(heap, cls, front) : source(heap, request);
+    gb_common_leave(common);
+    if (GB_UNLIKELY(left))
+        gb_tick_left();
+    gb_retain_bound();
+    return block;
+}
+
 /* Starting a heap may allocate, and so fill thread free lists. Their blocks return to their pages, because sources
  * expect the thread free lists to be empty. */
 void *gb_serve_first(gb_source *source, gb_request *request)
 {
+    void *common = serve_common(source, request);
+    if (common)
+        return common;
     glebe_heap *heap = gb_thread_start();
     if (!heap)
         return gb_out_of_memory();

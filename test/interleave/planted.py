@@ -81,8 +81,8 @@ BUGS = [
          "gb_inbox_drain(heap);"
          " gb_fronts_flush(heap);")]),
     dict(name="abandoned heaps are reclaimed without their lock", case="rob-two", expression=True,
-         edits=[("thread.c", "heap->kind != GB_HEAP_THREAD || !gb_lock_try(&gb_the.abandoned.lock)", 
-                 "heap->kind != GB_HEAP_THREAD || (gb_lock_try(&gb_the.abandoned.lock), false)")]),
+         edits=[("thread.c", "!wants || !gb_lock_try(&gb_the.abandoned.lock)", 
+                 "!wants || (gb_lock_try(&gb_the.abandoned.lock), false)")]),
     # ---- earlier mistakes ----
     dict(name="a heap's kind is read by others and not atomic", case="exit-both", expression=True,
          edits=[("remote.c", "gb_load_relaxed(&gb_page_heap(page)->kind)",

@@ -2,6 +2,8 @@
  * background thread: 200 threads that took 2 MB each in blocks of 128 bytes left 430 MB resident after others had freed
  * every block, and blocks of another size took as much again. An ended thread's empty pages, and those that others'
  * frees empty later, are free for every class, at once and with the next tick. */
+#define FIXTURE_WHOLE
+#define GB_FEW_HEAPS 64 /* each thread has a heap */
 #include "../unit/fixture.h"
 
 enum { THREADS = 12, BLOCKS = 4000, BYTES = 128 };

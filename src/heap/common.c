@@ -1,0 +1,86 @@
+/* Common heaps: for threads that allocate seldom. A heap of its own costs a thread 50 to 400 KB that stay while it
+ * sleeps, since nobody else may touch its free lists. So where heaps are many, a further thread begins without one. Each
+ * of its requests takes the lock of a common heap, and is served from there:
+ *
+ *     thread without heap  -- request -->  common heap 1, if no other thread is in it; else 2; else 3 ...
+ *                          -- free ----->  a remote free, as of any other heap's block: remote.c
+ *
+ * Only as many common heaps are made as threads were in one at once. A thread that allocates often gets a heap of its
+ * own: gb_common_enter says so by NULL. Common heaps that nobody entered for a while rest like other heaps, by the ticks
+ * of all threads.
+ *
+ * The lock of a common heap is taken before that of abandoned heaps and that of the region. A thread that holds it is
+ * the heap's owner. It calls nothing of the program, and waits for no other common heap. Threads that fork hold all of
+ * these locks, so the child may go on with the heaps. */
+#include "heap.h"
+
+static GB_TLS uint32_t common_requests; /* of this thread, since */
+static GB_TLS uint32_t common_since_ms;
+
+/* Whether this thread has allocated so often that a heap of its own pays. */
+static bool common_outgrown(void)
+{
+    if (common_requests++ % GB_COMMON_REQUESTS != 0)
+        return false;
+    uint32_t now = gb_port_now_ms(), since = common_since_ms;
+    common_since_ms = now;
+    return common_requests > 1 && gb_ms_since(now, since) < GB_COMMON_MS;
+}
+
+/* The caller holds its lock. Returns false if there is no memory for the heap. */
+static bool common_make(gb_common *common)
+{
+    if (gb_load_relaxed(&common->heap))
+        return true;
+    glebe_heap *heap = gb_heap_new(GB_HEAP_COMMON);
+    gb_store_relaxed(&common->heap, heap ? heap->number.n : 0);
+    return heap != NULL;
+}
+
+gb_common *gb_common_enter(void)
+{
+    if (gb_load_relaxed(&gb_the.records.in_use) < GB_FEW_HEAPS || gb_load_relaxed(&gb_the.abandoned.first)
+        || common_outgrown())
+        return NULL;
+    uint32_t i = 0;
+    while (i < GB_COMMON_HEAPS - 1 && !gb_lock_try(&gb_the.common[i].lock))
+        i++;
+    gb_common *common = &gb_the.common[i];
+    if (i == GB_COMMON_HEAPS - 1)
+        gb_lock_take(&common->lock);
+    if (common_make(common))
+        return common;
+    gb_lock_drop(&common->lock);
+    return NULL;
+}
+
+glebe_heap *gb_common_heap(const gb_common *common)
+{
+    return gb_heap_at((gb_heap_id){gb_load_relaxed(&common->heap)});
+}
+
+void gb_common_leave(gb_common *common)
+{
+    gb_lock_drop(&common->lock);
+}
+
+gb_common *gb_common_try(uint32_t number, bool silent, uint32_t now)
+{
+    gb_common *common = &gb_the.common[number % GB_COMMON_HEAPS];
+    if (!gb_load_relaxed(&common->heap) || !gb_lock_try(&common->lock))
+        return NULL;
+    const glebe_heap *heap = gb_common_heap(common);
+    if (!silent || heap->rests || gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms)
+        return common;
+    gb_lock_drop(&common->lock);
+    return NULL;
+}
+
+void gb_common_fork(bool begins)
+{
+    for (uint32_t i = 0; i < GB_COMMON_HEAPS; i++)
+        if (begins)
+            gb_lock_take(&gb_the.common[i].lock);
+        else
+            gb_lock_drop(&gb_the.common[i].lock);
+}

@@ -1,13 +1,13 @@
 /* Common heaps: for threads that allocate seldom. A heap of its own costs a thread 50 to 400 KB that stay while it
- * sleeps, since nobody else may touch its free lists. So where heaps are many, a further thread begins without one. Each
- * of its requests takes the lock of a common heap, and is served from there:
+ * sleeps, since nobody else may touch its free lists. So where heaps are many, a further thread begins without one.
+ * Each of its requests takes the lock of a common heap, and is served from there:
  *
  *     thread without heap  -- request -->  common heap 1, if no other thread is in it; else 2; else 3 ...
  *                          -- free ----->  a remote free, as of any other heap's block: remote.c
  *
  * Only as many common heaps are made as threads were in one at once. A thread that allocates often gets a heap of its
- * own: gb_common_enter says so by NULL. Common heaps that nobody entered for a while rest like other heaps, by the ticks
- * of all threads.
+ * own: gb_common_enter says so by NULL. Common heaps that nobody entered for a while rest like other heaps, by the
+ * ticks of all threads.
  *
  * The lock of a common heap is taken before that of abandoned heaps and that of the region. A thread that holds it is
  * the heap's owner. It calls nothing of the program, and waits for no other common heap. Threads that fork hold all of

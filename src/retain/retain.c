@@ -178,8 +178,8 @@ GB_INLINE bool tick_comes(glebe_heap *heap)
     return --heap->tick <= 0 || gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES;
 }
 
-/* The heap's part of a tick. Returns false if there was none since the last tick. While memory waits for its purge, every slow event does a step, so that a process that rarely
- * wakes purges too. */
+/* The heap's part of a tick. Returns false if there was none since the last tick. While memory waits for its
+ * purge, every slow event does a step, so that a process that rarely wakes purges too. */
 static bool tick_heap(glebe_heap *heap, uint32_t now)
 {
     enum { QUIET_BYTES = 1 << 20, COOL_MS_LOG2 = 4 };

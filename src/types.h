@@ -143,12 +143,7 @@ typedef struct gb_page {
                 uint32_t dense; /* collected, small: any word of its objects may be a reference */
             };
             _Atomic uint32_t heap; /* n of the owner; valid in the head */
-            union { /* of the one list that the page is on; `links` is for links.h */
-                struct {
-                    gb_page_id next, prev;
-                };
-                gb_links links;
-            };
+            gb_page_id next, prev; /* of the one list that the page is on */
             gb_page_id inbox_next;
             uint16_t cap; /* blocks that fit */
             uint16_t bump; /* blocks carved so far (small); all (medium) */
@@ -178,12 +173,8 @@ typedef struct gb_warm {
     uint8_t *flag; /* says so in the block's record */
 } gb_warm;
 
-/* A list of pages or large blocks: `ends` is for links.h. */
-typedef union gb_list {
-    struct {
-        gb_page_id first, last;
-    };
-    gb_ends ends;
+typedef struct gb_list {
+    gb_page_id first, last;
 } gb_list;
 
 /* A block of a small or medium page, found from the address of any of its bytes. */

@@ -176,8 +176,8 @@
 #define GB_WARM_BYTES ((size_t)4 << 20)
 #endif
 #define GB_WARM_BLOCKS 8
-/* A heap is large for a thread that sleeps. Where this many heaps are in use, further threads share common heaps, and
- * begin as many requests in so many ms before they get their own (docs/decisions/0037). */
+/* Where this many heaps are in use, further threads share common heaps. A thread that makes GB_COMMON_REQUESTS requests
+ * within GB_COMMON_MS gets a heap of its own (docs/decisions/0037). */
 #ifndef GB_FEW_HEAPS
 #define GB_FEW_HEAPS 8
 #endif
@@ -185,8 +185,9 @@
 #define GB_COMMON_REQUESTS 4096
 #define GB_COMMON_MS 1000
 #define GB_FEW_BLOCKS 8 /* a refill takes a page's list as it is if it has this many blocks */
-/* A full small page is used again when this many bytes of its blocks were freed: enough for a refill to pay, and no
- * more, since until then no request finds them. docs/decisions/0036 */
+/* A full small page is used again when an eighth of its blocks were freed, but at most so many bytes: enough for a
+ * refill to pay, and no more, since until then no request finds them. Pages of linear memory are short: there fewer
+ * would keep them from becoming empty. docs/decisions/0036 */
 #define GB_WAKE_BYTES ((size_t)2 << 10)
 #define GB_WAKE_LEAST 2 /* blocks */
 #define GB_WAKE_MOST 32

@@ -1,4 +1,4 @@
-/* Doubly linked lists of records in a table: pages of a heap, its huge blocks, free extents, chunks.
+/* Doubly linked lists of records in a table: huge blocks of a heap, free extents, chunks.
  *
  *     list             records of the table
  *                         0       1       2       3       4       5
@@ -11,7 +11,7 @@
  * 3. A record has a gb_links for each list that it may be on at the same time.
  * 4. One lock, or one owner thread, guards a list and the links of its records.
  *
- * The compiler folds the table into each call. The core's other lists are not of table records, or have one link: the
+ * The compiler folds the table into each call. The core's other lists: pages, whose list is quicker (page_map.h); the
  * inbox, to which any thread pushes a page without a lock; abandoned heaps, a stack; free blocks and pools, which link
  * through their own memory by pointers. */
 #ifndef GB_LINKS_H

@@ -14,11 +14,16 @@
 
 /* ---- counts ---- */
 
-/* Returns how many blocks must be freed before a full page is used again. */
+/* Returns how many blocks must be freed before a full page is used again: an eighth, within bounds. */
 static uint32_t page_wake(const gb_page *page)
 {
-    uint32_t half = page->cap / 2u, wake = (uint32_t)GB_WAKE_BYTES / gb_classes[page->cls].bytes;
-    wake = wake < GB_WAKE_LEAST ? GB_WAKE_LEAST : wake > GB_WAKE_MOST ? GB_WAKE_MOST : wake;
+    uint32_t half = page->cap / 2u, wake = page->cap / 8u;
+    if (!GB_LINEAR) {
+        uint32_t most = (uint32_t)GB_WAKE_BYTES / gb_classes[page->cls].bytes;
+        most = most > GB_WAKE_MOST ? GB_WAKE_MOST : most;
+        wake = wake > most ? most : wake;
+    }
+    wake = wake < GB_WAKE_LEAST ? GB_WAKE_LEAST : wake;
     wake = wake > half ? half : wake;
     return wake ? wake : 1;
 }

@@ -137,22 +137,45 @@ GB_INLINE gb_block *gb_block_at(const gb_page *page, uint32_t index)
 }
 
 /* Lists of pages. A page is on one list at most; only the owner touches the lists of a heap. gb_list_first and
- * gb_list_next return NULL at the end. */
+ * gb_list_next return NULL at the end. These are not links.h's: with its functions a malloc in WebAssembly takes 1.7 %
+ * more fuel. */
 GB_INLINE gb_page *gb_list_first(const gb_list *list) { return gb_page_if(list->first); }
 GB_INLINE gb_page *gb_list_next(const gb_page *page) { return gb_page_if(page->next); }
 
-GB_INLINE gb_linked gb_pages_linked(void) { return GB_LINKED(gb_the.table, gb_page, links); }
-GB_INLINE void gb_list_push_first(gb_list *list, gb_page *page)
-{
-    gb_links_push_first(gb_pages_linked(), &list->ends, &page->links);
-}
 GB_INLINE void gb_list_push_last(gb_list *list, gb_page *page)
 {
-    gb_links_push_last(gb_pages_linked(), &list->ends, &page->links);
+    gb_page_id id = gb_page_id_of(page);
+    page->next = GB_NO_PAGE;
+    page->prev = list->last;
+    if (list->last.n)
+        gb_page_at(list->last)->next = id;
+    else
+        list->first = id;
+    list->last = id;
 }
-GB_INLINE void gb_list_remove(gb_list *list, const gb_page *page)
+
+GB_INLINE void gb_list_push_first(gb_list *list, gb_page *page)
 {
-    gb_links_remove(gb_pages_linked(), &list->ends, &page->links);
+    gb_page_id id = gb_page_id_of(page);
+    page->prev = GB_NO_PAGE;
+    page->next = list->first;
+    if (list->first.n)
+        gb_page_at(list->first)->prev = id;
+    else
+        list->last = id;
+    list->first = id;
+}
+
+GB_INLINE void gb_list_remove(gb_list *list, gb_page *page)
+{
+    if (page->prev.n)
+        gb_page_at(page->prev)->next = page->next;
+    else
+        list->first = page->next;
+    if (page->next.n)
+        gb_page_at(page->next)->prev = page->prev;
+    else
+        list->last = page->prev;
 }
 
 /* Links of free blocks. In the secure build a link is keyed with its own address, and must lead into the same page:

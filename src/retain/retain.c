@@ -207,7 +207,7 @@ static bool tick_heap(glebe_heap *heap, uint32_t now)
     return true;
 }
 
-/* Nobody allocates from this common heap now. A small one is emptied at once, a large one in steps. */
+/* Called for a common heap that no thread entered for a while. A small one is emptied at once, a large one in steps. */
 static void common_rest(glebe_heap *heap, uint32_t now)
 {
     enum { SMALL_BYTES = 1 << 20 };

@@ -26,6 +26,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// One build of the library, as the build script wrote it down.
 pub struct Embedded {
@@ -99,9 +100,12 @@ impl Embedded {
         same_bytes(&mut file, self.bytes)
     }
 
-    /// Writes under a name of this process, then renames: no program ever maps half a library.
+    /// Writes under a name that no other thread or process uses, then renames: no program ever maps half a library.
     fn write(&self, directory: &Path, path: &Path) -> Result<()> {
-        let draft = directory.join(format!(".{}.{}", self.file_name(), std::process::id()));
+        static DRAFTS: AtomicU32 = AtomicU32::new(0);
+        let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+        let draft =
+            directory.join(format!(".{}.{}.{number}", self.file_name(), std::process::id()));
         let _ = fs::remove_file(&draft);
         let mut file = OpenOptions::new()
             .write(true)
@@ -228,6 +232,25 @@ mod tests {
         fs::write(&path, vec![b'x'; SAMPLE.bytes.len()]).unwrap();
         SAMPLE.place_in(&dir).unwrap();
         assert_eq!(fs::read(&path).unwrap(), SAMPLE.bytes);
+    }
+
+    #[test]
+    fn threads_may_place_it_at_once() {
+        for _ in 0..50 {
+            let home = crate::support::tempdir().unwrap();
+            let dir = home.path().join("glebe");
+            let place = || {
+                std::thread::spawn({
+                    let dir = dir.clone();
+                    move || SAMPLE.place_in(&dir)
+                })
+            };
+            let threads: Vec<_> = (0..8).map(|_| place()).collect();
+            for thread in threads {
+                assert_eq!(fs::read(thread.join().unwrap().unwrap()).unwrap(), SAMPLE.bytes);
+            }
+            assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        }
     }
 
     #[test]

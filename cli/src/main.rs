@@ -38,10 +38,6 @@ mod stop;
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
 #[cfg_attr(windows, path = "windows/mod.rs")]
 mod system;
-
-#[cfg(test)]
-#[path = "../tests/support/mod.rs"]
-mod support;
 mod words;
 
 use args::Command;

@@ -3,17 +3,17 @@
 //! test/windows.
 #![cfg(target_os = "linux")]
 
-mod support;
-
+use assert_cmd::Command;
+use predicates::prelude::*;
+use predicates::str::contains;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use support::{contains, tempdir, Check, TempDir};
+use tempfile::TempDir;
 
 /// The command with a cache of its own, and nothing of ours in its environment.
 fn glebe(home: &TempDir) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_glebe"));
+    let mut command = Command::cargo_bin("glebe").unwrap();
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("GLEBE_") {
             command.env_remove(name);
@@ -23,21 +23,30 @@ fn glebe(home: &TempDir) -> Command {
     command
 }
 
-fn command_of(home: &TempDir, words: &[&str]) -> Command {
-    let mut command = glebe(home);
+/// The same with words, for what needs the standard library's own.
+fn command_of(home: &TempDir, words: &[&str]) -> std::process::Command {
+    let ours = glebe(home);
+    let mut command = std::process::Command::new(ours.get_program());
+    for (name, value) in ours.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     command.args(words);
     command
 }
 
 fn home() -> TempDir {
-    tempdir().unwrap()
+    tempfile::tempdir().unwrap()
 }
 
 fn cc(dir: &Path, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let input = dir.join(format!("{name}.c"));
     fs::write(&input, source).unwrap();
     let output = dir.join(name);
-    let run = Command::new("cc").args(flags).arg("-o").arg(&output).arg(&input).output();
+    let run =
+        std::process::Command::new("cc").args(flags).arg("-o").arg(&output).arg(&input).output();
     run.ok()?.status.success().then_some(output)
 }
 
@@ -61,7 +70,7 @@ fn help_has_examples_and_exit_codes() {
 fn exit_codes_and_output_pass_through() {
     let home = home();
     let script = "cat; echo err >&2; exit 42";
-    let assert = glebe(&home).args(["run", "--", "sh", "-c", script]).assert_with("in");
+    let assert = glebe(&home).args(["run", "--", "sh", "-c", script]).write_stdin("in").assert();
     assert.code(42).stdout("in").stderr(contains("err"));
     glebe(&home).args(["run", "true"]).assert().success();
 }
@@ -265,7 +274,7 @@ fn compare_tables_fit_their_screen() {
 }
 
 /// What the command writes to a terminal of 80 columns.
-fn on_terminal(mut command: Command) -> String {
+fn on_terminal(mut command: std::process::Command) -> String {
     use std::io::Read;
     use std::os::fd::{FromRawFd, OwnedFd};
     let (mut ours, mut theirs) = (0, 0);
@@ -349,7 +358,7 @@ fn an_interrupted_comparison_ends_its_program_and_shows_whole_rounds() {
     let ready = home.path().join("ready");
     // Two warm-ups and two runs are short; the next one waits to be ended, and leaves its number.
     let script = "echo >>$1; test $(wc -l <$1) -le 4 || { echo $$ >$1.pid; exec sleep 600; }";
-    let mut command = Command::new(env!("CARGO_BIN_EXE_glebe"));
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("glebe"));
     command.args(["compare", "--runs", "9", "--only", "system,glebe", "--", "sh", "-c", script]);
     command.arg("sh").arg(&ready).env("XDG_CACHE_HOME", home.path()).env_remove("LD_PRELOAD");
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
@@ -385,7 +394,7 @@ fn unknown_allocators_are_explained() {
 #[test]
 fn stats_explain_processes_that_cannot_be_read() {
     let home = home();
-    let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let pid = sleeper.id().to_string();
     let assert = glebe(&home).args(["stats", &pid]).assert().code(125);
     assert.stderr(contains("no glebe was found in process").and(contains("glebe run -- sleep")));
@@ -510,7 +519,7 @@ fn a_pipe_without_a_reader_is_no_error_of_ours() {
         [&["--help"][..], &["compare", "--only", "system", "--runs", "1", "--quiet", "--", "true"]]
     {
         let mut child = command_of(&home, words);
-        let mut reader = Command::new("true");
+        let mut reader = std::process::Command::new("true");
         let mut reader = reader.stdin(std::process::Stdio::piped()).spawn().unwrap();
         let writer = reader.stdin.take().unwrap();
         reader.wait().unwrap();

@@ -2,14 +2,12 @@
 //! the command stops when the program does. Nothing here is timed.
 #![cfg(target_os = "linux")]
 
-mod support;
-
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use support::{tempdir, TempDir};
+use tempfile::TempDir;
 
 /// Counts SIGINT, SIGCONT and SIGUSR1, and prints the counts after each signal. SIGUSR2 ends it: its exit status is the
 /// three counts as a number. Its word: "stops" itself first, or signals its "parent".
@@ -55,14 +53,14 @@ struct Run {
 /// The command with the program above under it, in a group of its own; on a terminal if `terminal` is its other end.
 /// None without a C compiler.
 fn run(word: &str, terminal: Option<(File, OwnedFd)>) -> Option<Run> {
-    let home = tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
     let (source, program) = (home.path().join("counts.c"), home.path().join("counts"));
     std::fs::write(&source, COUNTS).unwrap();
     let made = Command::new("cc").arg("-o").arg(&program).arg(source).status();
     if !made.is_ok_and(|status| status.success()) {
         return None;
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_glebe"));
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("glebe"));
     command.args(["run", "--stats", "--"]).arg(program).arg(word);
     command.env("XDG_CACHE_HOME", home.path()).env_remove("LD_PRELOAD").stderr(Stdio::null());
     let Some((ours, theirs)) = terminal else {

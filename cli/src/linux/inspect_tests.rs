@@ -1,10 +1,10 @@
 //! Every decision of `inspect`, on made-up facts; and the reader, on programs that cc makes here.
 
 use super::*;
-use crate::support::{self, TempDir};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use tempfile::TempDir;
 
 fn library() -> Facts {
     Facts { machine: elf::EM_X86_64, bits: 64, ..Facts::default() }
@@ -126,7 +126,7 @@ fn compiled(dir: &TempDir, source: &str, flags: &[&str]) -> Option<PathBuf> {
 
 #[test]
 fn programs_of_this_machine_are_read() {
-    let dir = support::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let plain = "int main(void) { return 0; }";
     let Some(path) = compiled(&dir, plain, &[]) else { return };
     let facts = facts_of(&path).unwrap();
@@ -150,7 +150,7 @@ fn programs_of_this_machine_are_read() {
 
 #[test]
 fn own_mallocs_are_seen() {
-    let dir = support::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let own = "#include <stddef.h>\nvoid *malloc(size_t n) { (void)n; return 0; }\n\
                int main(void) { return 0; }";
     let Some(path) = compiled(&dir, own, &["-rdynamic"]) else { return };
@@ -170,7 +170,7 @@ fn own_mallocs_are_seen() {
 
 #[test]
 fn what_cannot_be_read_is_not_held_against_it() {
-    let dir = support::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", b"\x7fELF\x02\x01\x01 and then nonsense"] {
         fs::write(&path, bytes).unwrap();
@@ -182,7 +182,7 @@ fn what_cannot_be_read_is_not_held_against_it() {
 #[test]
 fn setuid_is_about_changing_the_user() {
     use std::os::unix::fs::PermissionsExt;
-    let dir = support::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, "x").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();

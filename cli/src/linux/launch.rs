@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_failed_exec_is_an_error_of_the_parent() {
-        let dir = crate::support::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lost");
         std::fs::write(&path, "#!/no/such/interpreter\n").unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_private_place_is_made_and_used_again() {
-        let home = crate::support::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("cache/glebe");
         let path = SAMPLE.place_in(&dir).unwrap();
         assert_eq!(fs::read(&path).unwrap(), SAMPLE.bytes);
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_changed_is_written_again() {
-        let home = crate::support::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("glebe");
         let path = SAMPLE.place_in(&dir).unwrap();
         fs::remove_file(&path).unwrap();
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn threads_may_place_it_at_once() {
         for _ in 0..50 {
-            let home = crate::support::tempdir().unwrap();
+            let home = tempfile::tempdir().unwrap();
             let dir = home.path().join("glebe");
             let place = || {
                 std::thread::spawn({
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_symbolic_link_is_never_followed() {
-        let home = crate::support::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("glebe");
         let path = SAMPLE.place_in(&dir).unwrap();
         let elsewhere = home.path().join("elsewhere");
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn an_open_directory_is_refused() {
-        let home = crate::support::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("glebe");
         fs::create_dir(&dir).unwrap();
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_others_can_move_is_refused() {
-        let home = crate::support::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
         let open = home.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_path_that_the_loader_would_split_is_refused() {
-        let home = crate::support::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
         for name in ["with space", "with:colon"] {
             assert!(SAMPLE.place_in(&home.path().join(name)).is_err());
         }

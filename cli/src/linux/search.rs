@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn path_is_searched_in_order_and_blocked_files_are_named() {
-        let dir = crate::support::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let (one, two) = (dir.path().join("one"), dir.path().join("two"));
         fs::create_dir(&one).unwrap();
         fs::create_dir(&two).unwrap();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn scripts_lead_to_their_interpreter() {
-        let dir = crate::support::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let env = script(dir.path(), "a", "#! /usr/bin/env -S python3 -O\nprint(1)\n", 0o755);
         assert_eq!(interpreter(&env), Some("/usr/bin/env".into()));
         let bare = script(dir.path(), "b", "echo hello\n", 0o755);

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn windows_programs_are_told_by_both_marks() {
-        let dir = crate::support::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.exe");
         let mut image = [0; 128];
         image[..2].copy_from_slice(b"MZ");

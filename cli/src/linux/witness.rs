@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_opened_file_is_heard_once() {
-        let dir = crate::support::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "x").unwrap();
         let witness = Witness::listen(&path);

@@ -371,21 +371,21 @@ static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zer
         gb_bounds_changed();
 }
 
+bool gb_run_touched(uint32_t slices)
+{
+    return row_first(GB_ROW_DIRTY, slices) != NULL;
+}
+
 uint32_t gb_run_length(uint32_t least, uint32_t most)
 {
     gb_lock_take(&gb_the.lock);
     uint32_t length = most;
-    if (!row_first(GB_ROW_DIRTY, most))
+    if (!gb_run_touched(most))
         do
             length--;
         while (length >= least && !gb_the.arena.rows[GB_ROW_DIRTY][length].first);
     gb_lock_drop(&gb_the.lock);
     return length < least ? most : length;
-}
-
-bool gb_run_touched(uint32_t slices)
-{
-    return row_first(GB_ROW_DIRTY, slices) != NULL;
 }
 
 /* Writes the entries under the lock, so that the purger never sees half a page. */

@@ -249,11 +249,7 @@ gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *ze
     const gb_class *c = &gb_classes[cls];
     uint32_t slices = heap->class_slices[cls] >= GB_DEMAND * c->slices ? c->slices : c->first_slices;
     gb_heap_grows(heap, (size_t)slices << GB_SLICE_LOG2);
-    if (GB_PURGES && slices > c->first_slices)
-        slices = gb_run_length(c->first_slices, slices);
-    gb_page *page = gb_run_take(heap, kind, slices, 1, zero);
-    if (!page && slices > c->first_slices)
-        page = gb_run_take(heap, kind, c->first_slices, 1, zero);
+    gb_page *page = gb_run_take_some(heap, kind, c->first_slices, slices, zero);
     if (GB_PURGES)
         gb_bounds_grew(heap);
     return page;

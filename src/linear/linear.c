@@ -295,6 +295,12 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
     return page;
 }
 
+gb_page *gb_run_take_some(glebe_heap *heap, enum gb_kind kind, uint32_t least, uint32_t most, bool *zero)
+{
+    gb_page *page = gb_run_take(heap, kind, most, 1, zero);
+    return page || least == most ? page : gb_run_take(heap, kind, least, 1, zero);
+}
+
 void gb_run_give(gb_page *page)
 {
     glebe_heap *heap = gb_page_heap(page);

@@ -376,50 +376,65 @@ bool gb_run_touched(uint32_t slices)
     return row_first(GB_ROW_DIRTY, slices) != NULL;
 }
 
-uint32_t gb_run_length(uint32_t least, uint32_t most)
-{
-    gb_lock_take(&gb_the.lock);
-    uint32_t length = most;
-    if (!gb_run_touched(most))
-        do
-            length--;
-        while (length >= least && !gb_the.arena.rows[GB_ROW_DIRTY][length].first);
-    gb_lock_drop(&gb_the.lock);
-    return length < least ? most : length;
-}
-
-/* Writes the entries under the lock, so that the purger never sees half a page. */
-gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero)
+/* Locked. Writes the entries at once, so that the purger never sees half a page. */
+static gb_page *run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero)
 {
     size_t bytes = (size_t)slices << GB_SLICE_LOG2;
-    gb_page *page = NULL;
-    gb_lock_take(&gb_the.lock);
-    if (gb_account(heap, bytes, gb_statistic(kind))) {
-        run_place at = run_look(slices, alignment);
-        gb_chunk *chunk = at.chunk ? NULL : chunk_grow();
-        if (chunk)
-            run_fit(chunk, slices, alignment, &at);
-        if (at.chunk) {
-            uint32_t first = gb_chunk_number(at.chunk) * GB_CHUNK_SLICES + at.start;
-            page = kind == GB_LARGE ? gb_large_record(first) : gb_entry_at(first);
-            run_mark(at.chunk, at.start, slices, zero);
-            /* leaves `owner`: collectors read the owner of any page */
-            memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes));
-            page->heap = heap->number.n;
-            page->slices = slices;
-            if (kind != GB_LARGE)
-                run_enter(page, 0, slices, kind, gb_owner(heap, kind));
-            else {
-                page->kind = GB_LARGE;
-                page->cls = first % GB_LARGE_LEAST;
-                page->state = GB_SINGLE;
-                gb_list_push_last(&heap->large, page);
-            }
-            glebe_live.stats.pages_taken++;
-            gb_account_kept();
-        } else
-            gb_unaccount(heap, bytes, gb_statistic(kind));
+    if (!gb_account(heap, bytes, gb_statistic(kind)))
+        return NULL;
+    run_place at = run_look(slices, alignment);
+    gb_chunk *chunk = at.chunk ? NULL : chunk_grow();
+    if (chunk)
+        run_fit(chunk, slices, alignment, &at);
+    if (!at.chunk) {
+        gb_unaccount(heap, bytes, gb_statistic(kind));
+        return NULL;
     }
+    uint32_t first = gb_chunk_number(at.chunk) * GB_CHUNK_SLICES + at.start;
+    gb_page *page = kind == GB_LARGE ? gb_large_record(first) : gb_entry_at(first);
+    run_mark(at.chunk, at.start, slices, zero);
+    /* leaves `owner`: collectors read the owner of any page */
+    memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes));
+    page->heap = heap->number.n;
+    page->slices = slices;
+    if (kind != GB_LARGE)
+        run_enter(page, 0, slices, kind, gb_owner(heap, kind));
+    else {
+        page->kind = GB_LARGE;
+        page->cls = first % GB_LARGE_LEAST;
+        page->state = GB_SINGLE;
+        gb_list_push_last(&heap->large, page);
+    }
+    glebe_live.stats.pages_taken++;
+    gb_account_kept();
+    return page;
+}
+
+gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero)
+{
+    gb_lock_take(&gb_the.lock);
+    gb_page *page = run_take(heap, kind, slices, alignment, zero);
+    gb_lock_drop(&gb_the.lock);
+    return page;
+}
+
+/* Returns the length of the longest row of dirty slices from `least` to `most`; `most` if there is none. */
+static uint32_t run_length(uint32_t least, uint32_t most)
+{
+    if (gb_run_touched(most))
+        return most;
+    for (uint32_t length = most - 1; length >= least; length--)
+        if (gb_the.arena.rows[GB_ROW_DIRTY][length].first)
+            return length;
+    return most;
+}
+
+gb_page *gb_run_take_some(glebe_heap *heap, enum gb_kind kind, uint32_t least, uint32_t most, bool *zero)
+{
+    gb_lock_take(&gb_the.lock);
+    gb_page *page = run_take(heap, kind, run_length(least, most), 1, zero);
+    if (!page && least < most)
+        page = run_take(heap, kind, least, 1, zero);
     gb_lock_drop(&gb_the.lock);
     return page;
 }

@@ -47,9 +47,9 @@ GB_INLINE size_t gb_bits_bytes(uint32_t chunks) { return (size_t)chunks * GB_CHU
  * the page's head or the large block's record, or NULL if there is no memory or a limit forbids it. *zero: the run
  * is known to be zero. */
 gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero);
-/* Returns the length of a run that needs no untouched memory: `most` slices, or fewer, but at least `least`. Returns
- * `most` if there is none. */
-uint32_t gb_run_length(uint32_t least, uint32_t most);
+/* The same, for a run of `least` to `most` slices: `most`, unless only a shorter one needs no untouched memory, or there
+ * is no memory for so many. */
+gb_page *gb_run_take_some(glebe_heap *heap, enum gb_kind kind, uint32_t least, uint32_t most, bool *zero);
 /* Locked. Returns whether a run of touched slices is free that is so long. */
 bool gb_run_touched(uint32_t slices);
 bool gb_run_fits(uint32_t slices); /* returns whether such a run is free, without growing memory (linear) */

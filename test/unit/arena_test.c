@@ -214,19 +214,29 @@ static void leave_gap(uint32_t slices)
     fixture_check();
 }
 
+static uint32_t taken_some(uint32_t least, uint32_t most)
+{
+    bool zero;
+    const gb_page *page = gb_run_take_some(self(), GB_LARGE, least, most, &zero);
+    assert_non_null(page);
+    fixture_check();
+    return page->slices;
+}
+
 /* A page may be shorter, if memory that was touched is too short for all of it. */
 static void test_length_of_touched_rows(void **state)
 {
     (void)state;
-    assert_int_equal(gb_run_length(1, 4), 4); /* no memory was touched yet */
-    leave_gap(2);
-    assert_int_equal(gb_run_length(1, 4), 2);
-    assert_int_equal(gb_run_length(3, 4), 4);
-    leave_gap(3);
-    assert_int_equal(gb_run_length(1, 4), 3);
-    assert_int_equal(gb_run_length(1, 1), 1);
-    leave_gap(5);
-    assert_int_equal(gb_run_length(1, 4), 4);
+    assert_int_equal(taken_some(4, 16), 16); /* no memory was touched yet */
+    leave_gap(8);
+    assert_int_equal(taken_some(12, 16), 16);
+    assert_int_equal(taken_some(4, 16), 8);
+    assert_int_equal(taken_some(4, 16), 16);
+    leave_gap(12);
+    assert_int_equal(taken_some(4, 16), 12);
+    leave_gap(20);
+    assert_int_equal(taken_some(4, 16), 16);
+    assert_int_equal(taken_some(4, 4), 4);
 }
 
 /* The same as a program sees it: a class in demand, whose pages would have four slices, fills gaps of three. */

@@ -19,6 +19,8 @@ size_t gb_block_bytes(const char *call, const void *block)
                 /* the check of gb_block_in_use, without a call */
                 && index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED)))
             return gb_classes[page->cls].bytes;
+        if (!GB_LINEAR && page->kind == GB_MEDIUM && gb_block_in_use(page, block))
+            return gb_classes[page->cls].bytes;
     }
     size_t bytes = gb_big_bytes(entry, block);
     if (!bytes)
@@ -69,7 +71,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
             return resized;
     } else if (bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
         return block;
-    int saved = errno;
+    int saved = bytes > before ? 0 : errno;
     void *fresh = GB_GROWN_FROM < SIZE_MAX && bytes > before && bytes >= GB_GROWN_FROM
         ? gb_big_grown(self, block, bytes)
         : gb_alloc_seldom(self, bytes);
@@ -78,7 +80,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
     if (!fresh) {
         if (bytes > before)
             return NULL;
-        errno = saved; /* the old block serves the request */
+        errno = saved; /* the old block serves a smaller request */
         return block;
     }
     memcpy(fresh, block, bytes < before ? bytes : before);

@@ -39,7 +39,7 @@ GLEBE_API int glebe_version(void);
 
 /* ---- The malloc family ------------------------------------------------------------------------------------------- */
 
-/* Each function is the twin of the C or POSIX function of that name, on the calling thread's heap. Any thread may
+/* Each function does what the C or POSIX function of that name does, on the calling thread's heap. Any thread may
  * free the blocks. With the override linked or preloaded, `malloc` IS `glebe_malloc`, and blocks of the two mix
  * freely. */
 
@@ -126,7 +126,7 @@ GLEBE_API bool glebe_heap_owns(const glebe_heap *heap, const void *block);
  * size; it serves other sizes only if there is no more memory. Only one thread at a time may use a pool and call the
  * functions below on it. It must be a thread that may use the pool's heap. */
 typedef struct glebe_pool {
-    /* only the functions below read it; behind it follow the lists of free objects, by units */
+    /* read by the functions below only; the lists of free objects, by units, follow in memory */
     uintptr_t base; /* object i is at base + i * unit_bytes */
     /* the range of the objects; 0 bytes in the audit build, where each call goes to the library */
     uintptr_t first, bytes;
@@ -140,19 +140,19 @@ typedef void *glebe_pool_link
     ;
 
 /* Returns a new pool, or NULL and ENOMEM; or NULL and EINVAL for a wrong argument. `unit_bytes` must be a multiple
- * of sizeof(void *), from there to 4096. `most_units` is 1 to 1024. `limit_bytes` is at least the largest object and
- * at most 2^32 units.
+ * of sizeof(void *), at most 4096. `most_units` is 1 to 1024. `limit_bytes` is at least the largest object and at
+ * most 2^32 units.
  *
- * The memory comes from `heap`, of glebe_heap_create, and counts against that heap's limit; NULL gives the pool a
- * heap of its own. The pool grows by `step_bytes` (0 is 64 KiB) up to `limit_bytes`. On 64 bits it sets the limit's
- * address space aside at once: indices follow each other from 1 on. On 32 bits a pool consists of pieces: an index
- * is an address divided by the unit, below 2^32 / unit_bytes. */
+ * The memory comes from `heap`, a heap of glebe_heap_create, and counts against that heap's limit. If `heap` is
+ * NULL, the pool gets a heap of its own. The pool grows by `step_bytes` (0 is 64 KiB) up to `limit_bytes`. With
+ * 64-bit pointers it reserves address space up to the limit at once, and indices count units from 1. With 32-bit
+ * pointers it consists of pieces, and an index is an address divided by the unit, below 2^32 / unit_bytes. */
 GLEBE_API glebe_pool *glebe_pool_create(
     glebe_heap *heap, size_t unit_bytes, size_t most_units, size_t limit_bytes, size_t step_bytes);
 /* Frees the pool and all its objects; glebe_heap_destroy of its heap does the same. NULL does nothing. */
 GLEBE_API void glebe_pool_destroy(glebe_pool *pool);
 /* Frees all objects at once. With `give_back` the pool returns its memory except the first step; otherwise it
- * retains all. */
+ * retains all of it. */
 GLEBE_API void glebe_pool_reset(glebe_pool *pool, bool give_back);
 
 /* Slow paths of the two functions below. */
@@ -181,7 +181,7 @@ static inline void glebe_pool_free(glebe_pool *pool, void *object, size_t units)
     *list = object;
 }
 
-/* Convert an index to its object, and back. The argument is not checked. */
+/* Convert an index to its object, and back. They do not check the argument. */
 static inline void *glebe_pool_at(const glebe_pool *pool, uint32_t index)
 {
     return (void *)(pool->base + (uintptr_t)index * pool->unit_bytes);
@@ -193,7 +193,7 @@ static inline uint32_t glebe_pool_index(const glebe_pool *pool, const void *obje
 
 typedef struct glebe_pool_stats {
     uint64_t limit_bytes;
-    uint64_t held_bytes; /* memory that the pool holds of its heap */
+    uint64_t held_bytes; /* memory that the pool holds from its heap */
     uint64_t used_bytes; /* in objects in use */
     uint64_t free_bytes; /* in free objects; the rest of held_bytes was not handed out yet */
     uint64_t free_objects;
@@ -203,9 +203,9 @@ GLEBE_API void glebe_pool_stats_read(const glebe_pool *pool, glebe_pool_stats *o
 
 /* ---- Collection -------------------------------------------------------------------------------------------------- */
 
-/* A collector owns objects that the program does not free: it finds those that its roots do not reach, and reuses
- * their memory. Only one thread at a time may use a collector. While it collects, all threads of the program that
- * hold references into it must be at rest.
+/* A collector owns objects that the program does not free. It finds the objects that its roots do not reach, and
+ * reuses their memory. Only one thread at a time may use a collector. While it collects, all threads of the program
+ * that hold references to its objects must be at rest.
  *
  * A word is a reference if it holds an address anywhere inside an object. The collector looks at
  *     - memory that glebe_gc_root_add named,
@@ -218,9 +218,9 @@ GLEBE_API void glebe_pool_stats_read(const glebe_pool *pool, glebe_pool_stats *o
 typedef struct glebe_gc glebe_gc;
 
 /* Returns a new collector, or NULL and ENOMEM. `limit_bytes` bounds the pages of its objects and its own tables; 0
- * is no limit. A limit that leaves no room for objects is refused (128 KiB never is). Collectors are independent:
- * different threads may use them at the same time, and a word that looks like a reference into another collector is
- * none. The collector created first marks some 10 % faster than further ones. */
+ * is no limit. A limit that leaves no room for objects is refused (128 KiB is always enough). Collectors are
+ * independent: different threads may use them at the same time, and the address of another collector's object is no
+ * reference. The collector created first marks some 10 % faster than later ones. */
 GLEBE_API glebe_gc *glebe_gc_create(size_t limit_bytes);
 /* Frees the collector and all its objects. No finalizer runs; memory of roots and weak references is not read. A
  * collector's own marker, listener or finalizer must not destroy it; in a marker or listener the call is reported.
@@ -229,13 +229,13 @@ GLEBE_API void glebe_gc_destroy(glebe_gc *gc);
 
 /* Return an object of `bytes` bytes, all zero, aligned to 16 (to 8 if pointers have 4 bytes and `bytes` is not a
  * multiple of 16). They return NULL and ENOMEM if even a collection makes no room. Any of them may collect first:
- * objects that are not reachable then are gone, including other new objects of the caller.
+ * that frees every object that is not reachable then, including other new objects of the caller.
  *     glebe_gc_alloc           every aligned word may be a reference
- *     glebe_gc_alloc_plain     no word is one
- *     glebe_gc_alloc_layout    `layout` says which words may be: GLEBE_GC_LAYOUT(words, mask) describes an element that
- *                              repeats to the object's end; bit i of the mask is word i. Or the address of a
- *                              glebe_gc_layout, which must last as long as the collector. With a layout of 0 words
- *                              every word may be one */
+ *     glebe_gc_alloc_plain     no word is a reference
+ *     glebe_gc_alloc_layout    `layout` says which words may be references. It is GLEBE_GC_LAYOUT(words, mask), or the
+ *                              address of a glebe_gc_layout, which must last as long as the collector. Either
+ *                              describes an element that repeats to the object's end; bit i of the mask is word i.
+ *                              With a layout of 0 words every word may be a reference */
 GLEBE_API void *glebe_gc_alloc(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_gc_alloc_plain(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout) GLEBE_ALLOC(2);
@@ -244,25 +244,24 @@ GLEBE_API void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layo
     ((uintptr_t)1 | (uintptr_t)(words) << 1 | (uintptr_t)(mask) << (1 + GLEBE_GC_LAYOUT_BITS))
 typedef struct glebe_gc_layout {
     uintptr_t words; /* words of an element, which may be longer than the object */
-    /* as many bytes as the element, or the longest object, needs: word i is a reference if bits[i / 8] >> i % 8 & 1 */
+    /* as long as the element, or the longest object, needs; word i may be a reference if bits[i / 8] >> i % 8 & 1 */
     uint8_t bits[1];
 } glebe_gc_layout;
 /* Frees an object at once, for a caller that knows that nothing refers to it. Reports an `object` that is not the
- * start of one. The finalizer of the object will not run. Weak references to it become NULL and are forgotten: this
- * looks at every weak reference there is. NULL does nothing. */
+ * start of an object. The finalizer of the object will not run. Weak references to it become NULL and are removed:
+ * for this the call walks all weak references. NULL does nothing. */
 GLEBE_API void glebe_gc_free(glebe_gc *gc, void *object);
 /* Returns the usable bytes of the object that `object` is or points into; 0 if there is none. */
 GLEBE_API size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object);
 
 /* Roots: memory whose words are references. The memory must last until the root is removed. Return 0, ENOMEM, EINVAL
  * if the range passes the end of memory, or ENOENT if no range starts there. Ranges may overlap. A range is removed
- * by its start. Ranges with the same start are removed one by one; until the last one is, the longest of them
+ * by its start. Ranges with the same start must each be removed; until the last one is removed, the longest of them
  * counts. A root added while a collection marks counts in that collection. */
 GLEBE_API int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes);
 GLEBE_API int glebe_gc_root_remove(glebe_gc *gc, const void *start);
 /* A marker is called in each collection, by the thread that allocates or collects. It names further roots by
- * glebe_gc_mark and glebe_gc_mark_stack. It must return. The rules at glebe_gc_begin for the time from begin to
- * finish hold for it. */
+ * glebe_gc_mark and glebe_gc_mark_stack. It must return. The rules at glebe_gc_begin apply to it. */
 typedef void glebe_gc_marker(void *context, glebe_gc *gc);
 GLEBE_API void glebe_gc_on_mark(glebe_gc *gc, glebe_gc_marker *marker, void *context);
 /* Marks the words in [start, end) as references. Only in a glebe_gc_marker, or between glebe_gc_begin and
@@ -279,50 +278,50 @@ GLEBE_API void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end);
  *
  * `base` is an address in the frame of a function that has called, directly or not, every function whose locals are
  * roots: for example the address of a local variable. The collector may miss references in that function's own
- * frame, since they may lie above `base`. A base that is not above the caller's frame is reported. The stack must be
- * that of the thread that allocates. References on stacks of other threads or coroutines must be named by
+ * frame, since they may be above `base`. A base that is not above the caller's frame is reported. The stack must be
+ * that of the thread that allocates. The program must name references on stacks of other threads or coroutines by
  * glebe_gc_mark.
  *
- * WebAssembly: the collector looks only at the part of the stack in linear memory. A local variable whose address is
- * not taken is elsewhere, where no code of the module can read it: keep such references in roots. */
+ * WebAssembly: the collector sees only the part of the stack in linear memory. A local variable whose address is not
+ * taken is outside of it, where no code of the module can read it: keep its reference in a root. */
 GLEBE_API void glebe_gc_mark_stack(glebe_gc *gc, const void *base);
 
 /* Collects now. Returns the bytes of the objects found unreachable; a hole in a page counts whole. */
 GLEBE_API size_t glebe_gc_collect(glebe_gc *gc);
-/* A collection in parts, for runtimes that mark their roots themselves: begin; glebe_gc_mark, any number of times;
- * finish, which returns what glebe_gc_collect returns.
+/* A collection in parts, for runtimes that mark their roots themselves: glebe_gc_begin, any number of calls of
+ * glebe_gc_mark, then glebe_gc_finish, which returns the same as glebe_gc_collect.
  *
  * From begin to finish, including markers and listeners:
  *   - No other collection begins, and no finalizer runs. glebe_gc_begin does nothing; glebe_gc_collect and
  *     glebe_gc_finalize return 0. glebe_gc_finish returns 0 without a begin, and in a marker or listener.
  *   - Allocation lets memory grow. New objects stay, with all objects that they refer to at finish.
  *   - glebe_gc_free, roots, weak references and finalizers work as usual.
- *   - The program must name a reference by glebe_gc_mark if it moved it to memory that was marked already, and nowhere
- *     else. */
+ *   - If the program moves a reference to memory that was marked already, and keeps no other copy, it must name the
+ *     reference by glebe_gc_mark. */
 GLEBE_API void glebe_gc_begin(glebe_gc *gc);
 GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
 
-/* Sets when to collect: when enough bytes were allocated since the last collection. Enough is `percent` (90) of the
- * bytes then found live, roots included, and at least `least_bytes` (1 MiB, in WebAssembly 128 KiB). `every` > 0: at
- * every n-th allocation. */
+/* Sets when to collect: when the bytes allocated since the last collection reach `percent` (default 90) of the bytes
+ * that it found live, roots included, but not before `least_bytes` (default 1 MiB, in WebAssembly 128 KiB). If `every`
+ * is not 0, every n-th allocation collects too, n being `every`. */
 GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every);
 
 /* Sets a finalizer. glebe_gc_finalize calls `function(object, context)` once after the object was found unreachable;
- * the object stays alive until the function has returned. Of unreachable objects that refer to each other, an object
- * that none of them refers to comes first; objects in a circle are never finalized. A new finalizer replaces the
- * previous one, even if that one is ready; NULL as `function` removes it. Returns 0, ENOMEM, or EINVAL if `object`
- * is not the start of an object. */
+ * the object stays alive until the function has returned. An unreachable object is finalized after all others with
+ * finalizers that refer to it, directly or not; an object in a cycle is never finalized. A new finalizer replaces the
+ * previous one, even if that one is ready; NULL as `function` removes it. Returns 0, ENOMEM, or EINVAL if `object` is
+ * not the start of an object. */
 typedef void glebe_gc_final(void *object, void *context);
 GLEBE_API int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, void *context);
 /* Runs the finalizers that are ready, and returns how many it ran. They may allocate, collect, free their object,
  * set a finalizer for it again, and call glebe_gc_finalize. If a finalizer does not return (longjmp), its object
- * stays alive until glebe_gc_free or glebe_gc_destroy. Finalizers need no memory to become ready: a collector at its
- * limit has memory again after this call and a collection. */
+ * stays alive until glebe_gc_free or glebe_gc_destroy. A finalizer needs no memory to become ready. So a collector at
+ * its limit has memory again after this call and a collection. */
 GLEBE_API size_t glebe_gc_finalize(glebe_gc *gc);
 /* Weak references: the collector sets *slot to NULL when it finds the object that *slot refers to unreachable.
- * `slot` must not lie in an object of a collector. The collector knows the slot until then, or until it is removed
- * as often as it was added; its memory must last as long. Return 0, ENOMEM, ENOENT, or EINVAL if `slot` is NULL, not
- * aligned, or in an object of this collector. */
+ * `slot` must not be in an object of a collector. Its memory must last until then, or until the slot is removed as
+ * often as it was added. Return 0, ENOMEM, ENOENT, or EINVAL if `slot` is NULL, not aligned, or in an object of this
+ * collector. */
 GLEBE_API int glebe_gc_weak_add(glebe_gc *gc, void **slot);
 GLEBE_API int glebe_gc_weak_remove(glebe_gc *gc, void **slot);
 
@@ -335,42 +334,42 @@ typedef struct glebe_gc_stats {
     uint64_t marked_objects; /* by the last collection */
     uint64_t allocated_objects; /* handed out since the start */
     uint64_t freed_objects; /* found unreachable, or freed by glebe_gc_free, since the start */
-    uint64_t overflows; /* how often marking went over a page again because its stack was full */
+    uint64_t overflows; /* how often marking scanned a page again because the mark stack was full */
 } glebe_gc_stats;
 GLEBE_API void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out);
 /* A listener is called when a collection begins, with the statistics before it, and when it has ended. It must
- * return. The rules at glebe_gc_begin hold for it. */
+ * return. The rules at glebe_gc_begin apply to it. */
 typedef enum glebe_gc_event { GLEBE_GC_BEGINS, GLEBE_GC_ENDED } glebe_gc_event;
 typedef void glebe_gc_listener(void *context, glebe_gc_event event, const glebe_gc_stats *stats);
 GLEBE_API void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context);
 
 /* ---- Returning memory -------------------------------------------------------------------------------------------- */
 
-/* Purges free memory, which returns it to the OS: of the heap, of abandoned heaps, and free runs. Does not wait for
- * the purge delay. NULL as `heap` is the calling thread's. Returns the bytes purged. */
+/* Purges (returns to the OS) free memory of the heap and of abandoned heaps, and free runs, without waiting for the
+ * purge delay. NULL as `heap` is the calling thread's heap. Returns the bytes purged. */
 GLEBE_API size_t glebe_trim(glebe_heap *heap);
 
 /* The pressure callback lets the program drop caches of its own. glebe first purges all memory that it retains, and
  * then calls it in two cases:
  *   - The cgroup of this process uses more than 95 % of its limit. Cached files that the system would drop first do not
- *     count. glebe checks when a heap needs blocks, not while a process idles, at most once a second, and only from
- *     64 MiB of heap on.
- *   - A request would pass the option `limit`: each time. The request is tried again afterwards, and fails only then.
- *     A request beyond a heap's own limit, or to a system without memory, just fails.
+ *     count. glebe checks when a heap needs blocks, not while a process idles, and only from 64 MiB of heap on. It
+ *     calls at most once a second.
+ *   - A request would exceed the option `limit`. glebe calls every time, and then tries the request again. A request
+ *     beyond a heap's own limit, or beyond the system's memory, fails without a call.
  *
  * The call comes from inside malloc in any thread, with no lock held. Several threads may be in it at once, but a
  * thread never enters it twice. The callback must return. It may allocate, free, destroy heaps, and call any other
  * function, with these exceptions. It must not allocate in a heap of glebe_heap_create, or destroy a collector, that
- * this very thread is allocating from. It must not take a lock that callers of malloc hold. NULL as `heap` means a
- * heap that serves while the callback runs. If the call comes from adding a root, a weak reference or a finalizer,
- * that collector does not collect in it. */
+ * this very thread is allocating from. It must not take a lock that callers of malloc hold. In the callback, NULL as
+ * `heap` means a temporary heap. If the call comes from adding a root, a weak reference or a finalizer, that collector
+ * does not collect during the call. */
 typedef void glebe_pressure(void *context, uint64_t used_bytes, uint64_t limit_bytes);
 /* Sets the callback of the process. Other threads may still be in the previous one. NULL removes it. */
 GLEBE_API void glebe_on_pressure(glebe_pressure *callback, void *context);
 
-/* Says whether the calling thread may sleep while other threads are in the heap. Has an effect only in WebAssembly
- * with shared memory. By default threads may sleep under WASI, and nowhere else. The main thread of a browser must
- * not: it would trap. */
+/* Says whether the calling thread may sleep while it waits for other threads that use the heap. Has an effect only in
+ * WebAssembly with shared memory. By default threads may sleep under WASI, and nowhere else. The main thread of a
+ * browser must not sleep: it would trap. */
 GLEBE_API void glebe_thread_wait(bool sleeps);
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
@@ -400,13 +399,13 @@ GLEBE_API int glebe_option(const char *name, const char *value);
     X(peak_used_bytes, "bytes", "the most that used_bytes has been")                                                   \
     X(small_bytes, "bytes", "pages of blocks up to 2 KiB")                                                             \
     X(medium_bytes, "bytes", "pages of blocks over 2 KiB up to 64 KiB")                                                \
-    X(large_bytes, "bytes", "blocks over 64 KiB up to 1 MiB, those kept warm too")                                     \
-    X(huge_bytes, "bytes", "blocks over 1 MiB, and some over 256 KiB, those kept warm too")                            \
-    X(huge_retained_bytes, "bytes", "of freed or replaced blocks of that size, not given back yet")                    \
+    X(large_bytes, "bytes", "blocks over 64 KiB up to 1 MiB, including warm ones")                                     \
+    X(huge_bytes, "bytes", "blocks over 1 MiB, and some over 256 KiB, including warm ones")                            \
+    X(huge_retained_bytes, "bytes", "memory of freed or moved huge blocks, not purged yet")                            \
     X(table_bytes, "bytes", "slice table, chunk table and heaps")                                                      \
     X(huge_page_bytes, "bytes", "memory for which huge pages were advised")                                            \
-    X(purged_bytes, "bytes", "given back to the OS since the start")                                                   \
-    X(purges, "count", "calls that gave memory back")                                                                  \
+    X(purged_bytes, "bytes", "memory returned to the OS since the start")                                              \
+    X(purges, "count", "calls that returned memory to the OS")                                                         \
     X(pages_taken, "count", "pages taken from chunks since the start")                                                 \
     X(pages_returned, "count", "pages returned to chunks since the start")                                             \
     X(heaps, "count", "heaps in use, of threads and of the program")                                                   \
@@ -415,7 +414,7 @@ GLEBE_API int glebe_option(const char *name, const char *value);
     X(pages_reclaimed, "count", "pages taken from abandoned heaps")                                                    \
     X(errors, "count", "misuse that was reported")                                                                     \
     X(out_of_memory, "count", "requests that could not be served")                                                     \
-    X(foreign_frees, "count", "freed blocks that were a C library's own heap's, which has them back (Windows)")
+    X(foreign_frees, "count", "blocks from a C library's own heap, freed to that heap (Windows)")
 
 typedef struct glebe_stats {
 #define GLEBE_FIELD(name, unit, meaning) uint64_t name;
@@ -446,8 +445,8 @@ GLEBE_API extern const char glebe_live_names[];
 typedef void glebe_check_report(void *context, int invariant, const void *address, const char *what);
 /* Walks all that the heap owns (NULL: every heap and the arena), and returns the number of broken invariants. Level
  * 1 checks the tables; level 2 also checks every free list. Allocates nothing. All threads that use the heap must be
- * at rest; in a child of fork, a heap of glebe_heap_create that another thread used at the fork is not. `report` may
- * be NULL. */
+ * at rest. In a child of fork, a heap of glebe_heap_create that another thread used at the fork is not at rest.
+ * `report` may be NULL. */
 GLEBE_API int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context);
 /* Checks a collector's pages and marks, between collections. */
 GLEBE_API int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context);

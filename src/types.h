@@ -75,7 +75,7 @@ enum gb_state {
     GB_SWEPT, /* a page of collected objects; on its cursor's list */
 };
 
-/* xfree of a small page: offset + 1 of the list's first block (0: none), the list's length, and flags. QUEUED: the
+/* `xfree` of a small page: offset + 1 of the list's first block (0: none), the list's length, and flags. QUEUED: the
  * page is in an inbox. WHOLE: the list holds every block of the page. SEEN: the purger has seen WHOLE before. */
 #define GB_XFREE_COUNT_SHIFT 32
 #define GB_XFREE_QUEUED ((uint64_t)1 << 63)
@@ -84,7 +84,8 @@ enum gb_state {
 #define GB_XFREE_FIRST(x) ((uint32_t)(x))
 #define GB_XFREE_COUNT(x) ((uint32_t)((x) >> GB_XFREE_COUNT_SHIFT) & 0x0fffffffu)
 #define GB_XFREE_PURGED ((uint64_t)1 << 60) /* the purger took the list, and the page's memory */
-/* notify of a medium page: how many blocks other threads freed since the owner last looked, and two of these flags */
+/* `notify` of a medium page: the number of blocks that other threads freed since the owner last looked, and two of
+ * these flags */
 #define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
 #define GB_NOTIFY_PURGED ((uint32_t)1 << 30)
 #define GB_NOTIFY_COUNT(x) ((x) & 0x3fffffffu)
@@ -170,7 +171,7 @@ _Static_assert(sizeof(gb_page) == 64, "free() finds entries by a shift");
 typedef struct gb_warm {
     void *block;
     size_t bytes;
-    uint8_t *flag; /* says so in the block's record */
+    uint8_t *flag; /* `warm` in the block's record */
 } gb_warm;
 
 typedef struct gb_list {
@@ -224,13 +225,13 @@ enum gb_heap_kind {
 
 struct glebe_heap {
     gb_block *front[GB_SMALL_CLASSES]; /* the thread free lists: malloc pops here and reads nothing else */
-    /* of each medium class the block that was freed last; it counts as out of its page */
+    /* for each medium class, the block that was freed last; it counts as out of its page */
     void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR];
-    gb_warm warm_big[GB_LINEAR ? 1 : GB_WARM_BLOCKS]; /* the same of large and huge blocks: warm.c */
+    gb_warm warm_big[GB_LINEAR ? 1 : GB_WARM_BLOCKS]; /* large and huge blocks that were freed last: warm.c */
     uint32_t warm_count;
     size_t warm_bytes;
     gb_page_id current[GB_CLASSES];
-    gb_page_id mixed; /* n is GB_MIXED_LATER: made at the first need */
+    gb_page_id mixed; /* n is GB_MIXED_LATER: made when first needed */
     gb_list avail[GB_CLASSES]; /* longest waiting first: that page has had the most time to gather free blocks */
     uint32_t class_slices[GB_CLASSES]; /* demand: decides the size of the next page */
     gb_list spare[GB_SMALL_CLASSES];
@@ -261,7 +262,7 @@ struct glebe_heap {
     gb_heap_id next; /* in the list of abandoned heaps */
     gb_ends huge; /* its huge blocks, as extents */
     _Atomic uint32_t inbox; /* n of the first of a list of pages with remote frees */
-    gb_page_id inbox_taken; /* pages that the owner took out of the inbox, to accept in steps */
+    gb_page_id inbox_taken; /* pages that the owner took out of the inbox, and accepts in steps */
     gb_remote remote[GB_REMOTE_SLOTS];
     struct gb_pool *pools;
 };
@@ -296,7 +297,7 @@ typedef struct gb_pool {
     struct gb_pool *next, **link; /* in heap->pools */
     gb_span *spans, *current; /* oldest first; spans behind `current` are empty */
     gb_span whole; /* the only span, where a pool is one piece */
-    uintptr_t fresh; /* in `current`: nothing from here to its end was handed out */
+    uintptr_t fresh; /* in `current`: units from here to its end were never handed out */
     size_t limit_bytes, step_bytes, held_bytes;
     bool own; /* the heap belongs to the pool */
     void **lists; /* free objects by units: open_lists, or hidden behind them (audit build) */
@@ -339,7 +340,7 @@ typedef struct gb_final {
 typedef struct gb_weak {
     uintptr_t slot;
     uint32_t times; /* additions less removals */
-    bool late; /* cleared after finalizers, if the object is unreachable for these too (GB_WEAK) */
+    bool late; /* cleared only when finalizers cannot reach the object either (GB_WEAK) */
 } gb_weak;
 
 typedef struct gb_rooted {
@@ -378,7 +379,7 @@ typedef struct gb_huge_object {
 
 #define GB_MARK_FEW 64
 #define GB_OBJECT_CLASSES (GB_LINEAR ? GB_CLASSES : GB_SMALL_CLASSES) /* malloc's classes up to 2 KiB */
-/* and behind them classes of 8, 24, 40 and 56 bytes, where cells have 8 */
+/* and after them classes of 8, 24, 40 and 56 bytes, if cells have 8 bytes */
 #define GB_COLLECTED_CLASSES (GB_OBJECT_CLASSES + 4)
 /* layouts with pages of their own; objects of further layouts are in conservative pages */
 #define GB_PRECISE_CURSORS 64
@@ -396,18 +397,18 @@ struct glebe_gc {
     gb_bits *bits; /* its tables of object starts; see gb_bits_of */
     gb_list large;
     gb_table huge; /* an array, sorted by address */
-    uintptr_t huge_from; /* start of the first, and bytes from there to the end of the last: */
-    size_t huge_span;
+    uintptr_t huge_from; /* start of the first */
+    size_t huge_span; /* bytes from there to the end of the last */
     size_t huge_bytes;
     uint32_t huge_waiting;
-    uintptr_t stack_pointer; /* at the start of the collection; its stack below that is dead (GB_STACKS) */
+    uintptr_t stack_pointer; /* at the start of the collection; the stack below it is dead (GB_STACKS) */
     size_t taken_bytes; /* handed out since the last collection; a hole counts whole */
     size_t trigger_bytes; /* a collection is due at this many taken_bytes */
     size_t least_bytes; /* lower bound of the trigger */
     size_t live_bytes, roots_bytes; /* as found by the last collection */
-    uint32_t percent; /* of live_bytes and roots_bytes: gives the trigger */
+    uint32_t percent; /* of live_bytes + roots_bytes: the trigger */
     bool due; /* an allocation failed because a collection is due */
-    uint8_t forced; /* calls under way that forbid a collection: while not 0, memory may grow although one is due */
+    uint8_t forced; /* calls under way that forbid a collection; while not 0, memory grows even if one is due */
     bool marking;
     bool born; /* an object was allocated since marking began */
     bool calling; /* a callback of the program runs; it may not end the collection */
@@ -417,7 +418,7 @@ struct glebe_gc {
     uint32_t stack_count, stack_room;
     gb_page_id overflow; /* list of pages with marked objects that did not fit on the stack */
     gb_table roots, weak, finals; /* of gb_rooted, gb_weak, gb_final */
-    uint32_t ready, ready_at; /* finalizers that are ready; where in the table the search for the next one begins */
+    uint32_t ready, ready_at; /* count of ready finalizers; where in the table the search for the next one begins */
     glebe_gc_marker *marker;
     glebe_gc_listener *listener;
     void *marker_context, *listener_context;
@@ -499,11 +500,11 @@ typedef struct gb_extent_set {
     uint32_t count;
 } gb_extent_set;
 
-/* Needs of a huge block for its place. */
+/* What a huge block requires of its place. */
 typedef struct gb_extent_place {
     size_t room; /* bytes that the block may grow to in place; 0: its own length */
     size_t behind; /* bytes that should be free behind the block, so that it can grow */
-    bool clean; /* not idle memory: OS pages are to be moved there */
+    bool clean; /* no idle memory, because OS pages will be moved there */
 } gb_extent_place;
 
 /* no two heaps share a cache line; an OS page may hold parts of several */
@@ -518,7 +519,7 @@ typedef struct gb_lock {
     _Atomic uint32_t word; /* 0: free; 1: held; 2: held, and a thread may wait */
 } gb_lock;
 
-/* A heap for all threads that allocate seldom: common.c. Who holds the lock is its owner. */
+/* A heap for all threads that allocate seldom: common.c. The thread that holds the lock is its owner. */
 typedef struct gb_common {
     alignas(64) gb_lock lock;
     _Atomic uint32_t heap; /* n; 0: not made yet */
@@ -574,7 +575,7 @@ typedef struct gb_region {
     struct {
         uint32_t made, max;
         uint32_t unused_from; /* no word of heap_bits before this one has an unused heap */
-        _Atomic uint32_t in_use; /* a hint for those who do not hold the lock */
+        _Atomic uint32_t in_use; /* a hint for readers that do not hold the lock */
         uint32_t retired; /* how many heaps became unused since the start */
     } records;
 
@@ -584,8 +585,8 @@ typedef struct gb_region {
         size_t dirty_slices; /* free, and not purged */
         gb_ends rows[GB_ROWS][GB_LINEAR ? 1 : GB_CHUNK_SLICES + 1]; /* the chunks of each length */
         gb_slice_set rows_filled[GB_ROWS]; /* bits: lengths - 1 that some chunk has */
-        gb_queue away; /* chunks without address space of their own, linked as by their rows of GB_ROW_FREE */
-        /* 0: the huge page timed last was quick; else how many chunks go without one after a slow one */
+        gb_queue away; /* chunks without address space of their own, linked by their rows of GB_ROW_FREE */
+        /* 0: the huge page timed last was quick; else how many chunks skip huge pages after a slow one */
         uint32_t huge_pages_slow;
         uint32_t huge_pages_left; /* chunks until the next one is timed */
         bool huge_pages_dense; /* the sample chunk that was last looked at was touched densely */
@@ -597,8 +598,8 @@ typedef struct gb_region {
         uint64_t filled[GB_TAGGED_BINS / 64];
         gb_tagged *warm; /* the block that was freed last, if warm_bytes is not 0 */
         uint32_t warm_bytes;
-        /* bytes of blocks with tags in use: of the process, and, without owned ones, of malloc's heap. No other
-         * count has them */
+        /* bytes of the blocks with tags in use, of all heaps; glebe_live.stats.used_bytes leaves them out.
+         * gb_heap_main.bytes is reduced by the blocks of other heaps, so gb_heap_held only adds `used` to it */
         size_t used;
         uintptr_t fresh; /* memory from here on was never used */
         uint32_t table_room; /* entries that fit into the table */
@@ -634,7 +635,7 @@ typedef struct gb_region {
     struct {
         _Atomic uint32_t looked_ms; /* time of the last look */
         _Atomic uint32_t every_ms; /* how long the result of that look is valid */
-        _Atomic uint32_t acted_ms, told_ms; /* time of the last action, and of the last call of the program */
+        _Atomic uint32_t acted_ms, told_ms; /* time of the last action, and of the last callback */
         glebe_pressure *callback;
         void *context;
     } pressure;
@@ -652,7 +653,7 @@ typedef struct gb_region {
     gb_options options;
     _Atomic uint32_t background_state; /* an enum gb_background */
 
-    /* Guards the heap where threads share one: entry.h. */
+    /* Guards the heap if threads share one: entry.h. */
     struct {
         gb_lock lock;
         uint32_t again; /* how often the thread that holds the lock entered again */

@@ -17,17 +17,17 @@ GB_INLINE void gb_lock_take(gb_lock *lock) { (void)lock; }
 GB_INLINE void gb_lock_drop(gb_lock *lock) { (void)lock; }
 #endif
 bool gb_lock_try(gb_lock *lock);
-/* While this thread forks it holds every lock, and takes and drops none. `begins` starts and ends that; calls nest. */
+/* While this thread forks it holds every lock, and takes and drops none. `begins` starts or ends this; calls nest. */
 void gb_lock_fork(bool begins);
 
 /* ---- report: misuse, and lack of memory ----
- * A report is two lines on stderr, in one write: the call, the address and the finding; then the process. Then the
- * program aborts, or goes on if the option on_error says so. */
+ * A report is two lines on stderr, in one write: first the call, the address and the finding, then the process. After
+ * it the program aborts, or goes on if the option on_error says so. */
 GB_COLD void gb_report(const char *call, const void *address, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Counts the failure, sets ENOMEM, and returns NULL. */
 GB_COLD void *gb_out_of_memory(void);
-/* Copies `text`, cut to `bytes`. Puts ? for each character of `but`, and for each that is not printable ASCII. */
+/* Copies `text`, cut to `bytes`. Replaces each character in `but`, and each that is not printable ASCII, by ?. */
 void gb_plain(char *out, size_t bytes, const char *text, const char *but);
 char *gb_decimal(uint64_t value, char *out24);
 /* A small printf (%s %zu %u %p) without allocation or lock. Returns the length of the untruncated text. */
@@ -41,14 +41,14 @@ void gb_audit_wipe(uintptr_t start, size_t bytes);
 bool gb_audit_died(const void *block);
 
 /* ---- bounds: how much freed memory to retain ---- */
-/* Locked. Bytes retained beyond the bound of the process, which grows with memory in use; and beyond that of
- * extents. */
+/* Locked. Returns the bytes retained beyond the bound of the process, which grows with memory in use. */
 size_t gb_bounds_over(void);
+/* Locked. Returns the bytes of extents retained beyond the bound of extents. */
 size_t gb_bounds_extents(void);
 /* Locked. Called when memory that was not resident was handed out, or an extent became idle. Sets gb_the.kept.over
  * if a bound is passed. */
 void gb_bounds_changed(void);
-/* Returns whether the heap has no thread now. Its pages wait for heaps that need some. */
+/* Returns whether the heap has no thread now. Other heaps may take its pages. */
 GB_INLINE bool gb_heap_abandoned(const glebe_heap *heap)
 {
     return GB_THREADS && gb_load_relaxed(&heap->kind) == GB_HEAP_ABANDONED;
@@ -61,7 +61,7 @@ bool gb_bounds_warm(const glebe_heap *heap, size_t bytes);
 bool gb_bounds_look(glebe_heap *heap);
 /* Called before `bytes` are taken. Returns true if the heap becomes larger than ever before. */
 bool gb_bounds_grow(glebe_heap *heap, size_t bytes);
-/* Called after that. */
+/* Called after the bytes were taken. */
 void gb_bounds_grew(glebe_heap *heap);
 
 #pragma GCC visibility pop

@@ -45,8 +45,8 @@ GB_INLINE uint64_t gb_mul_wide(uint64_t a, uint64_t b, uint64_t *high)
 #endif
 }
 
-/* A counter of 2^30 to 2^33 a second. It is always 0 if the processor has none that is free to read, or if a test
- * controls time. Use it only to notice that a long time has passed. */
+/* A counter of 2^30 to 2^33 per second. It is always 0 if programs cannot read the processor's counter cheaply, or if
+ * a test controls time. Use it only to notice that a long time has passed. */
 GB_INLINE uint64_t gb_cycles(void)
 {
 #if defined(GB_PORT_FAKE) /* and in test/interleave */
@@ -75,7 +75,7 @@ GB_INLINE uint32_t gb_ms_since(uint32_t now, uint32_t then)
     return ms >> 28 == 15 ? 0 : ms;
 }
 
-/* Returns whether `ms` is later than `than` by that clock, by up to three days. */
+/* Returns whether `ms` is later than `than` on the same clock, by up to three days. */
 GB_INLINE bool gb_ms_later(uint32_t ms, uint32_t than)
 {
     return ms != than && (ms - than) >> 28 == 0;

@@ -1,5 +1,6 @@
-/* How much freed memory to retain, for each heap and for the process: the retainer's decisions that lower layers
- * need while they work. retain.c makes the others, and acts on all of them. Nothing here frees or purges memory. */
+/* How much freed memory to retain, for each heap and for the process: the decisions on retention that lower layers
+ * need while they work. retain.c makes the other decisions, and acts on all of them. Nothing here frees or purges
+ * memory. */
 #include "base.h"
 
 /* ---- the process. Under the region's lock. ---- */
@@ -39,7 +40,7 @@ void gb_bounds_changed(void)
 
 /* ---- a heap. Owner. ---- */
 
-/* If heaps are many they share the amount that `few` of them may retain. */
+/* If there are more than `few` heaps, they share the amount that `few` heaps may retain. */
 static size_t heap_share(size_t most, uint32_t few)
 {
     uint32_t heaps = gb_load_relaxed(&gb_the.records.in_use);
@@ -53,19 +54,20 @@ bool gb_bounds_spare(const glebe_heap *heap, size_t bytes)
     return !gb_heap_abandoned(heap) && heap->spare_bytes + bytes <= heap_share(most, 16);
 }
 
-/* A thread that sleeps does not return what it keeps. With the background thread the whole program may sleep. */
+/* A sleeping thread does not return its warm blocks. With the background thread the whole program may sleep, so heaps
+ * keep none. */
 bool gb_bounds_warm(const glebe_heap *heap, size_t bytes)
 {
     return !gb_the.options.background && heap->warm_bytes + bytes <= heap_share(GB_WARM_BYTES, 4);
 }
 
 /* A search for holes walks the page. With the background thread the program may sleep and never call malloc again,
- * so a page is searched as it empties. When an eighth of its blocks is in use the page is parked, or, if it is too
- * small for that, walked; and again at a sixteenth, and so on.
+ * so a page is searched as it empties. When an eighth of its blocks is in use the page is parked. A page that is too
+ * small to park is walked then, again at a sixteenth, and so on.
  *
- * A program that fills and frees all its memory again and again would pay for that in vain. So within purge_ms a
- * heap does at most 64 searches plus one for each two slices of its small pages. Without the background thread the
- * heap searches page by page while it rests. */
+ * A program that fills and frees all its memory again and again would pay for such searches in vain. So within
+ * purge_ms a heap does at most 64 searches plus one for each two slices of its small pages. Without the background
+ * thread the heap searches page by page while it rests. */
 bool gb_bounds_look(glebe_heap *heap)
 {
     if (heap->looks_left == 0) {

@@ -8,7 +8,7 @@
 #define GB_SECURE 0
 #endif
 #ifndef GB_AUDIT
-/* a shadow bit for each block; the heap checks itself as it works, and so finds the allocator's own mistakes */
+/* a shadow bit for each block; the heap checks itself as it works, which finds the allocator's own mistakes */
 #define GB_AUDIT 0
 #endif
 
@@ -22,7 +22,7 @@
 #endif
 #endif
 #if GB_LINEAR && (GB_SECURE || GB_AUDIT)
-#error "the secure and the audit build want memory that is not linear"
+#error "the secure and the audit build require memory that is not linear"
 #endif
 #if defined(GB_WORDS)
 #elif defined(__wasm__)
@@ -35,8 +35,8 @@
 #define GB_CALLBACKS 1
 #endif
 #ifndef GB_WEAK
-/* the collector has weak references; 2: also late ones, which are cleared where the object is freed. May be a variable
- * that a program without them never sets */
+/* the collector has weak references; 2: also late ones, which are cleared when the object is freed. It may be a
+ * variable, which a program without weak references never sets */
 #define GB_WEAK GB_CALLBACKS
 #endif
 
@@ -50,7 +50,7 @@
 #define GB_SHORT_END
 #endif
 #define GB_HEAPS GB_CALLBACKS /* there are heaps besides malloc's */
-/* The same for malloc, in builds where its speed does not matter. */
+/* Short code for malloc too, in builds where its speed does not matter. */
 #if GB_CALLBACKS
 #define GB_MALLOC_BEGIN
 #define GB_MALLOC_END
@@ -69,14 +69,14 @@
 #endif
 #endif
 #ifdef __wasi__
-/* a thread may sleep while it waits for that lock, unless it says otherwise; elsewhere it may be a browser's main
- * thread */
+/* a thread may sleep while it waits for that lock, unless it calls glebe_thread_wait(false); elsewhere it may be a
+ * browser's main thread */
 #define GB_SLEEPS 1
 #else
 #define GB_SLEEPS 0
 #endif
 #if GB_SHARED && !GB_LINEAR
-#error "one heap for all threads is for memory that is linear"
+#error "one heap for all threads requires linear memory"
 #endif
 #define GB_THREADS (!GB_LINEAR) /* a heap for each thread, remote frees, abandoned heaps */
 #define GB_HUGE (!GB_LINEAR) /* blocks over 1 MiB are extents */
@@ -93,9 +93,9 @@
 #endif
 #endif
 
-/* GB_AT_START(f): f runs when the library is loaded; GB_AT_END(f): when the program ends. On Windows every C library
- * calls the functions in a section at the start, and offers nothing like it for the end: gb_port_start arranges
- * that. */
+/* GB_AT_START(f): f runs when the library is loaded; GB_AT_END(f): f runs when the program ends. On Windows every C
+ * library calls the functions in a section at the start. None has such a section for the end, so gb_port_start
+ * registers f there. */
 #ifdef _WIN32
 #define GB_TLS_MODEL /* Windows has one model only */
 #define GB_AT_START(f) __attribute__((section(".CRT$XCU"), used)) static void (*const f##_row)(void) = f;
@@ -132,18 +132,19 @@
 #define GB_PLACE_MOST_LOG2 42
 #endif
 
-/* a process that may have less counts as limited */
+/* a process that may have less address space counts as limited */
 #define GB_ADDRESS_PLENTY ((size_t)1 << (sizeof(size_t) == 8 ? 39 : 31))
 #ifndef GB_AWAY_MOST
-#define GB_AWAY_MOST 4096 /* bound on uncommitted extents between others, and */
-/* on extents with moved OS pages: each is a mapping, of which Linux allows 65530 by default */
+/* bounds on uncommitted extents between others, and on extents with moved OS pages: each is a mapping, and Linux
+ * allows 65530 mappings by default */
+#define GB_AWAY_MOST 4096
 #define GB_MOVED_MOST 1024
 #endif
 
 #define GB_SLICE_LOG2 (GB_LINEAR ? 12 : 14) /* the unit of pages and large blocks; docs/decisions/0001 says why */
 #define GB_CHUNK_LOG2 (GB_LINEAR ? 19 : 21) /* unit of commit, and the size of a huge page */
-#define GB_GRANULE_LOG2 16 /* unit of extents; an OS page is at most as large */
-#define GB_UNIT_LOG2 12 /* unit of holes; an OS page may be larger, never smaller */
+#define GB_GRANULE_LOG2 16 /* unit of extents; an OS page is never larger */
+#define GB_UNIT_LOG2 12 /* unit of holes; an OS page is never smaller */
 
 #define GB_CELL_BYTES (2 * sizeof(void *)) /* collected objects begin at multiples of this */
 #define GB_SLICE_BITS ((uint32_t)(GB_SLICE_BYTES / GB_CELL_BYTES)) /* a bit for each such place in a slice */
@@ -161,12 +162,12 @@
 #define GB_MEDIUM_MAX (GB_LINEAR ? GB_OBJECT_MAX : (size_t)64 << 10)
 /* blocks with a run of slices; larger ones have an extent */
 #define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20)
-#define GB_LARGE_LEAST ((uint32_t)4) /* slices of such a run: no two begin in the same four, which share one record */
+#define GB_LARGE_LEAST ((uint32_t)4) /* least slices of such a run: no two runs begin in the four of one record */
 /* a block that has grown to this size gets an extent, since it may grow on */
 #define GB_GROWN_FROM (GB_LINEAR ? SIZE_MAX : (size_t)256 << 10)
 
-/* lists of free blocks are sorted by address in heaps with small pages of this many bytes; the secure build wants no
- * order, and linear memory no code for it */
+/* lists of free blocks are sorted by address in heaps with this many bytes of small pages; not in the secure build,
+ * which hands blocks out in random order, and not in linear memory, where code must be short */
 #define GB_SORTS (!GB_LINEAR && !GB_SECURE)
 #ifndef GB_SORTS_FROM
 #define GB_SORTS_FROM ((size_t)1 << 20)
@@ -176,7 +177,7 @@
 #define GB_WARM_BYTES ((size_t)4 << 20)
 #endif
 #define GB_WARM_BLOCKS 8
-/* Where this many heaps are in use, further threads share common heaps. A thread that makes GB_COMMON_REQUESTS requests
+/* When this many heaps are in use, further threads share common heaps. A thread that makes GB_COMMON_REQUESTS requests
  * within GB_COMMON_MS gets a heap of its own (docs/decisions/0037). */
 #ifndef GB_FEW_HEAPS
 #define GB_FEW_HEAPS 8
@@ -185,9 +186,9 @@
 #define GB_COMMON_REQUESTS 4096
 #define GB_COMMON_MS 1000
 #define GB_FEW_BLOCKS 8 /* a refill takes a page's list as it is if it has this many blocks */
-/* A full small page is used again when an eighth of its blocks were freed, but at most so many bytes: enough for a
- * refill to pay, and no more, since until then no request finds them. Pages of linear memory are short: there fewer
- * would keep them from becoming empty. docs/decisions/0036 */
+/* A full small page is used again when an eighth of its blocks, or this many bytes, were freed: enough for a refill to
+ * pay. With a higher bound free blocks would stay hidden from requests for longer. Linear memory has no bound in bytes:
+ * its pages are short, and reusing them earlier would keep them from becoming empty. docs/decisions/0036 */
 #define GB_WAKE_BYTES ((size_t)2 << 10)
 #define GB_WAKE_LEAST 2 /* blocks */
 #define GB_WAKE_MOST 32
@@ -209,22 +210,22 @@
 #endif
 
 /* Bounds on retained memory. In-use plus retained bytes may reach the largest amount ever in use, plus this share of
- * it, plus GB_KEPT_BYTES, plus a share of large and of huge blocks: they replace each other at different lengths
- * (docs/decisions/0034). */
+ * it, plus GB_KEPT_BYTES, plus a share of the large and of the huge blocks: such blocks replace each other at
+ * different lengths (docs/decisions/0034). */
 #define GB_KEPT_SHARE 16
 #define GB_KEPT_BYTES ((size_t)32 << 10)
 #define GB_KEPT_LARGE_SHARE 8
 #define GB_KEPT_HUGE_SHARE 6
 
 #define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
-#define GB_TICK_CYCLES ((uint64_t)1 << 28) /* or this much time by gb_cycles: a tenth of a second */
+#define GB_TICK_CYCLES ((uint64_t)1 << 28) /* or this much time by gb_cycles, about a tenth of a second */
 #define GB_STEP_CYCLES (GB_TICK_CYCLES >> 8) /* budget of one step: 0.4 ms */
 #define GB_PURGE_MS 500 /* default of the option purge_ms */
 
 #define GB_MAX_BYTES ((size_t)PTRDIFF_MAX) /* larger requests fail, as in the standard library */
 /* no host has more memory: a larger request fails at once */
 #define GB_BLOCK_MAX_LINEAR (((size_t)1 << 31) - ((size_t)1 << 21))
-#define GB_BLOCK_MAX_LOG2 (sizeof(size_t) == 8 ? 46 : 0) /* 0: all of them */
+#define GB_BLOCK_MAX_LOG2 (sizeof(size_t) == 8 ? 46 : 0) /* 0: no bound below GB_MAX_BYTES */
 #define GB_BLOCK_MAX \
     (GB_LINEAR ? GB_BLOCK_MAX_LINEAR : GB_BLOCK_MAX_LOG2 ? (size_t)1 << GB_BLOCK_MAX_LOG2 : GB_MAX_BYTES)
 

@@ -1,6 +1,6 @@
-/* The lock around the heap where threads share one: WebAssembly with shared memory. The slice table moves there as
- * memory grows, so no thread may look anything up while another one works. The public functions take this lock, and
- * nothing else changes.
+/* The lock around the heap if threads share one: WebAssembly with shared memory. The slice table moves there as memory
+ * grows, so no thread may look up an address while another one works. The public functions take this lock; all other
+ * code stays the same.
  *
  *     {
  *         GB_ENTRY;          entered here, left wherever the function returns

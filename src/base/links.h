@@ -11,9 +11,9 @@
  * 3. A record has a gb_links for each list that it may be on at the same time.
  * 4. One lock, or one owner thread, guards a list and the links of its records.
  *
- * The compiler folds the table into each call. The core's other lists: pages, whose list is quicker (page_map.h); the
- * inbox, to which any thread pushes a page without a lock; abandoned heaps, a stack; free blocks and pools, which link
- * through their own memory by pointers. */
+ * The compiler folds the table into each call. The core has other lists too: lists of pages, which are quicker
+ * (page_map.h); the inbox, to which any thread pushes a page without a lock; the stack of abandoned heaps; and free
+ * blocks and pools, which link through their own memory by pointers. */
 #ifndef GB_LINKS_H
 #define GB_LINKS_H
 
@@ -45,7 +45,7 @@ GB_INLINE gb_links *gb_links_at(gb_linked in, uint32_t number)
     return (gb_links *)(in.table + number * in.bytes + in.offset);
 }
 
-/* Sets what follows `before`, and what precedes `behind`. */
+/* Sets the record that follows `before`, and the one that precedes `behind`. */
 GB_INLINE void gb_links_set(
     gb_linked in, gb_ends *list, uint32_t before, uint32_t next, uint32_t behind, uint32_t prev)
 {

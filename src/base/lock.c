@@ -6,8 +6,8 @@
 enum { LOCK_SPINS = 40 };
 
 /* Not 0 while this thread forks: it holds every lock from the first fork handler to the last. Other handlers run in
- * between on this very thread, and may allocate: for them each lock counts as taken. They may fork too, so this
- * counts. */
+ * between on this very thread, and may allocate: for them each lock counts as taken. They may fork too, so this is a
+ * count. */
 static GB_TLS uint32_t lock_forking;
 
 void gb_lock_fork(bool begins)

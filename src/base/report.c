@@ -5,7 +5,7 @@
  *
  * The first line names the call, the address and the finding; the second names program and process. The advice on a
  * backtrace appears in the secure and the audit build only, and only if they abort. Nothing here allocates, locks or
- * waits. Walking the stack would do that, so gdb does it. */
+ * waits. Walking the stack could do all three, so it is left to gdb. */
 #include <stdarg.h>
 
 #include "base.h"

@@ -32,7 +32,7 @@ typedef struct gb_class {
 #endif
 } gb_class;
 
-/* the last row serves mixed pages: by it no block starts anywhere */
+/* the last row is for mixed pages: it makes gb_class_exact find no block anywhere */
 extern const gb_class gb_classes[GB_CLASSES + 1];
 extern const uint8_t gb_class_small[GB_OBJECT_MAX / 16 + 1];
 #if !GB_LINEAR

@@ -1,23 +1,24 @@
 /* The host contract (../port.h) without an OS behind it, for unit tests, model tests and fuzzing (-DGB_PORT_FAKE).
  *
- *     gb_fake_start
+ *     fake_start
  *     | committed | not | committed | protected | ...  one piece of address space, a state for each 4 KiB of it
  *
- * Everything is deterministic. A test moves the clock, seeds the random generator and sets the environment. Output is
- * kept for the test, and calls fail as the test plans. Nothing sleeps: a wait that no thread could end is reported as a
- * deadlock.
+ * Everything is deterministic. A test moves the clock, seeds the random generator and sets the environment. The port
+ * keeps output for the test, and calls fail as the test plans. No call sleeps: a wait that no thread could end is
+ * reported as a deadlock.
  *
  * Only the backing comes from the OS, by mmap. Memory that the core did not commit has no access rights, so touching it
  * crashes the test at that line. If the OS's pages are larger than ours, only the records protect it. On 64 bits
- * address space is plenty (the least that arena.c asks for: 2 GiB of chunks, as much of slots) and costs nothing.
+ * address space costs nothing, and there is as much as region.c needs at least: 2 GiB of chunks, as much of extents.
  * `memory_bytes` limits the memory.
  *
- * 1. Only uncommitted memory in the piece is committed; only committed memory is purged, moved or decommitted.
+ * 1. Only uncommitted memory in the piece is committed; only committed memory is purged or moved. Protected memory can
+ *    be decommitted, as committed memory can.
  * 2. Fresh memory reads as zero, and so does memory that was moved away or purged (not lazily). The target of a move
  *    must not have been written to.
  * 3. committed_bytes counts what is committed and was not decommitted.
  *
- * A breach is a mistake of the core: it is printed and aborts, for a fuzzer to find. */
+ * A breach is a mistake of the core: the port prints it and aborts, for a fuzzer to find. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -55,7 +56,7 @@ static void fake_access(uintptr_t at, size_t bytes, int protection)
         FAKE_REQUIRE(mprotect((void *)at, bytes, protection) == 0, "mprotect failed");
 }
 
-/* Maps the used pieces anew. Only those: a fuzzer resets a thousand times a second. */
+/* Maps the used pieces anew, and only those: a fuzzer resets a thousand times a second. */
 static void fake_forget(void)
 {
     for (size_t i = 0; i < FAKE_BYTES >> FAKE_PIECE_LOG2; i++) {
@@ -168,7 +169,7 @@ enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
         return GB_NO_MEMORY;
     if (!reserved && at < fake.taken_to && at + bytes > fake.taken_from)
         return GB_TAKEN;
-    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_NONE), "commit of what is committed");
+    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_NONE), "commit of memory that is committed");
     fake_enter(at, bytes, FAKE_COMMITTED);
     for (uintptr_t p = at; p < at + bytes; p = (p | (((uintptr_t)1 << FAKE_PIECE_LOG2) - 1)) + 1)
         fake_used[(p - fake_start) >> FAKE_PIECE_LOG2] = true;
@@ -230,7 +231,7 @@ bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
     (void)reserved;
     fake_whole(at, bytes);
     for (uintptr_t p = at; p < at + bytes; p += FAKE_PAGE_BYTES)
-        FAKE_REQUIRE(fake_inside(p, 1) && *fake_state(p) != FAKE_NONE, "decommit of what is not committed");
+        FAKE_REQUIRE(fake_inside(p, 1) && *fake_state(p) != FAKE_NONE, "decommit of memory that is not committed");
     if (fake_fails(GB_FAKE_DECOMMIT))
         return false;
     fake_access(at, bytes, PROT_READ | PROT_WRITE); /* guards are decommitted too */
@@ -246,7 +247,7 @@ bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved)
 enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
 {
     fake_whole(at, bytes);
-    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "purge of what is not committed");
+    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "purge of memory that is not committed");
     if (fake_fails(GB_FAKE_PURGE))
         return GB_PURGE_REFUSED;
     if (lazily && !fake.never_lazy) {
@@ -266,10 +267,10 @@ enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
     fake_whole(from, bytes);
     fake_whole(to, bytes);
     FAKE_REQUIRE(gb_fake_is(from, bytes, FAKE_COMMITTED) && gb_fake_is(to, bytes, FAKE_COMMITTED),
-        "move of what is not committed");
+        "move of memory that is not committed");
     FAKE_REQUIRE(from + bytes <= to || to + bytes <= from, "move onto itself");
     for (uintptr_t p = to; p < to + bytes; p += FAKE_PAGE_BYTES)
-        FAKE_REQUIRE(*(uint64_t *)p == 0, "move to what was written to");
+        FAKE_REQUIRE(*(uint64_t *)p == 0, "move to memory that was written to");
     if (fake_fails(GB_FAKE_MOVE)) {
         if (!fake.moves_lose)
             return GB_STAYED;
@@ -290,7 +291,7 @@ void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)
 
 bool gb_port_huge_page_quick(uintptr_t at)
 {
-    FAKE_REQUIRE(gb_fake_is(at, FAKE_PAGE_BYTES, FAKE_COMMITTED), "a look for a huge page where nothing is committed");
+    FAKE_REQUIRE(gb_fake_is(at, FAKE_PAGE_BYTES, FAKE_COMMITTED), "timing a huge page that is not committed");
     fake.huge_looks++;
     return !fake.huge_slow;
 }
@@ -304,7 +305,7 @@ size_t gb_port_resident(uintptr_t at, size_t bytes)
 void gb_port_protect(uintptr_t at, size_t bytes)
 {
     fake_whole(at, bytes);
-    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "protect of what is not committed");
+    FAKE_REQUIRE(gb_fake_is(at, bytes, FAKE_COMMITTED), "protect of memory that is not committed");
     fake_enter(at, bytes, FAKE_PROTECTED);
     fake_access(at, bytes, PROT_NONE);
     fake.protected_bytes += bytes;
@@ -352,7 +353,7 @@ void gb_port_keep_stderr(void) { fake.stderr_kept = true; }
 
 void gb_port_say(const char *text, size_t bytes)
 {
-    FAKE_REQUIRE(fake.stderr_kept, "words for a stderr that was not kept");
+    FAKE_REQUIRE(fake.stderr_kept, "text for a stderr that was not kept");
     gb_port_print(text, bytes);
 }
 
@@ -386,7 +387,7 @@ void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
     if (fake.on_wait)
         fake.on_wait(word, expected, ms);
     else {
-        FAKE_REQUIRE(ms != UINT32_MAX, "a wait that no thread ends: deadlock");
+        FAKE_REQUIRE(ms != UINT32_MAX, "deadlock: no thread ends this wait");
         fake.now_ms += ms;
     }
 }

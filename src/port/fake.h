@@ -9,7 +9,7 @@
 enum { FAKE_PAGE_LOG2 = 12, FAKE_PIECE_LOG2 = 20, FAKE_PRINTED_BYTES = 8192 };
 #define FAKE_PAGE_BYTES ((size_t)1 << FAKE_PAGE_LOG2)
 #define FAKE_ALIGNMENT ((size_t)1 << 22)
-/* 2 GiB of chunks, as much of slots, and their tables; 32 bits propose 1.75 GiB */
+/* 2 GiB of chunks, as much of extents, and their tables; 32 bits propose 1.75 GiB */
 #define FAKE_BYTES ((size_t)(sizeof(void *) == 8 ? 0x114000000ull : 0x76000000ull))
 
 /* The calls that may fail, or meet an unusual case. */
@@ -51,7 +51,7 @@ typedef struct gb_fake {
     uintptr_t taken_from, taken_to; /* mapped by other code: unreserved commits there find it taken */
 
     uintptr_t told_end; /* the last argument of gb_port_grown */
-    /* where memory is linear: its end; bytes that other code takes before the next growth */
+    /* linear memory: its end; bytes that other code takes before the next growth */
     size_t grown_bytes, foreign_bytes;
     bool moves_lose; /* a move that fails loses its target */
     bool sparse; /* gb_port_resident finds no memory that was touched */
@@ -68,8 +68,8 @@ typedef struct gb_fake {
     uint64_t moved_bytes, protected_bytes, huge_bytes;
     uint32_t armed; /* calls of gb_port_thread_arm */
     bool alone; /* the result of gb_port_alone */
-    const void *theirs; /* a block of another allocator, */
-    size_t theirs_bytes; /* and its bytes */
+    const void *theirs; /* a block of another allocator */
+    size_t theirs_bytes; /* its bytes */
     _Atomic uint32_t waits, wakes; /* atomic, as the lock's test has real threads */
     void (*thread)(void); /* the function that gb_port_thread_start was to run */
     void (*on_wait)(_Atomic uint32_t *word, uint32_t expected, uint32_t ms); /* called in place of sleeping */
@@ -86,9 +86,9 @@ extern uintptr_t fake_start;
 void gb_fake_reset(uint64_t seed);
 /* Makes a plan: `count` calls fail, from the `at`-th call of the kinds in `calls` (bits) from now. */
 void gb_fake_fail(uint32_t calls, uint64_t at, uint64_t count);
-/* Is every byte of this range in `state`? */
+/* Returns whether every byte of this range is in `state`. */
 bool gb_fake_is(uintptr_t at, size_t bytes, enum gb_fake_state state);
-/* Bytes of the piece that were touched and not purged since. SIZE_MAX if the OS does not tell. */
+/* Returns the bytes of the piece that were touched and not purged since; SIZE_MAX if the OS does not say. */
 size_t gb_fake_resident_bytes(void);
 
 #endif

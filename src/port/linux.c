@@ -2,8 +2,8 @@
  *
  * Address space is reserved only if no proposed place works. Otherwise each commit maps its own piece with
  * MAP_FIXED_NOREPLACE, and so finds out whether the address is taken. The kernel merges adjacent pieces into one
- * mapping. madvise(MADV_DONTNEED) purges, MADV_FREE purges lazily; both fail on locked memory, and the caller is told.
- * Every function keeps errno. */
+ * mapping. madvise(MADV_DONTNEED) purges, MADV_FREE purges lazily; on locked memory both fail, and gb_port_purge
+ * returns GB_PURGE_REFUSED. Every function keeps errno. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <sys/auxv.h>
@@ -30,9 +30,9 @@ size_t gb_port_address_bytes(void)
     return posix_address_bytes(sizeof(size_t) == 8 ? SIZE_MAX >> 24 : SIZE_MAX);
 }
 
-/* 64 bits: 16 TiB apart, far below the top, from where mmap allocates; the last for processors with 39 bits of address.
- * 32 bits: between a program's own segments and mmap's top, then below. Maps the last page of a place to see whether
- * the whole place is addressable. */
+/* On 64 bits the places are 16 TiB apart, far below the top, where mmap begins; the last place is for processors with
+ * 39-bit addresses. On 32 bits the first place is between the program's own segments and mmap's top, the second below.
+ * Maps the last page of a place to see whether the whole place is addressable. */
 uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
 {
     static const uint64_t wide[] = {0x1000ull << 32, 0x2000ull << 32, 0x3000ull << 32, 0x4000ull << 32, 0x10ull << 32};
@@ -67,8 +67,8 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
  * part of it. mremap then fails and leaves a hole in our reservation. gb_port_commit fills the hole, unless another
  * thread's mmap was faster.
  *
- * User-mode emulators (qemu 7.2) take `from` for unmapped afterwards. They are known by a missing vDSO: the kernel
- * gives every process one; such emulators and valgrind give none. */
+ * User-mode emulators (qemu 7.2) treat `from` as unmapped afterwards. A missing vDSO reveals them: the kernel maps one
+ * into every process, such emulators and valgrind map none. */
 enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
 {
     if (!getauxval(AT_SYSINFO_EHDR))
@@ -121,7 +121,7 @@ size_t gb_port_resident(uintptr_t at, size_t bytes)
 
 /* ---- the group of processes ----
  * /proc/self/cgroup names it: "0::/path" in version 2 (unified), "N:memory:/path" in version 1. Each group on the way
- * up may have a limit of its own; the one nearest to being reached counts. In a container the path may be the host's,
+ * up may have a limit of its own; the limit closest to being reached counts. In a container the path may be the host's,
  * which does not exist inside: walking up still ends at the container's own group. */
 
 enum { LINUX_PATH_BYTES = 1024, LINUX_NAME_BYTES = 64 };
@@ -300,7 +300,7 @@ void gb_port_say(const char *text, size_t bytes)
     errno = saved;
 }
 
-/* The name that execve got: for a script the script's name, which the interpreter's own copies do not have. */
+/* The name that execve got. For a script it is the script's name; the C library's variables name the interpreter. */
 const char *gb_port_program(void)
 {
     const char *path = (const char *)getauxval(AT_EXECFN), *slash = path ? strrchr(path, '/') : NULL;
@@ -346,7 +346,7 @@ bool gb_port_thread_start(void (*run)(void))
 
 /* If this library were unloaded, threads that still have our key, and fork's handlers, would call code that is gone. So
  * the object with this code pins itself. Static programs have no such object, and may have no dlopen. */
-#ifdef GB_STAYS_LOADED /* libglebe.so is linked with -z nodelete, and saves every process the call */
+#ifdef GB_STAYS_LOADED /* libglebe.so is linked with -z nodelete, which saves the call */
 enum { LINUX_MAY_UNLOAD = 0 };
 #else
 enum { LINUX_MAY_UNLOAD = 1 };

@@ -1,11 +1,11 @@
-/* The host contract (../port.h) on macOS. Written after its headers and manuals; tests compile it for both processors;
- * it has not run there yet. Differences from Linux:
+/* The host contract (../port.h) on macOS. Written from the system's headers and manuals. Tests compile it for both
+ * processors; it has not run on macOS yet. Differences from Linux:
  *
  *     purging       MADV_FREE_REUSABLE leaves the old contents until the system wants the pages, but the core needs
  *                   zeros: a fresh mapping replaces the range, which drops the pages and reads as zero
  *     moving        there is no mremap, and mach_vm_remap would share the pages: GB_STAYED, and the core copies
  *     waiting       __ulock_wait and __ulock_wake, on which the system's own locks sleep, are private. Waiters sleep
- *                   on one of 64 condition variables, chosen by the word's address; its mutex orders look and wake
+ *                   on one of 64 condition variables, chosen by the word's address; its mutex orders check and wake
  *     huge pages    the system decides
  *
  * Every function keeps errno. Address space is reserved with PROT_NONE, which costs nothing, and committed by

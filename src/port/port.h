@@ -1,5 +1,5 @@
 /* The contract with the host: everything that the core uses of an operating system. One file of src/port/ implements
- * it; src/glebe.c picks which. Nothing else in src/ knows an OS.
+ * it, and src/glebe.c picks that file. No other code in src/ knows the OS.
  *
  * All addresses and sizes are multiples of gb_port_page_bytes(). No function allocates from glebe, changes errno, or
  * acts on a pending cancellation of its thread. The core may hold its locks when it calls, so the functions must not
@@ -17,15 +17,15 @@ size_t gb_port_page_bytes(void);
 size_t gb_port_address_bytes(void);
 /* Address space without memory, aligned to a chunk; 0 if there is none of that size. */
 uintptr_t gb_port_reserve(size_t bytes);
-/* An address near which `bytes` of address space are likely free. Takes nothing: this is for hosts that limit address
- * space. A commit there takes the address space too, and may find it taken. `attempt` counts from 0 and selects another
- * address each time; 0 is returned if there is none. */
+/* Returns an address from which `bytes` of address space are likely free, or 0 if there is none. Takes nothing: this is
+ * for hosts that limit address space. A commit there takes the address space too, and may find it taken. `attempt`
+ * counts from 0; each attempt selects another address. */
 uintptr_t gb_port_propose(size_t bytes, unsigned attempt);
 enum gb_commit { GB_COMMITTED, GB_NO_MEMORY, GB_TAKEN };
 /* Makes memory usable, and zero if it was not committed before. The memory is not resident yet. */
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved);
-/* Returns memory and the right to it to the OS; the address space stays ours if it was reserved. false: the host
- * refused (a hole splits a mapping in two), and nothing changed. */
+/* Returns memory and the right to it to the OS; the address space stays ours if it was reserved. Returns false if the
+ * host refused (a hole would split a mapping in two); then nothing changed. */
 bool gb_port_decommit(uintptr_t at, size_t bytes, bool reserved);
 /* Purges memory; it stays committed. Lazily: the OS takes the pages when it needs them. Until the program writes to
  * such a page, the page reads as before or as zero, and glebe cannot tell which. A host may purge at once if asked to
@@ -47,17 +47,18 @@ void gb_port_protect(uintptr_t at, size_t bytes);
 /* Memory limit of the group of processes that this one belongs to, and its use; false if there is no limit. */
 bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes);
 
-/* Replaces all functions above where memory is linear. Returns at least *bytes new bytes, zero, on a slice, and sets
- * *bytes to their number. 0: there is no more memory. They follow those of the last call, unless another caller let
- * memory grow in between. */
+/* Replaces all functions above where memory is linear. Returns at least *bytes new bytes, zero and aligned to a slice,
+ * and sets *bytes to their number. 0: there is no more memory. The bytes follow those of the last call, unless other
+ * code grew memory in between. */
 uintptr_t gb_port_grow(size_t *bytes);
-/* Memory reaches to `end` at least: another thread of glebe may have let it grow. After this call this thread can use
- * all of it. */
+/* Called if another thread of glebe may have grown memory, to `end` at least. Afterwards the calling thread can use all
+ * of it. */
 void gb_port_grown(uintptr_t end);
 
-/* For hosts on which free() gets blocks of other allocators (GB_FOREIGN): the bytes of such a block, 0 if no other
- * allocator has it; and a free by its allocator. */
+/* For hosts on which free() gets blocks of other allocators (GB_FOREIGN). Returns the bytes of such a block; 0 if no
+ * other allocator has it. */
 size_t gb_port_foreign_bytes(const void *block);
+/* Frees such a block by its allocator. Returns false if no other allocator has it. */
 bool gb_port_foreign_free(void *block);
 
 /* ---- time, random numbers, text ---- */
@@ -81,7 +82,7 @@ _Noreturn void gb_port_abort(void);
 /* Sleeps while *word == expected, at most `ms` (UINT32_MAX: no limit). May return early. */
 void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms);
 void gb_port_wake(_Atomic uint32_t *word);
-/* True if the process ends and the system has ended all other threads wherever they were: a lock that such a thread
+/* True if the process is ending, and the system has ended all other threads wherever they were: a lock that one of them
  * held is never dropped. */
 bool gb_port_alone(void);
 /* Has gb_thread_exit() called when this thread ends. The first call arms the fork handlers. May allocate from glebe. */
@@ -91,7 +92,7 @@ bool gb_port_thread_start(void (*run)(void));
 /* Called once, after the C library is up: installs fork handlers and other users of libc. May allocate from glebe. */
 void gb_port_start(void);
 
-/* What the port calls in the core. It calls gb_say_at_exit only where the compiler has no GB_AT_END. */
+/* Functions of the core that the port calls. It calls gb_say_at_exit only if the compiler has no GB_AT_END. */
 void gb_thread_exit(void);
 void gb_say_at_exit(void);
 void gb_fork_prepare(void);

@@ -79,8 +79,8 @@ uintptr_t gb_port_reserve(size_t bytes)
     return start;
 }
 
-/* `exactly` is the flag, if there is one, by which the system refuses an address that is taken. Without it (macOS), and
- * if the kernel does not know it (Linux before 4.17), the address is a hint: nothing is replaced, and the mapping lies
+/* `exactly` is the flag that makes the system refuse an address that is taken. If the system has no such flag (macOS:
+ * 0), or does not know it (Linux before 4.17), the address is a hint: the system replaces nothing, and maps
  * elsewhere. */
 static enum gb_commit posix_commit(uintptr_t at, size_t bytes, bool reserved, int exactly)
 {
@@ -110,8 +110,8 @@ void gb_port_protect(uintptr_t at, size_t bytes)
 
 /* ---- text ---- */
 
-/* System calls that may sleep are cancellation points, which end a thread that is to be cancelled. malloc must not end
- * there, in the middle of a change to the heap. Between these two calls no thread is cancelled. */
+/* System calls that may sleep are cancellation points: a cancelled thread ends there. malloc must not end in the middle
+ * of a change to the heap. Between these two calls the thread cannot be cancelled. */
 static int posix_cancel_off(void)
 {
     int before;
@@ -235,8 +235,9 @@ static void posix_key_end(void *value)
     gb_thread_exit();
 }
 
-/* Called at the first malloc, or when the library starts. Handlers that prepare a fork run last to first. The heap's
- * locks must be taken last, because a thread that holds another library's lock may wait for the heap's. */
+/* Called at the first malloc, or when the library starts. Prepare handlers of fork run in the reverse order of their
+ * registration. The heap's locks must be taken last, because a thread that holds another library's lock may wait for
+ * the heap's. So glebe registers its handlers first. */
 static void posix_start(void)
 {
     posix_starting = true;

@@ -12,9 +12,9 @@ extern unsigned char __heap_base; /* from the linker */
 
 static bool wasm_begun;
 
-/* True if there is another malloc in the module. Such a malloc takes the rest of the module's initial memory. Some take
- * all memory that exists when they begin, so this makes it begin before glebe lets memory grow. override.c says that it
- * is malloc itself. */
+/* True if the module has another malloc. That malloc then gets the rest of the module's initial memory. Some mallocs
+ * take all memory that exists when they start, so this starts it before glebe grows memory. override.c defines
+ * gb_is_malloc, which marks glebe's own malloc. */
 #if GB_IS_MALLOC
 static bool wasm_other_malloc(void) { return false; }
 #else
@@ -47,7 +47,7 @@ uintptr_t gb_port_grow(size_t *bytes)
         size_t before = __builtin_wasm_memory_grow(0, pages);
         if (before == SIZE_MAX)
             return 0;
-        /* another thread grew memory just now: what lies before its piece is lost to us */
+        /* another thread grew memory just now: memory before its piece is lost to us */
         if (before << WASM_PAGE_LOG2 != end) {
             at = before << WASM_PAGE_LOG2;
             have = 0;
@@ -88,7 +88,7 @@ void gb_port_wake(_Atomic uint32_t *word)
 }
 #endif
 
-/* ---- what a module does not have: a clock, output, options from outside ---- */
+/* ---- a module has no clock, no output, and no options from outside ---- */
 
 size_t gb_port_page_bytes(void) { return (size_t)1 << WASM_PAGE_LOG2; }
 uint32_t gb_port_now_ms(void) { return 0; }

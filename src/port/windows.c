@@ -1,16 +1,16 @@
-/* The host contract (../port.h) on Windows, 8.1 and later, x86-64 and ARM64. It imports kernel32.dll by name and
- * nothing else, as it may be the malloc of a program whose C library is not up yet. Differences from POSIX systems:
+/* The host contract (../port.h) on Windows, 8.1 and later, x86-64 and ARM64. It imports only kernel32.dll by name,
+ * because it may be the malloc of a program whose C library is not up yet. Differences from POSIX systems:
  *
- *     commit        counts against memory and page file, used or not. So the core's commits are what Task Manager calls
- *                   the commit size; they are 2 MiB apiece
+ *     commit        counts against memory and page file, used or not. Task Manager shows the core's commits, of 2 MiB
+ *                   each, as the commit size
  *     address space reserved, it costs nothing in Windows. Wine keeps a byte for each page of it: there nothing is
  *                   reserved, and each commit takes its own place
- *     purging       MEM_RESET leaves the old contents until the system wants the pages: a lazy purge. Else pages are
- *                   decommitted and committed again, which reads as zero
+ *     purging       MEM_RESET leaves the old contents until the system wants the pages: a lazy purge. Other purges
+ *                   decommit pages and commit them again; they then read as zero
  *     moving        there is no such call; the core copies
  *     fork          there is none
  *     exit          the system ends all other threads wherever they are, and then runs destructors. A lock that one
- *                   of them held stays held: gb_port_alone tells
+ *                   of them held stays held; gb_port_alone is true then
  *     thread locals must be the compiler's own, as clang has them. gcc emulates them, by calls that allocate
  *
  * Every function keeps errno, which the system's calls do not change, and the thread's last error. */
@@ -33,8 +33,8 @@
 
 typedef _Atomic(FARPROC) windows_found;
 
-/* A function that only some versions of Windows, or only Wine, have; NULL if it is not there. Looks it up until it is
- * found; all threads find the same. */
+/* Returns a function that only some versions of Windows, or only Wine, have; NULL if it is not there. Each call looks
+ * it up until it is found. All threads find the same function. */
 static FARPROC windows_find(windows_found *found, const char *library, const char *name)
 {
     FARPROC function = gb_load(found);
@@ -78,8 +78,9 @@ size_t gb_port_page_bytes(void)
     return info.dwPageSize;
 }
 
-/* GLEBE_LARGE_PAGES=1: chunks are committed in large pages if the account may lock memory, else as usual. Large pages
- * are committed as they are reserved. So nothing is reserved then, and the system refuses to purge a part of one. */
+/* GLEBE_LARGE_PAGES=1: chunks are committed in large pages if the account may lock memory, else as usual. Windows
+ * commits large pages as it reserves them. So the core reserves nothing then, and the system refuses to purge a part of
+ * a large page. */
 static bool windows_large_pages(void)
 {
     enum { UNKNOWN, NO, YES };
@@ -188,7 +189,7 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
             return GB_PURGE_ZERO;
         Sleep(1);
     }
-    static const char why[] = "glebe: memory that was given back could not be had again: the system is out of memory\n";
+    static const char why[] = "glebe: purged memory could not be committed again: the system is out of memory\n";
     gb_port_print(why, sizeof why - 1);
     gb_port_abort();
 }
@@ -246,7 +247,7 @@ static HANDLE windows_heap_of(const void *block)
     return NULL;
 }
 
-/* Returns 1 for a block of 0 bytes, as 0 means none. */
+/* Returns 1 for a block of 0 bytes, because 0 means none. */
 size_t gb_port_foreign_bytes(const void *block)
 {
     DWORD last = GetLastError();
@@ -390,7 +391,7 @@ _Noreturn void gb_port_abort(void)
 typedef BOOL WINAPI windows_wait_function(volatile VOID *, PVOID, SIZE_T, DWORD);
 typedef VOID WINAPI windows_wake_function(PVOID);
 
-/* Windows 7 and before have no such calls: waiters there check again each millisecond. */
+/* If the system has no WaitOnAddress (before Windows 8), waiters check again each millisecond. */
 void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 {
     static windows_found wait;

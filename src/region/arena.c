@@ -9,9 +9,9 @@
  *
  * If address space is plentiful the region is reserved as a whole. If it is limited (RLIMIT_AS, 32 bits) only its
  * place is chosen: a commit then takes address space too. In that case a wholly free chunk is not purged but leaves:
- * its address space returns to the host, for huge blocks, stacks, other libraries. A chunk that left is "away", and
- * so is one whose place other code has taken. Its entries say GB_RESERVED, and it is on a list of its own. The arena
- * tries chunks on that list before it commits a new one.
+ * its address space returns to the host, for huge blocks, stacks, other libraries. A chunk is "away" when it has left,
+ * or when other code has taken its place. Its entries say GB_RESERVED, and it is on a list of its own. The arena tries
+ * chunks on that list before it commits a new one.
  *
  * Everything here is under gb_the.lock. Functions take it themselves unless region.h says "locked". */
 #include "region.h"
@@ -102,8 +102,8 @@ static uint32_t run_dirty(const gb_chunk *chunk, uint32_t start, uint32_t slices
     return gb_set_count(gb_set_both(chunk->dirty, gb_set_range(start, slices)));
 }
 
-/* Finds the first place in this chunk that is all dirty. Otherwise compares the first place that fits with the
- * starts of rows of dirty slices. Takes the place with most dirty slices if it beats `best`. */
+/* Takes the first place in this chunk that is all dirty. If there is none, compares the first place that fits with
+ * the starts of rows of dirty slices, and takes the place with most dirty slices if it beats `best`. */
 static void run_fit(gb_chunk *chunk, uint32_t slices, uint32_t alignment, run_place *best)
 {
     gb_slice_set starts = run_starts(gb_set_both(chunk->free, chunk->dirty), slices, alignment);
@@ -160,7 +160,7 @@ void gb_bits_end(glebe_gc *gc)
     gb_lock_drop(&gb_the.lock);
 }
 
-/* Writes the entries of a run. Without `owner` they keep the owner that they have, which is 0 in free slices. */
+/* Writes the entries of a run. If `owner` is 0 they keep their owner, which is 0 in free slices. */
 static void run_enter(gb_page *page, uint32_t from, uint32_t slices, enum gb_kind kind, uintptr_t owner)
 {
     for (uint32_t i = from; i < slices; i++) {
@@ -198,8 +198,8 @@ static bool chunk_samples_dense(uint32_t number)
     return gb_the.arena.huge_pages_dense && number % EVERY != EVERY - LATER;
 }
 
-/* Times one huge page in eight. After a slow one the next 1, 2, 4 ... go without. docs/decisions/0018 has the
- * figures. */
+/* Times one huge page in eight. After a slow one the next 1, 2, 4 ... chunks or spans get none. docs/decisions/0018 has
+ * the figures. */
 bool gb_huge_page_ask(uintptr_t at)
 {
     enum { TRUST = 8 };
@@ -224,7 +224,8 @@ static bool chunk_asks(uint32_t number, uintptr_t at)
     return chunk_samples_dense(number) && gb_huge_page_ask(at);
 }
 
-/* Enters a committed chunk as free. The entries of its slices say so already, or were never written. */
+/* Enters a committed chunk as free. The entries of its slices are those of free slices already, or were never
+ * written. */
 static gb_chunk *chunk_enter(uint32_t number)
 {
     gb_chunk *chunk = gb_chunk_at(number);
@@ -326,7 +327,7 @@ static gb_chunk *chunk_grow(void)
 
 /* ---- runs ---- */
 
-/* Looks at a few chunks with a row of `length` slices or more, the shortest first. Takes a place with more dirty
+/* Looks at a few chunks with a row of `length` slices or more, shortest rows first. Takes a place that has more dirty
  * slices than the best so far. */
 static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, uint32_t alignment, run_place *best)
 {
@@ -340,8 +341,8 @@ static void rows_look(enum gb_row_kind kind, uint32_t length, uint32_t slices, u
     }
 }
 
-/* Returns a place for a run, preferring resident memory. The cost does not depend on the number of chunks: each row
- * that is long enough has a place. An aligned run may not fit; a row longer by the alignment then has a place. */
+/* Returns a place for a run, preferring resident memory. The cost does not depend on the number of chunks: any row
+ * that is long enough has a place. An aligned run may not fit there, but fits in a row longer by the alignment. */
 static run_place run_look(uint32_t slices, uint32_t alignment)
 {
     run_place best = {NULL, 0, 0};

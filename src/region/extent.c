@@ -1,5 +1,5 @@
-/* Address space of huge blocks: extents of granules of 64 KiB, which split and merge. So the next block, of any
- * size, reuses memory that another one touched.
+/* Address space of huge blocks: extents of 64 KiB granules, which split and merge. So the next block, of any size,
+ * reuses memory that another block touched.
  *
  *     |edge| used | idle | clean | used | away | used | idle | ...                    top ->      never handed out
  *
@@ -132,8 +132,8 @@ static bool extents_merge(const gb_extent *a, const gb_extent *b)
     return a->state == b->state && !a->moved && !b->moved;
 }
 
-/* Merges `extent`, which is new, with its idle neighbours into `whole`. The result has waited as long as the longest
- * of the three. */
+/* Merges `extent`, which is new, with its idle neighbours into `whole`. The result keeps the wait of the largest of the
+ * three. */
 static void idle_merge(gb_extent *whole, const gb_extent *extent, gb_extent *before, gb_extent *behind)
 {
     gb_extent *longest = NULL;
@@ -154,7 +154,7 @@ static void idle_merge(gb_extent *whole, const gb_extent *extent, gb_extent *bef
     glebe_live.stats.huge_retained_bytes += granules_bytes(extent->granules);
 }
 
-/* Enters granules as free, and returns the extent that they are in now. A moved extent is not merged with
+/* Enters granules as free, and returns the extent that contains them now. A moved extent is not merged with
  * neighbours. */
 static gb_extent *extent_add(uint32_t number, uint32_t granules, enum gb_extent_state state, bool moved)
 {
@@ -183,8 +183,8 @@ static gb_extent *extent_add(uint32_t number, uint32_t granules, enum gb_extent_
     return whole;
 }
 
-/* Takes [from, from + granules) out of the free extents there; `extent` is the one that contains `from`. The parts
- * outside keep their state. Returns how many bytes from `from` may not be zero. */
+/* Takes [from, from + granules) out of the free extents there; `extent` contains `from`. The parts outside keep their
+ * state. Returns how many bytes from `from` on may not be zero. */
 static size_t extents_carve(gb_extent *extent, uint32_t from, uint32_t granules, bool *moved)
 {
     size_t dirty = 0;
@@ -308,7 +308,7 @@ void gb_limit_look(void)
     }
 }
 
-/* Takes back an extent that is away at the end, as if it had never been handed out. */
+/* Lowers `top` over an extent at the end that is away, as if it had never been handed out. */
 static void extents_lower(void)
 {
     uint32_t top = gb_load_relaxed(&gb_the.huge.top);
@@ -332,7 +332,8 @@ static void extents_gather(void)
 
 /* ---- places ---- */
 
-/* Returns the number of free granules from `from` on, a granule of `extent` or its end. Stops soon after `enough`. */
+/* Returns the number of free granules from `from` on. `from` is a granule of `extent`, or its end. Stops soon after
+ * `enough`. */
 static uint32_t extents_row(const gb_extent *extent, uint32_t from, uint32_t enough)
 {
     uint32_t end = extent_end(extent), top = gb_load_relaxed(&gb_the.huge.top);
@@ -342,7 +343,7 @@ static uint32_t extents_row(const gb_extent *extent, uint32_t from, uint32_t eno
     return end - from;
 }
 
-/* Needs of a huge block for its place. */
+/* gb_extent_place, in granules. */
 typedef struct extent_want {
     uint32_t granules;
     uint32_t behind; /* free granules behind the block, so that it can grow in place */
@@ -360,7 +361,7 @@ static uint32_t granule_aligned(uint32_t number, size_t alignment)
     return granule < gb_the.huge.granules_max ? (uint32_t)granule : gb_the.huge.granules_max;
 }
 
-/* Returns whether the block fits, and sets *from. Behind the last extent everything is free. */
+/* Returns whether the block fits, and sets *from. All space behind the last extent is free. */
 static bool extent_fits(const gb_extent *extent, const extent_want *want, uint32_t *from)
 {
     *from = granule_aligned(extent_number(extent), want->alignment);
@@ -370,8 +371,8 @@ static bool extent_fits(const gb_extent *extent, const extent_want *want, uint32
     return row >= want->granules + want->behind || *from + row == gb_load_relaxed(&gb_the.huge.top);
 }
 
-/* Returns the shortest fitting extent that a bounded search sees: first in the bin of the least length, then in the
- * following bins. */
+/* Returns the shortest extent that fits, among those that a bounded search sees: first in the bin of the least length,
+ * then in the following bins. */
 static gb_extent *extents_search(enum gb_extent_state state, const extent_want *want, uint32_t *from)
 {
     const gb_extent_set *set = &gb_the.huge.sets[state - GB_EXTENT_IDLE];
@@ -483,8 +484,9 @@ static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
     return NULL;
 }
 
-/* Prefers resident memory. Next comes space that was never handed out, if address space costs nothing. Space away
- * between others comes last, unless there is much of it: a block may want to grow into it. */
+/* Prefers resident memory, then other committed memory. Next comes space that was never handed out, unless address
+ * space is limited. Space that is away between other extents comes last, because a block may want to grow into it,
+ * unless there is much of it. */
 static gb_extent *extents_place(const extent_want *want, uint32_t *from)
 {
     gb_extent *extent = NULL;
@@ -543,7 +545,7 @@ static size_t extent_committed(const gb_extent *extent, size_t bytes)
                  : granules_bytes(extent->room ? granules_of(bytes) : extent->granules);
 }
 
-/* Commits the gap that alignment left before a block, if it would be one mapping too many. */
+/* Commits the gap that alignment left before a block, if there would be too many mappings. */
 static void extent_fill(uint32_t end)
 {
     gb_extent *extent = extent_at(end - extent_at(end - 1)->before);
@@ -565,8 +567,8 @@ static void extent_warm(gb_extent *extent, uint32_t number, uint32_t end)
     extent_add(number, end - number, GB_EXTENT_IDLE, false);
 }
 
-/* Called when a block is about to touch [from, end): that also touches the rest of the huge pages that it begins and
- * ends in. */
+/* Called when a block is about to touch [from, end): it also touches the rest of the huge pages in which it begins and
+ * ends. */
 static void extent_touches(uint32_t from, uint32_t end)
 {
     uint32_t first = from / SPAN_GRANULES * SPAN_GRANULES, last = end / SPAN_GRANULES * SPAN_GRANULES;

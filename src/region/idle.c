@@ -1,8 +1,8 @@
 /* Purging idle extents, the longest waiting first.
  *
- * Time purges an extent when it has waited for purge_ms. Memory beyond the bounds on retained memory (bounds.c) is
- * purged at once. Purging a part of a huge page costs the huge page: it is split, and asks for small pages from then
- * on (span.c). So whole huge pages are purged first, and parts of them wait four times as long.
+ * An extent is purged when it has waited for purge_ms. Memory beyond the bounds on retained memory (bounds.c) is purged
+ * at once. Purging a part of a huge page splits it, and its span asks for small pages from then on (span.c). So whole
+ * huge pages are purged first, and parts of huge pages wait four times as long.
  *
  * Everything here is under gb_the.lock. */
 #include "region.h"
@@ -53,7 +53,7 @@ static size_t extent_purge(gb_extent *extent, size_t most, bool lazily)
     return extent_purge_part(extent, extent_end(extent) - granules, granules, lazily);
 }
 
-/* The same, but only whole huge pages. Returns 0 if the extent has none. */
+/* extent_purge for whole huge pages only. Returns 0 if the extent has none at its end. */
 static size_t extent_purge_spans(gb_extent *extent, size_t most, bool lazily)
 {
     uintptr_t from = gb_round_up(gb_extent_start(extent), GB_CHUNK_BYTES),
@@ -66,7 +66,7 @@ static size_t extent_purge_spans(gb_extent *extent, size_t most, bool lazily)
         extent, (uint32_t)((from - gb_the.extents_base) >> GB_GRANULE_LOG2), granules_of(end - from), lazily);
 }
 
-/* Starts its wait again. */
+/* Restarts the extent's wait. */
 static void idle_again(gb_extent *extent)
 {
     idle_remove(extent);
@@ -74,8 +74,8 @@ static void idle_again(gb_extent *extent)
     extent->idle_ms = gb_port_now_ms();
 }
 
-/* Purges whole huge pages in the extent now. Parts of huge pages wait four times as long, since purging them costs
- * the huge page. */
+/* Purges an extent that is due. If it ends or begins in a huge page, only whole huge pages at first: the rest waits
+ * four times as long. */
 static size_t extent_purge_due(gb_extent *extent, size_t most, bool lazily)
 {
     enum { DEFERS = 3 };

@@ -1,6 +1,6 @@
-/* From an address to its page by arithmetic: free, realloc, usable_size and the checker all ask this question. Slice
- * number i = (address - base) / 16 KiB; its entry is table[i]; the head is back_bytes before it. If the entry is
- * that of a free slice, a large block may begin there: its record is large[i / 4]. */
+/* From an address to its page by arithmetic, for free, realloc, usable_size and the checker. Slice number i = (address
+ * - base) / 16 KiB; its entry is table[i]; the head is back_bytes before the entry. If the entry is that of a free
+ * slice, a large block may begin there: its record is large[i / 4]. */
 #ifndef GB_PAGE_MAP_H
 #define GB_PAGE_MAP_H
 
@@ -16,12 +16,12 @@ GB_INLINE gb_page *gb_page_entry(const void *address)
 
 GB_INLINE gb_page *gb_page_head(gb_page *entry) { return (gb_page *)((uintptr_t)entry - entry->back_bytes); }
 
-GB_INLINE gb_page *gb_page_at(gb_page_id id) { return gb_the.table + id.n; } /* requires that there is one */
-/* The same; NULL if there is none. */
+GB_INLINE gb_page *gb_page_at(gb_page_id id) { return gb_the.table + id.n; } /* requires id.n != 0 */
+/* gb_page_at, or NULL if `id` is none. */
 GB_INLINE gb_page *gb_page_if(gb_page_id id) { return id.n ? gb_page_at(id) : NULL; }
 GB_INLINE gb_page_id gb_page_id_of(const gb_page *page) { return (gb_page_id){(uint32_t)(page - gb_the.table)}; }
 
-/* Slice and entry of each other. */
+/* Convert a slice to its entry, and back. */
 GB_INLINE gb_page *gb_entry_at(uint32_t slice) { return gb_the.table + slice; }
 GB_INLINE uint32_t gb_slice_of(const gb_page *entry) { return (uint32_t)(entry - gb_the.table); }
 
@@ -32,7 +32,7 @@ GB_INLINE uintptr_t gb_page_start(const gb_page *page)
     return gb_the.base + (((uintptr_t)page - (uintptr_t)gb_the.table) << (GB_SLICE_LOG2 - 6));
 }
 
-/* Large blocks, where memory is not linear: slice and record of each other. gb_large_in returns the record of the
+/* Large blocks, not in linear memory: convert a slice to its record, and back. gb_large_in returns the record of the
  * block that begins in this slice, or NULL. */
 GB_INLINE gb_page *gb_large_record(uint32_t slice) { return gb_the.large + slice / GB_LARGE_LEAST; }
 GB_INLINE uint32_t gb_large_slice(const gb_page *large)
@@ -59,8 +59,8 @@ GB_INLINE uintptr_t gb_run_start(const gb_page *page)
     return !GB_LINEAR && page->kind == GB_LARGE ? gb_large_start(page) : gb_page_start(page);
 }
 
-/* Returns the head of the page, or the record of the large block, that contains `address`; in free slices their
- * entry; NULL if the address is in no chunk. */
+/* Returns the head of the page, or the record of the large block, that contains `address`; the entry, if the slice is
+ * free; NULL if the address is in no chunk. */
 static inline gb_page *gb_page_around(const void *address)
 {
     gb_page *entry = gb_page_entry(address);
@@ -99,7 +99,7 @@ GB_INLINE uintptr_t gb_chunk_start(const gb_chunk *chunk)
 {
     return gb_slice_start(gb_chunk_number(chunk) * GB_CHUNK_SLICES);
 }
-/* Links of chunks are their numbers + 1, since 0 is none: as if the table began one chunk earlier. */
+/* A link to a chunk is its number + 1, because 0 is none: as if the table began one chunk earlier. */
 GB_INLINE gb_chunk *gb_chunk_if(uint32_t link) { return link ? gb_chunk_at(link - 1) : NULL; }
 GB_INLINE gb_linked gb_chunks_linked(size_t offset)
 {
@@ -137,7 +137,7 @@ GB_INLINE gb_block *gb_block_at(const gb_page *page, uint32_t index)
 }
 
 /* Lists of pages. A page is on one list at most; only the owner touches the lists of a heap. gb_list_first and
- * gb_list_next return NULL at the end. These are not links.h's: with its functions a malloc in WebAssembly takes 1.7 %
+ * gb_list_next return NULL at the end. They do not use links.h: with its functions a malloc in WebAssembly takes 1.7 %
  * more fuel. */
 GB_INLINE gb_page *gb_list_first(const gb_list *list) { return gb_page_if(list->first); }
 GB_INLINE gb_page *gb_list_next(const gb_page *page) { return gb_page_if(page->next); }

@@ -45,7 +45,7 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     gb_the.huge.granules_max = (uint32_t)extents_max;
     gb_the.arena.chunks_max = (uint32_t)(chunks_bytes >> GB_CHUNK_LOG2);
     gb_the.records.max = (uint32_t)heaps_max;
-    /* At a proposed place only a commit shows that it serves; this table's first piece is needed at once anyway. */
+    /* Only a commit shows that a proposed place serves; this table's first piece is needed at once anyway. */
     return reserve || gb_meta_commit(gb_the.table, &gb_the.committed.table, 1);
 }
 

@@ -21,7 +21,7 @@ uint64_t *gb_statistic(enum gb_kind kind);
 /* ---- queue: chunks that wait for the purger, and the call that purges ---- */
 /* Locked. Called when memory of this chunk was freed. */
 void gb_purge_queue(gb_chunk *chunk);
-/* The same for callers without the lock. Cheap if the chunk is queued already. */
+/* gb_purge_queue for callers without the lock. Cheap if the chunk is queued already. */
 void gb_purge_note(const gb_page *page);
 /* A budget without bounds. */
 GB_INLINE gb_purge_budget gb_purge_all(void) { return (gb_purge_budget){SIZE_MAX, UINT32_MAX, false}; }
@@ -47,15 +47,16 @@ GB_INLINE size_t gb_bits_bytes(uint32_t chunks) { return (size_t)chunks * GB_CHU
  * the page's head or the large block's record, or NULL if there is no memory or a limit forbids it. *zero: the run
  * is known to be zero. */
 gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint32_t alignment, bool *zero);
-/* The same, for a run of `least` to `most` slices: `most`, unless only a shorter one needs no untouched memory, or there
- * is no memory for so many. */
+/* Takes a run of `least` to `most` slices likewise: `most`, unless only a shorter run needs no untouched memory, or
+ * memory ends. */
 gb_page *gb_run_take_some(glebe_heap *heap, enum gb_kind kind, uint32_t least, uint32_t most, bool *zero);
-/* Locked. Returns whether a run of touched slices is free that is so long. */
+/* Locked. Returns whether a run of so many touched slices is free. */
 bool gb_run_touched(uint32_t slices);
-bool gb_run_fits(uint32_t slices); /* returns whether such a run is free, without growing memory (linear) */
+/* Linear memory: returns whether a run of so many slices is free, so that memory need not grow. */
+bool gb_run_fits(uint32_t slices);
 /* Grows linear memory until a free block of `bytes` is at its end. */
 bool gb_memory_grow(size_t bytes);
-/* Gives the collector bits for its objects in every slice. Returns false if there is no memory for them. */
+/* Provides the collector's object bits for every slice. Returns false if there is no memory for them. */
 bool gb_bits_start(glebe_gc *gc);
 /* Called when the collector has no object any more. */
 void gb_bits_end(glebe_gc *gc);
@@ -75,7 +76,7 @@ bool gb_huge_page_ask(uintptr_t at);
 /* ---- span: huge pages of extents. Locked ---- */
 /* Makes room for the states of spans before `end`. Returns false if there is no memory. */
 bool gb_spans_reach(uintptr_t end);
-/* Returns whether memory is touched densely, as far as the samples before `top` tell. */
+/* Returns whether memory is touched densely, judged by the samples before `top`. */
 bool gb_spans_dense(uintptr_t top);
 /* Called when new space was committed: each whole span in it asks for a huge page. */
 void gb_spans_ask(uintptr_t from, uintptr_t end);
@@ -96,20 +97,19 @@ gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place 
 void gb_extent_give(gb_extent *extent);
 /* Returns whether an idle extent is long enough. */
 bool gb_extent_idle(size_t bytes);
-/* Called when OS pages could not be moved to this extent: its first `lost` bytes do not belong to the region any
- * more. */
+/* Called when OS pages could not be moved to this extent. Its first `lost` bytes no longer belong to the region. */
 void gb_extent_lost(gb_extent *extent, size_t lost);
 /* Makes room for `bytes` in place. Returns false if there is none; the extent and its block are then unchanged. */
 bool gb_extent_extend(gb_extent *extent, size_t bytes);
 /* Shortens the block to `bytes`. */
 void gb_extent_cut(gb_extent *extent, size_t bytes);
-/* Purges extents that are idle since `since` or before, or all. Returns the bytes purged. */
+/* Purges extents that became idle at `since` or before; with `all`, all idle ones. Returns the bytes purged. */
 size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes);
 /* Purges idle extents now, oldest first, up to `bytes`. Returns the bytes purged. */
 size_t gb_extents_shrink(size_t bytes);
 /* Returns the milliseconds until the first idle extent is due. */
 uint32_t gb_extents_wait(uint32_t now);
-/* Looks whether the program set or removed a limit on its address space. */
+/* Checks whether the program set or removed a limit on its address space. */
 void gb_limit_look(void);
 
 #pragma GCC visibility pop

@@ -1,16 +1,16 @@
 /* Huge pages for huge blocks: spans of 2 MiB of the extents' address space.
  *
  *     extents:  | used       | used   | idle      | used | clean        |         top
- *     spans:    |        |        |        |        |        |        |           each is huge, small again, or neither
+ *     spans:    |        |        |        |        |        |        |           each: huge, small again, or neither
  *
  * If memory is touched densely, spans ask for huge pages when they are committed, before any thread touches them;
  * extent.c then commits whole spans. Some spans do not ask: they are samples. The last sample that blocks had time
- * to fill tells whether memory is dense. As with chunks, one span in eight is timed (arena.c).
+ * to fill shows whether memory is dense. As with chunks, one span in eight is timed (arena.c).
  *
  * The kernel fills holes in huge pages again. So a span of which a quarter was purged asks for small pages, until
- * all of it is purged. Purging at once takes whole spans first. Each change between adjacent spans costs a mapping:
- * so samples become rarer, and the number of spans that are small again is bounded. docs/decisions/0029 has the
- * figures.
+ * all of it is purged. An immediate purge takes whole spans first. Where adjacent spans differ, the kernel needs one
+ * more mapping: so samples become rarer, and the number of spans that are small again is bounded. docs/decisions/0029
+ * has the figures.
  *
  * Everything here is under gb_the.lock. */
 #include "region.h"

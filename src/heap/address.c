@@ -1,5 +1,5 @@
-/* From any address to the block there: where it starts, whether it is in use, and what a report says about an
- * address that a call cannot use. */
+/* From any address to the block there: where it starts, whether it is in use, and the text of a report about an address
+ * that a call cannot use. */
 #include "heap.h"
 
 bool gb_block_in_use(const gb_page *page, const void *block)
@@ -29,7 +29,7 @@ uintptr_t gb_block_start(const void *address)
     return at.cls == GB_MIXED ? 0 : (uintptr_t)address - at.inside;
 }
 
-/* Only calls that free a block can free it twice: not realloc or malloc_usable_size. */
+/* Only a call that frees can be a double free; realloc and malloc_usable_size are not. */
 static const char *report_double(const char *call)
 {
     for (const char *s = call; *s; s++)

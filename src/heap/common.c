@@ -1,21 +1,21 @@
-/* Common heaps: for threads that allocate seldom. A heap of its own costs a thread 50 to 400 KB, which stay while it
- * sleeps, since only the owner thread may touch the heap's free lists. So where heaps are many, a further thread begins
- * without one. Each of its requests takes the lock of a common heap, and is served from there:
+/* Common heaps: for threads that allocate seldom. A heap of its own costs a thread 50 to 400 KB. They stay while the
+ * thread sleeps, because only the owner thread may touch the heap's free lists. So if there are many heaps, a further
+ * thread begins without one. Each of its requests takes the lock of a common heap, and is served from there:
  *
  *     thread without heap  -- request -->  common heap 1, if no other thread is in it; else 2; else 3 ...
  *                          -- free ----->  a remote free, as of any other heap's block: remote.c
  *
- * Only as many common heaps are made as threads were in one at once. A thread that allocates often gets a heap of its
- * own: gb_common_enter then returns NULL. A common heap that no thread entered for purge_ms rests like other heaps: the
- * ticks of all threads see to it.
+ * There are only as many common heaps as threads were ever in one at once. A thread that allocates often gets a heap of
+ * its own: gb_common_enter then returns NULL. A common heap that no thread entered for purge_ms rests like other heaps,
+ * at the ticks of any thread.
  *
- * The lock of a common heap is taken before that of abandoned heaps and that of the region. A thread that holds it is
- * the heap's owner. It calls no function of the program, and waits for no other common heap. A thread that forks holds
- * all of these locks, so the child can use the heaps. */
+ * The lock of a common heap is taken before the lock of abandoned heaps and the region's lock. The thread that holds it
+ * is the heap's owner. That thread calls no function of the program, and waits for no other common heap. A thread that
+ * forks holds all of these locks, so the child can use the heaps. */
 #include "heap.h"
 
-static GB_TLS uint32_t common_requests; /* of this thread, and when the last ones of GB_COMMON_REQUESTS began */
-static GB_TLS uint32_t common_since_ms;
+static GB_TLS uint32_t common_requests; /* of this thread */
+static GB_TLS uint32_t common_since_ms; /* when the current series of GB_COMMON_REQUESTS requests began */
 
 /* Counts a request. Returns whether this thread allocates so often that a heap of its own pays. */
 static bool common_outgrown(void)

@@ -34,7 +34,7 @@ GB_INLINE gb_block *gb_link_next(const gb_page *page, gb_block *block)
 }
 
 /* ---- hole: purging parts of a small page while other blocks of it are in use ---- */
-/* Takes one hole of a small page that has one, for use. Returns its unit. */
+/* Takes a hole of a small page, which must have one, for use. Returns its unit. */
 unsigned gb_hole_take(gb_page *page);
 /* Locked. Purges the page's holes. Returns the bytes purged. */
 size_t gb_holes_purge(gb_page *page, bool lazily, gb_purge_budget *budget);
@@ -44,10 +44,10 @@ uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
  * of its blocks touches another hole too. */
 gb_block *gb_hole_carve(gb_page *page);
 /* Walks the page to find its holes, and purges them `now` or when they are due. `coming` blocks are on the page's
- * list and still count as out. Returns how many free blocks were behind an overwritten link (secure build); these
+ * list and still count as out. Returns how many free blocks were behind an overwritten link (secure build); they
  * count as out from now on. Owner. */
 uint32_t gb_page_trim(gb_page *page, uint32_t coming, bool now);
-/* Finds the page's holes, and new ones with each block freed from now on. Requires a page on an AVAIL list, fully
+/* Finds the page's holes; from then on each freed block may show a new one. Requires a page on an AVAIL list, fully
  * carved, of four slices. Owner. */
 void gb_page_park(gb_page *page);
 void gb_page_unpark(gb_page *page);
@@ -65,14 +65,14 @@ GB_INLINE uint32_t gb_page_mark(const gb_page *page)
 void gb_page_mark_first(gb_page *page, uint32_t out);
 /* Called when an AVAIL page has reached its mark. `coming` blocks are on its list and not counted yet. */
 void gb_page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming);
-/* A step: finds holes in AVAIL pages that were not searched since blocks were freed, and purges them. Returns false
+/* One step: finds holes in AVAIL pages that were not searched since blocks were freed, and purges them. Returns false
  * if no such page is left. The thread free lists are empty. */
 bool gb_heap_look(glebe_heap *heap);
 /* Finds holes in all pages of the heap; they are purged when they are due. */
 void gb_heap_look_all(glebe_heap *heap);
 
 /* ---- mixed: the first page of a small heap ---- */
-/* NULL: the heap has none now. */
+/* Returns the heap's mixed page; NULL if it has none now. */
 gb_page *gb_mixed_page(const glebe_heap *heap);
 /* Fills an empty thread free list. Returns false if the heap has no such page, or the page is full. Owner. */
 bool gb_mixed_supply(glebe_heap *heap, uint32_t cls);
@@ -82,7 +82,7 @@ gb_place gb_mixed_locate(const gb_page *page, size_t offset);
 uint32_t gb_mixed_class(const gb_page *page, const void *block);
 /* Returns the average size of its blocks in bytes. */
 size_t gb_mixed_mean(const gb_page *page);
-/* Returns the page to the arena if it is empty, or in any case with `anyway`. Owner. */
+/* Returns the page to the arena if it is empty; with `anyway`, in any case. Owner. */
 void gb_mixed_give(glebe_heap *heap, bool anyway);
 
 /* ---- page: small pages ---- */
@@ -106,8 +106,8 @@ void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 void gb_heap_grows(glebe_heap *heap, size_t bytes);
 /* Returns the number of blocks out of the page. Owner, or no owner runs. */
 uint32_t gb_page_out(const gb_page *page);
-/* Puts a freed block on its page's list, parked or not; the caller counts it. A block that was free already is
- * reported as a double free: false. Owner. */
+/* Puts a freed block on its page's list, parked or not; the caller counts it. Returns false, after a report of a double
+ * free, if the block was free already. Owner. */
 bool gb_page_put(gb_page *page, gb_block *block);
 /* Returns the blocks on the thread free lists to their pages. Owner. */
 void gb_fronts_flush(glebe_heap *heap);
@@ -124,8 +124,8 @@ void gb_heap_settle(glebe_heap *heap);
 void gb_medium_settle(glebe_heap *heap);
 /* Returns all thread free lists, empty pages and spare pages, and finds holes in the other pages. Owner. */
 void gb_heap_trim(glebe_heap *heap);
-/* Takes a block off the thread free list. The program will soon write to the next one, whose link is read first: the
- * prefetch hides that miss behind what the program does until then. */
+/* Takes a block off the thread free list. The next malloc reads the next block's link, and the program then writes to
+ * that block: the prefetch hides the cache miss. */
 GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
 {
     gb_block *next = gb_link_get(block);
@@ -169,12 +169,13 @@ void *gb_huge_resize(gb_extent *extent, size_t bytes);
 gb_extent *gb_huge_find(const void *address);
 
 /* ---- warm: blocks that were freed last ---- */
-/* Returns all warm blocks to where they came from; the large and huge ones. Owner. */
+/* Returns all warm blocks to their pages, runs and extents. Owner. */
 void gb_heap_cool(glebe_heap *heap);
+/* Returns the large and huge warm blocks. Owner. */
 void gb_warm_return(glebe_heap *heap);
 /* Returns a warm large or huge block of this size or a little more, or NULL. Owner. */
 void *gb_warm_take(glebe_heap *heap, size_t bytes);
-/* Keeps a large or huge block that is freed. Returns false if the heap may keep no more. Owner. */
+/* Keeps a freed large or huge block warm. Returns false if the heap may keep no more. Owner. */
 bool gb_warm_keep(glebe_heap *heap, void *block, size_t bytes, uint8_t *flag);
 /* Returns the warm large and huge blocks of a heap whose thread did not survive fork. */
 void gb_warm_inherit(glebe_heap *dead);
@@ -183,27 +184,28 @@ void gb_warm_inherit(glebe_heap *dead);
 /* `from` is the caller's own heap, which collects frees before it sends them. */
 void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block);
 void gb_remote_flush(glebe_heap *from);
-/* Splices a list of blocks on a page of another heap, and tells the owner. */
+/* Splices a list of blocks onto a page of another heap, and puts the page into the owner's inbox. */
 void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count);
+/* Counts one freed block of a medium page of another heap, and puts the page into the owner's inbox. */
 void gb_remote_notify(gb_page *medium);
 /* Returns whether the thread of the page's heap did not survive fork. The caller holds a live block of the page. */
 bool gb_heap_dead(const gb_page *page);
 /* Accepts the remote frees of one page, and clears its queued bit. Owner. */
 void gb_page_accept(glebe_heap *heap, gb_page *page);
-/* The same for all pages in the inbox. Returns true if there was one. Owner. */
+/* Accepts the remote frees of all pages in the inbox. Returns true if there was one. Owner. */
 bool gb_inbox_drain(glebe_heap *heap);
-/* The same for a bounded number of pages: safe within a request. */
+/* gb_inbox_drain for a bounded number of pages, within a request. */
 void gb_inbox_drain_some(glebe_heap *heap);
 GB_INLINE bool gb_inbox_filled(const glebe_heap *heap)
 {
     return GB_THREADS && (gb_load_relaxed(&heap->inbox) || heap->inbox_taken.n);
 }
-/* The purger claims a page whose blocks are all free while its owner has not looked yet. Returns whether it may.
+/* The purger claims a page whose blocks are all free before its owner has looked. Returns whether the claim succeeds.
  * Locked. Small page: with `only_seen`, only the second call claims, if the owner did not look in between. Medium
  * page: the caller holds all its bits. */
 bool gb_small_claim_whole(gb_page *page, bool only_seen);
 bool gb_medium_claim_whole(gb_page *page);
-/* Undoes a claim, after the page could not be purged. Locked. The caller still holds the bits of a medium page. */
+/* Undoes a claim if the page could not be purged. Locked. The caller still holds the bits of a medium page. */
 void gb_page_unclaim(gb_page *page);
 /* Moves a page of an abandoned heap to `heap`. Returns false if frees of the page are under way. Requires the lock
  * of abandoned heaps. */
@@ -212,7 +214,8 @@ bool gb_page_reclaim(glebe_heap *heap, gb_page *page);
 /* ---- common: heaps for threads that allocate seldom ---- */
 /* Returns a common heap that this thread owns until it leaves; NULL: the thread should have a heap of its own. */
 gb_common *gb_common_enter(void);
-/* Enters this one, if no thread is in it, and with `silent` only if it rests or had no tick for purge_ms. */
+/* Enters common heap `number` (modulo their count) if it exists and no thread is in it; with `silent`, only if it rests
+ * or had no tick for purge_ms. Returns NULL otherwise. */
 gb_common *gb_common_try(uint32_t number, bool silent, uint32_t now);
 glebe_heap *gb_common_heap(const gb_common *common);
 void gb_common_leave(gb_common *common);
@@ -228,8 +231,7 @@ extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */
 extern glebe_heap gb_heap_none; /* always empty, so that a thread's first malloc takes the slow path */
 /* Returns this thread's heap. The first call makes or reclaims one; NULL if there is no memory for it. */
 GB_COLD glebe_heap *gb_thread_start(void);
-/* gb_thread_exit was called in this thread. */
-extern GB_TLS bool gb_thread_ended;
+extern GB_TLS bool gb_thread_ended; /* gb_thread_exit was called in this thread */
 /* Called after a request. Abandons the heap again at once if this thread has already ended. */
 GB_INLINE void gb_thread_late(void)
 {
@@ -246,7 +248,8 @@ glebe_heap *gb_thread_leave(void);
 void gb_thread_return(glebe_heap *heap);
 glebe_heap *gb_heap_new(enum gb_heap_kind kind);
 void gb_heap_retire(glebe_heap *heap); /* its number may be used again */
-/* Visits all heaps except unused ones, in the order of their numbers. NULL: the first, or no more. */
+/* Returns the heap after `before` (NULL: the first heap), in the order of their numbers, without unused ones. Returns
+ * NULL at the end. */
 glebe_heap *gb_heap_next(const glebe_heap *before);
 /* Gives up a heap of a thread or of the program. Its blocks stay valid, and other heaps may take its free memory.
  * Owner. */
@@ -256,9 +259,9 @@ bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls);
 /* Returns to the arena all memory that abandoned heaps hold on thread free lists and in spare pages. Returns the
  * bytes. */
 size_t gb_abandoned_trim(void);
-/* Accepts the remote frees of the next few abandoned heaps; pages that become empty may go to the arena. */
+/* Accepts the remote frees of the next few abandoned heaps. Pages that become empty may return to the arena. */
 void gb_abandoned_drain(void);
-/* A step: gb_heap_look for the next abandoned heap with pages to search. Returns false if there is none. */
+/* One step: gb_heap_look for the next abandoned heap with pages to search. Returns false if there is none. */
 bool gb_abandoned_look(void);
 
 #pragma GCC visibility pop

@@ -1,16 +1,16 @@
 /* Holes: purging parts of a small page while other blocks of it are in use. The region's lock guards `holes` and
  * `punched`; all else belongs to the owner.
  *
- * A page with mostly free blocks may contain whole OS pages (units) without a block in use. Their blocks are taken
- * off the free list. Then no link is stored in that memory, and any thread may purge it while the owner sleeps. A
- * block is in a hole if it touches a unit whose bit is set. Taking a unit back links the blocks that touch no other
- * such unit.
+ * A page with mostly free blocks may contain whole OS pages (units) without a block in use. The owner takes their
+ * blocks off the free list. Then that memory holds no link, and any thread may purge it while the owner sleeps. A block
+ * is in a hole if it touches a unit whose bit is set. Taking a unit back links the blocks that touch no other such
+ * unit.
  *
  * There are two ways to find holes. gb_page_trim walks the page's free list and finds all of them; it needs an owner
  * with time. With the background thread the program may sleep and leave purging to that thread. So an emptying page
  * of four slices is parked, and notices holes as they appear:
  *
- *     entry 0   owner 0, so that each free of its blocks takes the slow way         free: none
+ *     entry 0   owner 0, so that each free of its blocks takes the slow path        free: none
  *     entry 1   owner 0     units[u]: blocks in use that touch unit u               0: a hole
  *     entry 2   owner 0     units[u]: first free block that starts in unit u, + 1   a list, linked through the blocks
  *     entry 3   owner 0
@@ -163,7 +163,7 @@ uint32_t gb_page_trim(gb_page *page, uint32_t coming, bool now)
     for (uint32_t i = 0; i < page->bump; i++)
         if (!gb_bit(is_free, i)) {
             uint32_t mask = block_unit_mask(page, i);
-            if ((mask & holes) == 0) /* else the block is free: it is in a hole already */
+            if ((mask & holes) == 0) /* else the block is free, in a known hole */
                 busy |= mask;
         }
     uint32_t found = units & ~busy & ~holes;
@@ -202,7 +202,7 @@ static uint32_t park_put(gb_page *page, gb_block *block, uint32_t index)
     return empty;
 }
 
-/* The count of a unit leaves out blocks that lie in a hole beside it: these are free, and on no list. */
+/* The count of a unit leaves out blocks that reach into an adjacent hole: they are free, and on no list. */
 void gb_page_park(gb_page *page)
 {
     uint16_t *live = park_live(page), *first = park_first(page);

@@ -1,7 +1,8 @@
-/* Huge blocks: over 1 MiB; from 256 KiB on, blocks that grew, and blocks whose memory another huge block left. Each
- * block has an extent of its own (extent.c), and starts where the extent starts. A block that grows takes free space
- * behind it. If that is too short, the block moves to a place with as much room behind it: its page tables move, not
- * its bytes. bounds.c bounds the memory retained of freed blocks. The region's lock guards all of it. */
+/* Huge blocks: over 1 MiB; from 256 KiB on also blocks that grew, and blocks in memory that another huge block left.
+ * Each block has an extent of its own (extent.c), and starts where the extent starts. A block that grows takes free
+ * space behind it. If that is too short, the block moves to a place with as much room behind it as it has bytes: its
+ * page tables move, not its bytes. bounds.c bounds the memory retained from freed blocks. The region's lock guards all
+ * of it. */
 #include "heap.h"
 
 gb_extent *gb_huge_find(const void *address)
@@ -25,8 +26,8 @@ static void huge_size(gb_extent *extent, size_t bytes)
         extent->dirty = bytes;
 }
 
-/* Returns the free space wanted behind a growing block of `bytes`: as much again, or 4 MiB in all for the first;
- * most blocks never pass that. */
+/* Returns the free space wanted behind a growing block of `bytes`: as much again. A block below 2 MiB gets 4 MiB in
+ * all, which most blocks never exceed. */
 static size_t huge_behind(size_t bytes)
 {
     enum { MOST = 4 << 20 };
@@ -96,8 +97,8 @@ void gb_huge_free(gb_extent *extent)
     gb_lock_drop(&gb_the.lock);
 }
 
-/* Asks for huge pages for a block that grows by small steps: it is used to its end. A new or a doubled block may not
- * be. */
+/* Asks for huge pages for a block that grows by small steps, because it is used to its end. A new or a doubled block
+ * may not be. */
 static void huge_pages_ask(const gb_extent *extent, size_t before, size_t bytes)
 {
     uintptr_t start = gb_extent_start(extent), from = gb_round_down(start + before, GB_CHUNK_BYTES),
@@ -108,7 +109,7 @@ static void huge_pages_ask(const gb_extent *extent, size_t before, size_t bytes)
         gb_port_huge_pages(from, to - from, true);
 }
 
-/* Moves a block to a larger extent by its page tables. Locked. Shorter blocks are better copied to idle memory. */
+/* Moves a block to a larger extent by its page tables. Locked. Copying shorter blocks to idle memory is cheaper. */
 static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
 {
     enum { MOVED_FROM = 4 << 20 };

@@ -1,9 +1,9 @@
 /* Large blocks: over 64 KiB up to 1 MiB, each with a run of slices of its own. They grow in place while the slices
- * behind them are free. From 256 KiB on a block gets an extent, like a huge one, if touched memory for it is free only
- * there. */
+ * behind them are free. From 256 KiB on a block gets an extent, like a huge one, if only an extent has enough touched
+ * memory free. */
 #include "heap.h"
 
-/* Returns whether an idle extent is long enough, and no run of touched slices is. */
+/* Returns whether an idle extent is long enough, but no run of touched slices. */
 static bool extents_serve(const gb_request *request, uint32_t slices)
 {
     if (request->bytes < GB_GROWN_FROM || request->alignment > GB_SLICE_BYTES)
@@ -17,7 +17,7 @@ static bool extents_serve(const gb_request *request, uint32_t slices)
 void *gb_large_source(glebe_heap *heap, gb_request *request)
 {
     uint32_t slices = (uint32_t)(gb_round_up(request->bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
-    slices = slices < GB_LARGE_LEAST ? GB_LARGE_LEAST : slices; /* a shorter block comes here for its alignment */
+    slices = slices < GB_LARGE_LEAST ? GB_LARGE_LEAST : slices; /* shorter blocks come here if aligned widely */
     uint32_t align = request->alignment > GB_SLICE_BYTES ? (uint32_t)(request->alignment >> GB_SLICE_LOG2) : 1;
     bool zero = false;
     gb_warm_return(heap);

@@ -1,9 +1,9 @@
 /* When to search a small page for holes. Owner only.
  *
- * An AVAIL page counts down to a mark: a share of its blocks in use, stored in `mark` as GB_MARKS-ths, + 1. With the
- * background thread the first mark is an eighth. A page that reaches a mark is searched at once and gets a lower
- * mark, because the program may sleep and never call malloc again. Without the background thread a page that reaches
- * its mark gets GB_UNLOOKED, and the heap searches such pages one by one while it rests (retain.c). */
+ * An AVAIL page counts down to a mark: a number of blocks in use, stored in `mark` as GB_MARKS-ths of the page, + 1.
+ * With the background thread the first mark is an eighth. A page that reaches a mark is searched at once and gets a
+ * lower mark, because the program may sleep and never call malloc again. Without the background thread a page that
+ * reaches its mark gets GB_UNLOOKED, and the heap searches such pages one by one while it rests (retain.c). */
 #include "heap.h"
 
 /* Sets `left` to count down from `out` blocks in use to `share` GB_MARKS-ths of the page. If `out` is at most that,
@@ -19,7 +19,7 @@ void gb_page_mark_first(gb_page *page, uint32_t out)
     page_count_down(page, out, GB_MARKS / 8);
 }
 
-/* The secure build walks instead: parking would give it several lists to verify. */
+/* The secure build walks pages instead of parking them: it would have to verify several lists per page. */
 static bool page_may_park(const gb_page *page)
 {
     return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES
@@ -64,7 +64,7 @@ bool gb_heap_look(glebe_heap *heap)
             if (walked >= BLOCKS || gb_cycles() - begun > GB_STEP_CYCLES)
                 return true;
             walked += PER_PAGE;
-            gb_list_remove(&heap->avail[cls], page); /* searched pages come first */
+            gb_list_remove(&heap->avail[cls], page); /* searched pages move to the front */
             gb_list_push_first(&heap->avail[cls], page);
             if (page->mark == GB_UNLOOKED && page->left > 0) {
                 walked += page->cap;

@@ -1,5 +1,5 @@
-/* Medium pages: up to 32 blocks of 2 to 64 KiB. A word of bits in the page's entry says which are free. So a free
- * block holds no link, and any thread may purge its memory at any time, without the owner:
+/* Medium pages: up to 32 blocks of 2 to 64 KiB. A word of bits in the page's entry says which blocks are free. So a
+ * free block holds no link, and any thread may purge its memory at any time, without the owner:
  *
  *     bits    1 free              cleared by the owner, and by the purger while it purges; set by the freeing thread
  *     dirty   1 in use since it was last known to be zero       calloc clears only what it must
@@ -59,8 +59,8 @@ static int medium_claim(gb_page *page)
 static bool medium_refill(glebe_heap *heap, uint32_t cls)
 {
     gb_page *page = gb_page_if(heap->current[cls]);
-    /* The purger holds its free blocks: wait for it. If the page became FULL, and its blocks in use stayed, nothing
-     * would wake it. */
+    /* The purger has claimed the page's free blocks: wait until it returns them. A FULL page with free blocks would not
+     * leave the full list before another of its blocks is freed. */
     if (page && page->out < page->cap && !gb_page_purged(page)) {
         gb_lock_take(&gb_the.lock);
         gb_lock_drop(&gb_the.lock);
@@ -106,8 +106,9 @@ void *gb_medium_source(glebe_heap *heap, gb_request *request)
     return block;
 }
 
-/* Frees a block of a page without owner since a fork. The free that completes the page returns it to the arena: only
- * one thread sees that. Under the lock, since the purger may hold bits of other blocks. */
+/* Frees a block of a page whose owner did not survive fork. The thread that frees the last block returns the page to
+ * the arena; only one thread sees the bits complete. Takes the lock, because the purger may hold bits of other
+ * blocks. */
 static void medium_return_dead(gb_page *page, uint32_t bit)
 {
     gb_lock_take(&gb_the.lock);

@@ -5,14 +5,14 @@
  *     unit 1  |map| 32 32 32 32 32 32 32 32 | 48 48 48 48 48   | ...             256 bytes, or one block
  *     ...      cells of 64 bytes; the first of each unit is its map                     | never used  |
  *
- * A page for each class costs an OS page for the first block of each class. A large process does not notice. A
+ * With a page for each class, the first block of each class costs an OS page. A large process does not notice. A
  * program with a heap for each Lua state or each request does: the 300 blocks of a fresh state are of 12 classes. In
- * a mixed page a class takes a cell of 64 bytes at a time, or as many cells as one block is long; beyond the first
- * unit 256 bytes. So a heap of a few blocks, which each of many threads has, takes one OS page.
+ * a mixed page a class takes a cell of 64 bytes at a time, in later units 256 bytes, or as many cells as one block
+ * needs. So a small heap of a few blocks, as each of many threads may have, takes one OS page.
  *
  * A unit is 4 KiB. Its map has a byte for each of its cells: 0, not carved; a class + 1; INSIDE, the continuation of
- * the row of blocks that begins in an earlier cell. No block crosses a unit. `bump` is the first cell never used;
- * maps of units behind it are not valid.
+ * the row of blocks that begins in an earlier cell. No block crosses a unit boundary. `bump` is the first cell never
+ * used; maps of units behind it are not valid.
  *
  * For free() a mixed page is a small page like others: blocks go to page->free. The next refill of an empty thread
  * free list distributes them to the lists of their classes. A full mixed page stays mixed, and from then on each
@@ -116,8 +116,8 @@ static gb_page *mixed_page(glebe_heap *heap)
     return page;
 }
 
-/* Distributes freed blocks to the thread free lists of their classes. Does not verify that a block starts there, as
- * for pages of one class. */
+/* Distributes freed blocks to the thread free lists of their classes. Block starts are not verified, as in pages of one
+ * class. */
 static void mixed_sort(glebe_heap *heap, gb_page *page)
 {
     for (gb_block *block = page->free, *next; block; block = next) {
@@ -132,8 +132,8 @@ static void mixed_sort(glebe_heap *heap, gb_page *page)
     page->free = NULL;
 }
 
-/* Returns the cell where a row of this class would begin. Blocks lie on multiples of the power of two in their size,
- * as in pages of their own class. */
+/* Returns the cell where a row of this class would begin. Blocks are aligned to the power of two in their size, as in
+ * pages of their own class. */
 static uint32_t row_place(const gb_page *page, uint32_t cls, uint32_t *cells)
 {
     const gb_class *c = &gb_classes[cls];
@@ -176,7 +176,7 @@ bool gb_mixed_supply(glebe_heap *heap, uint32_t cls)
     if (gb_load_relaxed(&heap->inbox))
         gb_inbox_drain(heap);
     mixed_sort(heap, page);
-    /* with a single block on the list the heap would come here at each call */
+    /* carves also if the list has a single block: otherwise each malloc would come here */
     bool few = !heap->front[cls] || !gb_link_get(heap->front[cls]);
     return (few && mixed_carve(heap, page, cls)) || heap->front[cls];
 }

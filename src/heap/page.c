@@ -1,5 +1,5 @@
 /* Small pages: blocks of one class, free ones linked through themselves. A page and its lists belong to the thread
- * that uses the heap; only `xfree`, `bump` and the holes are seen by others.
+ * that uses the heap; other threads see only `xfree`, `bump` and the holes.
  *
  *     FRESH --> CURRENT --> FULL --[left 0: wake]--> AVAIL --> CURRENT
  *                  ^                                   |
@@ -9,7 +9,7 @@
  * malloc pops the thread free list, heap->front, and reads no page. When that list is empty the current page refills
  * it: with blocks freed to the page since, with newly carved blocks, or from a hole. A current page that has none of
  * these becomes FULL, and the AVAIL page that has waited longest takes its place; its list may be sorted then. free()
- * pushes on the page's own list and counts `left` down. Only when `left` is 0 does it do more. */
+ * pushes on the page's own list and counts `left` down. It does more only when `left` is 0. */
 #include "heap.h"
 
 /* ---- counts ---- */
@@ -114,9 +114,8 @@ GB_INLINE gb_block *page_supply(gb_page *page, bool one)
 
 /* ---- order ---- */
 
-/* Links the blocks of a page's list by address, so that blocks that are allocated one after another lie one after
- * another. A list that a program's mistake has damaged ends where the damage begins; the blocks behind it count as out
- * from now on. */
+/* Links the blocks of a page's list by address, so that successive allocations are neighbours in memory. If a program's
+ * mistake has damaged the list, it ends where the damage begins; the blocks behind that count as out from now on. */
 static gb_block *page_sort(const gb_page *page, gb_block *list)
 {
     enum { WORD = 64 };
@@ -144,8 +143,8 @@ static gb_block *page_sort(const gb_page *page, gb_block *list)
     return gb_link_get(&first);
 }
 
-/* Whether sorting pays: where most blocks of a page are free, neighbours follow each other, and a heap that is larger
- * than caches waits for memory. docs/decisions/0033 has the figures. */
+/* Returns whether sorting pays: most blocks of the page are free, so that neighbours follow each other, and the heap is
+ * larger than caches, so that it waits for memory. docs/decisions/0033 has the figures. */
 static bool page_sorts(const glebe_heap *heap, const gb_page *page)
 {
     enum { LEAST = 32 };
@@ -179,8 +178,8 @@ void gb_page_give(glebe_heap *heap, gb_page *page)
     gb_run_give(page);
 }
 
-/* Retains an empty page for the next need of any class, within bounds. The secure build always retains some, so that
- * blocks freed last are not the next ones handed out. */
+/* Retains an empty page, within bounds, for the next request of any class. The secure build always retains some, so
+ * that blocks freed last are not the next ones handed out. */
 static void page_retire(glebe_heap *heap, gb_page *page)
 {
     if (!GB_PURGES || !gb_bounds_spare(heap, gb_page_bytes(page))) {
@@ -215,7 +214,7 @@ static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
     heap->class_slices[cls] += page->slices;
 }
 
-/* Returns a spare page: of this class, with its free list, or of another class, formatted anew. */
+/* Returns a spare page: one of this class with its free list, or one of another class, formatted anew; or NULL. */
 static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
 {
     gb_page *page = GB_PURGES ? gb_list_first(&heap->spare[cls]) : NULL;
@@ -344,14 +343,14 @@ static bool page_event(glebe_heap *heap, gb_page *page, uint32_t coming)
         }
         if (page->slices == 1 && heap->avail[page->cls].first.n == heap->avail[page->cls].last.n
             && !gb_heap_abandoned(heap))
-            return false; /* the class's only page with free blocks: it stays where the next refill looks */
+            return false; /* the class's only AVAIL page stays on its list, for the next refill */
         gb_avail_remove(heap, page);
         if (GB_PURGES && page->mark == GB_PARKED)
             gb_page_unpark(page);
         page_retire(heap, page);
         return false;
-    /* the current page: all its blocks are free, and it stays current. In an abandoned heap only the mixed page is
-     * current */
+    /* the current page: all its blocks are free, and it stays current. The only current page of an abandoned heap is
+     * its mixed page */
     default:
         if (GB_MIXES && gb_heap_abandoned(heap))
             gb_mixed_give(heap, false);

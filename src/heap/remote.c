@@ -10,11 +10,11 @@
  * 1. Only the thread that sets QUEUED pushes the page, so a page is in one inbox at most. It is not pushed to the
  *    inbox of a dead heap: see 4.
  * 2. Only the thread that took the page out of the inbox clears QUEUED, by the same exchange that takes the list. It
- *    reads inbox_next before that: afterwards the page may be pushed again. The owner may have taken a page out of
- *    the inbox and not accepted it yet: such a page is on heap->inbox_taken, and QUEUED.
+ *    reads inbox_next before that, because afterwards the page may be pushed again. A page that the owner took out of
+ *    the inbox and has not accepted yet is on heap->inbox_taken, and QUEUED.
  * 3. page->heap changes only in gb_page_reclaim, which holds QUEUED meanwhile. So a thread whose CAS set QUEUED
  *    reads the right heap, and a queued page is never reclaimed.
- * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never returned to the
+ * 4. Blocks in xfree count as out of the page, so a page with QUEUED set is never empty, and never returns to the
  *    arena. The exception is a page of a dead heap, whose thread did not survive fork. No thread accepts its remote
  *    frees. When the list holds all blocks of the page, the thread that sent the last one returns the page to the
  *    arena.
@@ -22,7 +22,7 @@
  *    under the region's lock: it sets PURGED, purges the page, and no longer counts it as in use. When the owner
  *    next accepts the page it returns the page to the arena without touching its memory. If the host refuses to take
  *    the memory (locked memory), the purger clears PURGED again. An owner that saw PURGED meanwhile returns the page
- *    likewise, since all its blocks are free.
+ *    too, because all its blocks are free.
  *
  * Medium pages keep their free blocks as bits; only the count of freed blocks is sent (`notify` in place of xfree).
  * test/interleave runs this file under every interleaving of small cases. */
@@ -126,14 +126,14 @@ static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
             count += gb_page_put(page, block);
         }
     } else {
-        if (page->free) /* else nothing walks the list now: its links are checked at use */
+        if (page->free) /* else no walk is needed: links are checked at use */
             gb_link_set(chain_last(page, first, &count), page->free);
         page->free = first;
     }
     gb_page_returned(heap, page, count);
 }
 
-/* Returns to the arena a page that the purger took. Only its entry was left until the owner accepts it. */
+/* Returns to the arena a page that the purger took. Only its entry was left to the owner. */
 GB_COLD static void page_drop(glebe_heap *heap, gb_page *page)
 {
     if (page->state == GB_FULL)

@@ -1,6 +1,6 @@
-/* Checks of small blocks in the secure and the audit build, beyond the default build.
+/* Checks of small blocks that only the secure and the audit build make.
  *
- *     secure   The second word of a free block, its stamp, is its own address, keyed. A block freed twice has the stamp
+ *     secure   The second word of a free block is its stamp: its own address, keyed. A block freed twice has the stamp
  *              already. A free block without it was written to. By chance a program writes the stamp once in 2^64.
  *     audit    A bit for each block says whether it is in use (audit.c).
  *

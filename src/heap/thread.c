@@ -1,12 +1,12 @@
-/* Heaps and their owners. Each thread has a heap from its first malloc on, or, where threads are many, from the time on
- * when it allocates often (common.c). When the thread ends, its heap becomes an
- * abandoned heap, and the next new thread reclaims it in O(1): pages name their owner by the heap's address, so
- * nothing in them changes. A heap that needs pages takes some from abandoned heaps before it grows.
+/* Heaps and their owners. A thread gets a heap at its first malloc; if there are many heaps, only when it allocates
+ * often (common.c). When the thread ends, its heap becomes an abandoned heap, and the next new thread reclaims it in
+ * O(1): pages name their owner by the heap's address, so their entries do not change. A heap that needs pages takes
+ * some from abandoned heaps before it grows.
  *
  *     THREAD --(thread ends)--> ABANDONED --(thread begins)--> THREAD       OWNED: glebe_heap_create; gb_heap_abandon
  *        |                                                                  makes it ABANDONED
  *        |
- *        +--(fork, in the child, if the thread is another)--> DEAD: may have stopped between two stores; not used again
+ *        +--(in the child of a fork by another thread)--> DEAD: may have stopped between two stores; not used again
  *
  * The owner of a DEAD heap may have stopped anywhere, so nothing that it wrote without a lock is trusted: its thread
  * free lists, page lists and counts are lost. A page of such a heap still returns to the arena when other threads
@@ -19,7 +19,7 @@ glebe_heap gb_heap_none;
 GB_TLS glebe_heap *gb_self = &gb_heap_none;
 
 /* ---- heaps ----
- * The lowest unused number is used next. After every HEAPS_RETIRED heaps that became unused their memory is purged,
+ * A new heap gets the lowest unused number. Each time HEAPS_RETIRED heaps have become unused, their memory is purged,
  * adjacent heaps in one call. */
 
 static bool heap_commit(uint32_t number)
@@ -29,7 +29,7 @@ static bool heap_commit(uint32_t number)
         && gb_meta_commit(gb_the.heap_bits, &gb_the.committed.heap_bits, (number / 64 + 1) * sizeof(gb_heap_bits));
 }
 
-/* Locked. Returns none if there is no memory for one. */
+/* Locked. Returns the number of a new heap; none if there is no memory for it. */
 static gb_heap_id heap_number(void)
 {
     uint32_t words = gb_the.records.made ? gb_the.records.made / 64 + 1 : 0;
@@ -53,8 +53,8 @@ static bool heap_has(uint32_t number, bool touched)
     return (touched ? bits->touched : bits->unused) >> number % 64 & 1;
 }
 
-/* Locked. Purges OS pages in which all heaps are unused. A heap that became unused may share an OS page with heaps
- * around it that are unused for longer. */
+/* Locked. Purges OS pages in which all heaps are unused. A heap that became unused may share an OS page with adjacent
+ * heaps that have been unused for longer. */
 static void heaps_purge(void)
 {
     uint32_t reach = (uint32_t)(gb_the.page_bytes / GB_HEAP_STRIDE) + 1;
@@ -88,7 +88,7 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
             heap->kind = kind;
             heap->tick = GB_TICK_EVENTS;
             heap->tick_cycles = gb_cycles();
-            /* where threads are many, most of them hold little */
+            /* if there are many threads, most of them hold little */
             bool small = kind == GB_HEAP_OWNED || (kind == GB_HEAP_THREAD && number.n > GB_FEW_HEAPS);
             heap->mixed.n = GB_MIXES && small ? GB_MIXED_LATER : 0;
             gb_store_relaxed(&gb_the.records.in_use, (uint32_t)++glebe_live.stats.heaps);
@@ -125,8 +125,8 @@ glebe_heap *gb_heap_next(const glebe_heap *before)
 
 /* ---- threads ---- */
 
-/* Set by gb_thread_exit. Destructors of other libraries may still allocate in this thread, after the last of our own
- * has run. From then on each allocation reclaims a heap and abandons it again, so that no heap is lost. */
+/* Set by gb_thread_exit. Destructors of other libraries may still allocate in this thread after our own has run. From
+ * then on each allocation reclaims a heap and abandons it again, so that no heap is lost. */
 GB_TLS bool gb_thread_ended;
 
 static gb_heap_id abandoned_first(void)
@@ -173,7 +173,7 @@ void gb_heap_abandon(glebe_heap *heap)
     gb_fronts_flush(heap); /* the pages now know all their free blocks */
     gb_heap_settle(heap);
     gb_medium_settle(heap);
-    heap->limit_bytes = 0; /* the limit was for the owner */
+    heap->limit_bytes = 0; /* the limit was for the old owner */
     if (gb_self == heap)
         gb_self = &gb_heap_none;
     gb_lock_take(&gb_the.abandoned.lock);
@@ -191,7 +191,7 @@ void gb_thread_exit(void)
         gb_heap_abandon(gb_self);
 }
 
-/* The heap that this thread left, and will return to: in use, although it is not `gb_self`. */
+/* The heap that this thread left and will return to. It is in use, although it is not `gb_self`. */
 GB_TLS glebe_heap *gb_thread_left;
 
 bool gb_thread_away(void)

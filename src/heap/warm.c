@@ -5,10 +5,11 @@
  *     large, huge     up to GB_WARM_BLOCKS, up to GB_WARM_BYTES in all; less if heaps are many
  *
  * A warm block counts as in use, in its page and in the statistics. All warm blocks are returned every 16 ms, and when
- * the heap grows. A request for a large or huge block that finds no warm one returns them first: so it can use their
- * memory, and they never add to the peak of their heap. The secure and the audit build have none.
+ * the heap grows. A request for a large or huge block that finds no warm one returns the large and huge ones first: so
+ * it can use their memory, and they never add to the peak of their heap. The secure and the audit build have no warm
+ * blocks.
  *
- * Everything here is for the owner, except gb_warm_inherit. */
+ * Only the owner calls these functions, except gb_warm_inherit. */
 #include "heap.h"
 
 static void medium_cool(glebe_heap *heap)
@@ -44,7 +45,7 @@ void gb_heap_cool(glebe_heap *heap)
     gb_warm_return(heap);
 }
 
-/* A block is taken if a 16th of it would be wasted at most, and what rounding to slices wastes. */
+/* Takes a block if it wastes less than a 16th of the request plus a slice. */
 void *gb_warm_take(glebe_heap *heap, size_t bytes)
 {
     size_t spare = bytes / 16 + GB_SLICE_BYTES;
@@ -70,8 +71,8 @@ bool gb_warm_keep(glebe_heap *heap, void *block, size_t bytes, uint8_t *flag)
     return true;
 }
 
-/* The lists were changed under the lock alone, so they can be trusted; what the owner wrote without it cannot. A block
- * that is marked warm was freed, whether its owner stopped before or after. */
+/* The owner changed these two lists only under the lock, so they can be trusted; fields that it wrote without the lock
+ * cannot. A block that is marked warm was freed, wherever its owner stopped. */
 void gb_warm_inherit(glebe_heap *dead)
 {
     for (gb_page *large = gb_list_first(&dead->large), *next; large; large = next) {

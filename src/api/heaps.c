@@ -2,7 +2,7 @@
 
 #include "../serve/alloc.h"
 
-/* The heap that a public function was passed: NULL means the calling thread's. */
+/* Returns the heap that a public function was passed; NULL stands for the calling thread's. */
 static glebe_heap *heap_or_self(glebe_heap *heap)
 {
     return heap ? heap : gb_self;
@@ -105,7 +105,7 @@ void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes)
     return gb_realloc("glebe_heap_realloc", heap, block, bytes);
 }
 
-/* Between small sizes, copies without a look at the block: it has at least the bytes that the caller says. */
+/* Between small sizes, copies without looking the block up: it has at least the bytes that the caller states. */
 static GB_NOINLINE void *heap_resize_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes)
 {
     if (old_bytes > GB_SMALL_MAX || bytes > GB_SMALL_MAX)

@@ -24,7 +24,8 @@ static const gb_option options[] = {
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 
-/* Reads decimal digits at *text and moves it behind them. False: there are none, or the number has over 64 bits. */
+/* Reads decimal digits at *text, and moves *text behind them. Returns false if there are none, or the number has over
+ * 64 bits. */
 static bool option_digits(const char **text, uint64_t *value)
 {
     const char *p = *text;
@@ -36,7 +37,7 @@ static bool option_digits(const char **text, uint64_t *value)
     return any;
 }
 
-/* Reads a decimal number of at most `most`. */
+/* Reads a text that is a decimal number of at most `most`. */
 static bool option_number(const char *text, uint64_t most, uint64_t *value)
 {
     uint64_t n;
@@ -46,8 +47,8 @@ static bool option_number(const char *text, uint64_t most, uint64_t *value)
     return true;
 }
 
-/* The binary logarithm of the unit that is all of `text`: nothing, B, K, KB, KiB, and so on up to T, in capitals or
- * small letters. -1 if it is no unit. */
+/* Returns the binary logarithm of the unit `text`: empty, B, K, KB, KiB, and so on up to T, in capitals or small
+ * letters; -1 if it is no unit. */
 static int option_unit(const char *text)
 {
     enum { CASE = 'a' - 'A' };
@@ -169,8 +170,8 @@ int glebe_option(const char *name, const char *value)
     return ENOENT;
 }
 
-/* Prints a line about a variable. `wants` is what the option takes, or NULL. The value may be anything, so characters
- * that would break the line become ?. */
+/* Prints a line about a variable. `wants` names the values that the option takes, or is NULL. The value may be any
+ * text, so characters that would break the line become ?. */
 static void option_complain(const char *what, const char *name, const char *value, const char *wants)
 {
     char line[256], shown[128];
@@ -180,7 +181,7 @@ static void option_complain(const char *what, const char *name, const char *valu
     gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
 }
 
-/* True if `entry` ("GLEBE_X=...") is an option, or a variable that a tool of glebe or the port for Windows reads. */
+/* Returns whether `entry` ("GLEBE_X=...") is an option, or a variable that glebe's tools or the Windows port read. */
 static bool option_known(const char *entry)
 {
     for (int i = 0; i < OPTIONS; i++) {

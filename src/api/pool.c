@@ -1,6 +1,6 @@
-/* Pools: objects of few sizes in one array, for programs that know both. An object is a number of units long. Each
- * length has a list of free objects, linked through their first words. glebe.h has two inlined functions, which pop and
- * push there.
+/* Pools: objects of few sizes in one array, for programs that know the sizes and a limit. An object is a number of
+ * units long. Each length has a list of free objects, linked through their first words. The two inlined functions of
+ * glebe.h pop and push there.
  *
  *     64 bits: one huge block, whose address space is as long as the limit, so that it grows in place
  *
@@ -16,13 +16,13 @@
  * reaches the end the pool grows by a step. If it cannot grow, it cuts a longer free object in two. docs/decisions/0012
  * says why.
  *
- * The audit build keeps the open lists empty and `bytes` 0, so that each call comes here. It knows for each unit which
- * object starts there. It fills free objects with GB_POOL_POISON and checks for that when it hands them out.
+ * The audit build keeps the open lists empty and `bytes` 0, so that each call comes here. It records for each unit
+ * which object starts there. It fills free objects with GB_POOL_POISON, and checks them when it hands them out.
  *
- * 1. A unit below `fresh` is in exactly one object, which is in use or once on its length's list.
- * 2. Lists hold objects below `fresh`. Where there are spans, those before `current` are carved to their ends.
+ * 1. A unit below `fresh` is in exactly one object, which is in use, or on its length's list once.
+ * 2. Lists hold objects below `fresh`. Spans before `current` are carved to their ends.
  *
- * No lock: the pool's user owns its heap, and pools share nothing but the heap's memory. */
+ * No lock: the pool's user owns its heap, and pools share only the heap's memory. */
 #include "../serve/alloc.h"
 #include "../serve/slow.h"
 #include "api.h"
@@ -138,7 +138,7 @@ static void *whole_source(glebe_heap *heap, gb_request *request)
     return GB_POOL_SPANS ? NULL : gb_huge_resize(gb_huge_find(request->block), request->bytes);
 }
 
-/* Changes the one block so that `bytes` of it, in whole OS pages, are usable. */
+/* Resizes the pool's one block to `bytes`, in whole OS pages. */
 static bool whole_resize(gb_pool *pool, size_t bytes)
 {
     bool grows = bytes > pool->held_bytes;
@@ -156,7 +156,7 @@ static bool whole_resize(gb_pool *pool, size_t bytes)
     return true;
 }
 
-/* A new block with a span at its start. */
+/* Returns a new span, at the start of a new block; NULL at the limit, or if there is no memory. */
 static gb_span *span_new(gb_pool *pool)
 {
     size_t unit = pool->open.unit_bytes, room = pool->limit_bytes;
@@ -207,7 +207,7 @@ static bool pool_grow(gb_pool *pool)
         if (rest) {
             pool->fresh = pool->current->end;
             pool_poison(pool, at, rest);
-            pool_put(pool, at, rest); /* the rest is shorter than the object wanted, so there is a list for it */
+            pool_put(pool, at, rest); /* it is shorter than the requested object, so there is a list for it */
         }
         pool->current = *link;
         pool->fresh = pool->current->start;
@@ -290,7 +290,8 @@ static void span_free(gb_pool *pool, gb_span *span)
     glebe_heap_free(pool->heap, GB_POOL_SPANS ? (void *)span : (void *)span->start);
 }
 
-/* The inverse of an odd number modulo 2^32. `odd` has 3 correct bits itself; each round doubles their number. */
+/* Returns the inverse of an odd number modulo 2^32. Three bits of `odd` itself are correct; each round doubles their
+ * number. */
 static uint32_t pool_inverse(uint32_t odd)
 {
     uint32_t x = odd;

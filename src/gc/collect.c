@@ -1,17 +1,17 @@
 /* The collector's public functions, its roots, and when it collects.
  *
- *     begin      marks are cleared, cursors dropped; registered roots and the program's marker are gone through
+ *     begin      clears marks, drops cursors; marks from registered roots, and calls the program's marker
  *     mark       glebe_gc_mark: further roots, by a program that collects in parts
- *     finish     weak references and finalizers; then what is not marked is free
+ *     finish     weak references and finalizers; then frees all unmarked objects
  *
- * From begin to finish `forced` is set: no other collection begins, and memory grows for what is allocated, by
- * callbacks or between the parts. That is marked from its birth on (the bit that says "not reached" is never set), and
- * scanned when the collection ends. What a collection needs of memory was taken before, or it does without: finalizers
- * that are ready stay in their table, the mark stack has `few` places in the collector itself.
+ * From begin to finish `forced` is set: no other collection begins, and memory grows for objects that callbacks, or the
+ * program between the parts, allocate. Such objects are marked from birth on (their bit in `unmarked` is never set),
+ * and scanned when the collection ends. A collection needs no new memory: finalizers that are ready stay in their
+ * table, and without memory for the mark stack, `few` in the collector itself serves.
  *
- * Everything is the work of one thread, which the program's others that hold references wait for. The next
- * collection is due when so much was handed out as `percent` of what this one found live, roots included: the work
- * of marking is then in a fixed proportion to what the program allocates. */
+ * One thread does all the work, while the program's other threads that hold references wait. The next collection is due
+ * when the program was handed `percent` of the bytes that this one found live, roots included: so the work of marking
+ * is proportional to the bytes that the program allocates. */
 
 #include "../serve/alloc.h"
 #include "../serve/slow.h"
@@ -28,7 +28,6 @@ static GB_NOINLINE void pace_next(glebe_gc *gc)
     gc->taken_bytes = 0;
 }
 
-/* `gc` is all zero. */
 bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
 {
     if (!gb_bits_start(gc))
@@ -44,8 +43,7 @@ bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
     return true;
 }
 
-/* Does the limit leave room for a page of objects, and for the collector's own tables? One without would serve
- * nothing. */
+/* Returns whether the limit leaves room for a page of objects; the collector's own tables are allocated already. */
 static bool limit_serves(glebe_heap *heap)
 {
     gb_lock_take(&gb_the.lock);
@@ -77,13 +75,13 @@ void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned 
     gc->taken_bytes = taken;
 }
 
-/* Nothing is marked: sweeping gives every page back. */
+/* Sweeps without marking, which returns every page. */
 void glebe_gc_destroy(glebe_gc *gc)
 {
     GB_ENTRY;
     if (!gc)
         return;
-    /* A destroyed collector's memory says so until it serves another purpose. */
+    /* the memory of a destroyed collector shows that until it is reused */
     if (!gc->heap || gc->heap->kind != GB_HEAP_OWNED) {
         gb_report("glebe_gc_destroy", gc, "not a collector, or destroyed already");
         return;
@@ -104,10 +102,10 @@ typedef struct object_request {
     gb_request request;
     glebe_gc *gc;
     uintptr_t layout;
-    bool collected; /* a collection need not be tried any more */
+    bool collected; /* a collection was tried already */
 } object_request;
 
-/* Memory grows; if it cannot, a collection is tried. */
+/* Lets memory grow; if it cannot, tries a collection. */
 static void *object_source(glebe_heap *heap, gb_request *request)
 {
     object_request *of = (object_request *)request;
@@ -121,7 +119,7 @@ static void *object_source(glebe_heap *heap, gb_request *request)
     return object;
 }
 
-/* A collection is due, or there is no memory. */
+/* Called when a collection is due, or there is no memory. */
 static GB_NOINLINE void *collect_and_take(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     object_request request = {.request = {.bytes = bytes}, .gc = gc, .layout = layout, .collected = gc->due};
@@ -155,7 +153,7 @@ void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout)
     return collected_alloc(gc, bytes, layout);
 }
 
-/* The hole that it leaves is found by the next sweep. */
+/* Cursors find the hole that the object leaves after the next sweep, or earlier if it is ahead of them. */
 void glebe_gc_free(glebe_gc *gc, void *object)
 {
     GB_ENTRY;
@@ -204,7 +202,7 @@ int glebe_gc_root_add(glebe_gc *gc, const void *start, size_t bytes)
         return ENOMEM;
     root->times++;
     root->end = root->end > to ? root->end : to;
-    if (gc->marking) /* those that were known have been gone through */
+    if (gc->marking) /* the roots known at the start were marked already */
         gb_mark_range(gc, from, to);
     return 0;
 }
@@ -238,8 +236,9 @@ void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end)
 
 typedef const volatile uintptr_t __attribute__((may_alias)) stack_word;
 
-/* Marks the stack from this function's frame to `base`; false if `base` is not above it. Stacks grow downwards on every
- * host. Words are copied first: the copy may be read where AddressSanitizer forbids what lies between variables. */
+/* Marks the stack from this function's frame up to `base`. Returns false if `base` is not above the frame. Stacks grow
+ * downwards on every host. Copies the words first: AddressSanitizer lets instrumented code read the copy, but not the
+ * stack between variables. */
 static GB_NOINLINE __attribute__((no_sanitize_address)) bool stack_mark(glebe_gc *gc, uintptr_t base)
 {
     uintptr_t at = gb_round_up((uintptr_t)__builtin_frame_address(0), sizeof at), copy[64];
@@ -255,7 +254,7 @@ static GB_NOINLINE __attribute__((no_sanitize_address)) bool stack_mark(glebe_gc
     return true;
 }
 
-/* The registers that calls preserve are saved in this frame, which is above stack_mark's: so it must be a frame. */
+/* This frame, which is above stack_mark's, holds the registers that calls preserve. So it must not be inlined. */
 GB_NOINLINE void glebe_gc_mark_stack(glebe_gc *gc, const void *base)
 {
     GB_ENTRY;
@@ -267,7 +266,7 @@ GB_NOINLINE void glebe_gc_mark_stack(glebe_gc *gc, const void *base)
 
 /* ---- a collection ---- */
 
-/* Room for a 64th of the words that were live; where there is no memory, a few will do. */
+/* Makes room for a 64th of the words that were live; without memory for it, `few` serves. */
 static void stack_begin(glebe_gc *gc)
 {
     size_t room = gc->live_bytes / (64 * sizeof(uintptr_t));
@@ -298,7 +297,7 @@ void glebe_gc_begin(glebe_gc *gc)
     stack_begin(gc);
     gb_sweep_begin(gc);
     gb_mark_begin(gc);
-    collect_tell(gc, GLEBE_GC_BEGINS); /* what the listener allocates counts as reached, like a marker's */
+    collect_tell(gc, GLEBE_GC_BEGINS); /* objects that the listener allocates count as reached, like a marker's */
     gb_ready_mark(gc);
     const gb_rooted *roots = gc->roots.items;
     for (uint32_t i = 0; GB_CALLBACKS && i < gc->roots.room; i++)
@@ -348,7 +347,7 @@ size_t glebe_gc_collect(glebe_gc *gc)
     return glebe_gc_finish(gc);
 }
 
-/* ---- what is known of it ---- */
+/* ---- statistics ---- */
 
 void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out)
 {

@@ -1,5 +1,5 @@
-/* What fork leaves. In the child the heaps of all other threads are dead. Their blocks stay valid and can be freed. The
- * forking thread holds all locks across the fork, so the child finds the lists and the common heaps consistent. */
+/* fork. In the child the heaps of all other threads are dead. Their blocks stay valid and can be freed. The forking
+ * thread holds all locks across the fork, so the child finds the lists and the common heaps consistent. */
 #include "retain.h"
 
 /* If a fork handler forks again, the inner calls take and drop no lock. */

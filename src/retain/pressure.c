@@ -1,18 +1,21 @@
-/* The program's callback when memory is about to run out (glebe_on_pressure). retain.c decides when to call it:
+/* The callback by which the program frees memory before it runs out (glebe_on_pressure). retain.c decides when to call
+ * it:
  *
  *     group of processes (cgroup)             used / limit      what glebe does
  *     |............................|.......|...|                ticks look at most every 200 ms, and every 20 ms from
  *     0                           85      95  100 %             85 % on (every 5 s while there is no limit: one may be
  *                                  |       |                    set at any time)
- *                                  |       +-- also purges what this heap and abandoned heaps keep; then the callback
- *                                  +---------- purges all that is free, due or not
+ *                                  |       +-- also purges memory that this heap, common and abandoned heaps keep; then
+ *                                  |           the callback
+ *                                  +---------- purges all free memory, due or not
  *
  *     the option `limit`          if a request would exceed it though nothing is retained: the callback, then a retry
  *
- * The callback may do anything, but it runs inside a malloc. That heap's tables are consistent then, while its callers
- * still rely on values that they read before. So the thread uses another heap during the callback: it allocates from
- * there, and its frees are remote frees. When the callback returns, that other heap is abandoned. A thread in its
- * callback is not called again. Other threads may be, as they wait for none.
+ * The callback may do anything, but it runs inside a malloc. The tables of that malloc's heap are consistent then, but
+ * the functions that called the callback still rely on values that they read before. So the thread uses another heap
+ * during the callback: it allocates from there, and its frees are remote frees. When the callback returns, that other
+ * heap is abandoned. A thread in the callback does not enter it again. Several threads may be in it at once, because
+ * none waits for another.
  *
  * 1. No lock is held when the callback is called. It is not called while fork's handlers run.
  * 2. errno is kept. */

@@ -1,22 +1,22 @@
 /* Purging: returning physical memory to the OS. A chunk in which memory was freed waits in a queue. After purge_ms the
  * purger looks at the chunk once, under the region's lock:
  *
- *     free runs that are dirty      purged, known to be zero from then on; where address space is limited, a wholly
- *                                   free chunk returns its address space too (arena.c)
+ *     free runs that are dirty      purged, known to be zero from then on; if address space is limited, a wholly free
+ *                                   chunk returns its address space too (arena.c)
  *     holes of small pages          purged (hole.c says what a hole is)
  *     free blocks of medium pages   claimed bit by bit, so that their owner cannot take them, purged, made free again
  *     pages whose every block       purged whole, even if their owner never looks again (remote.c has the claim)
  *     other threads freed
  *
- * A chunk in which no memory was freed for purge_ms is purged whole. In a busy chunk the purger takes only memory that
- * has been free since its last visit; it marks the rest idle, and the chunk queues again. So memory in constant use
- * stays, and memory out of use is purged. Ticks of any thread, glebe_trim and the background thread purge.
+ * In a chunk where no memory was freed for purge_ms, all free memory is purged. In a busy chunk the purger takes only
+ * memory that has been free since its last visit; it marks the rest idle, and queues the chunk again. So memory in
+ * constant use stays, and memory out of use is purged. Ticks of any thread, glebe_trim and the background thread purge.
  *
  * With the option `purge` set to free, due memory is purged lazily. Such memory is not known to be zero, so it stays
  * dirty; `lazy` marks it, so that it is not purged twice. glebe_trim, a limit and a new peak purge at once. */
 #include "retain.h"
 
-/* Free slices to purge now. If an OS page is larger than a slice: only whole OS pages. */
+/* Returns the free slices to purge now. If an OS page is larger than a slice, only whole OS pages. */
 static gb_slice_set purge_wanted(const gb_chunk *chunk, bool only_idle, bool lazily)
 {
     gb_slice_set want = gb_set_both(chunk->free, only_idle ? chunk->idle : chunk->dirty), wide = {0, 0};
@@ -90,7 +90,7 @@ static size_t purge_blocks(gb_page *page, uint32_t run, bool lazily, gb_purge_bu
     return to - from;
 }
 
-/* Withdraws the chunk's request for a huge page: or else the kernel would fill the purged parts of one again. */
+/* Withdraws the chunk's request for a huge page; otherwise the kernel would fill the purged parts again. */
 GB_NOINLINE static void huge_page_split(gb_chunk *chunk)
 {
     if (!chunk->huge_pages)
@@ -101,7 +101,7 @@ GB_NOINLINE static void huge_page_split(gb_chunk *chunk)
 }
 
 /* Purges a page that was claimed whole: no block of it is in use, and its owner will return its run. Never lazily,
- * because no other heap could use the memory meanwhile. 0: the OS refused, and the claim is dropped. */
+ * because no other heap could use the memory meanwhile. Returns 0 if the OS refused; the claim is dropped then. */
 GB_NOINLINE static size_t purge_whole(gb_page *page, gb_purge_budget *budget)
 {
     size_t bytes = gb_page_bytes(page);
@@ -156,8 +156,8 @@ static size_t purge_medium(gb_page *page, bool only_idle, bool lazily, gb_purge_
     return given;
 }
 
-/* The first touch of a huge page made all of it resident, also what was never handed out. So marks such slices dirty.
- * If no slice is dirty, none was touched since the whole chunk was purged. */
+/* The first touch of a huge page made all of it resident, including slices that were never handed out. So this marks
+ * them dirty. If no slice is dirty, none was touched since the whole chunk was purged. */
 static void purge_never_used(gb_chunk *chunk)
 {
     if (gb_set_empty(chunk->dirty))
@@ -184,7 +184,7 @@ static size_t purge_free(gb_chunk *chunk, bool only_idle, bool lazily, size_t mo
     return given;
 }
 
-/* Purges within the budget. The next step does the rest: it skips what is purged already. */
+/* Purges within the budget. The next step does the rest: it skips memory that is purged already. */
 static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, gb_purge_budget *budget)
 {
     size_t given = purge_free(chunk, only_idle, lazily, SIZE_MAX, budget);
@@ -202,7 +202,7 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, gb_purge
     return given;
 }
 
-/* Locked. The chunk that has waited longest, if it was queued at `since` or before. */
+/* Locked. Returns the chunk that has waited longest, if it was queued at `since` or before; else NULL. */
 static gb_chunk *queue_first(uint32_t since, bool all)
 {
     gb_chunk *chunk = gb_chunk_if(gb_the.kept.queue.ends.first);
@@ -215,15 +215,15 @@ static void queue_pop(gb_chunk *chunk)
     atomic_exchange(&chunk->queued, 0);
 }
 
-/* Queues the chunk again, behind the others, without counting as touched now. */
+/* Queues the chunk again, behind the others, and restores its time of the last free. */
 static void queue_again(gb_chunk *chunk, uint32_t touched)
 {
     gb_purge_queue(chunk);
     gb_store_relaxed(&chunk->touched_ms, touched);
 }
 
-/* True for a while after a refusal. Where memory is locked the OS takes none back, and a program that locks its memory
- * does not want to wait. So ticks pause; glebe_trim does not. */
+/* Returns whether the OS refused memory lately. It takes no locked memory, and a program that locks its memory does not
+ * want to wait. So ticks pause then; glebe_trim does not. */
 static bool purge_refused_lately(void)
 {
     enum { PAUSE = 8 }; /* in units of purge_ms */
@@ -231,8 +231,8 @@ static bool purge_refused_lately(void)
     return refused && gb_ms_since(gb_port_now_ms(), refused) < (uint64_t)PAUSE * gb_the.options.purge_ms;
 }
 
-/* Purges what was freed at `since` or before, until the budget is spent or none is left. In a busy chunk memory was
- * freed later: what the budget leaves there waits as if it had been freed now. */
+/* Purges memory that was freed at `since` or before, until the budget is spent or none is left. In a busy chunk memory
+ * was freed later: memory that the budget leaves there waits as if it had been freed now. */
 static size_t purge_queued(uint32_t since, bool all, bool lazily, gb_purge_budget *budget)
 {
     enum { CHUNK_CALLS = 4 }; /* what a look at one chunk costs */
@@ -248,7 +248,7 @@ static size_t purge_queued(uint32_t since, bool all, bool lazily, gb_purge_budge
         budget->refused = false;
         size_t here = purge_chunk(chunk, busy, lazily, budget);
         given += here;
-        if (busy || here == 0 || !gb_purge_spent(budget)) /* else the next step continues in this chunk */
+        if (busy || here == 0 || !gb_purge_spent(budget)) /* otherwise the next step continues in this chunk */
             queue_pop(chunk);
         if (budget->refused)
             gb_store_relaxed(&gb_the.kept.refused_ms, gb_port_now_ms() | 1); /* 0 means never */

@@ -12,23 +12,22 @@
  *                                      6th of huge ones
  *     free blocks of pages in use      all                                    the heap rests; whole OS pages are purged
  *     pages of abandoned heaps         all, for any heap that needs some      the same, one heap at a time
- *     common heaps                     as a heap does                         the same; ticks of any thread do it
+ *     common heaps                     as other heaps                         the same; ticks of any thread do it
  *
  * Events: more is kept than the bounds allow (gb_retain_act), a slow allocation happens (gb_tick), an allocation fails
  * (gb_make_room), a collection ends (gb_retain_collected).
  *
- * A heap rests once purge_ms pass between two looks at the clock: its program is quiet. From then on each slow event
- * does one step. The first steps return spare pages to the arena. Later steps search pages for holes, at most 16,384
- * blocks or 0.4 ms and one page each, and purge 2 MiB or 96 pieces each. Each step continues where the last one
- * stopped, so no request pays for more than one step. The background thread purges in the same steps, one after the
- * other.
+ * A heap rests once purge_ms pass between two looks at the clock, because its program is quiet, and more than 1 MiB is
+ * in its spare and AVAIL pages. From then on each slow event does one step. The first steps return spare pages to the
+ * arena. Each later step searches pages for holes, at most 16,384 blocks or 0.4 ms and one page, and purges 2 MiB or 96
+ * pieces. A step continues where the last one stopped, so no request pays for more than one step. The background thread
+ * purges in the same steps, one after the other.
  *
- * Locks: the heap's own lists need none, as only the owner thread calls here. The region's lock guards bounds and
+ * Locks: the heap's own lists need none, because only the owner thread calls here. The region's lock guards bounds and
  * purging. */
 #include "retain.h"
 
-/* Purges what the process keeps beyond the bounds. If the OS refuses, raises the allowed peak by a share, so that the
- * next request does not retry at once. */
+/* If the OS refuses, raises the allowed peak by a share, so that the next request does not retry at once. */
 void gb_retain_act(void)
 {
     gb_lock_take(&gb_the.lock);
@@ -54,8 +53,8 @@ static void heap_retain_nothing(glebe_heap *heap)
     gb_medium_trim(heap);
 }
 
-/* The same for the common heaps that nobody entered for a while, or for all of them that are free. Returns the bytes
- * that went back to the arena. */
+/* heap_retain_nothing for each common heap that no thread is in; with `silent`, only for those that rest or that no
+ * thread entered for purge_ms. Returns the bytes returned to the arena. */
 static size_t common_retain_nothing(bool silent)
 {
     size_t given = 0;
@@ -135,7 +134,7 @@ static void pressure_look(glebe_heap *heap, uint32_t now)
 
 /* ---- steps ---- */
 
-/* Purges, within a budget, what was freed at least purge_ms ago. False: nothing is left. */
+/* Purges, within a budget, memory that was freed at least purge_ms ago. Returns false if none is left. */
 static bool step_due(uint32_t now)
 {
     return gb_purge_step(now - gb_the.options.purge_ms);
@@ -154,7 +153,7 @@ static void rest_step(glebe_heap *heap)
 {
     enum { PAGES = 32 };
     if (gb_spares_give(heap, PAGES)) {
-        /* the slices just freed queue from now on, later than the last look at the clock */
+        /* the slices just freed are in the queue since now, which is later than the last look at the clock */
         heap->rest_ms = gb_port_now_ms();
         return;
     }
@@ -163,7 +162,7 @@ static void rest_step(glebe_heap *heap)
 }
 
 /* Starts the background thread from a tick. Starting a thread may allocate, and a tick runs inside a malloc. So this
- * thread leaves its heap meanwhile, as it does for the callback of pressure.c. */
+ * thread leaves its heap meanwhile, as for the callback of pressure.c. */
 static void background_late(void)
 {
     if (gb_thread_away() || gb_lock_forking())
@@ -178,8 +177,9 @@ GB_INLINE bool tick_comes(glebe_heap *heap)
     return --heap->tick <= 0 || gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES;
 }
 
-/* The heap's part of a tick. Returns false if there was none since the last tick. While memory waits for its
- * purge, every slow event does a step, so that a process that rarely wakes purges too. */
+/* The heap's part of a tick. Returns false if the clock has not advanced since the last tick and no purging is under
+ * way. While memory waits for its purge, every slow event does a step, so that a process that rarely wakes purges
+ * too. */
 static bool tick_heap(glebe_heap *heap, uint32_t now)
 {
     enum { QUIET_BYTES = 1 << 20, COOL_MS_LOG2 = 4 };
@@ -198,8 +198,8 @@ static bool tick_heap(glebe_heap *heap, uint32_t now)
     gb_abandoned_drain();
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)
         rest_begin(heap);
-    /* Not while the heap rests: a chunk to which the heap just returned pages would count as busy, queue again, and
-     * miss the purge of the rest. */
+    /* No step while the heap rests: a chunk to which the heap just returned pages would count as busy, be queued again,
+     * and miss the purge of rest_step. */
     bool queued = gb_load_relaxed(&gb_the.kept.queue.count) || gb_load_relaxed(&gb_the.huge.idle.count);
     heap->waits = heap->rests || (queued && step_due(now));
     if (heap->waits)
@@ -216,10 +216,10 @@ static void common_rest(glebe_heap *heap, uint32_t now)
     tick_heap(heap, now);
 }
 
-/* The process's part. It may call the program, so the caller is in no common heap. */
+/* The process's part of a tick. It may call the program, so the caller is in no common heap. */
 static void tick_process(glebe_heap *heap, uint32_t now)
 {
-    gb_common *common = gb_common_try(now, true, now); /* each in its turn */
+    gb_common *common = gb_common_try(now, true, now); /* the clock picks which one */
     if (common) {
         common_rest(gb_common_heap(common), now);
         gb_common_leave(common);

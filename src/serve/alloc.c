@@ -56,7 +56,7 @@ void gb_free_any(const char *call, glebe_heap *self, void *block)
     gb_free(call, self, block);
 }
 
-/* Shrinking to more than half stays in place, so that a block whose size alternates does not move each time. */
+/* A block that shrinks to more than half stays in place, so that a block whose size alternates does not always move. */
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
 {
     size_t before = gb_block_bytes(call, block);

@@ -1,5 +1,4 @@
-/* Blocks above the small ones, where memory is not linear: which source serves them, and how free and realloc treat
- * them. */
+/* Blocks above the small ones, not in linear memory: which source serves them, and how free and realloc treat them. */
 #include "alloc.h"
 #include "slow.h"
 
@@ -17,7 +16,7 @@ static gb_source *big_source(const gb_request *request)
     return request->bytes <= GB_LARGE_MAX && request->alignment <= GB_LARGE_MAX ? gb_large_source : gb_huge_source;
 }
 
-/* A block of the current page, else the one that the slow path finds. Sets *dirty if `dirty` is not NULL. */
+/* Returns a medium block of the current page, or a block of the slow path. Sets *dirty if `dirty` is not NULL. */
 static GB_NOINLINE void *big_take(glebe_heap *heap, size_t bytes, size_t alignment, uint32_t cls, size_t *dirty)
 {
     gb_request request = {.bytes = bytes, .alignment = alignment, .cls = cls};
@@ -29,7 +28,7 @@ static GB_NOINLINE void *big_take(glebe_heap *heap, size_t bytes, size_t alignme
     return block;
 }
 
-/* A warm large or huge block, or NULL. The tick sees to it that other memory is purged meanwhile. */
+/* Returns a warm large or huge block, or NULL. Ticks, so that other memory is purged even if all requests end here. */
 GB_INLINE void *warm_take(glebe_heap *heap, size_t bytes)
 {
     if (heap->warm_count == 0)
@@ -68,8 +67,7 @@ void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)
     return block;
 }
 
-/* Blocks of a class lie on multiples of the largest power of two that divides its size, because pages start on
- * slices. */
+/* Blocks of a class are aligned to the largest power of two that divides its size, because pages start on slices. */
 void *gb_big_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
 {
     uint32_t cls = alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
@@ -116,8 +114,8 @@ void *gb_big_resize(gb_page *entry, void *block, size_t before, size_t bytes)
     return resized;
 }
 
-/* A block for one that grows. An extent, which can grow further, unless address space is limited and a run is long
- * enough. Else its own run, longer; else another block. */
+/* Returns a block in place of one that grows: an extent, which can grow further, unless address space is limited and a
+ * run is long enough. If there is no extent, its own run, lengthened, or another block. */
 static void *grown_source(glebe_heap *heap, gb_request *request)
 {
     gb_source *usual = big_source(request);
@@ -178,7 +176,7 @@ void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *
             gb_free_page(self, page, block, call);
         return;
     }
-    /* The medium block that the owner freed last stays warm, if no block of its class is: most blocks of that size are
+    /* A medium block that its owner frees stays warm if no block of its class is warm: most blocks of that size are
      * buffers that come and go. */
     uint32_t index, cls = page->cls;
     void **warm = &self->warm[cls - GB_SMALL_CLASSES];

@@ -1,4 +1,4 @@
-/* What the fast paths fall back to. "Owner" says that the caller owns the heap. */
+/* Functions that the fast paths fall back to. "Owner" means that the caller owns the heap. */
 #ifndef GB_SERVE_H
 #define GB_SERVE_H
 
@@ -7,22 +7,23 @@
 
 #pragma GCC visibility push(hidden)
 
-/* ---- slow: what the spine in slow.h calls out of line ---- */
-/* The source returned NULL: makes room and tries once more. */
+/* ---- slow: functions that the spine in slow.h calls out of line ---- */
+/* Called when the source returned NULL: makes room and calls the source again. */
 GB_COLD void *gb_serve_again(glebe_heap *heap, gb_source *source, gb_request *request);
-/* The thread has no heap: starts one, then serves the request. */
+/* Called when the thread has no heap: serves the request from a common heap, or starts a heap. */
 GB_COLD void *gb_serve_first(gb_source *source, gb_request *request);
 
-/* ---- alloc, free: the fast paths are in alloc.h; this is what they fall back to ---- */
+/* ---- alloc, free: slow parts of the fast paths in alloc.h ---- */
 /* Serves a block of the class when front[cls] is empty, and refills it. */
 void *gb_small_refill(glebe_heap *heap, size_t cls);
 GB_NOINLINE void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
 /* free() of a block in a page that is not `self`'s, or in a parked page. */
 GB_NOINLINE void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call);
-/* Usable bytes of the block; 0 if no block in use starts there. Reports that under the name `call`. */
+/* Returns the usable bytes of the block; 0, after a report that names `call`, if no block in use starts there. */
 size_t gb_block_bytes(const char *call, const void *block);
-/* Check what the caller says of a block that it frees; false, and a report, if that is surely wrong. A block may be
- * larger than the request, an aligned block much larger. So only a size beyond the usable bytes is wrong. */
+/* Check the size or alignment that the caller states for a block that it frees. Return false, after a report, if it is
+ * surely wrong. A block may be larger than the request, an aligned block much larger. So only a size beyond the usable
+ * bytes is wrong. */
 bool gb_size_fits(const char *call, const void *block, size_t bytes);
 bool gb_alignment_fits(const char *call, const void *block, size_t alignment);
 /* The fast paths out of line: see gb_alloc_seldom. */

@@ -1,4 +1,5 @@
-/* What the spine (slow.h) does not inline, and the refill of a thread free list, its most frequent caller. */
+/* The parts of the spine (slow.h) that are not inlined, and the refill of a thread free list, its most frequent
+ * caller. */
 #include "alloc.h"
 #include "slow.h"
 
@@ -8,7 +9,7 @@ void *gb_serve_again(glebe_heap *heap, gb_source *source, gb_request *request)
     return gb_make_room(heap) ? source(heap, request) : NULL;
 }
 
-/* A block from a common heap. NULL: the thread needs a heap of its own. */
+/* Returns a block from a common heap; NULL if the thread needs a heap of its own. */
 static void *serve_common(gb_source *source, gb_request *request)
 {
     gb_common *common = gb_common_enter();
@@ -52,8 +53,8 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, size_t cls)
     return gb_serve(heap, gb_small_source, &request);
 }
 
-/* Most refills take what was freed to the current page since the last refill. Every fourth refill looks at the cycle
- * counter. */
+/* Most refills take the blocks that were freed to the current page since the last refill. Every fourth refill looks at
+ * the cycle counter. */
 void *gb_small_refill(glebe_heap *heap, size_t cls)
 {
     gb_page *page = gb_page_if(heap->current[cls]);

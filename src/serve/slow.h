@@ -3,21 +3,20 @@
  *     malloc, calloc, ...  ->  gb_serve  ->  a heap for the thread, if it has none
  *                                        ->  a tick: a bounded step of purging
  *                                        ->  the source: a small, medium, large, huge, tagged or collected block
- *                                        ->  else make room, and the source once more
- *                                        ->  else errno is ENOMEM
+ *                                        ->  if it fails: make room, and call the source again
+ *                                        ->  if it fails again: errno is ENOMEM
  *                                        ->  if more is kept now than the bounds allow: purge the excess
  *
- * A source takes a block from what there is, or returns NULL. It starts no heap, never ticks, never retries and reports
- * nothing.
+ * A source returns a block, or NULL. It starts no heap, never ticks, never retries and reports nothing.
  *
  * These functions are inlined, so that the call of the source is direct. With threads, rare cases call the source by a
- * pointer (slow.c). Without threads no call does, which makes the code shorter. */
+ * pointer (slow.c). Without threads every call is direct, which makes the code shorter. */
 #ifndef GB_SLOW_H
 #define GB_SLOW_H
 
 #include "serve.h"
 
-/* A block, or NULL if nothing helped; does not set errno. Owner. */
+/* Returns a block, or NULL; does not set errno. Owner. */
 GB_INLINE void *gb_serve_quietly(glebe_heap *heap, gb_source *source, gb_request *request)
 {
     if (GB_PURGES)
@@ -34,7 +33,7 @@ GB_INLINE void *gb_serve_quietly(glebe_heap *heap, gb_source *source, gb_request
     }
 }
 
-/* The heap may be gb_heap_none. If the result is NULL, errno is set. */
+/* Returns a block, or NULL and ENOMEM. The heap may be gb_heap_none. */
 GB_INLINE void *gb_serve(glebe_heap *heap, gb_source *source, gb_request *request)
 {
     if (GB_UNLIKELY(heap->number.n == 0)) {
@@ -46,7 +45,7 @@ GB_INLINE void *gb_serve(glebe_heap *heap, gb_source *source, gb_request *reques
     return GB_LIKELY(block != NULL) ? block : gb_out_of_memory();
 }
 
-/* The same for a size that the program chose. No host has more than GB_BLOCK_MAX: larger requests fail at once. */
+/* gb_serve for a size that the program chose. No host has more than GB_BLOCK_MAX: larger requests fail at once. */
 GB_INLINE void *gb_serve_sane(glebe_heap *heap, gb_source *source, gb_request *request)
 {
     bool enormous = request->bytes > GB_BLOCK_MAX || request->alignment > GB_BLOCK_MAX - request->bytes;

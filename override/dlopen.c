@@ -1,6 +1,6 @@
 /* dlopen and dlmopen without RTLD_DEEPBIND, so that one process has one malloc.
  *
- *     lookup of malloc by a module     opened as usual                        opened with RTLD_DEEPBIND
+ *     a module finds malloc in         opened as usual                        opened with RTLD_DEEPBIND
  *                                      program, glebe (preloaded), libc ...   module, its libraries, libc: libc's
  *
  * A module that was opened with RTLD_DEEPBIND would pass glebe's blocks to libc's free, and libc's blocks to glebe's.
@@ -37,7 +37,7 @@ static void *dlopen_nothing(const char *file, int mode)
 {
     (void)file;
     (void)mode;
-    return NULL; /* dlerror tells why */
+    return NULL; /* dlerror says why */
 }
 
 static void *dlmopen_nothing(Lmid_t space, const char *file, int mode)

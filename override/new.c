@@ -3,7 +3,7 @@
  * std::bad_alloc. Both come from the program's own C++ runtime, by weak references. If a plugin loaded the runtime
  * after glebe and in a scope of its own, a look-up in the scope of the caller's object finds them.
  *
- *     new            no memory --> handler, again and again --> none left: throw bad_alloc      exceptions pass through
+ *     new            no memory --> handler, repeatedly --> no handler left: throw bad_alloc     exceptions pass through
  *     new(nothrow)   no memory --> no handler: NULL
  *                              --> the runtime's own new(nothrow), which calls new above inside try and catch
  *
@@ -37,8 +37,8 @@ extern void *dlopen(const char *, int) __attribute__((weak));
 extern int dlclose(void *) __attribute__((weak));
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
 
-/* The address of `name` in the libraries behind glebe, or else in the caller's object and the libraries that it needs;
- * NULL if there is none, or if it is `own`. */
+/* Returns the address of `name` in the libraries after glebe, or else in the caller's object and the libraries that it
+ * needs; NULL if there is none, or if it is `own`. */
 GB_COLD static void *new_find(const char *name, const void *caller, const void *own)
 {
     Dl_info info;
@@ -63,7 +63,7 @@ GB_COLD static new_handler handler_now(const void *caller)
     return get ? get() : NULL;
 }
 
-/* The standard's loop: calls the handler until the block fits, or no handler is left. */
+/* The standard's loop: calls the handler until there is memory, or no handler is left. */
 GB_COLD static void *new_ask(size_t alignment, size_t bytes, const void *caller)
 {
     for (new_handler handler; (handler = handler_now(caller)) != NULL;) {
@@ -134,8 +134,8 @@ NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothro
 NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9nothrow_t",
     (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
 
-/* The default build ignores the size and alignment that delete gets, since the compiler writes them. The wrong
- * destructor, or another type than that of new, passes another size: the secure and the audit build report that. */
+/* The default build ignores the size and alignment that delete gets, because the compiler writes them. A wrong
+ * destructor, or a type other than that of new, passes a wrong size: the secure and the audit build report that. */
 GB_COLD static bool delete_allowed(const void *block, size_t bytes, size_t alignment)
 {
     static const char call[] = "operator delete";

@@ -14,11 +14,11 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Calls the new_handler until a block of `bytes` fits, in the calling thread's heap; else throws std::bad_alloc.
- * `caller` is an address in the calling object. `alignment` 0: none was requested. */
+/* Calls the new_handler until the calling thread's heap has a block of `bytes`; throws std::bad_alloc if no handler is
+ * left. `caller` is an address in the calling object. `alignment` 0: none was requested. */
 void *override_new_retry(size_t alignment, size_t bytes, const void *caller);
-/* The same for new(nothrow), which returns NULL. `tag` is a std::nothrow_t, `name` the mangled name of the form that
- * was called, `own` its address. */
+/* override_new_retry for new(nothrow): returns NULL instead of throwing. `tag` is a std::nothrow_t, `name` the mangled
+ * name of the form that was called, `own` its address. */
 void *override_nothrow_retry(
     size_t alignment, size_t bytes, const void *tag, const void *caller, const char *name, void *own);
 

@@ -1,9 +1,9 @@
-/* The malloc family under the C library's names; no other file gives these names to a program. It is compiled beside
- * src/glebe.c into the library for preloading and into the archive for linking. The fast paths are inlined here, so
- * malloc costs one call through the PLT.
+/* The malloc family under the C library's names; no other file defines these names. It is compiled beside src/glebe.c
+ * into the library for preloading and into the archive for linking. The fast paths are inlined here, so malloc costs
+ * one call through the PLT.
  *
- * include/glebe.h describes each function at its glebe_ twin. Functions that only the C library has (mallopt, mallinfo
- * and so on) are described here; the statistics answer them. */
+ * include/glebe.h describes each function at its glebe_ counterpart. Functions without one (mallopt, mallinfo and so
+ * on) are described here; their results come from the statistics. */
 #include <errno.h>
 
 #include "../src/core.h"
@@ -19,7 +19,7 @@
 #endif
 
 #ifdef __wasm__
-EXPORT const char gb_is_malloc = 1; /* tells other ports of glebe in the module: wasm.c */
+EXPORT const char gb_is_malloc = 1; /* read by other copies of glebe in the module: wasm.c */
 #endif
 
 EXPORT void *malloc(size_t bytes)
@@ -96,18 +96,18 @@ EXPORT size_t malloc_usable_size(void *block)
     return glebe_usable_size(block);
 }
 
-/* ---- what glibc adds ---- */
+/* ---- functions that glibc adds ---- */
 
-/* Returns 1 if memory was purged, as glibc's does. `pad` is about the top of a heap that grows by brk, which glebe does
- * not have. */
+/* Returns 1 if memory was purged, as glibc's does. Ignores `pad`, which bounds the free top of a heap that grows by
+ * brk: glebe has no such heap. */
 EXPORT int malloc_trim(size_t pad)
 {
     (void)pad;
     return glebe_trim(NULL) != 0;
 }
 
-/* glibc's parameters describe glibc's arenas. glebe accepts them, so that programs that tune malloc run on; they have
- * no effect. */
+/* glibc's parameters describe glibc's arenas. glebe accepts them without effect, so that programs that tune malloc run
+ * on. */
 EXPORT int mallopt(int parameter, int value)
 {
     (void)parameter;

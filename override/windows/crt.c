@@ -38,7 +38,7 @@ void override_delete(void *block)
     gb_free("operator delete", gb_self, block);
 }
 
-/* Usable bytes of a block for a request of `bytes`. */
+/* Returns the usable bytes of a block for a request of `bytes`. */
 static size_t crt_whole(size_t bytes)
 {
     if (bytes <= GB_MEDIUM_MAX)
@@ -163,7 +163,7 @@ size_t _aligned_msize(void *block, size_t alignment, size_t offset)
 }
 CRT(_aligned_msize)
 
-/* A block for which block + offset is a multiple of the alignment. */
+/* Returns a block for which block + offset is a multiple of the alignment. */
 void *_aligned_offset_malloc(size_t bytes, size_t alignment, size_t offset)
 {
     if (!gb_is_pow2(alignment) || (offset != 0 && offset >= bytes)) {

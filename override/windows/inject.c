@@ -1,12 +1,13 @@
 /* Starts a thread at LoadLibraryW in the process; that function has the same address in all processes of a system. The
- * first thread of a process initializes it. So the libraries that the program imports start before glebe, and keep the
- * blocks that they allocated until then. */
+ * first thread of a process initializes the process. So the libraries that the program imports start before glebe;
+ * blocks that they allocated before are their C library's. */
 #include <stdbool.h>
 #include <windows.h>
 
 #include "inject.h"
 
-/* Runs LoadLibraryW(path) in the process. False: the system's error is set. Else *loaded tells whether it loaded. */
+/* Runs LoadLibraryW(path) in the process. Returns false if the system refused, and its error is set. Otherwise *loaded
+ * is not 0 if the library was loaded. */
 static bool inject_load(HANDLE process, void *path, DWORD *loaded)
 {
     FARPROC load = GetProcAddress(GetModuleHandleA("kernel32.dll"), "LoadLibraryW");

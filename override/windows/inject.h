@@ -13,8 +13,8 @@ enum inject_result {
     INJECT_NOT_LOADED,
 };
 
-/* `library` is a full path. `process` is a handle with all rights, whose only thread is suspended and stays so. Returns
- * when the program's own libraries and then this one are initialized. */
+/* `library` is a full path. `process` is a handle with all rights. The process's only thread is suspended, and stays
+ * suspended. Returns when the program's own libraries and then this one are initialized. */
 enum inject_result gb_inject(void *process, const wchar_t *library, unsigned long *why);
 
 #endif

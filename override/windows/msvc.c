@@ -4,4 +4,4 @@ __asm__(".globl ___chkstk_ms\n"
         "___chkstk_ms:\n"
         "jmp __chkstk\n");
 
-int glebe_msvc = 1; /* C requires a declaration in each file */
+int glebe_msvc = 1; /* C requires at least one declaration in a file */

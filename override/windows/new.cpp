@@ -1,6 +1,6 @@
 // Every operator new and delete for programs of mingw and of zig, in C++. Such a program links its own C++ runtime, and
-// only a program that has one takes this member of the archive.
-// The exception, and the handler that is called first, are the standard's.
+// only a program that has one takes this member of the archive. When memory runs out, new calls the program's handler
+// and then throws std::bad_alloc, as the standard requires.
 #include <cstddef>
 #include <new>
 

@@ -1,18 +1,18 @@
 /* glebe.dll: redirects the C library calls of a program to the functions of crt.c. It is loaded before the program
- * begins (inject.c) and changes the import tables of all loaded modules. It changes those of later modules before their
- * first instruction runs.
+ * begins (inject.c), and changes the import tables of all loaded modules. It changes the tables of modules that are
+ * loaded later before their first instruction runs.
  *
  *     module ---- IAT slot of malloc ----> ucrtbase.dll!malloc        before
  *                            `-----------> glebe.dll!malloc           after
  *
- * A slot is known by the address in it: by whatever name it was imported (api-ms-win-crt-heap-l1-1-0, an ordinal), it
- * points to a function of a C library in the list below. GetProcAddress is redirected too, as programs, and the stubs
- * of imports that are resolved late, may ask it for malloc. CreateProcess is redirected if children are to be
- * (GLEBE_TOOL_CHILDREN=1).
+ * A slot is recognized by the address in it: whatever name it was imported by (api-ms-win-crt-heap-l1-1-0, an ordinal),
+ * it points to a function of a C library in the list below. GetProcAddress is redirected too, because programs, and the
+ * stubs of delay-loaded imports, may ask it for malloc. CreateProcess is redirected if child processes are to load
+ * glebe (GLEBE_TOOL_CHILDREN=1).
  *
- * Calls without a slot are not reached: calls within a C library (free recognizes such blocks and passes them to their
- * own heap), and calls in programs with a C library linked in. GLEBE_VERBOSE=1 prints for each module which functions
- * were redirected, or that none could be. */
+ * Calls without a slot cannot be redirected: calls within a C library (free recognizes such blocks and passes them to
+ * their own heap), and calls in programs with a C library linked in. With GLEBE_VERBOSE=1 glebe prints for each module
+ * which functions were redirected, or that none could be. */
 #define _CRTIMP
 #include "../../src/core.h"
 
@@ -45,8 +45,8 @@ typedef struct redirect_row {
 } redirect_row;
 
 #define ROW(name, ours) {name, (redirect_code *)ours}
-/* _base: names that UCRT's own other parts call. ??2 and ??_U are operators new, ??3 and ??_V delete, of C libraries
- * that contain C++. */
+/* _base: names that other parts of UCRT itself call. ??2 and ??_U are operators new, ??3 and ??_V operators delete, of
+ * C libraries that contain C++. */
 static const redirect_row of_crt[] = {
     ROW("malloc", malloc),
     ROW("calloc", calloc),
@@ -91,9 +91,9 @@ enum {
     ROWS = OF_CRT > OF_SYSTEM ? OF_CRT : OF_SYSTEM
 };
 
-/* A library whose functions are replaced: a C library, or one of the system's two with the other functions. Rows change
- * under the loader's lock, and GetProcAddress reads them without it: the row's content is written before its base, and
- * stays. */
+/* A library whose functions are replaced: a C library, or one of the two system libraries with the other functions.
+ * Rows change under the loader's lock, and redirect_find reads them without it: a row's content is written before its
+ * base. */
 typedef struct redirect_source {
     _Atomic(const char *) base; /* NULL: a free row */
     size_t bytes;
@@ -128,8 +128,8 @@ static const IMAGE_DATA_DIRECTORY *image_directory(const char *base, unsigned wh
     return &image_headers(base)->OptionalHeader.DataDirectory[which];
 }
 
-/* The function that the module exports under this name; NULL if there is none, or it is forwarded. The loader is busy
- * when glebe looks at modules, so its own search cannot be used then. */
+/* Returns the function that the module exports under this name; NULL if there is none, or it is forwarded. The loader's
+ * own search cannot be used, because the loader is busy when glebe looks at modules. */
 static redirect_code *image_export(const char *base, const char *name)
 {
     const IMAGE_DATA_DIRECTORY *where = image_directory(base, IMAGE_DIRECTORY_ENTRY_EXPORT);
@@ -177,15 +177,15 @@ static void source_add(const char *base, const redirect_row *rows, unsigned coun
     gb_store(&source->base, base);
 }
 
-/* C libraries with headers for debugging at their blocks (_malloc_dbg) are left alone: their programs free blocks by
- * other names too. */
+/* Debug C libraries (_malloc_dbg), whose blocks have headers, are not redirected: their programs free blocks by other
+ * names too. */
 static bool is_crt(const char *base)
 {
     return image_export(base, "malloc") && image_export(base, "_msize") && image_export(base, "_errno")
         && !image_export(base, "_malloc_dbg");
 }
 
-/* The replacement for this function of the source, which may be NULL; NULL if there is none. */
+/* Returns the row that replaces this function of the source; NULL if there is none. `source` may be NULL. */
 static const redirect_row *row_of(const redirect_source *source, redirect_code *theirs)
 {
     for (unsigned i = 0; source && i < source->count; i++)
@@ -194,7 +194,7 @@ static const redirect_row *row_of(const redirect_source *source, redirect_code *
     return NULL;
 }
 
-/* The function of this name in the first C library that has one; NULL if none has. */
+/* Returns the function of this name in the first C library that has one; NULL if none has. */
 static redirect_code *original(const char *name)
 {
     for (redirect_source *source = sources; source < sources + SOURCES; source++) {
@@ -283,9 +283,9 @@ static void module_redirect(const char *base)
     if (functions > 0)
         say("redirected in ", name, names);
     else if (!has_crt && !is_systems(base))
-        say("not redirected: ", name, " calls no C library outside, and may have one within");
+        say("not redirected: ", name, " imports no C library, and may have one linked in");
     if (failed > 0)
-        say("import table cannot be written: ", name, "");
+        say("an import table cannot be written: ", name, "");
 }
 
 static void modules_redirect(void)
@@ -316,7 +316,7 @@ typedef VOID CALLBACK loader_listener(ULONG why, const loader_news *news, void *
 typedef LONG NTAPI loader_register(ULONG flags, loader_listener *listener, void *context, void **cookie);
 enum { LOADED = 1, UNLOADED = 2 };
 
-/* Called with the loader's lock held; the module's imports are resolved, and no code of it has run. */
+/* Called under the loader's lock, when the module's imports are resolved and none of its code has run. */
 static VOID CALLBACK loader_speaks(ULONG why, const loader_news *news, void *context)
 {
     (void)context;
@@ -332,7 +332,7 @@ static VOID CALLBACK loader_speaks(ULONG why, const loader_news *news, void *con
 
 /* ---- replacements for the system's functions ---- */
 
-/* errno is that of the program's C library. */
+/* errno is the program's C library's. */
 int *_errno(void)
 {
     static int none;
@@ -408,7 +408,7 @@ static void redirect_start(HMODULE self)
     loader_register *listen = (loader_register *)(void (*)(void))GetProcAddress(
         GetModuleHandleA("ntdll.dll"), "LdrRegisterDllNotification");
     if (!listen || listen(0, loader_speaks, NULL, &cookie) != 0)
-        say("libraries that are loaded later are not redirected: ", "", "the loader does not tell of them");
+        say("libraries that are loaded later are not redirected: ", "", "the loader does not report them");
 }
 
 static void redirect_end(void)
@@ -417,8 +417,8 @@ static void redirect_end(void)
         return;
     char line[LINE_BYTES];
     gb_format(line, sizeof line,
-        "redirected %u functions in %u module%s; %zu blocks of others came to free, and went home", redirect.functions,
-        redirect.modules, redirect.modules == 1 ? "" : "s", (size_t)glebe_live.stats.foreign_frees);
+        "redirected %u functions in %u module%s; freed %zu blocks of other heaps", redirect.functions, redirect.modules,
+        redirect.modules == 1 ? "" : "s", (size_t)glebe_live.stats.foreign_frees);
     say(line, "", "");
 }
 

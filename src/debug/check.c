@@ -2,8 +2,8 @@
  * nothing and changes nothing, except the links of pools' free objects while it walks them. The caller ensures that no
  * thread uses the heaps meanwhile. The check holds the region's lock, which stops the purger.
  *
- * This file checks pages, pools and heaps; check_region.c chunks and extents, linear/check_region.c the same where
- * memory is linear, check_gc.c a collector's objects. */
+ * This file checks pages, pools and heaps; check_region.c checks chunks and extents, linear/check_region.c slices and
+ * blocks with tags, check_gc.c a collector's objects. */
 #include "check.h"
 
 void gb_check_fail(gb_check *check, int invariant, const void *address, const char *what)
@@ -25,7 +25,7 @@ static bool check_block(
     return ok;
 }
 
-/* The length of a list of free blocks; 0, and a report, if a block is not one of the page or occurs twice. */
+/* Returns the length of a list of free blocks; 0, after a report, if a block is not of the page or occurs twice. */
 static uint32_t check_chain(gb_check *check, const gb_page *page, const gb_block *block, uint64_t *seen)
 {
     uint32_t length = 0;
@@ -48,7 +48,7 @@ static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *see
     size_t bytes = gb_classes[page->cls].bytes;
     uint32_t listed = 0, live[GB_PAGE_UNITS] = {0};
     CHECK(page->slices == GB_BIG_PAGE_SLICES && page->bump == page->cap && !page->free, 2, page,
-        "a parked page is not as it was parked");
+        "a parked page is short, has blocks to carve, or has a free list");
     for (uint32_t u = 0; u < GB_PAGE_UNITS; u++)
         if (!(page->holes >> u & 1) && page[2].units[u])
             check_chain(check, page, gb_block_at(page, page[2].units[u] - 1u), seen);
@@ -67,7 +67,7 @@ static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *see
     return listed;
 }
 
-/* How many blocks were carved; in a page with many classes, as its map says. */
+/* Returns how many blocks were carved; in a mixed page, by its map. */
 static uint32_t check_carved(gb_check *check, const gb_page *page)
 {
     if (!GB_MIXES || page->cls != GB_MIXED) {
@@ -86,7 +86,7 @@ static void check_small(gb_check *check, const gb_page *page)
 {
     uint32_t carved = check_carved(check, page);
     CHECK(page->left >= 0, 2, page, "the count of blocks out is negative");
-    CHECK((page->punched & ~page->holes) == 0, 2, page, "a unit is purged but is no hole");
+    CHECK((page->punched & ~page->holes) == 0, 2, page, "a unit is marked purged but is no hole");
     if (check->level < 2)
         return;
     uint64_t seen[GB_PAGE_BLOCKS_MAX / 64] = {0};
@@ -103,9 +103,10 @@ static void check_small(gb_check *check, const gb_page *page)
     CHECK(!GB_XFREE_FIRST(xfree) || (xfree & GB_XFREE_QUEUED), 5, page,
         "a page with remote frees is not queued");
     bool whole = remote == page->cap && page->cls != GB_MIXED;
-    CHECK(whole == ((xfree & GB_XFREE_WHOLE) != 0), 5, page, "the mark of a page of remote frees alone is wrong");
+    CHECK(whole == ((xfree & GB_XFREE_WHOLE) != 0), 5, page, "the flag WHOLE disagrees with the remote frees");
     uint32_t out = gb_page_out(page);
-    CHECK(local + holes + out == carved, 2, page, "free, in holes and out do not add up to the blocks carved");
+    CHECK(local + holes + out == carved, 2, page,
+        "blocks free, in holes and out do not add up to the blocks carved");
     CHECK(remote <= out, 2, page, "there are more remote frees than blocks out");
 }
 
@@ -113,12 +114,12 @@ static void check_medium(gb_check *check, const gb_page *page)
 {
     uint32_t all = gb_medium_all(page), bits = gb_load(&page->bits), notified = GB_NOTIFY_COUNT(gb_load(&page->notify));
     if (gb_page_purged(page)) {
-        CHECK(bits == 0 && notified == (uint32_t)page->out, 2, page, "a page was purged that holds blocks in use");
+        CHECK(bits == 0 && notified == (uint32_t)page->out, 2, page, "a purged page holds blocks in use");
         return;
     }
     CHECK((bits & ~all) == 0, 2, page, "a bit past the last block is set");
     CHECK((int32_t)(page->cap - gb_popcount32(bits) + notified) == page->out, 2, page,
-        "bits and count of blocks out differ");
+        "the bits and the count of blocks out differ");
     CHECK(page->state != GB_FULL || page->out > page->cap - (page->cap < 8 ? 1 : page->cap / 4), 4, page,
         "a page with free blocks is on the list of full ones");
     CHECK((bits & ~gb_load(&page->dirty) & gb_load(&page->idle)) == 0, 6, page, "a block is idle and zero at once");
@@ -129,7 +130,7 @@ static void check_medium(gb_check *check, const gb_page *page)
             const char *block = (const char *)gb_page_start(page) + (size_t)i * gb_classes[page->cls].bytes;
             for (size_t k = 0; k < gb_classes[page->cls].bytes; k++)
                 if (block[k] != 0) {
-                    gb_check_fail(check, 6, block + k, "a block that is marked zero is not");
+                    gb_check_fail(check, 6, block + k, "a block that is marked zero is not zero");
                     break;
                 }
         }
@@ -156,8 +157,8 @@ static size_t check_list(
     uint32_t bound = (uint32_t)gb_load_relaxed(&gb_the.slices);
     for (gb_page *page = gb_list_first(list); page; page = gb_list_next(page)) {
         CHECK(bound-- > 0, 4, page, "a list of pages has no end");
-        CHECK(page->prev.n == before.n, 4, page, "a list's links back and forth differ");
-        CHECK(page->state == state, 4, page, "a page is on a list that is not its state's");
+        CHECK(page->prev.n == before.n, 4, page, "a list's forward and back links differ");
+        CHECK(page->state == state, 4, page, "a page is on the list of another state");
         CHECK(cls == GB_CLASSES || page->cls == cls, 4, page, "a page is on another class's list");
         CHECK(gb_heap_owns(heap, page), 4, page, "a page is on another heap's list");
         if (bound == 0)
@@ -165,7 +166,7 @@ static size_t check_list(
         bytes += check_page(check, page);
         before = gb_page_id_of(page);
     }
-    CHECK(list->last.n == before.n, 4, heap, "a list's last page is not its last");
+    CHECK(list->last.n == before.n, 4, heap, "a list does not end with its last page");
     return bytes;
 }
 
@@ -187,8 +188,8 @@ static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
 
 /* ---- pools ---- */
 
-/* Walks one list and sets bit 0 of each link: an object that has it set already is on the list twice. Returns how many
- * it set. */
+/* Walks one list and sets bit 0 of each link: an object whose bit is set already is on the list twice. Returns how many
+ * bits it set. */
 static uint32_t check_pool_list(gb_check *check, const gb_pool *pool, size_t units)
 {
     const void *from = &pool->lists[units];
@@ -196,7 +197,7 @@ static uint32_t check_pool_list(gb_check *check, const gb_pool *pool, size_t uni
     for (uintptr_t at = (uintptr_t)pool->lists[units]; at; count++) {
         uintptr_t *link = (uintptr_t *)at;
         if (!gb_pool_holds(pool, at, units)) {
-            gb_check_fail(check, 10, from, "the link of a free object leads to where no object of its size is");
+            gb_check_fail(check, 10, from, "the link of a free object leads to no object of its size");
             break;
         }
         if (*link & 1) {
@@ -225,7 +226,7 @@ static size_t check_pool_states(gb_check *check, const gb_pool *pool, const gb_s
         while (inside < units && i + inside < carved && span->states[i + inside] == 0)
             inside++;
         CHECK(inside == units, 10, span->start + i * pool->open.unit_bytes,
-            "objects lie one in another, or none is here");
+            "objects overlap, or no object is here");
         free += span->states[i] & GB_POOL_USED ? 0 : units;
         i += inside;
     }
@@ -281,14 +282,16 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
     check->purged_bytes = 0;
     const gb_page *mixed = GB_MIXES ? gb_mixed_page(heap) : NULL;
     if (mixed) {
-        CHECK(mixed->state == GB_CURRENT && mixed->cls == GB_MIXED, 4, mixed, "the mixed page is not");
+        CHECK(mixed->state == GB_CURRENT && mixed->cls == GB_MIXED, 4, mixed,
+            "the mixed page has another state or class");
         check_small(check, mixed);
         bytes += gb_page_bytes(mixed);
     }
     for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
         const gb_page *page = gb_page_if(heap->current[cls]);
         if (page) {
-            CHECK(page->state == GB_CURRENT && page->cls == cls, 4, page, "the current page is not");
+            CHECK(page->state == GB_CURRENT && page->cls == cls, 4, page,
+                "the current page has another state or class");
             bytes += check_page(check, page);
         }
         size_t listed = check_list(check, heap, &heap->avail[cls], GB_AVAIL, cls);
@@ -296,7 +299,7 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
         for (page = gb_list_first(&heap->avail[cls]); page && most-- > 0; page = gb_list_next(page))
             unlooked += page->mark == GB_UNLOOKED;
         CHECK(!GB_PURGES || !gb_class_is_small(cls) || unlooked == heap->unlooked[cls], 4, heap,
-            "the count of pages that were not looked at is wrong");
+            "the count of pages that were not searched for holes is wrong");
         bytes += listed;
         if (gb_class_is_small(cls)) {
             avail += listed;

@@ -1,4 +1,4 @@
-/* What the parts of glebe_check share. */
+/* Declarations that the parts of glebe_check share. */
 #ifndef GB_CHECK_H
 #define GB_CHECK_H
 
@@ -14,7 +14,7 @@ typedef struct gb_check {
 } gb_check;
 
 void gb_check_fail(gb_check *check, int invariant, const void *address, const char *what);
-/* Checks what is under the heaps: chunks and extents, or slices and blocks with tags. */
+/* Checks the region: chunks and extents, or slices and blocks with tags. */
 void gb_check_region(gb_check *check);
 /* Checks the heap's blocks that are in no page, and returns their bytes. */
 size_t gb_check_big(gb_check *check, const glebe_heap *heap);

@@ -7,13 +7,13 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
         const uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page),
                        *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
         CHECK(page->kind == (cursor ? GB_COLLECTED : GB_COLLECTED_LARGE) && page->state == GB_SWEPT, 4, page,
-            "a page is in the list of another kind");
+            "a page is on the list of another kind");
         CHECK(!cursor
                 || (page->cls == cursor->cls && page->layout == cursor->layout
                     && page->cursor == (uint32_t)(cursor - gc->cursors)),
-            4, page, "a page is in the list of another cursor");
-        CHECK(gb_heap_owns(gc->heap, page), 4, page, "a page is in the list of another collector");
-        CHECK(gc->marking || page->gc_flags == 0, 8, page, "a page is in the overflow list though no marking runs");
+            4, page, "a page is on the list of another cursor");
+        CHECK(gb_heap_owns(gc->heap, page), 4, page, "a page is on the list of another collector");
+        CHECK(gc->marking || page->gc_flags == 0, 8, page, "a page is on the overflow list although no marking runs");
         uint32_t objects = 0, bits = 0;
         for (uint32_t i = 0; i < page->cap; i++)
             objects += gb_bit(allocated, i * (page->step / GB_CELL_BYTES));
@@ -30,10 +30,10 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
     const gb_page *page = gb_page_if(cursor->page);
     CHECK(page && cursor->at - gb_page_start(page) < gb_page_bytes(page)
             && cursor->end - gb_page_start(page) <= gb_page_bytes(page),
-        8, page, "a cursor's free cells are not in its page");
+        8, page, "a cursor's hole is not in its page");
     for (uintptr_t at = cursor->at; at < cursor->end; at += sizeof(uintptr_t))
         if (*(const uintptr_t *)at != 0) {
-            gb_check_fail(check, 8, (const void *)at, "a cursor's free cells are not zero");
+            gb_check_fail(check, 8, (const void *)at, "a cursor's hole is not zero");
             break;
         }
 }

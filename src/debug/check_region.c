@@ -8,7 +8,7 @@ static void check_zero(gb_check *check, uint32_t slice)
     const uint64_t *words = (const uint64_t *)gb_slice_start(slice);
     for (size_t i = 0; i < GB_SLICE_BYTES / 8; i++)
         if (words[i] != 0) {
-            gb_check_fail(check, 6, words + i, "memory that is marked zero is not");
+            gb_check_fail(check, 6, words + i, "memory that is marked zero is not zero");
             return;
         }
 }
@@ -18,11 +18,12 @@ static glebe_heap *check_run_heap(gb_check *check, const gb_page *page)
     uint32_t number = gb_load_relaxed(&page->heap);
     glebe_heap *heap = gb_page_heap(page);
     CHECK(number > 0 && number <= gb_the.records.made && heap->kind != GB_HEAP_UNUSED, 9, page,
-        "a run belongs to a heap that is not");
+        "a run belongs to a heap that is not in use");
     return heap;
 }
 
-/* Checks that the slices of a large block have entries of free ones. Returns their number, or 1 if it is wrong. */
+/* Checks that the slices of a large block have entries of free slices. Returns their number; 1 if the record's number
+ * is wrong. */
 static uint32_t check_large(gb_check *check, const gb_chunk *chunk, const gb_page *large)
 {
     uint32_t slice = gb_large_slice(large), start = slice % GB_CHUNK_SLICES;
@@ -85,7 +86,7 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
     }
     for (uint32_t i = 0; i < GB_CHUNK_SLICES; i += GB_LARGE_LEAST)
         records += gb_large_record(first + i)->kind != GB_FREE;
-    CHECK(records == larges, 1, chunk, "a record says that a large block is where none is");
+    CHECK(records == larges, 1, chunk, "a record describes a large block that does not exist");
     CHECK(free == chunk->free_slices, 1, chunk, "the count of free slices is wrong");
     CHECK(longest == chunk->rows[GB_ROW_FREE].slices, 1, chunk, "the longest free run is wrong");
     CHECK(gb_set_longest(gb_set_both(chunk->free, chunk->dirty)) == chunk->rows[GB_ROW_DIRTY].slices, 1, chunk,
@@ -109,7 +110,7 @@ static void check_away(gb_check *check)
         last = chunk;
         count++;
     }
-    CHECK(gb_chunk_if(away->ends.last) == last, 1, &gb_the, "the last chunk away is not the last");
+    CHECK(gb_chunk_if(away->ends.last) == last, 1, &gb_the, "the list of chunks away does not end with its last chunk");
     CHECK(count == away->count, 1, &gb_the, "the count of chunks away is wrong");
 }
 
@@ -129,7 +130,8 @@ size_t gb_check_big(gb_check *check, const glebe_heap *heap)
         count += large->warm;
     for (uint32_t i = 0; i < heap->warm_count && i < GB_WARM_BLOCKS; i++)
         warm += *heap->warm_big[i].flag == 1 ? heap->warm_big[i].bytes : 0;
-    CHECK(count == heap->warm_count && warm == heap->warm_bytes, 4, heap, "warm blocks are not those that are marked");
+    CHECK(count == heap->warm_count && warm == heap->warm_bytes, 4, heap,
+        "the list of warm blocks disagrees with their marks");
     return bytes;
 }
 
@@ -142,7 +144,7 @@ static void check_idle(gb_check *check, uint32_t count)
     for (const gb_extent *extent = gb_extent_if(idle->ends.first); extent && left > 0;
         extent = gb_extent_if(extent->waits.next), left--) {
         CHECK(extent->state == GB_EXTENT_IDLE && extent->waits.prev == before, 4, gb_extent_start(extent),
-            "an extent is on the list of idle ones that is not idle");
+            "an extent on the list of idle extents is not idle");
         CHECK(!before || !gb_ms_later(gb_the.extents[before].idle_ms, extent->idle_ms), 4, gb_extent_start(extent),
             "an idle extent is out of turn");
         bytes += (uint64_t)extent->granules << GB_GRANULE_LOG2;
@@ -182,7 +184,7 @@ static void check_spans(gb_check *check, uint32_t top)
             continue; /* in long free extents, whose start is far */
         const gb_extent *extent = gb_extent_of((void *)(gb_the.extents_base + span * GB_CHUNK_BYTES));
         CHECK(extent->state < GB_EXTENT_AWAY, 7, gb_extent_start(extent),
-            "a huge page is asked for where nothing is committed");
+            "a span that asked for a huge page is not committed");
     }
     CHECK(counts[GB_SPAN_HUGE] == gb_the.spans.huge && counts[GB_SPAN_SMALL] == gb_the.spans.small, 7, &gb_the,
         "the counts of huge pages are wrong");
@@ -202,7 +204,7 @@ static void check_extents(gb_check *check)
         }
         CHECK(extent->state == GB_EXTENT_USED || extent->state == GB_EXTENT_LOST || extent->state != before->state
                 || extent->moved || before->moved,
-            5, gb_extent_start(extent), "two free extents side by side are not one");
+            5, gb_extent_start(extent), "two adjacent free extents were not merged");
         CHECK(extent->state != GB_EXTENT_USED
                 || (extent->bytes <= extent->committed
                     && extent->committed <= (size_t)extent->granules << GB_GRANULE_LOG2),

@@ -7,8 +7,8 @@
 #pragma GCC visibility push(hidden)
 
 /* ---- stats ---- */
-/* Bytes of all blocks in use but huge ones, as far as this thread can tell: free blocks on thread free lists of other
- * threads, and remote frees not yet collected, count as in use. Looks at every page. */
+/* Returns the bytes of all blocks in use except huge ones, as far as this thread can tell: free blocks on thread free
+ * lists of other threads, and remote frees that were not sent yet, count as in use. Looks at every page. */
 size_t gb_blocks_bytes(void);
 
 #pragma GCC visibility pop

@@ -23,9 +23,9 @@ void glebe_stats_read(glebe_stats *out)
 
 /* ---- blocks in use ---- */
 
-/* Bytes of a page's blocks that are in use, on thread free lists of its heap, or in slots of other threads that freed
- * them. The owner thread may change the page meanwhile, so the parts may not fit together: the result is at most what
- * the page holds. */
+/* Returns the bytes of a page's blocks that are in use, on the thread free list of its heap, or in slots of other
+ * threads that freed them. The owner thread may change the page meanwhile, so the fields may not fit together: the
+ * result is at most the page's size. */
 static size_t page_used(const gb_page *page)
 {
     size_t all = gb_page_bytes(page);
@@ -49,7 +49,7 @@ static size_t page_used(const gb_page *page)
     return out <= all / 16 && out * bytes <= all ? out * bytes : all;
 }
 
-/* Bytes of free blocks that this thread's heap holds, and that page_used counts. */
+/* Returns the bytes of free blocks that this heap holds, and that page_used counts as in use. */
 static size_t heap_at_hand(const glebe_heap *heap)
 {
     size_t bytes = 0;
@@ -87,7 +87,7 @@ size_t gb_blocks_bytes(void)
     return bytes > at_hand ? bytes - at_hand : 0;
 }
 
-/* ---- in words: one text and one JSON object, wherever statistics are printed ----
+/* ---- output: one text and one JSON object, wherever statistics are printed ----
  *
  *     glebe: ls[4711]: statistics
  *       committed_bytes         2.0 MiB       KiB below 1 MiB, rounded down
@@ -95,7 +95,7 @@ size_t gb_blocks_bytes(void)
  *
  *     {"program": "ls", "pid": 4711, "committed_bytes": 2097152, ... "purges": 3, ...}
  *
- * The command prints the same text from what it reads (cli/src/linux/statistics.rs). */
+ * The command prints the same text from the statistics that it reads (cli/src/linux/statistics.rs). */
 
 enum { STATS_PROGRAM_BYTES = 64, STATS_NAME_COLUMNS = 18, STATS_VALUE_COLUMNS = 10, STATS_BYTES = 4096 };
 
@@ -170,8 +170,8 @@ size_t glebe_stats_json(char *buffer, size_t bytes)
 
 /* ---- at exit: many processes may share a stderr, so each prints its name ---- */
 
-/* Prints the statistics in one write, so that the lines of other processes do not come between. The command has them
- * appended to a file of its own (GLEBE_TOOL_STATS). */
+/* Prints the statistics in one write, so that no lines of other processes come between. If the command sets
+ * GLEBE_TOOL_STATS, appends them to that file. */
 static void stats_say(void)
 {
     char text[STATS_BYTES];

@@ -43,7 +43,8 @@ bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
     return true;
 }
 
-/* Returns whether the limit leaves room for a page of objects; the collector's own tables are allocated already. */
+/* Returns whether the limit leaves room for a page of objects and the collector's own tables. A collector without that
+ * room would be useless. */
 static bool limit_serves(glebe_heap *heap)
 {
     gb_lock_take(&gb_the.lock);

@@ -1,9 +1,8 @@
-/* What happens to objects that a collection finds unreachable: finalizers, weak references. Between marking and
- * sweeping:
+/* Finalizers, and weak references to objects that a collection finds unreachable. Between marking and sweeping:
  *
  *     1  weak references to unmarked objects are cleared
- *     2  what an unmarked object with a finalizer refers to is marked, but not the object. So of objects that refer to
- *        each other only the outermost stay unmarked; those in a circle stay marked and are never finalized
+ *     2  from each unmarked object with a finalizer, all objects that it refers to are marked, but not the object. So
+ *        objects to which others with finalizers refer become marked; those in a cycle are never finalized
  *     3  objects with finalizers that are still unmarked are ready, and then marked too
  *     4  late weak references to objects that are still unmarked are cleared
  *
@@ -12,8 +11,8 @@
  *     set --> ready --> running --> gone       ready, running: the object is a root
  *      ^________|_________|                    set again: it is ready when the object is found unreachable again
  *
- * So a ready finalizer needs no memory at a time when there may be none. If a finalizer does not return, by longjmp,
- * its object counts as running: it stays until glebe_gc_free frees it. */
+ * So a finalizer becomes ready without new memory, of which there may be none then. If a finalizer does not return
+ * (longjmp), its object counts as running: it stays until glebe_gc_free frees it. */
 
 #include "gc.h"
 
@@ -68,8 +67,7 @@ int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, voi
 }
 
 /* The search continues where the last one ended, so finding all ready finalizers takes a few passes through the table.
- * Its long steps leave the remaining ones spread over the table: neighbours would be crowded when the table gets
- * shorter. */
+ * Its long steps leave the remaining items spread over the table: neighbours would collide when the table shrinks. */
 gb_final *gb_ready_take(glebe_gc *gc)
 {
     if (gc->ready == 0)
@@ -134,7 +132,8 @@ int glebe_gc_weak_remove(glebe_gc *gc, void **slot)
     return 0;
 }
 
-/* Clears the weak references to the object; if `object` is 0, to all unmarked objects, the late ones or the others. */
+/* Clears the weak references to the object. If `object` is 0, clears those to all unmarked objects that are late, or
+ * that are not. */
 static void weak_clear(glebe_gc *gc, uintptr_t object, size_t bytes, bool late)
 {
     if (gc->weak.count == 0)

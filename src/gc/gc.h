@@ -110,8 +110,8 @@ bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap);
 void *gb_table_find(const gb_table *table, size_t bytes, uintptr_t key);
 /* Returns the key's item, or a new one, zero behind its key; NULL if there is no memory. */
 void *gb_table_add(glebe_gc *gc, gb_table *table, size_t bytes, uintptr_t key);
-/* Removes the item. Another item may move into its place, so a walk must look at that place again. An item from the
- * table's start may move to its end: a walk has seen it before. */
+/* Removes the item. Another item may move into its place, so a walk must look at that place again. An item may also
+ * wrap from the table's start to its end: a walk then sees it twice. */
 void gb_table_remove(gb_table *table, size_t bytes, void *item);
 /* Makes room for one more item, and shrinks a table that is far too long. Returns false if there is no memory. */
 bool gb_table_fit(glebe_gc *gc, gb_table *table, size_t bytes);

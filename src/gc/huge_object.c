@@ -1,14 +1,14 @@
-/* Collected objects over 1 MiB, where memory is not linear. Each is a huge block of the collector's heap. A table of
- * them, sorted by address, holds what entries and bits of pages hold for other objects. Marking looks up a word that is
- * in no slice there, unless the word lies outside the span of all of them. Where memory is linear such objects are runs
- * of slices like any large object, and nothing here is called.
+/* Collected objects over 1 MiB, not in linear memory. Each is a huge block of the collector's heap. A table, sorted by
+ * address, holds for them what page entries and bits hold for other objects. Marking looks up a word there if it is in
+ * no slice but between the first and the last huge object. In linear memory such objects are runs of slices like any
+ * large object, and nothing here is called.
  *
- * Marked ones that may hold references wait until the mark stack is empty. Then they are scanned in pieces. */
+ * Marked huge objects that may hold references wait until the mark stack is empty. Then they are scanned in pieces. */
 #include "gc.h"
 
 static gb_huge_object *huge_objects(const glebe_gc *gc) { return gc->huge.items; }
 
-/* The number of huge objects that begin at `word` or before. */
+/* Returns the number of huge objects that begin at `word` or before. */
 static uint32_t huge_object_rank(const glebe_gc *gc, uintptr_t word)
 {
     uint32_t low = 0, high = gc->huge.count;
@@ -36,8 +36,7 @@ static void huge_objects_bound(glebe_gc *gc)
     gc->huge_span = gc->huge.count ? first[gc->huge.count - 1].to - first->from : 0;
 }
 
-/* Makes room for one more. The allocation may call the program for memory pressure, and the program may use the
- * collector then. */
+/* Makes room for one more. The allocation may call the program's pressure callback, which may use the collector. */
 static bool huge_objects_room(glebe_gc *gc)
 {
     while (gc->huge.count == gc->huge.room) {
@@ -67,7 +66,7 @@ void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     if (!block)
         return NULL;
     const gb_extent *extent = gb_huge_find(block);
-    /* to its end, as marking scans it to there */
+    /* clears up to the extent's end, because marking scans up to there */
     gb_huge_clear(block, request.dirty < extent->bytes ? request.dirty : extent->bytes);
     uint32_t rank = huge_object_rank(gc, (uintptr_t)block);
     gb_huge_object *object = huge_objects(gc) + rank;

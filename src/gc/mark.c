@@ -1,21 +1,20 @@
 /* Marking: finds the objects that can be reached.
  *
- *     roots --> a word --> not an address in our slices, or of a free cell, or of a marked object: skipped
- *                      --> else the object is marked, and unless plain pushed on the stack --> its words, likewise
+ *     roots --> a word --> outside our slices, in a free cell, or in a marked object: skip it
+ *                      --> otherwise mark the object; unless it is plain, push it on the stack --> scan its words
  *
- * The stack has a bound. An object that does not fit puts its page on the overflow list. When the stack is empty all
- * marked objects of those pages are scanned again. So marking ends whatever memory there is. Large objects are scanned
- * in pieces, so that a long array does not fill the stack. Nothing here allocates or calls the program.
+ * The stack has a bound. If an object does not fit, its page joins the overflow list. When the stack is empty all
+ * marked objects of those pages are scanned again. So marking ends however little memory there is. Large objects are
+ * scanned in pieces, so that a long array does not fill the stack. Nothing here allocates or calls the program.
  *
  * A word may be any number: the address of another collector's object, or of a block of malloc, whose entries and bits
- * other threads write meanwhile. Of those, marking reads only the slice's owner, which is atomic, and bits that no
- * other collector writes. No lock. */
+ * other threads write meanwhile. There marking reads only the slice's owner, which is atomic, and bits that no other
+ * collector writes. No lock. */
 #include "gc.h"
 
 enum { PIECE_BYTES = 4096 };
 
-/* A word of the program's memory, of any type there: without may_alias a compiler that sees both could assume that they
- * do not alias. */
+/* A word of the program's memory. The program may access it by any type, so it may alias any of them. */
 typedef uintptr_t __attribute__((may_alias)) gb_word;
 
 uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
@@ -24,7 +23,7 @@ uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
     const gb_page *page = gb_object_at(gc, word, &start);
     if (page && page->magic
         && start - gc->cursors[page->cursor].at < gc->cursors[page->cursor].end - gc->cursors[page->cursor].at)
-        page = NULL; /* it was not handed out yet */
+        page = NULL; /* the object was not handed out yet */
     const gb_huge_object *huge = !GB_HUGE || page ? NULL : gb_huge_object_at(gc, word);
     *bytes = page ? page->step : huge ? huge->to - huge->from : 0;
     return page ? start : huge ? huge->from : 0;
@@ -52,7 +51,8 @@ static GB_COLD void mark_huge(glebe_gc *gc, uintptr_t word)
     gc->huge_waiting += object->waits;
 }
 
-/* Values that are constant while marking runs, in locals: the compiler cannot know that of the region's fields. */
+/* Values that are constant while marking runs, copied to locals: the compiler cannot know that the region's fields do
+ * not change. */
 typedef struct gb_marking {
     uintptr_t base;
     size_t bytes; /* from `base`, which have bits */
@@ -64,7 +64,7 @@ typedef struct gb_marking {
     uintptr_t *stack;
 } gb_marking;
 
-/* The start of the object that contains the address `word`; 0: there is none. `word` is not an object's start. */
+/* Returns the start of the object that contains the address `word`, or 0. `word` is not an object's start. */
 static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
 {
     uintptr_t object;
@@ -72,7 +72,7 @@ static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
 }
 
 /* Marks the object that `word`, an address in a slice, refers to, and pushes it on the stack. Most references are to an
- * object's start, whose bit decides alone. `shared` is m->shared, constant in the caller's loop. */
+ * object's start, so one bit is enough to decide. `shared` is m->shared, constant in the caller's loop. */
 GB_INLINE void mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count, bool shared)
 {
     size_t offset = word - m->base, i = offset / GB_CELL_BYTES;
@@ -92,7 +92,7 @@ GB_INLINE void mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint
         mark_overflow(gc, word);
 }
 
-/* Marks what `word`, which is in no slice, refers to. */
+/* Marks the object that `word`, which is in no slice, refers to. */
 GB_INLINE void mark_far(glebe_gc *gc, uintptr_t word)
 {
     if (GB_HUGE && GB_UNLIKELY(word - gc->huge_from < gc->huge_span))
@@ -112,7 +112,7 @@ static GB_NOINLINE uint32_t mark_inner_shared(glebe_gc *gc, const gb_marking *m,
     return count;
 }
 
-/* Marks what the word at `at` refers to. */
+/* Marks the object that the word at `at` refers to. */
 GB_INLINE void mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, uint32_t *count)
 {
     uintptr_t word = *(const gb_word *)at;
@@ -122,7 +122,7 @@ GB_INLINE void mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, uint32_t
         mark_far(gc, word);
 }
 
-/* Bytes of a large object to scan at once: whole elements. An element may be longer than any object. */
+/* Returns the bytes of a large object to scan at once, in whole elements. An element may be longer than any object. */
 static size_t piece_bytes(size_t words)
 {
     enum { PIECE_WORDS = PIECE_BYTES / sizeof(uintptr_t) };
@@ -151,8 +151,8 @@ static GB_NOINLINE uint32_t mark_elements(
     return count;
 }
 
-/* Scans an object with a layout, or a piece of a large one. Leaves in [*at, *end) the rest, of which the caller scans
- * every word. */
+/* Scans an object with a layout, or a piece of a large one. Sets [*at, *end) to the rest; the caller scans every word
+ * of it. */
 static GB_NOINLINE uint32_t mark_sparse(
     glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uint32_t count)
 {
@@ -168,7 +168,7 @@ static GB_NOINLINE uint32_t mark_sparse(
             gb_stack_ends(gc, page, &low, &from);
         *at = from;
         size_t piece = piece_bytes(gb_layout_words(layout));
-        if (*end - from > piece) { /* it fits: one entry was popped, and nothing was pushed since */
+        if (*end - from > piece) { /* the rest fits on the stack: one entry was popped, and none pushed since */
             *end = from + piece;
             m->stack[count++] = *end;
         }
@@ -212,7 +212,7 @@ GB_INLINE void mark_run_in(glebe_gc *gc, uintptr_t at, uintptr_t end, bool share
     gc->stack_count = 0;
 }
 
-/* Scans [at, end), where every word may be a reference, and all that is reachable from there. */
+/* Scans [at, end), where every word may be a reference, and marks all objects reachable from there. */
 static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
 {
     if (gb_bits_shared(gc))
@@ -221,7 +221,7 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
         mark_run_in(gc, at, end, false);
 }
 
-/* Marks what is reachable from an object that is marked. */
+/* Marks all objects reachable from an object that is marked. */
 static void mark_from(glebe_gc *gc, uintptr_t object)
 {
     gc->stack[0] = object;
@@ -229,7 +229,7 @@ static void mark_from(glebe_gc *gc, uintptr_t object)
     mark_run(gc, 0, 0);
 }
 
-/* Scans a huge object and all that is reachable from there. The stack is empty. */
+/* Scans a huge object, and marks all objects reachable from it. The stack is empty. */
 static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
 {
     const gb_marking m = marking_of(gc);
@@ -288,7 +288,7 @@ void gb_mark_begin(glebe_gc *gc)
     gc->marking = true;
 }
 
-/* An object allocated while marking runs is marked at once, but what it refers to may not be. */
+/* An object allocated while marking runs is marked at once, but the objects that it refers to may not be. */
 void gb_mark_born(glebe_gc *gc)
 {
     if (!gc->born)

@@ -1,18 +1,19 @@
-/* Stacks of a scheduler, where the collector's objects are its stacks (GB_STACKS: TinyGo's goroutines): which part of
- * them is in use.
+/* Objects that are a scheduler's stacks (GB_STACKS: TinyGo's goroutines): which part of a stack is in use.
  *
- *     the scheduler's record:  low   high   start      an object, in another one
+ *     the scheduler's record:  low   high   start      part of another object
  *                               |      |      |
  *          v--------------------+------+------+
  *          | saved registers -->|dead  |<-- C's stack |        the stack: a large object
  *
- * 1. A page is a stack from the moment when the scheduler starts it with gb_stack_runs, and by nothing else. What
- *    objects hold does not count: a buffer may hold any number, and the address of any object.
+ * 1. A page becomes a stack only when the scheduler calls gb_stack_runs. The contents of objects do not count: a buffer
+ *    may hold any number, and the address of any object.
  * 2. The record belongs to the scheduler. It is an object that was reachable at the last collection, or is younger.
- *    Once it is freed the stack never runs again, as nothing else can resume it: the page says so from then on.
- * 3. A stack's end is never another object's start: large_new leaves a slice between. Records hold the ends of their
- *    stacks. Such an address would keep the neighbour, and dead stacks would keep each other in a chain.
- * 4. If the record does not tell which part is in use, the whole object is scanned. */
+ *    Once the record is freed the stack never runs again, because only the record can resume it: page->stack is
+ *    STACK_GONE from then on.
+ * 3. A stack's end is never another object's start: large_new leaves a slice between them. Records hold the ends of
+ *    their stacks. If such an address were the start of the next object, it would keep that object alive, and dead
+ *    stacks would keep each other alive in a chain.
+ * 4. If the record does not show which part is in use, the whole object is scanned. */
 #include "gc.h"
 
 _Static_assert(!GB_STACKS || GB_LINEAR, "a page has 32 bits for a record's place");

@@ -3,17 +3,17 @@
  *     a page        | A | - | - | A | - | - | - | A |    A: allocated; a bit says so, in a table beside the slice table
  *                           at^      ^end
  *
- * Objects of one class and one layout share pages, so no object has a header. A cursor is a hole in one of them. The
- * hole was zeroed as a whole and its objects count as allocated, so that handing one out is an addition and a compare.
- * When the hole ends the cursor looks for the next one behind it, in this page and those that follow. So a page is
- * swept only when needed. If no hole is left the cursor takes a new page, unless so much was handed out since the last
- * collection that another is due.
+ * Objects of one class and one layout share pages, so no object has a header. A cursor is a hole in one of the pages.
+ * The hole was zeroed as a whole and its objects count as allocated, so that handing one out is an addition and a
+ * compare. At the end of the hole the cursor looks for the next one behind it, in this page and those that follow. So
+ * holes are found and cleared only when needed. If no hole is left the cursor takes a new page, unless a collection is
+ * due.
  *
  * A layout gets its own pages once 1 KiB of it was allocated. Until then, and if too many layouts are in use, its
- * objects lie in the conservative pages, where every word may be a reference. Objects over 2 KiB have a run of slices
+ * objects are in the conservative pages, where every word may be a reference. Objects over 2 KiB have a run of slices
  * each.
  *
- * No lock but the region's, which gb_run_take and gb_run_give take: one thread at a time uses a collector. */
+ * One thread at a time uses a collector, so the only lock is the region's, in gb_run_take and gb_run_give. */
 #include "gc.h"
 
 enum { EARLY_BYTES = 1024, PROBES = 4 };
@@ -54,7 +54,7 @@ void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page)
     gb_run_give(page);
 }
 
-/* Index of the first bit that is set in [from, to); `to` if there is none. */
+/* Returns the index of the first bit that is set in [from, to); `to` if there is none. */
 static uint32_t bits_next(const uint64_t *bits, uint32_t from, uint32_t to)
 {
     while (from < to) {
@@ -70,8 +70,8 @@ static uint32_t bits_next(const uint64_t *bits, uint32_t from, uint32_t to)
 
 /* ---- small objects ---- */
 
-/* The class of an object: four classes per doubling, where malloc has eight. Half of a collector's heap is garbage
- * anyway, and fewer classes fill fewer pages. */
+/* Returns the class of an object: four classes per doubling, while malloc has eight. Half of a collector's heap is
+ * garbage anyway, and fewer classes need fewer pages. */
 static uint32_t collected_class(size_t bytes)
 {
     if (GB_CELL_BYTES == 8 && bytes <= 56 && (bytes + 7) & 8)
@@ -96,7 +96,7 @@ static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step
         bits[from / 64] ^= (uint64_t)1 << from % 64;
 }
 
-/* Marks the page as one with new objects if marking runs: these count as reached. */
+/* If marking runs, records that the page has new objects, which count as reached. */
 static void collected_born(glebe_gc *gc, gb_page *page)
 {
     if (GB_CALLBACKS && gc->marking) {
@@ -105,7 +105,7 @@ static void collected_born(glebe_gc *gc, gb_page *page)
     }
 }
 
-/* Makes the next hole of the page, from page->bump on, the cursor's; false if there is none. */
+/* Moves the cursor to the next hole of the page, from page->bump on. Returns false if there is none. */
 static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
 {
     uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
@@ -174,7 +174,7 @@ static bool collection_due(glebe_gc *gc)
     return gc->due;
 }
 
-/* Finds the cursor's next hole; false if a collection is due or there is no memory. */
+/* Finds the cursor's next hole. Returns false if a collection is due or there is no memory. */
 static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
 {
     if (collection_due(gc))
@@ -188,13 +188,14 @@ static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
     return cursor_fresh(gc, cursor);
 }
 
-/* Depends on every bit of the layout: two may differ in one word of many. */
+/* Depends on every bit of the layout, because two layouts may differ in one word of many. */
 static uint32_t layout_hash(uintptr_t layout, uint32_t cls)
 {
     return (uint32_t)(layout * GB_GOLDEN >> (8 * sizeof layout - 8)) + cls * 7;
 }
 
-/* The cursor of the layout; the conservative pages' while there is little of it, or if there are too many layouts. */
+/* Returns the cursor of the layout, or the one of conservative pages if little of the layout was allocated or there are
+ * too many layouts. */
 static gb_cursor *cursor_of_layout(glebe_gc *gc, uint32_t cls, uintptr_t layout)
 {
     uint32_t hash = layout_hash(layout, cls);
@@ -240,7 +241,7 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     gc->taken_bytes += page->step;
     gc->stats.allocated_objects++;
     void *object = (void *)gb_page_start(page);
-    return zero ? object : memset(object, 0, page->step); /* to its end, as marking scans it to there */
+    return zero ? object : memset(object, 0, page->step); /* to the page's end, because marking scans up to there */
 }
 
 /* Requests of 1 to 8 bytes have one number, of 9 to 16 the next, and so on. Equal numbers imply equal classes. */
@@ -263,7 +264,7 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     if (layout & 1 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == 0)
         layout = GB_PLAIN;
     else if (gb_layout_words(layout) == 0)
-        layout = 0; /* an element without words tells nothing */
+        layout = 0; /* an element without words says nothing about references */
     if (bytes > GB_OBJECT_MAX)
         return large_new(gc, bytes, layout);
     uint32_t cls = collected_class(bytes);
@@ -280,7 +281,7 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     return (void *)at;
 }
 
-/* Most objects have a size and a layout that were requested before. NULL: this one's were not, or the hole has
+/* Most objects have a size and a layout that were requested before. Returns NULL if these were not, or the hole has
  * ended. */
 GB_INLINE void *gb_object_recent(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
@@ -318,7 +319,7 @@ uint64_t gb_cursors_left(const glebe_gc *gc)
     return left;
 }
 
-/* What a cursor did not hand out is no object, even if a word looks like a reference to it. */
+/* Memory that a cursor did not hand out holds no object, even if a word looks like a reference to it. */
 void gb_cursors_drop(glebe_gc *gc)
 {
     gc->stats.allocated_objects -= gb_cursors_left(gc);

@@ -1,9 +1,9 @@
 /* The collector's hash tables: finalizers by object, weak references by slot, roots by start. Setting, finding or
- * removing one takes a few steps however many there are.
+ * removing an item takes a few steps however many there are.
  *
- * An item begins with its complemented key. Where all memory is scanned, a table is thus no reference to its objects. 0
- * means no item, as fresh memory is zero. Open addressing, linear probing. Items behind a removed one that can move
- * nearer to their own place fill the gap, so there are no tombstones. At least half of a table is empty.
+ * An item begins with its complemented key, so a table does not refer to its objects even if all memory is scanned. 0
+ * means no item, because fresh memory is zero. Open addressing, linear probing. Items behind a removed one that can
+ * move nearer to their own place fill the gap, so there are no tombstones. At least half of a table is empty.
  *
  * Tables are blocks of malloc in the collector's heap, which marking does not scan. A collection removes items and
  * never adds one, so it takes no memory. */
@@ -22,7 +22,7 @@ static uint32_t table_home(const gb_table *table, uintptr_t key)
     return (uint32_t)((key >> 3) * GB_GOLDEN >> (8 * sizeof key - gb_ctz32(table->room)));
 }
 
-/* The key's item, or the empty item where it would be. The table has room. */
+/* Returns the key's item, or the empty item where it would be. The table has room. */
 static uintptr_t *table_place(const gb_table *table, size_t bytes, uintptr_t key)
 {
     uint32_t i = table_home(table, key);
@@ -44,7 +44,7 @@ void gb_table_remove(gb_table *table, size_t bytes, void *item)
     uintptr_t *next;
     for (uint32_t i = (hole + 1) & mask; *(next = table_item(table, bytes, i)); i = (i + 1) & mask) {
         GB_PROBED();
-        /* its own place is the gap, or before it */
+        /* the item's own place is the gap, or before it */
         if (((i - table_home(table, ~*next)) & mask) >= ((i - hole) & mask)) {
             memcpy(table_item(table, bytes, hole), next, bytes);
             hole = i;
@@ -54,7 +54,7 @@ void gb_table_remove(gb_table *table, size_t bytes, void *item)
     table->count--;
 }
 
-/* The allocation may call the program for memory pressure, and the program may change the table then: so it retries. */
+/* The allocation may call the program's pressure callback, which may change the table; then this retries. */
 bool gb_table_fit(glebe_gc *gc, gb_table *table, size_t bytes)
 {
     for (;;) {
@@ -85,7 +85,7 @@ void *gb_table_add(glebe_gc *gc, gb_table *table, size_t bytes, uintptr_t key)
     uintptr_t *item = gb_table_find(table, bytes, key);
     if (item)
         return item;
-    /* no collection runs before the item is in: the caller's new root may be all that refers to an object */
+    /* no collection runs before the item is in: the caller's new root may be the only reference to an object */
     gc->forced += GB_CALLBACKS;
     bool fits = gb_table_fit(gc, table, bytes);
     gc->forced -= GB_CALLBACKS;

@@ -6,7 +6,7 @@ static void check_run(gb_check *check, const gb_page *page)
 {
     const glebe_heap *heap = gb_page_heap(page);
     CHECK(heap->kind != GB_HEAP_UNUSED && gb_heap_owns(heap, page), 9, page,
-        "a run belongs to a heap that is not");
+        "a run belongs to a heap that is not in use");
     for (uint32_t k = 0; k < page->slices; k++) {
         CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
         CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
@@ -23,14 +23,14 @@ static void check_free_block(gb_check *check, const gb_tagged *c)
     for (const gb_tagged *link = gb_the.linear.bins[bin]; link; link = link->next)
         links += link == c;
     CHECK(links == 1 && *c->link == c && gb_bit(gb_the.linear.filled, bin), 4, c, "a free block is not in its bin");
-    CHECK(!c->next || c->next->link == &c->next, 4, c, "a bin's links back and forth differ");
+    CHECK(!c->next || c->next->link == &c->next, 4, c, "a bin's forward and back links differ");
     CHECK(gb_tagged_next(c, gb_tagged_bytes(c))->before == gb_tagged_bytes(c), 1, c,
         "a free block's end does not lead to its start");
     const char *from = (const char *)(c + 1), *to = (const char *)gb_tagged_next(c, gb_tagged_bytes(c));
     if (gb_tagged_start(c) >= gb_the.linear.fresh && check->level >= 2)
         for (; from < to; from++)
             if (*from != 0) {
-                gb_check_fail(check, 6, from, "memory that is marked zero is not");
+                gb_check_fail(check, 6, from, "memory that is marked zero is not zero");
                 break;
             }
 }
@@ -48,10 +48,10 @@ static uint64_t check_blocks(gb_check *check, uint32_t from, uint32_t to, const 
         if (!ok)
             return used;
         CHECK(before_used == ((c->tag & GB_TAG_BEFORE_USED) != 0), 2, c, "a tag is wrong about the block before");
-        CHECK(before_used || c->tag & GB_TAG_USED, 2, c, "two free blocks lie side by side");
+        CHECK(before_used || c->tag & GB_TAG_USED, 2, c, "two adjacent free blocks were not merged");
         before_used = c->tag & GB_TAG_USED;
         CHECK(!(c->tag & GB_TAG_WARM) || (before_used && c == gb_the.linear.warm && bytes == gb_the.linear.warm_bytes),
-            2, c, "a block is marked retained that is not the retained one");
+            2, c, "a block that is marked warm is not the warm block");
         if (!before_used && !of)
             check_free_block(check, c);
         else if (before_used && gb_tagged_start(c) != (uintptr_t)gb_the.table && (!of || gb_tagged_heap(c) == of))
@@ -95,7 +95,7 @@ void gb_check_region(gb_check *check)
             used += check_blocks(check, i, i + length, NULL);
             for (uint32_t k = 0; k < length; k++)
                 CHECK(page[k].back_bytes == 0 && gb_load_relaxed(&page[k].owner) == 0, 1, page + k,
-                    "the entry of a slice without a page is not as it was");
+                    "the entry of a slice without a page is not zero");
         } else if (kind != GB_RESERVED) {
             check_run(check, page);
             used += gb_page_bytes(page);

@@ -1,19 +1,18 @@
-/* The arena of linear memory: one piece that grows at its end, as in WebAssembly. It takes the place of arena.c
- * there.
+/* The arena of linear memory: one piece that grows at its end, as in WebAssembly. It replaces arena.c.
  *
  *       base                                                  end of memory
  *     - - | blocks ... | page | blocks | page | page | blocks ... | ---> grows
  *     0   1                                                 ^ fresh: from here on never used, so zero
  *
- * All memory outside pages is blocks with tags (tagged.c), free or in use. The arena cuts a page out of a free
+ * All memory outside pages consists of blocks with tags (tagged.c), free or in use. The arena cuts a page out of a free
  * block, at a multiple of a slice; a returned page becomes a free block again. So the slice table only says where
  * pages are. Entries of other slices are zero, and malloc of a block outside pages writes no entry. Between two
- * pages, blocks fill [a, b): they begin behind 16 bytes, which hold the first block's tag, and end with a tag that
- * says "in use".
+ * pages, blocks fill the slices: 16 bytes, which hold the first block's tag, precede them, and a tag that says "in
+ * use" ends them.
  *
- * Nothing can be returned to the host. So growing is the last resort, and adds only as much as is missing. The slice
+ * No memory can be returned to the host. So growing is the last resort, and adds only as much as is missing. The slice
  * table is itself a block, and moves when memory outgrows it: no code holds a gb_page * across gb_run_take or
- * gb_memory_grow. Other code may grow memory too, and keeps what it got: memory between two pieces of ours is
+ * gb_memory_grow. Other code may grow memory too, and keeps its part: memory between two pieces of ours is
  * GB_RESERVED. */
 #include "linear.h"
 #include "tagged.h"
@@ -63,7 +62,7 @@ static size_t table_stride(void)
     return sizeof(gb_page) + (gb_the.bits->collectors ? 2 * GB_SLICE_BITS / 8 : 0);
 }
 
-/* Moves the table to `start`, where memory is zero. */
+/* Moves the table to `start`; the memory there is zero. */
 static void table_move(uintptr_t start, uint32_t room)
 {
     gb_page *table = (gb_page *)start;
@@ -81,9 +80,9 @@ static void table_move(uintptr_t start, uint32_t room)
     gb_the.bits->unmarked = gb_the.bits->collectors ? unmarked : NULL;
 }
 
-/* Grows memory until `bytes` are free at its end and the table has room for it. Otherwise a new table is put behind
- * those bytes, so that a block in front of it can grow. It has room for half as many slices again if there is
- * memory. Returns false if there is none. */
+/* Grows memory until `bytes` are free at its end. If the table is too short then, puts a new one behind those bytes, so
+ * that a block before them can grow. The new table has room for half as many slices again, if there is memory. Returns
+ * false if there is no memory. */
 bool gb_memory_grow(size_t bytes)
 {
     uint32_t known = (uint32_t)gb_peek(gb_the.slices), start = known, end = known, room = gb_the.linear.table_room;
@@ -122,7 +121,7 @@ bool gb_memory_grow(size_t bytes)
         if (end == 0)
             gb_the.base = at - GB_SLICE_BYTES; /* slice 0, the null of links, is not our memory */
         uint32_t from = (uint32_t)((at - gb_the.base) >> GB_SLICE_LOG2);
-        if (from != end) { /* other code grew memory in between: no block reaches over its part */
+        if (from != end) { /* other code grew memory in between: no block may extend over its part */
             start = from;
             have = 0;
             lost = 16;
@@ -196,8 +195,8 @@ bool gb_region_start(void)
 
 /* ---- pages ---- */
 
-/* Returns where `bytes` fit in the free block c, at a multiple of `alignment` bytes; 0: nowhere. The remainder on
- * either side can be a block. */
+/* Returns where `bytes` fit in the free block c, at a multiple of `alignment` bytes; 0 if nowhere. Any remainder on
+ * either side must be long enough for a block. */
 static uintptr_t page_place(const gb_tagged *c, size_t bytes, size_t alignment)
 {
     uintptr_t begin = (uintptr_t)c - GB_TAG_BYTES, behind = (uintptr_t)c + gb_tagged_bytes(c);
@@ -205,7 +204,7 @@ static uintptr_t page_place(const gb_tagged *c, size_t bytes, size_t alignment)
     uintptr_t at = gb_round_up(first ? begin : gb_tagged_start(c), alignment);
     if (at > gb_tagged_start(c) && at - gb_tagged_start(c) < GB_TAGGED_LEAST)
         at += alignment;
-    /* end: a page up to here leaves the next block first in the piece behind it */
+    /* end: if the page ends here, the next block is the first of the piece behind it */
     uintptr_t to = at + bytes, end = behind - GB_TAG_BYTES;
     bool whole = to == end || (to == behind + GB_TAG_BYTES && gb_tagged_bytes((const gb_tagged *)behind) == 0);
     return whole || to + GB_TAG_BYTES + GB_TAGGED_LEAST <= behind ? at : 0;

@@ -1,5 +1,6 @@
-/* Heaps in linear memory without threads. malloc's heap is a static object, so the compiler knows the address of
- * each access. A heap of glebe_heap_create lies in a large block of that heap; its number is the slice of the block. */
+/* Heaps in linear memory, without a heap for each thread. malloc's heap is a static object, so the compiler knows the
+ * address of each access. A heap of glebe_heap_create is in a large block of malloc's heap; its number is the slice of
+ * the block. */
 #include "../serve/alloc.h"
 
 glebe_heap gb_heap_main;

@@ -6,12 +6,12 @@
  *     | before |  tag  | program's bytes ............................... tag | ...         in use
  *     | before |  tag  | next, link | ...                        | bytes | tag | ...       free: on the list of its bin
  *
- * There are sixteen bins a doubling, and a bit for each. malloc looks at the first few blocks in the bin of its
- * size, then at the next bin that is not empty, where the first block serves. Blocks are within a sixteenth of the
- * best fit. The remainder becomes a free block.
+ * Short lengths have a bin each; above them there are sixteen bins per doubling. Each bin has a bit. malloc looks at
+ * the first few blocks in the bin of its size, then takes the first block of the next bin that is not empty. So blocks
+ * are within a sixteenth of the best fit. The remainder becomes a free block.
  *
- * The block freed last stays warm, in case malloc next asks for the same length: programs often free and allocate
- * buffers.
+ * The block freed last stays warm, for a malloc of the same length: programs often free and allocate buffers. Only
+ * blocks of GB_TAGGED_EXACT bytes and more become warm.
  *
  * A block of a heap other than malloc's begins with a gb_owned, so that the heap finds all its blocks. The tag in
  * front of the program's bytes then says so, and the block's own tag is in front of the gb_owned. */
@@ -39,7 +39,8 @@ static GB_NOINLINE gb_tagged *tagged_find_larger(uint32_t bin)
     }
 }
 
-/* Takes a free block of `bytes`, or NULL if none is so large. A block behind the previous value of `fresh` is zero. */
+/* Takes a free block of `bytes` into use; NULL if none is as large. A block behind the previous value of `fresh` is
+ * zero. */
 static GB_NOINLINE gb_tagged *tagged_take(uint32_t bytes)
 {
     uint32_t bin = gb_tagged_bin(bytes);
@@ -62,7 +63,7 @@ GB_MALLOC_INLINE void tagged_merge(gb_tagged *c, uint32_t tag, uint32_t next_tag
     gb_the.linear.used -= bytes;
     if (!(tag & GB_TAG_BEFORE_USED)) {
         uint32_t before = c->before;
-        /* clears the tag: another free of this address is noticed, and memory that may be fresh stays zero */
+        /* clears the tag, so that another free of this address is found, and memory that may be fresh stays zero */
         c->before = c->tag = 0;
         c = (gb_tagged *)((uintptr_t)c - before);
         gb_tagged_unlink(c);
@@ -209,7 +210,7 @@ glebe_heap *gb_tagged_owner(uintptr_t start)
     return c ? gb_tagged_heap(c) : NULL;
 }
 
-/* Shrinks, or grows over free memory behind the block; at the end of memory it lets memory grow. */
+/* Shrinks the block, or grows it over free memory behind it; at the end of memory, memory grows too. */
 bool gb_tagged_resize(uintptr_t start, size_t bytes)
 {
     gb_tagged *c = tagged_of(start);
@@ -264,7 +265,7 @@ void gb_tagged_free(uintptr_t start)
         tag = c->tag;
         next_tag = gb_tagged_next(c, gb_tagged_bytes(c))->tag;
     }
-    if (tag >= GB_TAGGED_EXACT) { /* this block becomes warm; the one that was warm is merged in its place */
+    if (tag >= GB_TAGGED_EXACT) { /* this block becomes warm, and the previous warm block is merged instead */
         gb_tagged *warm = gb_the.linear.warm;
         uint32_t warm_bytes = gb_the.linear.warm_bytes;
         c->tag = tag | GB_TAG_WARM;

@@ -1,5 +1,5 @@
-/* Blocks with tags (tagged.c has the picture): from a tag to its neighbours, and the lists of free blocks. One
- * thread at a time works here: there are no threads, or entry.h has the lock. */
+/* Blocks with tags (tagged.c has the picture): from a tag to its neighbours, and the lists of free blocks. One thread
+ * at a time works here: either there are no threads, or callers hold the lock of entry.h. */
 #ifndef GB_TAGGED_H
 #define GB_TAGGED_H
 
@@ -17,11 +17,11 @@ enum { GB_TAGGED_LEAST = (2 * sizeof(void *) + 8 + 15) & ~15 };
 GB_INLINE uint32_t gb_tagged_bytes(const gb_tagged *c) { return c->tag & ~(uint32_t)15; }
 GB_INLINE gb_tagged *gb_tagged_next(const gb_tagged *c, uint32_t bytes) { return (gb_tagged *)((uintptr_t)c + bytes); }
 
-/* The first byte of a block is GB_TAG_BYTES behind its c. */
+/* The first byte of a block is GB_TAG_BYTES behind its gb_tagged. */
 GB_INLINE uintptr_t gb_tagged_start(const gb_tagged *c) { return (uintptr_t)c + GB_TAG_BYTES; }
 GB_INLINE gb_tagged *gb_tagged_at(uintptr_t start) { return (gb_tagged *)(start - GB_TAG_BYTES); }
 
-/* Below GB_TAGGED_EXACT each length has a bin of its own; above there are sixteen bins a doubling. */
+/* Below GB_TAGGED_EXACT each length has a bin of its own; above there are sixteen bins per doubling. */
 GB_INLINE uint32_t gb_tagged_bin(uint32_t bytes)
 {
     if (GB_LIKELY(bytes < GB_TAGGED_EXACT))

@@ -1,4 +1,4 @@
-/* A program that calls no C library outside: one with a static C library looks like this to a loader. */
+/* A program that imports no C library: to a loader, a program with a static C library looks like this. */
 #include <windows.h>
 
 int alone_main(void)

@@ -242,8 +242,8 @@ struct glebe_heap {
     size_t small_bytes; /* of all small pages */
     size_t avail_bytes; /* of small pages on avail lists: where trim may find holes */
     uint32_t unlooked[GB_LINEAR ? 1 : GB_SMALL_CLASSES]; /* AVAIL pages of the class with GB_UNLOOKED */
-    /* memory waits to be purged. The next slow event does a step, and comes soon: refills then take one block at a
-     * time */
+    /* memory waits to be purged. The next slow event does a step. It is soon, because refills take one block at a time
+     * while this is set */
     bool waits;
     bool rests; /* the heap was quiet for purge_ms: each slow event purges a step of its free memory */
     uint32_t rest_ms; /* memory that was free at this time is purged */

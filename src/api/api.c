@@ -1,4 +1,4 @@
-/* The malloc family under glebe's own names. override/override.c gives it the C library's names. */
+/* The malloc family under glebe's own names. override/override.c exports it under the C library's names. */
 
 #include "../serve/alloc.h"
 

@@ -10,7 +10,7 @@
 /* Returns whether [at, at + units) starts on a unit, and is in the part that the pool carved since it was created or
  * reset. */
 bool gb_pool_holds(const gb_pool *pool, uintptr_t at, size_t units);
-/* The end of the carved part of a span, and the next span that has such a part. */
+/* Return the end of the carved part of a span, and the next span that has a carved part. */
 GB_INLINE uintptr_t gb_pool_carved(const gb_pool *pool, const gb_span *span)
 {
     return span == pool->current ? pool->fresh : span->end;

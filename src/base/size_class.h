@@ -61,9 +61,8 @@ GB_INLINE uint32_t gb_class_of(size_t bytes)
 
 GB_INLINE bool gb_class_is_small(uint32_t cls) { return cls < GB_SMALL_CLASSES; }
 
-/* Returns the least class whose blocks hold `bytes` and lie on multiples of `alignment`, a power of two of at most a
- * slice; GB_CLASSES if there is none. Pages start on slices, so a size that is a multiple of the alignment is
- * enough. */
+/* Returns the least class whose blocks hold `bytes` and are aligned to `alignment`, a power of two of at most a slice;
+ * GB_CLASSES if there is none. Pages start on slices, so a size that is a multiple of the alignment is enough. */
 GB_INLINE uint32_t gb_class_of_aligned(size_t bytes, size_t alignment)
 {
     if (bytes > GB_MEDIUM_MAX || alignment > GB_MEDIUM_MAX)

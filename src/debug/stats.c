@@ -134,7 +134,7 @@ static const char *stats_blanks(size_t length, size_t columns)
     return blanks + sizeof blanks - 1 - (length < columns ? columns - length : 0);
 }
 
-/* Returns the length of the whole text, as snprintf does; cuts what does not fit. */
+/* Returns the length of the whole text, as snprintf does; cuts text that does not fit. */
 static size_t stats_print(char *buffer, size_t bytes, bool json)
 {
     glebe_stats s;

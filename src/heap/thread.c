@@ -304,8 +304,8 @@ bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls)
     return pages > 0;
 }
 
-/* No thread works in an abandoned heap, so it needs no thread free lists and no spare pages. One empty abandoned
- * heap is kept for a thread to come; other empty ones are retired. */
+/* No thread works in an abandoned heap, so it needs no thread free lists and no spare pages. One empty abandoned heap
+ * is kept for the next new thread; other empty ones are retired. */
 size_t gb_abandoned_trim(void)
 {
     size_t given = 0;

@@ -16,7 +16,7 @@
  *    be decommitted, as committed memory can.
  * 2. Fresh memory reads as zero, and so does memory that was moved away or purged (not lazily). The target of a move
  *    must not have been written to.
- * 3. committed_bytes counts what is committed and was not decommitted.
+ * 3. committed_bytes counts the bytes that were committed and not decommitted since.
  *
  * A breach is a mistake of the core: the port prints it and aborts, for a fuzzer to find. */
 #ifndef _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* The test's view of the fake host: what a test may set, plan and read. fake.c describes its behaviour. */
+/* The test's view of the fake host: all that a test may set, plan and read. fake.c describes the host's behaviour. */
 #ifndef GB_FAKE_H
 #define GB_FAKE_H
 
@@ -63,7 +63,7 @@ typedef struct gb_fake {
     uint64_t purged_bytes; /* purged or decommitted, not lazily */
     uint64_t lazy_bytes; /* purged lazily */
     bool never_lazy; /* the host purges at once when asked to purge lazily */
-    bool huge_slow; /* huge pages are slow to come */
+    bool huge_slow; /* huge pages arrive slowly */
     uint32_t huge_looks; /* calls of gb_port_huge_page_quick */
     uint64_t moved_bytes, protected_bytes, huge_bytes;
     uint32_t armed; /* calls of gb_port_thread_arm */

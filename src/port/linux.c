@@ -130,7 +130,7 @@ typedef struct linux_group {
     bool unified;
     size_t root_length, length; /* of the folder's name, without and with the group's path */
     char name[LINUX_PATH_BYTES]; /* has room for a file's name behind it */
-    char text[2048]; /* what linux_read read last */
+    char text[2048]; /* the text that linux_read read last */
 } linux_group;
 
 static bool linux_read(const char *path, char *text, size_t bytes)
@@ -311,7 +311,7 @@ static long linux_futex(_Atomic uint32_t *word, int operation, uint32_t value, c
 {
 #ifdef SYS_futex
     return syscall(SYS_futex, word, operation | LINUX_FUTEX_PRIVATE, value, timeout, NULL, 0);
-#else /* 32-bit hosts whose only such call takes 64-bit times */
+#else /* 32-bit hosts whose only futex call takes 64-bit times */
     struct { long long seconds, nanoseconds; } wide = {timeout ? timeout->tv_sec : 0, timeout ? timeout->tv_nsec : 0};
     return syscall(SYS_futex_time64, word, operation | LINUX_FUTEX_PRIVATE, value, timeout ? &wide : NULL, NULL, 0);
 #endif

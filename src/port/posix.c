@@ -153,8 +153,7 @@ static struct {
     ino_t file;
 } posix_stderr;
 
-/* The copy's number lies below `top`: the kernel's table grows up to the highest number, so it stays at a usual
- * size. */
+/* The copy's number is below `top`: the kernel's table grows up to the highest number, so it stays at a usual size. */
 static void posix_keep_stderr(int top)
 {
     enum { ROOM = 16 };

@@ -59,9 +59,9 @@ uintptr_t gb_port_grow(size_t *bytes)
     return at;
 }
 
-/* V8 (node, Chrome) tells other threads of a longer memory when they next check for interrupts, and never tells a
- * thread that was just receiving the memory. Until then that thread's memory.fill, memory.copy and atomic instructions
- * trap beyond the length that it knows. memory.grow by 0 updates the length. */
+/* When memory grows, V8 (node, Chrome) updates the length that other threads know when they next check for interrupts;
+ * it forgets a thread that was just receiving the memory. Until then memory.fill, memory.copy and atomic instructions
+ * of such a thread trap beyond the old length. memory.grow by 0 updates the length. */
 void gb_port_grown(uintptr_t end)
 {
     if (GB_UNLIKELY(__builtin_wasm_memory_size(0) < end >> WASM_PAGE_LOG2))

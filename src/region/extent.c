@@ -520,7 +520,7 @@ static void extents_start(void)
     if (!gb_meta_commit(gb_the.extents, &gb_the.committed.extents, sizeof(gb_extent))
         || !gb_spans_reach(gb_the.extents_base))
         return;
-    /* One OS page before the first block is readable: some programs (LuaMetaTeX) read what lies before a block of
+    /* One OS page before the first block is readable: some programs (LuaMetaTeX) read memory before a block of
      * megabytes, where other allocators have a header. */
     if (!GB_SECURE && !GB_AUDIT
         && gb_port_commit(

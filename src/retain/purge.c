@@ -235,7 +235,7 @@ static bool purge_refused_lately(void)
  * was freed later: memory that the budget leaves there waits as if it had been freed now. */
 static size_t purge_queued(uint32_t since, bool all, bool lazily, gb_purge_budget *budget)
 {
-    enum { CHUNK_CALLS = 4 }; /* what a look at one chunk costs */
+    enum { CHUNK_CALLS = 4 }; /* the cost of a look at one chunk */
     if (!all && purge_refused_lately())
         return 0;
     gb_lock_take(&gb_the.lock);

@@ -7,7 +7,7 @@
  *     warm blocks (large, huge)        8, and 4 MiB; less if heaps are many   the same, or none of them fits a request
  *     spare pages (small, empty)       512 KiB and a 16th of the heap's       the heap rests, or grows
  *                                      small pages; less if heaps are many
- *     idle slices and extents          a 16th of what was in use at most,     purge_ms pass after they were freed
+ *     idle slices and extents          a 16th of the peak in use,             purge_ms pass after they were freed
  *                                      plus an 8th of large blocks and a
  *                                      6th of huge ones
  *     free blocks of pages in use      all                                    the heap rests; whole OS pages are purged

@@ -20,8 +20,8 @@ pytest = $(PYTHON) -m pytest -q -rs $(if $(call more,yes),,-m "not more") $(in-p
 
 build := $(CURDIR)/build
 say    = @printf '\n== %s\n' "$(1)"
-# PATH may begin with an older Rust, so every line that calls cargo or rustc gets the chosen one. The choice is made
-# when a line runs, as the line before may have installed it.
+# PATH may begin with an older Rust, so every line that calls cargo or rustc gets the chosen one. Each line chooses when
+# it runs, since the line before may have installed one.
 rust   = PATH="$$(dirname "$(CARGO)"):$$PATH"
 cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) cargo
 
@@ -50,7 +50,7 @@ cli: lib ## build the `glebe` command into build/
 	@$(cargo) build --release -p glebe-cli
 	@cmake -E copy_if_different target/release/glebe $(build)/glebe
 
-# Root installs what is built as it is, and need not have Rust.
+# Root installs an existing build as it is, so root needs no Rust.
 PREFIX ?= /usr/local
 if-unbuilt = $(if $(and $(filter 0,$(shell id -u)),$(wildcard $(build)/glebe)),,cli)
 install: $(if-unbuilt) ## install libraries, headers and the command into PREFIX (/usr/local), below DESTDIR if set
@@ -79,9 +79,9 @@ docs: | $(build) ## build the site of docs/ into build/docs/, and follow its lin
 	@if tools/setup which mdbook >/dev/null; then tools/docs; else echo "skipped: mdBook could not be had"; fi
 
 # ---- test -------------------------------------------------------------------------------------------------------
-# `make test` covers every part of the system, by its quickest tests. `make test-all` runs every tier whole. Both start
-# with the cheapest tier, and stop at the first that fails. Each tier can be run alone.
-# Foreign processors are for PCs; on an Arm machine test-unit is the Arm test.
+# `make test` covers every part of the system with its quickest tests. `make test-all` runs every tier whole. Both start
+# with the cheapest tier and stop at the first that fails. Each tier can be run alone. Only PCs test foreign processors;
+# on an Arm machine test-unit is the Arm test.
 
 foreign-x86_64 := test-i686 test-aarch64
 wine-x86_64 := test-windows
@@ -105,7 +105,7 @@ test-all: test-setup | $(build) ## every tier whole: also sanitizers and other p
 test-setup:
 	@tools/setup build test
 
-# Half of each runs on one processor, so they run beside each other.
+# Half of each run keeps only one processor busy, so the two run in parallel.
 test-lint: | $(build) ## headers compile alone, warnings, layers, names, scripts, workflows; and the lint's own test
 	$(call say,lint)
 	@tools/lint --self-test & self_test=$$!; tools/lint; told=$$?; wait $$self_test && exit $$told
@@ -127,25 +127,26 @@ endef
 test-unit: | $(build) ## C unit and model tests
 	$(call suite,test,)
 
-test-asan: | $(build) ## the same under AddressSanitizer and UndefinedBehaviorSanitizer
+test-asan: | $(build) ## test-unit under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call suite,asan,-DGLEBE_SANITIZE=address$(comma)undefined)
 
-test-tsan: | $(build) ## those that start threads, under ThreadSanitizer
+test-tsan: | $(build) ## the tests of test-unit that start threads, under ThreadSanitizer
 	$(call suite,tsan,-DGLEBE_SANITIZE=thread)
 
-# Every file of the libraries, and every constant that they differ in.
+# These libraries cover every source file, and every constant in which builds differ.
 variants := glebe-secure glebe-audit glebe-mimalloc-2 glebe-mimalloc-3
 
-test-i686: | $(build) ## the same with pointers of 32 bits
+test-i686: | $(build) ## test-unit with 32-bit pointers
 	@tools/foreign i386
 	$(call suite,i686,-DCMAKE_TOOLCHAIN_FILE=cmake/i686.cmake,$(variants))
 
-test-aarch64: | $(build) ## the same for 64-bit Arm, under qemu
+test-aarch64: | $(build) ## test-unit for 64-bit Arm, under qemu
 	@tools/foreign arm64
 	$(call suite,aarch64,-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake,$(variants))
 
-# The quick run takes the crates that `make cli` compiled; the whole one adds debug assertions and overflow checks. One
-# package at a time: with both, the command is compiled again for features of the crate that it does not use.
+# The quick run reuses the crates that `make cli` compiled; the whole run adds debug assertions and overflow checks.
+# Packages are tested one at a time: together, cargo would recompile the command for crate features that it does not
+# use.
 of-cli = $(if $(call more,yes),,--release)
 
 test-cli: lib ## the `glebe` command: format, clippy, tests
@@ -173,7 +174,7 @@ test-windows: windows cli ## Windows programs on glebe, under Wine
 	$(call say,Windows under Wine)
 	@tools/setup windows-programs
 	@$(rust) $(pytest) test/windows || { \
-	    echo "once more: Wine fails now and then where threads end, with its own malloc too"; \
+	    echo "running the failed tests again: Wine sometimes fails when threads end, with its own malloc too"; \
 	    $(rust) $(PYTHON) -m pytest -q -rs --last-failed test/windows; }
 
 test-windows-long: windows cli ## clang-tidy, CPython, LLVM's JIT ten thousand times, zig's compiler (half an hour)
@@ -182,13 +183,13 @@ test-windows-long: windows cli ## clang-tidy, CPython, LLVM's JIT ten thousand t
 	$(call say,Windows under Wine at length)
 	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/windows
 
-# Uses the TinyGo on PATH ($TINYGO) if it is recent enough; else the set-up builds one, which takes minutes, once.
+# Uses the TinyGo of $TINYGO or PATH if it is recent enough; else the set-up builds one, once, which takes minutes.
 test-tinygo: wasm ## the Go module under TinyGo in each engine
 	@tools/setup tinygo
 	$(call say,TinyGo)
 	@$(pytest) test/tinygo $(call more,bench/tinygo)
 
-test-tinygo-oldest: wasm ## the same under the oldest TinyGo that is supported
+test-tinygo-oldest: wasm ## test-tinygo under the oldest TinyGo that is supported
 	@tools/setup tinygo-oldest
 	$(call say,the oldest TinyGo)
 	@TINYGO=$$(tools/setup which tinygo-oldest) || { echo "skipped: it could not be had"; exit 0; }; \
@@ -204,7 +205,7 @@ test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is ru
 	$(call say,macOS objects)
 	@tools/check-macos
 
-test-miri: ## Bump and FreeList under Miri, which objects to undefined behaviour and to races (rustup's nightly)
+test-miri: ## Bump and FreeList under Miri, which finds undefined behaviour and races (rustup's nightly)
 	@tools/setup miri
 	$(call say,Miri)
 	@tools/setup which miri >/dev/null || { echo "skipped: no nightly Rust with Miri could be had"; exit 0; }; \
@@ -220,8 +221,8 @@ test-bare: ## `make demo` and `make test` on a bare machine: Debian's minimal tr
 	@if [ "$$(id -u)" = 0 ]; then tools/setup bare && tools/bare; \
 	    else echo "skipped: it takes root: sudo make test-bare"; fi
 
-# Behind these tiers: C tests with all seeds, interleavings of larger cases, TinyGo's soak and hosts, months, test/scale
-# whole, stress with printed seeds, fuzzing.
+# After these tiers: C tests with all seeds, interleavings of larger cases, TinyGo's soak and hosts, months, all of
+# test/scale, stress with printed seeds, fuzzing.
 longest := test-macos test-windows-long test-miri test-tinygo-oldest test-bare
 test-long: test-all $(longest) ## test-all, and what takes longer: whole programs, all seeds, stress, fuzzing (hours)
 	$(call say,C tests with all seeds)
@@ -241,7 +242,7 @@ test-long: test-all $(longest) ## test-all, and what takes longer: whole program
 	@GLEBE_TEST_LONG=1 $(build)/cmake-test/test-model-months
 	$(call say,ten minutes of a service in Lua)
 	@$(PYTHON) bench/months/run --gate
-	$(call say,a server's size: that the gates can fail; every case)
+	$(call say,a server's size: the gates' self-test; every case)
 	@test/scale/run --self-test
 	@test/scale/run --gate --allocators glebe,glibc
 	$(call say,stress and fuzzing)

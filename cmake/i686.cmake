@@ -1,4 +1,4 @@
-# 32-bit PCs from a 64-bit one: pointers of four bytes, run natively with the cross compiler's own C library.
+# 32-bit PCs from a 64-bit one: 4-byte pointers; programs run natively with the cross compiler's own C library.
 # (Not `gcc -m32`: its package, gcc-multilib, cannot be installed beside any cross compiler.)
 #   cmake -DCMAKE_TOOLCHAIN_FILE=cmake/i686.cmake ...
 

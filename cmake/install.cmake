@@ -14,13 +14,13 @@ set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/glebe)
 install(TARGETS glebe glebe-static glebe-override glebe-cpp EXPORT glebe-targets)
 install(TARGETS glebe-secure glebe-audit) # to be preloaded, not linked
 if(TARGET glebe-mimalloc-3)
-  # Where no loader looks unasked.
+  # A folder that no loader searches by default.
   install(TARGETS glebe-mimalloc-2 glebe-mimalloc-3 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glebe)
 endif()
 install(PROGRAMS ${GLEBE_OUTPUT_DIR}/glebe DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL) # cargo builds it: `make cli`
 install(FILES LICENSE LICENSE-MIT LICENSE-APACHE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES include/glebe.h bindings/lua/glebe_lua.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# A source: each Lua's headers give another object.
+# Installed as source: each Lua version's headers yield a different object.
 install(FILES bindings/lua/glebe_lua.c DESTINATION ${CMAKE_INSTALL_DATADIR}/glebe)
 install(DIRECTORY bindings/cpp/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT glebe-targets NAMESPACE glebe:: DESTINATION ${config_dir})
@@ -30,11 +30,11 @@ write_basic_package_version_file(glebe-config-version.cmake COMPATIBILITY SameMi
 install(FILES ${PROJECT_BINARY_DIR}/glebe-config.cmake ${PROJECT_BINARY_DIR}/glebe-config-version.cmake
         DESTINATION ${config_dir})
 
-# Each file finds its prefix from its own place, so that `cmake --install --prefix` and moved trees stay true.
+# Each .pc file derives its prefix from its own location, so `cmake --install --prefix` and moved trees work.
 file(RELATIVE_PATH pc_to_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
-# pkg-config escapes a space in the path of -L alone.
+# pkg-config escapes spaces in the path of -L, and in no other path.
 set(pc_archive "-L\${libdir} -l:libglebe.a")
-if(APPLE) # whose linker has no such name
+if(APPLE) # Apple's linker does not know -l:NAME
   set(pc_archive "\${libdir}/libglebe.a")
 endif()
 foreach(package glebe glebe-static glebe-override)

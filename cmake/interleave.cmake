@@ -3,7 +3,7 @@
 #     src/*.c  --subject-->  subject.c           --gcc -fsanitize=thread-->  calls to hooks.c, which stands in for the
 #              --subject-->  planted.c + copies                              sanitizer's library, which is not linked
 #
-# Sanitizers cannot follow the switches of stacks, and the answer is the same on every processor.
+# Sanitizers cannot follow the switches between stacks, and the result is the same on every processor.
 
 if(GLEBE_SANITIZE OR CMAKE_CROSSCOMPILING OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux" OR NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
   return()
@@ -24,16 +24,16 @@ foreach(kind subject planted)
     COMMAND ${Python3_EXECUTABLE} ${interleave}/subject ${interleave_made}/${kind}.c ${option}
     DEPENDS ${interleave}/subject ${interleave}/planted.py ${interleave_subject})
   add_library(interleave-${kind} OBJECT ${interleave_made}/${kind}.c)
-  foreach(folder base region heap retain linear serve api gc debug) # copies include what stood beside them
+  foreach(folder base region heap retain linear serve api gc debug) # the copies include headers of their old folders
     target_include_directories(interleave-${kind} PRIVATE ${PROJECT_SOURCE_DIR}/src/${folder})
   endforeach()
   target_compile_options(interleave-${kind} PRIVATE -fsanitize=thread -O1 -g -UNDEBUG)
-  target_compile_definitions(interleave-${kind} PRIVATE GB_PORT_FAKE=1) # time is the test's to set
+  target_compile_definitions(interleave-${kind} PRIVATE GB_PORT_FAKE=1) # the test sets the time
 endforeach()
 target_compile_options(interleave-subject PRIVATE ${glebe_warnings})
 target_compile_options(interleave-planted PRIVATE -w)
 
-# The checker only looks, at rest: it is compiled as it is elsewhere, which makes it fast.
+# The checker only reads, while no thread runs, so it is compiled without the hooks, which makes it fast.
 add_library(interleave-engine OBJECT ${interleave}/engine.c ${interleave}/races.c ${interleave}/hooks.c
   ${interleave}/host.c ${interleave_cases} ${PROJECT_SOURCE_DIR}/src/debug/check.c
   ${PROJECT_SOURCE_DIR}/src/debug/check_region.c)

@@ -6,11 +6,10 @@
 #                     [-DGLEBE_TEST_LONG=ON]
 #   cmake --build DIR --target glebe-tests && ctest --test-dir DIR --no-tests=error
 #
-# What is slow does less, and GLEBE_TEST_LONG all of it: under sanitizers and emulators the models have few seeds, and
-# under ThreadSanitizer there are only those tests that start threads. The others have one thread, which calls itself
-# by many names.
+# Slow configurations do less unless GLEBE_TEST_LONG is on: models run few seeds under sanitizers and emulators, and
+# ThreadSanitizer sees only the tests that start threads. The other tests simulate threads on one real thread.
 #
-# Assertions stay on (-UNDEBUG). An empty suite is an error, for a suite that silently lost its tests is green too.
+# Assertions stay on (-UNDEBUG). An empty suite is an error: a suite that silently lost its tests would pass too.
 
 file(GLOB test_sources CONFIGURE_DEPENDS test/unit/*_test.c test/model/*_test.c test/regress/*_test.c)
 if(GLEBE_SANITIZE STREQUAL "thread")
@@ -40,9 +39,9 @@ if(NOT CMOCKA_INCLUDE_DIR OR NOT CMOCKA_LIBRARY)
   message(FATAL_ERROR "cmocka not found: run `tools/setup test` (for other processors: `tools/setup foreign`)")
 endif()
 
-# What takes the time is compiling the core: with sanitizers 17 seconds at -O2 -g, 3.5 as here; without 6.5 and 3; a
-# test that is linked with it takes 0.3. By -fwhole-program gcc leaves out what a test that includes it does not call.
-# For a debugger say -DCMAKE_BUILD_TYPE=Debug.
+# Compiling the core takes most of the time: with sanitizers 17 seconds at -O2 -g, 3.5 with these flags; without
+# sanitizers 6.5 and 3. A test that links it takes 0.3. If a test includes the core, -fwhole-program makes gcc drop the
+# functions that the test does not call. For a debugger use -DCMAKE_BUILD_TYPE=Debug.
 set(sanitize "")
 set(quick "")
 if(GLEBE_SANITIZE)
@@ -58,12 +57,12 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT GLEBE_TEST_LONG)
   set(quick_whole -fwhole-program)
 endif()
 
-set(timeout 1800) # for what hangs: ten times what the slowest takes beside others
+set(timeout 1800) # for hangs: ten times the slowest test's time in a parallel run
 if(GLEBE_TEST_LONG)
   set(timeout 3600)
 endif()
 
-# The core with these constants ("GB_LINEAR=1;GB_STACKS=1"): *target is a library of it.
+# Sets *target to a library of the core with these constants ("GB_LINEAR=1;GB_STACKS=1").
 function(core_with constants target)
   string(MAKE_C_IDENTIFIER "test-core ${constants}" name)
   if(NOT TARGET ${name})
@@ -91,7 +90,7 @@ foreach(source IN LISTS test_sources)
     target_link_libraries(${target} PRIVATE ${core})
     target_compile_definitions(${target} PRIVATE FIXTURE_LINKED)
     target_compile_options(${target} PRIVATE ${quick})
-  elseif(NOT name MATCHES "_count$") # which counts what users get
+  elseif(NOT name MATCHES "_count$") # those count the instructions of the code that users get
     target_compile_options(${target} PRIVATE ${quick} ${quick_whole})
   endif()
   target_link_options(${target} PRIVATE ${sanitize})
@@ -99,7 +98,7 @@ foreach(source IN LISTS test_sources)
   add_test(NAME ${name} COMMAND ${target})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout})
   if(name MATCHES "^model/")
-    set_tests_properties(${name} PROPERTIES COST 10) # models take longer than others: they start first
+    set_tests_properties(${name} PROPERTIES COST 10) # models take longest, so they start first
   endif()
   # Ten times slower: one seed for each kind of host.
   if((CMAKE_CROSSCOMPILING_EMULATOR OR GLEBE_SANITIZE) AND NOT GLEBE_TEST_LONG)
@@ -113,7 +112,7 @@ foreach(source IN LISTS test_sources)
 endforeach()
 
 # Stress: each program of test/stress on the real port with real threads, briefly and with a fixed seed. test/stress/run
-# has them run for as long as one likes, with seeds of their own.
+# runs them for any length of time, with random seeds.
 file(GLOB stress_sources CONFIGURE_DEPENDS test/stress/*.c)
 add_library(glebe-stressed STATIC EXCLUDE_FROM_ALL src/glebe.c)
 target_compile_options(glebe-stressed PRIVATE ${glebe_warnings} ${sanitize})
@@ -136,7 +135,7 @@ foreach(source IN LISTS stress_sources)
     message(FATAL_ERROR "${source}: how many rounds does its ctest run? Say so in cmake/tests.cmake")
   endif()
   add_test(NAME stress/${name} COMMAND test-stress-${name} ${stress_rounds_${name}} 20261121)
-  # ThreadSanitizer would give up where a process with threads forks, which is what we promise to survive.
+  # By default ThreadSanitizer gives up when a process with threads forks, which glebe promises to survive.
   set(environment "TSAN_OPTIONS=die_after_fork=0 halt_on_error=1")
   if(CMAKE_CROSSCOMPILING_EMULATOR OR GLEBE_SANITIZE)
     list(APPEND environment "STRESS_CHILD_WITHOUT_THREADS=1")

@@ -5,10 +5,10 @@
 # The link options of the shared ones keep a small process small. A preloaded library costs every process its
 # resident pages, and each segment costs at least one:
 #   noseparate-code   code and read-only data share pages; otherwise each begins on a page of its own
-#   relro, now        resolved at load time, so that no lazy binding calls us before we are ready
-#   nodelete          dlclose leaves it: threads carry its key. Saves each process asking for that at run time
+#   relro, now        symbols are resolved at load time, so no lazy binding calls us before we are ready
+#   nodelete          dlclose does not unload it: threads hold its key. Saves each process a call at run time
 #   hash-style=gnu    one symbol hash table instead of two
-# The driver is told to link C alone: libstdc++ must not come along although operator new is defined here.
+# The driver links as for C: the libraries must not need libstdc++, although they define operator new.
 
 include(CheckLinkerFlag)
 
@@ -31,7 +31,7 @@ elseif(GLEBE_WERROR)
   list(APPEND glebe_warnings -Werror)
 endif()
 
-# What is compiled for a library of this kind.
+# Sets the include paths and compile options of a library of this kind.
 function(glebe_compiled name kind)
   target_include_directories(${name}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
@@ -44,7 +44,7 @@ function(glebe_compiled name kind)
   endif()
 endfunction()
 
-# Objects of shared libraries that differ in other sources only: $<TARGET_OBJECTS:NAME> among their SOURCES.
+# Objects that several shared libraries have in common: they list $<TARGET_OBJECTS:NAME> among their SOURCES.
 function(glebe_objects name)
   cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${arg_SOURCES})

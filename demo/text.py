@@ -1,6 +1,6 @@
-"""Text in, JSON out and in again: strings, lists and dicts that come and go. Deterministic.
+"""Indexes text, and writes and reads JSON: short-lived strings, lists and dicts. Deterministic.
 
-Python has an allocator of its own for small objects; PYTHONMALLOC=malloc sends everything to malloc instead.
+Python has its own allocator for small objects; PYTHONMALLOC=malloc sends every request to malloc instead.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The pages of this repository, as text with links. tools/lint checks them, and tools/docs makes a site of them."""
+"""The pages of this repository, as text with links. tools/lint checks them; tools/docs makes a site of them."""
 
 import os
 import pathlib
@@ -23,7 +23,7 @@ def pages(root):
 
 
 def without_code(text):
-    """The same text, of the same length, with spaces in place of code: code holds no links and no headings."""
+    """The text with code replaced by spaces, so offsets stay: links and headings in code do not count."""
     blank = lambda match: re.sub(r"[^\n]", " ", match[0])
     return CODE.sub(blank, FENCE.sub(blank, text))
 
@@ -45,7 +45,7 @@ def anchors(text):
 
 
 def resolve(page, target):
-    """(path from the root, anchor) of a link's target; the path of the page itself for `#anchor`. None: the target is
+    """(path from the root, anchor) of a link's target; for `#anchor` the path is the page's own. None if the target is
     outside the repository."""
     if within := WITHIN.match(target):
         page, target = pathlib.PurePosixPath("README.md"), target[within.end():]
@@ -56,7 +56,7 @@ def resolve(page, target):
 
 
 def broken(root):
-    """(place, complaint) for each link into the repository without a target."""
+    """(place, complaint) for each link into the repository that has no target."""
     known = {}
     for page in pages(root):
         text = (root / page).read_text(encoding="utf-8")

@@ -1,13 +1,13 @@
 //go:build tinygo && gc.custom && custommalloc && tinygo.wasm
 
-/* The core for TinyGo, compiled to bitcode together with the package. Its collector and its malloc share one heap. What
- * the Go side calls is named glebe_go_; the rest is the malloc family, for C in the same module.
+/* The core for TinyGo, compiled to bitcode together with the package. Its collector and its malloc share one heap. The
+ * Go side calls the functions named glebe_go_; the others are the malloc family, for C in the same module.
  *
- * Asyncify instruments whatever might suspend, and an indirect call might: so there is none between an allocation
- * and the marks. The collector's state lies among the globals, at an address that the compiler knows. */
+ * Asyncify instruments every function that might suspend, and an indirect call might. So there is none from an
+ * allocation to the marks. The collector's state is a global, at an address that the compiler knows. */
 #define GB_CALLBACKS 0
 #define GB_IS_MALLOC 1
-/* Set by the first weak reference: where a program has none, the compiler sees that it stays 0. */
+/* Set by the first weak reference. If a program has none, the compiler sees that it stays 0. */
 static int go_weak;
 #define GB_WEAK go_weak
 #include "../../src/glebe.c"
@@ -20,18 +20,17 @@ void *glebe_go_alloc(size_t bytes, uintptr_t layout, void *context) __asm__("run
 
 /* ---- goroutines' stacks ----
  *
- * A stack is an object of 64 KiB, and the goroutine's Task says what of it is in use:
+ * A stack is an object of 64 KiB, and the goroutine's Task says which parts of it are in use:
  *
  *     canary | asyncify's, of a goroutine that waits --> | dead | <-- C's |
  *     ^canaryPtr                              asyncifysp^        ^csp     ^end
  *
- * The three are neighbours in the Task's state (TinyGo's src/internal/task/task_asyncify.go), behind its entry and
- * arguments, and the assembly that starts, suspends and resumes goroutines counts on that. They are up to date while
- * the goroutine waits. While it runs nothing is saved by asyncify, and C's part begins at the stack pointer; if a host
- * called by it called back, that is not known.
+ * The three pointers are neighbours in the Task's state (TinyGo's src/internal/task/task_asyncify.go), after its entry
+ * and arguments; the assembly that starts, suspends and resumes goroutines relies on that. They are up to date while
+ * the goroutine waits. While it runs, asyncify has saved nothing, and C's part begins at the stack pointer. If the
+ * goroutine called the host and the host called back, the stack pointer is not known.
  *
- * Every goroutine starts here: the runtime's call of tinygo_launch does, by stacks.go. So its Task is known for
- * certain. */
+ * Every goroutine starts here, since stacks.go redirects the runtime's call of tinygo_launch. So each Task is known. */
 void tinygo_launch(void *state);
 
 void glebe_go_launch(void *state)
@@ -44,7 +43,7 @@ void glebe_go_launch(void *state)
 
 /* ---- allocation ---- */
 
-/* The first allocation comes before C constructors and package inits: all zero is what there is, and it comes here. */
+/* The first allocation precedes C constructors and package inits. All state is still zero then, which leads here. */
 static GB_NOINLINE void *go_alloc_slow(size_t bytes, uintptr_t layout)
 {
     if (!go_gc.heap && !gb_collector_begin(&go_gc, gb_thread_start()))
@@ -59,13 +58,13 @@ GB_NOINLINE void *glebe_go_alloc(size_t bytes, uintptr_t layout, void *context)
     void *object = gb_object_recent(&go_gc, bytes, layout);
     if (GB_LIKELY(object)) {
         if (GB_STACKS)
-            __asm__ volatile("" ::: "memory"); /* keeps the returns apart: joined, asyncify guards this one too */
+            __asm__ volatile("" ::: "memory"); /* keeps the returns apart; if joined, asyncify would guard this too */
         return object;
     }
     return go_alloc_slow(bytes, layout);
 }
 
-/* Where no collection is due, or one was just now: memory may grow. */
+/* For when no collection is due, or one has just run: memory may grow. */
 void *glebe_go_alloc_growing(size_t bytes, uintptr_t layout)
 {
     return go_gc.heap ? gb_object_new_growing(&go_gc, bytes, layout) : NULL;
@@ -77,7 +76,7 @@ bool glebe_go_due(void)
 }
 
 /* ---- a collection ----
- * Not inlined into Go's functions, which would forget that its code must be short. */
+ * Not inlined: inside a Go function this code would lose the attribute that keeps it small. */
 
 GB_NOINLINE void glebe_go_begin(void)
 {
@@ -89,10 +88,10 @@ GB_NOINLINE void glebe_go_begin(void)
 extern char __global_base; /* the linker's */
 static volatile char variable = 1;
 
-/* Roots are what lies in [start, end), but for two parts. Our own state: counts of bytes and rows of tables look
- * like addresses in a memory that begins at 0. And constants, whose text and tables do so too: the linker puts them
- * before all that is written to. Our classes are among the last of them, if what was to be seen of two variables,
- * one of C's and one of Go's, lies behind. */
+/* Marks the roots in [start, end), except two parts whose contents look like addresses, since memory begins at 0. One
+ * is our own state, with its byte counts and tables. The other is constants, which the linker puts before all
+ * variables. Our size classes are among the last constants, if two variables, one of C and one of Go, have higher
+ * addresses. */
 void glebe_go_mark(uintptr_t start, uintptr_t end, uintptr_t go_variable)
 {
 #define OWN(object) {(uintptr_t)&(object), (uintptr_t)(&(object) + 1)}
@@ -149,8 +148,8 @@ void *glebe_go_object(void *address)
     return (void *)gb_object_bounds(&go_gc, (uintptr_t)address, &bytes);
 }
 
-/* `context` is what comes back from glebe_go_ready when the object is found unreachable; NULL: nothing does. false:
- * there is no memory. */
+/* Makes glebe_go_ready return `context` when the object is found unreachable; NULL removes the finalizer. false: out of
+ * memory. */
 static void go_final(void *object, void *context)
 {
     (void)object;
@@ -163,14 +162,14 @@ bool glebe_go_finalizer(void *object, void *context)
     return gb_finalizer_set(&go_gc, object, context ? go_final : NULL, context, &before) == 0;
 }
 
-/* What would come back now, or NULL. */
+/* The context of the object's finalizer, or NULL. */
 void *glebe_go_finalizer_of(void *object)
 {
     gb_final *final = final_of(&go_gc, (uintptr_t)object);
     return final ? final->context : NULL;
 }
 
-/* The next object whose finalizer is to run, and its context in *context; NULL if there is none. */
+/* The next object whose finalizer is ready to run, with its context in *context; NULL if there is none. */
 void *glebe_go_ready(void **context)
 {
     gb_final *final = gb_ready_take(&go_gc);
@@ -183,9 +182,9 @@ void *glebe_go_ready(void **context)
 }
 
 /* ---- weak references ----
- * The core wants them outside of objects: each is a block of malloc's, with the address in it until it is cleared. */
+ * The core needs them outside of objects. Each is a block from malloc that holds the address until it is cleared. */
 
-/* NULL: there is no memory. */
+/* NULL: out of memory. */
 void **glebe_go_weak_new(void *address, int late)
 {
     void **slot = gb_alloc(gb_self, sizeof *slot);

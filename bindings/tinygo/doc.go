@@ -4,5 +4,5 @@
 //
 //	tinygo build -target=wasip1 -gc=custom -tags=custommalloc
 //
-// With any other compiler it is not there. A build without those flags, for another target or scheduler is refused.
+// Other compilers see an empty package. TinyGo refuses a build without those flags, or for another target or scheduler.
 package tinygo

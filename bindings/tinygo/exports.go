@@ -2,7 +2,7 @@
 
 package tinygo
 
-// Hosts that pass data by a module's own malloc and free find them, as they do in other modules of TinyGo.
+// Some hosts pass data in memory from the module's malloc and free. They find both here, as in other TinyGo modules.
 
 // #cgo LDFLAGS: --export=malloc --export=free
 import "C"

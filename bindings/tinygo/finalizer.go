@@ -13,8 +13,8 @@ import "C"
 
 import "unsafe"
 
-// A finalizer's function. The core knows the object, and the node's address as a number; the list keeps the node alive.
-// An object has one for each address in it that SetFinalizer was called with.
+// A finalizer's function. The core stores the object, and the node's address as a number; the list `finalizers` keeps
+// the node alive. An object has one node for each address in it that SetFinalizer was called with.
 type finalizer struct {
 	next, before *finalizer
 	also         *finalizer // of the same object
@@ -24,7 +24,8 @@ type finalizer struct {
 
 var finalizers *finalizer
 
-// How many are on the list, and how many more than that there are since runtime.GC, or the scheduler, last collected.
+// The length of the list, and the number of finalizers and cleanups set since runtime.GC or the scheduler last
+// collected.
 var finalizersSet, finalizersSince uint
 
 // An interface value, as TinyGo lays it out.
@@ -32,7 +33,7 @@ type boxed struct {
 	typecode, value unsafe.Pointer
 }
 
-// reflect's, of a type.
+// reflect's kinds of types.
 const kindPointer, kindFunc = 21, 24
 
 //go:linkname kindOf (*internal/reflectlite.RawType).Kind
@@ -41,7 +42,7 @@ func kindOf(typecode unsafe.Pointer) uint8
 //go:linkname abort runtime.abort
 func abort()
 
-// What TinyGo's own collectors say: no panic, for nothing can recover from it.
+// The message of TinyGo's own collectors. It aborts, so that the program cannot recover as from a panic.
 func fatal(text string) {
 	println("fatal error: runtime.SetFinalizer: " + text)
 	abort()
@@ -80,8 +81,8 @@ func setFinalizer(object, function interface{}) {
 	}
 }
 
-// callable returns the function as one of a pointer. A func(*T), whatever T is, can be called as such. That is not
-// known of a function: TinyGo knows no types of parameters. A func(any) can be told, and is what nottinygc takes.
+// callable returns the function as one that takes a pointer. Every func(*T) can be called as one. TinyGo has no types
+// of parameters at run time, so a wrong type is not found; only func(any), which nottinygc takes, is recognized.
 func callable(object, function interface{}) func(unsafe.Pointer) {
 	if of, ok := function.(func(interface{})); ok {
 		typecode := (*boxed)(unsafe.Pointer(&object)).typecode
@@ -94,7 +95,7 @@ func callable(object, function interface{}) func(unsafe.Pointer) {
 	return *(*func(unsafe.Pointer))((*boxed)(unsafe.Pointer(&function)).value)
 }
 
-// finalizerSet has the core return the node when the object is unreachable; nil: nothing.
+// finalizerSet tells the core to return the node when the object is unreachable; a nil node removes the finalizer.
 func finalizerSet(object unsafe.Pointer, node *finalizer) {
 	if !C.glebe_go_finalizer(object, unsafe.Pointer(node)) {
 		collect()
@@ -104,7 +105,7 @@ func finalizerSet(object unsafe.Pointer, node *finalizer) {
 	}
 }
 
-// without takes the finalizer of this offset, if there is one, off the object's, and returns the first of the others.
+// without removes the finalizer of this offset, if any, from the object's, and returns the first of the others.
 func (node *finalizer) without(offset uintptr) *finalizer {
 	var before *finalizer
 	for at := node; at != nil; before, at = at, at.also {
@@ -134,8 +135,8 @@ func (node *finalizer) add() {
 	finalizers = node
 }
 
-// drop takes the node off the list. It refers to none any more: where something looks like a reference to it, it would
-// keep those that were its neighbours, and they theirs.
+// drop removes the node from the list, and clears its links: a value that looks like a reference to it would otherwise
+// keep its former neighbours alive, and theirs.
 func (node *finalizer) drop() {
 	finalizersSet--
 	if node.before != nil {
@@ -149,8 +150,9 @@ func (node *finalizer) drop() {
 	node.next, node.before = nil, nil
 }
 
-// RunFinalizers runs the finalizers and cleanups of objects that were found unreachable, and returns how many. With a
-// scheduler a goroutine does it after each collection, and without one the call that collected: so a program need not.
+// RunFinalizers runs the finalizers and cleanups of objects that were found unreachable, and returns how many it ran.
+// Programs need not call it: with a scheduler a goroutine runs them after each collection, without one the call that
+// collected does.
 func RunFinalizers() int {
 	run := 0
 	for {

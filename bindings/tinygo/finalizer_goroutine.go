@@ -26,17 +26,19 @@ func finalizersStart() {
 func finalizersNotice() {
 	select {
 	case finalizersWake <- struct{}{}:
-	default: // it is awake, or there is none
+	default: // the goroutine is awake, or not started
 	}
 }
 
-// The scheduler calls this, if it is set, where no goroutine can run, and where an exported function returns; true: it
-// looks once more for one that can. It also clears stacks of goroutines that have ended, where it is set.
+// If this is set, the scheduler calls it when no goroutine can run, and when an exported function returns. If it
+// returns true, the scheduler looks again for a goroutine that can run. The scheduler also clears the stacks of ended
+// goroutines if it is set.
 //
 //go:extern runtime.finalizerIdleGC
 var schedulerIdle func() bool
 
-// Since TinyGo 0.42, whose runtime.MemStats got a field: of one that has none the size of the other is taken, 0.
+// True since TinyGo 0.42, where runtime.MemStats has the field NumGC. In older releases the selector finds that of
+// `deepest`, whose size is 0.
 const schedulerIdles = unsafe.Sizeof(struct {
 	runtime.MemStats
 	deeper
@@ -46,9 +48,9 @@ type deeper struct{ deepest }
 
 type deepest struct{ NumGC [0]byte }
 
-// finalizersIdle collects if many finalizers were set since it last did: each may stand for memory that the collector
-// does not see. Many is what it is for TinyGo's own collectors. A collection that an allocation asked for does not
-// count: what goroutines refer to until they end may have been reachable then.
+// finalizersIdle collects if many finalizers were set since it last did: each may hold memory that the collector does
+// not see. The threshold is that of TinyGo's own collectors. Collections that an allocation started do not count:
+// goroutines that have ended since may have kept their objects reachable then.
 func finalizersIdle() bool {
 	if finalizersSince < max(32, finalizersSet/2) {
 		return false

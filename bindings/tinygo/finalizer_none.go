@@ -6,8 +6,8 @@ var finalizersRun bool
 
 func finalizersStart() {}
 
-// There is no goroutine to run them: the call that collected does, as with TinyGo's own collectors. In a program that
-// sets none the compiler sees that there are none.
+// There is no goroutine to run finalizers: the call that collected runs them, as with TinyGo's own collectors. If a
+// program sets none, the compiler removes this code.
 func finalizersNotice() {
 	if (finalizers != nil || cleanupsReady != nil) && !finalizersRun {
 		finalizersRun = true

@@ -23,13 +23,13 @@ import (
 	"unsafe"
 )
 
-// What TinyGo's runtime asks of a collector (its src/runtime/gc_custom.go).
+// The functions that TinyGo's runtime expects of a collector (its src/runtime/gc_custom.go).
 
 //go:linkname initHeap runtime.initHeap
 func initHeap() {}
 
-// runtime.alloc is in core.c, where no stack slots are kept for it. It calls this when a collection is due, or memory
-// has ended. Exported because C finds nothing else of Go's.
+// runtime.alloc is in core.c, where it needs no stack slots. It calls this when a collection is due or memory is
+// exhausted. Exported because C can call only exported Go functions.
 //
 //export glebe_go_alloc_slow
 func allocSlow(size uintptr, layout unsafe.Pointer) unsafe.Pointer {
@@ -54,7 +54,7 @@ func allocSlow(size uintptr, layout unsafe.Pointer) unsafe.Pointer {
 //go:linkname free runtime.free
 func free(p unsafe.Pointer) { C.glebe_go_free(p) }
 
-// Not a constant, by its initial value: where Go's variables lie.
+// Its address shows where Go's variables are. The initial value makes it a variable, not a constant.
 var variable = byte(1)
 
 //go:linkname markRoots runtime.markRoots
@@ -62,7 +62,7 @@ func markRoots(start, end uintptr) {
 	C.glebe_go_mark(C.uintptr_t(start), C.uintptr_t(end), C.uintptr_t(uintptr(unsafe.Pointer(&variable))))
 }
 
-// Marks the stack and the globals, by markRoots.
+// Marks the stack and the globals through markRoots.
 //
 //go:linkname gcMarkReachable runtime.gcMarkReachable
 func gcMarkReachable()

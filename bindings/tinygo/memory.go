@@ -4,7 +4,7 @@ package tinygo
 
 import "unsafe"
 
-// What is said when memory has ended is written where nothing has to be allocated for it.
+// The error for exhausted memory: its text is in a static buffer, so it needs no allocation.
 type outOfMemory struct {
 	text   [160]byte
 	length int

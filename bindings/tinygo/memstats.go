@@ -4,8 +4,8 @@ package tinygo
 
 import "runtime"
 
-// runtime.MemStats, and the fields that older releases of TinyGo do not have: the compiler takes
-// a field of MemStats first, which lies less deep, and otherwise the one below `since`, whose value is lost.
+// runtime.MemStats with the fields that older releases of TinyGo lack. The compiler takes MemStats's own field if there
+// is one, since it is less deep; otherwise the one in `since`, whose value is ignored.
 type memStats struct {
 	*runtime.MemStats
 	since

@@ -2,5 +2,5 @@
 
 package tinygo
 
-// TinyGo's others, which have no WebAssembly to run on. See refuse_flags.go.
+// TinyGo's other schedulers do not run in WebAssembly. See refuse_flags.go.
 import _ "github.com/glebe-alloc/glebe/bindings/tinygo/refused/internal/glebe-needs-scheduler-asyncify-or-none"

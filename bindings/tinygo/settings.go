@@ -12,15 +12,15 @@ void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all);
 */
 import "C"
 
-// A collection is due when so much was allocated since the last one as `percent` of what was live then, and never
-// before leastBytes; or at every n-th allocation.
+// A collection is due when the program has allocated `percent` of the bytes that the last one found live, but at least
+// leastBytes; or at every n-th allocation.
 const leastBytes = 128 << 10
 
 var percent, every = 90, 0
 
-// SetGCPercent sets how much may be allocated between two collections, in percent of what the last one found live,
-// and returns what it was; 90 until it is called. A negative value: none but those that [runtime.GC] asks for, until
-// memory or its limit is reached.
+// SetGCPercent sets how much may be allocated between two collections, in percent of the bytes that the last one found
+// live, and returns the previous value; the default is 90. With a negative value only [runtime.GC] collects, until
+// memory or its limit is exhausted.
 func SetGCPercent(value int) int {
 	before := percent
 	percent = value
@@ -28,7 +28,7 @@ func SetGCPercent(value int) int {
 	return before
 }
 
-// SetStress has the collector run at every n-th allocation, for tests; 0 ends that.
+// SetStress makes the collector run at every n-th allocation, for tests; 0 ends that.
 func SetStress(n int) {
 	every = n
 	pace()
@@ -42,8 +42,8 @@ func pace() {
 	C.glebe_go_pace(part, least, C.uint(every))
 }
 
-// SetMemoryLimit limits the memory of the collector and of malloc together; 0 is no limit. Where a collection does
-// not make room within it, allocation panics. It returns false, and changes nothing, if more is in use already.
+// SetMemoryLimit limits the memory of the collector and of malloc together; 0 is no limit. If a collection does not
+// make room within it, allocation panics. It returns false, and changes nothing, if more is in use already.
 func SetMemoryLimit(bytes uintptr) bool {
 	return C.glebe_go_limit(C.size_t(bytes)) == 0
 }
@@ -51,14 +51,14 @@ func SetMemoryLimit(bytes uintptr) bool {
 // Stats is the state of the heap.
 type Stats struct {
 	HeapBytes      uint64 // linear memory that the heap has
-	UsedBytes      uint64 // of it, in pages and large objects, malloc's included
+	UsedBytes      uint64 // of HeapBytes, in pages and large objects, malloc's included
 	LiveBytes      uint64 // found live by the last collection
-	AllocatedBytes uint64 // handed out since the start, holes whole
+	AllocatedBytes uint64 // handed out since the start; holes count whole
 	FreedBytes     uint64 // found unreachable since the start
 	Collections    uint64
 }
 
-// ReadStats returns it as of now. It allocates nothing.
+// ReadStats returns the current state of the heap. It allocates nothing.
 func ReadStats() Stats {
 	var collector C.glebe_gc_stats
 	var all C.glebe_stats

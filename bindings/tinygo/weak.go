@@ -11,31 +11,31 @@ import "C"
 
 import "unsafe"
 
-// Weak references and cleanups. TinyGo's own, weak.Pointer and runtime.AddCleanup, are generic functions of its runtime
-// and of Go's library, compiled into the program as they are: no package can take their place.
+// Weak references and cleanups. No package can replace TinyGo's own, weak.Pointer and runtime.AddCleanup: they are
+// generic functions of its runtime and of Go's library, compiled into the program as they are.
 
-// weakly is a weak reference of the core's. They are in a hash table of lists, by their address. A collection unlinks
-// those that it cleared, while the program may be in the middle of anything: so it allocates nothing, and the table has
-// no state in which it may not be changed.
+// weakly is a weak reference of the core. A hash table of lists finds it by its address. A collection unlinks the
+// references that it cleared. It may run at any point of the program, so it allocates nothing, and may change the table
+// in every state.
 type weakly struct {
 	next    *weakly
-	address uintptr         // complemented: no reference
-	slot    *unsafe.Pointer // what the core clears; nil: it did
-	global  unsafe.Pointer  // or the address, of what is no object of the heap
-	cleanup func()          // runs when the object is freed; nil: a reference that is asked for
+	address uintptr         // complemented, so that it is not a reference
+	slot    *unsafe.Pointer // the core clears *slot; nil once it has
+	global  unsafe.Pointer  // the address, if it is not in an object of the heap
+	cleanup func()          // runs when the object is freed; nil for a Weak
 }
 
 var weaks []*weakly
 var weaksCount int
 
-// Cleanups that are to run.
+// Cleanups that are ready to run.
 var cleanupsReady *weakly
 
 func weaksPlace(address uintptr) **weakly {
 	return &weaks[address*0x9e3779b1>>8&uintptr(len(weaks)-1)]
 }
 
-// weaksFind returns the reference that is asked for by this address, or nil.
+// weaksFind returns the reference of the Weaks to this address, or nil.
 func weaksFind(address uintptr) *weakly {
 	if len(weaks) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func (w *weakly) link() {
 	*place = w
 }
 
-// end frees the slot; the caller takes w off its list.
+// end frees the slot; the caller removes w from its list.
 func (w *weakly) end() {
 	C.glebe_go_weak_free((*unsafe.Pointer)(unsafe.Pointer(w.slot)))
 	w.slot = nil
@@ -96,12 +96,12 @@ func weaksNew(address unsafe.Pointer, cleanup func()) *weakly {
 		}
 		w.slot = (*unsafe.Pointer)(unsafe.Pointer(slot))
 	}
-	w.link() // with no collection in between, which would not find it
+	w.link() // no collection since the slot was made: it would not find w
 	weaksCount++
 	return w
 }
 
-// weaksCleared unlinks what a collection cleared.
+// weaksCleared unlinks the references that a collection cleared.
 func weaksCleared() {
 	for i := range weaks {
 		for at := &weaks[i]; *at != nil; {
@@ -121,8 +121,8 @@ func weaksCleared() {
 	}
 }
 
-// Weak is a reference to a T that does not keep it alive. The zero Weak refers to nothing. Two of the same pointer are
-// equal. It is what weak.Pointer is in Go, which in TinyGo does not link.
+// Weak is a reference to a T that does not keep it alive. The zero Weak refers to nothing. Two Weaks of the same
+// pointer are equal. It works like Go's weak.Pointer, which does not link in TinyGo.
 type Weak[T any] struct {
 	_  [0]*T
 	to *weakly
@@ -156,9 +156,10 @@ type Cleanup struct {
 	of *weakly
 }
 
-// AddCleanup has cleanup(arg) called once after *pointer was freed, by the goroutine that runs finalizers. It is what
-// runtime.AddCleanup is in Go, which in TinyGo does nothing. The pointer may be a part of an object, and one object may
-// have many. What arg and cleanup refer to stays alive until then: if that is the object, it is never freed.
+// AddCleanup arranges a call of cleanup(arg), once, after *pointer was freed, in the goroutine that runs finalizers. It
+// works like Go's runtime.AddCleanup, which does nothing in TinyGo. *pointer may be a part of an object, and an object
+// may have several cleanups. Objects that arg and cleanup refer to stay alive until then; if one of them is the object
+// itself, it is never freed.
 func AddCleanup[T, S any](pointer *T, cleanup func(S), arg S) Cleanup {
 	if pointer == nil {
 		panic("glebe: AddCleanup: the pointer is nil")
@@ -180,7 +181,7 @@ func (c Cleanup) Stop() {
 	}
 	w.cleanup = nil
 	if w.slot == nil {
-		return // it is ready, or the pointer was to a global
+		return // the object is freed already, or the pointer was to a global
 	}
 	at := weaksPlace(w.address)
 	for *at != w {

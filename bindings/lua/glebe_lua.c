@@ -1,24 +1,25 @@
 /* glebe for Lua: glebe_lua.h says what each function promises.
  *
  *     lua_State --lua_Alloc, ud--> account { heap, live, peak, ... }
- *                                     |       a block of that heap itself: destroying the heap ends both
- *                                     +-- before: the allocator that a state had which adopted its heap
+ *                                     |       itself a block of that heap: destroying the heap ends both
+ *                                     +-- before: the previous allocator of a state that adopted its heap
  *
- * The allocator of a state is one of three functions, by which the state is known again:
+ * A state's allocator is one of three functions, which also mark the state as ours:
  *
- *     account_alloc   every block is the heap's
- *     adopted_alloc   blocks that are not go to `before`; those that Lua resizes move over
- *     closing_alloc   the last finalizer of glebe_lua_close has run: frees do nothing, for the heap is destroyed
+ *     account_alloc   every block is in the heap
+ *     adopted_alloc   other blocks go to `before`; a block that Lua resizes moves to the heap
+ *     closing_alloc   the last finalizer of glebe_lua_close has run: frees do nothing, since the heap is destroyed
  *                     afterwards
  *
- * 1. The state's first block, which lua_State lies in, is the last that lua_close frees: the heap goes with it.
- * 2. Sizes are exact, for Lua says with each block what it last asked for; only the bytes from before an adoption are
- *    an estimate, since buffers of the auxiliary library are in no count of Lua's.
+ * 1. The state's first block contains the lua_State. It is the last block that lua_close frees; the heap is destroyed
+ *    with it.
+ * 2. Sizes are exact, since Lua passes each block's last size. Only the bytes from before an adoption are an estimate:
+ *    Lua does not count the buffers of its auxiliary library.
  * 3. Nothing here calls Lua from inside lua_Alloc.
- * 4. Lua finalizes the object last that got its finalizer first, which is ours (`last`), unless a collection while
- *    the state closes finds more to finalize. Such a collection also takes an object that only a weak table holds
- *    (`witness`): while it is there, none has been. Neither holds in LuaJIT, nor for a state that adopts its heap:
- *    there each block is freed. */
+ * 4. Lua runs finalizers in reverse order of their creation, so our object (`last`), the first, comes last, unless a
+ *    collection while the state closes finds more objects to finalize. Such a collection also frees an object that only
+ *    a weak table holds (`witness`), so while that exists there was none. LuaJIT, and states that adopt their heap,
+ *    guarantee neither: there each block is freed. */
 
 #include "glebe_lua.h"
 
@@ -35,9 +36,10 @@ enum { IS_LUAJIT = 1 };
 enum { IS_LUAJIT = 0 };
 #endif
 
-/* In the registry too: the object that is finalized last; while the state closes, the weak table with the witness. */
+/* Registry keys. LAST: the object that is finalized last; while the state closes, the weak table with the witness.
+ * MARK: set in a state that has a heap, so that another copy of this code sees it too. */
 #define LAST "glebe.last"
-#define MARK "glebe.heap" /* in the registry of a state that has one, also for another copy of this code */
+#define MARK "glebe.heap"
 
 typedef struct account {
     glebe_heap *heap;
@@ -47,7 +49,7 @@ typedef struct account {
     size_t relieved; /* held after the last collection by glebe_lua_relieve; 0 once it is below the threshold */
     uint64_t refusals, relieved_refusals;
     bool asking; /* in the pressure callback */
-    bool warns, warning; /* Lua 5.4: warnings are on; one has begun that goes on */
+    bool warns, warning; /* Lua 5.4: warnings are on; the current warning has more parts */
     glebe_lua_pressure *pressure;
     void *context;
     size_t foreign;
@@ -57,7 +59,7 @@ typedef struct account {
 
 /* ---- allocating ---- */
 
-/* For a NULL block Lua passes the kind of the new object in place of a size. */
+/* For a NULL block Lua passes the kind of the new object instead of an old size. */
 void *glebe_lua_alloc(void *heap, void *block, size_t old_bytes, size_t new_bytes)
 {
     return glebe_heap_realloc_sized(heap, block, old_bytes, new_bytes);
@@ -88,7 +90,7 @@ static void *account_refused(account *a, void *block, size_t old_bytes, size_t n
     return NULL;
 }
 
-/* Of no block, or of one that is the heap's. */
+/* `block` is NULL or in the heap. */
 static inline void *account_grant(account *a, void *block, size_t old_bytes, size_t new_bytes)
 {
     void *served = glebe_lua_alloc(a->heap, block, old_bytes, new_bytes);
@@ -153,7 +155,7 @@ static void *adopted_alloc(void *ud, void *block, size_t old_bytes, size_t new_b
     return moved;
 }
 
-/* A request is not expected. */
+/* Only frees are expected. */
 static void *closing_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes)
 {
     return new_bytes == 0 ? NULL : account_alloc(ud, block, old_bytes, new_bytes);
@@ -168,8 +170,7 @@ static account *account_of(lua_State *L)
     return alloc == account_alloc || alloc == adopted_alloc || alloc == closing_alloc ? ud : NULL;
 }
 
-/* Without its cap yet: a state that ran into it while it is being made would be at the mercy of code that is seldom
- * run. */
+/* The cap is set later: a state that hit it during creation would run Lua's rarely tested error paths. */
 static account *account_new(const glebe_lua_options *options)
 {
     glebe_heap *heap = glebe_heap_create(0);
@@ -186,9 +187,9 @@ static account *account_new(const glebe_lua_options *options)
     return a;
 }
 
-/* What the registry has under MARK: a full collection, to be called protected, since finalizers raise errors before Lua
- * 5.4. It is there before memory ends: in Lua 5.1 a C function takes some. false where Lua does not collect: Lua 5.4 in
- * a finalizer. */
+/* The registry's value under MARK: a full collection. It is called protected, since finalizers raise errors before Lua
+ * 5.4. It is stored early because in Lua 5.1 pushing a C function takes memory. It returns false if Lua does not
+ * collect: Lua 5.4 in a finalizer. */
 static int collect(lua_State *L)
 {
     lua_pushboolean(L, lua_gc(L, LUA_GCCOLLECT, 0) >= 0);
@@ -302,8 +303,8 @@ lua_State *glebe_lua_newstate(const glebe_lua_options *options)
     return L;
 }
 
-/* For the witness in pages of its own. An attempt that failed would cost finalizers what they need: Lua 5.3 lets go of
- * call frames then. */
+/* Is there room for the witness, in pages of its own? A failed attempt would hurt the finalizers: Lua 5.3 then frees
+ * call frames that they need. */
 static bool has_room(const account *a)
 {
     size_t room = 64 << 10;
@@ -320,7 +321,7 @@ void glebe_lua_close(lua_State *L, glebe_lua_closing how)
     glebe_heap *heap = a->heap;
     if (how == GLEBE_LUA_FINALIZE) {
         if (!IS_LUAJIT && has_room(a))
-            protect(a->main, witness); /* where it fails, each block is freed */
+            protect(a->main, witness); /* if it fails, each block is freed */
         a->main = NULL; /* the heap stays after its last block */
         lua_close(L);
     }
@@ -331,7 +332,7 @@ void glebe_lua_close(lua_State *L, glebe_lua_closing how)
     glebe_heap_destroy(heap);
 }
 
-/* NULL where it cannot be had: Lua 5.1 knows no coroutine's main state. */
+/* NULL in a coroutine of Lua 5.1, which does not know its main state. */
 static lua_State *main_state(lua_State *L)
 {
 #ifdef LUA_RIDX_MAINTHREAD
@@ -345,8 +346,8 @@ static lua_State *main_state(lua_State *L)
     return is_main ? state : NULL;
 }
 
-/* LuaJIT's code is like 5.1's for C, so a module compiled for that may be loaded there. Its own allocator is freed
- * as a whole only while it is the state's, and some of its builds take no others' blocks. */
+/* LuaJIT is binary compatible with Lua 5.1, so it may load a module compiled for 5.1. It frees its own allocator as a
+ * whole only while the state uses it, and some of its builds accept no blocks of other allocators. */
 static bool is_luajit(lua_State *L)
 {
     bool found = false;
@@ -409,8 +410,8 @@ size_t glebe_lua_trim(lua_State *L)
     return a ? glebe_trim(a->heap) : 0;
 }
 
-/* A state that lives near its cap is not collected each time, but when it has grown by a sixteenth of the cap; where
- * less than that is left to grow into, or memory has ended since, what was let go of is wanted at once. */
+/* A state near its cap is not collected at each call, but when it has grown by a sixteenth of the cap. If less than
+ * that is left, or a request has failed since, it is collected at once. */
 static bool relief_is_due(const account *a, size_t held)
 {
     size_t part = a->limit / 16;
@@ -449,7 +450,7 @@ static void push_bytes(lua_State *L, const char *name, uint64_t bytes)
     lua_setfield(L, -2, name);
 }
 
-/* stats() -> table, or nil where the state has not adopted a heap */
+/* stats() -> table, or nothing if the state has no heap of its own */
 static int module_stats(lua_State *L)
 {
     glebe_lua_stats stats;
@@ -462,7 +463,7 @@ static int module_stats(lua_State *L)
     return 1;
 }
 
-/* trim() -> bytes given back */
+/* trim() -> bytes returned to the system */
 static int module_trim(lua_State *L)
 {
     lua_pushinteger(L, (lua_Integer)glebe_lua_trim(L));

@@ -1,23 +1,24 @@
-/* mimalloc's functions on glebe's heap: with this folder beside the core and override/ a library is made that takes the
- * place of libmimalloc.so.2 (MIMALLOC_LINE 2) or .so.3 (3), by its soname. Names, parameters and behaviour are those
- * that mimalloc documents; docs/mimalloc.md says what differs, and test/mimalloc/left_out.txt what is left out, each
- * with the reason.
+/* mimalloc's functions on glebe's heap. This folder, the core and override/ make a library that replaces
+ * libmimalloc.so.2 (MIMALLOC_LINE 2) or .so.3 (3), under its soname. Names, parameters and behaviour are those that
+ * mimalloc documents. docs/mimalloc.md lists the differences, and test/mimalloc/left_out.txt the functions that are
+ * left out, with the reasons.
  *
  *     mi_heap_t    is a glebe_heap. `gb_heap_none` means the main heap: the calling thread's own
- *     line 2       a heap is used by the thread that made it
+ *     line 2       only the thread that made a heap uses it
  *     line 3       any thread may allocate in any heap, so a lock guards each: one of LOCKS, by the heap's number
- *     delete       the heap is abandoned, like that of a thread that ended: its blocks live on, and other threads
- *                  use its free memory
+ *     delete       abandons the heap, like that of a thread that ended: its blocks live on, and other threads use its
+ *                  free memory
  *
- * Each allocation comes down to `take` and `resize`; mi_malloc, mi_calloc, mi_realloc and mi_free have short ways past
- * them. What is about the process, not blocks, is in process.c.
+ * Each allocation goes through `take` or `resize`; mi_malloc, mi_calloc, mi_realloc and mi_free have short cuts.
+ * Functions about the process, not about blocks, are in process.c.
  *
- * 1. A block of mi_zalloc and its kin is zero up to its usable size, so that mi_rezalloc can grow it in place: take
- *    asks for as many bytes as the block will have.
- * 2. Blocks start on multiples of 16, so where an offset is not a multiple of the alignment the program's bytes begin
- *    inside the block. The block then starts with a mark, which is made of the address handed out:
- *        | mark | ... | the program's bytes |     `whole` finds the start; it costs a compare until there is such a
- *                                                 block */
+ * 1. A block of mi_zalloc and similar functions is zero up to its usable size, so that mi_rezalloc can grow it in
+ * place:
+ *    take requests as many bytes as the block will have.
+ * 2. Blocks start on multiples of 16. If an offset is not a multiple of the alignment, the program's bytes begin inside
+ *    the block. The block then starts with a mark, computed from the address handed out:
+ *        | mark | ... | the program's bytes |     `whole` finds the start; while no such block exists, it costs one
+ *                                                 compare */
 #include "mimalloc.h"
 
 #include <limits.h>
@@ -55,7 +56,8 @@ static bool heap_is(const char *call, const mi_heap_t *heap)
     return is;
 }
 
-/* The heap to allocate in, this thread's until heap_drop; NULL, and reported, if it is none. */
+/* The heap to allocate in, locked for this thread until heap_drop. If it is not a heap, reports that and returns
+ * NULL. */
 static glebe_heap *heap_take(const char *call, mi_heap_t *heap)
 {
     if (heap_is_main(heap))
@@ -75,17 +77,17 @@ static void heap_drop(mi_heap_t *heap)
         gb_lock_drop(&locks[heap->number.n % LOCKS]);
 }
 
-/* In the child of a fork no thread is left that would drop them. */
+/* In the child of a fork the threads that held the locks are gone. */
 static void heap_locks_free(void)
 {
     memset(locks, 0, sizeof locks);
 }
 
-/* Line 2: when a thread ends, its heaps are deleted, as mimalloc's are. `next`, which only abandoned heaps use, names
- * a heap's thread; the thread looks for its heaps only if it made more than were ended. */
+/* Line 2: when a thread ends, its heaps are deleted, as in mimalloc. A heap's field `next`, which otherwise only
+ * abandoned heaps use, names its thread. The thread looks for its heaps only if it made more than it ended. */
 static pthread_key_t heaps_key;
 static bool heaps_key_ready;
-static GB_TLS uint32_t heaps_owner, heaps_made; /* 0: it made none */
+static GB_TLS uint32_t heaps_owner, heaps_made; /* 0: the thread made none */
 
 static bool heap_is_mine(const mi_heap_t *heap)
 {
@@ -108,7 +110,7 @@ static uint32_t heaps_abandoned(void)
     return (uint32_t)__atomic_load_n(&glebe_live.stats.heaps_abandoned, __ATOMIC_RELAXED);
 }
 
-/* Ends abandoned heaps that are empty. Looks for them when there are twice as many as the last look left, and some. */
+/* Abandons the heap. Ends empty abandoned heaps when there are SOME more than twice as many as the last look left. */
 static void heap_delete(mi_heap_t *heap)
 {
     enum { SOME = 16 };
@@ -120,7 +122,7 @@ static void heap_delete(mi_heap_t *heap)
     }
 }
 
-/* In the last round of destructors: the program's own may use the heaps. */
+/* Acts in the last round of destructors, since the program's own destructors may use the heaps. */
 static void heaps_leave(void *round)
 {
     if ((uintptr_t)round < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(heaps_key, (char *)round + 1) == 0)
@@ -195,7 +197,8 @@ static glebe_heap *heap_of(const void *address)
     return of_blocks ? gb_page_heap(page) : NULL;
 }
 
-/* In line 2 the main heap is the thread's own, in line 3 that of all threads. What was in deleted heaps is in it. */
+/* In line 2 the main heap is the thread's own, in line 3 that of all threads. It has the blocks of deleted heaps too.
+ * */
 static bool heap_holds(const mi_heap_t *heap, const void *address)
 {
     glebe_heap *owner = heap_of(address);
@@ -235,7 +238,7 @@ EXPORT bool mi_is_in_heap_region(const void *address) { return heap_of(address) 
 
 /* ---- blocks ---- */
 
-static _Atomic bool marks; /* there was such a block */
+static _Atomic bool marks; /* a block with a mark was made */
 
 /* The block that begins with a mark for `p`; else `p`. */
 GB_COLD static void *whole_marked(void *p)
@@ -274,7 +277,7 @@ GB_INLINE void release(const char *call, void *p)
         gb_free(call, gb_self, p);
 }
 
-/* What a block of so many bytes has. */
+/* The usable size of a block of so many bytes. */
 static size_t good(size_t bytes)
 {
     if (bytes <= GB_MEDIUM_MAX)
@@ -287,10 +290,10 @@ static size_t good(size_t bytes)
 static size_t product(size_t count, size_t bytes)
 {
     size_t total;
-    return __builtin_mul_overflow(count, bytes, &total) ? SIZE_MAX : total; /* which no heap has */
+    return __builtin_mul_overflow(count, bytes, &total) ? SIZE_MAX : total; /* more than any heap has */
 }
 
-/* A block whose byte at `pad` begins what the program gets. */
+/* A block with a mark, in which the program's bytes begin at `pad`. */
 static void *take_marked(glebe_heap *heap, size_t bytes, size_t alignment, size_t pad)
 {
     while (pad < sizeof(uintptr_t))
@@ -310,7 +313,7 @@ static void *take_marked(glebe_heap *heap, size_t bytes, size_t alignment, size_
     return start + pad;
 }
 
-/* `bytes` bytes, of which that at `offset` lies on a multiple of `alignment`. */
+/* `bytes` bytes, of which the byte at `offset` is on a multiple of `alignment`. */
 GB_NOINLINE static void *take(
     const char *call, mi_heap_t *owner, size_t bytes, size_t alignment, size_t offset, bool zero)
 {
@@ -336,10 +339,10 @@ GB_NOINLINE static void *take(
     return block && clear ? memset(block, 0, usable(call, block)) : block;
 }
 
-/* A request for bytes alone goes to glebe's own realloc. Else the block stays if it has the alignment, and is not twice
- * too large. 0 bytes are a size like any other: mimalloc frees nothing then. `zero` clears what the block has beyond
- * `bytes` and beyond what it had: where the block shrinks the program's own bytes lie there, and a later call may
- * grow over them. */
+/* A request without a special alignment goes to glebe's own realloc. Otherwise the block stays if it has the alignment
+ * and is at most twice as large as needed. 0 bytes are a size like any other: as in mimalloc, nothing is freed. `zero`
+ * clears the block beyond the bytes it keeps: in a block that shrinks, the program's old bytes are there, and a later
+ * call may grow over them. */
 GB_NOINLINE static void *resize(
     const char *call, mi_heap_t *owner, void *p, size_t bytes, size_t alignment, size_t offset, bool zero)
 {
@@ -372,7 +375,7 @@ GB_NOINLINE static void *resize(
     return fresh;
 }
 
-/* The block goes where it cannot be resized. */
+/* If the block cannot be resized, it is freed. */
 static void *resize_or_free(const char *call, mi_heap_t *owner, void *p, size_t bytes)
 {
     void *fresh = resize(call, owner, p, bytes, 1, 0, false);
@@ -400,7 +403,7 @@ static char *resolve(const char *call, mi_heap_t *owner, const char *name, char 
     return out ? realpath(name, out) : copy(call, owner, realpath(name, path), PATH_MAX);
 }
 
-/* ---- the short ways ---- */
+/* ---- short cuts ---- */
 
 GB_INLINE void *take_now(const char *call, size_t bytes)
 {
@@ -509,7 +512,7 @@ EXPORT void *mi_aligned_offset_recalloc(void *p, size_t count, size_t n, size_t 
     return resize(__func__, heap_now(), p, product(count, n), a, offset, true);
 }
 
-/* As the BSDs have it, a product that overflows is EOVERFLOW. */
+/* As on the BSDs, a product that overflows sets EOVERFLOW. */
 static void *resize_array(const char *call, void *p, size_t count, size_t n)
 {
     size_t total;
@@ -566,7 +569,7 @@ EXPORT int mi_dupenv_s(char **out, size_t *bytes, const char *name)
     return 0;
 }
 
-/* ---- sizes, and frees that are told them ---- */
+/* ---- sizes, and frees with a size ---- */
 
 EXPORT size_t mi_usable_size(const void *p) { return usable(__func__, p); }
 EXPORT size_t mi_malloc_size(const void *p) { return usable(__func__, p); }
@@ -580,7 +583,7 @@ static void release_sized(const char *call, void *p, size_t bytes, size_t alignm
         return;
     size_t has = usable(call, p);
     if (has == 0)
-        return; /* which was reported */
+        return; /* usable() has reported it */
     if (bytes > has)
         gb_report(call, p, "size %zu is wrong: the block has %zu bytes", bytes, has);
     else if (gb_alignment_fits(call, p, alignment))
@@ -636,12 +639,12 @@ EXPORT void mi_ufree(void *p, size_t *had)
     release(__func__, p);
 }
 
-/* ---- C++: no memory is for the new_handler, and then std::bad_alloc ---- */
+/* ---- C++: without memory, call the new_handler, then throw std::bad_alloc ---- */
 
 #define CALLER __builtin_return_address(0)
 
-/* What the handler freed was enough for a block elsewhere: `again` gets its memory. Misuse is reported, and not
- * tried again. */
+/* override_new_retry returns a block once the handler has freed enough memory. That block is freed, so that `again`
+ * gets its memory. Misuse was reported and is not tried again. */
 #define UNTIL_SERVED(n, again) \
     void *block; \
     while (GB_UNLIKELY(!(block = (again)) && errno == ENOMEM)) \
@@ -686,7 +689,7 @@ typedef void deferred_free(bool force, unsigned long long heartbeat, void *conte
 static deferred_free *deferred;
 static void *deferred_context;
 
-/* Before any lock is taken: the program may allocate, and collect, for which it is not called again. */
+/* Called before any lock is taken: the program's function may allocate and collect. It is not called recursively. */
 static void free_deferred(bool force)
 {
     static _Atomic unsigned long long heartbeat;

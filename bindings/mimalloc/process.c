@@ -1,4 +1,4 @@
-/* mimalloc's functions about the process: options, statistics, and those that need nothing here. */
+/* mimalloc's functions about the process: options, statistics, and functions that do nothing here. */
 #include "mimalloc.h"
 
 #include <stdio.h>
@@ -11,10 +11,10 @@ typedef void output(const char *text, void *context);
 static output *registered_output;
 static void *registered_context;
 
-/* ---- options: kept and read back; those that glebe has are set ---- */
+/* ---- options: stored and read back; glebe's counterparts are set too ---- */
 
-/* By mimalloc's numbers, which its releases share but for option 15's name: it has always been the delay until
- * memory goes back. */
+/* mimalloc's numbers, which are the same in all its releases. Option 15 has had several names; it has always been the
+ * delay until memory is purged. */
 enum { OPTION_STATS = 1, OPTION_VERBOSE = 2, OPTION_OS_MEMORY = 9, OPTION_PURGE_DELAY = 15, OPTION_ARENA_RESERVE = 23,
     OPTION_PURGE_SIZE = 44, OPTION_ARENA_OBJECT = 45, OPTIONS = 64 };
 static _Atomic long options[OPTIONS];
@@ -41,7 +41,7 @@ static void option_set(int option, long value)
     gb_store_relaxed(&options_set[option], true);
     if (option == OPTION_STATS || option == OPTION_VERBOSE)
         glebe_option(option == OPTION_STATS ? "stats" : "verbose", value > 0 ? "1" : "0");
-    if (option == OPTION_PURGE_DELAY) /* a negative one is without end */
+    if (option == OPTION_PURGE_DELAY) /* negative: never */
         glebe_option("purge_ms",
             gb_decimal(value < 0 || value > (long)(UINT32_MAX / 4) ? UINT32_MAX / 4 : (uint64_t)value, text));
 }
@@ -66,7 +66,7 @@ EXPORT long mi_option_get_clamp(int option, long least, long most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Some are counted in KiB. */
+/* Some options are in KiB. */
 EXPORT size_t mi_option_get_size(int option)
 {
     long value = mi_option_get(option);
@@ -81,7 +81,7 @@ EXPORT void mi_register_output(output *function, void *context)
     registered_output = function;
 }
 
-/* Misuse is said on stderr, and ends the process, or is counted: glebe's option on_error. */
+/* No callback: glebe reports misuse on stderr, and its option on_error decides whether the process goes on. */
 EXPORT void mi_register_error(void (*function)(int error, void *context), void *context)
 {
     (void)function;
@@ -119,7 +119,7 @@ EXPORT void mi_thread_stats_print_out(output *function, void *context) { mi_stat
 EXPORT void mi_debug_show_arenas(void) { mi_stats_print_out(NULL, NULL); }
 EXPORT void mi_arenas_print(void) { mi_stats_print_out(NULL, NULL); }
 
-/* In `buffer` where there is one, else in a block to be freed by mi_free. */
+/* Writes to `buffer`; if that is NULL, returns a block, which mi_free frees. */
 EXPORT char *mi_stats_get_json(size_t bytes, char *buffer)
 {
     char text[4096];
@@ -143,7 +143,7 @@ EXPORT void mi_options_print_out(output *function, void *context)
 
 EXPORT void mi_options_print(void) { mi_options_print_out(NULL, NULL); }
 
-/* glebe's count from the start on, and for the process. */
+/* glebe's statistics count from the start of the process, for all threads together. */
 EXPORT void mi_stats_reset(void) {}
 EXPORT void mi_stats_merge(void) {}
 
@@ -205,10 +205,10 @@ EXPORT void mi_process_info_print_out(output *function, void *context)
 
 EXPORT void mi_process_info_print(void) { mi_process_info_print_out(NULL, NULL); }
 
-/* ---- what needs nothing here, or cannot be had ---- */
+/* ---- functions that do nothing or always fail ---- */
 
 EXPORT int mi_version(void) { return VERSION; }
-EXPORT bool mi_is_redirected(void) { return false; } /* which is about Windows */
+EXPORT bool mi_is_redirected(void) { return false; } /* can be true only on Windows */
 EXPORT void mi_process_init(void) {}
 EXPORT void mi_process_done(void) {}
 EXPORT void mi_thread_init(void) {}
@@ -218,14 +218,14 @@ EXPORT void mi_thread_set_in_threadpool(void) {}
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 EXPORT void mi_heap_set_numa_affinity(mi_heap_t *heap, int node) {}
-/* Guard pages, which mimalloc has in a build of its own only. */
+/* Guard pages, which mimalloc has only in a special build. */
 EXPORT void mi_heap_guarded_set_sample_rate(mi_heap_t *heap, size_t rate, size_t seed) {}
 EXPORT void mi_heap_guarded_set_size_bound(mi_heap_t *heap, size_t least, size_t most) {}
 EXPORT void mi_theap_guarded_set_sample_rate(mi_heap_t *heap, size_t rate, size_t seed) {}
 EXPORT void mi_theap_guarded_set_size_bound(mi_heap_t *heap, size_t least, size_t most) {}
-/* A hint to move the block: never worth it. */
+/* A hint to move the block; moving never pays off here. */
 EXPORT bool mi_unsafe_heap_page_is_under_utilized(mi_heap_t *heap, void *p, size_t percent) { return false; }
-/* Memory is not taken ahead of need, nor from the program: the answer is mimalloc's where the system has none. */
+/* glebe takes no memory ahead of need, and none from the program. The result is mimalloc's if the system has none. */
 EXPORT int mi_reserve_os_memory(size_t bytes, bool commit, bool large) { return ENOMEM; }
 EXPORT int mi_reserve_huge_os_pages_interleave(size_t pages, size_t nodes, size_t ms) { return ENOMEM; }
 EXPORT int mi_reserve_huge_os_pages_at(size_t pages, int node, size_t ms) { return ENOMEM; }

@@ -1,11 +1,11 @@
-//! `allocator_api2`'s trait for heaps as values: containers that live in one.
+//! `allocator_api2`'s trait `Allocator` for `OwnedHeap`, so that containers can live in a heap.
 
 use crate::OwnedHeap;
 use allocator_api2::alloc::{AllocError, Allocator};
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// Where nothing is allocated: an address of this alignment, and no bytes.
+/// The empty block: an address of this alignment, and no bytes.
 fn nothing(layout: Layout) -> NonNull<[u8]> {
     let address = core::ptr::null_mut::<u8>().wrapping_add(layout.align());
     // SAFETY: an alignment is not 0.
@@ -16,8 +16,8 @@ fn block(found: Option<NonNull<u8>>, bytes: usize) -> Result<NonNull<[u8]>, Allo
     Ok(NonNull::slice_from_raw_parts(found.ok_or(AllocError)?, bytes))
 }
 
-/// May a block of the one layout be resized into one of the other? The core's functions differ by alignment: up to a
-/// word, up to 16, beyond.
+/// True if the core can resize a block from layout `old` to `new`. Its functions differ by alignment: up to a word, up
+/// to 16, larger.
 fn alike(old: Layout, new: Layout) -> bool {
     let kind = |layout: Layout| (layout.align() > 8, layout.align() > 16);
     kind(old) == kind(new) && (new.align() <= 16 || new.align() <= old.align())
@@ -61,8 +61,8 @@ impl OwnedHeap {
 /// assert_eq!(*sum, 499_500);
 /// assert!(numbers.try_reserve(1 << 20).is_err()); // beyond the limit
 /// ```
-// SAFETY: a block stays where it is until it is freed or the heap ends, wherever the value that names the heap moves.
-// There is one value for a heap: it is not Clone.
+// SAFETY: a block stays in place until it is freed or the heap ends, even if the OwnedHeap moves. A heap has only one
+// OwnedHeap, which is not Clone.
 unsafe impl Allocator for OwnedHeap {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {

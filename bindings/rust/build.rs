@@ -1,5 +1,5 @@
-//! Compiles the C core for the feature `heap`, and tells build scripts of dependents where its source lies
-//! (`DEP_GLEBE_SOURCE`: the directory that holds `src/`, `include/` and `override/`).
+//! Compiles the C core for the feature `heap`, and passes the path of its source to build scripts of dependents
+//! (`DEP_GLEBE_SOURCE`: the directory that contains `src/`, `include/` and `override/`).
 
 use std::env;
 use std::process::Command;
@@ -9,7 +9,7 @@ fn main() {
     println!("cargo:rustc-check-cfg=cfg(glebe_fast, glebe_threads, glebe_mmap, glebe_error)");
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     println!("cargo:source={root}");
-    // Where speed counts `Bump` is inlined, where size counts it is not.
+    // `Bump` is inlined when optimizing for speed, but not for size.
     if matches!(env::var("OPT_LEVEL").as_deref(), Ok("1" | "2" | "3")) {
         println!("cargo:rustc-cfg=glebe_fast");
     }
@@ -26,7 +26,7 @@ fn main() {
     heap::build();
 }
 
-/// The compiler's version: 81 of "rustc 1.81.0 (...)"; 0 where it does not say.
+/// The compiler's minor version: 81 of "rustc 1.81.0 (...)"; 0 if unknown.
 fn rust_minor() -> u32 {
     let rustc = env::var_os("RUSTC").expect("cargo sets it");
     let said = Command::new(rustc).arg("--version").output().map(|output| output.stdout);
@@ -38,7 +38,8 @@ fn has(variable: &str, text: &str) -> bool {
     env::var(variable).is_ok_and(|value| value.contains(text))
 }
 
-/// Threads in WebAssembly: a stable compiler does not show crates the target feature that tells.
+/// True for WebAssembly with threads. The flags are read too, since a stable compiler does not show crates the target
+/// feature.
 fn threads() -> bool {
     has("TARGET", "wasm32")
         && (has("TARGET", "-threads")
@@ -46,7 +47,7 @@ fn threads() -> bool {
             || has("CARGO_ENCODED_RUSTFLAGS", "+atomics"))
 }
 
-/// Where `Bump` declares `mmap` and its constants by itself. They differ between systems and, on Linux, processors.
+/// True if `Bump` knows the constants of `mmap`. They differ between systems and, on Linux, between processors.
 fn mmap_known() -> bool {
     let target = |what: &str| env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
     let (os, arch) = (target("OS"), target("ARCH"));
@@ -90,8 +91,8 @@ mod heap {
             .std("c11")
             .define("NDEBUG", None)
             .define("GB_COPY", Some("\" of the crate\""))
-            // Nothing of this copy is visible outside the program that it is linked into, so a libglebe.so beside it,
-            // preloaded or not, is another allocator and neither takes calls of the other.
+            // This copy is invisible outside the program that it is linked into. A libglebe.so in the same process,
+            // preloaded or not, is a separate allocator, and neither takes the other's calls.
             .define("GLEBE_API", Some("__attribute__((visibility(\"hidden\")))"))
             .pic(!wasm && !windows)
             .warnings(false);
@@ -99,14 +100,14 @@ mod heap {
             build.flag("-nostdlibinc"); // no C library, and not the host's
         }
         if wasm && os == "unknown" {
-            build.define("GB_IS_MALLOC", "1"); // and so no malloc of its own to share memory with
+            build.define("GB_IS_MALLOC", "1"); // no C library's malloc shares the memory
         }
         if wasm && threads() {
             build.flag("-matomics").flag("-mbulk-memory");
         } else if wasm && has("CARGO_CFG_TARGET_FEATURE", "bulk-memory") {
             build.flag("-mbulk-memory");
         }
-        // A debug build of a program still wants an allocator that is not ten times slower.
+        // Without optimization the core would be ten times slower, too slow even for debug builds.
         if env::var("OPT_LEVEL").as_deref() == Ok("0") {
             build.opt_level(2);
         }
@@ -130,7 +131,7 @@ mod heap {
         }
     }
 
-    /// On Windows the core takes the compiler's own thread locals, which mingw's gcc has not.
+    /// The clang to use for Windows: the core needs native thread locals, which mingw's gcc lacks.
     fn clang() -> Option<String> {
         let newest = (14..=24).rev().map(|version| format!("clang-{version}"));
         std::iter::once("clang".to_string())
@@ -151,17 +152,17 @@ mod heap {
         };
         fail(&format!(
             "{what} for {target} is not here: install one (Debian: {package}), or set {variable} to it, \
-             or do without: glebe = {{ default-features = false }} has glebe::Bump and glebe::FreeList"
+             or use glebe = {{ default-features = false }}, which has glebe::Bump and glebe::FreeList"
         ))
     }
 
-    /// Says it in one line, with nothing of a panic around it.
+    /// Ends the build with this line alone; a panic would print more.
     fn fail(line: &str) -> ! {
         eprintln!("error: {line}");
         exit(1)
     }
 
-    /// `glebe::Stats`, from the one list in the header.
+    /// Writes the struct `glebe::Stats` from the list in the header.
     fn statistics(header: &Path) {
         let text = fs::read_to_string(header).expect("include/glebe.h is in the package");
         let list = text.split("#define GLEBE_STATS(X)").nth(1).expect("the header has the list");

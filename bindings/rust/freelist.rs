@@ -1,8 +1,8 @@
-//! A heap that frees, from `Layout` alone: no headers, no tables, lists of free blocks over [`Bump`].
+//! A heap that frees blocks by their `Layout`: no headers, no tables, only lists of free blocks over [`Bump`].
 //!
 //! ```text
-//!     small[1]  ->  8 ->  8           GRAIN = 8: sizes are multiples of what a free block holds, a link and
-//!     small[2]  -> 16                 its length
+//!     small[1]  ->  8 ->  8           GRAIN = 8: sizes are multiples of the size of a link and a length, which
+//!     small[2]  -> 16                 a free block contains
 //!     ...
 //!     small[64] -> 512 -> 512         one list for each size up to 512
 //!     large[0]  -> 520 -> 512 + 40    above, eight lists a doubling
@@ -12,19 +12,18 @@
 //!      | live | free | live | live | free | live | free       |  never used    |      Bump's
 //! ```
 //!
-//! 1. Every byte of `base..top` is in a live block, or in one that is free and in exactly one list.
-//! 2. A small block comes from the list of its size, else from memory that was never used, while there is some. A
-//!    large one comes from the lists first, which take back what is left of it.
-//! 3. Before memory grows, `gather` empties all lists, sorts the blocks by address and fills the lists again, with
-//!    neighbours as one block. Nothing else merges blocks, so a free is a handful of instructions. The free block that
-//!    ends at `top` is in no list: memory grows by what it lacks.
-//! 4. If gathering makes less than a 32nd of a heap usable, the heap is gathered again only when it has grown by that
-//!    much.
-//! 5. Large blocks are not cut from stale lists: if many blocks were cut since the last time, they are gathered first.
-//!    Else blocks would become ever smaller.
+//! 1. Every byte of `base..top` is in a live block, or in a free block that is in exactly one list.
+//! 2. A small block comes from the list of its size, else from memory that was never used, while there is some. A large
+//!    block is cut from the lists first, and the rest goes back to them.
+//! 3. Before memory grows, `gather` empties all lists, sorts the blocks by address, merges neighbours and fills the
+//!    lists again. Nothing else merges blocks, so a free is a handful of instructions. The free block that ends at
+//!    `top` is in no list: memory grows by only as much as that block is too short.
+//! 4. If gathering makes less than a 32nd of a heap usable, the next one waits until the heap has grown by that much.
+//! 5. Large blocks are not cut from stale lists: if many blocks were cut since the last gathering, the lists are
+//!    gathered first. Otherwise blocks would become ever smaller.
 //!
-//! With a 64-bit pointer GRAIN is 16, small is up to 1024. Why there is a heap beside the C core's:
-//! docs/decisions/0010.
+//! With 64-bit pointers GRAIN is 16, and small blocks go up to 1024. docs/decisions/0010 says why this heap exists
+//! beside the C core's.
 
 use crate::bump;
 #[cfg(doc)]
@@ -34,7 +33,7 @@ use core::cell::UnsafeCell;
 use core::mem::{size_of, MaybeUninit};
 use core::ptr::null_mut;
 
-/// A free block. Those in a small list leave `bytes` as it is until they are gathered.
+/// A free block. In a small list `bytes` is not set until the block is gathered.
 struct Block {
     next: *mut Block,
     bytes: usize,
@@ -43,15 +42,16 @@ struct Block {
 const GRAIN: usize = size_of::<Block>();
 const SMALL: usize = 64;
 const SMALL_BYTES: usize = SMALL * GRAIN;
-/// Lists a doubling above, and how many there are, a bit each: the last one has all that is 120 KiB (240) or more.
+/// Large lists per doubling, and in all, a bit each; the last list has all blocks of 120 KiB (240) or more.
 const STEPS_LOG2: u32 = 3;
 const LARGE: usize = 64;
-/// Larger sizes are rounded up to this, not to the next list's.
+/// Sizes are rounded up to a multiple of at most this, even if the lists are further apart.
 const STEP_MOST: usize = 2048;
 const LARGE_FIRST: u32 = SMALL_BYTES.trailing_zeros();
-/// A heap of which less is free than one part in so many is not worth gathering.
+/// A heap is not worth gathering if less than one part in so many is free.
 const PART: usize = 32;
-/// For more than so many bytes lists are stale that had less than four blocks for each one cut since, not counting 32.
+/// For requests of more than STALE_BYTES the lists are stale if, since they were last gathered, the number of cut
+/// blocks times STALE_CUTS exceeds the number of blocks gathered then plus STALE_BLOCKS.
 const STALE_BYTES: usize = 4096;
 const STALE_CUTS: usize = 4;
 const STALE_BLOCKS: usize = 32;
@@ -59,7 +59,7 @@ const STALE_BLOCKS: usize = 32;
 const DIGIT_MOST: u32 = 7;
 
 /// # Safety
-/// A list of free blocks, in which the block is not.
+/// `list` is a list of free blocks, and the block is not in it.
 unsafe fn push(list: &mut *mut Block, block: *mut Block) {
     // SAFETY: by this function's contract.
     unsafe { (*block).next = *list };
@@ -67,7 +67,7 @@ unsafe fn push(list: &mut *mut Block, block: *mut Block) {
 }
 
 /// # Safety
-/// A list of free blocks.
+/// `list` is a list of free blocks.
 unsafe fn pop(list: &mut *mut Block) -> Option<*mut Block> {
     let block = *list;
     if block.is_null() {
@@ -79,7 +79,7 @@ unsafe fn pop(list: &mut *mut Block) -> Option<*mut Block> {
 }
 
 /// # Safety
-/// A free block whose length is known.
+/// `block` is a free block whose `bytes` is set.
 unsafe fn end_of(block: *mut Block) -> *mut u8 {
     // SAFETY: by this function's contract.
     block.cast::<u8>().wrapping_add(unsafe { (*block).bytes })
@@ -90,16 +90,16 @@ struct Lists {
     large: [*mut Block; LARGE],
     /// A bit for each large list that may have blocks; the others have none.
     filled: u64,
-    /// Where gathering is tried again: when the heap has so many bytes.
+    /// The heap size at which gathering is tried again.
     again: usize,
-    /// Blocks that were cut to fit since the lists were gathered last, and how many were in them then.
+    /// How many blocks were cut to fit since the lists were last gathered, and how many were in them then.
     cuts: usize,
     blocks: usize,
 }
 
 struct Shared(UnsafeCell<Lists>);
 
-// SAFETY: where there can be threads, the holder of the lock is alone.
+// SAFETY: with threads, only the holder of the lock uses it.
 unsafe impl Sync for Shared {}
 
 static LISTS: Shared = Shared(UnsafeCell::new(Lists {
@@ -113,7 +113,7 @@ static LISTS: Shared = Shared(UnsafeCell::new(Lists {
 
 static LOCK: bump::Lock = bump::Lock::new();
 
-/// An allocator that frees, for WebAssembly where each instruction and each byte of code is paid for: pure Rust, no
+/// An allocator that frees, for WebAssembly in which each instruction and each byte of code costs: pure Rust, no
 /// dependency.
 ///
 /// ```
@@ -123,15 +123,15 @@ static LOCK: bump::Lock = bump::Lock::new();
 /// ```
 ///
 /// - Blocks have no headers: Rust passes the layout when it frees. Sizes are rounded up to 8 bytes.
-/// - Freed blocks are used again for the same size at once, and for others before memory grows.
-/// - Memory comes from [`Bump`], whose other promises hold: it starts behind `__heap_base`, grows by exactly what is
-///   missing, and others may let it grow too. Zeroed blocks of memory that was never used are not cleared.
-/// - Threads may share it, one at a time: in WebAssembly where the target feature `atomics` is on.
-/// - It has no heaps as values, limits, statistics or checks. `Heap`, the C core, has them, and serves many threads
-///   that allocate all the time better.
+/// - Freed blocks are reused at once for the same size, and for other sizes before memory grows.
+/// - Memory comes from [`Bump`], whose other promises hold: it starts at `__heap_base`, grows by exactly the missing
+///   pages, and other code may grow memory too. Zeroed blocks of never used memory are not cleared again.
+/// - Threads share it under a lock, in WebAssembly if the target feature `atomics` is on.
+/// - It has no heaps as values, limits, statistics or checks. `Heap`, the C core, has them, and is better for many
+///   threads that allocate all the time.
 ///
-/// All values of this type are the same allocator. Do not go back to a [`Checkpoint`](crate::Checkpoint) of Bump past
-/// blocks that this one took.
+/// All values of this type are the same allocator. Do not reset [`Bump`] to a [`Checkpoint`](crate::Checkpoint) from
+/// before blocks that this allocator took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreeList;
 
@@ -139,13 +139,13 @@ impl FreeList {
     /// The allocator, for a `static`.
     pub const INIT: Self = FreeList;
 
-    /// Bytes that it and [`Bump`] have handed out since the start, or in this region if memory went on elsewhere:
-    /// live and free.
+    /// Bytes that it and [`Bump`] have taken, live and free: since the start, or in the current region if memory
+    /// continued elsewhere.
     pub fn heap_bytes(&self) -> usize {
         bump::bytes()
     }
 
-    /// Bytes that were freed and wait in lists. It walks them all.
+    /// Bytes of the free blocks in all lists. It walks the lists.
     pub fn free_bytes(&self) -> usize {
         let _held = LOCK.hold();
         let mut sum = 0;
@@ -168,19 +168,19 @@ impl FreeList {
     }
 }
 
-/// Of a number that is not 0; `ilog2` could panic, and brings what that takes into a program.
+/// The logarithm of a number that is not 0. `ilog2` could panic, and would bring the code for that into a program.
 const fn log2(number: usize) -> u32 {
     usize::BITS - 1 - number.leading_zeros()
 }
 
-/// A small layout's size as blocks have it. A `Layout` has room for the sum.
+/// The size of a small block for so many bytes. The sum does not overflow for the size of a `Layout`.
 #[inline(always)]
 const fn grains(bytes: usize) -> usize {
     (bytes + GRAIN - 1) & !(GRAIN - 1)
 }
 
-/// The same for any. A large one is rounded up to the least size of a list, by 6 % on average, so that a freed block
-/// fits the next request.
+/// The size of any block for so many bytes. A large size is rounded up to the least size of a list, by 6 % on average,
+/// so that a freed block fits the next request.
 #[inline(always)]
 const fn rounded(bytes: usize) -> usize {
     if grains(bytes) <= SMALL_BYTES {
@@ -214,7 +214,7 @@ impl Lists {
     }
 
     /// # Safety
-    /// `block` has no other owner, and `bytes` bytes, a multiple of GRAIN and not 0.
+    /// `block` has no other owner. It has `bytes` bytes, a multiple of GRAIN and not 0.
     #[inline(always)]
     unsafe fn give(&mut self, block: *mut Block, bytes: usize) {
         if bytes <= SMALL_BYTES {
@@ -239,7 +239,7 @@ impl Lists {
         }
     }
 
-    /// The large block of `bytes` that was freed last, if there is one on top of its list.
+    /// The large block on top of the list for `bytes`, if it has exactly that size.
     fn exact(&mut self, bytes: usize) -> Option<*mut Block> {
         // SAFETY: there is such a list; it holds free blocks alone.
         unsafe {
@@ -251,7 +251,7 @@ impl Lists {
         }
     }
 
-    /// A large block of `bytes` or more, out of its list; null if there is none.
+    /// Removes a large block of at least `bytes` from its list; null if there is none.
     fn fit(&mut self, bytes: usize) -> *mut Block {
         let mut list = if bytes <= SMALL_BYTES { 0 } else { large_of(bytes) };
         while list < LARGE && self.filled >> list != 0 {
@@ -276,7 +276,7 @@ impl Lists {
         null_mut()
     }
 
-    /// The same when all lists were just filled: from the small ones too.
+    /// The same from the small lists too, after a gathering.
     fn fit_any(&mut self, bytes: usize) -> *mut Block {
         for class in bytes / GRAIN..SMALL + 1 {
             // SAFETY: a small size; a list holds free blocks alone.
@@ -290,7 +290,8 @@ impl Lists {
         self.fit(bytes)
     }
 
-    /// Makes one block of neighbours. What ends at `top` is returned, and in no list; null if that is not free.
+    /// Merges neighbouring free blocks. Returns the free block that ends at `top`, which is then in no list; null if
+    /// there is none.
     #[inline(never)]
     fn gather(&mut self, top: *mut u8, heap: usize) -> *mut Block {
         let (mut all, mut blocks) = (null_mut(), 0);
@@ -302,7 +303,7 @@ impl Lists {
             ones |= block as usize;
             zeros |= !(block as usize);
         };
-        // SAFETY: lists hold free blocks alone, and those are ours to write to.
+        // SAFETY: lists contain only free blocks, which we may write to.
         unsafe {
             for class in 1..SMALL + 1 {
                 while let Some(block) = pop(self.small_of(class * GRAIN)) {
@@ -349,22 +350,22 @@ impl Lists {
     }
 }
 
-/// Sorts a list by address, the highest first, digit by digit from the lowest: no comparisons. The digits are of the
-/// bits in which the addresses differ, and the fewer blocks, the shorter.
+/// Sorts a list by address, the highest first: a radix sort from the lowest digit, without comparisons. It uses only
+/// the bits in which the addresses differ; fewer blocks get shorter digits.
 ///
 /// # Safety
-/// A list of so many free blocks.
+/// `all` is a list of `blocks` free blocks.
 unsafe fn sort(all: &mut *mut Block, blocks: usize, differ: usize) {
     let digit = (log2(blocks | 1) / 2 + 2).min(DIGIT_MOST);
     let piles = 1 << digit;
-    // Of each pile the first block, and where the next one is linked to.
+    // For each pile its first block, and the link that the next block goes to.
     let mut heads = MaybeUninit::<[*mut Block; 1 << DIGIT_MOST]>::uninit();
     let mut ends = MaybeUninit::<[*mut *mut Block; 1 << DIGIT_MOST]>::uninit();
     let (heads, ends) =
         (heads.as_mut_ptr().cast::<*mut Block>(), ends.as_mut_ptr().cast::<*mut *mut Block>());
     let mut shift = GRAIN.trailing_zeros();
     while shift < usize::BITS && differ >> shift != 0 {
-        // SAFETY: `piles` is no more than the arrays have; links of free blocks, and of the piles.
+        // SAFETY: the arrays have at least `piles` elements; the links are those of free blocks and of the piles.
         unsafe {
             for i in 0..piles {
                 *ends.add(i) = heads.add(i);
@@ -389,17 +390,17 @@ unsafe fn sort(all: &mut *mut Block, blocks: usize, differ: usize) {
     }
 }
 
-/// What a block is made from.
+/// The memory that a block is cut from.
 struct Piece {
     start: *mut u8,
     bytes: usize,
-    /// From the start on, others may have written to so much; the rest is zero.
+    /// The first `used` bytes may have been written to; the rest is zero.
     used: usize,
 }
 
 impl Piece {
     /// # Safety
-    /// A free block that is in no list any more.
+    /// `block` is free and was removed from its list.
     unsafe fn of(block: *mut Block) -> Self {
         // SAFETY: by this function's contract.
         let bytes = unsafe { (*block).bytes };
@@ -408,10 +409,11 @@ impl Piece {
 }
 
 impl Lists {
-    /// `need` bytes that are in no list of their size; a null start where there is no memory.
+    /// Finds `need` bytes when the list of that size has none; the start is null if there is no memory. `costs`: new
+    /// memory would come from the host.
     fn find(&mut self, need: usize, costs: bool) -> Piece {
-        // SAFETY: blocks from a list are free, those from Bump are new, and each is ours until it is given to a list
-        // or returned.
+        // SAFETY: blocks from a list are free, blocks from Bump are new, and each is ours until we return it or give
+        // it to a list.
         unsafe {
             let stale = need > STALE_BYTES && self.cuts * STALE_CUTS > self.blocks + STALE_BLOCKS;
             if !stale && (costs || need > SMALL_BYTES) {
@@ -440,7 +442,7 @@ impl Lists {
                     if more == top {
                         return Piece { start: tail.cast(), bytes: need, used };
                     }
-                    // Memory goes on elsewhere, or has ended.
+                    // Memory continues elsewhere, or is exhausted.
                     self.give(tail, used);
                     if !more.is_null() {
                         self.give(more.cast(), need - used);
@@ -452,10 +454,10 @@ impl Lists {
     }
 }
 
-/// A block from a list, as the caller is to have it.
+/// Prepares a block from a list for the caller.
 ///
 /// # Safety
-/// It is free, in no list any more, and has so many bytes.
+/// The block is free, was removed from its list, and has so many bytes.
 #[inline(always)]
 unsafe fn served(block: *mut Block, bytes: usize, zeroed: bool) -> *mut u8 {
     let start = block.cast::<u8>();
@@ -468,7 +470,7 @@ unsafe fn served(block: *mut Block, bytes: usize, zeroed: bool) -> *mut u8 {
 }
 
 /// # Safety
-/// The caller is alone. The layout is not empty.
+/// The caller holds the lock. The layout is not empty.
 #[inline(never)]
 unsafe fn take_slow(lists: &mut Lists, layout: Layout, zeroed: bool) -> *mut u8 {
     if layout.align() <= GRAIN {
@@ -494,7 +496,7 @@ unsafe fn take_slow(lists: &mut Lists, layout: Layout, zeroed: bool) -> *mut u8 
 #[inline(never)]
 unsafe fn take_piece(lists: &mut Lists, layout: Layout, zeroed: bool) -> *mut u8 {
     let (bytes, align) = (rounded(layout.size()), layout.align());
-    // A stronger alignment than all blocks have is found in a longer block, and what is around it goes back.
+    // For a stronger alignment than that of all blocks, cut the block from a longer one, and give back both ends.
     let need = if align > GRAIN { bytes + (align - GRAIN) } else { bytes };
     let mut piece = lists.find(need, bump::costs(need));
     if piece.start.is_null() {
@@ -508,8 +510,8 @@ unsafe fn take_piece(lists: &mut Lists, layout: Layout, zeroed: bool) -> *mut u8
     let rest = piece.bytes - front - bytes;
     let start = piece.start.wrapping_add(front);
     bump::reach(start.wrapping_add(bytes));
-    // SAFETY: the three parts of the piece, which is ours; `front` and `rest` are multiples of GRAIN, as all
-    // addresses and sizes are.
+    // SAFETY: the piece is ours, and these are its three parts. `front` and `rest` are multiples of GRAIN, like all
+    // addresses and sizes.
     unsafe {
         if front > 0 {
             lists.give(piece.start.cast(), front);
@@ -534,9 +536,9 @@ unsafe fn take<const ZEROED: bool>(layout: Layout) -> *mut u8 {
     let _held = LOCK.hold();
     // SAFETY: we are alone.
     let lists = unsafe { &mut *LISTS.0.get() };
-    // One branch: it is dearer than the comparison that && could save.
+    // & and not &&: a second branch costs more than the comparison that && could save.
     if (bytes <= SMALL_BYTES) & (layout.align() <= GRAIN) {
-        // SAFETY: a list holds free blocks alone, and this one those of so many bytes.
+        // SAFETY: a list contains only free blocks, and this one those of so many bytes.
         unsafe {
             if let Some(block) = pop(lists.small_of(bytes)) {
                 return served(block, bytes, ZEROED);
@@ -579,8 +581,8 @@ unsafe impl GlobalAlloc for FreeList {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let (old, new) = (rounded(layout.size()), rounded(bytes));
         let end = block.wrapping_add(old);
-        // SAFETY: by this function's contract the block has `old` bytes and `bytes` make a layout; the block that
-        // is given has no owner any more.
+        // SAFETY: by this function's contract the block has `old` bytes and `bytes` make a layout. The part that is
+        // given to a list has no owner any more.
         unsafe {
             if new < old {
                 let _held = LOCK.hold();
@@ -589,7 +591,7 @@ unsafe impl GlobalAlloc for FreeList {
             if new <= old {
                 return block;
             }
-            // The last block grows where it is, unless that costs memory: there may be some to reuse.
+            // The last block grows in place, unless that takes new memory: free blocks may serve instead.
             if bump::top() == end && !bump::costs(new - old) {
                 let more = bump::take(new - old, GRAIN);
                 if more == end {

@@ -1,4 +1,4 @@
-//! The C core as Rust sees it: the global allocator, heaps as values, and what can be asked and set.
+//! The C core for Rust: the global allocator, heaps as values, statistics and options.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::{c_char, c_int};
@@ -55,11 +55,11 @@ mod c {
 
 include!(concat!(env!("OUT_DIR"), "/stats.rs"));
 
-/// What every block of the core is aligned to, but for those of `glebe_heap_realloc_sized`:
+/// The alignment of all blocks of the core, except those from `glebe_heap_realloc_sized`.
 const ALIGNED: usize = 16;
-/// For layouts that need no more, there are blocks of 24, 40 and 56 bytes too.
+/// The alignment of blocks from `glebe_heap_realloc_sized`, which also has sizes of 24, 40 and 56 bytes.
 const ALIGNED_WORD: usize = 8;
-/// Blocks larger than this lie on slices of the core, so a cleared one is most likely aligned as well.
+/// Larger blocks start on slices of the core, so one from calloc most likely has a larger alignment too.
 const ON_SLICES: usize = 64 << 10;
 
 // The error numbers that the core returns are the same on every system that it has a port for.
@@ -79,10 +79,9 @@ const EBUSY: c_int = 16;
 /// }
 /// ```
 ///
-/// Each thread has a heap of its own, blocks may be freed by any thread, and all values of this type are the same
-/// allocator. Alignments up to 16 take the core's shortest path, larger ones its aligned one; memory that is known to
-/// be zero is not cleared again. The functions below are about the process or the calling thread; [`OwnedHeap`] is a
-/// heap as a value.
+/// Each thread has a heap of its own, and any thread may free a block. All values of this type are the same allocator.
+/// Alignments up to 16 take the core's shortest path, larger ones its aligned path. Memory that is known to be zero is
+/// not cleared again. The functions below act on the process or the calling thread; [`OwnedHeap`] is a heap as a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heap;
 
@@ -92,8 +91,8 @@ impl Heap {
         Heap
     }
 
-    /// Gives back to the system what the calling thread's heap, the heaps of threads that ended, and the free runs
-    /// hold, at once. Returns the bytes that were given back.
+    /// Returns the free memory of the calling thread's heap, of abandoned heaps, and in free runs to the system, at
+    /// once. Returns the number of bytes.
     pub fn trim(&self) -> usize {
         // SAFETY: NULL is the calling thread's heap.
         unsafe { c::glebe_trim(null_mut()) }
@@ -112,8 +111,8 @@ impl Heap {
     }
 }
 
-// SAFETY: the core hands out each byte once, of any size and alignment, and null where it cannot serve. Its blocks
-// stay where they are until they are freed, and any thread may free them.
+// SAFETY: the core serves any size and alignment, hands out each byte once, and returns null if it cannot serve. Its
+// blocks stay in place until they are freed, and any thread may free them.
 unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -135,7 +134,7 @@ unsafe impl GlobalAlloc for Heap {
         }
         zeroed_aligned(
             layout,
-            // SAFETY: any size will do, and what comes is a block of the core.
+            // SAFETY: any size will do, and the result is a block of the core, or null.
             |bytes| unsafe { c::glebe_calloc(1, bytes) },
             // SAFETY: the block is the one just made.
             |block| unsafe { c::glebe_free(block) },
@@ -175,7 +174,7 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// A cleared block that is aligned by chance, as large ones are, saves clearing it: fresh memory is zero.
+/// A large block from calloc is often aligned by chance, and fresh memory needs no clearing. So try that first.
 fn zeroed_aligned(
     layout: Layout,
     cleared: impl Fn(usize) -> *mut u8,
@@ -235,7 +234,8 @@ impl OwnedHeap {
         Some(OwnedHeap { heap, not_sync: PhantomData })
     }
 
-    /// A block; `None` where the limit or memory ends. It lives until [`dealloc`](Self::dealloc) or the heap's end.
+    /// Allocates a block, which lives until [`dealloc`](Self::dealloc) or the end of the heap. `None` if memory or the
+    /// limit is exhausted.
     #[inline]
     pub fn alloc(&self, layout: Layout) -> Option<NonNull<u8>> {
         // SAFETY: the heap lives, and a Layout's alignment is valid.
@@ -251,7 +251,7 @@ impl OwnedHeap {
         })
     }
 
-    /// As [`alloc`](Self::alloc), and all zero. Fresh memory is not cleared a second time.
+    /// As [`alloc`](Self::alloc), but the block is zero. Fresh memory is not cleared again.
     #[inline]
     pub fn alloc_zeroed(&self, layout: Layout) -> Option<NonNull<u8>> {
         let heap = self.heap.as_ptr();
@@ -277,8 +277,8 @@ impl OwnedHeap {
     /// `block` comes from this heap with this layout, and is not used again.
     #[inline]
     pub unsafe fn dealloc(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: by this function's contract. An aligned block may be larger than its size says, so it goes the
-        // other way.
+        // SAFETY: by this function's contract. An aligned block may be larger than the layout's size, so it is freed
+        // without a size.
         unsafe {
             if layout.align() <= ALIGNED {
                 c::glebe_heap_free_sized(self.heap.as_ptr(), block.as_ptr(), layout.size());
@@ -288,7 +288,7 @@ impl OwnedHeap {
         }
     }
 
-    /// Resizes a block, in place where that is possible. On `None` the block stays as it was.
+    /// Resizes a block, in place if possible. On `None` the block stays as it was.
     ///
     /// # Safety
     ///
@@ -322,8 +322,7 @@ impl OwnedHeap {
         }
     }
 
-    /// Moves a value into the heap. Its destructor does not run, neither when the reference ends nor when the heap
-    /// does.
+    /// Moves a value into the heap. Its destructor never runs: not when the reference ends, and not when the heap does.
     #[allow(clippy::mut_from_ref)] // each call makes another block
     pub fn alloc_value<T>(&self, value: T) -> Option<&mut T> {
         let place = self.alloc(Layout::new::<T>())?.cast::<T>().as_ptr();
@@ -353,7 +352,7 @@ impl OwnedHeap {
         Some(unsafe { core::str::from_utf8_unchecked_mut(bytes) })
     }
 
-    /// Bytes that the heap holds in pages and blocks: what its limit counts.
+    /// Bytes that the heap holds in pages and blocks. The limit counts these.
     pub fn bytes(&self) -> usize {
         // SAFETY: the heap lives.
         unsafe { c::glebe_heap_bytes(self.heap.as_ptr()) }
@@ -365,13 +364,13 @@ impl OwnedHeap {
         limit(unsafe { c::glebe_heap_limit(self.heap.as_ptr(), limit_word(bytes)) })
     }
 
-    /// Gives back to the system what the heap does not use, and the free runs. Returns the bytes that were given back.
+    /// Returns the heap's free memory and the free runs to the system. Returns the number of bytes.
     pub fn trim(&self) -> usize {
         // SAFETY: the heap lives.
         unsafe { c::glebe_trim(self.heap.as_ptr()) }
     }
 
-    /// Walks the whole heap and counts broken invariants: 0 is well. For tests.
+    /// Walks the whole heap and counts broken invariants: 0 is good. For tests.
     pub fn check(&self) -> usize {
         // SAFETY: the heap lives and no other thread uses it; no report is wanted.
         unsafe { c::glebe_check(self.heap.as_ptr(), 2, None, null_mut()) as usize }
@@ -380,7 +379,7 @@ impl OwnedHeap {
 
 impl Drop for OwnedHeap {
     fn drop(&mut self) {
-        // SAFETY: the heap lives, and references into it do not, since they borrow it.
+        // SAFETY: the heap lives, and no reference into it does, since each borrows it.
         unsafe { c::glebe_heap_destroy(self.heap.as_ptr()) }
     }
 }
@@ -391,13 +390,13 @@ impl fmt::Debug for OwnedHeap {
     }
 }
 
-/// Why a limit was not set. It stays as it was. An [`Error`](core::error::Error) from Rust 1.81 on.
+/// Why a limit was not set. The old limit stays. An [`Error`](core::error::Error) from Rust 1.81 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitError {
     /// The heap holds more already.
     HoldsMore,
-    /// The calling thread's heap is not there yet and cannot be made.
+    /// The calling thread has no heap yet, and none can be made.
     OutOfMemory,
 }
 
@@ -413,7 +412,7 @@ impl fmt::Display for LimitError {
 #[cfg(glebe_error)]
 impl core::error::Error for LimitError {}
 
-/// The core's 0 is no limit, so a limit of nothing becomes one of a byte, which no block fits in either.
+/// For the core 0 means no limit, so a limit of 0 becomes 1 byte, which fits no block either.
 fn limit_word(bytes: Option<usize>) -> usize {
     bytes.map_or(0, |bytes| bytes.max(1))
 }
@@ -426,7 +425,7 @@ fn limit(status: c_int) -> Result<(), LimitError> {
     }
 }
 
-/// The whole process's statistics as of now.
+/// The current statistics of the whole process.
 pub fn stats() -> Stats {
     let mut stats = Stats::default();
     // SAFETY: the struct is generated from the header's list, field for field.
@@ -434,7 +433,7 @@ pub fn stats() -> Stats {
     stats
 }
 
-/// Why an option was not set. It stays as it was. An [`Error`](core::error::Error) from Rust 1.81 on.
+/// Why an option was not set. Its value stays. An [`Error`](core::error::Error) from Rust 1.81 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionError {
@@ -456,10 +455,10 @@ impl fmt::Display for OptionError {
 #[cfg(glebe_error)]
 impl core::error::Error for OptionError {}
 
-/// The longest name or value that an option can have, and its NUL.
+/// The longest name or value of an option, with its NUL.
 const OPTION_BYTES: usize = 64;
 
-/// `text` with a NUL behind it, for C; `None` where it has one inside, or is longer than any option's.
+/// `text` with a NUL after it, for C; `None` if it contains a NUL or is too long for an option.
 fn terminated(text: &str) -> Option<[c_char; OPTION_BYTES]> {
     let mut out = [0; OPTION_BYTES];
     if text.len() >= OPTION_BYTES || text.as_bytes().contains(&0) {

@@ -1,11 +1,11 @@
-//! A lock that spins, since it is held for one system call or a few instructions. Nothing where there are no threads.
+//! A spin lock, held for one system call or a few instructions. Without threads it does nothing.
 
 use super::source::SHARED;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 pub struct Lock(AtomicBool);
 
-/// Who has one is alone.
+/// While one exists, no other thread holds the lock.
 pub struct Held<'a>(&'a Lock);
 
 impl Lock {

@@ -7,19 +7,19 @@
 //!                      |-pad-|---- size ----|             more pages, when size + pad > end - top
 //! ```
 //!
-//! 1. `base <= top <= end`, and everything in `top..end` is zero. So zeroed blocks cost what others cost.
-//! 2. `end` is below the last byte that an address can name, so no sum of an address and a room wraps. `pad + size`
-//!    does not wrap either, since a `Layout`'s size, rounded up to its alignment, is at most `isize::MAX`.
+//! 1. `base <= top <= end`, and every byte in `top..end` is zero. So zeroed blocks cost no more than others.
+//! 2. `end` is below the highest address, so the sum of an address and a room never wraps. `pad + size` does not wrap
+//!    either, since a `Layout`'s size, rounded up to its alignment, is at most `isize::MAX`.
 //! 3. Only `source::grow` moves `end`, to more pages behind it or to a new region elsewhere; then `base` and `top`
 //!    move too.
 //!
-//! With threads (`SHARED`) blocks are taken by a compare-and-swap of `top`, and one thread at a time grows. A new
-//! region is announced in this order: `top = BUSY`, `end`, `base`, `top = base`. A thread that read the old `top`
-//! fails in its swap, because `top` changed before `end` did; one that read the new `top` sees the new `end`; and
-//! `BUSY` leaves no room under any `end`. An address comes back as `top` only if the regions touch there, and then
-//! the old reader is right about the new room as well.
+//! With threads (`SHARED`) a thread takes blocks by a compare-and-swap of `top`, and one thread at a time grows. It
+//! stores a new region in this order: `top = BUSY`, `end`, `base`, `top = base`. A thread that read the old `top` fails
+//! in its swap, because `top` changed before `end` did. A thread that read the new `top` sees the new `end`. `BUSY`
+//! leaves no room under any `end`. `top` takes an old value again only if the regions touch there, and then the swap of
+//! an old reader is valid in the new region too.
 //!
-//! Where regions come from is the one thing that differs between targets: `wasm.rs` and `native.rs`.
+//! Targets differ only in the source of regions: `wasm.rs` and `native.rs`.
 
 #[cfg_attr(all(target_arch = "wasm32", not(target_os = "emscripten")), path = "wasm.rs")]
 #[cfg_attr(not(all(target_arch = "wasm32", not(target_os = "emscripten"))), path = "native.rs")]
@@ -36,15 +36,15 @@ pub(crate) use source::reach;
 use source::{END, SHARED, TOP};
 use word::Word;
 
-/// Where the region begins, 0 while it is the one that `TOP` began in. A number: compilers keep each store of a
-/// pointer in a static.
+/// Where the region begins; 0 in the first region, which `TOP` began in. A number, since compilers keep every store of
+/// a pointer to a static.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 
-/// Who may grow: taken once for many blocks.
+/// The thread that holds it may grow memory; taken once for many blocks.
 static GROWING: Lock = Lock::new();
 
-/// An allocator that never frees: the cheapest there is for programs that end soon, such as smart contracts, one call
-/// of a WebAssembly instance, or a command. Pure Rust, no dependency.
+/// An allocator that never frees: the cheapest kind for programs that end soon, such as smart contracts, one call of a
+/// WebAssembly instance, or a command. Pure Rust, no dependency.
 ///
 /// ```
 /// #[global_allocator]
@@ -52,42 +52,40 @@ static GROWING: Lock = Lock::new();
 /// # fn main() { assert_eq!(vec![1u8; 1000].len(), 1000); }
 /// ```
 ///
-/// - On wasm32 the heap starts in the rest of the initial memory, behind `__heap_base`, and grows by exactly the
-///   pages that a block lacks. Other callers of `memory.grow` may take pages at any time; the heap then goes on
-///   behind theirs. (On WASI the rest of the initial memory is left alone: the C library's own malloc, which Rust's
-///   standard library calls there, takes it.)
+/// - On wasm32 the heap starts in the rest of the initial memory, at `__heap_base`, and grows by exactly the pages that
+///   a block lacks. Other callers of `memory.grow` may take pages at any time; the heap then continues after theirs.
+///   (On WASI the heap leaves the rest of the initial memory to the C library's malloc, which Rust's standard library
+///   calls there.)
 /// - Elsewhere memory comes from `mmap`, reserved at once and touched as it is used, or from the C library's `calloc`.
-/// - `alloc_zeroed` costs what `alloc` costs. A block that is not the last one moves when it grows; the last one
-///   grows where it is.
-/// - What cannot be served is null, whatever the sizes. Memory may have grown in the attempt. If
-///   it grew behind pages of another owner or up to 4 GiB, the room before is lost, and a smaller block may be null
-///   too.
-/// - Threads may share it, in WebAssembly where the target feature `atomics` is on. The thread that
-///   took a block can fill and copy it. In V8 another may have to call `memory.grow(0)` first, where memory has grown
-///   since it last did.
-/// - A host that keeps an instance for many requests takes a [`Checkpoint`] and goes back to it after each.
+/// - `alloc_zeroed` costs no more than `alloc`. The last block grows in place; other blocks move when they grow.
+/// - A request that cannot be served returns null, whatever its size. Memory may have grown in the attempt. If it grew
+///   after pages of another owner or up to 4 GiB, the room before is lost, and a smaller request may fail too.
+/// - Threads may share it, in WebAssembly if the target feature `atomics` is on. The thread that took a block can fill
+///   and copy it. In V8 another thread may first have to call `memory.grow(0)`, if memory has grown since its last
+///   call.
+/// - A host that keeps an instance for many requests takes a [`Checkpoint`] and resets to it after each.
 ///
 /// All values of this type are the same allocator: memory starts in one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bump;
 
-/// A place to go back to, from [`Bump::checkpoint`].
+/// A state to return to, from [`Bump::checkpoint`].
 #[derive(Clone, Copy, Debug)]
 pub struct Checkpoint {
     top: *mut u8,
     base: usize,
 }
 
-// SAFETY: the address is only compared, and written to by `Bump::reset`, whose caller answers for that.
+// SAFETY: the address is only compared, and written to by `Bump::reset`, whose caller is responsible for that.
 unsafe impl Send for Checkpoint {}
-// SAFETY: as above; there is no interior to race for.
+// SAFETY: as above; there is no interior mutability.
 unsafe impl Sync for Checkpoint {}
 
 impl Bump {
     /// The allocator, for a `static`.
     pub const INIT: Self = Bump;
 
-    /// Remembers how far memory is used. Blocks from before will not grow in place any more, which takes one byte.
+    /// Remembers how far memory is used. Takes one byte, so that earlier blocks no longer grow in place.
     ///
     /// ```
     /// # use core::alloc::{GlobalAlloc, Layout};
@@ -105,22 +103,22 @@ impl Bump {
     /// }
     /// ```
     pub fn checkpoint(&self) -> Checkpoint {
-        // The byte keeps a block before the checkpoint from being the last one, so none reaches over it later. Where
-        // there is not even a byte, nothing can grow anyway.
+        // After the byte no earlier block is the last one, so none grows past the checkpoint later. If not even a byte
+        // is left, no block can grow anyway.
         take(1, 1);
         Checkpoint { top: TOP.load(), base: base() }
     }
 
-    /// Takes back every block that was allocated since `to`, and clears their memory. Where memory has gone on in
-    /// another region since (see [`Bump`]), it continues at the start of that region, and the rest of the old one
-    /// stays unused.
+    /// Frees every block that was allocated since `to`, and clears their memory. If memory has continued in another
+    /// region since (see [`Bump`]), allocation resumes at the start of that region, and the rest of the old one stays
+    /// unused.
     ///
     /// # Safety
     ///
-    /// - No block allocated or resized since the checkpoint may be used again. Mind what hides: a static's lazily made
-    ///   value, a vector from before that has grown since, a thread's name.
+    /// - No block allocated or resized since the checkpoint may be used again. Some are easy to miss: a static's lazy
+    ///   value, an earlier vector that has grown since, a thread's name.
     /// - No other thread may use this allocator during the call.
-    /// - Checkpoints nest: after going back to one, those taken after it are void.
+    /// - Checkpoints nest: a reset to one makes all later ones void.
     pub unsafe fn reset(&self, to: Checkpoint) {
         let top = TOP.load();
         let start = if to.base == base() { to.top } else { top.wrapping_sub(bytes()) };
@@ -164,7 +162,7 @@ pub(crate) fn take(size: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// The same where there is no room for it.
+/// `take` when the region has too little room.
 #[cfg_attr(glebe_fast, cold, inline(never))]
 #[cfg_attr(not(glebe_fast), inline(always))]
 fn take_more(size: usize, align: usize, top: *mut u8, end: *mut u8, pad: usize) -> *mut u8 {
@@ -180,7 +178,7 @@ fn take_more(size: usize, align: usize, top: *mut u8, end: *mut u8, pad: usize) 
     not_null(top.wrapping_add(pad))
 }
 
-/// And where memory goes on elsewhere. Not a loop in `take`: each block would pay for where it begins
+/// `take` again, when memory continues elsewhere. Not a loop in `take`, whose start each block would pay for
 /// (docs/decisions/0011).
 #[cold]
 #[inline(never)]
@@ -188,7 +186,7 @@ fn take_again(size: usize, align: usize) -> *mut u8 {
     take(size, align)
 }
 
-/// Memory does not begin at 0. Said so, callers' tests for null are left out where a block fits.
+/// No block begins at address 0. Telling the compiler removes callers' tests for null if a block fits.
 #[inline(always)]
 fn not_null(block: *mut u8) -> *mut u8 {
     if block.is_null() {
@@ -224,7 +222,7 @@ unsafe impl GlobalAlloc for Bump {
         let top = TOP.load();
         if top == block.wrapping_add(old) {
             if !SHARED {
-                // Given back for a moment, so that it can be taken again, longer.
+                // Free the block for a moment, so that it can be taken again, longer.
                 TOP.store(block);
             } else if bytes - old <= room(top, END.load()) {
                 let new = block.wrapping_add(bytes);
@@ -254,7 +252,7 @@ fn base() -> usize {
     }
 }
 
-/// Where the next block begins, but for its padding.
+/// Where the next block begins, before padding.
 #[inline(always)]
 pub(crate) fn top() -> *mut u8 {
     TOP.load()
@@ -266,13 +264,13 @@ pub(crate) fn bytes() -> usize {
     top() as usize - base()
 }
 
-/// Would `size` bytes more take memory from the host?
+/// True if `size` bytes more would take memory from the host.
 #[inline(always)]
 pub(crate) fn costs(size: usize) -> bool {
     source::costs(size, TOP.load(), END.load())
 }
 
-/// Makes start..end the region that memory comes from. The caller holds the right to grow.
+/// Makes start..end the current region. The caller holds `GROWING`.
 fn switch(start: *mut u8, end: *mut u8) {
     if SHARED {
         let busy = null_mut::<u8>().wrapping_sub(1);

@@ -1,10 +1,10 @@
-//! Regions where there is an operating system: address space from `mmap`, of which only what is touched takes memory,
-//! or chunks from the C library where `mmap`'s constants are not known here.
+//! Regions on operating systems: address space from `mmap`, which takes memory only when touched, or chunks from the C
+//! library if `mmap`'s constants are not known here.
 
 use super::Word;
 use core::ptr::null_mut;
 
-/// May other threads allocate at the same time?
+/// True if other threads may allocate at the same time.
 pub const SHARED: bool = true;
 
 pub static TOP: Word = Word::new(null_mut());
@@ -18,12 +18,12 @@ const STEP: usize = 1 << 16;
 
 pub fn reach(_end: *mut u8) {}
 
-/// Memory is taken as it is touched: so much at a time, say.
+/// The system gives memory as it is touched; assume that it does so in steps of STEP bytes.
 pub fn costs(size: usize, top: *mut u8, _end: *mut u8) -> bool {
     (top as usize ^ (top as usize).wrapping_add(size)) >= STEP
 }
 
-/// A region with `need` bytes of room behind any padding to `align`, unless another thread was faster: the caller
+/// Makes a region with room for `need` bytes after any padding to `align`, unless another thread was faster; the caller
 /// looks again. Null: there is no memory.
 #[cold]
 #[inline(never)]
@@ -32,7 +32,7 @@ pub fn grow(need: usize, align: usize, top: *mut u8, end: *mut u8) -> *mut u8 {
     if TOP.load() != top || END.load() != end {
         return TOP.load(); // another thread was here meanwhile
     }
-    // Neither is more than isize::MAX + 1, and not both are.
+    // need + align does not overflow: each is at most isize::MAX + 1, and only one of them can be.
     let least = match (need + align).checked_add(STEP - 1) {
         Some(sum) if sum <= isize::MAX as usize => sum & !(STEP - 1),
         _ => return null_mut(),
@@ -56,7 +56,7 @@ pub fn grow(need: usize, align: usize, top: *mut u8, end: *mut u8) -> *mut u8 {
 mod region {
     use core::ffi::{c_int, c_long, c_void};
 
-    /// As much as will ever be needed, so that there is one region: it costs nothing until it is touched.
+    /// More than a program will need, so that there is one region. Untouched address space costs nothing.
     pub const FIRST: usize = if cfg!(miri) {
         1 << 20
     } else if cfg!(target_pointer_width = "64") {
@@ -82,7 +82,7 @@ mod region {
         ) -> *mut c_void;
     }
 
-    /// Zeroed memory on an OS page, or null.
+    /// Zeroed memory aligned to OS pages, or null.
     pub fn map(bytes: usize) -> *mut u8 {
         // SAFETY: a new anonymous mapping, which changes no other.
         let start = unsafe { mmap(core::ptr::null_mut(), bytes, PROT_READ_WRITE, FLAGS, -1, 0) };
@@ -101,7 +101,7 @@ mod region {
     #[cfg(target_os = "none")]
     compile_error!("glebe::Bump needs an operating system or WebAssembly to take memory from");
 
-    /// These chunks are touched at once on some systems.
+    /// Small, since on some systems calloc touches the whole chunk.
     pub const FIRST: usize = 1 << 20;
 
     extern "C" {

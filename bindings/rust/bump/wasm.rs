@@ -1,13 +1,13 @@
 //! Regions on wasm32: the rest of the initial memory, then `memory.grow`.
 //!
-//! The linker names both ends of that rest, so nothing is computed at the start, and pages that other code took
-//! before our first block are not mistaken for ours. The last 64 KiB below 4 GiB stay unused: a block that ends there
-//! would end at 0.
+//! The linker defines both ends of that rest. So nothing is computed at the start, and pages that other code took
+//! before our first block are not mistaken for ours. The last 64 KiB below 4 GiB stay unused: a block that ends at 4
+//! GiB would end at address 0.
 
 use super::Word;
 use core::arch::wasm32::{memory_grow, memory_size};
 
-/// May other threads allocate at the same time?
+/// True if other threads may allocate at the same time.
 pub const SHARED: bool = cfg!(glebe_threads);
 
 const PAGE_LOG2: usize = 16;
@@ -31,7 +31,7 @@ mod start {
     }
 }
 
-/// The C library's malloc starts in the same place, and Rust's standard library calls it.
+/// No initial region: the C library's malloc starts in the same place, and Rust's standard library calls it.
 #[cfg(target_os = "wasi")]
 #[allow(unused_unsafe)] // before Rust 1.82 it is needed
 mod start {
@@ -45,8 +45,8 @@ mod start {
 
 pub use start::{first_base, END, TOP};
 
-/// Lets this thread see memory up to `end`, which another one may have let grow. V8 keeps a length for each thread,
-/// and brings it up to date when the thread looks; `memory.fill` and `memory.copy` trap until then.
+/// Makes memory up to `end`, which another thread may have grown, usable in this thread. V8 caches the length for each
+/// thread and updates it only when the thread asks; until then `memory.fill` and `memory.copy` trap.
 #[inline(always)]
 pub fn reach(end: *mut u8) {
     if SHARED && (end as usize - 1) >> PAGE_LOG2 >= memory_size::<0>() {
@@ -54,14 +54,14 @@ pub fn reach(end: *mut u8) {
     }
 }
 
-/// A page more?
+/// True if `size` bytes more need another page.
 #[inline(always)]
 pub fn costs(size: usize, top: *mut u8, end: *mut u8) -> bool {
     size > super::room(top, end)
 }
 
-/// Adds what `need` lacks to the room between `top` and `end`, there or elsewhere, and says where. Null: there is no
-/// memory.
+/// Adds the pages that `need` lacks to the room between `top` and `end`, there or elsewhere. Returns where they begin;
+/// null if there is no memory.
 #[inline(always)]
 pub fn grow(need: usize, _align: usize, top: *mut u8, end: *mut u8) -> *mut u8 {
     let _held = super::GROWING.hold();
@@ -72,7 +72,7 @@ pub fn grow(need: usize, _align: usize, top: *mut u8, end: *mut u8) -> *mut u8 {
     let first = memory_grow::<0>(pages);
     let start = (first << PAGE_LOG2) as *mut u8;
     let new_end = start.wrapping_add(pages << PAGE_LOG2);
-    // One compare finds a failure, which is page usize::MAX, and an end at 4 GiB: both have wrapped.
+    // One compare finds both a failure (page usize::MAX) and an end at 4 GiB: in both new_end has wrapped.
     if new_end <= start {
         return core::ptr::null_mut();
     }

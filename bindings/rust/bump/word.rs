@@ -1,5 +1,5 @@
-//! An address that threads share. Where there are none it is ordinary memory, which compilers may keep in a register
-//! between two blocks.
+//! An address that threads share. Without threads it is ordinary memory, which compilers may keep in a register from
+//! one block to the next.
 
 use super::source::SHARED;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -31,7 +31,7 @@ impl Word {
         }
     }
 
-    /// Stores `to` where `from` is still there. False: another thread stored something else.
+    /// Stores `to` if the address is still `from`. False: another thread stored something else.
     #[inline(always)]
     pub fn swap(&self, from: *mut u8, to: *mut u8) -> bool {
         if SHARED {

@@ -1,4 +1,4 @@
-//! `OwnedHeap` by the trait of allocator-api2: blocks of each pair of layouts, and containers.
+//! `OwnedHeap` through allocator-api2's trait: resizing between every pair of layouts, and containers.
 
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
@@ -16,7 +16,7 @@ fn layouts() -> impl Iterator<Item = Layout> {
     })
 }
 
-/// The block of this layout, aligned, all `with`.
+/// True if the block fits the layout, and its first `bytes` bytes are all `with`.
 fn holds(block: NonNull<[u8]>, layout: Layout, with: u8, bytes: usize) -> bool {
     let start = block.cast::<u8>().as_ptr();
     // SAFETY: callers pass blocks of which so many bytes were written.
@@ -31,7 +31,7 @@ fn every_pair_of_layouts() {
     let heap = OwnedHeap::new().unwrap();
     for old in layouts() {
         for new in layouts() {
-            // SAFETY: blocks are resized and freed once, by the layouts that they have.
+            // SAFETY: blocks are resized and freed once, with their layouts.
             unsafe {
                 let block = heap.allocate(old).unwrap();
                 block.cast::<u8>().as_ptr().write_bytes(7, old.size());

@@ -1,4 +1,4 @@
-//! `Bump` where there is an operating system. test/crate has the same for WebAssembly, in an engine.
+//! `Bump` on operating systems. test/crate has the same tests for WebAssembly.
 //!
 //! All values of `Bump` are one allocator, so the tests take turns; one of them resets it.
 
@@ -12,7 +12,7 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Miri runs some hundred times slower, and what it knows of a region grows with each byte that is looked at.
+/// Miri is some hundred times slower, and keeps data about each byte that is read.
 const ROUNDS: usize = if cfg!(miri) { 400 } else { 20_000 };
 const LARGE: usize = if cfg!(miri) { 400 } else { 5000 };
 
@@ -24,7 +24,7 @@ impl Random {
         (self.0 >> 33) as usize
     }
 
-    /// Mostly small, sometimes large, now and then a strong alignment.
+    /// Mostly small, sometimes large, rarely with a strong alignment.
     fn layout(&mut self) -> Layout {
         let size = match self.next() % 20 {
             0 if !cfg!(miri) => self.next() % 300_000,
@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-/// A block that knows what is in it.
+/// A block that remembers its content.
 struct Block {
     at: *mut u8,
     layout: Layout,
@@ -96,7 +96,7 @@ fn workout(seed: u64) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for _ in 0..ROUNDS / 10 {
         if random.next() % 4 == 0 && !blocks.is_empty() {
-            // The last one half of the time: that one may stay where it is.
+            // Half of the time the last one, which may grow in place.
             let which = if random.next() % 2 == 0 {
                 blocks.len() - 1
             } else {
@@ -138,7 +138,7 @@ fn the_last_block_grows_in_place() {
         let mut first = BUMP.alloc(layout);
         let mut grown = BUMP.realloc(first, layout, 5000);
         if first != grown {
-            // Where memory comes in chunks one may just have ended.
+            // If memory comes in chunks, one may just be full.
             first = BUMP.alloc(layout);
             grown = BUMP.realloc(first, layout, 5000);
         }
@@ -184,7 +184,7 @@ fn checkpoints_nest_and_clear() {
         before.write_bytes(1, 1000);
         let outer = BUMP.checkpoint();
         let kept = BUMP.alloc(layout);
-        // A block from before the checkpoint never reaches over it.
+        // A block from before the checkpoint never grows past it.
         assert_ne!(BUMP.realloc(before, layout, 2000), before);
         let mut places = Vec::new();
         for round in 0..5 {

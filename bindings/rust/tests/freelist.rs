@@ -1,6 +1,6 @@
-//! `FreeList` where there is an operating system. test/crate has the same for WebAssembly, in an engine.
+//! `FreeList` on operating systems. test/crate has the same tests for WebAssembly.
 //!
-//! All values of it are one allocator over the one `Bump`, so the tests take turns.
+//! All its values are one allocator over the one `Bump`, so the tests take turns.
 
 mod trace;
 
@@ -15,10 +15,11 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Miri runs some hundred times slower.
+/// Miri is some hundred times slower.
 const STEPS: usize = if cfg!(miri) { 400 } else { 20_000 };
 
-/// What was taken and freed is in the lists. Where memory comes in chunks, those of chunks before are there too.
+/// Every block that was taken and freed is in the lists. If memory comes in chunks, the lists have blocks of earlier
+/// chunks too.
 fn nothing_is_lost() {
     let (heap, free) = (LIST.heap_bytes(), LIST.free_bytes());
     assert!(
@@ -51,7 +52,7 @@ fn the_same_work_again_takes_no_more_memory() {
     for _ in 0..if cfg!(miri) { 1 } else { 3 } {
         trace(&LIST, 7, STEPS);
     }
-    // What the host gives at once is used up before anything is gathered; where it gives chunks, some of them.
+    // Lists are gathered only after the memory that the host gave is used up, or some chunks of it.
     let ahead = if cfg!(glebe_mmap) { 1 << 16 } else { 3 << 17 };
     assert!(
         LIST.heap_bytes() <= before + (before / 4).max(ahead),

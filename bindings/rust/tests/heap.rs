@@ -1,4 +1,4 @@
-//! `Heap` as this program's allocator, and heaps as values.
+//! `Heap` as this program's allocator, and `OwnedHeap`.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::{BTreeMap, HashMap};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 #[global_allocator]
 static ALLOC: glebe::Heap = glebe::Heap::new();
 
-/// Statistics are the process's, so the tests take turns.
+/// Statistics count for the whole process, so the tests take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -60,7 +60,7 @@ fn every_layout_globally() {
     for layout in layouts() {
         // SAFETY: layouts are not empty; blocks are freed once with their layouts.
         unsafe {
-            // Dirt first, so that a block that is used again is not zero by chance.
+            // Write dirt first, so that a reused block is not zero by chance.
             let dirt = ALLOC.alloc(layout);
             dirt.write_bytes(0xdd, layout.size());
             ALLOC.dealloc(dirt, layout);
@@ -136,7 +136,7 @@ fn a_heap_ends_at_its_limit_and_at_once() {
 
     let held = heap.bytes() as u64;
     let before = glebe::stats().used_bytes;
-    // It may move to another thread, and end there.
+    // A heap may move to another thread and end there.
     std::thread::spawn(move || drop(heap)).join().unwrap();
     assert!(held >= 60 << 20 && glebe::stats().used_bytes < before - held / 2, "nothing came back");
 }
@@ -166,7 +166,7 @@ fn limits_say_what_they_cannot() {
     assert_eq!(glebe::option("purge_ms", "250"), Ok(()));
 }
 
-/// `?` takes them up, and what is said is in words.
+/// `?` passes the errors on, and each has a message.
 #[test]
 fn errors_are_errors() {
     fn fails() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

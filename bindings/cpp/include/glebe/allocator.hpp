@@ -1,11 +1,11 @@
-// An allocator for standard containers, on a heap, or without one on the calling thread's.
+// An allocator for standard containers: on a given heap, or on the calling thread's.
 //
 //     glebe::heap heap;
 //     std::vector<int, glebe::allocator<int>> numbers{glebe::allocator<int>(heap)};
 //
-// It is a pointer to the heap, which must outlive the blocks. Two are equal if they name the same heap. Moving
-// and swapping containers takes the allocator along, so both stay cheap; copying a container allocates in the same
-// heap, and assigning a copy leaves the target in its own.
+// It holds a pointer to the heap, which must outlive the blocks. Two allocators are equal if they have the same heap.
+// Moving and swapping containers moves the allocator too, so both stay cheap. A copied container allocates in the same
+// heap; the target of a copy assignment stays in its own.
 #ifndef GLEBE_ALLOCATOR_HPP
 #define GLEBE_ALLOCATOR_HPP
 
@@ -24,7 +24,7 @@ public:
     using propagate_on_container_swap = std::true_type;
     using is_always_equal = std::false_type;
 
-    // The calling thread's heap; such blocks may be freed by any thread.
+    // The calling thread's heap; any thread may free its blocks.
     allocator() noexcept = default;
     // Not explicit: a heap converts where a container wants an allocator.
     allocator(glebe::heap &heap) noexcept : heap_(&heap) {}

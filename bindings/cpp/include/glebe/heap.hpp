@@ -1,12 +1,12 @@
 // glebe for C++17: a heap as an object.
 //
 //     glebe::heap heap;                        // or heap(64 << 20), a limit
-//     void *p = heap.allocate(100);            // std::bad_alloc where memory or the limit ends
-//     heap.deallocate(p, 100);                 // the cheapest free there is: the size is known
-//                                              // ... and the heap's end frees all that is left in it, at once
+//     void *p = heap.allocate(100);            // throws std::bad_alloc if memory or the limit is exhausted
+//     heap.deallocate(p, 100);                 // the cheapest free, since the size is known
+//                                              // ... destroying the heap frees all blocks left in it, at once
 //
-// One thread at a time may use a heap, as glebe.h says; `glebe_free` frees its blocks from any thread. Destroying a
-// heap runs no destructors: nothing in it may be touched afterwards. Header only; link with glebe.
+// One thread at a time may use a heap, as glebe.h says; any thread may free its blocks with `glebe_free`. Destroying a
+// heap runs no destructors, and nothing in it may be touched afterwards. Header only; link with glebe.
 #ifndef GLEBE_HEAP_HPP
 #define GLEBE_HEAP_HPP
 
@@ -18,7 +18,7 @@
 
 namespace glebe {
 
-// What every block is aligned to without being asked.
+// The alignment of every block, without a request for more.
 inline constexpr std::size_t natural_alignment = 16;
 
 class heap {
@@ -59,7 +59,7 @@ public:
         return alignment <= natural_alignment ? glebe_heap_malloc(handle_, bytes)
                                               : glebe_heap_aligned_alloc(handle_, alignment, bytes);
     }
-    // `bytes` and `alignment` as they were asked for. A block of wider alignment may be larger than its size tells.
+    // `bytes` and `alignment` as in the allocation. (A block of wider alignment may be larger than `bytes` says.)
     void deallocate(void *block, std::size_t bytes, std::size_t alignment = natural_alignment) noexcept
     {
         if (alignment <= natural_alignment)
@@ -69,11 +69,11 @@ public:
     }
     void deallocate(void *block) noexcept { glebe_heap_free(handle_, block); }
 
-    // Frees all blocks at once and begins anew, with the same limit or another.
+    // Frees all blocks at once and starts an empty heap, with the same limit or another.
     void reset() { reset(limit_bytes_); }
     void reset(std::size_t limit_bytes) { *this = heap(limit_bytes); }
 
-    // false where the heap holds more already.
+    // false if the heap holds more already.
     bool limit(std::size_t limit_bytes) noexcept
     {
         if (glebe_heap_limit(handle_, limit_bytes) != 0)
@@ -84,7 +84,7 @@ public:
     // Address space that the heap holds in pages and blocks.
     std::size_t bytes() const noexcept { return glebe_heap_bytes(handle_); }
 
-    // For the functions of glebe.h; null in a heap that was moved from.
+    // For the functions of glebe.h; null after the heap was moved from.
     glebe_heap *handle() const noexcept { return handle_; }
 
 private:

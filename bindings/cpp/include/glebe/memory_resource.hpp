@@ -1,11 +1,11 @@
-// A std::pmr::memory_resource on a heap of its own, or on one that it is lent.
+// A std::pmr::memory_resource on a heap of its own, or on a borrowed one.
 //
 //     glebe::memory_resource memory;
 //     std::pmr::vector<std::pmr::string> words(&memory);
 //
-// Unlike std::pmr::monotonic_buffer_resource it uses freed memory again; like that, its end frees all at once. A
-// container that is never destroyed (a `new` into the resource itself, say) costs nothing but what its members hold
-// elsewhere.
+// Unlike std::pmr::monotonic_buffer_resource it reuses freed memory; like that, its destructor frees everything at
+// once. A container in it need not be destroyed (if it was constructed in the resource itself, for example): it leaks
+// only memory that its members hold elsewhere.
 #ifndef GLEBE_MEMORY_RESOURCE_HPP
 #define GLEBE_MEMORY_RESOURCE_HPP
 
@@ -27,7 +27,7 @@ public:
 
     glebe::heap &heap() noexcept { return *heap_; }
 
-    // Frees all blocks at once; a limit stays. No container on the resource may be used, or destroyed, afterwards.
+    // Frees all blocks at once; the limit stays. No container on the resource may be used or destroyed afterwards.
     void release() { heap_->reset(); }
 
 private:
@@ -36,7 +36,7 @@ private:
     {
         heap_->deallocate(block, bytes, alignment);
     }
-    // Each frees the other's blocks if they have the same heap.
+    // Two resources can free each other's blocks if they have the same heap.
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
     {
         auto *same = dynamic_cast<const memory_resource *>(&other);

@@ -1,13 +1,13 @@
-//! One piece of work for every allocator: blocks come and go by a fixed sequence, and each is written to and read
-//! again. What it returns depends on the seed alone, so allocators that agree with each other serve the same requests
-//! and lose nothing.
+//! The same work for every allocator: a fixed sequence allocates, resizes and frees blocks, and writes and checks
+//! their bytes. The result depends only on the seed, so allocators with the same result serve the same requests and
+//! lose nothing.
 //!
-//! It has no need of `std`, for the tests in WebAssembly.
+//! It does not use `std`, for the tests in WebAssembly.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::null_mut;
 
-/// Miri wants few bytes: what it knows of a region grows with each that is looked at.
+/// Few bytes for Miri, which keeps data about each byte that is read.
 const SLOTS: usize = if cfg!(miri) { 40 } else { 400 };
 const SMALLER: usize = if cfg!(miri) { 10 } else { 1 };
 
@@ -26,7 +26,7 @@ impl Random {
         (self.0 >> 33) as usize % limit
     }
 
-    /// Mostly small, some large, few huge; now and then a strong alignment.
+    /// Mostly small, some large, few huge.
     fn size(&mut self) -> usize {
         let most = match self.below(40) {
             0 => 100_000,
@@ -43,7 +43,7 @@ impl Random {
     }
 }
 
-/// The bytes of a block that are written to: all of a short one; of a long one both ends, and some between.
+/// The bytes of a block that are written: all of a short one; both ends of a long one, and some between.
 fn places(size: usize) -> impl Iterator<Item = usize> {
     let middle = (64..size).step_by(509);
     (0..size.min(64)).chain(middle).chain(size.saturating_sub(64)..size)
@@ -57,7 +57,7 @@ impl Slot {
         }
     }
 
-    /// Are its first `kept` bytes what was written?
+    /// True if its first `kept` bytes have not changed since they were written.
     unsafe fn holds(&self, kept: usize) -> bool {
         // SAFETY: as above.
         let held = |i: usize| unsafe { self.at.add(i).read() } == self.mark ^ i as u8;
@@ -65,14 +65,14 @@ impl Slot {
     }
 }
 
-/// `steps` steps; everything is freed in the end. Panics where a block does not hold what it must.
+/// Runs `steps` steps, then frees everything. Panics if a block has lost its content.
 pub fn trace<A: GlobalAlloc>(allocator: &A, seed: u64, steps: usize) -> u64 {
     let mut random = Random(seed);
     let empty = Slot { at: null_mut(), layout: Layout::new::<u8>(), mark: 0 };
     let mut slots = [empty; SLOTS];
     let mut sum = 0u64;
     for step in 0..steps + SLOTS {
-        // Now and then a tenth of the blocks goes at once; in the end all do.
+        // Phases of mostly frees alternate with mixed ones; in the end every block is freed.
         let slot = &mut slots[if step < steps { random.below(SLOTS) } else { step - steps }];
         let ends = step >= steps || step / (SLOTS * 5 / 2) % 4 == 3;
         // SAFETY: each block is used with its layout, and not after it was freed.

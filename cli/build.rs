@@ -1,26 +1,26 @@
-//! Puts the three builds of the C library, and its two stand-ins for mimalloc's, inside the command, so that one file
+//! Embeds the three builds of the C library, and its two stand-ins for mimalloc's, in the command, so that one file
 //! works anywhere.
 //!
-//! Where the shared objects come from, first answer wins:
+//! The shared objects come from the first of these sources:
 //!
-//!   1. `GLEBE_LIBRARY_DIR` names a directory that holds `libglebe.so`, `libglebe-secure.so`, `libglebe-audit.so` and
-//!      `mimalloc/libmimalloc.so.2` and `.3` (the Makefile points it at `build/`): they are taken as they are.
-//!   2. The crate `glebe`, which carries the C source and tells where it lies (`DEP_GLEBE_SOURCE`, from its `links`
-//!      key):
-//!      `src/glebe.c`, `override/*.c` and, for the stand-ins, `bindings/mimalloc/*.c` are compiled here, once for each.
+//!   1. `GLEBE_LIBRARY_DIR` names a directory with `libglebe.so`, `libglebe-secure.so`, `libglebe-audit.so` and
+//!      `mimalloc/libmimalloc.so.2` and `.3` (the Makefile sets it to `build/`). They are used as they are.
+//!   2. The crate `glebe` contains the C source and passes its path on (`DEP_GLEBE_SOURCE`, from its `links` key). This
+//!      script compiles `src/glebe.c`, `override/*.c` and, for the stand-ins, `bindings/mimalloc/*.c`, once for each
+//!      library.
 //!
 //! The result is `embedded.rs` in `OUT_DIR`: one row for each library, with its bytes and their
 //! SHA-256, which becomes part of the file's name at run time (see `src/linux/library.rs`).
 //!
-//! On Windows the library is a file beside the command. What puts it into a process is compiled here:
-//! `override/windows/inject.c`, which the library needs as well.
+//! On Windows the library is a file beside the command. This script then compiles only `override/windows/inject.c`,
+//! which loads the library into a process (the library contains it too).
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Name on the command line, name of the file, what the C compiler is told.
+/// Name on the command line, name of the file, flags for the C compiler.
 const BUILDS: [(&str, &str, &[&str]); 3] = [
     ("glebe", "libglebe.so", &[]),
     ("glebe-secure", "libglebe-secure.so", &["-DGB_SECURE=1"]),
@@ -80,7 +80,7 @@ fn row(name: &str, file: &str, flags: &[&str], given: Option<&Path>, out: &Path)
     )
 }
 
-/// What loads the library into a process, for Windows.
+/// Compiles the code that loads the library into a process, for Windows.
 fn inject() {
     let source = sources().join("override/windows");
     println!("cargo:rerun-if-changed={}", source.display());
@@ -89,7 +89,7 @@ fn inject() {
 
 /// The directory that holds `src/glebe.c`.
 fn sources() -> PathBuf {
-    PathBuf::from(env::var_os("DEP_GLEBE_SOURCE").expect("the crate glebe says where it lies"))
+    PathBuf::from(env::var_os("DEP_GLEBE_SOURCE").expect("the crate glebe passes its path on"))
 }
 
 /// One shared object from the unity file and the override.

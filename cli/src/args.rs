@@ -62,7 +62,7 @@ Examples:
 Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself:
 125 if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program.")]
 pub struct RunOptions {
-    /// Say at exit that glebe was active and what it did, and whether the program really loaded it
+    /// Report at exit that glebe was active, what it did, and whether the program really loaded it
     #[arg(short, long)]
     pub verbose: bool,
     /// Print the program's statistics to stderr at its exit, and sum up its children (json: one object a process)
@@ -72,7 +72,7 @@ pub struct RunOptions {
     /// Start a thread that returns freed memory to the system, also while the program idles
     #[arg(long)]
     pub background: bool,
-    /// Let malloc fail beyond this size (bytes, or with K, M, G, T, as in 1.5G; powers of 1024; 0: no limit)
+    /// Make malloc fail beyond this size (bytes, or with K, M, G, T, as in 1.5G; powers of 1024; 0: no limit)
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub limit: Option<u64>,
     /// Milliseconds that freed memory is retained before the system gets it back, at most 1073741823
@@ -88,7 +88,7 @@ pub struct RunOptions {
     /// Use the audit build: it checks the whole heap as it goes; much slower
     #[arg(long)]
     pub audit: bool,
-    /// Of a Windows program: put the library into the programs that it starts too (elsewhere it always is)
+    /// For a Windows program: put the library into the programs that it starts, too (on Linux children always get it)
     #[arg(long)]
     pub children: bool,
     /// Start the program even if it defines its own malloc or has a sanitizer inside
@@ -135,8 +135,8 @@ pub enum OnError {
 /// that of the largest process. RSS over time is a sum over the process tree, by samples. The command
 /// keeps the program's output back and compares it between allocators.
 ///
-/// Of a Windows program all figures are those of its one process, faults of both kinds count
-/// together, and only system, glebe and NAME=PATH.dll take part. Wine does not tell CPU time and faults.
+/// For a Windows program all figures are those of its one process, minor and major faults count
+/// together, and only system, glebe and NAME=PATH.dll can be compared. Wine reports no CPU time and faults.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -148,18 +148,18 @@ Examples:
 
 JSON: one object a line, one line a run: allocator, run, cpu_s, cpu_user_s, cpu_sys_s, wall_s,
 peak_rss_bytes, mean_rss_bytes (null if too short to sample), faults, major_faults, exit, signal.
-Null: the system does not tell.
+Null: the system does not report it.
 
-Ctrl-C ends the program that is running and prints the table of the rounds that are whole.
+Ctrl-C ends the running program and prints the table of the complete rounds.
 
 Exit status: 0, or the program's own if it failed under any allocator (128 + n for signal n). Of
 glebe itself: 125 if it failed or refused, 126 and 127 as a shell's.")]
 pub struct CompareOptions {
     /// The peers: names (mimalloc, glebe-secure), paths, NAME=PATH, or `found` for all on this machine;
-    /// system and glebe always take part [default: found]
+    /// system and glebe are always compared [default: found]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub with: Vec<String>,
-    /// These and no others, spelled as for --with; ratios are to the first
+    /// Compare only these, named as for --with; ratios are to the first
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "with")]
     pub only: Vec<String>,
     /// Rounds: runs of each allocator that count
@@ -172,7 +172,7 @@ pub struct CompareOptions {
     /// The program's standard input [default: empty]
     #[arg(long, value_name = "FILE")]
     pub stdin: Option<PathBuf>,
-    /// Let the program's output through, and do not compare it
+    /// Show the program's output, and do not compare it
     #[arg(long)]
     pub show_output: bool,
     /// Do not sample RSS over time
@@ -210,9 +210,9 @@ pub struct CompareOptions {
 
 /// Show glebe's statistics: of a running process, or of a program at its exit.
 ///
-/// Of a running process (on Linux) the command only reads the memory (process_vm_readv), and does not
+/// The command only reads the memory of a running process (on Linux, by process_vm_readv) and does not
 /// stop it; that takes the rights of a debugger. It finds glebe preloaded, linked in or in a module,
-/// and needs no symbols. Of a process without glebe it shows the first child that has it.
+/// and needs no symbols. For a process without glebe it shows the first child that has it.
 ///
 /// A program prints its statistics when it exits, and its children are summed up in one line. A
 /// process that a signal or _exit ends prints nothing.
@@ -241,7 +241,7 @@ pub struct StatsOptions {
 }
 
 impl StatsOptions {
-    /// The run whose statistics are asked for.
+    /// The run whose statistics the user wants.
     pub fn of_a_run(&self) -> RunOptions {
         RunOptions {
             stats: Some(if self.json { StatsFormat::Json } else { StatsFormat::Text }),

@@ -14,11 +14,11 @@
 //! ```text
 //!   begin, pass_on      comes before all else; ends this process as the program ended
 //!   search              a name -> the file that the system would run
-//!   check               how glebe gets into a program; refuses one that cannot take it
+//!   check               how glebe gets into a program; refuses a program that cannot take it
 //!   run                 glebe run
 //!   show_live           glebe stats of a running process
 //!   libraries           names -> libraries that can be put under a program
-//!   measure             one run of a program, and what the system saw; SAMPLED_OF: of which processes
+//!   measure             one run of a program, and its figures; SAMPLED_OF: the processes that are sampled
 //!   NULL, scratch       what a measured program reads, and where its output goes
 //!   interrupt           Ctrl-C during a comparison
 //! ```
@@ -44,7 +44,7 @@ use args::Command;
 use clap::Parser;
 use std::io::{self, Write};
 
-/// Parses the command line. If there is no command to run, prints the help or what is wrong, and ends the process.
+/// Parses the command line. If there is no command to run, prints the help or the error, and ends the process.
 fn command() -> Command {
     args::Cli::try_parse().map_or_else(
         |told| {

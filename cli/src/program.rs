@@ -50,7 +50,7 @@ fn quote(word: &str) -> String {
     }
 }
 
-/// A word that was meant as the value of the option before it, which takes one only behind `=`.
+/// The error for a word that was meant as the value of the option before it, which takes a value only after `=`.
 fn joined(name: &OsStr, before: Option<&OsStr>) -> Option<Stop> {
     let before = before.filter(|word| *word == "--json" || *word == "--stats")?.to_string_lossy();
     let shown = name.to_string_lossy();
@@ -60,8 +60,8 @@ fn joined(name: &OsStr, before: Option<&OsStr>) -> Option<Stop> {
     Some(Stop { code: WRONG_LINE, message })
 }
 
-/// A word that was meant for glebe: an option that it does not have, or an option's value. The
-/// program begins at the first word that is neither, so we searched for that word as a program.
+/// The error for a word that was meant for glebe: an unknown option, or an option's value. The program begins at the
+/// first word that is neither, so we searched for that word as a program.
 fn mistaken(name: &OsStr, args: &[OsString]) -> Option<Stop> {
     let shown = name.to_string_lossy();
     let message = if shown.starts_with('-') {

@@ -21,11 +21,11 @@ pub enum Way {
     /// The library is put under it.
     #[default]
     Under,
-    /// The library is put under it as mimalloc's, to which the program is linked. The soname.
+    /// The library replaces mimalloc's, to which the program is linked; its soname.
     #[cfg_attr(windows, allow(dead_code, reason = "a library of Linux"))]
     StandIn(&'static str),
     /// It is linked in already, and nothing else is put under it.
-    #[cfg_attr(windows, allow(dead_code, reason = "there nothing is judged beforehand"))]
+    #[cfg_attr(windows, allow(dead_code, reason = "programs are not inspected there"))]
     Inside,
 }
 
@@ -39,15 +39,15 @@ pub struct Checked {
 /// A program about to be run.
 pub struct Start<'a> {
     pub program: &'a Program,
-    /// The name and path of the library to put under it; None: glebe is in it already.
+    /// The name and path of the library to put under it; None if glebe is linked into it.
     pub library: Option<(String, PathBuf)>,
     pub changes: Changes,
     pub verbose: bool,
-    #[cfg_attr(windows, allow(dead_code, reason = "there each process speaks for itself"))]
+    #[cfg_attr(windows, allow(dead_code, reason = "each process prints its own there"))]
     pub stats: Option<StatsFormat>,
 }
 
-/// Runs the program. May become it, and then returns only with an error.
+/// Runs the program. This process may become the program; then it returns only with an error.
 pub fn run(options: &RunOptions) -> Result<Ending> {
     let (build, option) = match (options.secure, options.audit) {
         (true, _) => ("glebe-secure", "--secure"),

@@ -10,9 +10,9 @@
 use std::env;
 use std::io::{self, IsTerminal};
 
-/// The width of a screen that does not tell.
+/// The width of a screen that does not report one.
 const WIDTH: usize = 80;
-/// Terminals that tell less than this do not know.
+/// Smaller widths are not believed: the terminal does not know.
 const WIDTH_LEAST: usize = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Screen {
         }
     }
 
-    /// "±", or what ASCII has for it.
+    /// "±", or "+-" in ASCII.
     pub fn plus_minus(self) -> &'static str {
         if self.unicode {
             "±"
@@ -63,7 +63,7 @@ impl Screen {
     }
 }
 
-/// An empty variable is as none.
+/// The variable's value, unless it is unset or empty.
 fn variable(name: &str) -> Option<String> {
     env::var_os(name).map(|value| value.to_string_lossy().into_owned()).filter(|v| !v.is_empty())
 }

@@ -10,10 +10,10 @@
 /// The largest size that the library takes: GB_MAX_BYTES.
 const MOST: u64 = i64::MAX as u64;
 
-/// Digits of a fraction that count: what follows is less than 2^-19 bytes, even of a TiB.
+/// Digits of a fraction that count: the rest is less than 2^-19 bytes, even of a TiB.
 const DIGITS: usize = 18;
 
-/// Parses a size into bytes, rounded down. The error says what is wrong with the text, and what would be right.
+/// Parses a size into bytes, rounded down. The error says what is wrong and what would be right.
 pub fn parse(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         Some(digits) => part_of(digits, log2),
         None => 0,
     };
-    // Digits alone: what does not parse is too long.
+    // Only digits are left, so a number that does not parse is too long.
     let whole = whole.parse().ok().and_then(|whole: u64| whole.checked_mul(1 << log2));
     let bytes = whole.and_then(|whole| whole.checked_add(part)).filter(|bytes| *bytes <= MOST);
     let bytes = bytes.ok_or_else(|| {

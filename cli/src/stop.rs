@@ -1,4 +1,4 @@
-//! How a program ends, and how the command ends when it ends by itself.
+//! How a program ends, and the exit codes of the command itself.
 //!
 //! The exit status belongs to the program, so the command itself uses only the few codes that shells, `env`, `nice` and
 //! `timeout` use:
@@ -39,7 +39,7 @@ pub const NOT_EXECUTABLE: i32 = 126;
 /// There is no such program.
 pub const NOT_FOUND: i32 = 127;
 
-/// An error that knows its exit code. Any other error ends with [`OWN_FAILURE`].
+/// An error with its exit code. Any other error exits with [`OWN_FAILURE`].
 #[derive(Debug)]
 pub struct Stop {
     pub code: i32,

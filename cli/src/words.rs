@@ -1,7 +1,7 @@
-//! What the command itself writes.
+//! The command's own output.
 //!
-//! `println!` and `eprintln!` panic if the file behind a stream is full. Here a failing standard output is an error
-//! like any other, and we pass over a failing standard error, since it cannot be reported.
+//! `println!` and `eprintln!` panic if the file behind a stream is full. Here a failing standard output is an ordinary
+//! error, and we ignore a failing standard error, since it cannot be reported.
 
 use anyhow::{Context, Result};
 use std::fmt::Display;

@@ -1,6 +1,5 @@
-//! The command from outside, as a shell sees it. Nothing here is timed, and nothing depends on what
-//! the embedded library does beyond being one that can be preloaded. glebe.exe has its tests in
-//! test/windows.
+//! Tests of the command from outside, as a shell sees it. None depends on timing, and none needs more of the embedded
+//! library than that it can be preloaded. The tests of glebe.exe are in test/windows.
 #![cfg(target_os = "linux")]
 
 use assert_cmd::Command;
@@ -11,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The command with a cache of its own, and nothing of ours in its environment.
+/// The command with a cache of its own, and without our variables in its environment.
 fn glebe(home: &TempDir) -> Command {
     let mut command = Command::cargo_bin("glebe").unwrap();
     for (name, _) in std::env::vars_os() {
@@ -23,7 +22,7 @@ fn glebe(home: &TempDir) -> Command {
     command
 }
 
-/// The same with words, for what needs the standard library's own.
+/// The same with words, as the standard library's own `Command`.
 fn command_of(home: &TempDir, words: &[&str]) -> std::process::Command {
     let ours = glebe(home);
     let mut command = std::process::Command::new(ours.get_program());
@@ -134,7 +133,7 @@ fn the_library_is_preloaded_from_a_private_place() {
     let maps = ["run", "--", "sh", "-c", "cat /proc/self/maps; true"];
     glebe(&home).args(maps).assert().success().stdout(contains(path.to_str().unwrap()));
 
-    // What was preloaded before stays in front.
+    // An earlier preload stays in front.
     let both = glebe(&home).args(print).env("LD_PRELOAD", "libdl.so.2").output().unwrap();
     let both = String::from_utf8(both.stdout).unwrap();
     assert_eq!(both, format!("libdl.so.2:{}", path.display()));
@@ -235,7 +234,7 @@ fn compare_prints_a_table_and_draws() {
     let assert = glebe(&home)
         .args(["compare", "--runs", "2", "--only", "system,glebe", "--svg"])
         .arg(&picture)
-        // Far more memory than this command's own, below which a peak cannot be told.
+        // Far more memory than this command's own: a smaller peak is unknown.
         .args(["--", "sh", "-c", "dd bs=64M count=1 if=/dev/zero of=/dev/null; sleep 0.05"])
         .assert()
         .success();
@@ -245,7 +244,7 @@ fn compare_prints_a_table_and_draws() {
     assert!(fs::read_to_string(picture).unwrap().contains("resident memory over time"));
 }
 
-/// A pipe is taken for 80 columns, in the characters of the locale; COLUMNS says otherwise.
+/// A pipe counts as 80 columns wide unless COLUMNS is set, and gets the characters of the locale.
 #[test]
 fn compare_tables_fit_their_screen() {
     let home = home();
@@ -254,7 +253,7 @@ fn compare_tables_fit_their_screen() {
         for name in ["LC_ALL", "LC_CTYPE", "LANG", "COLUMNS"] {
             command.env_remove(name);
         }
-        // A child that fails gives the table all the columns that there are.
+        // With a child that fails the table has all its columns.
         let words =
             ["compare", "--quiet", "--runs", "1", "--only", "system,glebe", "--sample-ms", "1"];
         command.args(words).args(["--", "sh", "-c", "sleep 0.1; kill -SEGV $$"]);
@@ -273,7 +272,7 @@ fn compare_tables_fit_their_screen() {
     assert!(![ascii, unicode, wide].concat().contains('\x1b'));
 }
 
-/// What the command writes to a terminal of 80 columns.
+/// The command's output on a terminal of 80 columns.
 fn on_terminal(mut command: std::process::Command) -> String {
     use std::io::Read;
     use std::os::fd::{FromRawFd, OwnedFd};
@@ -356,7 +355,7 @@ fn an_interrupted_comparison_ends_its_program_and_shows_whole_rounds() {
     use std::os::unix::process::ExitStatusExt;
     let home = home();
     let ready = home.path().join("ready");
-    // Two warm-ups and two runs are short; the next one waits to be ended, and leaves its number.
+    // Two warm-ups and two runs are short; the next run writes down its process id and sleeps until the signal.
     let script = "echo >>$1; test $(wc -l <$1) -le 4 || { echo $$ >$1.pid; exec sleep 600; }";
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("glebe"));
     command.args(["compare", "--runs", "9", "--only", "system,glebe", "--", "sh", "-c", script]);
@@ -404,7 +403,7 @@ fn stats_explain_processes_that_cannot_be_read() {
     glebe(&home).args(["stats", "--", "sh", "-c", "exit 6"]).assert().code(6);
 }
 
-/// Bytes that begin as a Windows program does.
+/// Writes a file that begins like a Windows program.
 fn windows_program(path: &Path) {
     let mut image = vec![0; 256];
     image[..2].copy_from_slice(b"MZ");
@@ -510,7 +509,7 @@ fn a_full_standard_error_changes_no_exit_code() {
     }
 }
 
-/// Nobody reads: the command ends by the signal, as others do, or as if all had been read, and says nothing.
+/// Without a reader the command ends by SIGPIPE, like other programs, or as if all was read, and prints no error.
 #[test]
 fn a_pipe_without_a_reader_is_no_error_of_ours() {
     use std::os::unix::process::ExitStatusExt;
@@ -554,7 +553,7 @@ fn a_value_out_of_range_is_refused_and_runs_nothing() {
     }
 }
 
-/// The largest values that the command takes are none too large for the library.
+/// The library accepts the largest values that the command accepts.
 #[test]
 fn a_value_at_its_bound_is_taken_by_the_library() {
     let home = home();

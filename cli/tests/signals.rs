@@ -1,5 +1,5 @@
-//! Signals on their way through `glebe run --stats`, which stays beside its program: each reaches the program once, and
-//! the command stops when the program does. Nothing here is timed.
+//! Signals to `glebe run --stats`, which stays the parent of its program: each reaches the program once, and the
+//! command stops when the program does. No test depends on timing.
 #![cfg(target_os = "linux")]
 
 use std::fs::File;
@@ -9,8 +9,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// Counts SIGINT, SIGCONT and SIGUSR1, and prints the counts after each signal. SIGUSR2 ends it: its exit status is the
-/// three counts as a number. Its word: "stops" itself first, or signals its "parent".
+/// A program that counts SIGINT, SIGCONT and SIGUSR1, and prints the counts after each signal. SIGUSR2 ends it: its
+/// exit status is the three counts as a number. With the word "stops" it first stops itself; with "parent" it signals
+/// its parent.
 const COUNTS: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -50,8 +51,8 @@ struct Run {
     _home: TempDir,
 }
 
-/// The command with the program above under it, in a group of its own; on a terminal if `terminal` is its other end.
-/// None without a C compiler.
+/// Runs the program above under the command, in a process group of its own; with `terminal`, on that terminal. None
+/// without a C compiler.
 fn run(word: &str, terminal: Option<(File, OwnedFd)>) -> Option<Run> {
     let home = tempfile::tempdir().unwrap();
     let (source, program) = (home.path().join("counts.c"), home.path().join("counts"));
@@ -87,13 +88,13 @@ impl Run {
         self.command.id() as i32
     }
 
-    /// To the command, or to its group.
+    /// Sends a signal to the command, or to its group.
     fn send(&self, to: i32, signal: i32) {
         // SAFETY: only sends a signal.
         assert_eq!(unsafe { libc::kill(to, signal) }, 0);
     }
 
-    /// Reads on till a line that ends so. What hangs ends after two minutes.
+    /// Reads until a line with this end. A hang fails after two minutes.
     fn says(&mut self, end: &str) {
         let mut line = String::new();
         while !line.trim_end().ends_with(end) {
@@ -108,7 +109,7 @@ impl Run {
         }
     }
 
-    /// Waits till the command has stopped.
+    /// Waits until the command has stopped.
     fn has_stopped(&mut self) {
         for _ in 0..3000 {
             let mut status = 0;
@@ -124,8 +125,8 @@ impl Run {
         panic!("the command runs on beside a program that is stopped");
     }
 
-    /// How often the program got SIGINT and SIGCONT. A signal that goes first shows that the command is done with the
-    /// earlier ones.
+    /// How often the program got SIGINT and SIGCONT. A first signal makes sure that the command has handled all earlier
+    /// ones.
     fn counts(mut self) -> (i32, i32) {
         self.send(self.pid(), libc::SIGUSR1);
         self.says(" 1");
@@ -137,7 +138,7 @@ impl Run {
 }
 
 impl Drop for Run {
-    /// Nothing runs on after a failure.
+    /// Ends the processes after a failure too.
     fn drop(&mut self) {
         if let Ok(None) = self.command.try_wait() {
             self.send(-self.pid(), libc::SIGKILL);
@@ -145,7 +146,7 @@ impl Drop for Run {
     }
 }
 
-/// Both ends of a new terminal, which keeps what was written to it when it sends a signal.
+/// Both ends of a new terminal, which does not discard written text when it sends a signal.
 fn terminal() -> (File, OwnedFd) {
     let (mut ours, mut theirs) = (0, 0);
     let none = std::ptr::null_mut();
@@ -171,7 +172,7 @@ fn the_terminals_interrupt_reaches_the_program_once() {
     assert_eq!(run.counts(), (1, 0));
 }
 
-/// The control of the one above.
+/// The control for the test above.
 #[test]
 fn an_interrupt_for_the_command_alone_is_handed_on() {
     let Some(mut run) = run("", None) else { return };

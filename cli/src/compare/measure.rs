@@ -1,7 +1,7 @@
-//! One run of the program under one allocator, and all that we saw of it.
+//! One run of the program under one allocator, and its figures.
 //!
-//! Output goes to files, since a pipe would make the program wait for its reader. Of the output we keep length and
-//! checksum only, since this process must stay small (see `launch` on the floor).
+//! Output goes to files, since a pipe would make the program wait for its reader. We keep only the length and checksum
+//! of the output, since this process must stay small (see `launch` on the floor).
 
 use super::peers::Contender;
 use super::sampler::Samples;
@@ -24,13 +24,13 @@ pub struct Setting {
     pub sample_every: Option<Duration>,
 }
 
-/// Standard input, and where output and errors go; None: to ours.
+/// Standard input, and files for output and errors; None: they go to ours.
 pub struct Streams<'a> {
     pub input: File,
     pub kept: Option<&'a [File; 2]>,
 }
 
-/// What the system saw of a run. None: the system does not tell.
+/// The system's figures of a run. None: the system does not report this one.
 pub struct Measured {
     pub ending: Ending,
     pub wall_s: f64,
@@ -45,13 +45,13 @@ pub struct Measured {
     pub proof: Option<Proof>,
 }
 
-/// What we know about the library in a program.
+/// The evidence that a program loaded the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// Neither mapped nor opened.
     Absent,
     /// The file was opened while the program ran.
-    #[cfg_attr(windows, allow(dead_code, reason = "Windows tells by name"))]
+    #[cfg_attr(windows, allow(dead_code, reason = "we load the library ourselves there"))]
     Opened,
     /// We saw it in the program's memory.
     Mapped,
@@ -63,13 +63,13 @@ pub struct Run {
     pub allocator: String,
     /// The round, from 1; 0 is the warm-up, which is not reported.
     pub run: u32,
-    /// User and system together; null where the system does not tell.
+    /// User and system together; null if the system does not report it.
     pub cpu_s: Option<f64>,
     pub wall_s: f64,
     pub peak_rss_bytes: u64,
     /// Minor and major together.
     pub faults: Option<u64>,
-    /// As in a shell: 128 + n for signal n. Negative are Windows' status codes.
+    /// As in a shell: 128 + n for signal n. Windows' status codes are negative.
     pub exit: i32,
     pub cpu_user_s: Option<f64>,
     pub cpu_sys_s: Option<f64>,
@@ -101,7 +101,7 @@ impl Run {
     }
 }
 
-/// What we keep of standard output or standard error.
+/// Length and checksum of standard output or standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Output {
     pub bytes: u64,
@@ -142,7 +142,7 @@ impl Setting {
             proof: seen.proof,
         };
         if let Some([out, err]) = &mut kept {
-            // The dynamic loader of Linux says so after it has opened the file.
+            // Linux's dynamic loader prints this after it has opened the file.
             let refused = |text: &[u8]| contains(text, b"cannot be preloaded");
             let (out, _) = digest(out, |_| false)?;
             let (err, complaint) = digest(err, refused)?;
@@ -155,12 +155,12 @@ impl Setting {
     }
 }
 
-/// Rounded to what the kernel's figures hold, so that JSON does not show more.
+/// Rounded to the precision of the kernel's figures, so that JSON does not show more.
 fn microseconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
 
-/// Length and checksum (FNV-1a, 64 bits), and whether `look` answered true for a piece.
+/// Length and checksum (FNV-1a, 64 bits), and whether `look` returned true for a piece.
 fn digest(file: &mut File, look: impl Fn(&[u8]) -> bool) -> io::Result<(Output, bool)> {
     let mut output = Output { bytes: 0, checksum: 0xcbf2_9ce4_8422_2325 };
     let mut piece = vec![0u8; 64 << 10];

@@ -37,7 +37,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use table::{Measure, Row};
 
-/// Compares, prints, and ends as the program did.
+/// Compares and prints. Returns how this command must end.
 pub fn compare(options: &CompareOptions) -> Result<Ending> {
     let program = Program::find(&options.program)?;
     let mut contenders = peers::choose(&options.with, &options.only)?;
@@ -61,7 +61,7 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         sample_every: sampled.then(|| Duration::from_millis(options.sample_ms)),
     };
     if let Some(path) = &options.svg {
-        // Better now than after an hour of runs.
+        // Fail now rather than after an hour of runs.
         if let Err(e) = OpenOptions::new().append(true).create(true).open(path) {
             bail!("{}: {e}", path.display());
         }
@@ -83,7 +83,7 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         notes.push(format!("interrupted after {whole} of {}", options.runs));
     }
     if let Some(ending) = caught.filter(|_| rows.iter().all(|row| row.runs.is_empty())) {
-        say("a signal came before a round was whole");
+        say("interrupted before the first round was complete");
         return Ok(ending);
     }
     notes.extend(remarks(&rows));
@@ -123,7 +123,7 @@ fn stand_in(soname: &str, contenders: &mut [Contender]) -> Result<String> {
     ))
 }
 
-/// Runs the warm-up and all rounds, or those that are whole when a signal comes. Prints each run as JSON as it ends.
+/// Runs the warm-up and all rounds, or the complete ones until a signal comes. Prints each run as JSON as it ends.
 fn run_rounds(
     options: &CompareOptions,
     setting: &Setting,
@@ -178,7 +178,7 @@ fn run_rounds(
     Ok(rows)
 }
 
-/// `--json`: an object for each run, as it ends.
+/// The output of `--json`: an object for each run, as it ends.
 struct Json {
     out: JsonOut,
     samples: bool,
@@ -186,9 +186,9 @@ struct Json {
 
 enum JsonOut {
     Nowhere,
-    /// In place of the table.
+    /// Instead of the table.
     Stdout,
-    /// Beside the table.
+    /// As well as the table.
     File(File, PathBuf),
 }
 
@@ -252,7 +252,7 @@ fn remarks(rows: &[Row]) -> Vec<String> {
     notes
 }
 
-/// Compares outputs, first within the first allocator, since a program may differ from itself.
+/// Compares outputs between allocators, unless they already differ between runs of the first.
 fn output_remark(rows: &[Row], stream: &str, which: usize) -> Option<String> {
     let outputs = |row: &Row| -> Vec<_> {
         row.runs.iter().filter_map(|run| Some(run.output?[which])).collect()
@@ -274,7 +274,7 @@ fn output_remark(rows: &[Row], stream: &str, which: usize) -> Option<String> {
 
 fn clock_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Short enough to be typed again.
+    // Short enough to type.
     now.as_nanos() as u64 % 1_000_000_000
 }
 

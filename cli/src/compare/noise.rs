@@ -1,17 +1,16 @@
-//! Is the difference larger than the noise? One test, exact, without assumptions on the shape.
+//! Is the difference larger than the noise? One exact test, without assumptions on the noise's distribution.
 //!
-//! Every round runs every allocator once, so two allocators give one *pair* a round; what disturbs
-//! the machine for longer than a round disturbs both. From the pairs come the log ratios
-//! d = ln(a/b), one a round, and from these everything that is said:
+//! Every round runs every allocator once, so two allocators give one *pair* per round; a disturbance longer than a
+//! round affects both. Each pair has a log ratio d = ln(a/b), and all results come from these:
 //!
 //! - **the effect**: the median of all Walsh averages (d_i + d_j)/2, i <= j (Hodges-Lehmann);
 //! - **the interval**: the k-th lowest to the k-th highest Walsh average, where k is chosen from
 //!   the exact distribution of Wilcoxon's signed-rank statistic so that the interval covers the true effect in
-//!   99 % of cases whatever the noise looks like, if only it is symmetric about the effect.
+//!   99 % of cases, for any noise that is symmetric about the effect.
 //!
-//! A difference is *beyond the noise* if that interval leaves out zero: the same as a two-sided
-//! signed-rank test at 1 %. A table makes a dozen such statements, hence 1 % and not 5 %. With
-//! fewer than 8 pairs no interval reaches 99 %, and no statement is made.
+//! A difference is *beyond the noise* if that interval leaves out zero: the same as a two-sided signed-rank test at 1
+//! %. A table makes a dozen such statements, hence 1 % and not 5 %. With fewer than 8 pairs no interval reaches 99 %,
+//! and the table makes no statement.
 //!
 //! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, chapter 3.
 
@@ -21,7 +20,7 @@ pub const CONFIDENCE: f64 = 0.99;
 /// The fewest pairs that allow a statement.
 pub const PAIRS_MIN: usize = 8;
 
-/// The exact distribution is used up to here; beyond, the normal approximation is as good.
+/// Up to this many pairs we use the exact distribution; beyond, the normal approximation is as good.
 const EXACT_MAX: usize = 60;
 
 /// `a` against `b`, as ratios: 0.9 means that `a` is 10 % lower.
@@ -33,7 +32,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Does the interval leave out "no difference"?
+    /// True if the interval leaves out "no difference".
     pub fn is_beyond_noise(&self) -> bool {
         self.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0)
     }
@@ -127,7 +126,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// `n` runs about `level`, with relative noise of up to ±`noise` and now and then an outlier.
+    /// `n` runs about `level`, with relative noise of up to ±`noise` and a few outliers.
     fn runs(random: &mut Random, n: usize, level: f64, noise: f64) -> Vec<f64> {
         let mut one = || {
             let uniform = random.next() as f64 / u64::MAX as f64 * 2.0 - 1.0;

@@ -15,7 +15,7 @@ pub struct Contender {
 /// The name of the system's malloc.
 pub const SYSTEM: &str = "system";
 
-/// The contenders that `--with` and `--only` ask for, in the order of the table.
+/// The contenders of `--with` and `--only`, in the order of the table.
 pub fn choose(with: &[String], only: &[String]) -> Result<Vec<Contender>> {
     let default = ["found".to_string()];
     let (fixed, wanted) = match (with, only) {
@@ -43,7 +43,7 @@ pub fn choose(with: &[String], only: &[String]) -> Result<Vec<Contender>> {
     Ok(chosen)
 }
 
-/// One word of `--with`: mostly one contender, for `found` any number.
+/// The contenders of one word of `--with`: one, or any number for `found`.
 fn contenders_of(word: &str) -> Result<Vec<Contender>> {
     let one = |name: &str, library: Option<PathBuf>| vec![Contender { name: name.into(), library }];
     if word == SYSTEM {

@@ -22,7 +22,7 @@ const CURVES: u32 = 420;
 const FONT: &str = "Helvetica, Arial, sans-serif";
 const INK: RGBColor = RGBColor(0x22, 0x2b, 0x33);
 const FAINT: RGBColor = RGBColor(0xe2, 0xe6, 0xea);
-/// The system's malloc is grey and glebe green in every place; peers take the other colours in turn.
+/// The system's malloc is always grey, and glebe green; peers take the other colours in turn.
 const GREY: RGBColor = RGBColor(0x8a, 0x93, 0x9b);
 const GREEN: RGBColor = RGBColor(0x1b, 0x8a, 0x4b);
 const OTHERS: [RGBColor; 7] = [
@@ -88,8 +88,8 @@ fn colours(rows: &[Row]) -> Vec<RGBColor> {
     rows.iter().map(colour).collect()
 }
 
-/// The median over the runs at each of many moments. Runs differ a little in length, so a moment is
-/// a share of each run's own time, drawn at that share of the median time.
+/// The median over the runs at each of many moments. Runs differ a little in length, so a moment is a fraction of each
+/// run's own time, drawn at that fraction of the median time.
 fn curve(row: &Row) -> Vec<(f64, f64)> {
     const MOMENTS: usize = 300;
     let sampled = row.runs.iter().filter_map(|run| Some((run.wall_s, run.samples.as_ref()?)));

@@ -1,7 +1,7 @@
-//! How far a comparison is: a bar on a terminal, short lines elsewhere, nothing with `--quiet`.
+//! The progress of a comparison: a bar on a terminal, short lines elsewhere, nothing with `--quiet`.
 //!
-//! It goes to stderr, so that tables and JSON stay clean. With `--show-output` the program writes to
-//! the same screen and would tear a bar, so lines come instead.
+//! It goes to stderr, so that tables and JSON stay clean. With `--show-output` the program writes to the same screen
+//! and would break a bar, so we print lines.
 
 use crate::args::CompareOptions;
 use crate::screen::Screen;
@@ -28,7 +28,7 @@ impl Progress {
         Progress { lines: bar.is_none() && !options.quiet, bar }
     }
 
-    /// Says what runs now.
+    /// Shows the run that starts now.
     pub fn step(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_string());
@@ -49,7 +49,7 @@ impl Progress {
         }
     }
 
-    /// Prints a line in every case.
+    /// Prints a line, with or without a bar.
     pub fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(format!("glebe: {text}")),

@@ -8,8 +8,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// A curve has fewer points than this: when it gets as many, every second one goes. The number is small, since this
-/// process's own size is a floor for what it can measure.
+/// A curve has fewer points than this: when it reaches this number, we drop every second point. The number is small,
+/// since this process's own size is a floor for the sizes that it can measure.
 const POINTS_MAX: usize = 1024;
 
 /// The first pause between samples; pauses grow until they reach the beat.
@@ -20,7 +20,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 pub struct Samples {
     /// (seconds, KiB)
     points: Vec<(f32, u32)>,
-    /// We keep every n-th sample only.
+    /// We keep only every n-th sample.
     stride: u32,
     skipped: u32,
 }
@@ -88,7 +88,7 @@ impl Serialize for Samples {
     }
 }
 
-/// Calls `look` at once, and then on a beat, from a thread of its own until `end` returns. None: never.
+/// Calls `look` at once and then on a beat, in a thread of its own, until `end` returns. With no beat, never.
 pub fn sample<T>(
     beat: Option<Duration>,
     mut look: impl FnMut() + Send,

@@ -1,7 +1,7 @@
-//! The honest table, and the sentences below it.
+//! The table, and the sentences below it.
 //!
 //! Each row is an allocator, each column a measure: median, ± median absolute deviation, and the ratio to the first
-//! row. Only `noise` decides the sentences: a ratio in the table is not yet a difference.
+//! row. Only `noise` decides the sentences: a ratio in the table alone is not a difference.
 
 use super::measure::Run;
 use super::noise::{deviation, difference, median, Difference, PAIRS_MIN};
@@ -64,7 +64,7 @@ pub struct Row {
 
 impl Row {
     pub fn values(&self, measure: Measure) -> Vec<f64> {
-        // Peaks that are no guess are the higher ones, so a median of them alone would be wrong.
+        // Known peaks are the higher ones, so their median alone would be wrong.
         if measure == Measure::Peak && self.runs.iter().any(|run| run.peak_is_guess) {
             return Vec::new();
         }
@@ -85,7 +85,7 @@ impl Row {
         Some(format!("{} in {} of {}", failed.first()?, failed.len(), self.runs.len()))
     }
 
-    /// Paired by round against another allocator. None if the measure is missing somewhere.
+    /// The difference to another allocator, paired by round. None if the measure is missing in some run.
     pub fn against(&self, other: &Row, measure: Measure) -> Option<Difference> {
         let (a, b) = (self.values(measure), other.values(measure));
         if a.len() != b.len() {
@@ -102,7 +102,7 @@ enum Column {
     Exit,
 }
 
-/// The tables, each of which fits the screen: one where all columns fit, if need be with ratios on lines of their own.
+/// The tables, each of which fits the screen: one if all columns fit, else several, with ratios on their own lines.
 pub fn tables(rows: &[Row], screen: Screen) -> Vec<Table> {
     let present = |measure: &Measure| rows.iter().any(|row| row.median(*measure).is_some());
     let mut columns: Vec<Column> =
@@ -128,7 +128,7 @@ pub fn tables(rows: &[Row], screen: Screen) -> Vec<Table> {
     tables
 }
 
-/// Columns that a line takes: it has no wide characters, and escape sequences take none.
+/// The width of a line in columns. It has no wide characters, and escape sequences take no column.
 fn width_of(line: &str) -> usize {
     let mut inside = false;
     let shown = line.chars().filter(|c| {
@@ -187,7 +187,7 @@ fn cell(row: &Row, base: &Row, measure: Measure, tall: bool, screen: Screen) -> 
         .set_alignment(CellAlignment::Right)
 }
 
-/// Decimals that show about four figures of a value of this size; one column, one number of them.
+/// Decimals that show about four figures of a value of this size; the same for a whole column.
 fn digits(measure: Measure, value: f64) -> usize {
     match measure {
         Measure::Faults => 0,
@@ -245,7 +245,7 @@ fn sentence(row: &Row, base: &Row, measure: Measure) -> String {
     let Some(found) = row.against(base, measure) else {
         return format!("{noun} too small to measure");
     };
-    // Rounded here, since "-0.0 %" is no number to show.
+    // Rounded here, so that it never shows "-0.0 %".
     let percent = |ratio: f64| ((ratio - 1.0) * 1000.0).round() / 10.0 + 0.0;
     let Some((low, high)) = found.interval else {
         return format!("{noun}: too few measurable runs to tell");

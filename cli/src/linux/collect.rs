@@ -1,13 +1,13 @@
-//! What the processes of one run say at their exit, collected: the program's own statistics first, its children summed
-//! up.
+//! Collects the statistics that the processes of one run print at their exit: the program's own come first, and one
+//! line sums up its children.
 //!
 //! ```text
-//!   glebe run --stats ──▶ GLEBE_TOOL_STATS=FILE ──▶ the program and all that it starts
+//!   glebe run --stats ──▶ GLEBE_TOOL_STATS=FILE ──▶ the program and its descendants
 //!       FILE, a line of JSON from each ──▶ one text, and one line ──▶ stderr
 //! ```
 //!
-//! The library adds to a file that exists, and writes to stderr where it cannot: a process of another user, in a
-//! chroot, or one that outlives this command still speaks.
+//! The library appends to an existing file; if it cannot, it writes to stderr. So a process of another user, in a
+//! chroot, or that outlives this command still prints its statistics.
 
 use super::statistics::{summary, Statistics};
 use crate::args::StatsFormat;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The file. It goes away with this.
+/// The file. Dropping this removes it.
 pub struct Collection(PathBuf);
 
 impl Collection {
@@ -37,7 +37,7 @@ impl Collection {
         &self.0
     }
 
-    /// Prints what was collected of the program, which was process `pid`, and of its children.
+    /// Prints the collected statistics of the program, which was process `pid`, and of its children.
     pub fn print(&self, program: &str, pid: i32, format: StatsFormat) {
         let text = fs::read(&self.0).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -62,7 +62,7 @@ impl Collection {
     }
 }
 
-/// Lines on standard error that name glebe and the process themselves.
+/// Writes lines to standard error that already name glebe and the process.
 fn tell(text: String) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

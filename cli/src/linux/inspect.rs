@@ -1,4 +1,4 @@
-//! Can this program take a preloaded allocator? Its ELF image tells, before it starts.
+//! Can this program take a preloaded allocator? Its ELF image shows that before it starts.
 //!
 //! A preload works by symbol lookup in the dynamic loader, so it can fail in four ways. Each is visible beforehand:
 //!
@@ -9,13 +9,13 @@
 //!   lost lookup    the executable itself defines malloc, and comes first    refuse, or --force
 //! ```
 //!
-//! The other cases run. Programs with glebe linked in are started as they are. Programs that need libmimalloc get glebe
-//! under that name: mimalloc's own functions would hand blocks to glebe's free. The rest gets a note: another DT_NEEDED
-//! allocator loses against a preload; an allocator linked in under its own names, or Go's runtime, never asks for
-//! malloc at all.
+//! All other programs run. Programs with glebe linked in are started as they are. Programs that need libmimalloc get
+//! glebe under that name, since blocks of mimalloc's own functions would reach glebe's free. Three more get a note:
+//! another DT_NEEDED allocator loses against a preload; an allocator linked in under its own names and Go's runtime
+//! never call malloc at all.
 //!
-//! One function gathers the facts and another judges them, so a test of a decision needs no setuid file. An unknown
-//! fact does not count against the program.
+//! One function gathers the facts and another judges them, so the test of a decision needs no setuid file. An unknown
+//! fact never leads to a refusal.
 
 use super::library::mount_flags;
 use super::live;
@@ -30,7 +30,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What the image of a program says about itself.
+/// The facts in a program's image.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
     /// `e_machine`, and 32 or 64.
@@ -102,7 +102,7 @@ pub fn facts_of(image: &Path) -> Option<Facts> {
     Some(facts)
 }
 
-/// Reads the facts that lie in the bytes of an ELF image.
+/// Reads the facts in the bytes of an ELF image.
 pub fn parse(bytes: &[u8]) -> Option<Facts> {
     match *bytes.get(4)? {
         elf::ELFCLASS64 => parse_as::<elf::FileHeader64<Endianness>>(bytes, 64),
@@ -125,7 +125,7 @@ fn parse_as<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8], bits: u8) -> Opt
             facts.glebe |= live::is_in(data.get(unaligned as usize..).unwrap_or_default());
         }
     }
-    // Sections may have been stripped. Then the rest stays unknown.
+    // Sections may have been stripped; then the other facts stay unknown.
     let Ok(sections) = header.sections(endian, bytes) else { return Some(facts) };
     for section in sections.iter() {
         let name = sections.section_name(endian, section).unwrap_or_default();
@@ -160,7 +160,7 @@ fn parse_as<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8], bits: u8) -> Opt
     Some(facts)
 }
 
-/// Would the kernel start this file with AT_SECURE, so that LD_PRELOAD is ignored?
+/// Why the kernel would start this file with AT_SECURE, so that the loader ignores LD_PRELOAD.
 fn privilege_of(image: &Path) -> Option<&'static str> {
     if mount_flags(image) & libc::ST_NOSUID != 0 {
         return None;
@@ -187,7 +187,7 @@ fn privilege_of(image: &Path) -> Option<&'static str> {
     (length > 0 && uid != 0).then_some("it has file capabilities")
 }
 
-/// The library of mimalloc's that glebe has a stand-in for, by the file that a program is linked to.
+/// The soname of glebe's stand-in for a library of mimalloc that a program is linked to.
 fn mimalloc(needed: &str) -> Option<&'static str> {
     let (name, version) = needed.split_once(".so.")?;
     match (name, version.split('.').next()?) {
@@ -314,7 +314,7 @@ fn refuse(name: &str, program: &Facts, library: &Facts) -> Option<(String, bool)
     None
 }
 
-/// The allocator that a library's file name stands for.
+/// The allocator in a library of this file name.
 pub fn known_allocator(file_name: &str) -> Option<&'static str> {
     LINKED.iter().find(|(prefix, _)| file_name.starts_with(prefix)).map(|(_, name)| *name)
 }
@@ -335,7 +335,7 @@ fn kind(facts: &Facts) -> String {
     machine.to_string()
 }
 
-/// A file mapped for reading: big programs cost only the pages that are looked at.
+/// A file mapped for reading, so that big programs cost only the pages that are read.
 struct Mapped {
     start: *mut libc::c_void,
     length: usize,

@@ -1,8 +1,7 @@
-//! Signals that the command hands on to its program, and Ctrl-C in a comparison: the program that runs ends too, and
-//! whole rounds count.
+//! Signals that the command forwards to its program, and Ctrl-C in a comparison.
 //!
-//! The first INT, TERM or HUP goes on to the running program, and we remember it. `compare` then stops, prints what it
-//! has, and ends by that signal. A second signal ends it at once.
+//! We forward the first INT, TERM or HUP to the running program and remember it. `compare` then stops, prints the
+//! complete rounds, and ends by that signal. A second signal ends it at once.
 
 use crate::stop::Ending;
 use std::ptr;
@@ -15,8 +14,8 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 pub type Handler = extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void);
 
-/// Lets `handler` handle the signal, and returns true. A call that the signal interrupts goes on. Returns false, and
-/// changes nothing, if the signal is ignored (nohup, a shell's `&`) and `ignored` is false.
+/// Installs `handler` for the signal and returns true. System calls that the signal interrupts are restarted. Returns
+/// false, and changes nothing, if the signal is ignored (nohup, a shell's `&`) and `ignored` is false.
 pub fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int, ignored: bool) -> bool {
     // SAFETY: both structs are ours; the callers' handlers use atomics and async-signal-safe calls only.
     unsafe {
@@ -32,17 +31,17 @@ pub fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int, ignored
     }
 }
 
-/// Hands a signal on to our child, unless the child has it already or sent it. What we can know:
+/// Forwards a signal to our child, unless the child has it already or sent it. We can know two cases:
 ///
 ///   - The kernel is the sender: the terminal sends to the whole group, and the child is in it.
 ///   - The child is the sender: it signals its group, or its parent.
 ///
-/// What we cannot know: a signal by kill or sigqueue from another process looks the same whether that process named us
-/// or our group. We hand it on. So a `kill -TERM -- -GROUP` reaches the program twice. The alternative loses the
-/// signals of a supervisor, which names us alone.
+/// We cannot know a third: a signal by kill or sigqueue from another process looks the same whether it was sent to us
+/// or to our group. We forward it. So a `kill -TERM -- -GROUP` reaches the program twice. The alternative would lose
+/// the signals of a supervisor, which sends to us alone.
 ///
 /// # Safety
-/// Called by a handler, with what the kernel gave it.
+/// Called by a handler, with the kernel's `info`.
 pub unsafe fn hand_on(child: i32, signal: libc::c_int, info: *const libc::siginfo_t) {
     let errno = *libc::__errno_location();
     let sent_by_process = (*info).si_code != libc::SI_KERNEL && (*info).si_pid() != child;
@@ -62,7 +61,7 @@ extern "C" fn remember(
     unsafe { hand_on(CHILD.load(Ordering::SeqCst), signal, info) };
 }
 
-/// The child of this moment gets what came before it.
+/// Sends the current child a signal that came before it started.
 fn catch_up() {
     let (child, signal) = (CHILD.load(Ordering::SeqCst), SIGNAL.load(Ordering::SeqCst));
     if child > 0 && signal > 0 {

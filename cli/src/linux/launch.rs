@@ -1,23 +1,22 @@
 //! Starting programs: in place of this process, or as a child that is measured.
 //!
 //! `glebe run` becomes the program (execve), so the caller sees the program's own process id, signals and exit
-//! status. What must look at the program afterwards forks.
+//! status. Commands that must look at the program afterwards fork.
 //!
-//! A measured child comes from fork(2), for a reason:
+//! A measured child comes from fork(2), not from vfork or posix_spawn:
 //!
 //! ```text
 //!   parent            child
 //!   fork ───────────▶ set stdin, stdout, stderr
-//!   read pipe ◀────── Birth { clock, rusage so far }     what fork itself has cost
+//!   read pipe ◀────── Birth { clock, rusage so far }     the cost of fork itself
 //!      │              execve
 //!   EOF: it runs      └─ on failure: errno ────────────▶ the error, exactly
 //! ```
 //!
-//! ru_maxrss survives execve: Linux keeps the high-water mark of the memory that execve threw
-//! away. After vfork or posix_spawn that is the peak of the *parent*; after fork it is only the
-//! pages that fork copied, well below what any dynamically linked program needs. The child reports
-//! that floor in its `Birth`, so a caller can tell a measurement from a floor. CPU time and
-//! faults before execve are reported too, and taken off.
+//! ru_maxrss survives execve: Linux keeps the high-water mark of the memory that execve discards. After vfork or
+//! posix_spawn that is the peak of the *parent*. After fork it is only the pages that fork copied, well below the size
+//! of any dynamically linked program. The child reports that floor in its `Birth`, so a caller can tell a measurement
+//! from a floor. It reports CPU time and faults before execve too, and the caller subtracts them.
 
 use super::c_string;
 use crate::program::Program;
@@ -30,7 +29,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-/// A program ready for execve. All allocations are done, since the child of a fork may make none.
+/// A program ready for execve. All allocations are done, since the child of a fork must not allocate.
 pub struct Image {
     name: String,
     path: CString,
@@ -88,7 +87,7 @@ impl Image {
     pub fn spawn_under(&self, held: &HeldBack, streams: [Option<RawFd>; 3]) -> Result<Child> {
         let pointers = Pointers::of(self);
         let (news, report) = pipe()?;
-        // Where SIGCHLD is ignored the kernel reaps the child, and its status is lost. The child ignores it as before.
+        // If SIGCHLD is ignored, the kernel reaps the child, and its status is lost. The child ignores it as before.
         // SAFETY: sets a disposition.
         let sigchld = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         // SAFETY: until execve or _exit the child calls only async-signal-safe functions, on memory
@@ -123,7 +122,7 @@ impl Image {
     }
 }
 
-/// Signals wait while this lives: those that come between fork and the handlers that need the child.
+/// Blocks signals while it lives: those that come between fork and the installation of handlers that need the child.
 pub struct HeldBack {
     before: libc::sigset_t,
 }
@@ -155,7 +154,7 @@ impl Drop for HeldBack {
     }
 }
 
-/// The caller never sees it: the parent hears the errno and reports that.
+/// The caller never sees it: the parent reads the errno and reports that.
 const OWN_CHILD_FAILURE: i32 = 127;
 
 /// A child that runs the program.
@@ -164,7 +163,7 @@ pub struct Child {
     pub birth: Birth,
 }
 
-/// What the child had used just before execve.
+/// The child's usage just before execve.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Birth {
@@ -253,8 +252,8 @@ fn is_stopped(pid: i32) -> bool {
     look(pid, libc::WSTOPPED | libc::WNOHANG) == Some(libc::CLD_STOPPED)
 }
 
-/// Called after SIGCONT continued us. A shell sends it to the whole group, and it may reach us first: so the child gets
-/// a moment to continue by itself. If it stays stopped, the signal was for us alone, and we send it on.
+/// Called after SIGCONT continued us. A shell sends it to the whole group, and it may reach us first, so the child gets
+/// a moment to continue by itself. If it stays stopped, the signal was for us alone, and we forward it.
 fn continue_too(pid: i32) {
     const MOMENTS: u32 = 20;
     for _ in 0..MOMENTS {
@@ -267,7 +266,7 @@ fn continue_too(pid: i32) {
     unsafe { libc::kill(pid, libc::SIGCONT) };
 }
 
-/// Waits until the child has ended, and leaves it to be reaped: its id stays its own until then.
+/// Waits until the child has ended, but does not reap it, so its id is not reused.
 pub fn wait_ended(pid: i32) -> Result<()> {
     while look(pid, libc::WEXITED).is_none() {
         interrupted()?;
@@ -291,7 +290,7 @@ pub fn wait_ended_or_stop(pid: i32) -> Result<()> {
     }
 }
 
-/// Reaps the child: how it ended, and what it and its waited-for children have used.
+/// Reaps the child. Returns how it ended, and the usage of it and of the children that it waited for.
 pub fn wait(pid: i32) -> Result<(Ending, libc::rusage)> {
     loop {
         let mut status = 0;
@@ -367,7 +366,7 @@ fn pipe() -> io::Result<(File, OwnedFd)> {
     }
 }
 
-/// Writes a plain value to a pipe: small enough to be atomic. Async-signal-safe.
+/// Writes a plain value, small enough to be atomic, to a pipe. Async-signal-safe.
 fn tell<T: Copy>(pipe: RawFd, value: &T) {
     // SAFETY: reads size_of::<T>() bytes of a live value.
     unsafe { libc::write(pipe, ptr::from_ref(value).cast(), size_of::<T>()) };

@@ -77,13 +77,13 @@ impl Embedded {
         if !self.is_intact(&path) {
             self.write(directory, &path)?;
             if !self.is_intact(&path) {
-                return Err(anyhow!("what was written does not read back"));
+                return Err(anyhow!("the file does not read back as it was written"));
             }
         }
         Ok(path)
     }
 
-    /// Ours, not writable by others, and the very bytes.
+    /// True if the file is ours, not writable by others, and has exactly our bytes.
     fn is_intact(&self, path: &Path) -> bool {
         let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
         let Ok(mut file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else {

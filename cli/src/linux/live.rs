@@ -1,8 +1,8 @@
 //! `glebe stats PID`: the numbers of a process as it runs.
 //!
-//! The process is read from outside, by process_vm_readv and /proc, and never stopped. No file of its file system is
-//! opened, so this works across containers and after a file was deleted. No symbol is needed either, so it works for
-//! every way into a program: preloaded, linked in (static, PIE or not, stripped), in a Rust program, in a Lua module.
+//! We read the process from outside, by process_vm_readv and /proc, and never stop it. We open no file of its file
+//! system, so this works across containers and after a file was deleted. We need no symbols, so it works however glebe
+//! got in: preloaded, linked in (static, PIE or not, stripped), in a Rust program, in a Lua module.
 //!
 //! ```text
 //!   /proc/PID/maps ─▶ the mappings of each file
@@ -10,8 +10,8 @@
 //!       any      ─▶ glebe_live_names   "committed_bytes\0used_bytes\0…\0\0"
 //! ```
 //!
-//! The names come from the process, so this reader knows two of them, and new ones need no new reader. Each value is
-//! whole, but the process runs on meanwhile, so together they are of no one moment.
+//! The names come from the process: this reader knows only two, and new ones need no new reader. Each value is read
+//! whole, but the process runs on meanwhile, so the values are not of one moment.
 
 use super::measure::children;
 use super::statistics::{plain, Statistics};
@@ -21,12 +21,12 @@ use anyhow::{anyhow, bail, Context, Result};
 use std::fs;
 use std::io;
 
-/// glebe_live as memory has it.
+/// The first word of glebe_live in memory.
 const MAGIC: [u8; 8] = 0x676c_6562_654c_4956_u64.to_ne_bytes();
 const VERSION: u64 = 1;
 /// Magic, version, size and count.
 const HEAD_BYTES: u64 = 32;
-/// More statistics than this are a misread.
+/// A larger count means that this is not glebe_live.
 const COUNT_MAX: u64 = 4096;
 /// How glebe_live_names begins.
 const NAMES_BEGIN: &[u8] = b"committed_bytes\0used_bytes\0";
@@ -39,8 +39,8 @@ pub fn show_live(pid: i32, json: bool) -> Result<Ending> {
     Ok(Ending::Exit(0))
 }
 
-/// The statistics of each glebe in the process: mostly one. Where there is none, those of a process that it has
-/// started: a shell, timeout or this command waits for the program that is meant.
+/// The statistics of each glebe in the process, mostly one. If it has none, those of the first descendant that has
+/// some: a shell, timeout or this command waits for the program that the user means.
 fn read_live(pid: i32) -> Result<Vec<Statistics>> {
     const TREE_MAX: usize = 1000;
     let found = read_process(pid)?;
@@ -51,7 +51,7 @@ fn read_live(pid: i32) -> Result<Vec<Statistics>> {
     let mut next = 0;
     while let Some(child) = tree.get(next).copied() {
         next += 1;
-        // A process that has ended meanwhile, or is another user's, is passed over.
+        // Skip a process that has ended meanwhile or belongs to another user.
         if let Some(found) = read_process(child).ok().filter(|found| !found.is_empty()) {
             let of = name_of(pid);
             say(format!("note: {of}[{pid}] has no glebe; this is its child {child}"));
@@ -105,12 +105,12 @@ fn denied(pid: i32, error: &io::Error) -> anyhow::Error {
     )
 }
 
-/// The name of a process as the kernel has it: 15 characters at most.
+/// The kernel's name of a process: at most 15 characters.
 fn name_of(pid: i32) -> String {
     plain(fs::read(format!("/proc/{pid}/comm")).unwrap_or_default().trim_ascii())
 }
 
-/// The program's name as the library tells it: the file that execve was given (AT_EXECFN), without its path.
+/// The program's name as the library prints it: the file passed to execve (AT_EXECFN), without its path.
 fn program_of(memory: &Memory) -> Option<String> {
     let auxiliary = fs::read(format!("/proc/{}/auxv", memory.pid)).ok()?;
     let word = |bytes: &[u8]| bytes.try_into().map(usize::from_ne_bytes).unwrap_or(0);
@@ -136,7 +136,7 @@ fn pieces(maps: &str) -> Vec<Piece<'_>> {
         let rights = rest.get(..4)?;
         let file = &rest[rest.find('/')?..];
         let at = |text| u64::from_str_radix(text, 16).ok();
-        // Devices may not like to be read.
+        // Reading a device may have side effects.
         let usable = rights.starts_with('r') && !file.starts_with("/dev/");
         usable.then_some(Piece {
             start: at(start)?,
@@ -164,7 +164,7 @@ fn find_live<'a>(memory: &impl Reader, pieces: &[Piece<'a>]) -> Vec<(u64, &'a st
     found
 }
 
-/// Has a file glebe_live in its data, which these bytes are, from a multiple of 8 on?
+/// True if the data section of a file contains glebe_live. `data` starts at an address that is a multiple of 8.
 pub fn is_in(data: &[u8]) -> bool {
     let words = data.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
     let mut words = words.fuse();
@@ -183,7 +183,7 @@ fn is_whole(size_bytes: u64, count: u64) -> bool {
     (1..=COUNT_MAX).contains(&count) && size_bytes == HEAD_BYTES + 8 * count
 }
 
-/// The statistics in the struct at `live`, with the names that the same file has.
+/// The statistics in the struct at `live`, with the names from the same file.
 fn read_statistics(
     memory: &impl Reader,
     pieces: &[Piece],
@@ -211,7 +211,7 @@ fn read_statistics(
     names.into_iter().enumerate().map(value).collect()
 }
 
-/// A list of exactly `count` names, each ended by a NUL and the list by an empty one.
+/// A list of exactly `count` names. A NUL ends each name, an empty name the list.
 fn names_at(memory: &impl Reader, mut at: u64, count: u64) -> Option<Vec<String>> {
     let mut names = Vec::new();
     loop {
@@ -240,7 +240,7 @@ trait Reader {
         self.read(address).map(u64::from_ne_bytes)
     }
 
-    /// Bytes up to a NUL, `most` at most.
+    /// Bytes up to a NUL, at most `most`.
     fn string(&self, address: u64, most: u64) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         for at in address..address + most {
@@ -252,8 +252,7 @@ trait Reader {
         Err(io::Error::new(io::ErrorKind::InvalidData, "a text without an end"))
     }
 
-    /// Calls `end` with each address of `wanted` in the piece, until it answers true. What cannot be read is passed
-    /// over.
+    /// Calls `end` with each address of `wanted` in the piece, until it returns true. Skips unreadable parts.
     fn search(&self, piece: &Piece, wanted: &[u8], mut end: impl FnMut(u64) -> bool) {
         const STEP: u64 = 1 << 18;
         let overlap = wanted.len() as u64 - 1;
@@ -332,7 +331,7 @@ mod tests {
     #[test]
     fn names_and_values_are_paired_wherever_they_are() {
         let words = [LIVE, 1, 56, 3, 3 << 20, 1 << 20, 7];
-        // Over the end of a step too, for both.
+        // Both also cross the end of a step.
         for offset in [0, 8, (1 << 18) - 8, (1 << 18) - 72, (1 << 19) - 16] {
             let found = read(&sample(offset, &words, NAMES)).unwrap().unwrap();
             let names = ["committed_bytes", "used_bytes", "heaps"].map(String::from);

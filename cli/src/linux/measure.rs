@@ -1,15 +1,15 @@
 //! One run of a comparison, as Linux sees it.
 //!
 //! ```text
-//!   what              where from                           of whom
+//!   figure            source                               processes
 //!   wall time         CLOCK_MONOTONIC, execve to end       the program
 //!   CPU time, faults  wait4's rusage, less what fork took  it and the children it waited for
 //!   peak RSS          wait4's ru_maxrss                    the largest single process of these
 //!   RSS over time     /proc, every few milliseconds        sum over the process tree
 //! ```
 //!
-//! The kernel's counters behind /proc's statm may lag by some pages for each CPU, and pages that
-//! processes share count once for each: good for a curve, not for the last kilobyte.
+//! The kernel's counters behind /proc's statm may lag by some pages for each CPU, and a shared page counts once for
+//! each process. That is good enough for a curve, not for the last kilobyte.
 
 use super::interrupt;
 use super::launch::{clock_s, seconds, variable, wait, wait_ended, Image};
@@ -28,10 +28,10 @@ use std::time::Duration;
 
 /// A file without contents.
 pub const NULL: &str = "/dev/null";
-/// The processes that the samples are of.
+/// The processes that are sampled.
 pub const SAMPLED_OF: &str = "all its processes together";
 
-/// Runs the program once, with `library` preloaded. Takes a sample every `beat`. With `watch`, also looks whether the
+/// Runs the program once, with `library` preloaded. Takes a sample every `beat`. With `watch`, also checks whether the
 /// program loads the library.
 pub fn measure(
     program: &Program,
@@ -51,7 +51,7 @@ pub fn measure(
     let watched = library.filter(|_| watch);
     let look = || {
         if mapped < MAPPED_LOOKS {
-            // The loader maps even what it then refuses, for some microseconds.
+            // The loader maps even a library that it then refuses, for some microseconds.
             mapped = if watched.is_some_and(|file| is_mapped(pid, file)) { mapped + 1 } else { 0 };
         }
         let bytes = beat.map_or(0, |_| resident_bytes(pid));
@@ -90,16 +90,16 @@ pub fn measure(
     })
 }
 
-/// So many looks in a row must see the library mapped.
+/// The library counts as mapped if this many looks in a row see it.
 const MAPPED_LOOKS: u32 = 2;
-/// How often to look for the library where nothing is sampled.
+/// How often to look for the library if nothing is sampled.
 const WATCH_BEAT: Duration = Duration::from_millis(10);
 
-/// What a child still grows between reporting its floor and execve (132 KiB were seen).
+/// How much a child may grow between reporting its floor and execve (132 KiB were seen).
 const FLOOR_SLACK_BYTES: i64 = 192 << 10;
 
-/// The kernel's figure where it is the program's own; else, as a guess, the highest sample, or the
-/// floor where there is none.
+/// The peak, and whether it is a guess. The kernel's figure if it is the program's own; else the highest sample, or the
+/// kernel's figure if there is no sample.
 fn peak(maxrss: i64, floor: i64, samples: &Samples) -> (u64, bool) {
     match samples.max_bytes() {
         _ if maxrss > floor + FLOOR_SLACK_BYTES => (maxrss as u64, false),
@@ -113,7 +113,7 @@ fn environment(library: Option<&Path>) -> Changes {
     library.map(|library| ("LD_PRELOAD", Some(preload_with(before, library)))).into_iter().collect()
 }
 
-/// A file without a name, for output. Appending, so that two writers never overwrite each other.
+/// A file without a name, for output. It appends, so that two writers never overwrite each other.
 pub fn scratch() -> io::Result<File> {
     // SAFETY: a new descriptor, owned from here on; the name ends in NUL.
     let file = unsafe {
@@ -143,7 +143,7 @@ fn resident_bytes(pid: i32) -> u64 {
     pages * page_bytes()
 }
 
-/// Children of every thread of a process. Kernels without that file show none.
+/// Children of every thread of a process. None if the kernel lacks the file `children`.
 pub fn children(pid: i32) -> Vec<i32> {
     const THREADS_MAX: usize = 16;
     let mut threads = vec![pid];

@@ -1,4 +1,4 @@
-//! Linux: we preload the library, /proc shows the processes, and wait4 what they used.
+//! Linux: we preload the library, /proc shows the processes, and wait4 reports what they used.
 //!
 //! ```text
 //!   search     a name -> a file, a script -> its interpreter   inspect     can it take a preload?
@@ -34,8 +34,8 @@ use anyhow::Result;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Comes before all else. Does not return if `program`, the words after the options, is a Windows program and Wine runs
-/// it.
+/// Must be called first. `program` is the words after the options; if that is a Windows program and Wine runs it, does
+/// not return.
 pub fn begin(program: &[OsString]) -> Result<()> {
     launch::restore_sigpipe();
     wine::hand_over(program)

@@ -1,8 +1,8 @@
 //! `glebe run` by preloading.
 //!
-//! This process becomes the program, so that no process is between the program and its caller. Two options keep a
-//! parent: `--verbose`, which looks whether the library really got in, and `--stats`, which collects what the program
-//! and its children say.
+//! This process becomes the program, so that no process is between the program and its caller. Two options keep this
+//! process as a parent: `--verbose`, which checks whether the library really got in, and `--stats`, which collects the
+//! statistics of the program and its children.
 
 use super::collect::Collection;
 use super::inspect::{self, known_allocator};
@@ -29,7 +29,7 @@ pub fn run(mut start: Start) -> Result<Ending> {
         let preload = preload_with(variable(OsStr::new("LD_PRELOAD")), library);
         start.changes.push(("LD_PRELOAD", Some(preload)));
     }
-    // Where no file can be made, each process speaks for itself.
+    // Without a file, each process prints its own statistics.
     let collection = start.stats.and_then(|_| Collection::begin().ok());
     if let Some(collection) = &collection {
         start.changes.push(("GLEBE_TOOL_STATS", Some(collection.path().into())));
@@ -51,8 +51,8 @@ pub fn run(mut start: Start) -> Result<Ending> {
     Ok(ending)
 }
 
-/// Says how glebe gets into the program, with notes, or refuses it. All builds of the library are for one kind of
-/// machine, so we look at the first.
+/// Decides how glebe gets into the program, with notes, or refuses it. All builds of the library are for the same kind
+/// of machine, so we look at the first.
 pub fn check(program: &Program, force: bool) -> Result<Checked> {
     let image = image_of(&program.path);
     let ours = inspect::parse(EMBEDDED[0].bytes);
@@ -86,8 +86,8 @@ fn preloaded_before() -> Option<&'static str> {
 /// The child that gets our signals.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// Signals that would end or stop this process alone, and leave the program behind. launch.rs deals with SIGCONT.
-/// SIGTTIN and SIGTTOU stay out: they stop a process that uses the terminal, which this one does when the program has
+/// Signals that would end or stop this process alone, and leave the program behind. launch.rs handles SIGCONT. SIGTTIN
+/// and SIGTTOU are not here: they stop a process that uses the terminal, and this process uses it after the program has
 /// ended.
 const HANDED_ON: [libc::c_int; 12] = [
     libc::SIGINT,
@@ -113,7 +113,7 @@ extern "C" fn hand_on(
     unsafe { interrupt::hand_on(CHILD.load(Ordering::Relaxed), signal, info) };
 }
 
-/// Runs the program as a child: its process, how it ended, and whether the library was in it.
+/// Runs the program as a child. Returns its process id, how it ended, and whether the library was in it.
 fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Option<Proof>)> {
     let witness = library.map(Witness::listen);
     let held = launch::HeldBack::all();
@@ -121,7 +121,7 @@ fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Opti
     CHILD.store(child.pid, Ordering::Relaxed);
     let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
     for signal in HANDED_ON.into_iter().chain(real_time) {
-        interrupt::handle(signal, hand_on, 0, true); // the program may handle what it found ignored
+        interrupt::handle(signal, hand_on, 0, true); // the program may handle a signal that it inherits as ignored
     }
     drop(held);
     let (seen, ended) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -151,7 +151,8 @@ fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Opti
     Ok((child.pid, ending, proof))
 }
 
-/// `build`: what was put under the program, if anything was. `before`: an allocator that LD_PRELOAD named already.
+/// The line of `--verbose`. `build`: the library that was put under the program. `before`: an allocator that LD_PRELOAD
+/// already named.
 fn sentence(name: &str, build: Option<&str>, proof: Option<Proof>, before: Option<&str>) -> String {
     let Some(build) = build else {
         return format!("{name} ran with the glebe that is linked into it");

@@ -1,9 +1,8 @@
-//! From a name to the file that execve gets, and to the one that the kernel loads in the end.
+//! Finds the file for execve from a name, and the file that the kernel finally loads.
 //!
 //! We search as a shell does: a name with a slash is a path, and any other name is searched in `PATH`.
-//! We follow a script to the program that will really run: `#!/usr/bin/env python3` is `env`
-//! for the kernel, and a file without `#!` that is not an ELF image goes to `/bin/sh`, as
-//! execvp(3) does it.
+//! We follow a script to the program that will really run: `#!/usr/bin/env python3` is `env` for the kernel, and
+//! `/bin/sh` runs a file without `#!` that is not an ELF image, as with execvp(3).
 
 use super::c_string;
 use crate::stop::{Stop, NOT_EXECUTABLE, NOT_FOUND};
@@ -22,7 +21,7 @@ pub fn search(name: &OsStr) -> Result<PathBuf, Stop> {
     search_in(name, env::var_os("PATH").as_deref())
 }
 
-/// Passes over what cannot be executed, but remembers it for the error.
+/// Skips files that cannot be executed, but remembers the first for the error.
 fn search_in(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Stop> {
     let shown = name.to_string_lossy();
     let cannot = |why: &str| Stop { code: NOT_EXECUTABLE, message: format!("{shown}: {why}") };
@@ -65,7 +64,7 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Is this a file that we may execute?
+/// Ok if this is a file that we may execute.
 fn executable(path: &Path) -> io::Result<()> {
     let meta = fs::metadata(path)?;
     if meta.is_dir() {

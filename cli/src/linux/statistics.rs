@@ -11,7 +11,7 @@
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
-/// One process and its statistics, in the library's order. Units are in the names: `_bytes`, all else are counts.
+/// One process and its statistics, in the library's order. Names in `_bytes` have that unit; all others are counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
     pub program: String,
@@ -55,7 +55,7 @@ impl Statistics {
     }
 }
 
-/// One line that sums up the processes that a program has started. None if there are none.
+/// One line that sums up the processes that a program started. None if it started none.
 pub fn summary(program: &str, children: &[Statistics]) -> Option<String> {
     let largest = children.iter().max_by_key(|child| child.value("peak_used_bytes"))?;
     let sum = |name| children.iter().map(|child| child.value(name)).sum();
@@ -86,7 +86,7 @@ fn shown(name: &str, value: u64) -> (String, &'static str) {
     (format!("{}.{tenths}", value >> log2), unit)
 }
 
-/// A program's name without what would break a line or a JSON string, as the library writes it.
+/// A program's name as the library writes it, without characters that would break a line or a JSON string.
 pub fn plain(name: &[u8]) -> String {
     let safe = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
     name.iter().take(63).map(|byte| if safe(*byte) { char::from(*byte) } else { '?' }).collect()

@@ -4,8 +4,8 @@
 //!   glebe run --stats -- game.exe a b    ──▶    wine …/glebe.exe run --stats -- game.exe a b
 //! ```
 //!
-//! `src/windows` is what glebe.exe then does. This file knows no option, so it needs no list of them: it passes them on
-//! as they were typed.
+//! glebe.exe is built from `src/windows`. This file passes the options on as they were typed, so it needs no list of
+//! them.
 
 use super::launch::{variable, Image};
 use super::search;
@@ -18,8 +18,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Returns only if `words` are no Windows program, or if Wine or glebe.exe is missing. Like Windows, it also takes a
-/// name in the current directory that the shell's search does not find.
+/// Returns only if `words` do not start a Windows program, or if Wine or glebe.exe is missing. Like Windows, it also
+/// finds a name in the current directory, unlike a shell.
 pub fn hand_over(words: &[OsString]) -> Result<()> {
     let Some((name, args)) = words.split_first() else { return Ok(()) };
     let path = search(name).unwrap_or_else(|_| PathBuf::from(name));
@@ -49,7 +49,7 @@ pub fn hand_over(words: &[OsString]) -> Result<()> {
     Err(Image::new(&wine, &[("GLEBE_TOOL_EXE", None)]).exec().into())
 }
 
-/// Does the file begin as Windows' programs do: `MZ`, and `PE` where the word at 0x3c points?
+/// True if the file begins like a Windows program: `MZ`, and `PE` where the word at 0x3c points.
 fn is_windows(path: &Path) -> bool {
     let signature = || {
         let mut file = File::open(path).ok().filter(|_| path.is_file())?;
@@ -83,7 +83,7 @@ fn wine() -> Option<PathBuf> {
     }
 }
 
-/// Wine shows the whole file system as drive Z. A relative path stays what it is.
+/// Wine shows the whole file system as drive Z. A relative path stays as it is.
 fn windows_path(path: &Path) -> OsString {
     let mut drive = OsString::from(if path.is_absolute() { "Z:" } else { "" });
     drive.push(path);

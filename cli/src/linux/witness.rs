@@ -1,10 +1,10 @@
-//! Did the program really load the library? Two witnesses tell, since each misses something.
+//! Did the program really load the library? There are two witnesses, since each misses something.
 //!
 //! 1. `/proc/PID/maps` names every mapped file. That is proof, but the process must live long enough.
-//! 2. inotify on the cached file hears the dynamic loader open it, however short the program's life. It does not tell
-//!    which process opened the file, nor whether the loader mapped it.
+//! 2. inotify on the cached file reports that the dynamic loader opens it, even in a very short program. It does not
+//!    report which process opened the file, or whether the loader mapped it.
 //!
-//! A program that neither of them sees did not load the library.
+//! If neither reports the library, the program did not load it.
 
 use std::ffi::CString;
 use std::fs;
@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Hears whether some process opens a file from now on.
+/// Notices if any process opens a file from now on.
 pub struct Witness {
     inotify: Option<OwnedFd>,
 }
@@ -33,7 +33,7 @@ impl Witness {
         Witness { inotify }
     }
 
-    /// Was the file opened since the last call? None if there is no inotify.
+    /// True if the file was opened since the last call. None if there is no inotify.
     pub fn opened(&self) -> Option<bool> {
         let inotify = self.inotify.as_ref()?;
         let mut events = [0u8; 4096];
@@ -48,7 +48,7 @@ impl Witness {
     }
 }
 
-/// Is the file mapped in the process at this moment?
+/// True if the file is mapped in the process now.
 pub fn is_mapped(pid: i32, file: &Path) -> bool {
     let wanted = file.as_os_str().as_bytes();
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();

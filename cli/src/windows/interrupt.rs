@@ -1,7 +1,7 @@
 //! Ctrl-C and Ctrl-Break, which the console sends to the program as well.
 //!
-//! `run` stays until the program has ended, whatever the program does about them. `compare` remembers the first one,
-//! stops after the run that it ended, prints what it has, and ends in the same way. A second one ends `compare` at
+//! `run` stays until the program has ended, however the program handles them. `compare` remembers the first, stops
+//! after the run that it ended, prints the complete rounds, and ends in the same way. A second one ends `compare` at
 //! once.
 
 use crate::stop::Ending;
@@ -14,12 +14,12 @@ use windows_sys::Win32::System::Console::{
 
 static CAUGHT: AtomicBool = AtomicBool::new(false);
 
-/// From now on, they do not end this command.
+/// From now on Ctrl-C and Ctrl-Break do not end this command.
 pub fn outlive() {
     handle(Some(pass_over));
 }
 
-/// From now on, we remember the first one.
+/// From now on we remember the first Ctrl-C or Ctrl-Break.
 pub fn listen() {
     handle(Some(remember));
 }
@@ -29,7 +29,7 @@ pub fn caught() -> Option<Ending> {
     CAUGHT.load(Ordering::SeqCst).then_some(Ending::Exit(STATUS_CONTROL_C_EXIT))
 }
 
-/// A handler is this process's own; to ignore Ctrl-C (no handler) would be inherited by the program.
+/// Installs a handler, which children do not inherit. Ignoring Ctrl-C without a handler would be inherited.
 fn handle(routine: PHANDLER_ROUTINE) {
     // SAFETY: the routines only use an atomic.
     unsafe { SetConsoleCtrlHandler(routine, TRUE) };

@@ -35,11 +35,11 @@ const INJECT_REFUSED: i32 = 2;
 
 #[link(name = "ntdll")]
 extern "system" {
-    /// Resumes every thread of a process: `Child` does not tell which thread is the first.
+    /// Resumes every thread of a process, since `Child` does not name the first thread.
     fn NtResumeProcess(process: HANDLE) -> NTSTATUS;
 }
 
-/// Runs the program with the library in it until it ends. With `verbose`, says so then.
+/// Runs the program with the library in it until it ends. With `verbose`, then prints a line about that.
 pub fn run(run: Start) -> Result<Ending> {
     interrupt::outlive();
     let streams = [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()];
@@ -51,7 +51,7 @@ pub fn run(run: Start) -> Result<Ending> {
     Ok(ending)
 }
 
-/// Starts the program, with `library` in it if there is one. It runs when this returns.
+/// Starts the program, with `library` in it if there is one. The program runs when this returns.
 pub fn start(
     program: &Program,
     library: Option<&Path>,
@@ -117,7 +117,7 @@ fn inject(child: &Child, shown: &str, library: &Path) -> Result<(), Stop> {
             OWN_FAILURE,
             format!(
                 "{library} could not be loaded into {shown}: is it a library for 64-bit programs, \
-                 and are those here that it needs?"
+                 and are all libraries here that it needs?"
             ),
         ),
         (_, status) => {

@@ -1,7 +1,7 @@
 //! Libraries that can be put under a program: glebe.dll, and the user's paths.
 //!
-//! glebe.dll is beside glebe.exe; `GLEBE_TOOL_DLL` names another. Peers have no usual place. The process that is to
-//! take a library shows whether it can.
+//! glebe.dll is beside glebe.exe; `GLEBE_TOOL_DLL` names another. Peers have no usual place. Only loading a library
+//! into the process shows whether it can take it.
 
 use anyhow::{anyhow, Context, Result};
 use std::env;
@@ -24,13 +24,13 @@ pub fn build(name: &str) -> Option<Build> {
     (name == NAME).then_some(Build)
 }
 
-/// mimalloc's library has no stand-in here, and no program is found to need one.
+/// mimalloc's library has no stand-in here; no program is known to need one.
 pub fn stand_in(soname: &str) -> Result<PathBuf> {
     Err(anyhow!("there is no stand-in for {soname} on Windows"))
 }
 
 impl Build {
-    /// Where the library lies.
+    /// The path of the library.
     pub fn place(&self) -> Result<PathBuf> {
         if let Some(dll) = env::var_os("GLEBE_TOOL_DLL").filter(|dll| !dll.is_empty()) {
             return usable(Path::new(&dll)).context("GLEBE_TOOL_DLL");
@@ -40,7 +40,7 @@ impl Build {
     }
 }
 
-/// A file that is there, as an absolute path.
+/// The absolute path of an existing file.
 pub fn usable(path: &Path) -> Result<PathBuf> {
     let shown = path.display();
     let whole = path::absolute(path).map_err(|e| anyhow!("{shown}: {e}"))?;
@@ -52,7 +52,7 @@ pub fn name_of(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// No peer has a place of its own.
+/// Finds nothing: peers have no usual place.
 pub fn find(_files: &[&str]) -> Option<PathBuf> {
     None
 }

@@ -1,4 +1,4 @@
-//! One run of a comparison, as Windows sees it. All of it is of the program's process alone.
+//! One run of a comparison, as Windows sees it. All figures are those of the program's own process.
 //!
 //! ```text
 //!   wall time       the performance counter, from before the process is made to its end
@@ -8,8 +8,8 @@
 //!   RSS over time   the same, every few milliseconds
 //! ```
 //!
-//! The figures include the loading of the library. Wine keeps no counters of a process that has ended, so the highest
-//! sample is the peak there. Wine answers with the asker's CPU time and with no faults, so we leave these out.
+//! The figures include the loading of the library. Wine keeps no counters of a process that has ended, so there the
+//! highest sample is the peak. Wine returns the caller's own CPU time and no faults, so we leave these out.
 
 use super::launch;
 use crate::compare::{sample, Measured, Proof, Samples, Streams};
@@ -34,7 +34,7 @@ use windows_sys::Win32::System::Threading::GetProcessTimes;
 
 /// A file without contents.
 pub const NULL: &str = "NUL";
-/// The process that the samples are of.
+/// The process that is sampled.
 pub const SAMPLED_OF: &str = "its own process";
 
 /// Runs the program once, with `library` in it. Samples come every `beat`.
@@ -87,7 +87,7 @@ pub fn measure(
 fn memory_of(process: BorrowedHandle) -> PROCESS_MEMORY_COUNTERS {
     let mut counters = PROCESS_MEMORY_COUNTERS::default();
     let size = size_of::<PROCESS_MEMORY_COUNTERS>() as u32;
-    // SAFETY: the handle is open, and the struct has the size that is told.
+    // SAFETY: the handle is open, and the struct has this size.
     unsafe { K32GetProcessMemoryInfo(process.as_raw_handle(), &mut counters, size) };
     counters
 }
@@ -115,7 +115,7 @@ fn is_wine() -> bool {
     }
 }
 
-/// A file for output, which goes away when it is closed. Appending, so that two writers never overwrite each other.
+/// A file for output, deleted when it is closed. It appends, so that two writers never overwrite each other.
 pub fn scratch() -> io::Result<File> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

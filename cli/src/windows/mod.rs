@@ -1,13 +1,13 @@
-//! Windows: we load glebe.dll into a process that exists and has not begun.
+//! Windows: we load glebe.dll into a process that was created but has not started.
 //!
 //! ```text
-//!   launch      a suspended process, the library in it, on its way    libraries   glebe.dll, paths
+//!   launch      suspend a process, load the library, resume it        libraries   glebe.dll, paths
 //!   measure     one run of a comparison                               interrupt   Ctrl-C
-//!   prng        what lets this command start under older Wine
+//!   prng        lets this command start under older Wine
 //! ```
 //!
-//! We judge nothing beforehand. Loading the library into the process shows whether the program is for another processor
-//! or lacks a library of its own, and we say so then.
+//! We do not inspect programs beforehand. Loading the library into the process shows whether the program is for another
+//! processor or lacks one of its libraries, and we report that then.
 
 pub mod interrupt;
 mod launch;
@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::ptr;
 use windows_sys::Win32::Storage::FileSystem::SearchPathW;
 
-/// Windows needs nothing before all else.
+/// Must be called first; on Windows it does nothing.
 pub fn begin(_program: &[OsString]) -> Result<()> {
     Ok(())
 }
@@ -53,7 +53,7 @@ pub fn show_live(pid: i32, _json: bool) -> Result<Ending> {
 pub fn search(name: &OsStr) -> Result<PathBuf, Stop> {
     let wanted = wide(name);
     let mut found = vec![0u16; PATH_MAX];
-    // SAFETY: both strings end in NUL, and `found` has the length that is told.
+    // SAFETY: both strings end in NUL, and `found` has the length that we pass.
     let length = unsafe {
         let suffix = windows_sys::w!(".exe");
         let length = PATH_MAX as u32;
@@ -78,7 +78,7 @@ pub fn search(name: &OsStr) -> Result<PathBuf, Stop> {
 /// The longest path of Windows.
 const PATH_MAX: usize = 1 << 15;
 
-/// The text in UTF-16, with a NUL behind it.
+/// The text in UTF-16, with a NUL at its end.
 fn wide(text: &OsStr) -> Vec<u16> {
     text.encode_wide().chain([0]).collect()
 }

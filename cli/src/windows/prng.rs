@@ -1,9 +1,8 @@
 //! Random numbers for the seeds of Rust's hash tables.
 //!
-//! The standard library takes them from bcryptprimitives.dll, which Wine has from version 9 on: an
-//! import that keeps the command from starting under Wine 8 (Debian 12). What is defined here comes
-//! first for the linker, so that import is never made. SystemFunction036 is RtlGenRandom, which
-//! every Windows has.
+//! The standard library takes them from bcryptprimitives.dll. Wine has that only from version 9 on, so the import would
+//! keep the command from starting under Wine 8 (Debian 12). The linker prefers the definitions here, so there is no
+//! such import. SystemFunction036 is RtlGenRandom, which every Windows has.
 
 use windows_sys::core::BOOL;
 use windows_sys::Win32::Security::Authentication::Identity::RtlGenRandom;
@@ -14,6 +13,6 @@ unsafe extern "system" fn ProcessPrng(data: *mut u8, bytes: usize) -> BOOL {
     BOOL::from(RtlGenRandom(data.cast(), bytes))
 }
 
-/// The pointer through which functions of other libraries are called.
+/// The import pointer through which a function of another library is called.
 #[no_mangle]
 static __imp_ProcessPrng: unsafe extern "system" fn(*mut u8, usize) -> BOOL = ProcessPrng;

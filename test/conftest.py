@@ -1,10 +1,10 @@
-"""What the end-to-end tests share: where the built libraries are, how a program is compiled, how it is run.
+"""Shared by the end-to-end tests: finds the built libraries, compiles programs, and runs them.
 
     build/                 libglebe.so, libglebe-secure.so, libglebe-audit.so, libglebe.a, libglebe-override.a
-    build/test-abuse/ ...  the programs, compiled once and again when a source or a header changed
+    build/test-abuse/ ...  the programs, compiled again only if a source or a header has changed
 
-GLEBE_LIBRARY_DIR names another place for the libraries. No test leaves anything outside build/ and its own temporary
-folder.
+GLEBE_LIBRARY_DIR names another folder with the libraries. Tests leave files only in build/ and their own temporary
+folders.
 """
 
 import os
@@ -38,13 +38,13 @@ class Toolbox:
         return LIBRARIES / BUILDS.get(name, name)
 
     def need(self, *tools):
-        """Skip, and say what is missing, where a tool is not here."""
+        """Skip the test if a tool is missing, and name it."""
         for tool in tools:
             if not shutil.which(tool):
                 pytest.skip(f"{tool} is not here: tools/setup test")
 
     def compile(self, sources, *flags, to, compiler="gcc", libs=()):
-        """The path of the program made of `sources`; compiled only if something that it depends on is newer."""
+        """The path of the program made of `sources`. Compiles it only if one of its dependencies is newer."""
         sources = [pathlib.Path(s) for s in ([sources] if isinstance(sources, (str, pathlib.Path)) else sources)]
         suffix = ".so" if "-shared" in flags else ""
         out = BUILD / f"test-{to}" / (sources[0].stem + suffix)
@@ -67,7 +67,7 @@ class Toolbox:
         return out
 
     def run(self, *command, preload="default", timeout=600, limits=None, env=None, **options):
-        """Run a program with a library preloaded (None: none), under `options` of GLEBE_... by their lower-case names.
+        """Run a program with a library preloaded (None: no library). `options` sets GLEBE_... by lower-case names.
         `limits` is called in the child before the program starts."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GLEBE_") and k != "LD_PRELOAD"}
         environment.update({f"GLEBE_{k.upper()}": str(v) for k, v in options.items()})

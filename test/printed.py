@@ -1,10 +1,10 @@
-"""What documents print, run as it is printed: their programs, saved under the names that they give themselves, and
-their lines for the shell, in a folder outside the repository.
+"""Runs the code that documents print, unchanged, in a folder outside the repository: programs, saved under the names
+that they print, and shell lines.
 
     ```c               a fenced block whose first line is a comment with a file's name is that file
     /* program.c */
 
-    ```sh              lines of a shell; the folder of this repository is $GLEBE
+    ```sh              shell lines; $GLEBE is the folder of this repository
 """
 
 import os
@@ -36,7 +36,7 @@ class Document:
         return found[which]
 
     def run(self, part, which=0, fails=False, cwd=None, env=None, language="sh"):
-        """Runs that block, and returns what it wrote: stdout and stderr."""
+        """Runs that block, and returns its output: stdout and stderr."""
         lines = self.lines(part, which, language)
         return shell(lines, cwd or self.folder, fails=fails, env=env)
 

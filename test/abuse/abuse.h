@@ -1,13 +1,13 @@
-/* What the programs of this folder share. Each misuses the allocator in one way, and prints what the test must
- * know of it: the addresses that the line on stderr has to name, and the state of the heap at the end.
+/* Shared by the programs of this folder. Each misuses the allocator in one way, and prints the data that the test
+ * needs: the addresses that the line on stderr must name, and the state of the heap at the end.
  *
  *     ADDRESS 0x...      the argument of the call that is wrong
  *     START 0x...        the start of the block that it is in
  *     ERRORS n           how many misuses glebe counted
- *     SOUND | BROKEN     what glebe_check said of every heap afterwards, and whether the heap still serves
+ *     SOUND | BROKEN     afterwards: glebe_check passes for every heap, and the heap still serves; or not
  *
- * The head comment of a program says for each build what has to come: after `default:`, `secure:`, `audit:` or `all:`
- * is the exact line; or `undetected` (no line, and what follows is undefined), `served` (no line, exit 0) or
+ * The head comment of a program gives the expectation for each build: after `default:`, `secure:`, `audit:` or `all:`
+ * is the exact line, `undetected` (no line, and all later behaviour is undefined), `served` (no line, exit 0) or
  * `faults` (SIGSEGV). A comment of the form `say: ...` explains it in docs/misuse.md. */
 #ifndef ABUSE_H
 #define ABUSE_H
@@ -28,7 +28,7 @@
 
 #include <glebe.h>
 
-enum { SMALL = 64, MEDIUM = 6000, LARGE = 100000, HUGE_ = 3000000 }; /* what they come to: 64, 6144, 114688, 3002368 */
+enum { SMALL = 64, MEDIUM = 6000, LARGE = 100000, HUGE_ = 3000000 }; /* rounded up: 64, 6144, 114688, 3002368 */
 
 extern void free_sized(void *, size_t) __attribute__((weak));
 extern void free_aligned_sized(void *, size_t, size_t) __attribute__((weak));
@@ -45,7 +45,7 @@ __attribute__((format(printf, 1, 2), unused)) static void abuse_say(const char *
         _exit(2);
 }
 
-/* Names the address that is about to be misused, and hides from the compiler what it is. */
+/* Prints the address that is about to be misused, and hides its origin from the compiler. */
 __attribute__((unused)) static void *wrong(void *address)
 {
     abuse_say("ADDRESS 0x%zx\n", (size_t)(uintptr_t)address);
@@ -60,7 +60,7 @@ __attribute__((unused)) static void *inside(void *block, size_t by)
     return wrong((char *)block + by);
 }
 
-/* Does something on another thread, and waits for its end. */
+/* Runs the function on another thread, and waits for its end. */
 __attribute__((unused)) static void on_thread(void *(*run)(void *), void *argument)
 {
     pthread_t thread;
@@ -80,7 +80,7 @@ __attribute__((unused)) static void abuse_broken(void *context, int invariant, c
     abuse_say("broken invariant %d at %p: %s\n", invariant, (void *)(uintptr_t)address, what);
 }
 
-/* After a report that was only counted the program goes on: the heap must be sound, and serve. */
+/* After a counted report the program continues: the heap must be sound, and serve. */
 __attribute__((unused)) static int abuse_end(void)
 {
     static const size_t sizes[] = {1, 16, SMALL, 500, 2000, MEDIUM, 60000, LARGE, 1000000, HUGE_};

@@ -1,4 +1,4 @@
-/* operator delete that is told an alignment which the block does not have.
+/* operator delete with an alignment that the block does not have.
  *
  * default: served
  * secure, audit: glebe: operator delete(ADDRESS): alignment 1048576 is wrong: the block does not have it */

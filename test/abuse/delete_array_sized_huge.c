@@ -1,4 +1,4 @@
-/* operator delete[] that is told a size which the huge block cannot hold.
+/* operator delete[] with a size that the huge block cannot hold.
  *
  * default: served
  * secure, audit: glebe: operator delete(ADDRESS): size 3002369 is wrong: the block has 3002368 bytes */

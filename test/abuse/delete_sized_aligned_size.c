@@ -1,4 +1,4 @@
-/* operator delete that is told the right alignment and a size which the block cannot hold.
+/* operator delete with the right alignment and a size that the block cannot hold.
  *
  * default: served
  * secure, audit: glebe: operator delete(ADDRESS): size 6145 is wrong: the block has 6144 bytes */

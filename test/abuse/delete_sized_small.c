@@ -1,4 +1,4 @@
-/* operator delete that is told a size which the small block cannot hold: the type is another than that of new.
+/* operator delete with a size that the small block cannot hold: its type differs from that of new.
  *
  * default: served
  * secure, audit: glebe: operator delete(ADDRESS): size 65 is wrong: the block has 64 bytes */

@@ -6,12 +6,13 @@
 
 int main(void)
 {
-    free(malloc(1000000)); /* a heap that reaches a new peak flushes its lists, and finds the mistake */
-    on_thread(free_it, malloc(MEDIUM)); /* what a thread takes is there */
+    free(malloc(1000000)); /* reach the peak first: a heap at a new peak flushes its lists, and finds the mistake */
+    on_thread(free_it, malloc(MEDIUM)); /* the memory that a thread takes is there */
     void *block = wrong(malloc(MEDIUM)), *other = malloc(MEDIUM);
     free(block);
     on_thread(free_it, block);
-    /* The block that was freed last: sent home when its thread ends, as main's does on Windows, it would tell. */
+    /* Free another block last: if main's thread ends, as on Windows, it flushes its last freed block, and would find
+     * the mistake. */
     wrong(malloc(MEDIUM));
     free(other);
     return abuse_end();

@@ -1,4 +1,4 @@
-/* A small block freed twice, with other frees between: no check of the last block alone would do.
+/* A small block freed twice, with other frees between, so that a check of only the last block would miss it.
  *
  * default: undetected
  * secure, audit: glebe: free(ADDRESS): double free: the block of 64 bytes here is free already */

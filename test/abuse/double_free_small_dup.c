@@ -1,4 +1,4 @@
-/* Freed in the order a, b, a, so that the list of free blocks would hold a twice and malloc give it out twice.
+/* Frees in the order a, b, a: the free list would hold a twice, and malloc would return it twice.
  *
  * default: undetected
  * secure, audit: glebe: free(ADDRESS): double free: the block of 64 bytes here is free already */

@@ -1,5 +1,5 @@
-/* Memory that ends, by glebe's own limit: every function answers NULL and ENOMEM, again and again, and serves once more
- * when something was freed.
+/* Memory exhausted by glebe's own limit: every function returns NULL and ENOMEM, repeatedly, and serves again after a
+ * free.
  *
  * options: limit=48M
  * all: served */

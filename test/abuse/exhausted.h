@@ -1,5 +1,5 @@
-/* Takes all memory that is to be had in blocks of one size after another, and gives it back. Whatever the size, a good
- * part of the limit must be served, and the end must be NULL and ENOMEM, without a report and with a sound heap. */
+/* Takes all memory in blocks of one size, frees it, and goes on to the next size. For every size a good part of the
+ * limit must be served, and then NULL and ENOMEM, without a report and with a sound heap. */
 #include "abuse.h"
 
 static int exhaust(size_t size, void **blocks, size_t most)

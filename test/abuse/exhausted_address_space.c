@@ -1,4 +1,4 @@
-/* Memory that ends, because the process may have no more address space.
+/* Memory exhausted because the process may have no more address space.
  *
  * address: 200M
  * all: served */

@@ -1,7 +1,7 @@
-"""What the programs of this folder have to say, and how they have to end, in each build and on each system.
+"""The expected output and exit status of the programs of this folder, in each build and on each system.
 
-A program's head comment says it; test_abuse.py tells how. `judge` runs a program by a function that the system's test
-brings, and compares. What a run answers has `returncode`, `out` (stdout) and `text` (stderr)."""
+A program's head comment states them; test_abuse.py describes its format. `judge` runs a program by a function that the
+system's test passes, and compares. A run's result has `returncode`, `out` (stdout) and `text` (stderr)."""
 
 import json
 import pathlib
@@ -12,12 +12,12 @@ BUILDS = ("default", "secure", "audit")
 
 
 def expectations(source):
-    """What the head comment of a program says, as a dictionary; for each build the expected line or word."""
+    """The head comment of a program as a dictionary; for each build the expected line or word."""
     head = source.read_text().split("*/")[0].removeprefix("/*")
     paragraphs = [" ".join(line.strip().removeprefix("* ").removeprefix("*") for line in p.splitlines()).strip()
                   for p in re.split(r"\n \*\n", head)]
     rules = {"text": paragraphs[0], "lines": "1"}
-    for line in re.sub(r"\n \* {2,}", " ", head).splitlines(): # an indented line goes on with the one above
+    for line in re.sub(r"\n \* {2,}", " ", head).splitlines(): # an indented line continues the one above
         match = re.match(r" \* ([a-z, ]+): (.+?)\s*$", line)
         if match:
             for key in match[1].split(", "):
@@ -32,7 +32,7 @@ PROGRAMS = {path.stem: expectations(path) for path in sorted(FOLDER.glob("*.c"))
 
 
 def said(result):
-    """What the program told on stdout, with all values of a name in order."""
+    """The names and values that the program printed on stdout, with all values of a name in order."""
     told = {}
     for line in result.out.splitlines():
         name, _, value = line.partition(" ")
@@ -45,7 +45,7 @@ def reports(result):
 
 
 def processes(result):
-    """The second line of each report: program, process number, and how to get a backtrace (None: not said)."""
+    """The second line of each report: program, process id, and how to get a backtrace (None: not printed)."""
     return [match.groups() for match in re.finditer(r"^  in (\S+)\[(\d+)\](?:; (.+))?$", result.text, re.M)]
 
 
@@ -53,7 +53,7 @@ BACKTRACE = "for a backtrace, put before the command line: gdb -batch -ex run -e
 
 
 def expected_lines(template, told, count):
-    """The lines that must come: one for each ADDRESS that was announced, or the last of them `count` times."""
+    """The required lines: one for each ADDRESS that the program printed, or the last of them `count` times."""
     addresses = told["ADDRESS"]
     addresses = addresses if len(addresses) >= count else addresses + addresses[-1:] * (count - len(addresses))
     start = told.get("START", [""])[-1]
@@ -65,7 +65,7 @@ def judge(run, rules, build, *, aborted, faulted):
     wild access."""
     rule, options = rules[build], dict(option.split("=") for option in rules.get("options", "").split())
     if rule == "undetected":
-        # Undefined from here on: only that glebe itself says nothing is looked at.
+        # The rest is undefined, so check only that glebe itself reports nothing.
         assert reports(run(on_error="count", **options)) == []
     elif rule == "served":
         result = run(**options)

@@ -1,4 +1,4 @@
-/* operator delete of memory that is not from glebe names itself.
+/* operator delete of memory that is not from glebe: the report names operator delete.
  *
  * all: glebe: operator delete(ADDRESS): address is not from glebe */
 #include "abuse.h"

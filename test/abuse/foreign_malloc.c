@@ -1,4 +1,4 @@
-/* A block of another allocator: the C library's own, which is still there.
+/* A block of another allocator: the C library's own.
  *
  * all: glebe: free(ADDRESS): address is not from glebe */
 #include "abuse.h"

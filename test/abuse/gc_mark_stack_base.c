@@ -1,4 +1,4 @@
-/* The base of a stack that is not above the frame of the collector's marker: nothing between the two could be marked.
+/* The base of a stack that is not above the frame of the collector's marker: there is nothing to mark between them.
  *
  * all: glebe: glebe_gc_mark_stack(ADDRESS): not above the caller's frame */
 #include "abuse.h"

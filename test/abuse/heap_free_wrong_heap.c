@@ -1,4 +1,4 @@
-/* A block handed to glebe_heap_free with a heap that is not its own is freed to its own heap.
+/* A block passed to glebe_heap_free with the wrong heap: it is freed to its own heap.
  *
  * all: served */
 #include "abuse.h"

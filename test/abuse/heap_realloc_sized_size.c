@@ -1,4 +1,4 @@
-/* glebe_heap_realloc_sized with an old size that the block cannot hold: as many bytes would be copied.
+/* glebe_heap_realloc_sized with an old size that the block cannot hold: so many bytes would be copied.
  *
  * default: served
  * secure, audit: glebe: glebe_heap_realloc_sized(ADDRESS): size 65 is wrong: the block has 64 bytes */

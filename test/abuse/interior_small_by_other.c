@@ -1,4 +1,4 @@
-/* An address inside a small block, freed by another thread: the way that such frees take does look.
+/* An address inside a small block, freed by another thread: remote frees are checked in every build.
  *
  * all: glebe: free(ADDRESS): address is 16 bytes inside a block of 64 bytes that starts at START */
 #include "abuse.h"

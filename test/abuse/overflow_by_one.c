@@ -1,5 +1,5 @@
-/* A block written one byte past its end, into a neighbour in use: the neighbour's bytes change, but nothing of glebe's.
- * No size, link or list is between blocks.
+/* A block written one byte past its end, into a neighbour in use: the neighbour's bytes change, but no data of glebe's,
+ * which has none between blocks.
  *
  * all: served */
 #include "abuse.h"

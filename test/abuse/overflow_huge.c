@@ -1,4 +1,4 @@
-/* A huge block written far past its end meets no other block, but address space without memory.
+/* A huge block written far past its end: the address space there has no memory and no other block.
  *
  * all: faults */
 #include "abuse.h"

@@ -18,7 +18,7 @@ int main(void)
     if (!behind)
         return 2;
     wrong(behind);
-    for (int i = 0; i < BLOCKS; i++) /* a page is used again when a good part of it is free */
+    for (int i = 0; i < BLOCKS; i++) /* a page is reused only when a good part of it is free */
         if (blocks[i] != block)
             free(blocks[i]);
     __asm__("" : "+r"(block));

@@ -1,4 +1,4 @@
-/* An object of a pool freed as one of another size: it would be given out, and run into its neighbour.
+/* An object of a pool freed with a larger size: reused with that size, it would overlap its neighbour.
  *
  * default, secure: undetected
  * audit: glebe: glebe_pool_free(ADDRESS): size 4 is wrong: the object has 3 units */

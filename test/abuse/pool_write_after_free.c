@@ -1,4 +1,4 @@
-/* An object of a pool written to after it was freed, behind its link, and then handed out again.
+/* An object of a pool written to after it was freed, after its link, and then handed out again.
  *
  * default, secure: undetected
  * audit: glebe: glebe_pool_alloc(ADDRESS): free object of 3 units was written to after it was freed, 16 bytes inside */

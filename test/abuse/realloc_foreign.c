@@ -1,4 +1,4 @@
-/* realloc of memory that is not from glebe: nothing is read, and NULL comes back.
+/* realloc of memory that is not from glebe: reads nothing and returns NULL.
  *
  * all: glebe: realloc(ADDRESS): address is not from glebe */
 #include "abuse.h"

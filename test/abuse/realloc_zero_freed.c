@@ -1,4 +1,4 @@
-/* realloc(p, 0) is a free, and a double one is reported as such.
+/* realloc(p, 0) of a free block: it is a free, so this is a double free.
  *
  * all: glebe: realloc(ADDRESS): the block of 6144 bytes here is free already */
 #include "abuse.h"

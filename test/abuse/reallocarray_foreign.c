@@ -1,4 +1,4 @@
-/* reallocarray names itself.
+/* reallocarray of memory that is not from glebe: the report names reallocarray.
  *
  * all: glebe: reallocarray(ADDRESS): address is not from glebe */
 #include "abuse.h"

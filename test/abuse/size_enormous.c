@@ -1,4 +1,4 @@
-/* Sizes that no machine has, in every function: NULL and ENOMEM, no report, no wrapped arithmetic, and the block given
+/* Sizes that no machine has, in every function: NULL and ENOMEM, no report, no wrapped arithmetic, and the block passed
  * to realloc stays as it was.
  *
  * all: served */

@@ -1,18 +1,18 @@
-"""Each program of this folder misuses the allocator in one way; its head comment says what each build answers.
+"""Each program of this folder misuses the allocator in one way; its head comment gives each build's reaction.
 
-    default: undetected                                  no line, and what follows is undefined
+    default: undetected                                  no line, and all later behaviour is undefined
     secure, audit: glebe: free(ADDRESS): double free ... this exact line on stderr
     all: served                                          no line, and exit 0
     all: faults                                          SIGSEGV, and no line
-    lines: 2                                             so many such lines where misuse is only counted (else one)
+    lines: 2                                             so many such lines if misuse is only counted (else one)
     options: limit=48M    address: 200M                  GLEBE_LIMIT, RLIMIT_AS
 
-Each line is followed by one that names program and process.
+A second line names program and process.
 
-ADDRESS and START are what the program said on stdout: the line must name the very address. A detected misuse is run
-twice: as it comes (the line, then SIGABRT), and with on_error=count (the line, then the program goes on, with a sound
-heap, exits 0, and the statistics hold the count). Every program runs with each library preloaded, and linked with
-libglebe-override.a."""
+The program prints ADDRESS and START on stdout: the line must name exactly these addresses. A program with a detected
+misuse runs twice: by default (the line, then SIGABRT), and with on_error=count (the line, then the program continues
+with a sound heap and exits 0, and the statistics have the count). Every program runs with each library preloaded, and
+linked with libglebe-override.a."""
 
 import re
 import resource
@@ -28,7 +28,7 @@ FLAGS = ("-O1", "-fno-builtin", "-pthread", "-Wno-use-after-free", "-Wno-free-no
 
 @pytest.fixture(scope="session")
 def programs(box):
-    """name, way -> path. Preloaded programs link with libglebe.so, from which they take glebe_check."""
+    """name, way -> path. Preloaded programs link with libglebe.so for glebe_check."""
     link = [f"-L{box.libraries}", "-lglebe", f"-Wl,-rpath,{box.libraries}", "-ldl"]
 
     def make(name, way):
@@ -58,7 +58,7 @@ def test_misuse(box, programs, name, way):
 
 
 def test_every_line_names_call_and_address():
-    """A message that does not say which call and which address is of no use."""
+    """Every message names the call and the address."""
     for name, rules in PROGRAMS.items():
         for build in BUILDS:
             if rules[build].startswith("glebe: "):
@@ -66,8 +66,8 @@ def test_every_line_names_call_and_address():
 
 
 def test_secure_and_audit_find_what_the_default_build_cannot():
-    """double and interior frees of small blocks of the own thread: the price of a fast free, and why there are other
-    builds."""
+    """The default build misses only double and interior frees of the thread's own small blocks: the price of a fast
+    free, and the reason for the other builds."""
     found = [name for name, rules in PROGRAMS.items() if rules["default"] == "undetected"
              and rules["secure"].startswith("glebe: ")]
     assert {"double_free_small", "interior_small", "wild_uncarved", "write_after_free_link"} <= set(found)
@@ -79,7 +79,7 @@ def test_secure_and_audit_find_what_the_default_build_cannot():
 
 @pytest.mark.parametrize("how", ["command", "preload", "linked"])
 def test_the_backtrace_that_is_advised(box, programs, how):
-    """What the second line says, before the same command line, shows who called free."""
+    """The second line, put before the same command line, shows the caller of free."""
     box.need("gdb")
     name, build = ("double_free_small", "secure") if how != "linked" else ("double_free_large", "default")
     program = programs(name, "linked" if how == "linked" else "preload")
@@ -92,7 +92,7 @@ def test_the_backtrace_that_is_advised(box, programs, how):
 
 
 def table():
-    """docs/misuse.md holds this; `python3 test/abuse/test_abuse.py` prints it."""
+    """The table in docs/misuse.md; `python3 test/abuse/test_abuse.py` prints it."""
     sign = {"served": "harmless", "undetected": "-", "faults": "faults"}
     rows = ["| program in test/abuse | what it does | default | secure | audit |", "|---|---|---|---|---|"]
     for name, rules in PROGRAMS.items():

@@ -1,4 +1,4 @@
-/* An address in the heap's reserved address space, where there is no memory yet.
+/* An address in the heap's reserved address space that has no memory yet.
  *
  * all: glebe: free(ADDRESS): address is not from glebe */
 #include "abuse.h"

@@ -1,4 +1,4 @@
-/* An address in the heap's memory, in a part that was never given out.
+/* An address in a part of the heap's memory that was never handed out.
  *
  * all: glebe: free(ADDRESS): address is in free memory: freed already, or never given out */
 #include "abuse.h"

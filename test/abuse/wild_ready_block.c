@@ -7,7 +7,7 @@
 int main(void)
 {
     uintptr_t block = (uintptr_t)malloc(1792), page = block & ~(uintptr_t)16383;
-    uintptr_t index = (block - page) / 1792; /* two blocks are made ready at a time */
+    uintptr_t index = (block - page) / 1792; /* glebe makes two blocks ready at a time */
     free(wrong((void *)(page + (index ^ 1) * 1792)));
     return abuse_end();
 }

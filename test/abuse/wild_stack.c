@@ -5,7 +5,7 @@
 
 int main(void)
 {
-    long local[4] = {0, 0x41, 0, 0}; /* what would be the header of a block elsewhere */
+    long local[4] = {0, 0x41, 0, 0}; /* looks like the header of another allocator's block */
     free(wrong(&local[2]));
     return abuse_end();
 }

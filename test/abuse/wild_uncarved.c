@@ -1,4 +1,4 @@
-/* An address in a page of small blocks, where no block was given out yet.
+/* An address in a page of small blocks, in a part where no block was handed out yet.
  *
  * default: undetected
  * secure, audit: glebe: free(ADDRESS): address is in a page of blocks of 1280 bytes, where no block was given out */

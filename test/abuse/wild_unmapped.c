@@ -1,4 +1,4 @@
-/* An address where no memory is: the table of slices must not be read beyond its end.
+/* An address without memory: the slice table must not be read beyond its end.
  *
  * all: glebe: free(ADDRESS): address is not from glebe
  * lines: 5 */

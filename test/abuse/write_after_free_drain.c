@@ -1,4 +1,4 @@
-/* The link of a block overwritten that another thread freed, before the owner takes it back.
+/* The link of a block that another thread freed, overwritten before the owner takes the block back.
  *
  * default, audit: undetected
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour

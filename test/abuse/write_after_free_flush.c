@@ -14,7 +14,7 @@ int main(void)
     for (int i = 0; i < 200; i++)
         free(blocks[i]);
     int ready = -1;
-    while (ready < 0) { /* the first that comes back brings the others along */
+    while (ready < 0) { /* taking the first one back takes the others too */
         void *block = malloc(SMALL);
         for (int i = 0; i < 200; i++)
             if (block == blocks[i])

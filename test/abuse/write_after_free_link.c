@@ -1,5 +1,5 @@
-/* The link of a free block overwritten with an address of the program's choice (the poisoning of a free list): the
- * default build would give that address out.
+/* The link of a free block overwritten with an address of the program's choice (free list poisoning): the default build
+ * would hand out that address.
  *
  * default, audit: undetected
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
@@ -12,7 +12,7 @@ int main(void)
     uintptr_t *blocks[300];
     for (int i = 0; i < 300; i++)
         blocks[i] = malloc(SMALL);
-    for (int i = 0; i < 300; i++) /* a page is used again when a good part of it is free */
+    for (int i = 0; i < 300; i++) /* a page is reused only when a good part of it is free */
         free(i == 7 ? wrong(blocks[7]) : blocks[i]);
     __asm__("" : "+r"(blocks[7]));
     blocks[7][0] = (uintptr_t)target;

@@ -1,4 +1,4 @@
-/* A medium block written to after it was freed: it holds no link, so the heap stays sound, and nothing is noticed.
+/* A medium block written to after it was freed: it holds no link, so the heap stays sound, and no build notices.
  *
  * all: served */
 #include "abuse.h"

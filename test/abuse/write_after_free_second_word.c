@@ -10,7 +10,7 @@ int main(void)
     uintptr_t *blocks[300];
     for (int i = 0; i < 300; i++)
         blocks[i] = malloc(SMALL);
-    for (int i = 0; i < 300; i++) /* a page is used again when a good part of it is free */
+    for (int i = 0; i < 300; i++) /* a page is reused only when a good part of it is free */
         free(i == 7 ? wrong(blocks[7]) : blocks[i]);
     __asm__("" : "+r"(blocks[7]));
     blocks[7][1] = 0x4141414141414141;

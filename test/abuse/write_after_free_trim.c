@@ -1,4 +1,4 @@
-/* The link of a free block overwritten in a page with room, which glebe_trim then looks through.
+/* The link of a free block overwritten in a page with room, which glebe_trim then walks.
  *
  * default, audit: undetected
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour

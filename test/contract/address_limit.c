@@ -1,5 +1,5 @@
-/* Under RLIMIT_AS: the program starts, takes blocks of `argv[2]` KiB until NULL and ENOMEM, gets `argv[1]` per cent of
- * the limit at least, frees them, and gets as much again. */
+/* Under RLIMIT_AS the program starts, and takes blocks of `argv[2]` KiB until NULL and ENOMEM. It gets at least
+ * `argv[1]` per cent of the limit, frees the blocks, and gets as much again. */
 #include "contract.h"
 
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
-/* Under RLIMIT_AS: address space that blocks of `argv[1]` KiB used serves a block of `argv[2]` per cent of the limit,
- * and a thread's stack of as much, when they were freed; and the other way round, again and again. */
+/* Under RLIMIT_AS: after blocks of `argv[1]` KiB are freed, a block of `argv[2]` per cent of the limit, or a thread's
+ * stack of that size, gets their address space; and the other way round, repeatedly. */
 #include "contract.h"
 
 #include <malloc.h>

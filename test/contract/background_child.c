@@ -1,5 +1,5 @@
-/* fork's child of a program with the background thread has one thread until it works: some system calls want that
- * (unshare of user namespaces, setns). Then it has the thread too. */
+/* In a program with the background thread, fork's child has one thread until it allocates: some system calls require
+ * that (unshare of user namespaces, setns). Then it starts its own background thread. */
 #include "contract.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static int threads(void)
 static void child(void)
 {
     CHECK(threads() == 1);
-    CHECK(unshare(CLONE_NEWUSER) == 0 || errno != EINVAL); /* that it is not allowed is another matter */
+    CHECK(unshare(CLONE_NEWUSER) == 0 || errno != EINVAL); /* it may be forbidden for other reasons */
     for (int i = 0; i < 3000 && threads() == 1; i++) {
         for (int k = 0; k < 200; k++)
             free(kept(malloc(1000 + (size_t)(i + k) % 50 * 1000)));

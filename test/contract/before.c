@@ -1,4 +1,4 @@
-/* Reads what lies before a block of some MB, as LuaMetaTeX does. Exit status 0: it could be read. */
+/* Reads the word before a block of some MB, as LuaMetaTeX does. Exit status 0: the read worked. */
 #include <stdlib.h>
 
 int main(void)

@@ -1,4 +1,4 @@
-/* The control of opens.c: a dlopen that calls the next one, and so is its caller. */
+/* The control for opens.c: a dlopen that calls the next one, and so becomes its caller. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,16 +1,16 @@
-/* A thread whose end has been asked for (pthread_cancel) goes on to its own next cancellation point: no call of
- * malloc's family is one.
+/* A cancelled thread (pthread_cancel) runs on to its own next cancellation point: no function of the malloc family is
+ * one.
  *
- * cancelled stats      malloc_stats says all that it has to say
- * cancelled wrong      so does what is said of a mistake, and the heap works on (GLEBE_ON_ERROR=count)
- * cancelled works      a heap that is large enough for a look at the limit of its group of processes */
+ * cancelled stats      malloc_stats prints everything
+ * cancelled wrong      the report of a misuse is complete, and the heap works on (GLEBE_ON_ERROR=count)
+ * cancelled works      a heap that is large enough to check the limit of its cgroup */
 #include "contract.h"
 
 #include <malloc.h>
 #include <pthread.h>
 
 static const char *what;
-static int state; /* how far the thread came */
+static int state; /* the thread's progress */
 
 static void *work(void *ignored)
 {

@@ -1,5 +1,5 @@
-/* A shim that counts memory as Linux does with overcommit_memory=2: what becomes writable is charged, and refused
- * beyond COMMIT_LIMIT bytes, though address space without access is free. Preloaded, it is between glebe and the
+/* A shim that counts memory as Linux does with overcommit_memory=2: it charges memory that becomes writable, and
+ * refuses it beyond COMMIT_LIMIT bytes; address space without access is free. Preloaded, it is between glebe and the
  * kernel. */
 #include "contract.h"
 
@@ -44,7 +44,7 @@ void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t of
     return mmap(at, bytes, protection, flags, fd, offset);
 }
 
-/* glebe makes memory writable once; that it asks twice for the same would be charged twice, and found. */
+/* glebe makes memory writable once; a second request for the same memory would be charged twice, and so be found. */
 int mprotect(void *at, size_t bytes, int protection)
 {
     if ((protection & PROT_WRITE) && charge(bytes) != 0)

@@ -1,6 +1,6 @@
-/* What the programs of this folder share: a check that names its line and ends the program. Each program shows that
- * glebe keeps one promise of docs/contracts.md. It works with any malloc, unless it says otherwise, so that a failure
- * can be told from a mistake in the test: run it with nothing preloaded. */
+/* Shared by the programs of this folder: a check that names its line and ends the program. Each program shows that
+ * glebe keeps one promise of docs/contracts.md. Unless it says otherwise, it works with any malloc: to find a mistake
+ * in the test itself, run it with nothing preloaded. */
 #ifndef CONTRACT_H
 #define CONTRACT_H
 
@@ -35,7 +35,7 @@ __attribute__((unused)) static size_t resident_bytes(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Hides from the compiler what a pointer is, so that no malloc is optimised away. */
+/* Hides a pointer's origin from the compiler, so that no malloc is optimised away. */
 __attribute__((unused)) static void *kept(void *p)
 {
     __asm__ volatile("" : "+r"(p) : : "memory");
@@ -54,7 +54,7 @@ __attribute__((unused)) static uint32_t chance(uint32_t *state)
     return *state >> 8;
 }
 
-/* A size as programs ask for: mostly small, now and then of every other kind. */
+/* A typical size: mostly small, sometimes of every other kind. */
 __attribute__((unused)) static size_t any_size(uint32_t *state)
 {
     uint32_t c = chance(state);

@@ -1,6 +1,7 @@
-/* Opens a plugin with RTLD_DEEPBIND: what is allocated on one side is freed on the other.
+/* Opens a plugin with RTLD_DEEPBIND; each side frees blocks of the other.
  *     deepbind FILE open|base|new [look]      by dlopen; dlmopen in the program's namespace; in a new one
- * Prints whether both have the same malloc, and whose a name is that both define. `look`: does no more. */
+ * Prints whether both have the same malloc, and which side's definition of a common name the plugin sees. `look`: does
+ * no more. */
 #include "deepbind.h"
 
 #include <dlfcn.h>
@@ -28,7 +29,7 @@ int main(int argc, char **argv)
         return 0;
     for (int round = 0; round < 100; round++)
         for (int kind = 0; kind < KINDS; kind++)
-            if (another) { /* its blocks are its own */
+            if (another) { /* the program must not free its blocks */
                 if (kind != IN_THREAD)
                     plugin->drop(kind, plugin->make(kind));
                 drop(kind, make(kind));

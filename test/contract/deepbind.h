@@ -1,5 +1,4 @@
-/* What the program deepbind and its plugin share: blocks of every kind, each made on one side and dropped on the
- * other. */
+/* Shared by the program deepbind and its plugin: blocks of every kind, each made on one side and freed on the other. */
 #ifndef DEEPBIND_H
 #define DEEPBIND_H
 
@@ -86,8 +85,8 @@ static void drop(int kind, void *block)
 struct deepbind_plugin {
     void *(*make)(int kind);
     void (*drop)(int kind, void *block);
-    void *(*its_malloc)(size_t); /* what the name is there */
-    const char *whose; /* name that program and plugin both have, as the plugin sees it */
+    void *(*its_malloc)(size_t); /* malloc, as the plugin sees it */
+    const char *whose; /* a name that program and plugin both define, as the plugin sees it */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* What deepbind opens. It allocates before dlopen returns, too. */
+/* The plugin that deepbind opens. It also allocates before dlopen returns. */
 #include "deepbind.h"
 
 extern "C" __attribute__((used)) const char *whose_name() { return "plugin's"; }

@@ -1,5 +1,5 @@
-// Blocks are had before main and after it: in constructors of every priority, static objects, atexit, thread_local
-// destructors and destructor functions. What is allocated in one may be freed in any later one.
+// Allocates before and after main: in constructors of every priority, static objects, atexit, thread_local destructors
+// and destructor functions. A block from one of these may be freed in any later one.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,4 @@
-/* What the C and POSIX standards and glibc's manual promise of the malloc family, function by function. */
+/* The promises of the C and POSIX standards and of glibc's manual for the malloc family, function by function. */
 #include "contract.h"
 
 #include <malloc.h>
@@ -37,7 +37,7 @@ static void free_keeps_errno(void)
     uint32_t state = 3;
     for (int i = 0; i < BLOCKS; i++)
         CHECK((blocks[i] = malloc(any_size(&state) / 8 + 1)));
-    /* through every event: pages that empty, runs that merge, memory that goes back */
+    /* through every event: pages become empty, runs merge, memory is purged */
     for (int i = 0; i < BLOCKS; i++) {
         errno = 123;
         free(blocks[i]);

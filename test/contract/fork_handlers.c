@@ -1,6 +1,6 @@
-/* Fork handlers of others may allocate, whether they were registered before or after glebe's: blocks of every size, in
- * all three handlers. The library fork_handlers_early.c registers its own in a constructor; this program once more in
- * main. */
+/* Other code's fork handlers may allocate, whether they were registered before or after glebe's: blocks of every size,
+ * in all three handlers. The library fork_handlers_early.c registers them in a constructor, and this program registers
+ * them again in main. */
 #include "contract.h"
 
 #include <pthread.h>

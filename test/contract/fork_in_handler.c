@@ -1,5 +1,5 @@
-/* A process with one thread: a signal interrupts malloc or free wherever it is, and the handler forks. Parent and child
- * both go on with what was interrupted, and with more of it. argv[1]: how often. */
+/* A process with one thread: a signal interrupts malloc or free at any point, and the handler forks. Parent and child
+ * both continue the interrupted call, and then make more calls. argv[1]: how often. */
 #include "contract.h"
 
 #include <signal.h>
@@ -10,7 +10,7 @@ enum { BLOCKS = 64 };
 
 static void *blocks[BLOCKS];
 static volatile sig_atomic_t children, left_in_child = -1;
-static volatile sig_atomic_t within; /* this many of them interrupted malloc or free */
+static volatile sig_atomic_t within; /* how many signals interrupted malloc or free */
 static volatile sig_atomic_t working;
 
 static void forks(int signal)
@@ -21,7 +21,7 @@ static void forks(int signal)
         return;
     pid_t pid = fork();
     if (pid == 0) {
-        left_in_child = 200; /* and return, to what was interrupted */
+        left_in_child = 200; /* then return to the interrupted call */
         return;
     }
     int status;
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     CHECK(sigaction(SIGALRM, &action, NULL) == 0);
     uint32_t state = 1;
     for (int armed = 0; children < atoi(argv[1]) || left_in_child >= 0;) {
-        if (armed == children && left_in_child < 0) { /* again, somewhere in the next blocks */
+        if (armed == children && left_in_child < 0) { /* arm the timer again, for a point in the next blocks */
             struct itimerval once = {{0, 0}, {0, 20 + (long)(chance(&state) % 200)}};
             CHECK(setitimer(ITIMER_REAL, &once, NULL) == 0);
             armed++;

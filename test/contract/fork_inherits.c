@@ -1,6 +1,6 @@
-/* A thread allocates 16 MiB in blocks of argv[1] bytes and lives on; the process forks, and the child frees them all.
- * Says how many bytes were held for that thread, and how many are when they were freed; then the latter for a thread
- * that had freed every other block before. */
+/* A thread allocates 16 MiB in blocks of argv[1] bytes and lives on; the process forks, and the child frees all blocks.
+ * Prints the bytes held for that thread before and after the frees; then the bytes after the frees for a thread that
+ * had freed every other block before the fork. */
 #include "contract.h"
 
 #include <glebe.h>

@@ -1,8 +1,8 @@
-/* A library whose fork handlers were registered by its constructor. argv[1] of the program:
- *     locks    the library holds a lock of its own while it allocates, and its handlers take and drop that: fork must
- *              not wait for it with the heap's lock held
- *     forks    its first handler forks itself. The child of that goes on with the outer fork, as its parent does
- * Before it registers them it allocates, unless it is compiled with -DFIRST. */
+/* A library whose constructor registers fork handlers. argv[1] of the program:
+ *     locks    the library holds its own lock while it allocates, and its handlers take and drop that lock: fork must
+ *              not wait for it while it holds the heap's lock
+ *     forks    its first handler forks itself; the child of the inner fork continues the outer fork, as its parent does
+ * The library allocates before it registers the handlers, unless it is compiled with -DFIRST. */
 #include "contract.h"
 
 #include <pthread.h>
@@ -32,7 +32,7 @@ static void prepare(void)
 {
     static bool inside;
     if (!others_fork) {
-        sleep_ms(1); /* by now the holder of the lock waits for the heap's, if that is held */
+        sleep_ms(1); /* if the heap's lock is held, the holder of our lock waits for it by now */
         pthread_mutex_lock(&lock);
     } else if (!inside) {
         inside = true;
@@ -68,7 +68,7 @@ static void *work(void *seed)
     uint32_t state = (uint32_t)(uintptr_t)seed;
     while (!atomic_load(&stop)) {
         others_work(&state);
-        sleep_ms(0); /* the lock is not fair */
+        sleep_ms(0); /* let others run: the lock is not fair */
     }
     return NULL;
 }

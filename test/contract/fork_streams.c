@@ -1,7 +1,7 @@
-/* fork while one thread flushes all streams and others read lines whose buffers grow: getline grows them under the
- * stream's lock, fflush waits for that lock under the lock of glibc's list of streams, and fork wants the list's. A
- * fork that holds the heap's lock while it waits for the list's hangs. Two threads fork at once. The child starts a
- * thread that does the same, and forks again. */
+/* fork while one thread flushes all streams and others read lines into growing buffers. getline grows a buffer under
+ * its stream's lock; fflush waits for that lock while it holds glibc's list lock; fork takes the list lock. A fork that
+ * holds the heap's lock while it waits for the list lock deadlocks. Two threads fork at once. The child starts a thread
+ * that does the same, and forks again. */
 #include "contract.h"
 
 #include <pthread.h>
@@ -40,7 +40,7 @@ static void *flush_all(void *nothing)
 {
     while (!atomic_load(&stop)) {
         fflush(NULL);
-        sleep_ms(0); /* these locks are not fair: others would wait long */
+        sleep_ms(0); /* let others run: these locks are not fair */
     }
     return nothing;
 }

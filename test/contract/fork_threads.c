@@ -1,5 +1,5 @@
-/* fork in a process whose threads allocate without pause: the child can allocate, free what it inherited, start threads
- * and fork again, and no round hangs. Exit 42 says that a child hung, which is what happens without fork handlers. */
+/* fork in a process whose threads allocate without pause: the child can allocate, free inherited blocks, start threads
+ * and fork again, and no round hangs. Exit status 42: a child hung, as it does without fork handlers. */
 #include "contract.h"
 
 #include <pthread.h>

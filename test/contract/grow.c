@@ -1,5 +1,5 @@
-/* Blocks grow by realloc from 2 to 100 MiB, beyond each slot that they are put in, a dozen times; what is in them
- * stays, and what calloc gives afterwards is zero. */
+/* Blocks grow by realloc from 2 to 100 MiB, beyond each slot that they are in, a dozen times. Their content stays, and
+ * calloc's blocks are zero afterwards. */
 #include "contract.h"
 
 enum { MIB = 1 << 20 };

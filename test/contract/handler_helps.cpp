@@ -1,4 +1,4 @@
-// new_handler frees a reserve, and the request that failed is served then. Run under GLEBE_LIMIT=64M.
+// new_handler frees a reserve, and then the failed request is served. Run under GLEBE_LIMIT=64M.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
-/* Heaps of glebe_heap_create, by four threads at once, as many of each as argv[1] says, with a block in every eighth;
- * all are destroyed. Says how many MiB were resident at the most, and how many are at the end. */
+/* Four threads at once each create argv[1] heaps, with a block in every eighth, and destroy them all. Prints the MiB
+ * resident at the peak and at the end. */
 #include "contract.h"
 
 #include <glebe.h>

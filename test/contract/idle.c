@@ -1,5 +1,5 @@
-/* Memory that was freed goes back to the system while the process idles, with no call of malloc or free: what the
- * background thread is for. argv[1]: how many seconds to wait at most. With "fork" a child is asked the same. */
+/* The background thread purges freed memory while the process idles, without a call of malloc or free. argv[1]: how
+ * many seconds to wait at most. With "fork" a child does the same. */
 #include "contract.h"
 
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ static int went_back(int seconds)
     free(huge);
     for (int i = 0; i < BLOCKS; i++)
         free(blocks[i]);
-    /* Asleep: only read(2) on a file that is open already is called from here on. */
+    /* Idle: from here on the process calls only read(2) on an open file. */
     FILE *file = fopen("/proc/self/statm", "r");
     int fd = fileno(file);
     for (int i = 0; i < seconds * 10; i++) {

@@ -1,5 +1,5 @@
-/* Destructors of thread-specific data allocate and free in every round that POSIX gives them, in keys made before and
- * after glebe's own. Nothing crashes, and the heaps of such threads are used again. */
+/* Destructors of thread-specific data allocate and free in every round that POSIX allows, in keys made before and after
+ * glebe's own. Nothing crashes, and other threads reuse the heaps of such threads. */
 #include "contract.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ static void stubborn(void *value)
     memset(block, 1, 3000);
     free(block);
     rounds++;
-    if (rounds < 100) /* never content: the system stops it */
+    if (rounds < 100) /* sets the key again in each round, until the system stops */
         CHECK(pthread_setspecific(keys[1], malloc(100)) == 0);
 }
 
@@ -40,7 +40,7 @@ static void *work(void *unused)
 int main(void)
 {
     CHECK(pthread_key_create(&keys[0], once) == 0);
-    free(kept(malloc(1))); /* glebe makes its key with the first block, if the C library did not ask for one before */
+    free(kept(malloc(1))); /* glebe makes its key with the first block, unless the C library has allocated before */
     CHECK(pthread_key_create(&keys[1], stubborn) == 0);
     CHECK(pthread_key_create(&keys[2], once) == 0);
     CHECK(pthread_key_create(&keys[3], once) == 0);

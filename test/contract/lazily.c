@@ -1,6 +1,6 @@
-/* Prints LazyFree, in KiB, of this process after it freed 40 MB of large and huge blocks and of medium ones in pages
- * that stay in use, and let purge_ms pass; then uses all of it again: calloc's memory must be zero, whatever the system
- * made of it. */
+/* Frees 40 MB of large and huge blocks, and of medium blocks in pages that stay in use, lets purge_ms pass, and prints
+ * this process's LazyFree in KiB. Then it uses all of the memory again: calloc's memory must be zero, whatever the
+ * system did with it. */
 #include "contract.h"
 
 #include <sys/mman.h>
@@ -42,7 +42,7 @@ int main(void)
         }
         if (round == 0)
             printf("%ld\n", lazy_kib());
-        if (round == 1) { /* the system wants it now */
+        if (round == 1) { /* the system takes it now */
             unsigned char *wanted = blocks[3][0];
             (void)!madvise((void *)((uintptr_t)wanted & ~(uintptr_t)4095), 200000, 21 /* MADV_PAGEOUT */);
         }

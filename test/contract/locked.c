@@ -1,5 +1,5 @@
-/* mlockall(MCL_CURRENT | MCL_FUTURE), after which memory cannot be given back: everything works, and calloc's memory is
- * zero though nothing was purged. argv[1] "early" locks before the first block, as far as a program can. */
+/* After mlockall(MCL_CURRENT | MCL_FUTURE) memory cannot be purged: everything works, and calloc's memory is zero
+ * though nothing was purged. argv[1] "early" locks before the first block, as far as a program can. */
 #include "contract.h"
 
 #include <malloc.h>
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
         free(blocks[i]);
     malloc_trim(0);
     CHECK(munlockall() == 0);
-    malloc_trim(0); /* what was refused goes now */
+    malloc_trim(0); /* purges the memory that the system refused before */
     CHECK(resident_bytes() < most / 2);
     return 0;
 }

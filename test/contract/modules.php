@@ -1,5 +1,5 @@
 <?php
-// Work in extensions of PHP's, each a module that it opens with RTLD_DEEPBIND.
+// Calls into PHP's extensions, modules that it opens with RTLD_DEEPBIND.
 $document = new DOMDocument();
 $document->loadXML("<r>" . str_repeat("<x y='1'>z</x>", 2000) . "</r>");
 $names = ["z", "ä", "a"];

@@ -1,5 +1,5 @@
-// Every form of operator new and delete; new_handler, called until it helps or gives up; std::bad_alloc thrown through
-// glebe's frames and caught. Runs with libstdc++ and with libc++.
+// Every form of operator new and delete; a new_handler, called until it helps or gives up; std::bad_alloc, thrown
+// through glebe's frames and caught. Runs with libstdc++ and with libc++.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -67,14 +67,14 @@ void forms()
     delete[] wide;
     auto shared = std::make_shared<Wide>();
     CHECK((reinterpret_cast<std::uintptr_t>(shared.get()) & 255) == 0);
-    // malloc, new and their ways back are one heap
+    // malloc, new, free and delete use one heap
     std::free(kept(::operator new(100)));
     ::operator delete(kept(std::malloc(100)));
 }
 
 template <class F> bool throws(F f)
 {
-    std::vector<int> witness(100, 7); // is unwound past
+    std::vector<int> witness(100, 7); // the exception unwinds it
     try {
         kept(f());
     } catch (const std::bad_alloc &) {
@@ -116,7 +116,7 @@ void handlers()
             std::set_new_handler(nullptr);
     });
     CHECK(!::operator new(enormous, std::nothrow) && calls == 5);
-    // throws what it likes
+    // throws its own exception
     std::set_new_handler([] { throw Own(); });
     bool own = false;
     try {
@@ -125,7 +125,7 @@ void handlers()
         own = true;
     }
     CHECK(own);
-    // ... but never out of a form that says it does not: null comes back, whatever was thrown
+    // ... but never out of a nothrow form, which returns null whatever was thrown
     CHECK(!::operator new(enormous, std::nothrow));
     CHECK(!::operator new[](enormous, std::nothrow));
     CHECK(!::operator new(enormous, std::align_val_t{128}, std::nothrow));

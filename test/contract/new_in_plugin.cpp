@@ -1,5 +1,5 @@
-// A plugin in C++, for a program in C that opens it in a scope of its own: the C++ runtime comes with it, after glebe
-// and out of its sight. Exceptions are thrown and caught all the same.
+// A C++ plugin, which a C program opens in a scope of its own: the C++ runtime is loaded with it, after glebe, and
+// glebe cannot see it. Exceptions still work.
 #include <cstdlib>
 #include <limits>
 #include <new>
@@ -18,7 +18,7 @@ template <class F> bool is_null(F f)
 
 } // namespace
 
-// The number of the first thing that is not as the standard wants it; 0: all is.
+// The number of the first check that fails; 0: none.
 extern "C" int plugin_new()
 {
     try {

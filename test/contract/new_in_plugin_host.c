@@ -1,4 +1,4 @@
-/* Opens the plugin argv[1] in a scope of its own, and has it use operator new to its limits. */
+/* Opens the plugin argv[1] in a scope of its own, and calls its tests of operator new. */
 #include "contract.h"
 
 #include <dlfcn.h>

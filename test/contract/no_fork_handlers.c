@@ -1,5 +1,5 @@
-/* A shim for the control of the fork tests: no fork handlers are registered. Preloaded before glebe it takes the
- * place of the C library's function behind pthread_atfork. */
+/* A shim for the control of the fork tests: it registers no fork handlers. Preloaded before glebe it replaces the C
+ * library's function behind pthread_atfork. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object)
 {

@@ -1,6 +1,5 @@
-/* A shim to preload: mremap as Linux had it before 6.17, for a range of more than one mapping: the target is unmapped,
- * and then it fails. Other code may map the hole before mremap's caller learns of it: TAKE=1 maps something
- * there. */
+/* A shim to preload: mremap as in Linux before 6.17, for a range of more than one mapping: it unmaps the target, and
+ * then fails. Other code may map the hole before mremap's caller sees the failure: TAKE=1 maps something there. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>

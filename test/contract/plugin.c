@@ -1,4 +1,4 @@
-/* A plugin that uses glebe: linked with libglebe.so it shares the library, linked with libglebe.a it holds a copy. */
+/* A plugin that uses glebe: linked with libglebe.so it shares the library, linked with libglebe.a it has a copy. */
 #include "contract.h"
 
 #include <glebe.h>

@@ -1,9 +1,9 @@
-/* A program with a cache, in a group of processes whose files it writes itself (test_contract.py lays an empty folder
- * over /sys/fs/cgroup, in a namespace of its own). When glebe says that memory is about to end, the
- * program drops its cache, which glebe must have given back to the system by the next request.
+/* A program with a cache, in a cgroup whose files it writes itself (test_contract.py mounts an empty folder over
+ * /sys/fs/cgroup, in a namespace of its own). When glebe calls back because memory is nearly exhausted, the program
+ * drops its cache, and glebe must have returned that memory to the system by the next request.
  *
  * pressure FILE FOLDER [later]      FILE: memory.max, memory.high (unified), memory.limit_in_bytes (old)
- * `later`: there is no limit until the program has run for a while. */
+ * `later`: the limit is set after the program has run for a while. */
 #include "contract.h"
 #include "glebe.h"
 
@@ -35,7 +35,7 @@ static void put(const char *folder, const char *name, const char *text)
     CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
 }
 
-/* 500 ms are long enough for any look to be due. The program is told at most once a second, so a step is shorter. */
+/* After 500 ms any check is due. glebe calls the program at most once a second, so a step is shorter. */
 static void go_on(unsigned ms)
 {
     for (unsigned i = 0; i < ms; i += 20) {

@@ -1,5 +1,5 @@
-/* How a program may treat stderr before it ends. What glebe was asked to say at exit must come out where stderr was,
- * once a process, and never in a file that happens to have got stderr's number. */
+/* The ways in which a program may treat stderr before it ends. glebe's requested output at exit must go to the original
+ * stderr, once per process, and never to a file that happens to have stderr's number. */
 #include "contract.h"
 
 #include <fcntl.h>
@@ -35,11 +35,11 @@ int main(int count, char **words)
         atexit(shut);
     else if (strcmp(how, "reuses") == 0)
         atexit(shut_and_reuse);
-    else if (strcmp(how, "closefrom") == 0) /* all but the usual three */
+    else if (strcmp(how, "closefrom") == 0) /* all except the standard three */
         close_all(3);
     else if (strcmp(how, "closeall") == 0) {
         close_all(0);
-        for (int i = 0; i < 1100; i++) /* and takes every number that there is */
+        for (int i = 0; i < 1100; i++) /* and takes every free number */
             (void)!open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     } else if (strcmp(how, "forks") == 0) {
         pid_t child = fork();
@@ -49,7 +49,7 @@ int main(int count, char **words)
         }
         CHECK(waitpid(child, NULL, 0) == child);
         printf("%d %d\n", (int)getpid(), (int)child);
-    } else if (strcmp(how, "opens") == 0) { /* numbers are given out as ever, and exec hands down nothing new */
+    } else if (strcmp(how, "opens") == 0) { /* the program gets the usual numbers, and exec passes on nothing new */
         for (int i = 0; i < 20; i++)
             printf("%d ", open("/dev/null", O_RDONLY | O_CLOEXEC));
         fflush(stdout);

@@ -1,5 +1,5 @@
-/* A signal handler may call glebe_usable_size and glebe_version, whatever it interrupted. A timer fires all the while
- * that the program allocates and frees; the handler looks at blocks that stay in use. */
+/* A signal handler may call glebe_usable_size and glebe_version, whatever it interrupts. A timer fires while the
+ * program allocates and frees; the handler passes blocks that stay in use. */
 #include "contract.h"
 
 #include <glebe.h>

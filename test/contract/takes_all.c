@@ -1,5 +1,4 @@
-/* Takes memory until there is no more, in blocks of argv[1] KiB, and says how much that was; then frees it and does it
- * again. */
+/* Takes all memory in blocks of argv[1] KiB, and prints how much that was; then frees it and does it again. */
 #include "contract.h"
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
-"""The promises of docs/contracts.md, each by a program that lives on it, with each build preloaded.
+"""The promises of docs/contracts.md, each by a program that relies on it, with each build preloaded.
 
-Where a test could pass because it tests nothing, a control beside it shows that it can fail: the same program where the
-promise is not kept. Deadlines are generous: they bound a hang, they do not measure."""
+If a test could pass because it tests nothing, a control shows that it can fail: the same program when the promise is
+broken. Deadlines are generous: they bound hangs, and do not measure."""
 
 import json
 import os
@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="session")
 def program(box):
-    """name -> the compiled program, which links with libglebe.so where it calls glebe_*."""
+    """name -> the compiled program, which links with libglebe.so if it calls glebe_*."""
     def make(name, *flags, compiler=None, to="contract", glebe=False, libs=()):
         source = next(FOLDER / (name + suffix) for suffix in (".c", ".cpp") if (FOLDER / (name + suffix)).exists())
         compiler = compiler or ("g++" if source.suffix == ".cpp" else "gcc")
@@ -44,7 +44,7 @@ def limit(which, soft):
 
 @every_build
 def test_before_a_large_block(box, program, build):
-    """The word before a block of some MB reads as zero; the builds that look for mistakes let it fault."""
+    """The word before a block of some MB reads as zero; in the builds that find mistakes the read faults."""
     done = box.run(program("before"), preload=build)
     assert done.returncode == (0 if build == "default" else -signal.SIGSEGV), done.text
 
@@ -53,7 +53,7 @@ def test_before_a_large_block(box, program, build):
 
 @every_build
 def test_family(box, program, build):
-    """malloc and its kin: alignment, errno, size 0, zeroed memory, bytes kept by realloc, glibc's extras."""
+    """The malloc family: alignment, errno, size 0, zeroed memory, bytes kept by realloc, glibc's extras."""
     done = box.check(program("family"), preload=build)
     info = xml.etree.ElementTree.fromstring(done.out)
     assert info.tag == "malloc" and info.get("version").startswith("glebe-")
@@ -89,7 +89,7 @@ def has_libcxx(compiler):
 @every_build
 @pytest.mark.parametrize("library", ["libstdc++", "libc++"])
 def test_new_in_a_plugin(box, program, build, library):
-    """A C program opens a C++ plugin whose runtime glebe cannot see: bad_alloc is thrown, handlers are called."""
+    """A C program opens a C++ plugin whose runtime glebe cannot see: glebe throws bad_alloc and calls handlers."""
     flags, compiler = (["-stdlib=libc++"], cxx_with_libcxx()) if library == "libc++" else ([], None)
     plugin = program("new_in_plugin", "-shared", "-fPIC", "-Wno-alloc-size-larger-than", *flags, compiler=compiler,
                      to=f"contract-plugin-{library}")
@@ -99,7 +99,7 @@ def test_new_in_a_plugin(box, program, build, library):
 
 
 def test_new_handler_helps(box, program):
-    """A new_handler that frees something gets the request served."""
+    """If a new_handler frees something, the request is served."""
     path = program("handler_helps")
     box.check(path, limit="64M")
     assert box.run(path).returncode == 1, "control: without a limit the handler is not called"
@@ -107,7 +107,7 @@ def test_new_handler_helps(box, program):
 
 @every_build
 def test_before_main_and_after_exit(box, program, build):
-    """Blocks are had in constructors, static objects, atexit, thread_local destructors and destructor functions."""
+    """Constructors, static objects, atexit, thread_local destructors and destructor functions can allocate."""
     done = box.check(program("early_late"), preload=build)
     assert done.out.split("\n")[:-1] == ["first", "object", "thread_local's end", "main", "thread_local's end",
                                          "atexit", "object's end", "last"]
@@ -117,13 +117,13 @@ def test_before_main_and_after_exit(box, program, build):
 
 @every_build
 def test_threads_that_exit(box, program, build):
-    """Memory of threads that ended is used again, though others freed it."""
+    """Memory of threads that ended is reused, though other threads freed it."""
     box.check(program("threads_exit"), preload=build, timeout=300)
 
 
 @every_build
 def test_key_destructors(box, program, build):
-    """Destructors of thread-specific data allocate and free in all rounds; heaps are not lost."""
+    """Destructors of thread-specific data allocate and free in all rounds; no heap is lost."""
     box.check(program("key_rounds", glebe=True), preload=build)
 
 
@@ -136,7 +136,7 @@ def test_signal_handler(box, program, build):
 @every_build
 @pytest.mark.parametrize("heaps", [2000, 6000])
 def test_heaps_that_were_destroyed(box, program, build, heaps):
-    """Nothing of them stays: not the record of 2,880 bytes that each has."""
+    """Destroyed heaps leave no memory behind, not even their records of 2,880 bytes each."""
     most, kept = map(int, box.check(program("heap_rounds", glebe=True), heaps, preload=build).out.split())
     assert most >= 4 * heaps * 2880 >> 20, "control: they took that much"
     assert kept <= 8
@@ -144,7 +144,7 @@ def test_heaps_that_were_destroyed(box, program, build, heaps):
 
 @every_build
 def test_a_cancelled_thread(box, program, build):
-    """A thread that is to be cancelled is not cancelled inside malloc, whatever that reads or writes."""
+    """A pending cancellation does not cancel a thread inside malloc, even if malloc reads or writes files."""
     path = program("cancelled")
     box.check(path, "stats", preload=None)
     assert "\n  used_bytes " in box.check(path, "stats", preload=build).text
@@ -156,15 +156,15 @@ def test_a_cancelled_thread(box, program, build):
 
 @every_build
 def test_fork_in_a_threaded_process(box, program, build):
-    """The child can allocate, free what it inherited, start threads and fork, while other threads of the parent
-    allocate."""
+    """While other threads of the parent allocate, the child can allocate, free inherited blocks, start threads and
+    fork."""
     box.check(program("fork_threads"), 200, preload=build, timeout=300)
 
 
 @every_build
 @pytest.mark.parametrize("bytes_", [64, 1000, 6000, 100000, 3000000])
 def test_fork_inherits(box, program, build, bytes_):
-    """What a thread allocated that a fork left behind is used again when the child has freed it, but for a little."""
+    """The child reuses nearly all memory of a thread that did not survive the fork, after freeing its blocks."""
     done = box.check(program("fork_inherits", glebe=True), bytes_, preload=build)
     held, kept, half = (int(n) for n in done.out.split())
     assert held >= 16 << 20 and kept <= 1 << 20, done.out
@@ -173,7 +173,7 @@ def test_fork_inherits(box, program, build, bytes_):
 
 @pytest.mark.more
 def test_fork_control(box, program):
-    """The same without fork handlers hangs: the test above could fail."""
+    """Control: without fork handlers the same program hangs."""
     shim = program("no_fork_handlers", "-shared", "-fPIC")
     preloaded = {"LD_PRELOAD": f"{shim} {box.library()}"}
     done = box.run(program("fork_threads"), 2000, 10, preload=None, env=preloaded, timeout=300)
@@ -183,7 +183,7 @@ def test_fork_control(box, program):
 @pytest.mark.more
 @every_build
 def test_fork_handlers_may_allocate(box, program, build):
-    """Other libraries' fork handlers may allocate, in whatever order they were registered."""
+    """Other libraries' fork handlers may allocate, in any order of registration."""
     early = program("fork_handlers_early", "-shared", "-fPIC")
     path = program("fork_handlers", "-Wl,--no-as-needed", libs=[early, f"-Wl,-rpath,{early.parent}"])
     box.check(path, preload=build)
@@ -191,7 +191,7 @@ def test_fork_handlers_may_allocate(box, program, build):
 
 
 def preloaded_and_static(box, program, build, name, *words):
-    """With the library preloaded; and as a static program with the archive, once."""
+    """Run the program with the library preloaded; once also as a static program with the archive."""
     box.check(program(name), *words, preload=build, timeout=60)
     if build == "default":
         path = program(name, "-static", to="contract-static",
@@ -202,13 +202,13 @@ def preloaded_and_static(box, program, build, name, *words):
 @pytest.mark.more
 @every_build
 def test_fork_while_streams_are_flushed(box, program, build, tmp_path):
-    """fork, fflush(NULL) and a getline whose buffer grows do not wait for each other in a circle."""
+    """fork, fflush(NULL) and a getline whose buffer grows do not deadlock."""
     preloaded_and_static(box, program, build, "fork_streams", tmp_path / "lines", 100)
 
 
 @every_build
 def test_fork_in_a_signal_handler(box, program, build):
-    """In a process with one thread: malloc, interrupted by a handler that forks, goes on in parent and child."""
+    """In a process with one thread a signal handler may fork: the interrupted malloc continues in parent and child."""
     preloaded_and_static(box, program, build, "fork_in_handler", 300)
 
 
@@ -225,7 +225,8 @@ def test_fork_handlers_of_others(box, program, what, when):
 # ---- loading and unloading ----------------------------------------------------------------------------------------
 
 def test_unload_of_a_plugin_linked_with_the_library(box, program):
-    """dlopen and dlclose in a loop of a plugin that links libglebe.so, with threads that end after it is gone."""
+    """dlopen and dlclose, in a loop, of a plugin linked with libglebe.so, with threads that end after it is
+    unloaded."""
     plugin = program("plugin", "-shared", "-fPIC", glebe=True, to="contract-shared")
     box.check(program("unload"), plugin, preload=None)
 
@@ -246,8 +247,8 @@ def deepbind(program):
 @every_build
 @pytest.mark.parametrize("how", ["open", "base"])
 def test_deepbind(box, deepbind, build, how):
-    """What the program allocates a module may free that was opened with RTLD_DEEPBIND, and the other way round: strdup,
-    getline, asprintf, new, a thread of the module's. A name that both define is the program's."""
+    """The program and a module opened with RTLD_DEEPBIND may free each other's blocks: from strdup, getline, asprintf,
+    new, a thread of the module's. A name that both define is the program's."""
     assert box.check(*deepbind, how, preload=None).out == "one malloc, plugin's name\n", \
         "control: with the C library's malloc"
     assert box.check(*deepbind, how, preload=build).out == "one malloc, program's name\n"
@@ -255,14 +256,14 @@ def test_deepbind(box, deepbind, build, how):
 
 @pytest.mark.parametrize("how", ["open", "base"])
 def test_option_deepbind(box, deepbind, how):
-    """GLEBE_DEEPBIND=1 leaves it as the program asked."""
+    """GLEBE_DEEPBIND=1 leaves RTLD_DEEPBIND in force."""
     assert box.check(*deepbind, how, "look", deepbind=1).out == "another malloc, plugin's name\n"
     assert box.check(*deepbind, how, "look", deepbind=0).out == "one malloc, program's name\n"
 
 
 @every_build
 def test_php(box, build):
-    """PHP opens its extensions so, and both sides free what the other allocated."""
+    """PHP opens its extensions with RTLD_DEEPBIND, and each side frees blocks of the other."""
     box.need("php")
     extensions = {"dom", "SimpleXML", "intl", "mbstring"}
     if not extensions <= set(box.check("php", "-m", preload=None).out.split()):
@@ -276,7 +277,7 @@ def test_php(box, build):
 
 @every_build
 def test_another_namespace(box, deepbind, build):
-    """dlmopen: another namespace has a C library of its own, and so a malloc."""
+    """dlmopen: a new namespace has its own C library, and so its own malloc."""
     assert box.check(*deepbind, "new", preload=None).out == "another malloc, plugin's name\n", \
         "control: so it is without glebe"
     assert box.check(*deepbind, "new", preload=build).out == "another malloc, plugin's name\n"
@@ -284,8 +285,8 @@ def test_another_namespace(box, deepbind, build):
 
 @every_build
 def test_dlopen_knows_its_caller(box, program, build):
-    """A library opens another by name: it is searched in the RUNPATH of the library that calls dlopen, relative to its
-    $ORIGIN."""
+    """A library opens another by name: the loader searches the RUNPATH of the library that calls dlopen, relative to
+    its $ORIGIN."""
     wanted = program("no_fork_handlers", "-shared", "-fPIC", to="contract-by-name/module")
     by_name = program("opens_by_name", "-shared", "-fPIC", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/module",
                       to="contract-by-name")
@@ -305,7 +306,7 @@ def test_dlopen_knows_its_caller(box, program, build):
     (200, 70, 1), (200, 70, 10), (200, 70, 100), (200, 70, 1500), (200, 70, 5000), (200, 60, 120 * 1024),
     (1024, 80, 300), (1024, 55, 600 * 1024), (1024, 80, 100 * 1024)])
 def test_address_space_limit(box, program, build, mib, percent, kib):
-    """Under RLIMIT_AS the program starts, allocates up to near the limit, gets NULL beyond, and the same again."""
+    """Under RLIMIT_AS the program starts, allocates nearly up to the limit, gets NULL beyond, and does it again."""
     if build == "audit" and mib == 64:
         percent -= 5  # the shadow takes address space too
     box.check(program("address_limit"), percent, kib, preload=build, limits=limit(resource.RLIMIT_AS, mib * MIB))
@@ -314,22 +315,22 @@ def test_address_space_limit(box, program, build, mib, percent, kib):
 @every_build
 @pytest.mark.parametrize("kib", [1, 30, 300])
 def test_address_space_is_used_again(box, program, build, kib):
-    """Address space that smaller blocks gave back serves huge blocks, and stacks, under RLIMIT_AS."""
+    """Under RLIMIT_AS huge blocks and stacks get the address space of freed smaller blocks."""
     box.check(program("address_reuse"), kib, 60, preload=build, limits=limit(resource.RLIMIT_AS, 200 * MIB))
 
 
 def test_address_space_limit_is_not_passed(box, program):
-    """The control of the limits' own working: more than the limit is never had."""
+    """Control: the limits work, so the program never gets more than the limit."""
     done = box.run(program("address_limit"), 101, 100, limits=limit(resource.RLIMIT_AS, 200 * MIB))
     assert done.returncode == 1 and "n * bytes >= wanted does not hold" in done.text
 
 
 @pytest.mark.parametrize("kib", [1, 40, 300, 5000, 60000])
 def test_strict_commit(box, program, kib):
-    """As under overcommit_memory=2: what is not in use is not made writable, NULL comes at the end, and again and
-    again."""
+    """As under overcommit_memory=2: glebe makes only memory in use writable, and returns NULL at the end,
+    repeatedly."""
     shim = program("commit_limit", "-shared", "-fPIC")
-    # The shim never learns that memory was given back, so only the first round may count on the whole of it.
+    # The shim does not see that memory was purged, so only the first round can expect all of it.
     done = box.check(program("takes_all"), kib, preload=None,
                      env={"LD_PRELOAD": f"{shim} {box.library()}", "COMMIT_LIMIT": str(300 * MIB)})
     assert 180 <= int(done.out.split()[0]) <= 300
@@ -337,7 +338,7 @@ def test_strict_commit(box, program, kib):
 
 @every_build
 def test_overcommit_2(box, program, build):
-    """The real thing, which changes a setting of the whole machine for a second: only on request."""
+    """The real overcommit_memory=2, only on request: it changes a setting of the whole machine for a second."""
     if os.environ.get("GLEBE_TEST_OVERCOMMIT") != "1":
         pytest.skip("changes vm.overcommit_memory of the whole machine for a second: set GLEBE_TEST_OVERCOMMIT=1 to "
                     "run it as root")
@@ -349,7 +350,7 @@ def test_overcommit_2(box, program, build):
     committed = int(re.search(r"Committed_AS:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1])
     path = program("takes_all")
     try:
-        kbytes.write_text(str(committed + 600 * 1024))  # so low that the limit is met
+        kbytes.write_text(str(committed + 600 * 1024))  # low enough to reach the limit
         memory.write_text("2")
         done = box.run(path, 300, preload=build, timeout=30)
     finally:
@@ -363,7 +364,7 @@ def test_overcommit_2(box, program, build):
 @every_build
 @pytest.mark.parametrize("when", ["early", "late"])
 def test_locked_memory(box, program, build, when):
-    """mlockall: memory cannot be given back, and calloc's is zero all the same."""
+    """mlockall: memory cannot be purged, but calloc's memory is still zero."""
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if os.geteuid() != 0 and soft < 1 << 30:
         pytest.skip("RLIMIT_MEMLOCK is too low here, and only root may pass it")
@@ -382,9 +383,9 @@ PLACES = {"memory.max": "/sys/fs/cgroup", "memory.high": "/sys/fs/cgroup",
     ("memory.limit_in_bytes", "/a/b", "/a/b", ""), ("memory.limit_in_bytes", "/a/b", "/a", ""),
     ("memory.limit_in_bytes", "/not/here", "/", "")])
 def test_group_limit(box, program, tmp_path, build, file, group, limited, later):
-    """Near the limit of its group of processes, or of one further up, a program is told, once, and what it drops goes
-    back to the system; also where the limit is set only as the program runs. The group's files are the test's own, laid
-    over the real ones in a mount namespace: no group of this machine is touched."""
+    """Near the limit of its cgroup, or of a parent cgroup, glebe calls the program's callback once, and returns the
+    memory that the program drops to the system; also if the limit is set while the program runs. The cgroup's files are
+    the test's own, mounted over the real ones in a mount namespace: no cgroup of this machine is touched."""
     box.need("unshare")
     own = tmp_path / "cgroup"
     own.write_text("9:name=systemd:/else\n4:cpu,cpuacct:/else\n"
@@ -401,7 +402,7 @@ def test_group_limit(box, program, tmp_path, build, file, group, limited, later)
 @pytest.mark.more
 @every_build
 def test_moves_of_older_kernels(box, program, build):
-    """Blocks that grow beyond their room, where mremap fails and leaves a hole, which other code may take."""
+    """Blocks grow beyond their room while mremap fails and leaves a hole, which other code may take."""
     shim, path = program("old_mremap", "-shared", "-fPIC"), program("grow")
     box.check(path, preload=build)
     for env in ({}, {"TAKE": "1"}):
@@ -412,8 +413,8 @@ def test_moves_of_older_kernels(box, program, build):
 
 @pytest.mark.more
 def test_valgrind(box, program):
-    """A preloaded program runs under memcheck, told that malloc is ours: threads, fork and all, without a complaint.
-    The library is preloaded behind valgrind, or it would be loaded into valgrind itself."""
+    """A preloaded program runs under memcheck without a complaint, with threads and fork. memcheck gets an option that
+    malloc is ours. valgrind preloads the library into the program, not into itself."""
     box.need("valgrind")
     done = box.check("valgrind", "--quiet", "--error-exitcode=9", "--trace-children=yes",
                      "--soname-synonyms=somalloc=nouserintercepts",
@@ -466,9 +467,9 @@ def test_preloaded_musl(box):
 
 
 QEMU = ("qemu-aarch64",)
-LITTLE_QEMU = ("qemu-aarch64", "-R", "0x400000000")  # so much address space and no more
+LITTLE_QEMU = ("qemu-aarch64", "-R", "0x400000000")  # limits the address space
 # Older emulators keep a record of every page of address space that a program reserves. A limit of data, which the
-# program does not look at, stops such a one before it takes all the memory there is.
+# program ignores, stops such an emulator before it takes all memory.
 BOUNDED = limit(resource.RLIMIT_DATA, 1 << 30)
 
 
@@ -486,8 +487,8 @@ def test_aarch64(box):
 
 @pytest.mark.more
 def test_pages_of_64_kib(box):
-    """OS pages larger than a slice: an emulator that lays its own page size over the host's refuses what is not aligned
-    to it. One that cannot leaves the unit tests with the fake port."""
+    """OS pages larger than a slice: an emulator with a larger page size than the host refuses calls that are not
+    aligned to it. If the emulator cannot do that, only the unit tests with the fake port test this."""
     path = aarch64(box)
     done = box.run(*QEMU, "-p", "65536", path, preload=None, timeout=600)
     if "page size 65536" not in done.out:
@@ -522,7 +523,7 @@ def test_option_stats(box):
 
 
 def test_said_though_stderr_is_closed(box, program, tmp_path):
-    """What was asked for comes out where stderr was when the program started, whatever the program did to it since."""
+    """Requested output goes to the stderr of the program's start, whatever the program did to stderr since."""
     path, file = program("says"), tmp_path / "file"
     assert re.fullmatch(ACTIVE.format("ls"), box.check("ls", FOLDER, verbose=1).text), \
         "coreutils close stderr themselves"
@@ -531,7 +532,7 @@ def test_said_though_stderr_is_closed(box, program, tmp_path):
         assert re.fullmatch(ACTIVE.format("says"), done.text), how
         json.loads(box.check(path, how, file, stats="json").text)
     assert file.read_bytes() == b"", "a file that got stderr's number"
-    for how in ("forks", "daemon"): # each process speaks for itself
+    for how in ("forks", "daemon"): # each process prints its own
         done = box.check(path, how, verbose=1)
         assert sorted(re.findall(ACTIVE.format("says"), done.text)) == sorted(done.out.split()), how
     script = tmp_path / "script"
@@ -541,8 +542,8 @@ def test_said_though_stderr_is_closed(box, program, tmp_path):
 
 
 def test_said_to_nobody(box, program, tmp_path):
-    """Where no descriptor leads to stderr any more nothing is said, and no file that came in its place is written
-    to."""
+    """If no descriptor leads to stderr any more, glebe prints nothing, and does not write to a file with stderr's
+    number."""
     file = tmp_path / "file"
     done = box.run(program("says"), "closeall", file, verbose=1, stats=1)
     assert done.returncode == 0 and done.text == "" and file.read_bytes() == b""
@@ -557,8 +558,8 @@ def test_said_to_nobody(box, program, tmp_path):
 
 
 def test_descriptors_are_the_programs(box, program):
-    """The copy of stderr is made only where it is asked for, takes no number that the program would get, and is not
-    handed down."""
+    """glebe duplicates stderr only if output is requested. The duplicate takes no number that the program would get,
+    and children do not inherit it."""
     path = program("says")
     without = box.check(path, "opens").out
     assert box.check(path, "opens", verbose=1, stats=1).out == without
@@ -583,25 +584,25 @@ SIZE = "bytes, or a number with K, M, G or T"
     ("LIMIT", "8589934592G", SIZE), ("VERBOSE", "4294967297", "0 or 1"), ("PURGE", "lazily", "dontneed or free"),
     ("ON_ERROR", "ignore", "abort or count")])
 def test_option_malformed(box, name, value, wants):
-    """A value that does not parse is named, on one line whatever is in it, with what would do, and changes nothing."""
+    """A value that does not parse changes nothing. One line names it, whatever it contains, and valid values."""
     done = box.check("true", env={f"GLEBE_{name}": value})
     shown = "".join(c if " " <= c <= "~" else "?" for c in value)
     assert done.text == f"glebe: malformed GLEBE_{name}={shown} is ignored: it takes {wants}\n"
 
 
 def test_option_empty(box):
-    """An empty value is as none."""
+    """An empty value counts as unset."""
     assert box.check("true", env={"GLEBE_LIMIT": "", "GLEBE_VERBOSE": ""}).text == ""
 
 
 def test_option_unknown(box):
-    """So is a variable that is none of ours; the tools' own are left alone."""
+    """An unknown GLEBE_ variable is named too, except for those of the tools."""
     assert box.check("true", env={"GLEBE_LIMITS": "1G"}).text == "glebe: unknown GLEBE_LIMITS=1G is ignored\n"
     assert box.check("true", env={"GLEBE_TOOL_X": "1", "GLEBE_LIBRARY_DIR": "/"}).text == ""
 
 
 def test_option_limit(box, program):
-    """No more than GLEBE_LIMIT for the whole process; suffixes K, M, G."""
+    """The whole process gets at most GLEBE_LIMIT; suffixes K, M, G."""
     for value in ("64M", "65536K", str(64 * MIB)):
         done = box.check(program("takes_all"), 300, limit=value)
         assert all(55 <= int(n) <= 64 for n in done.out.split()), done.out
@@ -609,7 +610,7 @@ def test_option_limit(box, program):
 
 
 def test_option_background(box, program):
-    """Memory goes back while the process idles, with no call of malloc; fork's child has such a thread too."""
+    """Memory is purged while the process idles, without a call of malloc; fork's child has such a thread too."""
     path = program("idle")
     box.check(path, 30, background=1)
     box.check(path, 30, "fork", background=1)
@@ -617,14 +618,14 @@ def test_option_background(box, program):
 
 
 def test_background_in_a_child(box, program):
-    """A child of fork has one thread, as its system calls may want, until it works."""
+    """A child of fork has one thread until it allocates, since some system calls require that."""
     path = program("background_child")
     box.check(path, background=1)
     assert box.run(path).returncode == 1, "control: without the option there is no thread"
 
 
 def test_option_purge_ms(box, program):
-    """A long purge_ms keeps memory, a short one gives it back soon."""
+    """A long purge_ms retains memory, a short one purges it soon."""
     path = program("idle")
     box.check(path, 30, background=1, purge_ms=10)
     assert box.run(path, 3, background=1, purge_ms=600000).returncode == 7
@@ -632,7 +633,7 @@ def test_option_purge_ms(box, program):
 
 @every_build
 def test_option_purge(box, program, build):
-    """Lazily: the system has the memory when it wants it, and calloc's is zero all the same."""
+    """A lazy purge: the system may take the memory when it needs it, but calloc's memory is still zero."""
     path = program("lazily")
     lazy = int(box.check(path, preload=build, purge="free", purge_ms=50).out)
     if lazy == -1:
@@ -643,8 +644,8 @@ def test_option_purge(box, program, build):
 
 @pytest.mark.more
 def test_options_in_set_user_id_programs(box, tmp_path):
-    """The environment of a program that gained rights by its file's mode is not read. (The loader itself ignores
-    LD_PRELOAD there, so the program is a static one.)"""
+    """glebe does not read the environment of a setuid program. (There the loader ignores LD_PRELOAD, so the program is
+    static.)"""
     if os.geteuid() != 0:
         pytest.skip("only root can make a file that runs as another user")
     path = box.compile(FOLDER / "workout.c", "-O1", "-pthread", "-fno-builtin", "-static", to="contract-static",
@@ -673,8 +674,7 @@ def test_options_in_set_user_id_programs(box, tmp_path):
 # ---- the documents ------------------------------------------------------------------------------------------------
 
 def test_every_contract_names_its_test(box):
-    """docs/contracts.md names a test for each promise, here or in test/package, and each of those here is named
-    there."""
+    """docs/contracts.md names a test for each promise, here or in test/package, and names all tests of this file."""
     text = (box.root / "docs/contracts.md").read_text()
     named = set(re.findall(r"`(test_\w+)`", text))
     here = {name for path in sorted(FOLDER.glob("test_*.py")) for name in re.findall(r"^def (test_\w+)",

@@ -1,4 +1,4 @@
-/* Threads end while others still hold and free their blocks: the memory is used again by the next threads.
+/* Threads end while others still hold and free their blocks: the next threads reuse the memory.
  *
  * 1,000 threads, eight at a time, each allocate 1 MiB in mixed sizes, free half and leave the rest to the main thread,
  * which frees it after their end. Without reuse that would be 500 MiB or more. */

@@ -1,5 +1,5 @@
 /* dlopen and dlclose of a plugin that uses glebe, in a loop, while threads that used it still live; they end after the
- * plugin is gone. Their end must not run into code that is not there, and memory must not grow with every round. */
+ * plugin is unloaded. A thread's end must not call unloaded code, and memory must not grow with every round. */
 #include "contract.h"
 
 #include <dlfcn.h>

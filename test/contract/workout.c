@@ -1,5 +1,5 @@
-/* A bit of everything, with threads and fork: what a foreign C library, a static link or an emulator must run through.
- * It asks nothing of the C library that musl has not. */
+/* A bit of everything, with threads and fork, for foreign C libraries, static links and emulators. It uses only
+ * functions that musl has too. */
 #include "contract.h"
 
 #include <pthread.h>

@@ -1,15 +1,15 @@
-/* What the models of collectors share: objects, with a copy of what was written to them, layouts, what is reachable,
- * allocating, and the host. Before it a model defines model_object, with `at`, `words`, `layout` and `reached` in it;
- * object_referred is the model's too. */
+/* Shared by the models of collectors: objects with copies of their contents, layouts, reachability, allocation, and the
+ * host. A model first defines model_object, with the fields `at`, `words`, `layout` and `reached`, and later
+ * object_referred. */
 enum { OBJECTS = 3000, LAYOUTS = 100 };
 
 static model_object objects[OBJECTS];
-static size_t bounds[OBJECTS]; /* their bytes: the model's own, for the collector may have forgotten objects by then */
-static uintptr_t *copies[OBJECTS]; /* of each object's words */
+static size_t bounds[OBJECTS]; /* the objects' bytes, kept here since the collector may have freed objects meanwhile */
+static uintptr_t *copies[OBJECTS]; /* copies of each object's words */
 static int object_count;
-static bool failing; /* objects may fail for want of memory */
+static bool failing; /* allocations may fail for lack of memory */
 
-/* The object that a word of an object refers to; -1: it refers to none, or does not count. */
+/* The object that a word of an object refers to; -1: it refers to none, or the layout leaves it out. */
 static int object_referred(int from, size_t word);
 
 /* ---- layouts ---- */
@@ -28,7 +28,7 @@ static void layouts_make(void)
     }
 }
 
-/* Half of them are inline, half descriptors; more of them than there are cursors. */
+/* Half of the layouts are inline, half are descriptors; there are more layouts than cursors. */
 static uintptr_t layout_of(size_t i)
 {
     if (i % 2)
@@ -64,13 +64,13 @@ static int object_within(uintptr_t address)
     return -1;
 }
 
-/* As object_within, for a word that may hold anything. */
+/* As object_within, for a word with any value. */
 static int object_meant(uintptr_t address)
 {
     return address > 4096 ? object_within(address) : -1;
 }
 
-/* What is reachable from an object, which is not marked itself if it was not. */
+/* Marks the objects that are reachable from an object, but not the object itself. */
 static void reach_from(int first)
 {
     static int stack[OBJECTS];
@@ -111,7 +111,7 @@ static void object_forget(int i)
     bounds[i] = bounds[object_count];
 }
 
-/* The object's number; -1 where there is no memory for it. */
+/* Allocates an object and returns its number; -1 if there is no memory. */
 static int object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     void *at = layout == 0 ? glebe_gc_alloc(gc, bytes)
@@ -131,7 +131,8 @@ static int object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     uintptr_t taken = page ? page->layout : 0;
     if (GB_HUGE && !page)
         taken = gb_huge_object_at(gc, (uintptr_t)at)->layout;
-    REQUIRE(taken == layout || (taken == 0 && layout != GB_PLAIN)); /* few of a layout lie where every word counts */
+    REQUIRE(taken == layout || (taken == 0 && layout != GB_PLAIN)); /* a rare layout gets a page where every word counts
+    */
     objects[i] = (model_object){.at = at, .words = bytes / sizeof(uintptr_t), .layout = taken};
     bounds[i] = usable;
     copies[i] = calloc(objects[i].words + 1, sizeof(uintptr_t));

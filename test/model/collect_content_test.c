@@ -1,14 +1,13 @@
-/* One collector, and contents that might deceive it, against a model; collect_test.c has several collectors. A random
- * graph of objects: each has words that hold references, addresses inside objects, numbers that look like such, or
- * nothing. The model knows which words count, by the object's layout, and finds what is reachable by itself. After each
- * collection, whatever began it, exactly that is there, with its contents; all else is gone. What objects hold is what
- * might deceive a collector: addresses, the heap's own numbers, and complete copies of what a scheduler says of a
- * stack.
+/* One collector against a model, with contents that might deceive it; collect_test.c has several collectors. The
+ * objects form a random graph: their words hold references, addresses inside objects, numbers that look like addresses,
+ * or nothing. The model knows from an object's layout which words count, and computes reachability itself. After each
+ * collection, whatever started it, exactly the reachable objects exist, with their contents. Deceptive contents are
+ * addresses, the heap's own numbers, and complete copies of a scheduler's record of a stack.
  *
- * With GB_STACKS some large objects are stacks, whose records say what counts of them.
+ * With GB_STACKS some large objects are stacks, whose records say which parts count.
  *
  *     seed % 8   0..3 plain   4 collects at every n-th allocation, from 1 on   5 little memory
- *                6 the host fails now and then   7 next to nothing on the mark stack
+ *                6 the host sometimes fails   7 a very short mark stack
  *
  *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)        GLEBE_TEST_SEED=n   the first of them (default 1)
  *     GLEBE_TEST_STEPS=n   steps of each (default 150) */
@@ -20,10 +19,10 @@ enum { ROOTS = 24 };
 typedef struct model_object {
     uintptr_t *at;
     size_t words, usable;
-    uintptr_t layout; /* of its page: 0 scanned, GB_PLAIN, or one of ours */
-    uintptr_t holder; /* the object that a stack's record is in; 0: it is no stack, HOLDER_GONE: that was collected */
-    gb_stack in_use; /* what the record says */
-    bool record; /* it holds a record, in words that the scheduler alone writes */
+    uintptr_t layout; /* of its page: 0 every word counts, GB_PLAIN, or one of ours */
+    uintptr_t holder; /* the object with a stack's record; 0: this is no stack, HOLDER_GONE: the holder was collected */
+    gb_stack in_use; /* the values in the record */
+    bool record; /* it contains a record, in words that only the scheduler writes */
     bool reached;
 } model_object;
 
@@ -31,7 +30,7 @@ enum { HOLDER_GONE = 1, RECORD_AT = 2, RECORD_WORDS = 12 };
 
 #include "collect.h"
 
-static uintptr_t roots[ROOTS]; /* what the collector looks at */
+static uintptr_t roots[ROOTS]; /* the collector's roots */
 static glebe_gc *gc;
 static uint64_t collections, allocations;
 
@@ -63,7 +62,7 @@ static void reach_all(void)
         reach(object_meant(roots[r]));
 }
 
-/* A collection was. What had to be there then is there, and nothing else. */
+/* Called after a collection: exactly the reachable objects exist. */
 static void model_collected(void)
 {
     reach_all();
@@ -95,8 +94,8 @@ static void model_hears(void *context, glebe_gc_event event, const glebe_gc_stat
 
 /* ---- steps ---- */
 
-/* What the heap itself works with: marks of other schedulers, places of its tables, an object's complement, page, entry
- * and bits. */
+/* A number that the heap itself uses: marks of other schedulers, addresses of its tables, an object's complement, page,
+ * entry and bits. */
 static uintptr_t some_constant(int i)
 {
     uintptr_t at = (uintptr_t)objects[i].at, slice = at & ~(uintptr_t)(GB_SLICE_BYTES - 1);
@@ -118,15 +117,14 @@ static uintptr_t some_value(void)
     return (uintptr_t)objects[i].at + (one_in(4) ? below(objects[i].words * sizeof(uintptr_t) + 1) : 0);
 }
 
-/* Anywhere, but where a scheduler's record is. */
+/* Writes to a word, unless a scheduler's record is there. */
 static void word_scribble(int i, size_t w, uintptr_t value)
 {
     if (!objects[i].record || w - RECORD_AT >= sizeof(gb_stack) / sizeof(uintptr_t))
         word_write(i, w, value);
 }
 
-/* What a large object begins with may be what stacks begin with, and anything may look like a record: of the object
- * itself, or of another. */
+/* Makes a large object begin like a stack, or any object look like a record: of the object itself, or of another. */
 static void object_forge(int i)
 {
     int of = one_in(2) ? i : (int)below((size_t)object_count);
@@ -137,7 +135,7 @@ static void object_forge(int i)
         word_scribble(i, at + w, forged[w]);
 }
 
-/* As object_new; -1 where there is no memory for it. */
+/* As object_new; -1 if there is no memory. */
 static int object_made(size_t bytes, uintptr_t layout)
 {
     int i = object_new(gc, bytes, layout);
@@ -146,11 +144,11 @@ static int object_made(size_t bytes, uintptr_t layout)
         return -1;
     objects[i].usable = bounds[i];
     if (GB_STACKS && objects[i].layout == 0 && bytes > GB_OBJECT_MAX && bytes % GB_SLICE_BYTES == 0)
-        bounds[i] += GB_SLICE_BYTES; /* kept apart */
+        bounds[i] += GB_SLICE_BYTES; /* a gap to the next object */
     return i;
 }
 
-/* A new object hangs on a root or a word that counts, else on nothing. */
+/* A root or a word that counts refers to the new object, or nothing does. */
 static void step_allocate(void)
 {
     size_t bytes = one_in(1000) ? ((size_t)1 << 20) + below((size_t)2 << 20)
@@ -196,7 +194,7 @@ static void record_write(int stack, uintptr_t low, uintptr_t high)
         word_write(holder, RECORD_AT + w, words[w]);
 }
 
-/* A stack, and the record of it before; and the scheduler starts it, as a rule. */
+/* Makes a record and then its stack; mostly the scheduler also starts it. */
 static void stack_start(void)
 {
     int holder = object_made(RECORD_WORDS * sizeof(uintptr_t), one_in(2) ? 0 : some_layout());
@@ -220,7 +218,7 @@ static void stack_start(void)
     gb_stack_runs(gc, (const gb_stack *)(objects[holder].at + RECORD_AT));
 }
 
-/* One waits elsewhere now, or runs. */
+/* A stack now waits at another place, or runs. */
 static void stack_switch(void)
 {
     int i = object_count ? (int)below((size_t)object_count) : -1;
@@ -242,7 +240,7 @@ static void step_stacks(void)
         stack_switch();
 }
 
-/* An object that nothing refers to is given back by hand. */
+/* Frees an object by hand that nothing refers to. */
 static void step_free(void)
 {
     if (object_count == 0)

@@ -1,3 +1,3 @@
-/* The same model where memory is linear. */
+/* collect_test.c for linear memory. */
 #define GB_LINEAR 1
 #include "collect_test.c"

@@ -1,11 +1,11 @@
-/* Collectors against a model of them. A random graph of objects: each has words that hold references, addresses inside
- * objects, numbers that look like such, addresses of another collector's objects, or nothing. Objects have finalizers
- * and weak references, are freed by hand, and are allocated by finalizers and while marking runs. The model knows which
- * words count, by the object's layout, and finds what is reachable by itself. After each collection, whatever began it,
- * exactly that is there, with its contents; all else is gone.
+/* Collectors against a model of them. The objects form a random graph: their words hold references, addresses inside
+ * objects, numbers that look like addresses, addresses of another collector's objects, or nothing. Objects have
+ * finalizers and weak references, are freed by hand, and are allocated by finalizers and while marking runs. The model
+ * knows from an object's layout which words count, and computes reachability itself. After each collection, whatever
+ * started it, exactly the reachable objects exist, with their contents.
  *
- *     seed % 8   0..3 plain   4 collects at every 7th allocation   5 little memory   6 the host fails now and then
- *                7 next to nothing on the mark stack
+ *     seed % 8   0..3 plain   4 collects at every 7th allocation   5 little memory   6 the host sometimes fails
+ *                7 a very short mark stack
  *
  *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)        GLEBE_TEST_SEED=n   the first of them (default 1)
  *     GLEBE_TEST_STEPS=n   steps of each (default 150) */
@@ -17,8 +17,8 @@ enum { ROOTS = 16, COLLECTORS = 3, WEAKS = 40 };
 typedef struct model_object {
     uintptr_t *at;
     size_t words;
-    uintptr_t layout; /* of its page: 0 scanned, GB_PLAIN, or one of ours */
-    int of; /* which collector's */
+    uintptr_t layout; /* of its page: 0 every word counts, GB_PLAIN, or one of ours */
+    int of; /* the collector's number */
     bool reached, final, ready, running, born;
 } model_object;
 
@@ -26,7 +26,7 @@ typedef struct model_object {
 
 static struct model_side {
     glebe_gc *gc;
-    uintptr_t roots[ROOTS]; /* what the collector looks at */
+    uintptr_t roots[ROOTS]; /* the collector's roots */
     void *weak[WEAKS];
     void *weak_copies[WEAKS];
     bool weak_known[WEAKS];
@@ -48,7 +48,7 @@ static int object_referred(int from, size_t word)
     return layout_counts(objects[from].layout, word) ? object_of(objects[from].of, copies[from][word]) : -1;
 }
 
-/* From roots, from what finalizers have still to see, and from what is new. */
+/* Marks from the roots, from objects whose finalizers have not run yet, and from new objects. */
 static void reach_all(int of)
 {
     for (int i = 0; i < object_count; i++)
@@ -61,7 +61,7 @@ static void reach_all(int of)
             reach(i);
 }
 
-/* A reference to what was not reached, or to [start, start + bytes), is gone. */
+/* Weak references to unreached objects, or into [start, start + bytes), are cleared. */
 static void weak_expect(int of, uintptr_t start, size_t bytes)
 {
     struct model_side *side = &sides[of];
@@ -97,7 +97,7 @@ static void finals_expect(int of)
         }
 }
 
-/* A collection was. What had to be there then is there, and nothing else. */
+/* Called after a collection: exactly the reachable objects exist. */
 static void model_collected(int of)
 {
     reach_all(of);
@@ -167,8 +167,8 @@ static void model_final(void *object, void *context)
     objects[i].running = finalizing = false;
 }
 
-/* A new object hangs on a root or a word that counts, else on nothing. While marking runs it hangs on nothing, and
- * stays. */
+/* A root or a word that counts refers to the new object, or nothing does. While marking runs nothing refers to it, and
+ * it stays. */
 static void step_allocate(void)
 {
     if (object_count == OBJECTS)
@@ -211,7 +211,7 @@ static void step_write(void)
         word_write(i, below(objects[i].words), some_value());
 }
 
-/* An object that nothing refers to is given back by hand, whatever else is known of it. */
+/* Frees an object by hand that nothing refers to, even if it has finalizers or weak references. */
 static void step_free(void)
 {
     if (object_count == 0)
@@ -259,7 +259,7 @@ static void step_finalizer(void)
         REQUIRE(failing);
 }
 
-/* Collections in parts, of one or of all at once, in which the program goes on allocating. */
+/* Collections in parts, of one collector or of all at once, while the program allocates. */
 static void step_parts(void)
 {
     for (int k = 0; k < COLLECTORS; k++)
@@ -276,7 +276,7 @@ static void step_parts(void)
             glebe_gc_mark(sides[k].gc, values, values + 2);
             for (int v = 0; v < 2; v++)
                 if (to[v] >= 0)
-                    objects[to[v]].born = true; /* it is kept alike */
+                    objects[to[v]].born = true; /* it stays like a new one */
         }
         if (one_in(8))
             glebe_gc_begin(sides[k].gc), sides[k].marking = true;
@@ -303,7 +303,7 @@ static void finals_drop(void)
     }
 }
 
-/* Too many are there. */
+/* Drops roots when there are too many objects. */
 static void step_drop(void)
 {
     finals_drop();

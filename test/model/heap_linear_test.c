@@ -1,3 +1,3 @@
-/* The same model where memory is linear: with seed % 8 == 6 other code grows memory now and then. */
+/* heap_test.c for linear memory: with seed % 8 == 6 other code sometimes grows memory. */
 #define GB_LINEAR 1
 #include "heap_test.c"

@@ -1,3 +1,3 @@
-/* The same model on the secure build, which counts and walks in places of its own. */
+/* heap_test.c on the secure build, which has its own counts and walks. */
 #define GB_SECURE 1
 #include "heap_test.c"

@@ -3,13 +3,13 @@
  * memory and failures the seed decides too. The model is a plain table: address, size, and a pattern that was written
  * there.
  *
- * After each step: no block overlaps another, alignment and size are what was asked for, calloc'ed memory is zero,
- * blocks that are resized or freed still hold their pattern, limits hold, and glebe_check finds nothing. At the end
- * everything is freed, and nothing may be left. What the seed decides about the host:
+ * After each step: no block overlaps another, alignment and size are as requested, calloc'ed memory is zero, blocks
+ * that are resized or freed still hold their pattern, limits hold, and glebe_check finds nothing. At the end everything
+ * is freed, and no memory may be in use. The seed decides about the host:
  *
- *     seed % 8   0..2 plain   3 purges fail now and then   4 commits, moves and purges fail   5 little memory
+ *     seed % 8   0..2 plain   3 purges sometimes fail   4 commits, moves and purges fail   5 little memory
  *                6 address space is limited and partly taken   7 OS pages of 16 KiB
- *     seed / 8 % 2   0 emptying pages are parked   1 memory is given back lazily
+ *     seed / 8 % 2   0 emptying pages are parked   1 memory is purged lazily
  *
  *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)         GLEBE_TEST_SEED=n    the first of them (default 1)
  *     GLEBE_TEST_STEPS=n   steps of each (default 400)         GLEBE_TEST_TRACE=1   print each step */
@@ -23,9 +23,9 @@ typedef struct model_block {
     unsigned char *at;
     size_t bytes;
     uint64_t tag;
-    int heap; /* of heaps[], or -1: a thread's */
+    int heap; /* index in heaps[], or -1: a thread's heap */
     uint32_t life; /* of the thread that made it */
-    bool unsized; /* aligned ones: C's sized frees do not take those, nor do ours */
+    bool unsized; /* an aligned block, which sized frees do not accept, in C and here */
 } model_block;
 
 static model_block blocks[BLOCKS];
@@ -92,7 +92,7 @@ static size_t random_size(void)
     return LARGE_MAX + below((size_t)6 << 20);
 }
 
-/* Bytes that must read as zero: all; of a huge block the ends, and a look into each KiB. */
+/* Requires that the bytes are zero: all of them; of a huge block both ends, and some of each KiB. */
 static void zero_read(const unsigned char *p, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i = bytes > LARGE_MAX ? pattern_next(i, bytes) : i + 1)
@@ -171,7 +171,7 @@ static void block_free(int i)
         glebe_free(b.at);
 }
 
-/* Many at once, most of them neighbours in time, so that pages empty. */
+/* Frees many blocks at once, mostly ones that were allocated together, so that pages become empty. */
 static void step_free(void)
 {
     size_t n = one_in(30) ? BLOCKS : 1 + below(70);
@@ -218,10 +218,10 @@ static void step_resize(void)
     bool stayed = p == (void *)b->at;
     block_forget(i);
     uint32_t life = moved.life;
-    /* realloc may leave a block larger than it need be where memory ended: no sized free is for that one */
+    /* without memory realloc may leave a block too large: sized frees do not accept that one */
     bool unsized = moved.unsized || (bytes <= GB_SMALL_MAX && glebe_usable_size(p) > GB_SMALL_MAX);
-    block_enter(p, bytes, 8, moved.heap, false); /* in place it stays what it was */
-    blocks[block_count - 1].unsized = unsized; /* it may be the same block still */
+    block_enter(p, bytes, 8, moved.heap, false);
+    blocks[block_count - 1].unsized = unsized; /* it may still be the same block */
     if (stayed)
         blocks[block_count - 1].life = life;
 }
@@ -279,7 +279,7 @@ static void step_time(void)
         gb_tick_due(gb_self);
 }
 
-/* Pages of four slices from the start: the only ones that are parked. */
+/* Makes pages have four slices from the start: only those are parked. */
 static void model_demand(void)
 {
     enum { MUCH = 1 << 20 };
@@ -312,7 +312,7 @@ static void model_step(void)
         REQUIRE(!heaps[h].heap || !heaps[h].limit || glebe_heap_bytes(heaps[h].heap) <= heaps[h].limit);
     REQUIRE(glebe_live.stats.errors == 0);
     if (GB_PURGES && !failing && seed % 8 != 3 && !gb_the.options.purge_lazily) {
-        /* what is kept for reuse adds no more to the peak than if all of it was huge blocks */
+        /* retained memory adds no more to the peak than if all of it was huge blocks */
         size_t peak = (size_t)glebe_live.stats.peak_used_bytes;
         size_t idle = (gb_the.arena.dirty_slices << GB_SLICE_LOG2) + (size_t)glebe_live.stats.huge_retained_bytes;
         size_t most = peak + peak / GB_KEPT_SHARE + GB_KEPT_BYTES + peak / GB_KEPT_HUGE_SHARE;
@@ -320,7 +320,7 @@ static void model_step(void)
     }
 }
 
-/* The host that this seed wants. */
+/* Sets up the host for this seed. */
 static void model_host(void)
 {
     uint32_t purge = 1u << GB_FAKE_PURGE, commit = 1u << GB_FAKE_COMMIT | 1u << GB_FAKE_MOVE;

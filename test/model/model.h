@@ -1,5 +1,5 @@
-/* What the models share: the fixture, chance from a seed, a failure that says how to repeat it, numbers from the
- * environment. A model says in MODEL_REPEAT which program it is; `seed`, `chance` and `step` are its state. */
+/* Shared by the models: the fixture, random numbers from a seed, failures that print how to repeat them, numbers from
+ * the environment. MODEL_REPEAT is the model's program; `seed`, `chance` and `step` are its state. */
 static void model_fail(const char *what);
 #define FIXTURE_FAIL() model_fail("the heap is broken")
 #include "../unit/fixture.h"
@@ -40,7 +40,7 @@ static long number(const char *name, long otherwise)
     return text ? atol(text) : otherwise;
 }
 
-/* Runs the seeds that the environment asks for, and says which they were. */
+/* Runs the seeds that the environment selects, and prints them. */
 __attribute__((unused)) static int model_main(void (*run)(void), long steps)
 {
     uint64_t first = (uint64_t)number("GLEBE_TEST_SEED", 1), count = (uint64_t)number("GLEBE_TEST_SEEDS", 24);

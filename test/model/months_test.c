@@ -1,33 +1,32 @@
-/* Ninety days of a service in seconds: the fake host's clock is moved on by hand, and at each idle minute what is
- * resident is held against what lives. The service is shaped as a host of Lua is:
+/* Ninety days of a service in seconds: the test advances the fake host's clock, and compares resident with live memory
+ * at each idle minute. The service works like a host of Lua:
  *
- *     a day    7 to 22 h    each hour: ten minutes of requests, five of a few, then idle
- *              3 h          a job of the night: much memory for some minutes, in a thread that ends
- *              else         idle: once a minute a timer drops what expired from the caches
+ *     a day    7 to 22 h    each hour: ten minutes of many requests, five of a few, then idle
+ *              3 h          a night job: much memory for some minutes, in a thread that ends
+ *              else         idle: once a minute a timer drops expired entries from the caches
  *
- *     states   12 live for ever, some per visitor for hours, one for each tenth request; each in a heap of its own,
- *              with Lua's calls (sized resizes and frees), Lua's sizes, and a collector that frees garbage now and then
- *     caches   in threads' heaps: filled by one thread, dropped by another; most entries live for an hour, some for
- *              days
- *     requests blocks of 16 bytes to 1 MiB, most of them small (as many over s as 1 / s); gone when it ended
- *     threads  three that work; two of them end each evening and begin anew each morning
+ *     states   12 live for ever, some per visitor for hours, one for every tenth request; each in its own heap, with
+ *              Lua's calls (sized resizes and frees), Lua's sizes, and a collector that sometimes frees garbage
+ *     caches   in threads' heaps: one thread fills them, another drops entries; most live for an hour, some for days
+ *     requests blocks of 16 bytes to 1 MiB, most of them small (the number over s is as 1 / s); freed when it ends
+ *     threads  three workers; two of them end each evening and begin again each morning
  *
- * Live is, by our own account of every block, what lies in OS pages that hold a byte of one: no allocator that does not
- * move blocks could keep less. Resident is what the OS says of the fake host's memory, glebe's tables and all. At the
- * end of each idle minute
+ * Live memory is, by our own account of every block, all OS pages with a byte of a block: an allocator that does not
+ * move blocks cannot keep less. Resident memory is the OS's figure for the fake host's memory, including glebe's
+ * tables. At the end of each idle minute
  *
  *     resident <= 1.15 * live + 4 MiB
  *
- * and, since each tenth day brings the same load, what is resident in the mean of the last ten days' idle minutes is
- * held against that of days 10 to 19: 5 % more at most. `plans` says how the service is run. The last two are controls:
- * each breaks one rule, and must be found out.
+ * Also, since every tenth day has the same load, the mean resident memory in the idle minutes of the last ten days is
+ * at most 5 % more than that of days 10 to 19. `plans` says how the service is run. The last two plans are controls:
+ * each breaks one rule, and the test must find it.
  *
  *     GLEBE_TEST_LONG=1    all plans, and four times the requests
  *     GLEBE_TEST_DAYS=n    instead of 90 (at least 30)
  *     GLEBE_TEST_SEED=n    another service (default 1)
  *     GLEBE_TEST_TRACE=1   a line for each half hour
- *     GLEBE_TEST_STEPS=n   requests in an hour (default 10), and so large are the states that last */
-#define GB_TRIM_FROM ((size_t)1 << 20) /* as it is built: memory is much, in many heaps that hold little each */
+ *     GLEBE_TEST_STEPS=n   requests in an hour (default 10); the lasting states grow with it */
+#define GB_TRIM_FROM ((size_t)1 << 20) /* as in a real build: much memory, in many heaps with little each */
 #define MODEL_REPEAT "test/model/months"
 #define FIXTURE_WHOLE
 #include "model.h"
@@ -46,7 +45,7 @@ typedef struct state {
     glebe_heap *heap;
     block *objects; /* the live ones, then the garbage */
     size_t count, live, room, live_bytes, garbage_bytes;
-    size_t wanted_bytes; /* live ones grow to this, then replace each other */
+    size_t wanted_bytes; /* live objects grow to this sum, then replace each other */
     long closes; /* minute */
 } state;
 
@@ -55,14 +54,14 @@ typedef struct entry {
     long expires; /* minute; 0: none */
 } entry;
 
-/* How the service is run, and what must be found. */
+/* How the service is run, and the expected result. */
 typedef struct plan {
     const char *name;
     bool background; /* the option */
     bool collects; /* threads and states call glebe_trim at noon and in the evening, the timer each hour */
-    unsigned leaks; /* one request in so many leaves a block behind: 0 is none */
+    unsigned leaks; /* one in so many requests leaks a block; 0: none */
     bool follows, stays; /* resident memory is within the bound; it does not grow */
-    bool seldom; /* with GLEBE_TEST_LONG alone */
+    bool seldom; /* only with GLEBE_TEST_LONG */
     long days; /* at most */
 } plan;
 
@@ -81,7 +80,7 @@ static long minute; /* since the start */
 static uint32_t tag_last;
 static uint16_t page_blocks[FAKE_BYTES >> FAKE_PAGE_LOG2]; /* how many blocks have a byte in it */
 static size_t pages_live, blocks_live_bytes;
-static uint64_t events; /* blocks that came or went */
+static uint64_t events; /* blocks allocated or freed */
 
 /* ---- blocks, and the account of them ---- */
 
@@ -97,7 +96,7 @@ static void account(const block *b, int more)
     blocks_live_bytes += more > 0 ? b->bytes : 0 - (size_t)b->bytes;
 }
 
-/* Writes to each of its pages. */
+/* Enters a new block, and writes to each of its pages. */
 static block entered(void *at, size_t bytes)
 {
     REQUIRE(at != NULL);
@@ -128,7 +127,7 @@ static void drop(block *b)
     b->at = NULL;
 }
 
-/* From `least` to 1 MiB; half as many are of twice the size. */
+/* From `least` to 1 MiB; each doubling of the size is half as frequent. */
 static size_t random_size(size_t least)
 {
     size_t most = (size_t)1 << 20;
@@ -154,7 +153,7 @@ static void state_close(state *s)
     *s = (state){0};
 }
 
-/* What Lua 5.4 asks for: strings, tables and their parts, closures; now and then a buffer. */
+/* A size that Lua 5.4 requests: strings, tables and their parts, closures; sometimes a buffer. */
 static size_t lua_size(void)
 {
     size_t pick = below(100);
@@ -182,7 +181,7 @@ static void state_sweep(state *s)
     s->garbage_bytes = 0;
 }
 
-/* Object i is dead: it changes places with the last live one. */
+/* Object i dies: it changes places with the last live one. */
 static void state_forget(state *s, size_t i)
 {
     block b = s->objects[i];
@@ -245,7 +244,8 @@ static void cache_expire(void)
         }
 }
 
-/* ---- the background thread: its loop is left where it waits, and entered again when that time has come ---- */
+/* ---- the background thread: the test leaves its loop where it waits, and enters it again when the wait is over ----
+ * */
 
 static jmp_buf background_waits;
 static uint64_t background_due, now; /* ms since the start, which do not wrap */
@@ -315,7 +315,7 @@ static void request(void)
     }
     for (size_t i = 0; i < count; i++) {
         if (i == count - 2)
-            fixture_thread((int)below(WORKERS)); /* the thread that writes the answer drops the rest */
+            fixture_thread((int)below(WORKERS)); /* the thread that writes the answer frees the other blocks */
         drop(&temporaries[i]);
     }
     if (how->leaks && one_in(how->leaks))
@@ -357,7 +357,7 @@ static void rest(void)
             collect(&states[i]);
 }
 
-/* Returns whether it was an idle one. */
+/* Passes a minute; returns whether it was idle. */
 static bool pass_minute(void)
 {
     long of_day = minute % DAY, hour = of_day / 60, m = of_day % 60;
@@ -392,10 +392,10 @@ typedef struct mean {
 
 typedef struct verdict {
     long idle; /* minutes */
-    double live, resident; /* their sums */
-    size_t worst_live, worst_resident; /* where it was furthest over the bound, or nearest to it */
+    double live, resident; /* sums over the idle minutes */
+    size_t worst_live, worst_resident; /* in the minute that was furthest over the bound, or nearest to it */
     long worst_minute;
-    /* resident on days 10 to 19 and on the last ten: what is live at the most differs from day to day */
+    /* resident on days 10 to 19 and on the last ten days, since the peak of live memory differs from day to day */
     mean early, late;
 } verdict;
 
@@ -408,7 +408,7 @@ static void mean_add(mean *m, double value)
 }
 static double bound(size_t live) { return (double)live * 1.15 + (4 << 20); }
 
-/* Asks only where something has happened since. */
+/* Measures only if something has happened since the last time. */
 static size_t resident_now(void)
 {
     static uint64_t seen;
@@ -471,7 +471,7 @@ static void months(verdict *v, long days)
             state_close(&states[i]);
 }
 
-/* A failure says as step the minute that was worst. */
+/* In a failure, the step is the worst minute. */
 static void plan_run(const plan *p, long days)
 {
     verdict v = {0};
@@ -492,8 +492,8 @@ static void plan_run(const plan *p, long days)
     REQUIRE(days < 30 || (mean_of(v.late) <= mean_of(v.early) * 1.05) == p->stays);
 }
 
-/* Is it seen what was touched, and what was given back? Not where the OS's pages are larger than ours, nor under every
- * emulator. */
+/* True if the OS reports which memory was touched and purged. False if OS pages are larger than ours, and under some
+ * emulators. */
 static bool host_tells(void)
 {
     enum { BYTES = 1 << 18 };

@@ -1,3 +1,3 @@
-/* The same on the audit build. */
+/* pool_test.c on the audit build. */
 #define GB_AUDIT 1
 #include "pool_test.c"

@@ -2,7 +2,7 @@
  * free, reset and look up; the pool is checked after each.
  *
  *     seed % 4   0 plain                                                 1 little address space, none of it reserved
- *                2 the heap has a limit that stands in the way           3 the host fails now and then
+ *                2 the heap has a limit that requests reach              3 the host sometimes fails
  *
  *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)        GLEBE_TEST_SEED=n   the first of them (default 1)
  *     GLEBE_TEST_STEPS=n   steps of each (default 400) */
@@ -38,7 +38,7 @@ static void model_take(void)
     void *at = glebe_pool_alloc(pool, units);
     if (!at) {
         REQUIRE(errno == ENOMEM);
-        /* only for a reason: a limit, a failure, or what is free lies in pieces */
+        /* NULL needs a reason: a limit, a failure, or fragmented free memory */
         REQUIRE(seed % 4 >= 2 || (used_units() + units) * unit > limit / 2);
         return;
     }
@@ -72,7 +72,7 @@ static void model_run(void)
     limit = unit * most + below((size_t)400 << 10);
     glebe_heap *heap = seed % 4 == 2 ? glebe_heap_create((size_t)200 << 10) : NULL;
     pool = glebe_pool_create(heap, unit, most, limit, one_in(2) ? 0 : below(20000));
-    REQUIRE(pool || heap); /* the first step may be more than the heap has */
+    REQUIRE(pool || heap); /* the pool's first memory may exceed the heap's limit */
     for (step = 0; pool && step < steps_wanted; step++) {
         if (seed % 4 == 3 && one_in(8))
             gb_fake_fail(1u << GB_FAKE_COMMIT | 1u << GB_FAKE_GROW | 1u << GB_FAKE_PURGE, 1 + below(2), 1 + below(3));

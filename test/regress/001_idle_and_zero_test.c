@@ -1,5 +1,5 @@
-/* One visit of the purger marked a free medium block idle, and the next purged it without clearing the mark: the
- * block was idle and zero at once (invariant 6). */
+/* One pass of the purger marked a free medium block idle, and the next purged it without clearing the mark: the block
+ * was idle and zero at once (invariant 6). */
 #include "../unit/fixture.h"
 
 static void test_a_block_given_back_is_not_idle(void **state)
@@ -13,7 +13,7 @@ static void test_a_block_given_back_is_not_idle(void **state)
     gb_chunk *chunk = gb_chunk_of(gb_slice_of(page));
     for (int visit = 0; visit < 3; visit++) {
         fake.now_ms += GB_PURGE_MS;
-        gb_store(&chunk->touched_ms, fake.now_ms); /* busy: only what is idle goes */
+        gb_store(&chunk->touched_ms, fake.now_ms); /* busy: only idle blocks are purged */
         gb_purge_due(fake.now_ms, false);
         fixture_check();
     }

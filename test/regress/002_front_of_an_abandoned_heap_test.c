@@ -22,7 +22,7 @@ static void test_front_and_page_stay_together(void **state)
         assert_non_null(glebe_malloc(500));
     assert_true(glebe_live.stats.pages_reclaimed > 0);
     fixture_check();
-    fixture_thread(2); /* adopts the heap */
+    fixture_thread(2); /* reclaims the heap */
     assert_non_null(glebe_malloc(500));
     gb_fronts_flush(gb_self);
     fixture_check();

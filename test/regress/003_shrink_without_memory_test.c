@@ -1,7 +1,6 @@
-/* Memory had ended, and realloc could not move a block to a smaller one: it returned the block as it was.
- * glebe_heap_free_sized then took a medium or large block for a small one of the requested size, and put it into
- * that class's thread free list (invariant 3). Such a block stays, and from then on its heap does not trust the
- * sizes of frees. */
+/* Without memory, realloc could not move a block to a smaller one and returned it as it was. glebe_heap_free_sized then
+ * took a medium or large block for a small one of the requested size, and put it into that class's thread free list
+ * (invariant 3). realloc still returns the block, but from then on its heap does not trust the sizes of frees. */
 #include "../unit/fixture.h"
 
 static void test_a_sized_free_is_not_misled(void **state)

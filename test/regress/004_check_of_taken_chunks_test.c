@@ -1,5 +1,5 @@
-/* Where address space is limited, other code may map the place of a chunk. glebe_check then named invariant 1 for
- * each of its slices: it did not know the kind of their run. */
+/* With limited address space, other code may map the place of a chunk. glebe_check then reported invariant 1 for each
+ * of the chunk's slices: it did not know the kind of their run. */
 #include "../unit/fixture.h"
 
 static void test_taken_chunks_are_well(void **state)

@@ -1,5 +1,5 @@
-/* The host refused to purge (the memory is locked, say). A huge slot that then served a shorter block forgot that
- * the memory behind that block is dirty, and calloc returned it as zero. */
+/* The host refused to purge, for example locked memory. A huge slot that then served a shorter block forgot that the
+ * memory after that block is dirty, and calloc returned it as zero. */
 #include "../unit/fixture.h"
 
 static void test_calloc_after_a_refused_purge(void **state)

@@ -1,4 +1,4 @@
-/* A request that could not be served was counted in peak_used_bytes for good. */
+/* A failed request stayed counted in peak_used_bytes. */
 #include "../unit/fixture.h"
 
 static void test_peak(void **state)

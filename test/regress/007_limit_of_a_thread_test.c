@@ -1,5 +1,5 @@
 /* glebe_heap_limit(NULL) by a thread without blocks set the limit of the empty heap that all such threads share,
- * without effect. And the thread that took an abandoned heap inherited the limit of the thread that had ended. */
+ * without effect. And a thread that reclaimed an abandoned heap inherited the limit of the thread that had ended. */
 #include "../unit/fixture.h"
 
 static void test_limit_before_the_first_malloc(void **state)

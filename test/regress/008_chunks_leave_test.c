@@ -1,5 +1,5 @@
-/* Where address space is limited, chunks kept theirs: when all small blocks were free, a huge block still found
- * none. A chunk that is wholly free now returns its address space, and asks for it again when needed. */
+/* With limited address space, chunks kept theirs: when all small blocks were free, a huge block still found none. A
+ * chunk that is wholly free now returns its address space, and requests it again when needed. */
 #include "../unit/fixture.h"
 
 enum { BLOCKS = 100000, BYTES = 1000 };
@@ -62,7 +62,7 @@ static void test_collect_gives_address_space(void **state)
     fixture_release();
 }
 
-/* So does the purge that comes with time. */
+/* The timed purge returns address space too. */
 static void test_time_gives_address_space(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void test_place_taken_meanwhile(void **state)
     fake.taken_from = gb_the.base + 3 * GB_CHUNK_BYTES;
     fake.taken_to = fake.taken_from + 5 * GB_CHUNK_BYTES + 12345;
     int n = fill();
-    assert_in_range(n, all - 100, all + 100); /* others serve in their place */
+    assert_in_range(n, all - 100, all + 100); /* other chunks serve instead */
     assert_true(gb_the.arena.chunks > chunks);
     for (int i = 0; i < n; i++)
         assert_true((uintptr_t)blocks[i] + BYTES <= fake.taken_from || (uintptr_t)blocks[i] >= fake.taken_to);
@@ -103,11 +103,11 @@ static void test_place_taken_meanwhile(void **state)
     fake.taken_from = fake.taken_to = 0;
     uint32_t now = gb_the.arena.chunks;
     empty(fill());
-    assert_int_equal(gb_the.arena.chunks, now); /* they are here again */
+    assert_int_equal(gb_the.arena.chunks, now); /* the chunks are back */
     fixture_release();
 }
 
-/* The host may refuse to unmap: then the chunk stays, and serves. */
+/* If the host refuses to unmap, the chunk stays and serves. */
 static void test_refused(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Where address space is limited, two copies of glebe in one process (one preloaded, one inside a plugin) chose the
- * same place, and the second had no memory at all. The host now proposes another place; if none serves, address
- * space is reserved. */
+/* With limited address space, two copies of glebe in one process (one preloaded, one inside a plugin) chose the same
+ * place, and the second had no memory at all. The host now proposes other places; if all fail, glebe reserves address
+ * space. */
 #include "../unit/fixture.h"
 
 static void test_first_place_taken(void **state)
@@ -14,7 +14,7 @@ static void test_first_place_taken(void **state)
     assert_false(gb_the.reserved);
     assert_true((uintptr_t)gb_the.table >= fake_start + FAKE_SECOND_PLACE);
     glebe_free(p);
-    if (sizeof(void *) == 8) { /* the fake host of 32 bits ends before that place does */
+    if (sizeof(void *) == 8) { /* the 32-bit fake host has less memory than this place */
         void *q = glebe_malloc((size_t)20 << 20);
         assert_non_null(q);
         glebe_free(q);

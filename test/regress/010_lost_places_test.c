@@ -1,9 +1,9 @@
 /* The place of a huge block that other code has mapped.
  *
- * Where nothing is reserved, a slot whose place was taken returned to the list of free slots and was tried again and
- * again: every request of its size failed from then on. And a host that drops the target of a move before it fails
- * (Linux before 6.17, where a block is more than one mapping) left a hole that the slot's next block was put into. Such
- * slots are lost now. */
+ * Without a reservation, a slot whose place was taken returned to the list of free slots and was tried again each time:
+ * from then on every request of its size failed. And a host that unmaps the target of a move before it fails (Linux
+ * before 6.17, if a block is more than one mapping) left a hole, into which the slot's next block went. Such slots are
+ * no longer used. */
 #include "../unit/fixture.h"
 
 static void test_taken_slots(void **state)

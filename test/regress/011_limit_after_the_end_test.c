@@ -1,5 +1,5 @@
-/* glebe_heap_limit(NULL) in a destructor that runs after the thread has abandoned its heap took another heap, which
- * no thread then abandoned. */
+/* glebe_heap_limit(NULL) in a destructor that runs after the thread has abandoned its heap took another heap, which was
+ * never abandoned. */
 #include "../unit/fixture.h"
 
 static void test_limit_after_the_end(void **state)
@@ -11,11 +11,11 @@ static void test_limit_after_the_end(void **state)
     assert_int_equal(glebe_heap_limit(NULL, 100000), 0);
     assert_int_equal(glebe_live.stats.heaps_abandoned, 1);
     assert_ptr_equal(gb_self, &gb_heap_none);
-    assert_non_null(glebe_malloc(200000)); /* no limit outlives the call */
+    assert_non_null(glebe_malloc(200000)); /* the limit does not outlive the call */
     assert_int_equal(glebe_live.stats.heaps_abandoned, 1);
 }
 
-/* All that may be asked of a thread, or a process, that has allocated nothing. */
+/* Every function that a thread or process may call before it allocates. */
 static void test_before_the_first_malloc(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A thread with a limit took pages from abandoned heaps without counting them against it: memory without end. */
+/* A thread with a limit reclaimed pages of abandoned heaps without counting them against the limit. */
 #include "../unit/fixture.h"
 
 enum { BLOCKS = 40000, BYTES = 100 };

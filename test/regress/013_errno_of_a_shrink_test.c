@@ -1,5 +1,4 @@
-/* A realloc to less that found no memory for a smaller block left the block where it was, which is a success, and set
- * errno. */
+/* A shrinking realloc that found no memory for a smaller block kept the old one, which is a success, but set errno. */
 #include "../unit/fixture.h"
 
 static void test_errno_is_kept(void **state)
@@ -16,7 +15,7 @@ static void test_errno_is_kept(void **state)
     assert_int_equal(errno, ENOMEM);
 }
 
-/* So does glebe_heap_realloc, where a sized free would mistake the block. */
+/* glebe_heap_realloc keeps errno too, although a sized free would mistake the block. */
 static void test_errno_is_kept_of_a_heap(void **state)
 {
     (void)state;

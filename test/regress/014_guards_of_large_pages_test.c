@@ -1,5 +1,5 @@
-/* The secure build's guard at the head of each chunk was one slice, of 16 KiB, also where OS pages are larger: the host
- * took access from the whole page, and the slices behind the guard were given out. */
+/* The secure build's guard at the head of each chunk was one slice of 16 KiB, even if OS pages are larger: the host
+ * protected the whole OS page, and glebe handed out the slices after the guard. */
 #define GB_SECURE 1
 #include "../unit/fixture.h"
 

@@ -1,4 +1,4 @@
-/* A block that was shrunk in place and freed by its new size is in the thread free list of another class than its
+/* A block that was shrunk in place and freed with its new size is in the thread free list of a smaller class than its
  * page's. An aligned request of that class got the block, whatever its address. */
 #include "../unit/fixture.h"
 

@@ -1,5 +1,5 @@
-/* The low end of a scheduler's stack filled the mark stack before the rest of the stack was noted there: that wrote one
- * word beyond. */
+/* The low end of a scheduler's stack filled the mark stack before the collector noted the rest of the stack there,
+ * which wrote one word past its end. */
 #define GB_LINEAR 1
 #define GB_STACKS 1
 #include "../unit/fixture.h"

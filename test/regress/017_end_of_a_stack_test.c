@@ -1,5 +1,5 @@
-/* A scheduler's record says where its stack ends. There the next large object, or page of objects, began, and was kept
- * as long as the stack. */
+/* A scheduler's record has the end address of its stack. The large object or page of objects that begins at that
+ * address was kept as long as the stack. */
 #define GB_LINEAR 1
 #define GB_STACKS 1
 #include "../unit/fixture.h"

@@ -1,6 +1,6 @@
-/* A number in an object of one collector that equals an address in another's. The marks of all lay in one table, and
- * marking flipped whichever bit the number led to: on two threads updates were lost and rooted objects freed; on one
- * thread the other collector took an object for marked that it had not scanned, and freed its huge child. */
+/* A number in an object of one collector equals an address in another's. All collectors shared one table of marks, and
+ * marking set the bit that the number led to. With two threads updates were lost and rooted objects freed. With one
+ * thread the other collector took an object that it had not scanned for marked, and freed its huge child. */
 #define GB_MARK_LEAST 8
 #include "../../src/glebe.c"
 
@@ -30,8 +30,8 @@ static int side_broken(const struct side *side)
     return broken;
 }
 
-/* Each object is referred to by the one before it, and holds numbers that are addresses of the others' objects: their
- * starts, and within. */
+/* Each object refers to the next one, and holds numbers that are addresses of the other collector's objects: of their
+ * starts and interiors. */
 static void side_write(struct side *side)
 {
     for (int i = 0; i < OBJECTS; i++) {
@@ -59,7 +59,7 @@ static void side_start(struct side *side)
     assert_non_null(side->gc);
     for (int i = 0; i < OBJECTS; i++)
         side->objects[i] = glebe_gc_alloc(side->gc, WORDS * sizeof(uintptr_t));
-    assert_int_equal(glebe_gc_root_add(side->gc, side->objects, sizeof(void *)), 0); /* the first one leads to all */
+    assert_int_equal(glebe_gc_root_add(side->gc, side->objects, sizeof(void *)), 0); /* the first object reaches all */
 }
 
 static void test_threads(void **state)
@@ -123,7 +123,7 @@ static void test_made_meanwhile(void **state)
     pthread_barrier_init(&barrier, NULL, 2);
     assert_int_equal(pthread_create(&thread, NULL, others_run, &sides[1]), 0);
     pthread_barrier_wait(&barrier);
-    uintptr_t numbers[64]; /* wherever the other's pages will come */
+    uintptr_t numbers[64]; /* addresses that the other's pages may get */
     for (int round = 0; round < ROUNDS * 10; round++) {
         for (int i = 0; i < 64; i++)
             numbers[i] = (uintptr_t)sides[0].objects[0] + (uintptr_t)(round * 64 + i) * 48;

@@ -1,6 +1,5 @@
-/* glebe_gc_free of an object with a finalizer: the next collection looked at it in spite of that, which ended in
- * SIGSEGV where it was over 1 MiB; and the finalizer ran on whatever had come in its place. A weak reference led there
- * too. */
+/* glebe_gc_free of an object with a finalizer: the next collection still read the object, which ended in SIGSEGV if it
+ * was over 1 MiB, and the finalizer ran on the object that had taken its place. A weak reference led there too. */
 #include "../unit/fixture.h"
 
 static glebe_gc *gc;
@@ -69,12 +68,12 @@ static void test_sizes(void **state)
     assert_int_equal(ran, 0);
 }
 
-/* Freed when it is ready already, or by its own finalizer. */
+/* The object is freed when its finalizer is ready, or by that finalizer itself. */
 static void final_frees(void *object, void *context)
 {
     ran++;
     glebe_gc_free(gc, object);
-    void **again = glebe_gc_alloc(gc, 40); /* the same place, perhaps */
+    void **again = glebe_gc_alloc(gc, 40); /* perhaps the same place */
     glebe_gc_finalizer(gc, again, final_count, context);
     glebe_gc_collect(gc);
 }
@@ -93,14 +92,14 @@ static void test_late(void **state)
     object = glebe_gc_alloc(gc, 40);
     glebe_gc_finalizer(gc, object, final_frees, &one);
     glebe_gc_collect(gc);
-    assert_int_equal(glebe_gc_finalize(gc), 2); /* and that of the object which it left behind */
+    assert_int_equal(glebe_gc_finalize(gc), 2); /* with the finalizer of the object that it left behind */
     assert_int_equal(ran, 2);
     well();
     glebe_gc_collect(gc);
     assert_int_equal(glebe_gc_finalize(gc), 0);
 }
 
-/* Taken back, or set anew, while it is ready. */
+/* A ready finalizer is removed, or set again. */
 static void test_ready(void **state)
 {
     (void)state;

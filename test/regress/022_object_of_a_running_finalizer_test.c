@@ -1,5 +1,4 @@
-/* A finalizer that allocates may collect. Its own object was freed then, since it had left the list of what is ready
- * before the call. */
+/* A finalizer that allocates may collect. That freed its own object, which had left the ready list before the call. */
 #include "../unit/fixture.h"
 
 #include <setjmp.h>
@@ -88,7 +87,7 @@ static void test_collects(void **state)
     assert_int_equal(stats.marked_objects, 0);
 }
 
-/* Each runs the next, by a call of glebe_gc_finalize of its own. */
+/* Each finalizer runs the next by calling glebe_gc_finalize. */
 static void final_nests(void *object, void *context)
 {
     uintptr_t tag = (uintptr_t)context;
@@ -113,14 +112,14 @@ static void test_nested(void **state)
     assert_int_equal(gc->finals.count, 0);
 }
 
-/* It is set again, for the same object, and runs within itself. */
+/* The finalizer sets itself again for the same object, and runs within itself. */
 static void final_again(void *object, void *context)
 {
     uintptr_t left = (uintptr_t)context;
     ran++;
     if (left) {
         assert_int_equal(glebe_gc_finalizer(gc, object, final_again, (void *)(left - 1)), 0);
-        collect_and_fill(); /* it runs, so it is not found unreachable */
+        collect_and_fill(); /* its finalizer runs, so the object is not found unreachable */
         assert_int_equal(glebe_gc_finalize(gc), 0);
         object_is(object, 3);
     }
@@ -141,7 +140,7 @@ static void test_set_again(void **state)
     assert_int_equal(glebe_gc_usable_size(gc, object), 0);
 }
 
-/* One that does not return leaves its object there; the others run, and it may be freed by hand. */
+/* A finalizer that does not return keeps its object; the others run, and the program may free the object by hand. */
 static void final_leaves(void *object, void *context)
 {
     (void)object;

@@ -1,6 +1,6 @@
-/* What is allocated between glebe_gc_begin and glebe_gc_finish, or by a marker: it could collect, inside of the other
- * collection, whose further roots were not known yet; the mark stack was freed twice. And the rest of a hole that was
- * begun then was lost. */
+/* An allocation between glebe_gc_begin and glebe_gc_finish, or in a marker, could start a collection inside the other
+ * one, whose later roots were not known yet, and the mark stack was freed twice. And the rest of a hole in which such
+ * an allocation began was lost. */
 #include "../unit/fixture.h"
 
 enum { LENGTH = 30000 };
@@ -11,7 +11,7 @@ typedef struct node {
 } node;
 
 static glebe_gc *gc;
-static node *list; /* no root: a marker's, or marked between the parts */
+static node *list; /* not a root: a marker marks it, or the test between the parts */
 static void *root;
 static int events;
 
@@ -64,7 +64,7 @@ static void test_between_the_parts(void **state)
 {
     (void)state;
     glebe_gc_stats stats;
-    for (unsigned every = 0; every < 2; every++) { /* also where each allocation wants to collect */
+    for (unsigned every = 0; every < 2; every++) { /* 1: each allocation would collect */
         list = NULL;
         glebe_gc_pace(gc, 100, 64 << 10, 0);
         for (int i = 0; i < 500; i++)
@@ -72,13 +72,13 @@ static void test_between_the_parts(void **state)
         glebe_gc_begin(gc);
         glebe_gc_pace(gc, 100, 64 << 10, every);
         list_grow(LENGTH);
-        glebe_gc_begin(gc); /* nothing */
+        glebe_gc_begin(gc); /* does nothing */
         assert_int_equal(glebe_gc_collect(gc), 0);
         well();
         glebe_gc_stats_read(gc, &stats);
         assert_int_equal(stats.collections, every * 2);
         glebe_gc_finish(gc);
-        assert_int_equal(glebe_gc_finish(gc), 0); /* nothing */
+        assert_int_equal(glebe_gc_finish(gc), 0); /* does nothing */
         assert_int_equal(list_length(), LENGTH);
         glebe_gc_stats_read(gc, &stats);
         assert_int_equal(stats.collections, every * 2 + 1);
@@ -92,7 +92,7 @@ static void test_between_the_parts(void **state)
     }
 }
 
-/* New objects of all kinds refer to old ones, which nothing else does. */
+/* Only new objects, of all kinds, refer to the old ones. */
 static void test_what_new_ones_refer_to(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void test_what_new_ones_refer_to(void **state)
     well();
 }
 
-/* A marker does whatever it likes, and names its root last. */
+/* A marker allocates and collects, and names its root last. */
 static void *added;
 static void marker(void *context, glebe_gc *collector)
 {
@@ -146,7 +146,7 @@ static void marker(void *context, glebe_gc *collector)
     glebe_gc_free(collector, freed);
     glebe_gc_free(collector, large);
     glebe_gc_free(collector, huge);
-    if (!added) { /* a root from here on, and for this collection too */
+    if (!added) { /* becomes a root, in this collection too */
         static void *keeps;
         added = keeps = list;
         assert_int_equal(glebe_gc_root_add(collector, &keeps, sizeof keeps), 0);
@@ -223,7 +223,7 @@ static void test_listener(void **state)
     well();
 }
 
-/* Destroyed between the parts. */
+/* The collector is destroyed between the parts. */
 static void test_destroyed(void **state)
 {
     (void)state;

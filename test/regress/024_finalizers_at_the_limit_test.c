@@ -1,5 +1,5 @@
-/* A collector at its limit whose objects had finalizers never freed anything again: the list of what is ready found no
- * room, and without room every object with a finalizer lived on. */
+/* A collector at its limit whose objects had finalizers never freed anything again: the ready list found no room, and
+ * then every object with a finalizer lived on. */
 #include "../unit/fixture.h"
 
 static size_t ran;

@@ -1,5 +1,5 @@
-/* Cells that a cursor has yet to hand out count as allocated, and so they were objects for glebe_gc_usable_size,
- * glebe_gc_finalizer and glebe_gc_free: the finalizer ran on the object that came there later, and a freed cell was
+/* Blocks that a cursor has not handed out yet count as allocated, so glebe_gc_usable_size, glebe_gc_finalizer and
+ * glebe_gc_free took them for objects: the finalizer ran on the object that got the block later, and a freed block was
  * handed out twice. */
 #include "../unit/fixture.h"
 
@@ -21,7 +21,7 @@ static void test_no_objects(void **state)
             char *object = glebe_gc_alloc_layout(gc, 48, layouts[kind]),
                 *next = object + glebe_gc_usable_size(gc, object);
             uintptr_t start;
-            if (gb_object_at(gc, (uintptr_t)next, &start)) { /* it has a bit already */
+            if (gb_object_at(gc, (uintptr_t)next, &start)) { /* its bit is set already */
                 int errors = (int)glebe_live.stats.errors;
                 assert_int_equal(glebe_gc_usable_size(gc, next), 0);
                 assert_int_equal(glebe_gc_finalizer(gc, next, no_final, NULL), EINVAL);

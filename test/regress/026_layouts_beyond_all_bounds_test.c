@@ -1,5 +1,5 @@
-/* An element of 2^61 words has 0 bytes by 64-bit arithmetic, which large objects were divided by. One of no words kept
- * nothing alive. */
+/* An element of 2^61 words has 0 bytes in 64-bit arithmetic, and large objects were divided by that. An element of 0
+ * words kept nothing alive. */
 #include "../unit/fixture.h"
 
 static void test_words(void **state)

@@ -1,4 +1,4 @@
-/* A collector with a limit of 48 to 80 KiB could be had, and served nothing. */
+/* A collector with a limit of 48 to 80 KiB could be created, but served no request. */
 #include "../unit/fixture.h"
 
 static void test_serves_or_is_refused(void **state)

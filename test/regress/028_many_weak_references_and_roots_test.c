@@ -1,5 +1,5 @@
-/* To remove a weak reference or a root was a search through all: 200,000 took 6 to 9 seconds. Counted by the steps in
- * their tables. */
+/* Removing a weak reference or a root searched all of them: 200,000 took 6 to 9 seconds. The test counts steps in their
+ * tables. */
 #include "../unit/fixture.h"
 
 enum { MANY = 200000 };
@@ -40,7 +40,7 @@ static void test_weak(void **state)
     assert_int_equal(glebe_gc_weak_add(gc, NULL), EINVAL);
     assert_int_equal(glebe_gc_weak_add(gc, glebe_gc_alloc(gc, 32)), EINVAL); /* a slot in an object */
     assert_int_equal(glebe_gc_weak_add(gc, slots), 0);
-    assert_true(gc->weak.room < 100); /* the table is short again */
+    assert_true(gc->weak.room < 100); /* the table has shrunk */
     glebe_free(objects);
     glebe_gc_destroy(gc);
     fixture_release();
@@ -70,8 +70,8 @@ static void test_roots(void **state)
     fixture_release();
 }
 
-/* Ranges that begin together or overlap: what one of them holds is held. One that passes the end of memory was taken
- * for none. */
+/* Ranges that begin at the same address or overlap: each keeps its objects. A range past the end of memory was ignored.
+ */
 static void test_ranges(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
-/* The callback of memory pressure comes in the middle of an allocation. Where it used the collector that allocated, an
- * object of over 1 MiB took the place in the table that the outer one had made sure of, and the table was written past
- * its end. */
+/* The callback of memory pressure runs inside an allocation. If it used the collector that allocated, an object of over
+ * 1 MiB took the table entry that the outer allocation had reserved, and that wrote past the table's end. */
 #include "../unit/fixture.h"
 
 enum { ROOM = 16, MIB = 1 << 20 };

@@ -1,5 +1,5 @@
-/* At the option `limit` an object of up to 1 MiB failed at once: the program was not told, nor tried again with what it
- * then freed. */
+/* At the option `limit` an object of up to 1 MiB failed at once: glebe did not call the program's callback, and did not
+ * try again with the memory that it frees. */
 #include "../unit/fixture.h"
 
 enum { MIB = 1 << 20, KEPT = 12 };
@@ -16,7 +16,7 @@ static void pressure(void *context, uint64_t used, uint64_t limit)
         glebe_free(kept[--kept_count]);
 }
 
-/* Lets a collector take all there is; the program keeps malloc's blocks, and lets go of them one by one. */
+/* A collector takes all memory; the program holds blocks of malloc, and frees them one by one. */
 static void fill(size_t bytes)
 {
     void **first = NULL;

@@ -1,5 +1,5 @@
-/* What a listener allocated when it was told that a collection begins was freed by that collection, though it had been
- * promised to stay. */
+/* A collection freed objects that a listener had allocated in the event of its begin, although the contract keeps
+ * them. */
 #include "../unit/fixture.h"
 
 static glebe_gc *gc;
@@ -27,7 +27,7 @@ static void test_stays(void **state)
 {
     (void)state;
     gc = glebe_gc_create(0);
-    assert_non_null(glebe_gc_alloc(gc, 64)); /* which does not stay */
+    assert_non_null(glebe_gc_alloc(gc, 64)); /* will be freed */
     glebe_gc_on_event(gc, hears, NULL);
     assert_true(glebe_gc_collect(gc) > 0);
     assert_int_equal(begun, 1);

@@ -1,5 +1,5 @@
-/* A collector that was destroyed a second time left the count of collectors one short, before a message about a heap
- * that the program never saw: two that were created later took themselves for alone in the same tables. */
+/* Destroying a collector a second time left the count of collectors one too low, and reported a heap that the program
+ * never saw. Two collectors that were created later then each acted as the only one in the same tables. */
 #include "../unit/fixture.h"
 
 static void test_twice(void **state)

@@ -1,6 +1,6 @@
-/* A table of the collector changes its size, and the program is told of memory pressure in the middle. What it added
- * there was added a second time, with what was known of it forgotten. A collection in the callback freed the object
- * whose root was just being added, and the object that was just being freed by hand. */
+/* While a table of the collector grows, the callback of memory pressure may run. An entry that the callback added was
+ * added a second time, without its data. A collection in the callback freed the object whose root was just being added,
+ * and the object that was just being freed by hand. */
 #include "../unit/fixture.h"
 
 enum { MANY = 10000, KEPT_BYTES = 8 << 20 };
@@ -33,7 +33,7 @@ static int taken_back(int i)
 
 static const gb_table *table_of(void) { return kind == WEAK ? &gc->weak : kind == ROOT ? &gc->roots : &gc->finals; }
 
-/* What every callback does first. */
+/* Every callback does this first. */
 static void makes_room(const void *context, uint64_t used, uint64_t limit)
 {
     assert_true(!context && used <= limit);
@@ -49,7 +49,7 @@ static void adds_the_same(void *context, uint64_t used, uint64_t limit)
         assert_int_equal(add(next), 0);
 }
 
-/* The next allocation of the collector's tables tells the program, which frees what it takes. */
+/* The next allocation of the collector's tables calls the program back, which then frees enough. */
 static void limit_here(void)
 {
     gb_the.options.limit = 0;
@@ -108,7 +108,7 @@ static void collects(void *context, uint64_t used, uint64_t limit)
     glebe_gc_collect(gc);
 }
 
-/* The slots are no roots until they are added, and the new object is in no other. */
+/* The slots are not roots until they are added, and no other root refers to the new object. */
 static void test_freed_before_added(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static void finishes(void *context, uint64_t used, uint64_t limit)
     glebe_gc_finish(gc);
 }
 
-/* The collection that the program has begun ends in the callback: others begin afterwards. */
+/* The callback ends the collection that the program has begun, and other collections begin afterwards. */
 static void test_finished_meanwhile(void **state)
 {
     (void)state;

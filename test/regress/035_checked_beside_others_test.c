@@ -1,5 +1,5 @@
 /* glebe_gc_check read the count of collectors while other threads made and destroyed theirs: a data race, which
- * ThreadSanitizer sees. */
+ * ThreadSanitizer reports. */
 #include "../../src/glebe.c"
 
 #include <pthread.h>

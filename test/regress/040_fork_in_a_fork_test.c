@@ -1,5 +1,5 @@
-/* A fork handler of another library forked. The inner fork dropped the heap's locks, which the outer one still
- * needed; the outer one then dropped locks that another thread had taken. */
+/* A fork handler of another library forked. The inner fork dropped the heap's locks, which the outer fork still needed;
+ * the outer fork then dropped locks that another thread had taken. */
 #include "../unit/fixture.h"
 
 static bool held(void)
@@ -31,7 +31,7 @@ static void test_in_the_parent(void **state)
     fixture_check();
 }
 
-/* The inner child goes on with the outer fork. */
+/* The inner child continues the outer fork. */
 static void test_in_the_child(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-/* The records of heaps that were destroyed, 4 KiB each, never went back: after a million heaps, 4 GB. */
+/* The records of destroyed heaps, 4 KiB each, were never freed: after a million heaps, 4 GB. */
 #include "../unit/fixture.h"
 
-enum { MOST = sizeof(void *) == 8 ? 3000 : 1200 /* all that there may be */, KEPT = 64 };
+enum { MOST = sizeof(void *) == 8 ? 3000 : 1200 /* the maximum */, KEPT = 64 };
 static glebe_heap *heaps[MOST];
 
 static size_t resident_after(uint32_t count, uint32_t survivors)
@@ -30,7 +30,7 @@ static void grows_not(size_t page_bytes, size_t address_bytes, uint32_t many)
     fake.address_bytes = address_bytes;
     fake.exact = true;
     glebe_free(glebe_malloc(1));
-    fixture_check(); /* which looks at memory that was never touched */
+    fixture_check(); /* reads memory that was never touched */
     size_t before = gb_fake_resident_bytes(), most = (KEPT + 32) * page_bytes;
     if (before == SIZE_MAX)
         skip();
@@ -38,7 +38,7 @@ static void grows_not(size_t page_bytes, size_t address_bytes, uint32_t many)
     for (int i = 0; i < 4; i++)
         for (uint32_t survivors = 0; survivors < 2; survivors++)
             assert_in_range(resident_after(counts[i], survivors), 0, before + most);
-    assert_in_range(gb_the.records.made, many, many + 1); /* numbers are used again */
+    assert_in_range(gb_the.records.made, many, many + 1); /* numbers are reused */
 }
 
 static void test_records_go_back(void **state)
@@ -49,7 +49,7 @@ static void test_records_go_back(void **state)
     grows_not(4096, (size_t)1 << 28, 500);
 }
 
-/* Where memory is short, or stays. */
+/* The host has little memory, or refuses to purge. */
 static void test_refused(void **state)
 {
     (void)state;
@@ -71,7 +71,7 @@ static void test_refused(void **state)
     }
 }
 
-/* Random makes and ends: no number is given out twice, and none is lost. */
+/* Heaps are created and destroyed at random: no number is handed out twice, and none is lost. */
 static void test_numbers(void **state)
 {
     (void)state;

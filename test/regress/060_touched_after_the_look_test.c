@@ -1,5 +1,5 @@
-/* A thread reads the clock, another one frees memory a millisecond later, and the first compares: what was touched
- * after `now` was taken for 49 days old. */
+/* A thread reads the clock, another one frees memory a millisecond later, and the first compares: memory touched after
+ * `now` was taken for 49 days old. */
 #include "../unit/fixture.h"
 
 enum { NOW = 100000 };
@@ -45,7 +45,7 @@ static void test_a_huge_block_freed_later_is_kept(void **state)
     assert_true(gb_purge_due(NOW + 1 + GB_PURGE_MS, false) >= 5000000);
 }
 
-/* What waited for a month while the process slept is due; so it is after a wrap of the clock. */
+/* Memory that was freed a month ago, while the process slept, is due, also after a wrap of the clock. */
 static void test_what_is_old_is_due(void **state)
 {
     (void)state;

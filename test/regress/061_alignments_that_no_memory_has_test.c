@@ -1,5 +1,4 @@
-/* memalign said EINVAL for an alignment of half the address space, which is a power of two: it is memory that there is
- * none of. */
+/* memalign set EINVAL for an alignment of half the address space. That is a power of two, so the error is ENOMEM. */
 #include "../unit/fixture.h"
 
 static void test_largest_powers(void **state)
@@ -41,7 +40,7 @@ static void test_what_is_no_alignment(void **state)
     errno = 0;
     assert_null(glebe_aligned_alloc(0, 1));
     assert_int_equal(errno, EINVAL);
-    void *block = glebe_memalign(0, sizeof(void *)); /* glibc's is malloc there */
+    void *block = glebe_memalign(0, sizeof(void *)); /* as malloc, like glibc's */
     assert_non_null(block);
     glebe_free(block);
     fixture_release();
@@ -50,7 +49,7 @@ static void test_what_is_no_alignment(void **state)
 static void test_sizes_that_no_memory_has(void **state)
 {
     (void)state;
-    volatile size_t most = SIZE_MAX; /* the compiler knows better than to ask for so much */
+    volatile size_t most = SIZE_MAX; /* volatile, since the compiler rejects such a constant size */
     for (size_t alignment = 1; alignment <= 1 << 22; alignment *= 2)
         for (size_t less = 0; less < 100000; less = less * 3 + 1) {
             errno = 0;

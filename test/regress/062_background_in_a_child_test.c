@@ -1,5 +1,5 @@
-/* The background thread was started inside fork's child handler, so that what wants a process of one thread failed
- * there. It starts with a tick of the child's, from a heap of its own: the tick stands in the middle of a malloc. */
+/* fork's child handler started the background thread, so system calls that require a process of one thread failed in
+ * the child. Now a tick in the child starts it. The thread has its own heap, since the tick runs inside a malloc. */
 #include "../unit/fixture.h"
 
 static void forks(void)
@@ -31,7 +31,7 @@ static void test_it_starts_with_a_tick(void **state)
     assert_non_null(fake.thread);
     fake.thread = NULL;
     tick();
-    assert_null(fake.thread); /* once */
+    assert_null(fake.thread); /* only once */
     fixture_check();
 }
 
@@ -44,7 +44,7 @@ static void test_not_where_nobody_asked(void **state)
     assert_null(fake.thread);
 }
 
-/* A thread that could not be started is not tried at each tick. */
+/* If the thread could not be started, not every tick tries again. */
 static void test_where_it_fails(void **state)
 {
     (void)state;

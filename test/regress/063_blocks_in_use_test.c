@@ -1,4 +1,4 @@
-/* mallinfo2 said of a page with one block in use that all of it was: what it says is counted in blocks now. */
+/* mallinfo2 counted a whole page as in use if one block was; now it counts blocks. */
 #include "../unit/fixture.h"
 
 enum { BLOCKS = 3000 };
@@ -20,7 +20,7 @@ static void free_some(int from, int step)
     }
 }
 
-/* Every size that is not huge, by the thread that asks. */
+/* Every size that is not huge, on the calling thread. */
 static void test_to_the_byte(void **state)
 {
     (void)state;
@@ -47,7 +47,7 @@ static void test_to_the_byte(void **state)
     }
 }
 
-/* Of all sizes, some of each freed, in any order. */
+/* Blocks of all sizes, some of each size freed, in any order. */
 static void test_mixed_sizes(void **state)
 {
     (void)state;
@@ -67,8 +67,8 @@ static void test_mixed_sizes(void **state)
     assert_int_equal(gb_blocks_bytes(), 0);
 }
 
-/* What another thread frees is not in use, whether or not its owner has seen it. What the owner keeps at hand it alone
- * can count. */
+/* A block freed by another thread is not in use, whether or not its owner has seen that. Only the owner can count its
+ * thread free lists. */
 static void test_other_threads(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void test_other_threads(void **state)
     assert_int_equal(gb_blocks_bytes() - at_hand, usable(0, 2));
     free_some(0, 4);
     assert_int_equal(gb_blocks_bytes() - at_hand, usable(2, 4));
-    glebe_trim(NULL); /* what is on its way arrives */
+    glebe_trim(NULL); /* takes the remote frees */
     fixture_thread(1);
     assert_int_equal(gb_blocks_bytes(), usable(2, 4));
     free_some(2, 4);

@@ -1,7 +1,7 @@
-/* What ended threads left was used by threads of the same size class alone, and given back by glebe_trim or the
- * background thread: 200 threads that took 2 MB each in blocks of 128 bytes left 430 MB resident after others had freed
- * every block, and blocks of another size took as much again. An ended thread's empty pages, and those that others'
- * frees empty later, are free for every class, at once and with the next tick. */
+/* Memory of ended threads was reused only for the same size class, and purged only by glebe_trim or the background
+ * thread: 200 threads that took 2 MB each in blocks of 128 bytes left 430 MB resident after others had freed every
+ * block, and blocks of another size took as much again. Now an ended thread's empty pages are free for every class at
+ * once; pages that remote frees empty later are free with the next tick. */
 #define FIXTURE_WHOLE
 #define GB_FEW_HEAPS 64 /* each thread has a heap */
 #include "../unit/fixture.h"
@@ -56,7 +56,7 @@ static void test_pages_go_back_when_others_emptied_them(void **state)
     glebe_free(own);
 }
 
-/* Abandoned heaps whose pages have room serve before memory is taken, however many others come before them. */
+/* Abandoned heaps whose pages have room serve before new memory is taken, even if many other heaps come before them. */
 static void test_every_abandoned_is_come_by(void **state)
 {
     (void)state;

@@ -1,12 +1,12 @@
-/* calloc wrote zeros to all of a huge block that was in use before, touched or not: a sparse array became resident
- * whole, in half a second for 1 GB. */
+/* calloc wrote zeros to all of a reused huge block, touched or not: a sparse array became wholly resident, in half a
+ * second for 1 GB. */
 #include "../unit/fixture.h"
 
 enum { ARRAYS = 4 };
 #define ARRAY_BYTES ((size_t)32 << 20)
 
-/* Arrays of which one page each is touched; one is freed, and taken again as zeros. Returns what became resident by
- * that. */
+/* Touches one page each of some arrays, frees one, and takes it again with calloc. Returns the bytes that this made
+ * resident. */
 static size_t taken_again(bool sparse)
 {
     char *arrays[ARRAYS];
@@ -37,11 +37,11 @@ static void test_sparse_stays_sparse(void **state)
 static void test_dense_is_written(void **state)
 {
     (void)state;
-    size_t grown = taken_again(false); /* control: what is said to be resident is written */
+    size_t grown = taken_again(false); /* control: written memory shows up as resident */
     assert_true(grown >= ARRAY_BYTES / 2 || gb_fake_resident_bytes() == SIZE_MAX);
 }
 
-/* The host takes nothing back. */
+/* The host refuses to purge. */
 static void test_a_host_that_refuses(void **state)
 {
     (void)state;

@@ -140,7 +140,7 @@ static void test_2_counts(void **state)
     DAMAGE(2, map[1], 255);
     DAMAGE(2, map[mixed->bump - 1], 0);
     uint32_t bits = gb_load(&medium->bits);
-    gb_store(&medium->bits, bits & (bits - 1)); /* a free block is lost */
+    gb_store(&medium->bits, bits & (bits - 1)); /* lose a free block */
     expect(2);
     gb_store(&medium->bits, bits | (uint32_t)1 << medium->cap);
     expect(2);

@@ -1,3 +1,3 @@
-/* collect_test.c where memory is linear. */
+/* collect_test.c for linear memory. */
 #define GB_LINEAR 1
 #include "collect_test.c"

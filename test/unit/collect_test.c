@@ -371,7 +371,7 @@ static void test_sizes(void **state)
     (void)state;
     static const size_t sizes[] = {MIB - 1, MIB, MIB + 1, 2 * MIB, 4 * MIB, 4 * MIB + 1, 20 * MIB, 64 * MIB};
     glebe_gc_stats stats;
-    for (int round = 0; round < 2; round++) /* the second finds what the first left */
+    for (int round = 0; round < 2; round++) /* the second finds the memory that the first left */
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             uintptr_t *object = glebe_gc_alloc(gc, sizes[i]);
             size_t usable = glebe_gc_usable_size(gc, object), words = usable / sizeof(uintptr_t);
@@ -419,12 +419,12 @@ static void test_memory_goes_back(void **state)
     glebe_stats s;
     glebe_stats_read(&s);
     assert_int_equal(s.huge_retained_bytes, 0);
-    /* more of the other is kept than the bounds allow */
+    /* of the other memory more was retained than the bounds allow */
     assert_true(fake.purged_bytes >= before + 5 * MIB + 500000 / GB_SLICE_BYTES * GB_SLICE_BYTES);
     assert_true(s.purged_bytes >= 35 * MIB);
 }
 
-/* Layouts of huge objects, and huge objects that only huge ones refer to, against the order of their addresses. */
+/* Layouts of huge objects, and chains of huge objects against the order of their addresses. */
 static void test_huge_chains(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Common heaps: threads that allocate seldom share them where heaps are many. Here two threads have a heap, and all
- * further ones begin without. */
+/* Common heaps: if there are many heaps, threads that allocate seldom share common heaps. Here two threads have heaps
+ * of their own, and all further threads begin without one. */
 #define FIXTURE_WHOLE
 #define GB_FEW_HEAPS 2
 #include "fixture.h"
@@ -63,7 +63,8 @@ static void test_threads_share_one(void **state)
         fixture_check();
         assert_int_equal(glebe_live.stats.heaps, OWNERS + 1);
         assert_int_equal(common_at(0)->kind, GB_HEAP_COMMON);
-        for (int t = OWNERS; t < FIXTURE_THREADS; t++) /* by its own thread, by another, by a thread with a heap */
+        for (int t = OWNERS; t < FIXTURE_THREADS; t++) /* by its own thread, by another, by a thread with its own heap
+        */
             frees(t % 3 == 0 ? t : t % 3 == 1 ? OWNERS : 0, t);
         gb_remote_flush(fixture_selves[0]);
     }
@@ -80,7 +81,7 @@ static void test_threads_share_one(void **state)
     fixture_release();
 }
 
-/* A thread that allocates often gets its own heap; as many requests in a longer time are seldom. */
+/* A thread that allocates often gets its own heap; the same number of requests in a longer time gets none. */
 static void test_who_allocates_often(void **state)
 {
     (void)state;
@@ -98,7 +99,7 @@ static void test_who_allocates_often(void **state)
     fixture_release();
 }
 
-/* Where a heap is abandoned, a thread uses that one. */
+/* If there is an abandoned heap, a thread reclaims it. */
 static void test_abandoned_heaps_first(void **state)
 {
     (void)state;
@@ -118,7 +119,7 @@ static void test_no_thread_waits_for_another(void **state)
     begin();
     fixture_thread(OWNERS);
     void *first = glebe_malloc(40);
-    gb_lock_take(&gb_the.common[0].lock); /* another thread is in it */
+    gb_lock_take(&gb_the.common[0].lock); /* as if another thread used it */
     void *second = glebe_malloc(40);
     assert_ptr_equal(gb_page_heap(gb_page_head(gb_page_entry(first))), common_at(0));
     assert_ptr_equal(gb_page_heap(gb_page_head(gb_page_entry(second))), common_at(1));
@@ -133,7 +134,7 @@ static void test_no_thread_waits_for_another(void **state)
     fixture_release();
 }
 
-/* Another thread's ticks return what the common heap keeps, when nobody entered it for a while. */
+/* If no thread has entered the common heap for a while, another thread's ticks purge its retained memory. */
 static void test_memory_goes_home(void **state)
 {
     (void)state;
@@ -156,7 +157,7 @@ static void test_memory_goes_home(void **state)
     }
     fixture_check();
     assert_int_equal(gb_load(&common_at(0)->bytes), 0);
-    takes(OWNERS); /* and it serves again */
+    takes(OWNERS); /* the common heap serves again */
     frees(OWNERS, OWNERS);
     fixture_thread(0);
     fixture_release();
@@ -167,9 +168,9 @@ static void test_fork_keeps_them(void **state)
     (void)state;
     begin();
     takes(OWNERS);
-    fixture_thread(OWNERS + 1); /* has no heap, and forks */
+    fixture_thread(OWNERS + 1); /* a thread without a heap forks */
     gb_fork_prepare();
-    glebe_free(glebe_malloc(40)); /* another fork handler */
+    glebe_free(glebe_malloc(40)); /* as another fork handler does */
     gb_fork_child();
     assert_int_equal(common_at(0)->kind, GB_HEAP_COMMON);
     assert_int_equal(gb_load(&gb_the.common[0].lock.word), 0);
@@ -183,7 +184,7 @@ static void test_fork_keeps_them(void **state)
 
 static int told;
 
-/* The program may do anything here, so this thread is in no common heap. */
+/* The callback may do anything, so the thread is in no common heap during it. */
 static void pressure(void *context, uint64_t used, uint64_t limit)
 {
     (void)context, (void)used, (void)limit;

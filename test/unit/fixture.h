@@ -1,4 +1,4 @@
-/* What the tests on the fake port share: the core, and a fresh process for each test.
+/* Shared by the tests on the fake port: the core, and a fresh process for each test.
  *
  * Tests link with the core (FIXTURE_LINKED, which CMake sets): compiling it for each of them took most of the time. A
  * test that uses the core's statics, or replaces a macro of it, defines FIXTURE_WHOLE before this, and includes the

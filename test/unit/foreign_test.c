@@ -1,5 +1,5 @@
-/* Blocks of other allocators that come to free() (Windows): they are freed by their own allocator, move to glebe when
- * they are resized, and have a size. An address that no allocator knows is still misuse. */
+/* Blocks of other allocators in free() (Windows): their own allocator frees them, realloc moves them to glebe, and they
+ * have a size. An address that no allocator knows is still misuse. */
 #define GB_FOREIGN 1
 #include "fixture.h"
 

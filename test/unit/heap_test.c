@@ -1,5 +1,5 @@
-/* First-class heaps: they own their blocks, keep to their limit, free everything at once, and have sized functions. And
- * the malloc family's counterparts, by the C library's promises. */
+/* First-class heaps: they own their blocks, keep to their limit, free everything at once, and have sized functions.
+ * Their counterparts of the malloc family keep the C library's promises. */
 #include "fixture.h"
 
 static void test_destroy_gives_everything_back(void **state)

@@ -401,7 +401,7 @@ static void test_a_block_that_grows_below_a_limit(void **state)
     fixture_release();
 }
 
-/* The rest of an idle extent keeps its waiting time, and memory freed next to it does not extend that time. */
+/* The rest of an idle extent keeps its idle time, and memory freed next to it does not restart that time. */
 static void test_what_is_left_goes_in_time(void **state)
 {
     (void)state;
@@ -531,7 +531,7 @@ static void test_refused_purge_is_not_zero(void **state)
     fixture_release();
 }
 
-/* The cut off part is idle memory. */
+/* Shrinking makes the cut off part idle memory. */
 static void test_shrinking_gives_back(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The arena where memory is one piece that grows at its end: runs, growth by need, a table that moves, and other code
- * that lets memory grow in between. */
+/* The arena in linear memory, one piece that grows at its end: runs, growth by need, a table that moves, and other code
+ * that grows memory in between. */
 #define GB_LINEAR 1
 #include "fixture.h"
 

@@ -1,3 +1,3 @@
-/* pool_test.c where memory is linear. */
+/* pool_test.c for linear memory. */
 #define GB_LINEAR 1
 #include "pool_test.c"

@@ -1,10 +1,10 @@
-/* Memory pressure: what is purged at which mark, and when, in which state and how often the program is told. */
+/* Memory pressure: which memory is purged at which mark; when, how often and in which state the program is called. */
 #include "fixture.h"
 
 static struct {
     int calls;
     uint64_t used, limit;
-    void *cache[4000]; /* blocks that the program frees when told */
+    void *cache[4000]; /* blocks that the callback frees */
     int cached;
     int allocates; /* how many blocks of all kinds it allocates in the callback; some of them it keeps */
     void *kept[64];
@@ -106,7 +106,7 @@ static void test_abandoned_give_too(void **state)
     fixture_thread_end(1);
     fixture_thread(0);
     glebe_free(p);
-    gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned heap would take it in, and return its page, at once */
+    gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned heap would take the block and return its page at once */
     gb_remote_flush(gb_self);
     gb_lock_drop(&gb_the.abandoned.lock);
     assert_true(gb_load(&abandoned->bytes) > 0);
@@ -116,7 +116,7 @@ static void test_abandoned_give_too(void **state)
     assert_int_equal(gb_load(&abandoned->bytes), 0);
 }
 
-/* Looks every 200 ms, every 20 ms from 85 % on; the program is told at most once a second. */
+/* Checks every 200 ms, every 20 ms from 85 % on; the program is called at most once a second. */
 static void test_how_often(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void test_how_often(void **state)
     assert_in_range(program.calls, 9, 11);
 }
 
-/* Without a limit it looks every five seconds. A limit may be set at any time, raised, lowered and removed. */
+/* Without a limit glebe checks every five seconds. A limit may be set at any time, raised, lowered and removed. */
 static void test_a_limit_that_changes(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void test_a_limit_that_changes(void **state)
     assert_int_equal(program.calls, 2);
 }
 
-/* The tick that tells the program runs inside a malloc of each kind, and the callback uses every kind. */
+/* The tick that calls the program runs inside a malloc of each kind, and the callback uses every kind. */
 static void test_from_inside_malloc(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void test_from_inside_malloc(void **state)
     assert_true(glebe_live.stats.heaps_abandoned == 1);
 }
 
-/* Before a request fails by the process's limit the program is told; the memory that it frees serves the request. */
+/* Before a request fails by the process's limit glebe calls the program; memory that it frees serves the request. */
 static void test_limit(void **state)
 {
     (void)state;

@@ -51,7 +51,7 @@ static void test_the_clock_may_wrap(void **state)
     assert_true(fake.purged_bytes > 0);
 }
 
-/* A chunk in use keeps memory in constant use, and purges the rest. */
+/* In a chunk in use, memory in constant use stays, and the rest is purged. */
 static void test_busy_chunk(void **state)
 {
     (void)state;
@@ -332,7 +332,7 @@ static void test_the_bound_stays_with_huge_pages(void **state)
         glebe_free(blocks[i]);
 }
 
-/* A chunk that was purged whole holds nothing, huge pages or not: the oldest that does is another one. */
+/* A chunk that was wholly purged holds nothing, huge pages or not: the next purge takes the oldest other chunk. */
 static void test_what_went_back_does_not_go_twice(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@ static const char *const names[] = {
     GLEBE_STATS(NAME)};
 enum { NAMES = sizeof names / sizeof names[0] };
 
-/* A program that looks at the process from outside reads glebe_live and calls nothing. */
+/* An outside program reads glebe_live from memory, without a call. */
 static void test_tables_count_as_they_grow(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_what_is_said_at_exit(void **state)
     fixture_printed("glebe: prog[4711]: version 0.1.0 was active: at most 16 KiB in use, 0 KiB given back, 0 errors\n");
 }
 
-/* The command has a tree of processes append statistics to a file; without the file they go to stderr. */
+/* Under the command, a tree of processes appends statistics to a file; without the file they go to stderr. */
 static void test_collected(void **state)
 {
     (void)state;

@@ -241,7 +241,7 @@ static void test_a_queued_page_is_not_stolen(void **state)
     gb_page *page = page_of(blocks[0]);
     fixture_thread(0);
     release(0, 3);
-    gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned heap would take them in at once */
+    gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned heap would take the blocks at once */
     gb_remote_flush(gb_self);
     gb_lock_drop(&gb_the.abandoned.lock);
     assert_true(gb_load(&page->xfree) & GB_XFREE_QUEUED);

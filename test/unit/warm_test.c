@@ -1,5 +1,5 @@
-/* Warm blocks: large and huge blocks that were freed last serve the next requests of their size. They go when others
- * need the memory, when the heap cools, and when their thread ends or does not survive fork. */
+/* Warm blocks: large and huge blocks that were freed last serve the next requests of their size. They are released when
+ * other requests need the memory, when the heap cools, and when their thread ends or does not survive fork. */
 #define GB_WARM_BYTES 4194304
 #include "fixture.h"
 
@@ -98,7 +98,7 @@ static void test_cools(void **state)
     fixture_release();
 }
 
-/* Freed again, or used: misuse as of any free block. */
+/* Freeing or using a warm block is misuse, as for any free block. */
 static void test_is_free(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What the fuzz targets have in common: the unit tests' fixture, and a condition whose failure is a crash that says
- * which. */
+/* Shared by the fuzz targets: the unit tests' fixture, and a condition whose failure crashes and names the condition.
+ * */
 #define FIXTURE_FAIL() abort()
 #include "../unit/fixture.h"
 

@@ -1,9 +1,8 @@
-/* Fuzzing the heap on the fake port: bytes are operations, two or three bytes each, by four simulated threads and two
- * heaps. The heap is checked as it goes, blocks keep their contents, and in the end everything is freed and nothing is
- * left.
+/* Fuzzes the heap on the fake port: the input is operations of two or three bytes each, by four simulated threads and
+ * two heaps. The target checks the heap after operations. Blocks keep their contents, and when everything is freed, no
+ * memory is in use.
  *
- * With -DFUZZ_PLANT one operation, in a rare state, damages the heap by itself: test/fuzz/run requires that it is
- * found. */
+ * With -DFUZZ_PLANT one operation damages the heap in a rare state: test/fuzz/run requires that the fuzzer finds it. */
 #include "fuzz.h"
 
 enum { BLOCKS = 256, HEAPS = 2, THREADS = 4 };
@@ -14,7 +13,7 @@ static struct {
 } blocks[BLOCKS];
 static glebe_heap *heaps[HEAPS];
 
-/* One byte says a size: classes' ends and beginnings, exactly. */
+/* The size for one byte: exactly the ends and beginnings of classes. */
 static size_t size_of(uint8_t code)
 {
     if (code < 160)
@@ -111,7 +110,7 @@ static void operate(uint8_t code, uint8_t which, uint8_t amount)
         break;
     }
 #ifdef FUZZ_PLANT
-    if (code % 16 == 12 && gb_self->full.first.n) /* loses count */
+    if (code % 16 == 12 && gb_self->full.first.n) /* makes a count wrong */
         gb_page_at(gb_self->full.first)->left++;
 #endif
 }

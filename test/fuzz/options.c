@@ -1,7 +1,8 @@
-/* Fuzzing the option parser: bytes are the environment and a call of glebe_option. Whatever comes in, the options stay
- * within what they may be, and every line that is printed is whole.
+/* Fuzzes the option parser: the input is the environment and a call of glebe_option. For every input, options keep
+ * valid values, and every printed line is whole.
  *
- * With -DFUZZ_PLANT the target forgets that a limit may have a suffix: test/fuzz/run requires that this is found. */
+ * With -DFUZZ_PLANT the target forgets that a limit may have a suffix: test/fuzz/run requires that the fuzzer finds
+ * this. */
 #include "fuzz.h"
 
 static void well(void)
@@ -11,7 +12,7 @@ static void well(void)
     REQUIRE(o->purge_ms <= UINT32_MAX / 4 && o->limit <= GB_MAX_BYTES);
 }
 
-/* Entries are separated by NULs; one without a prefix gets ours, so that most of them mean something. */
+/* NULs separate the entries. An entry without a prefix gets ours, so that most entries are meaningful. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static char text[8][700];

@@ -1,7 +1,8 @@
-/* Fuzzing realloc and aligned allocation on the fake port: bytes are sizes with all their bits, alignments, and
- * failures of the host. A few blocks are resized over and over; a copy on the side knows what they must hold.
+/* Fuzzes realloc and aligned allocation on the fake port: the input is sizes of all magnitudes, alignments, and
+ * failures of the host. A few blocks are resized repeatedly; separate copies have their expected contents.
  *
- * With -DFUZZ_PLANT the target writes behind a block that grew in place: test/fuzz/run requires that it is found. */
+ * With -DFUZZ_PLANT the target writes past a block that grew in place: test/fuzz/run requires that the fuzzer finds
+ * it. */
 #include "fuzz.h"
 
 enum { BLOCKS = 8 };
@@ -39,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (size_t at = 0; at + 6 <= bytes && at < 6 * 200; at += 6) {
         int i = data[at] % BLOCKS;
         unsigned way = data[at] / BLOCKS;
-        /* a floating size: 11 bits after the leading one, and a shift up to everything there is */
+        /* a floating size: 11 bits after the leading one, and a shift up to the whole address space */
         size_t size = ((size_t)1 << 11 | data[at + 1] << 3 | data[at + 2] >> 5) << (data[at + 2] & 31) >> 11;
         size_t alignment = (size_t)1 << (data[at + 3] % 26);
         if (way == 31)

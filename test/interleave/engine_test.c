@@ -179,7 +179,7 @@ int main(void)
     finds("increments by two operations", &lost, 0, "lost");
     finds("locks in opposite order", &deadlock, 0, "deadlock");
     finds("one weak compare-and-swap, none failing for no reason", &weak, 0, NULL);
-#ifndef __clang__ /* clang does not tell weak ones from strong ones */
+#ifndef __clang__ /* clang does not distinguish weak and strong ones */
     finds("one weak compare-and-swap, one failing for no reason", &weak, 1, "no reason");
 #endif
     finds("a loop that waits for what never comes", &endless, 0, "no end");

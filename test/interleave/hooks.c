@@ -1,5 +1,5 @@
-/* What the compiler calls in code compiled with -fsanitize=thread, in place of that sanitizer's library. Only the
- * subject is compiled so; nothing here is. Outside a running case an access is a plain access. */
+/* The functions that the compiler calls in code compiled with -fsanitize=thread, instead of that sanitizer's library.
+ * Only the subject is compiled that way, not this file. Outside a running case an access is a plain access. */
 #include "engine.h"
 
 #define PC __builtin_return_address(0)
@@ -74,7 +74,8 @@ static inline void end(const volatile void *p, size_t bytes, enum il_op op, int 
         return old; \
     }
 
-/* A weak one may fail spuriously, if the scheduler says so. gcc tells which are weak; clang calls _val for all. */
+/* A weak compare-and-swap may fail spuriously, if the scheduler says so. gcc marks the weak ones; clang calls _val for
+ * all. */
 #define COMPARE(T, bits, name, weak) \
     int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T v, int order, int failed); \
     int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T v, int order, int failed) \

@@ -204,7 +204,7 @@ void gb_lock_drop(gb_lock *lock)
 void gb_port_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t ms)
 {
     IL_CHECK(il_active, "a wait outside of a thread");
-    if (ms != UINT32_MAX) { /* time passes, and no thread wakes this one */
+    if (ms != UINT32_MAX) { /* a timeout: time passes, and no thread wakes this one */
         the_world.now_ms += ms;
         return;
     }

@@ -1,4 +1,4 @@
-/* What cases and host.c share: threads with their heaps and the blocks that they hold, all part of the snapshot. */
+/* Shared by the cases and host.c: threads with their heaps and the blocks that they hold, all part of the snapshot. */
 #ifndef IL_HOST_H
 #define IL_HOST_H
 
@@ -30,7 +30,7 @@ void host_touch(const volatile void *address, size_t bytes, bool write);
 /* A step of the program's own, to hand data from thread to thread. */
 uint64_t host_acquire(_Atomic uint64_t *object);
 void host_release(_Atomic uint64_t *object, uint64_t value);
-/* Runs what gb_port_thread_start was to run. */
+/* Runs the function that gb_port_thread_start got. */
 void host_started(void);
 
 /* A number for the state of the heap and of the threads' blocks, and nothing else. */

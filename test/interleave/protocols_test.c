@@ -3,7 +3,7 @@
  *     protocols [-l] [case...]       -l, or GLEBE_INTERLEAVE=long: the long cases too, and one more spurious failure
  *                                    GLEBE_INTERLEAVE=short: the first orders of each case
  *
- * Prints what was explored; a failure with its schedule. */
+ * Prints the number of orders of each case, and the schedule of a failure. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>

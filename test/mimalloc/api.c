@@ -1,6 +1,6 @@
-/* mimalloc's API, of line LINE (2 or 3), in one walk. What it documents is required, and what may be told from outside
- * is printed, so that mimalloc's own library and glebe's can be compared. Declarations are mimalloc's where its header
- * is, else our own. */
+/* mimalloc's API, of line LINE (2 or 3), in one walk. The program requires the documented behaviour, and prints all
+ * visible behaviour, so that mimalloc's own library and glebe's can be compared. Declarations come from mimalloc's
+ * header if it is installed, else from ours. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -12,8 +12,8 @@
 #include "mi.h"
 
 #ifndef STRICT
-/* 0: without what mimalloc 2.0.9 to 3.3.2 do not keep: that mi_rezalloc gives zeros however it grew and shrank before,
- * and 2.0.9 alone, that a product which overflows is EOVERFLOW. */
+/* 0: skips two promises. mimalloc 2.0.9 to 3.3.2 do not keep that mi_rezalloc returns zeros after any growing and
+ * shrinking; 2.0.9 alone does not set EOVERFLOW for a product that overflows. */
 #define STRICT 1
 #endif
 
@@ -25,7 +25,7 @@
         } \
     } while (0)
 
-/* Too much for any heap, and not known to the compiler. */
+/* Too large for any heap; volatile, so that the compiler does not know the values. */
 static volatile size_t enormous = PTRDIFF_MAX, half = SIZE_MAX / 2;
 
 static bool all(const void *p, size_t n, unsigned char byte)
@@ -88,7 +88,7 @@ static void plain(void)
     TEST(!mi_reallocarray(p, enormous, 1) && errno == ENOMEM);
     p = mi_reallocn(p, 100, 10);
     TEST(p && strcmp(p, "kept") == 0);
-    TEST(mi_reallocf(p, enormous) == NULL); /* which freed it */
+    TEST(mi_reallocf(p, enormous) == NULL); /* and has freed p */
     puts("plain");
 }
 
@@ -115,7 +115,7 @@ static void zeroed(void)
         TEST(!STRICT || (aligned(p, 256) && all(p, 20 * n, 0)));
         mi_free(p);
     }
-    for (int i = 0; STRICT && i < SIZES; i++) /* what the program wrote behind a new, smaller size does not come back */
+    for (int i = 0; STRICT && i < SIZES; i++) /* bytes written past a new, smaller size do not reappear */
         for (size_t a = 16; a <= 4096; a *= 16)
             for (size_t n = sizes[i] + 1, less = 0; less < n; less += n / 9 + 1) {
                 char *p = mi_zalloc_aligned(n, a);
@@ -132,7 +132,7 @@ static void zeroed(void)
 static void alignments(void)
 {
     static const size_t offsets[] = {0, 8, 16, 24, 40, 100, 4096};
-    /* 2.0.9, whose mi_aligned_alloc(256, 256) is not, and which gives too little when it moves a block with an
+    /* 2.0.9: its mi_aligned_alloc(256, 256) is not aligned, and it returns too few bytes when it moves a block with an
      * offset */
     bool old = mi_version() < 10000;
     for (size_t a = 8; a <= (old ? 128 : 65536); a *= 2)
@@ -154,7 +154,7 @@ static void alignments(void)
             mi_free(p);
             for (unsigned o = 0; o < sizeof offsets / sizeof offsets[0]; o++) {
                 size_t offset = offsets[o];
-                if (offset > n || (offset && old)) /* mimalloc asks for an offset within the block */
+                if (offset > n || (offset && old)) /* mimalloc requires an offset within the block */
                     continue;
                 p = mi_malloc_aligned_at(n, a, offset);
                 TEST(p && aligned(p + offset, a) && mi_usable_size(p) >= n);
@@ -252,7 +252,7 @@ static void heaps(void)
 
 static void count_text(const char *text, void *total) { *(size_t *)total += strlen(text); }
 
-/* One may collect, as any function of mimalloc's. */
+/* A deferred free may collect, and call every other function of mimalloc's. */
 static void collects(bool force, unsigned long long heartbeat, void *calls)
 {
     (void)heartbeat;
@@ -286,7 +286,7 @@ static void process(void)
     printf("process, line %d\n", mi_version() / (mi_version() < 10000 ? 100 : 10000));
 }
 
-/* Blocks that mimalloc's malloc gave are mi_free's too, and the other way round. */
+/* mi_free takes blocks of malloc, and free takes blocks of mi_malloc. */
 static void mixed(void)
 {
     void *(*volatile c_malloc)(size_t) = malloc;

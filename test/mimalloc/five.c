@@ -1,4 +1,4 @@
-/* Imports of libmimalloc.so.3 what LuaMetaTeX does, and nothing else: five functions. */
+/* Imports the same five functions of libmimalloc.so.3 as LuaMetaTeX, and nothing else. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Heaps by the thousand, made, filled, deleted and destroyed, by several threads; with glebe_check at the end. Line 3:
- * threads allocate in each other's heaps at once. Line 2: threads leave heaps behind as they end. */
+/* Several threads make, fill, delete and destroy thousands of heaps; glebe_check runs at the end. Line 3: threads
+ * allocate in each other's heaps at once. Line 2: threads leave heaps behind when they end. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static size_t any_size(uint32_t *seed)
     return r % 97 == 0 ? 70000 + r % 300000 : r % 7 == 0 ? 3000 + r % 30000 : r % 700;
 }
 
-/* Blocks of deleted heaps are freed rounds later, in part by another thread's turn at the same table. */
+/* Blocks of deleted heaps are freed rounds later, some by another thread. */
 static void *makes(void *number)
 {
     uint32_t seed = (uint32_t)(uintptr_t)number + 1;
@@ -92,7 +92,7 @@ static void *shares(void *number)
 static char *left[THREADS];
 static pthread_key_t key;
 
-/* A destructor of the program's, after which the heap is still its own. */
+/* A destructor of the program: the heap is still the thread's own. */
 static void uses(void *heap)
 {
     static _Thread_local int round;
@@ -101,7 +101,7 @@ static void uses(void *heap)
         pthread_setspecific(key, heap);
 }
 
-/* One heap is empty when the thread ends, one has a block that lives on, one was ended. */
+/* When the thread ends, one heap is empty, one has a block that lives on, and one was destroyed. */
 static void *leaves(void *number)
 {
     mi_heap_t *heap = mi_heap_new(), *empty = mi_heap_new(), *ended = mi_heap_new();
@@ -143,7 +143,7 @@ int main(void)
             shared_heaps[i] = mi_heap_new();
         run(shares);
         pid_t child = fork();
-        if (child == 0) { /* no lock was left behind, and new heaps are as good */
+        if (child == 0) { /* no lock is held, and new heaps work */
             mi_heap_t *heap = mi_heap_new();
             _exit(heap && mi_heap_malloc(heap, 100) ? 0 : 1);
         }

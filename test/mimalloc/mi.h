@@ -1,4 +1,4 @@
-/* mimalloc's declarations, as far as these tests use them: its own header's where there is one of line LINE. */
+/* mimalloc's declarations, as far as these tests use them: from its own header if one of line LINE is installed. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>

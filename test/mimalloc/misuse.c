@@ -1,4 +1,4 @@
-/* One mistake, by its name: what is printed stands in test_mimalloc.py. */
+/* Makes one mistake, by its name; test_mimalloc.py has the expected reports. */
 #include <stdlib.h>
 #include <string.h>
 

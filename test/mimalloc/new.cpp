@@ -1,4 +1,5 @@
-// mi_new and its kin: the new_handler, then std::bad_alloc; the nothrow forms give null, also where a handler throws.
+// mi_new and its variants: the new_handler, then std::bad_alloc; the nothrow forms return null, even if a handler
+// throws.
 #include <cstdio>
 #include <cstdlib>
 #include <new>

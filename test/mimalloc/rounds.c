@@ -1,5 +1,5 @@
-/* Heaps that are deleted while a block of theirs is in use, which is freed afterwards: what they leave has a bound.
- * argv: threads, rounds of each. Says how many heaps there are at the end, and the MiB that became resident. */
+/* Deletes heaps while one of their blocks is in use, and then frees that block: the remaining memory has a bound.
+ * argv: threads, rounds of each. Prints the number of heaps at the end, and the MiB that became resident. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-"""The libraries that take the place of mimalloc's: one program runs on mimalloc's own and on ours, by the soname; what
-is exported; misuse.
+"""The libraries that replace mimalloc's: one program runs on mimalloc's own and on ours, by the soname; the exports;
+misuse.
 
-mimalloc's own libraries are Debian's, if installed, and those that `bench/setup` built; without one the comparison is
+mimalloc's own libraries are Debian's, if installed, and those that `bench/setup` built; without any the comparison is
 skipped."""
 
 import os
@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 FOLDER = pathlib.Path(__file__).parent
-pytestmark = pytest.mark.xdist_group("mimalloc") # they share what is built at first
+pytestmark = pytest.mark.xdist_group("mimalloc") # the tests share programs that the first one builds
 LINES = (2, 3)
 every_line = pytest.mark.parametrize("line", LINES)
 
@@ -23,9 +23,9 @@ def ours(box, line):
 
 
 def theirs(box):
-    """(line, library) of each real one that is here, of the versions that left_out.txt is about; skips the test that
-    asks if there is none."""
-    known = ("mimalloc 2.3.2", "mimalloc 3.3.2") # of the benches' peers, which are the newest ones
+    """(line, library) of each real mimalloc here, in the versions that left_out.txt covers. Skips the calling test if
+    there is none."""
+    known = ("mimalloc 2.3.2", "mimalloc 3.3.2") # the benches' peers, which are the newest releases
     bench = pathlib.Path(os.environ.get("BENCH_BUILD") or box.root / "bench/build") / "peers"
     debian = sorted(pathlib.Path("/usr/lib").glob("*-linux-*/libmimalloc.so.[23]"))
     peers = [(n, p) for n in LINES if (p := bench / f"mimalloc-v{n}.so").exists()
@@ -86,7 +86,7 @@ def test_api(box, program, tmp_path, line):
 
 
 def test_api_as_theirs(box, program, tmp_path):
-    """Linked to mimalloc's own library the program says on it what it says on ours; GLEBE_VERBOSE tells the two
+    """A program linked to mimalloc's own library prints the same on it and on ours; GLEBE_VERBOSE tells the two
     apart."""
     for line, library in theirs(box):
         path = program("api", line, "-DSTRICT=0", folder=named_as(library, line, tmp_path))
@@ -97,7 +97,7 @@ def test_api_as_theirs(box, program, tmp_path):
 
 
 def named_as(library, line, tmp_path):
-    """A folder with the library under the name that programs look for: those of bench/ have no soname."""
+    """A folder with the library under the name that programs look for; the libraries of bench/ have no soname."""
     folder = tmp_path / f"link-{library.parent.name}-{library.name}"
     folder.mkdir(exist_ok=True)
     shutil.copy(library, folder / f"libmimalloc.so.{line}")
@@ -105,7 +105,7 @@ def named_as(library, line, tmp_path):
 
 
 def test_luametatex_needs_five(box, program, tmp_path):
-    """A program that imports what LuaMetaTeX does, of libmimalloc.so.3 alone."""
+    """A program that imports the same functions of libmimalloc.so.3 as LuaMetaTeX."""
     path = program("five", 3)
     text = subprocess.run(["nm", "-D", "--undefined-only", str(path)], capture_output=True, text=True,
                           check=True).stdout
@@ -125,7 +125,7 @@ def named():
 
 
 def test_left_out(box):
-    """What theirs export and ours do not is named, with its reason; nothing is named that is there."""
+    """left_out.txt names every function that theirs export and ours do not, with its reason, and no other."""
     for line in LINES:
         assert not named() & exports(ours(box, line))
         assert {"mi_malloc", "mi_heap_new", "malloc", "_Znwm", "glebe_check"} <= exports(ours(box, line))
@@ -137,8 +137,8 @@ def test_left_out(box):
 
 @every_line
 def test_heaps(box, program, tmp_path, line):
-    """6,000 heaps by four threads, deleted and destroyed: blocks of deleted ones live, no heap is lost, every invariant
-    holds."""
+    """6,000 heaps by four threads, deleted and destroyed: blocks of deleted heaps live on, no heap is lost, every
+    invariant holds."""
     done = on(box, ours(box, line), line, program("heaps", line), tmp_path=tmp_path)
     broken, heaps, used = map(int, done.out.split())
     assert broken == 0 and heaps <= 12 and used <= 1 << 20, done.out
@@ -147,14 +147,14 @@ def test_heaps(box, program, tmp_path, line):
 @every_line
 @pytest.mark.parametrize("threads, rounds", [(1, 5000), (1, 20000), (4, 5000)])
 def test_heaps_deleted_before_their_blocks(box, program, tmp_path, line, threads, rounds):
-    """Heaps that are deleted and then become empty end, while others are made; memory stays within a bound."""
+    """Deleted heaps end when they become empty, while others are made; memory stays within a bound."""
     done = on(box, ours(box, line), line, program("rounds", line), threads, rounds, tmp_path=tmp_path)
     broken, heaps, mib = map(int, done.out.split())
     assert broken == 0 and heaps <= 64 and mib <= 16, done.out
 
 
 def test_new(box, program, tmp_path):
-    """mi_new: the handler, bad_alloc, and null where nothing may be thrown."""
+    """mi_new: the handler, bad_alloc, and null from the nothrow forms."""
     done = on(box, ours(box, 3), 3, program("new"), tmp_path=tmp_path)
     assert done.out == "6 thrown, 0 handled, null 1 1\n6 thrown, 8 handled, null 1 1\n"
 
@@ -176,7 +176,7 @@ MISUSE = {
 
 @pytest.mark.parametrize("what", MISUSE)
 def test_misuse(box, program, tmp_path, what):
-    """A line that names mimalloc's function, one that names the process; then SIGABRT, or as GLEBE_ON_ERROR says."""
+    """One line names mimalloc's function, another the process; then SIGABRT, or what GLEBE_ON_ERROR sets."""
     report = rf"glebe: {MISUSE[what]}\n  in misuse\[\d+\]\n"
     path = program("misuse")
     done = on(box, ours(box, 3), 3, path, what, tmp_path=tmp_path, check=False)
@@ -186,6 +186,6 @@ def test_misuse(box, program, tmp_path, what):
 
 
 def test_no_misuse(box, program, tmp_path):
-    """The control: mi_cfree of what is not ours is none, and nothing is said."""
+    """Control: mi_cfree of a foreign block is no misuse, and prints nothing."""
     done = on(box, ours(box, 3), 3, program("misuse"), "checked", tmp_path=tmp_path)
     assert done.out == "went on\n" and done.text == ""

@@ -1,4 +1,4 @@
-/* Heaps of an allocator's own: glebe's, and mimalloc's beside them. Found at run time, so that this program is linked
+/* First-class heaps of glebe and of mimalloc. Their functions are found at run time, so that this program is linked
  * with no allocator. */
 #include "scale.h"
 #include <dlfcn.h>

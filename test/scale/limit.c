@@ -1,5 +1,5 @@
-/* A limit on address space that the program sets on itself after it has run for a while: Python's resource.setrlimit
- * does so, and programs that judge others. */
+/* A limit on address space that the program sets on itself after it has run for a while, as with Python's
+ * resource.setrlimit. */
 #include "scale.h"
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
-/* A malloc that misses every gate: the control of the cases. It keeps all freed memory, and gives each large block a
- * mapping and memory of its own, in address space that it reserves at first. It loses bytes, gets slower with the
- * number of blocks, and refuses requests.
+/* A malloc that misses every gate: the control for the cases. It retains all freed memory, and gives each large block
+ * its own mapping and memory, in address space that it reserves at first. It loses bytes, gets slower with the number
+ * of blocks, and refuses requests.
  *
- * POOR=refuse: it refuses each seventh request, and so cannot exceed a limit; else each 1009th. The C library's own
- * allocations are calloc's and come from the C library. */
+ * POOR=refuse: it refuses every seventh request, and so cannot exceed a limit; else every 1009th. calloc, which the C
+ * library itself uses, is the C library's own. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,9 +1,9 @@
-/* What the cases of test/scale share: blocks in numbers that a server has, allocated and freed under a clock, and what
- * they leave.
+/* Shared by the cases of test/scale: allocates and frees as many blocks as a server has, timed, and measures the memory
+ * that remains.
  *
- * A case is a plain user of malloc, linked with no allocator. Its own records lie in mappings that are touched before
- * the first block, so that resident sizes are those of the blocks. Each block carries a stamp with its number, at its
- * start and, unless the case is about untouched memory, at its end. A wrong stamp is a lost byte, and counts as broken.
+ * A case is a plain user of malloc, linked with no allocator. Its own records are in mappings that it touches before
+ * the first block, so that resident sizes are those of the blocks. Each block has a stamp with its number at its start
+ * and, unless the case is about untouched memory, at its end. A wrong stamp is a lost byte, and counts as broken.
  *
  *    ask, give       one request: by the steady clock and by the CPU clock of its thread
  *    set_take, _drop many blocks: each request by the steady clock, sixteen together by the CPU clock, which costs a

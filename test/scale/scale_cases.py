@@ -1,9 +1,9 @@
-"""The cases of test/scale, and the figures that glebe is held to.
+"""The cases of test/scale, and the limits for glebe's figures.
 
 A case is a mode of the program (main in harness.c) with its arguments: whole, and a small form that takes a second. A
-gate is a figure of a run and its limit. `timed` gates are judged only in whole runs; the others are counts and bytes,
-which do not depend on the machine's load. A case that failed or was cut short has no figures beyond those it printed,
-and a gate without a figure has failed.
+gate is a figure of a run and its limit. `timed` gates apply only in whole runs; the others are counts and bytes, which
+do not depend on the machine's load. A case that failed or was cut short has only the figures that it printed, and a
+gate without a figure fails.
 """
 
 import dataclasses
@@ -20,14 +20,14 @@ MIB = 1 << 20
 
 
 def mappings_budget():
-    """How much of the kernel's limit an allocator may use."""
+    """The mappings that an allocator may use: an eighth of the kernel's limit."""
     return int(pathlib.Path("/proc/sys/vm/max_map_count").read_text()) // 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Gate:
     name: str
-    figure: typing.Callable  # of the case's figures, glibc's of the same case, and those of all cases
+    figure: typing.Callable  # takes the case's figures, glibc's of the same case, and those of all cases
     limit: float
     timed: bool = False
 
@@ -59,7 +59,7 @@ MAPPINGS = Gate("mappings", of("mappings"), mappings_budget())
 EACH = Gate("KB each, of glibc's", to_glibc("kb_each"), 1.5)
 LIGHT = Gate("resident after light work, of what was freed", of("after_light_of_freed"), 0.25)
 ENDED = (LIGHT, Gate("peak, of the most that lived", of("peak_of_live"), 1.25))
-# The host of a virtual machine takes the processor away now and then, and the CPU clock runs on. So in millions of
+# The host of a virtual machine sometimes takes the processor away while the CPU clock runs on. So of millions of
 # requests some take milliseconds under every allocator; the gate compares their number with glibc's.
 WAKES = (Gate("requests over 1 ms of CPU time, fill and free, of glibc's",
               lambda own, glibc, every: own["busy_over"] / max(5, glibc["busy_over"]), 2,

@@ -1,4 +1,4 @@
-/* Threads that come and go: each reclaims an earlier one's heap, works with blocks that others handed on, and leaves
+/* Threads start and end: each reclaims an earlier thread's heap, works with blocks that others handed on, and leaves
  * some behind. Heaps must not pile up. */
 #include "stress.h"
 
@@ -18,7 +18,7 @@ static void *churn_run(void *unused)
         stress_drop(&own[k]);
         own[k] = stress_make(&state);
     }
-    for (int i = 0; i < 40; i++) { /* swapped for what another thread left */
+    for (int i = 0; i < 40; i++) { /* swap for a block that another thread left */
         size_t k = stress_below(&state, SHELF);
         pthread_mutex_lock(&shelf_lock);
         stress_block theirs = shelf[k];

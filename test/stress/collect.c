@@ -1,9 +1,8 @@
-/* Collectors, one for each thread, on one heap: lists of objects of all sizes and layouts, each with contents that are
- * looked at as long as it can be reached; weak references, finalizers, objects given back by hand, beside malloc. In
- * the end nothing is left.
+/* Collectors, one for each thread, beside malloc: lists of objects of all sizes and layouts, whose contents are checked
+ * while they are reachable; weak references, finalizers, objects freed by hand. In the end no memory is in use.
  *
- * Every reference lies in registered roots whenever something is allocated: so it runs where stacks cannot be looked
- * at, too. */
+ * At every allocation all references are in registered roots, so the program also runs where stacks cannot be scanned.
+ * */
 #include "stress.h"
 
 enum { LISTS = 24, BLOCKS = 50, STEPS = 4000, LONGEST = 400 };
@@ -75,7 +74,7 @@ static void list_look(struct part *p, int l)
     REQUIRE(number == 0);
 }
 
-/* The list is gone, and its first payload with it, if a collection comes. */
+/* Drops the list. A later collection frees it and its first payload. */
 static void list_drop(struct part *p, int l)
 {
     if (!p->lists[l])
@@ -84,7 +83,7 @@ static void list_drop(struct part *p, int l)
         REQUIRE(glebe_gc_weak_remove(p->gc, (void **)&p->weak[l]) == 0);
     p->weak[l] = p->lists[l]->payload;
     REQUIRE(glebe_gc_weak_add(p->gc, (void **)&p->weak[l]) == 0);
-    if (stress_below(&p->state, 4) == 0) { /* the first node is given back by hand, its payload by the collector */
+    if (stress_below(&p->state, 4) == 0) { /* free the first node by hand; the collector frees its payload */
         node *n = p->lists[l];
         p->lists[l] = n->next;
         glebe_gc_free(p->gc, n);
@@ -133,7 +132,7 @@ static void *collect_run(void *number)
     }
     for (int l = 0; l < LISTS; l++)
         list_drop(p, l);
-    glebe_gc_collect(p->gc); /* what has a finalizer is there once more */
+    glebe_gc_collect(p->gc); /* objects with finalizers still exist */
     glebe_gc_finalize(p->gc);
     glebe_gc_collect(p->gc);
     glebe_gc_stats stats;

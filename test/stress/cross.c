@@ -1,5 +1,5 @@
-/* Random frees across threads: a table of blocks that all threads put into and take from, so that most blocks are
- * freed, or resized, by a thread that did not make them. */
+/* Random frees across threads: all threads put blocks into one table and take them from it, so that mostly a thread
+ * frees or resizes a block of another. */
 #include "stress.h"
 
 enum { SLOTS = 997, STEPS = 4000 };

@@ -1,5 +1,5 @@
-/* Fork while other threads work: the child can allocate and free at once, its own blocks and those of threads that it
- * does not have, and can start threads; the parent goes on. */
+/* Fork while other threads work: the child can at once allocate, free its own blocks and those of threads that did not
+ * survive, and start threads; the parent continues. */
 #include "stress.h"
 
 #include <stdatomic.h>

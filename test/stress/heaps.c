@@ -1,5 +1,5 @@
-/* First-class heaps, one or more for each thread: made, filled, freed from by other threads, and destroyed with all
- * that is in them; heaps change hands between rounds. */
+/* First-class heaps, one or more for each thread: made, filled, destroyed with all their blocks, while other threads
+ * free some of them; heaps change owners between rounds. */
 #include "stress.h"
 
 enum { BLOCKS = 300, STEPS = 1500 };

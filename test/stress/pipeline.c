@@ -1,5 +1,5 @@
 /* Producers and consumers: half of the threads only allocate, the other half only free, through queues, so that every
- * block is a remote free; the producers' pages must come back into use, or memory grows without end. */
+ * free is remote. The producers must reuse their pages, or memory grows without bound. */
 #include "stress.h"
 
 enum { DEPTH = 512, STEPS = 6000 };

@@ -1,5 +1,5 @@
-/* Realloc storms: buffers that grow and shrink through all kinds of block, several threads at once, some of them handed
- * on in between. */
+/* Realloc storms: in several threads at once, buffers grow and shrink through all kinds of block; threads hand some of
+ * them on in between. */
 #include "stress.h"
 
 enum { BUFFERS = 24, STEPS = 1500 };

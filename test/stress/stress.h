@@ -1,10 +1,10 @@
-/* What the stress programs share: real threads on the real port, every block's contents verified when it is freed, and
- * the whole heap checked whenever all threads are at rest.
+/* Shared by the stress programs: real threads on the real port. Each block's contents are verified when it is freed,
+ * and the whole heap is checked whenever all threads rest.
  *
- *     PROGRAM [ROUNDS [SEED [THREADS]]]     a seed is printed first; 0 or none takes one from the clock
+ *     PROGRAM [ROUNDS [SEED [THREADS]]]     prints the seed first; 0 or none takes one from the clock
  *
- * Programs call glebe_* and are linked with src/glebe.c, which suits sanitizers; with -DSTRESS_MALLOC the same calls
- * are malloc and its family, and the program is linked with libglebe.so, which takes their place. */
+ * Programs call glebe_* and are linked with src/glebe.c, for sanitizers; with -DSTRESS_MALLOC they call the malloc
+ * family instead, and are linked with libglebe.so. */
 #ifndef GLEBE_TEST_STRESS_H
 #define GLEBE_TEST_STRESS_H
 
@@ -52,7 +52,7 @@ static void stress_start(int count, char **words, int rounds, int threads)
     stress_threads = stress_threads > STRESS_THREADS_MAX ? STRESS_THREADS_MAX : stress_threads;
     printf("%s %d %llu %d\n", words[0], stress_rounds, (unsigned long long)stress_seed, stress_threads);
     fflush(stdout);
-    glebe_option("purge_ms", "5"); /* so that giving back happens all the time */
+    glebe_option("purge_ms", "5"); /* purge all the time */
     glebe_option("on_error", "abort");
 }
 

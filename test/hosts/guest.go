@@ -1,4 +1,4 @@
-// Package hosts builds what the tests in its folders run.
+// Package hosts builds the modules that the tests in its folders run.
 package hosts
 
 import (
@@ -11,8 +11,8 @@ import (
 
 var built = map[string][]byte{}
 
-// Build compiles the program in the folder `from` (relative to the test's) by $TINYGO for wasip1, or as `flags` say,
-// and returns the module: the same one each time. Without $TINYGO the test is skipped.
+// Build compiles the program in the folder `from` (relative to the test's) with $TINYGO, for wasip1 or with `flags`,
+// and returns the module; later calls return the same one. Without $TINYGO it skips the test.
 func Build(t *testing.T, from string, flags ...string) []byte {
 	t.Helper()
 	tinygo := os.Getenv("TINYGO")
@@ -30,8 +30,8 @@ func Build(t *testing.T, from string, flags ...string) []byte {
 	return built[key]
 }
 
-// BuildC compiles a program in C from this repository with the archive for wasm32, by $CC_wasm32 or clang-19. Without
-// the archive the test is skipped.
+// BuildC compiles a C program of this repository with the archive for wasm32, with $CC_wasm32 or clang-19. Without the
+// archive it skips the test.
 func BuildC(t *testing.T, source string) []byte {
 	t.Helper()
 	clang := os.Getenv("CC_wasm32")
@@ -61,10 +61,10 @@ func made(t *testing.T, command *exec.Cmd, in, out string) []byte {
 	return module
 }
 
-// Long says whether there is time: GLEBE_TEST_LONG is set.
+// Long reports whether GLEBE_TEST_LONG is set.
 func Long() bool { return os.Getenv("GLEBE_TEST_LONG") != "" }
 
-// Times is `few`, and ten times that if there is time.
+// Times returns `few`, or ten times that if Long.
 func Times(few int) int {
 	if Long() {
 		return 10 * few

@@ -1,4 +1,4 @@
--- An unmodified interpreter moves to a heap of its own with megabytes alive.   adopt.lua CPATH
+-- An unmodified interpreter adopts a heap of its own while megabytes are live.   adopt.lua CPATH
 package.cpath = arg[1]
 local glebe = require "glebe"
 assert(glebe.stats() == nil and glebe.trim() == 0)

@@ -1,4 +1,4 @@
--- An object with a finalizer in each Lua: a table, or userdata where tables cannot have one.
+-- An object with a finalizer in each Lua: a table, or userdata if tables cannot have one.
 return function(finalizer)
   if not newproxy then return setmetatable({}, {__gc = finalizer}) end
   local u = newproxy(true)

@@ -1,5 +1,5 @@
-/* Runs a script in a state and closes that: same HOW SCRIPT ARGUMENTS... What it prints must not depend on HOW: by
- * luaL_newstate and lua_close alone (stock), or with glebe's functions. */
+/* Runs a script in a state and closes the state: same HOW SCRIPT ARGUMENTS... The output must not depend on HOW: only
+ * luaL_newstate and lua_close (stock), or glebe's functions. */
 #include "../../bindings/lua/glebe_lua.h"
 
 #include <lauxlib.h>

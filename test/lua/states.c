@@ -1,5 +1,5 @@
-/* States in heaps of their own, as a host has them. states CASE: runs one, or prints which there are. Exit status 77:
- * this Lua cannot. */
+/* States in heaps of their own, as in a host. states CASE: runs one case; without CASE prints the list. Exit status 77:
+ * this Lua cannot do that. */
 #define _XOPEN_SOURCE 700
 #include "../../bindings/lua/glebe_lua.h"
 
@@ -67,7 +67,7 @@ static bool ends_memory(lua_State *L, const char *script)
     return error && strstr(error, "not enough memory");
 }
 
-/* A state that is full has no memory left to compile a script in, but letting go takes none. */
+/* A full state has no memory to compile a script, but dropping a value takes none. */
 static void let_go(lua_State *L, const char *name)
 {
     lua_settop(L, 0);
@@ -99,7 +99,7 @@ static void contract(void)
     while (glebe_lua_alloc(heap, NULL, 0, 100))
         continue;
     CHECK(!glebe_lua_alloc(heap, p, 50000, 2 * MIB));
-    p = glebe_lua_alloc(heap, p, 50000, 100); /* no room for a smaller block: shrinking works all the same */
+    p = glebe_lua_alloc(heap, p, 50000, 100); /* no room for a smaller block: shrinking still works */
     CHECK(p && p[99] == 'x');
     glebe_lua_alloc(heap, p, 100, 0);
     check_heaps();
@@ -145,7 +145,7 @@ static void cap(void)
     CHECK(heaps() == 0);
 }
 
-/* Whatever the cap, there is a state or there is none. */
+/* With every cap, creating a state succeeds or fails cleanly. */
 static int open_libraries(lua_State *L)
 {
     luaL_openlibs(L);
@@ -273,8 +273,8 @@ static int at_end(lua_State *L)
     "  local u = newproxy(true) getmetatable(u).__gc = finalizer return u "                                            \
     "end "
 
-/* Finalizers that let go of 400 KB each: of tables in Lua 5.2 and later, of userdata before. At the cap Lua 5.3 and
- * later collect in them, but not for buffers; Lua 5.1 and LuaJIT by the script; Lua 5.2 never. */
+/* Finalizers that drop 400 KB each: of tables in Lua 5.2 and later, of userdata before. At the cap Lua 5.3 and later
+ * collect inside them, but not for buffers; in Lua 5.1 and LuaJIT the script collects; Lua 5.2 never does. */
 #define OBJECT                                                                                                         \
     "local collect = _VERSION == 'Lua 5.1' and collectgarbage or function() end "                                      \
     "local base = ('x'):rep(20000) "                                                                                   \
@@ -283,8 +283,8 @@ static int at_end(lua_State *L)
     "  for i = 1, 20 do local s = (capped and base or ('x'):rep(20000)) .. i end collect() at_end() "                  \
     "end "
 
-/* glebe_lua_close runs as many finalizers to their ends as lua_close, and what one lets go of serves the next: the heap
- * holds no more. */
+/* glebe_lua_close runs as many finalizers to their ends as lua_close. Memory that one drops serves the next: the heap
+ * does not hold more. */
 static void close_both_ways(const char *script, int expected, int expected_capped)
 {
     for (size_t cap = 0; cap <= 2 * MIB; cap += 2 * MIB) {
@@ -321,7 +321,7 @@ static int leave(lua_State *L)
     longjmp(panicked, 1);
 }
 
-/* A state that was left in a panic with no memory free: what finalizers need there is theirs, so a file has its
+/* A panic leaves a state with no free memory: its finalizers still get the memory that they need, so a file has its
  * contents. */
 static void close_full(void)
 {
@@ -551,7 +551,7 @@ static int adopt_now(lua_State *L)
     return 1;
 }
 
-/* A block from before that shrinks where the heap is full stays with malloc, and `foreign` counts it. */
+/* A block from before the adoption that shrinks while the heap is full stays with malloc, and `foreign` counts it. */
 static void shrink_foreign(lua_State *L)
 {
     void *ud, *filled = NULL;
@@ -571,7 +571,7 @@ static void shrink_foreign(lua_State *L)
     }
 }
 
-/* What was allocated before goes back to malloc, which the sanitizer's look for leaks would say. */
+/* Blocks from before the adoption return to malloc; else the leak sanitizer would report them. */
 static void adopt(void)
 {
     for (int close = 0; close < 3; close++) {
@@ -611,7 +611,7 @@ static void adopt(void)
     }
 }
 
-/* A control for the check from outside: leaks that the sanitizer must see. */
+/* The control: leaks that the sanitizer must report. */
 static void leak(void)
 {
     for (int i = 0; i < 10; i++)

@@ -1,4 +1,4 @@
-"""The module in unmodified interpreters (adopt.lua), with each Lua that is here; and its rockspec."""
+"""The module in unmodified interpreters (adopt.lua), with each installed Lua; and its rockspec."""
 
 import pathlib
 import shutil
@@ -32,7 +32,7 @@ def test_module(box, lua, preload):
 
 @every_lua
 def test_module_where_memory_ends(box, lua):
-    """adopt says so where no heap can be had, and the state goes on with the allocator that it has."""
+    """If there can be no heap, adopt says why, and the state goes on with its old allocator."""
     script = ('package.cpath = arg[1] glebe = require "glebe" '
               'local ok, why = glebe.adopt() assert(not ok and glebe.stats() == nil) print(why) '
               'local t = {} for i = 1, 100000 do t[i] = {} end')
@@ -46,7 +46,7 @@ def test_module_where_memory_ends(box, lua):
 
 @every_lua
 def test_module_shows_one_symbol(lua):
-    """It neither exports malloc nor takes functions from a glebe beside it."""
+    """The module does not export malloc, and takes no functions from another glebe in the process."""
     defined = subprocess.run(["nm", "-D", "--defined-only", module(lua)], capture_output=True, text=True,
                              check=True).stdout
     assert [line.split()[-1] for line in defined.splitlines()] == ["luaopen_glebe"]

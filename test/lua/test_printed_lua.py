@@ -1,4 +1,4 @@
-"""docs/lua.md followed word for word outside the repository, with each Lua that is here. (LuaRocks: test_module.py.)"""
+"""docs/lua.md followed word for word outside the repository, with each installed Lua. (LuaRocks: test_module.py.)"""
 
 import os
 import re
@@ -13,7 +13,7 @@ LUAS = ("lua5.1", "lua5.2", "lua5.3", "lua5.4", "luajit")
 
 @pytest.fixture(scope="session")
 def home(box, tmp_path_factory):
-    """Where a reader has installed glebe."""
+    """The folder where a reader has installed glebe."""
     box.need("cmake", "pkg-config")
     home = tmp_path_factory.mktemp("home")
     shell(f"cmake --install $GLEBE/build/cmake --prefix {home}", home)

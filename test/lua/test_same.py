@@ -31,7 +31,7 @@ def host(box):
 
 
 def outcome(box, program, way, script, folder):
-    """Exit status, both outputs without addresses, and the files; None where this Lua cannot do that."""
+    """Exit status, both outputs without addresses, and the files; None if this Lua cannot do that."""
     folder.mkdir()
     done = box.run(program, way, script, folder, preload=None)
     if done.returncode == 77:

@@ -1,5 +1,5 @@
-"""Hosts with states in heaps of their own (states.c), with each Lua whose headers are here; with the oldest and the
-newest also under the sanitizers, which share one compilation of the core."""
+"""Hosts with states in heaps of their own (states.c), with each Lua whose headers are installed; the oldest and the
+newest also run under the sanitizers, which share one compilation of the core."""
 
 import pathlib
 import subprocess
@@ -32,7 +32,7 @@ def states(box):
 
 @pytest.mark.parametrize("lua, build", [(lua, "plain") for lua in LUAS] + [(lua, "sanitized") for lua in SANITIZED])
 def test_states(box, states, lua, build):
-    """The contract of lua_Alloc, caps and recovery, thousands of states, finalizers or none, pressure, relief,
+    """The contract of lua_Alloc, caps and recovery, thousands of states, with and without finalizers, pressure, relief,
     adoption."""
     program, missing = states(lua, build), []
     for case in CASES:
@@ -45,6 +45,6 @@ def test_states(box, states, lua, build):
 
 @pytest.mark.parametrize("lua", SANITIZED)
 def test_the_sanitizer_sees_leaks(box, states, lua):
-    """Control: blocks that an adoption left with malloc for ever would be reported."""
+    """Control: the sanitizer reports blocks that an adoption leaves with malloc for good."""
     done = box.run(states(lua, "sanitized"), "leak", preload=None, env={"ASAN_OPTIONS": "detect_leaks=1"})
     assert done.returncode != 0 and "LeakSanitizer" in done.text

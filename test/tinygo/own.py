@@ -1,8 +1,8 @@
-"""TinyGo's own test programs, those in the testdata/ of the TinyGo that is here, made to import glebe and run.
+"""TinyGo's own test programs, from testdata/ of the installed TinyGo, made to import glebe and run.
 
-A program is copied into build/test-tinygo/own, beside a file that imports glebe and asks the host how often to
-collect: so one build runs plain and under stress. The host is wazero's command for wasip1, which answers by the
-environment, and for wasm TinyGo's own JavaScript in node, before which HOOK adds the function that answers.
+A program is copied into build/test-tinygo/own, beside a file that imports glebe and asks the host how often to collect.
+So one build runs plain and under stress. For wasip1 the host is wazero's command, which answers through the
+environment. For wasm it is TinyGo's own JavaScript in node, to which HOOK adds the function that answers.
 """
 
 import functools
@@ -17,7 +17,7 @@ from test_programs import WAZERO
 
 TINYGO_ROOT = pathlib.Path(tinygo("env", "TINYGOROOT").stdout.strip()) if TINYGO else None
 TESTDATA = TINYGO_ROOT / "testdata" if TINYGO else None
-# Its programs for finalizers came with 0.42; older releases have other expectations of the rest too.
+# TinyGo's programs for finalizers came with 0.42; older releases also expect other output of the other programs.
 VERSION = tuple(map(int, re.findall(r"\d+", tinygo("version").stdout)[:2])) if TINYGO else ()
 NEW_ENOUGH = pytest.mark.skipif(VERSION < (0, 42),
                                 reason="TinyGo's own programs and finalizers are those of 0.42 or later")
@@ -37,7 +37,7 @@ replace (
 )
 """
 
-# Under stress a program proves first that it is: it ends at once if nothing was collected.
+# Under stress a program first checks that collections happen, and else ends at once.
 STRESS = """package main
 
 import glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
@@ -136,7 +136,7 @@ def build(name, target, *flags, scheduler="asyncify", ask=None):
 
 
 def run(module, target, stress, *arguments, script=None, mount=None, timeout=300, **environment):
-    """(status, what was printed). `script`: TinyGo's JavaScript that runs the module, in place of the usual one."""
+    """(status, output). `script`: TinyGo's JavaScript that runs the module, instead of the usual one."""
     environment["GLEBE_STRESS"] = str(stress)
     if target == "wasip1":
         if not WAZERO:
@@ -157,7 +157,7 @@ def run(module, target, stress, *arguments, script=None, mount=None, timeout=300
 
 # ---- the programs that print ----
 
-# What TinyGo's tests leave out for WebAssembly, and what has a test of its own.
+# Programs that TinyGo's tests leave out for WebAssembly, or that have their own test.
 LEFT_OUT = {
     "recover": "nothing recovers from a panic in WebAssembly",
     "signal": "there are no signals",
@@ -174,7 +174,7 @@ FLAGS = {
 }
 
 def programs():
-    """Every program with an expected text beside it, but for those left out."""
+    """Every program with an expected text beside it, except those left out."""
     if not TESTDATA:
         return []
     files = [path.stem for path in TESTDATA.glob("*.go") if path.with_suffix(".txt").exists()]
@@ -182,7 +182,7 @@ def programs():
 
 
 def each(target, quick):
-    """The programs for this target; all but those named `quick` are left to `make test-all`."""
+    """The programs for this target; only `make test-all` runs those that `quick` does not name."""
     return [pytest.param(name, marks=[] if name in quick else pytest.mark.more)
             for name in programs() if target == "wasip1" or name not in WASIP1_ALONE]
 
@@ -199,7 +199,7 @@ def ended(name, module, target, stress):
 
 
 def both_ways(name, target, scheduler="asyncify"):
-    """The program prints what it shall, plain and with a collection at every allocation."""
+    """The program prints the expected output, plain and with a collection at every allocation."""
     module = build(name, target, *FLAGS.get(name, []), scheduler=scheduler)
     for stress in (0, 1):
         assert ended(name, module, target, stress) == (0, expected(name)), f"stress {stress}"

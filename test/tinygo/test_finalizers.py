@@ -1,4 +1,4 @@
-"""Finalizers of odd arguments end as with TinyGo's own collector; weak references and cleanups, which that has not."""
+"""Finalizers with odd arguments work as with TinyGo's own collector; weak references and cleanups, which that lacks."""
 
 import subprocess
 
@@ -24,7 +24,7 @@ def stock(scheduler):
 
 
 def called(module, function, out):
-    """What the exported function printed, and the trap that ended it, if one did."""
+    """The exported function's output, and the trap that ended it, if any."""
     wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
     engine = wasmtime.Engine()
     linker, store, wasi = wasmtime.Linker(engine), wasmtime.Store(engine), wasmtime.WasiConfig()
@@ -45,8 +45,8 @@ def called(module, function, out):
 @pytest.mark.parametrize("scheduler", [pytest.param("none", marks=pytest.mark.more), "asyncify"])
 @pytest.mark.parametrize("function, traps", [("fine", False), ("result", True), ("interface", True)])
 def test_as_with_the_precise_collector(scheduler, function, traps, tmp_path):
-    """Pointers into an object: each has a finalizer of its own. Functions of another type than func(*T): the engine
-    traps."""
+    """Each pointer into an object has its own finalizer. A function of another type than func(*T) makes the engine
+    trap."""
     theirs = called(stock(scheduler), function, tmp_path / "stock")
     assert (theirs[1] is not None) == traps and "came back" not in theirs[0]
     assert called(build("finalizers", scheduler, "-buildmode=c-shared"), function, tmp_path / "glebe") == theirs
@@ -57,7 +57,7 @@ def test_as_with_the_precise_collector(scheduler, function, traps, tmp_path):
 @NEW_ENOUGH
 @either
 def test_of_any(scheduler, tmp_path):
-    """What nottinygc's users have written, func(any), and TinyGo's own collectors trap at."""
+    """func(any), which users of nottinygc have written, and at which TinyGo's own collectors trap."""
     assert called(stock(scheduler), "any", tmp_path / "stock")[1] is not None
     assert called(build("finalizers", scheduler, "-buildmode=c-shared"), "any", tmp_path / "glebe") == ("true\n", None)
 
@@ -75,7 +75,8 @@ func main() { println(weak.Make(kept).Value() == kept) }
 @NEW_ENOUGH
 @pytest.mark.more
 def test_what_go_calls_weak_does_not_link(tmp_path):
-    """Why glebe has types of its own: where this begins to link, or runtime.AddCleanup to do something, they may go."""
+    """weak.Make does not link: the reason for glebe's own types. When it links, or runtime.AddCleanup does something,
+    they may be removed."""
     if not TINYGO:
         pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
     (tmp_path / "main.go").write_text(LINKS)

@@ -1,8 +1,8 @@
-"""Hosts that people run TinyGo's modules in: a plugin in a real Envoy, wazero embedded in Go, http-wasm.
+"""Common hosts of TinyGo's modules: a plugin in a real Envoy, wazero embedded in Go, http-wasm.
 
-Envoy is the one from PyPI, on loopback with ports of the system's choice; the upstream is a server in here that sends
-back what it got. The plugin (test/hosts/proxywasm) rewrites headers and bodies both ways, so each answer shows whether
-anything was lost. With GLEBE_TEST_LONG=1 it is thousands of requests rather than hundreds.
+Envoy comes from PyPI, and listens on loopback at ports that the system chooses; the upstream is an echo server in this
+file. The plugin (test/hosts/proxywasm) rewrites headers and bodies in both directions, so each answer shows whether any
+data was lost. GLEBE_TEST_LONG=1 sends thousands of requests instead of hundreds.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ static_resources:
 
 
 class Echo(http.server.BaseHTTPRequestHandler):
-    """Sends the body back, and the headers that the plugin has added, with an x-seen- before them."""
+    """Sends back the body, and the headers that the plugin added, prefixed with x-seen-."""
 
     protocol_version = "HTTP/1.1"
 
@@ -155,7 +155,7 @@ def process_of(text, folder):
 
 
 def requests(running, count, path="/", large=12000):
-    """Sends `count` requests over one connection, of sizes that repeat, and looks at each answer."""
+    """Sends `count` requests over one connection, of repeating sizes, and checks each answer."""
     connection = http.client.HTTPConnection(running.address, timeout=600)
     before = ""
     for i in range(count):
@@ -178,7 +178,7 @@ def requests(running, count, path="/", large=12000):
 @pytest.mark.more
 @pytest.mark.parametrize("scheduler", ["none", "asyncify"])
 def test_envoy_collecting_all_the_time(scheduler, tmp_path):
-    """What Envoy puts into the plugin's memory lasts as long as the plugin looks at it, with a collection at every
+    """Data that Envoy puts into the plugin's memory lasts as long as the plugin reads it, with a collection at every
     allocation."""
     with envoy(plugin("proxywasm", scheduler, "custommalloc glebe_envoy"), 1, tmp_path) as running:
         requests(running, 60 * TIMES)
@@ -202,8 +202,7 @@ def test_envoy_memory_is_flat(tmp_path):
 
 @pytest.mark.more
 def test_envoy_without_the_tag_fills_memory(tmp_path):
-    """The control of the one above, and why there is a tag: malloc is exported, so Envoy calls that, and nobody
-    frees."""
+    """Control, and the reason for the tag: without it malloc is exported, so Envoy calls that, and no side frees."""
     with envoy(plugin("proxywasm", "none", "custommalloc"), 0, tmp_path) as running:
         requests(running, 100)
         before = running.gauge("memory_pages")
@@ -219,7 +218,7 @@ def block(language, containing):
 
 @pytest.mark.more
 def test_what_docs_tell(tmp_path):
-    """The plugin and the configuration of docs/tinygo.md, and what it says that comes out."""
+    """The plugin and the configuration of docs/tinygo.md give the output that the page shows."""
     if not (TINYGO and ENVOY.exists()):
         pytest.skip("TinyGo or Envoy is not here: tools/setup tinygo")
     (tmp_path / "main.go").write_text(block("go", "SetVMContext"))
@@ -246,7 +245,7 @@ def names(entries):
 
 @pytest.mark.parametrize("tag", ["glebe_envoy", pytest.param("nottinygc_envoy", marks=pytest.mark.more)])
 def test_tags_of_envoy(tag):
-    """With the tag nothing of malloc is exported, and sched_yield is not asked of the host; without it both are."""
+    """With the tag the module does not export malloc and free, nor import sched_yield; without it, it does both."""
     wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
     family, modules = {"malloc", "free", "calloc", "realloc"}, []
     for tags in ("custommalloc", f"custommalloc {tag}"):

@@ -1,10 +1,9 @@
-"""Other people's code: the tests of public pure-Go modules, with glebe collecting all the time, end as they do with
-TinyGo's own collector.
+"""Third-party code: the tests of public pure-Go modules, with glebe collecting all the time, have the same results as
+with TinyGo's own collector.
 
 A module is copied from Go's cache into build/test-tinygo/modules, and gets one file that imports glebe and sets the
 stress. Both builds are `tinygo test -c`, run by wazero with the package's folder as its working directory. modules.txt
-is the list. This takes long, and runs only with GLEBE_TEST_MODULES=1 (`make test-long`); what was found is printed with
--s.
+is the list. This takes long, and runs only with GLEBE_TEST_MODULES=1 (`make test-long`); -s prints the results.
 """
 
 import json
@@ -40,7 +39,7 @@ def go(folder, *arguments):
 
 
 def copied(module, version, package):
-    """A copy of the module, one for each package, that knows where glebe is."""
+    """A copy of the module, one for each package, that can import glebe."""
     folder = OUT / "modules" / f"{module}@{version}-{package}".replace("/", "+")
     if not (folder / ".ready").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -59,8 +58,8 @@ def copied(module, version, package):
 
 
 def outcome(folder, package, every, arguments):
-    """(status, {test: how it ended}, seconds) of the package's tests; with glebe if `every` says how often to
-    collect."""
+    """(status, {test: how it ended}, seconds) of the package's tests; with glebe if `every` is set, which then collects
+    at every so many allocations."""
     where = folder / package
     module = folder / f"{'glebe' if every else 'stock'}.wasm"
     flags = ["-gc=custom", "-tags=custommalloc"] if every else []

@@ -1,8 +1,8 @@
-"""TinyGo's own test programs whose exported functions a host calls: with glebe they print what they shall, plain and
-under stress.
+"""TinyGo's own test programs whose exported functions a host calls: with glebe they print the expected output, plain
+and under stress.
 
-For wasip1 and wasm-unknown the host is wasmtime, with the imports that TinyGo's own tests give these programs; for wasm
-it is the JavaScript beside each program, in node.
+For wasip1 and wasm-unknown the host is wasmtime, with the imports from TinyGo's own tests; for wasm it is the
+JavaScript beside each program, in node.
 """
 
 import pytest
@@ -16,7 +16,7 @@ RESULTS = [("hello", (), None), ("add", (3, 5), 8), ("add", (7, 9), 16), ("add",
 
 
 class Host:
-    """A module in wasmtime, with the functions that it imports; `results` is what its exports returned."""
+    """A module in wasmtime, with the functions that it imports; `results` has the return values of its exports."""
 
     def __init__(self, module, stress, out):
         wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
@@ -90,14 +90,14 @@ def test_functions_for_javascript(stress):
 
 @STRESS
 def test_finalizers_after_an_export(stress):
-    """Finalizers run once an exported function has returned and the scheduler is idle; the JavaScript fails where they
-    do not."""
+    """Finalizers run once an exported function has returned and the scheduler is idle; otherwise the JavaScript
+    fails."""
     module = build("wasmexport-finalizer", "wasm", "-buildmode=c-shared")
     assert run(module, "wasm", stress, script=script("wasmexport-finalizer")) == (0, "")
 
 
 def test_the_javascript_can_fail():
-    """The control: with a collector that has no finalizers it does."""
+    """Control: with a collector without finalizers it fails."""
     status, text = run(build("wasmexport-finalizer", "wasm", "-buildmode=c-shared", "-gc=leaking"), "wasm", 0,
                        script=script("wasmexport-finalizer"))
     assert status == 1 and "no wasm-export finalizer ran" in text

@@ -1,7 +1,7 @@
-"""TinyGo's own test programs print with glebe what they shall, in wazero, plain and under stress (own.py says how).
+"""TinyGo's own test programs print the expected output with glebe, in wazero, plain and under stress (see own.py).
 
-The expected text lies beside each program. TinyGo's tests run the programs of finalizers for wasm alone, these for
-wasip1 as well.
+The expected text is beside each program. TinyGo's tests run the programs for finalizers only for wasm, these tests also
+for wasip1.
 """
 
 import pytest
@@ -9,7 +9,7 @@ from own import NEW_ENOUGH, both_ways, build, each, expected, programs, run
 
 pytestmark = NEW_ENOUGH
 
-# Of those that do without goroutines, and without fmt and os, which TinyGo 0.42 does not build so.
+# Some of the programs without goroutines, fmt and os; TinyGo 0.42 does not build the last two without a scheduler.
 SCHEDULER_NONE = ["alias", "finalizer", "finalizerbits", "finalizerinvariants", "finalizerlarge", "gc", "map",
                   "map_bigkey", "slice"]
 
@@ -28,14 +28,14 @@ def test_none(name):
 @pytest.mark.more
 @pytest.mark.parametrize("name", ["finalizer", "finalizeridle", "finalizerlarge"])
 def test_they_can_fail(name):
-    """The control: with a collector that has no finalizers these do."""
+    """Control: with a collector without finalizers these programs fail."""
     status, text = run(build(name, "wasip1", "-gc=leaking"), "wasip1", 0)
     assert status != 0 and "panic: " in text
 
 
 @pytest.mark.more
 def test_a_difference_is_found():
-    """The control of the comparison: an environment that the program does not expect."""
+    """Control for the comparison: an environment that the program does not expect."""
     module = build("env", "wasip1")
     arguments = {"ENV1": "VALUE1", "ENV2": "VALUE2"}
     assert run(module, "wasip1", 0, "first", "second", **arguments) == (0, expected("env"))
@@ -44,7 +44,7 @@ def test_a_difference_is_found():
 
 @pytest.mark.more
 def test_there_are_many():
-    """A folder without programs would have none that fails."""
+    """Guards against an empty folder, in which no program could fail."""
     assert len(programs()) >= 40
     some = {"gc", "finalizer", "finalizeridle", "goroutines", "channel", "map", "reflect", "json", "timers", "cgo"}
     assert some <= set(programs())

@@ -1,4 +1,4 @@
-"""TinyGo's own test programs print with glebe what they shall, in node, plain and under stress (own.py says how)."""
+"""TinyGo's own test programs print the expected output with glebe, in node, plain and under stress (see own.py)."""
 
 import pytest
 from own import NEW_ENOUGH, both_ways, each

@@ -1,10 +1,10 @@
-"""Requests without end within 1.5 times what lives at most (soak/main.go), in wasmtime, with glebe and with TinyGo's
-own collectors.
+"""Many requests within 1.5 times the peak of live bytes (soak/main.go), in wasmtime, with glebe and with TinyGo's own
+collectors.
 
-What lives at most is measured first, with a collection wherever much is held. Both limits are put: glebe's by
-SetMemoryLimit, and for all alike the engine's, 1 MiB above it for data, stacks and what lies before the heap. Only to
-build it takes a minute, so it runs with GLEBE_SOAK=200000, the requests (`make test-long`), and prints its figures with
--s.
+The test first measures the peak of live bytes, with a collection wherever much is held. It sets two limits: glebe's by
+SetMemoryLimit, and for all collectors the engine's, 1 MiB higher for data, stacks and memory before the heap. The build
+alone takes a minute, so the test runs only with GLEBE_SOAK=200000, the number of requests (`make test-long`); -s prints
+its figures.
 """
 
 import os
@@ -32,7 +32,7 @@ def build(collector):
 
 
 def run(module, requests, limit, pages):
-    """(how it ended, {request: pages then}, the rest of what was printed)"""
+    """(how it ended, {request: pages then}, the other output)"""
     pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
     from wasmtime_host import Host
     answer = Host(fuel=False, pages=pages).run(module, str(requests), str(limit))
@@ -44,7 +44,7 @@ def run(module, requests, limit, pages):
 
 @pytest.fixture(scope="module")
 def limit():
-    """1.5 times what lives at most, and the engine's pages for it."""
+    """1.5 times the peak of live bytes, and the engine's pages for it."""
     answer, _, rest = run(build("glebe"), MEASURED, 0, 0)
     assert (answer["error"], rest[-1]) == ("", "ok"), answer
     most = int(rest[0].removeprefix("live "))
@@ -61,14 +61,14 @@ def test_soak(limit):
 
 
 def test_the_limit_is_felt(limit):
-    """Less than what lives is not enough: so the soak's limit is one."""
+    """Control: a limit below the live bytes is not enough."""
     answer, _, rest = run(build("glebe"), MEASURED, limit[0] // 2, limit[1])
     assert answer["error"] and "out of memory" in rest[-1], answer
 
 
 @pytest.mark.parametrize("collector", STOCK)
 def test_others(collector, limit):
-    """No target of theirs: what they do at the same limit, and with as much as they like, is printed."""
+    """No gate: prints how TinyGo's collectors do at the same limit, and without a limit."""
     for pages in (limit[1], 0):
         answer, at, _ = run(build(collector), REQUESTS if pages else REQUESTS // 10, limit[0], pages)
         print(f"\n{row(collector, answer, at)}{'' if pages else ' (without a limit)'}")

@@ -1,11 +1,11 @@
-"""The standard library's own tests end with glebe, under stress, as they do with TinyGo's own collector: wasip1, in
-wazero.
+"""The standard library's own tests have the same results with glebe under stress as with TinyGo's own collector: for
+wasip1, in wazero.
 
-std.txt is the list. The tests of a package are in the package, so glebe has to be importable from there:
+std.txt is the list. The tests of a package are in the package, so it must be able to import glebe:
 build/test-tinygo/goroot is a copy of the Go that TinyGo uses, in which glebe is a package of the standard library, and
-each listed package has one more test file, which sets the stress. Both collectors are compiled from that copy. Packages
-that TinyGo replaces by its own, such as sync and os, are not: their tests come from TinyGo's folder, where nothing is
-added. `make test-all` runs a few packages, GLEBE_TEST_STD=1 (`make test-long`) all; -s prints what was found.
+each listed package has one more test file, which sets the stress. The tests of both collectors are compiled from that
+copy. Packages that TinyGo replaces, such as sync and os, are left out: their tests come from TinyGo's folder, which has
+no such file. `make test-all` runs a few packages, GLEBE_TEST_STD=1 (`make test-long`) all; -s prints the results.
 """
 
 import functools
@@ -24,11 +24,11 @@ LIST = [line.split() for line in (ROOT / "test/tinygo/std.txt").read_text().spli
 ALL = os.environ.get("GLEBE_TEST_STD")
 QUICK = ("container/list", "crypto/sha256", "encoding/csv")
 GOROOT = OUT / "goroot"
-# Not os.environ's GOFLAGS: one that names a module's flags would not do here.
+# Without os.environ's GOFLAGS, which may hold flags for modules.
 WORKS = {**ENVIRONMENT, "GOROOT": str(GOROOT), "GOFLAGS": "", "GOWORK": "off"}
 TIMEOUT = "10m"
 
-# It proves that there is a stress: without one no test runs.
+# Checks that collections happen; otherwise no test runs.
 STRESS = """//go:build gc.custom
 
 package {package}
@@ -52,8 +52,8 @@ func init() {{
 
 @functools.cache
 def goroot():
-    """Makes the copy, if it is not there or of another Go. Glebe's own files are links: they are always those of
-    now."""
+    """Makes the copy, unless it exists and is of the same Go. glebe's own files are links, so they are always
+    current."""
     asked = subprocess.run([GO, "env", "GOROOT"], capture_output=True, text=True, check=True, env=ENVIRONMENT)
     theirs = pathlib.Path(asked.stdout.strip())
     version = (theirs / "VERSION").read_text()
@@ -123,7 +123,7 @@ def test_package(line):
 
 @pytest.mark.more
 def test_differences_are_found():
-    """The control: one test less is another outcome, and so is a test that fails."""
+    """Control: one test less is a different outcome, and so is a failing test."""
     if not TINYGO or not WAZERO:
         pytest.skip("TinyGo or wazero is not here: tools/setup tinygo wazero")
     whole, less = outcome("container/list", None, []), outcome("container/list", None, ["-test.skip=^TestList$"])

@@ -1,5 +1,5 @@
-"""TinyGo programs with glebe as collector and malloc, compiled by $TINYGO or what `tools/setup which tinygo` names, in
-each engine that is here: wasmtime from PyPI, node, and wazero's command."""
+"""TinyGo programs with glebe as collector and malloc, compiled by $TINYGO or the TinyGo of `tools/setup which tinygo`,
+in each installed engine: wasmtime from PyPI, node, and wazero's command."""
 
 import functools
 import os
@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "test/wasm"))
 from test_programs import ENGINES, run_node, which
 
 TINYGO, GO = which("tinygo"), which("go")
-# TinyGo asks Go
+# TinyGo calls Go.
 ENVIRONMENT = {**os.environ, "PATH": f"{os.path.dirname(GO)}:{os.environ['PATH']}"} if GO else os.environ
 
 
@@ -38,7 +38,7 @@ def build(program, scheduler, *flags, target="wasip1"):
 
 
 def printed(result):
-    """Status and words: println writes to stderr, which not every runner here keeps apart."""
+    """Status and lines of output: println writes to stderr, which not every runner here separates from stdout."""
     return result[0], result[1].strip().splitlines()
 
 
@@ -61,7 +61,7 @@ def test_objects(scheduler):
 @either
 def test_content_decides_nothing(scheduler):
     """The heap's constants, live addresses and forged stacks as data in every kind of allocation, against a model of
-    what is reachable."""
+    reachability."""
     module = build("content", scheduler)
     for run in ENGINES.values():
         assert printed(run(module)) == (0, ["ok"])
@@ -87,7 +87,7 @@ def test_browser_target():
 
 @pytest.mark.more
 def test_no_host_in_particular():
-    """Nothing is imported, no bulk memory, no C library."""
+    """A module without imports, bulk memory and C library."""
     wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
     engine = wasmtime.Engine()
     module = wasmtime.Module.from_file(engine, str(build("unknown", "none", target="wasm-unknown")))
@@ -126,7 +126,7 @@ def test_collecting_while_a_host_calls_back(scheduler):
     ("fine", 1111),
 ])
 def test_finalizer_misuse(scheduler, function, said, tmp_path):
-    """The words are those of TinyGo's own collectors."""
+    """The messages are those of TinyGo's own collectors."""
     wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
     engine = wasmtime.Engine()
     linker, store, wasi = wasmtime.Linker(engine), wasmtime.Store(engine), wasmtime.WasiConfig()
@@ -161,7 +161,7 @@ SCHEDULER = "scheduler-asyncify-or-none"
 
 
 def refused(text):
-    """What the one line of the error says that glebe needs."""
+    """The need that the one line of the error names."""
     lines = [line for line in text.splitlines() if line.strip()]
     assert len(lines) == 1, text
     return re.search(r"/refused/internal/glebe-needs-(\S+) not allowed$", lines[0])[1]
@@ -179,7 +179,7 @@ def refused(text):
     (["-target=arduino", *GLEBE], TARGET),
 ])
 def test_refused_builds(flags, needs):
-    """One line each, from TinyGo itself, before anything is compiled."""
+    """TinyGo itself prints one line for each, before anything is compiled."""
     done = tinygo("build", "-o", str(OUT / "refused.wasm"), *flags, "./test/tinygo/ends")
     assert done.returncode != 0 and refused(done.stderr) == needs
 
@@ -191,8 +191,8 @@ def test_refused_builds(flags, needs):
     ("gc.custom custommalloc scheduler.none tinygo.wasm wasm_unknown", None),
 ])
 def test_refused_by_its_tags(tags, needs):
-    """Native programs: TinyGo lists the packages first, with these tags, and this shows what the list says. The TinyGo
-    of tools/setup builds none, so it cannot be asked."""
+    """Native programs: TinyGo first lists the packages with these tags, and this test checks that list. The TinyGo of
+    tools/setup cannot build native programs itself."""
     if not GO:
         pytest.skip("Go is not here: tools/setup tinygo")
     done = subprocess.run([GO, "list", "-tags", f"tinygo {tags}", "./bindings/tinygo"], cwd=ROOT,
@@ -203,7 +203,7 @@ def test_refused_by_its_tags(tags, needs):
 
 
 def test_without_the_import(tmp_path):
-    """Nothing of glebe is in this build, so TinyGo alone speaks: it panics, with words that docs/tinygo.md explains."""
+    """This build has no glebe, so TinyGo itself panics, with a message that docs/tinygo.md explains."""
     (tmp_path / "main.go").write_text('package main\n\nfunc main() { println("glebe is not imported") }\n')
     done = tinygo("build", "-target=wasip1", *GLEBE, "-o", str(tmp_path / "o.wasm"), str(tmp_path / "main.go"))
     said = re.match(r"panic: missing core function \"runtime\.\w+\"", done.stderr)

@@ -47,13 +47,13 @@ func server(t *testing.T, scheduler, configuration string) *httptest.Server {
 	return s
 }
 
-// What the instance of the guest that answered says of itself. The host has a pool of them: any may answer, and a new
-// one too.
+// The figures of the guest instance that answered. The host has a pool of instances: any of them may answer, or a new
+// one.
 type instance struct {
 	pages, collections, requests int
 }
 
-// send makes the i-th request, looks at the answer, and returns who answered.
+// send makes the i-th request, checks the answer, and returns the instance that answered.
 func send(t *testing.T, s *httptest.Server, i int) instance {
 	t.Helper()
 	text := strings.Repeat("abcdefghij", i*37%100*15+1)

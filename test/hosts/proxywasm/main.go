@@ -1,12 +1,12 @@
 //go:build tinygo
 
-// A plugin for hosts of proxy-wasm: reads and rewrites headers and bodies in both directions, and says what it costs.
+// A plugin for hosts of proxy-wasm: reads and rewrites headers and bodies in both directions, and reports its costs.
 //
 //	request   each header x-in-NAME gets a twin x-out-NAME in capitals; the body is put into capitals
-//	response  x-bytes says how long the upstream's body was, x-kept which request came before; the body is reversed
+//	response  x-bytes is the length of the upstream's body, x-kept the previous request; the body is reversed
 //
-// Its configuration is a number: a collection at every n-th allocation; 0 for none but those that are due. Two gauges
-// follow its VM: glebe_memory_pages, what memory.size says, and glebe_collections.
+// Its configuration is a number n: it collects at every n-th allocation; 0: only when due. Two gauges follow its VM:
+// glebe_memory_pages, which is memory.size, and glebe_collections.
 package main
 
 // static int pages(void) { return (int)__builtin_wasm_memory_size(0); }
@@ -38,7 +38,7 @@ type vm struct{ types.DefaultVMContext }
 
 func (*vm) NewPluginContext(uint32) types.PluginContext { return &plugin{last: map[string]string{}} }
 
-// gauge sets what Envoy can only add to.
+// gauge sets a metric; Envoy itself can only add to one.
 type gauge struct {
 	metric proxywasm.MetricGauge
 	value  int64
@@ -93,7 +93,7 @@ func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
 
 func (r *request) OnHttpRequestBody(size int, end bool) types.Action {
 	if !end {
-		return types.ActionPause // Envoy keeps what came so far
+		return types.ActionPause // Envoy buffers the body so far
 	}
 	body, err := proxywasm.GetHttpRequestBody(0, size)
 	must(err)

@@ -1,14 +1,13 @@
 //go:build tinygo
 
-// A module that a host calls again and again: a store of texts, in a tree and a map.
+// A module that a host calls repeatedly: a store of texts, in a tree and a map.
 //
-//	take(at, bytes)   keeps a text that the host wrote into a block of this module's malloc, in the place of one of
-//	                  the last 500;
-//	                  the block stays the host's. It returns how many texts there are
-//	find(bytes)       how many of them are that long
-//	hold(bytes)       keeps that many bytes for good: what ends memory
-//	used()            what ReadStats says of that
-//	stress(n)         a collection at every n-th allocation
+//	take(at, bytes)   stores a text that the host wrote into a block of this module's malloc, replacing one of the last
+//	                  500; the block stays the host's. Returns how many texts there are
+//	find(bytes)       how many texts have that length
+//	hold(bytes)       keeps that many bytes for good, to exhaust memory
+//	used()            the UsedBytes of ReadStats
+//	stress(n)         collects at every n-th allocation
 package main
 
 import (
@@ -35,7 +34,7 @@ func (n *node) with(added *node) *node {
 	if n == nil {
 		return added
 	}
-	copied := *n // the tree that was stays what it is: most of it is garbage soon
+	copied := *n // the old tree stays unchanged: most of it soon becomes garbage
 	if added.text < n.text {
 		copied.left = n.left.with(added)
 	} else {

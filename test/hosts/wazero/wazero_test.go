@@ -17,7 +17,7 @@ import (
 	"github.com/glebe-alloc/glebe/test/hosts"
 )
 
-// engine compiles `module` in a runtime with WASI and at most `pages` of memory an instance.
+// engine compiles `module` in a runtime with WASI and at most `pages` of memory per instance.
 func engine(t *testing.T, module []byte, pages uint32) (wazero.Runtime, wazero.CompiledModule) {
 	t.Helper()
 	ctx := context.Background()
@@ -33,8 +33,8 @@ func engine(t *testing.T, module []byte, pages uint32) (wazero.Runtime, wazero.C
 
 const most = 65536
 
-// What test/wasm and test/tinygo run in other engines. TinyGo's are run by wazero's command too, so here only if there
-// is time.
+// The programs that test/wasm and test/tinygo run in other engines. wazero's command runs TinyGo's too, so here they
+// run only if Long.
 func TestPrograms(t *testing.T) {
 	programs := map[string]func(t *testing.T) []byte{
 		"C": func(t *testing.T) []byte { return hosts.BuildC(t, "test/wasm/family.c") },
@@ -86,7 +86,7 @@ func (s *store) call(name string, arguments ...uint64) uint32 {
 	return uint32(results[0])
 }
 
-// take hands a text over as hosts do: malloc, write, call, free.
+// take passes a text as hosts do: malloc, write, call, free.
 func (s *store) take(text string) uint32 {
 	s.t.Helper()
 	at := s.call("malloc", uint64(len(text)))
@@ -98,7 +98,7 @@ func (s *store) take(text string) uint32 {
 	return count
 }
 
-// fill takes texts of 1 to 400 letters, and has the store count those of a few lengths.
+// fill takes texts of 1 to 400 letters, and makes the store count those of a few lengths.
 func (s *store) fill(from, to int) {
 	s.t.Helper()
 	for i := from; i < to; i++ {
@@ -118,8 +118,8 @@ func (s *store) fill(from, to int) {
 
 func (s *store) pages() uint32 { return s.module.Memory().Size() >> 16 }
 
-// schedulers runs a test with each. `spare` is what may be added to memory that is as good as flat: it grows by two
-// pages at least, and under asyncify every call is a goroutine with a stack of 64 KiB.
+// schedulers runs a test with each scheduler. Memory counts as flat if it grows by at most `spare`: it grows by at
+// least two pages, and under asyncify every call is a goroutine with a stack of 64 KiB.
 func schedulers(t *testing.T, test func(t *testing.T, module []byte, spare uint32)) {
 	for scheduler, spare := range map[string]uint32{"none": 4, "asyncify": 16} {
 		t.Run(scheduler, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestCalls(t *testing.T) {
 		if after := s.pages(); after-before > spare {
 			t.Errorf("memory grew from %d pages to %d over %d calls", before, after, 3*(end-4000))
 		}
-		// The control: what is held does make it grow.
+		// Control: held bytes make it grow.
 		s.call("hold", 10<<20)
 		if after := s.pages(); after < before+150 {
 			t.Errorf("10 MiB are held, and memory has %d pages after %d", after, before)
@@ -151,7 +151,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// A goroutine that has ended leaves numbers on its stack that look like the stack of the one before.
+// A goroutine that has ended leaves numbers on its stack that look like references to the previous goroutine's stack.
 func TestStacksOfTheEnded(t *testing.T) {
 	schedulers(t, func(t *testing.T, module []byte, spare uint32) {
 		runtime, compiled := engine(t, module, most)
@@ -178,7 +178,7 @@ func TestInstancesAtOnce(t *testing.T) {
 var ended = regexp.MustCompile(`panic: glebe: out of memory: 1048576 bytes wanted, ` +
 	`\d+ of \d+ in use, \d+ live after \d+ collections`)
 
-// Where the host gives no more memory, the module says so in a line before it traps; other instances are not concerned.
+// If the host gives no more memory, the module prints a line before it traps; other instances are not affected.
 func TestLimit(t *testing.T) {
 	schedulers(t, func(t *testing.T, module []byte, _ uint32) {
 		runtime, compiled := engine(t, module, 200)
@@ -191,7 +191,7 @@ func TestLimit(t *testing.T) {
 		if err == nil || !ended.MatchString(said.String()) {
 			t.Fatalf("%d MiB are held in 200 pages; it ended with %v and said %q", held, err, said.String())
 		}
-		if held < 10 { // 12.5 MiB there are
+		if held < 10 { // of 12.5 MiB
 			t.Errorf("only %d MiB could be held", held-1)
 		}
 		bystander.fill(0, 450)

@@ -1,6 +1,6 @@
 //go:build tinygo
 
-// Asks C for sched_yield, as C code with locks does: whether the host is asked for it shows in the imports.
+// Calls C's sched_yield, as C code with locks does. The imports show whether the host must provide it.
 package main
 
 // #include <sched.h>

@@ -1,4 +1,4 @@
--- What was written is in the files once the state is closed: arg[1] is a folder.
+-- Closing the state flushes all files: arg[1] is a folder.
 local folder = arg[1]
 kept = {}
 for i = 1, 20 do

@@ -1,4 +1,4 @@
--- Collections of each kind while objects come and go, with errors, strings, coroutines and growing tables.
+-- Collections of each kind while objects are made and dropped, with errors, strings, coroutines and growing tables.
 local live, sum = {}, 0
 local function churn(rounds)
   for i = 1, rounds do
@@ -42,6 +42,6 @@ local cyclic = setmetatable({}, {__mode = "k"})
 do local a, b = {}, {} cyclic[a] = b cyclic[b] = a end
 collectgarbage() collectgarbage()
 print(next(cyclic) and "there" or "gone")
--- closed in the mode that it is in
+-- close the state in generational mode
 if _VERSION == "Lua 5.4" then collectgarbage("generational") churn(3000) end
 kept = live

@@ -1,4 +1,4 @@
--- Called without protection.
+-- An error outside any protected call.
 io.stdout:setvbuf("line")
 print("before")
 error("nobody catches this")

@@ -7,8 +7,7 @@ import (
 	"runtime"
 )
 
-// A goroutine that waits holds the kids in its frames, deeper ones too, beside numbers. It ends when asked
-// for -1.
+// A waiting goroutine holds the kids in its frames, also in deep ones, beside numbers. A request for -1 ends it.
 type sleeper struct {
 	ask    chan int
 	answer chan *node
@@ -76,7 +75,7 @@ type inputRecord struct {
 	Cells [600]uint32
 }
 
-// What was parsed from a request's body lasts, whatever the body says.
+// Values parsed from a request's body last, whatever the body contains.
 func parsed() {
 	var in []*inputRecord
 	text := `[{"ID":3090937205,"Name":"a"},{"ID":1,"Name":"b"},

@@ -18,7 +18,7 @@ type record struct {
 
 var sink []byte
 
-// What was freed is written over.
+// scribble overwrites freed memory.
 func scribble() {
 	for range 400 {
 		sink = make([]byte, 4096)
@@ -28,8 +28,8 @@ func scribble() {
 	}
 }
 
-// Large objects of every kind that TinyGo allocates without a layout, whose first word is a goroutine's mark: what they
-// hold lasts.
+// Large objects of every kind that TinyGo allocates without a layout, whose first word is a goroutine's mark: the
+// objects that they refer to last.
 func canaries() {
 	channel := make(chan uint32, 600)
 	for i := range uint32(600) {

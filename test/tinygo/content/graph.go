@@ -12,10 +12,10 @@ import (
 	"github.com/glebe-alloc/glebe/test/tinygo/stack"
 )
 
-// A random graph against a model of it. A node refers to others by what it holds them in, one of each kind of
-// allocation that TinyGo has, and beside them are numbers that might deceive a collector: the heap's own, addresses of
-// nodes, whole records of a goroutine. The model knows nodes by number alone, so it keeps none. What is reachable by it
-// must be there as it was made, and no finalizer may have run for it.
+// A random graph against a model of it. A node refers to others through a holder, one of each kind of TinyGo's
+// allocations. Beside the references are numbers that might deceive a collector: the heap's own, addresses of nodes,
+// whole records of a goroutine. The model knows nodes only by number, so it keeps none alive. Nodes that are reachable
+// in the model must be unchanged, and their finalizers must not have run.
 
 const (
 	slots = 16 // roots
@@ -27,10 +27,10 @@ type node struct {
 	held   holder
 }
 
-// What refers to a node's kids, and has the numbers, too.
+// A holder refers to a node's kids, and also contains numbers.
 type holder interface {
 	kid(i int) *node
-	words() uint32 // a sum of them
+	words() uint32 // the sum of the numbers
 }
 
 type known struct {
@@ -47,7 +47,7 @@ var rootNumbers [slots]uint32
 var model = []known{{}}
 var looks uint32
 
-// ---- chance ----
+// ---- random numbers ----
 
 var chance uint32 = 20261122
 
@@ -62,9 +62,9 @@ func below(n int) int {
 
 func address[T any](p *T) uint32 { return uint32(uintptr(unsafe.Pointer(p))) }
 
-var lately [16]uint32 // addresses of nodes and of what they held, of which many are gone
+var lately [16]uint32 // addresses of recent nodes and holders, many of them freed
 
-// Where references count, an address keeps what is there: in most nodes there are none, or nothing would ever be found
+// Where references count, an address keeps its object alive. So most nodes have no addresses, or no object would become
 // unreachable.
 var addresses bool
 
@@ -94,8 +94,8 @@ func word() uint32 {
 	return at
 }
 
-// fill writes numbers, often as a goroutine's stack begins, or as its Task describes it: of the words themselves, or of
-// others.
+// fill writes numbers, often like the start of a goroutine's stack, or like its record in the Task: for the words
+// themselves, or for others.
 func fill(words []uint32) {
 	for i := range words {
 		if i < 64 || i%64 == 0 {
@@ -127,7 +127,7 @@ func sum(words []uint32) uint32 {
 	return total
 }
 
-// ---- what holds them ----
+// ---- holders ----
 
 type inline struct {
 	first   *node
@@ -183,7 +183,7 @@ type channel chan item
 
 func (h channel) kid(i int) *node {
 	var found *node
-	for k := range kids { // whole rounds: it is as before
+	for k := range kids { // a whole round, so the channel is as before
 		it := <-h
 		if k == i {
 			found = it.kid
@@ -401,7 +401,7 @@ func graphs() {
 		if model[i].finalized {
 			finalized++
 		}
-		if model[i].waits != 0 { // what refers to itself would stay for its sake
+		if model[i].waits != 0 { // an object that refers to itself would stay because of its finalizer
 			runtime.SetFinalizer((*node)(unsafe.Pointer(^model[i].waits)), nil)
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build tinygo
 
-// What objects hold decides nothing about others: not the heap's own constants, and no addresses. Prints "ok".
+// The contents of objects do not deceive the collector: neither the heap's own constants nor addresses. Prints "ok".
 package main
 
 import _ "github.com/glebe-alloc/glebe/bindings/tinygo"

@@ -1,6 +1,6 @@
 //go:build tinygo
 
-// Memory that ends: within a limit all goes on, beyond it allocation panics, and says of what it had how much.
+// Exhausts memory: within a limit the program runs, beyond it allocation panics, and the message has the figures.
 package main
 
 import glebe "github.com/glebe-alloc/glebe/bindings/tinygo"

@@ -1,6 +1,6 @@
 //go:build tinygo
 
-// What SetFinalizer does with odd arguments. It prints the same with TinyGo's own collector and with glebe.
+// SetFinalizer with odd arguments. The program prints the same with TinyGo's own collector and with glebe.
 package main
 
 import (
@@ -46,8 +46,8 @@ func set() {
 	runtime.SetFinalizer((*pair)(nil), func(p *pair) { note(9, 1) })
 }
 
-// The engine traps, as a finalizer is called as another type than these functions have. There are several objects: one
-// may be on the stack still.
+// The engine traps, since these functions have another type than the call of a finalizer. There are several objects,
+// since one may still be on the stack.
 //
 //go:noinline
 func several(set func(*pair)) {

@@ -1,7 +1,7 @@
 //go:build tinygo
 
-// Goroutines, fmt, maps, strings and channels, all allocating, with the collector at every 300th allocation besides:
-// what they hold on their stacks must last. Prints "ok".
+// Goroutines, fmt, maps, strings and channels, all allocating, with a collection also at every 300th allocation:
+// objects that stacks refer to must last. Prints "ok".
 package main
 
 import (
@@ -50,13 +50,13 @@ func worker(i int, out chan<- string) {
 }
 
 //go:noinline
-func finalizerSet(finalized chan<- int) { // in a frame that is gone when it is looked for
+func finalizerSet(finalized chan<- int) { // in a frame that has returned before the collection
 	object := &tree{value: 42}
 	runtime.SetFinalizer(object, func(t *tree) { finalized <- t.value })
 }
 
-// Deep frames of goroutines hold objects, and have returned when the goroutine waits or collects: what they held is not
-// found any more. What the frames hold that have not returned is.
+// Deep frames of goroutines hold objects, and have returned when the goroutine waits or collects: their objects become
+// unreachable. Objects of frames that have not returned stay.
 type deep struct{ values [20]int }
 
 var dropped int
@@ -115,11 +115,11 @@ func neighbour(freed *int) {
 	runtime.SetFinalizer(object, func(*[8192]byte) { *freed++ })
 }
 
-// What lies behind the stack of a goroutine that waits: its Task says where the stack ends.
+// The object after the stack of a waiting goroutine: the goroutine's Task has the end address of the stack.
 func neighbours() {
 	const count = 40
 	freed, stop := 0, make(chan bool)
-	below := make([]byte, 4<<20) // of words that are no addresses, fewer look like some beyond
+	below := make([]byte, 4<<20) // fewer plain numbers look like addresses above this
 	for range count {
 		go func() { <-stop }()
 		neighbour(&freed)

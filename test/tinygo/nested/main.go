@@ -1,7 +1,7 @@
 //go:build tinygo
 
-// An exported function calls its host, which calls another one: that collects, while the first has not returned. How
-// much of its stack is in use is written nowhere then. Both are goroutines under asyncify.
+// An exported function calls its host, which calls a second exported function. The second collects while the first has
+// not returned, and the used part of the first one's stack is then unknown. Both are goroutines under asyncify.
 package main
 
 import (
@@ -48,7 +48,7 @@ func deeper(depth int) int {
 
 //go:wasmexport outer
 func outer() int32 {
-	runtime.Gosched() // where its stack ended is written now
+	runtime.Gosched() // records the end of its stack
 	return int32(deeper(9))
 }
 

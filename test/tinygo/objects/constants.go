@@ -8,7 +8,7 @@ import (
 	glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
 )
 
-// Every 4 KiB of the first MiB that the heap can be in: constants, which keep nothing.
+// Constants with the address of every 4 KiB in the heap's first MiB: they keep no object alive.
 var addresses = [256]uint32{
 	0x20000, 0x21000, 0x22000, 0x23000, 0x24000, 0x25000, 0x26000, 0x27000,
 	0x28000, 0x29000, 0x2a000, 0x2b000, 0x2c000, 0x2d000, 0x2e000, 0x2f000,

@@ -1,7 +1,7 @@
 //go:build tinygo
 
-// Objects of many types and sizes without any scheduler or fmt: what can be reached keeps its contents, what cannot
-// makes room, finalizers run when they are asked to, and statistics move. Prints "ok".
+// Objects of many types and sizes, without a scheduler and fmt: reachable objects keep their contents, unreachable ones
+// make room, finalizers run on request, and statistics change. Prints "ok".
 package main
 
 import (
@@ -40,7 +40,7 @@ func make1(i int) *named {
 	}
 	n.call = func() int { return len(n.parts) + i }
 	for k := range n.words {
-		n.words[k] = uintptr(unsafe.Pointer(&n.words)) + uintptr(i*8) // a number, whatever it looks like
+		n.words[k] = uintptr(unsafe.Pointer(&n.words)) + uintptr(i*8) // a number that looks like an address
 	}
 	return n
 }
@@ -97,7 +97,7 @@ func sizes() {
 var order []int
 
 //go:noinline
-func finalizersSet() { // in a frame that is gone when they are looked for
+func finalizersSet() { // in a frame that has returned before the collection
 	inner := &square{1}
 	outer := &named{parts: []shape{inner}}
 	runtime.SetFinalizer(inner, func(s *square) { order = append(order, s.side) })
@@ -117,7 +117,7 @@ func finalizers() {
 	require(len(order) == 2 && order[0] == 11 && order[1] == 1, "finalizers, the outer one first")
 }
 
-// A finalizer that is replaced or taken back leaves nothing behind.
+// A replaced or removed finalizer leaves nothing behind.
 func finalizersLeave() {
 	const count = 20000
 	object := &square{3}
@@ -147,7 +147,7 @@ func finalizersLeave() {
 }
 
 func statistics() {
-	defer glebe.SetGCPercent(glebe.SetGCPercent(-1)) // no collection but the one that is asked for
+	defer glebe.SetGCPercent(glebe.SetGCPercent(-1)) // no collection except the requested one
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for i := 0; i < 1000; i++ {

@@ -8,8 +8,8 @@ import (
 	glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
 )
 
-// Fields of runtime.MemStats that came with TinyGo 0.41 and 0.42. Before, the ones that lie deeper are found, with what
-// was to be expected.
+// Fields of runtime.MemStats since TinyGo 0.41 and 0.42. In older releases the compiler finds the deeper ones here,
+// which hold the expected values.
 type fields struct {
 	runtime.MemStats
 	older

@@ -1,13 +1,13 @@
 //go:build tinygo
 
-// Requests without end: JSON is written, packed by gzip at changing levels, unpacked, read and compared; strings of 1
-// byte to 1 MB come and go; a map grows and shrinks; four goroutines do it in turns, and each yields while it holds
-// most.
+// Many requests: each writes JSON, packs it with gzip at changing levels, unpacks, reads and compares it; allocates
+// strings of 1 byte to 1 MB; and changes a map that grows and shrinks. Four goroutines take turns, and each yields when
+// it holds most.
 //
-//	soak REQUESTS LIMIT      LIMIT in bytes; 0 measures instead how much is live at most, by a collection at each yield
+//	soak REQUESTS LIMIT      LIMIT in bytes; 0 instead measures the peak of live bytes, by a collection at each yield
 //
-// The shapes of requests repeat every 500, their contents do not. Prints "live N" if it measures, "at REQUEST PAGES" at
-// each tenth, and "ok".
+// The shapes of requests repeat every 500, their contents do not. Prints "live N" if it measures, "at REQUEST PAGES"
+// after each tenth, and "ok".
 package main
 
 import (
@@ -41,7 +41,7 @@ type body struct {
 
 const period = 500
 
-// A number in [0, 1) for the request's shape, another one for each use of it.
+// A number in [0, 1) for the request's shape, different for each use.
 func shape(i, use int) float64 {
 	x := uint32(i%period*7+use)*2654435761 + 12345
 	x ^= x >> 15
@@ -67,7 +67,7 @@ func must(err error) {
 }
 
 var large [6]string            // the last ones live on
-var kept = map[string][]byte{} // what grows and shrinks
+var kept = map[string][]byte{} // grows and shrinks
 
 func handle(i int) {
 	text, err := json.Marshal(makeBody(i))
@@ -103,7 +103,7 @@ func handle(i int) {
 	runtime.KeepAlive(w)
 }
 
-// What is held most is held here: the measurement collects, and all others let the next goroutine go on.
+// Called when a request holds most: the measurement collects; otherwise the next goroutine goes on.
 var yield = runtime.Gosched
 
 func main() {

@@ -2,7 +2,7 @@
 
 package main
 
-// TinyGo's own collectors know no limit but the engine's.
+// TinyGo's own collectors have no limit except the engine's.
 func setLimit(uintptr) {}
 
 func live() uint64 { return 0 }

@@ -1,8 +1,7 @@
-// Package stack is what the test programs share about the stack.
+// Package stack has the test programs' shared code about the stack.
 package stack
 
-// Clobber overwrites what lay on the stack below its caller, n frames deep: references of functions that returned are
-// gone then.
+// Clobber overwrites the stack below its caller, n frames deep, to remove the references of functions that returned.
 //
 //go:noinline
 func Clobber(n int) int {

@@ -1,7 +1,7 @@
 //go:build tinygo
 
-// A module for no host in particular: nothing imported, a function to call. It returns the length of what it kept,
-// 5050.
+// A module for no particular host: it imports nothing and exports a function, which returns the length of the list that
+// it kept, 5050.
 package main
 
 import glebe "github.com/glebe-alloc/glebe/bindings/tinygo"

@@ -35,7 +35,7 @@ func check(what string, ok bool) {
 	}
 }
 
-// collect runs what is ready, and leaves no reference on the stack.
+// collect collects, runs ready finalizers and cleanups, and leaves no reference on the stack.
 func collect() {
 	for range 5 {
 		stack.Clobber(200)
@@ -71,7 +71,7 @@ func references() {
 			alive++
 		}
 	}
-	check("cleared", alive <= 2) // one or two may be on the stack still
+	check("cleared", alive <= 2) // one or two may still be on the stack
 	for i := range kept {
 		kept[i] = nil
 	}
@@ -110,7 +110,7 @@ func cleanups() {
 	check("stopped", stopped >= many/2-2 && stopped <= many/2)
 }
 
-// A circle: no finalizer of it would run, but its cleanups do.
+// A cycle: its finalizers would never run, but its cleanups do.
 //
 //go:noinline
 func circle() {

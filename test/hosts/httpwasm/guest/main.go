@@ -3,10 +3,10 @@
 // A guest for hosts of http-wasm: reads and rewrites headers and bodies in both directions.
 //
 //	request   each header X-In-NAME gets a twin X-Out-NAME in capitals; the body is put into capitals
-//	response  the body is reversed; X-Pages is what memory.size says, X-Collections how often this instance collected,
+//	response  the body is reversed; X-Pages is memory.size, X-Collections how often this instance collected,
 //	          X-Requests how many requests it had
 //
-// Its configuration is a number: a collection at every n-th allocation; 0 for none but those that are due.
+// Its configuration is a number n: it collects at every n-th allocation; 0: only when due.
 package main
 
 // static int pages(void) { return (int)__builtin_wasm_memory_size(0); }

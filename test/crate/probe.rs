@@ -1,5 +1,4 @@
-//! A WebAssembly module that is nothing but its allocator, for test_bump.py: exports to call it, and one fixed piece of
-//! work.
+//! A WebAssembly module with only an allocator, for test_bump.py: exports to call the allocator, and fixed work.
 #![no_std]
 
 extern crate alloc;
@@ -61,7 +60,7 @@ mod family {
 #[path = "../../bindings/rust/tests/trace/mod.rs"]
 mod trace;
 
-/// The work that every allocator's tests share, and what the heap has then.
+/// The work that every allocator's tests share; then the bytes of the heap.
 #[cfg(feature = "trace")]
 #[no_mangle]
 pub extern "C" fn work_of_all(seed: u32, steps: usize) -> u32 {
@@ -124,8 +123,8 @@ mod checkpoint {
     }
 }
 
-/// A thread's part of test_bump.py's threads: takes `count` blocks, fills each with `mark`, then looks whether all
-/// still hold it.
+/// One thread of test_bump.py's threads: takes `count` blocks, fills each with `mark`, then checks that all still hold
+/// it.
 #[cfg(feature = "threads")]
 #[no_mangle]
 pub unsafe extern "C" fn share(mark: u8, count: usize) -> usize {

@@ -1,8 +1,8 @@
 """Bump on WebAssembly in a real engine: random work against a model, edges, mutants that must be caught, threads, WASI,
-and its size beside mini-alloc's.
+and its size compared with mini-alloc's.
 
-Every promise is a function of a module, `promise(module)`, which fails an assertion where it is broken. The mutants at
-the end are the crate with one mistake each, and at least one promise must fail on each."""
+Every promise is a function, `promise(module)`, with an assertion that fails if the module breaks the promise. The
+mutants are the crate with one mistake each, and at least one promise must fail on each."""
 
 import fcntl
 import os
@@ -20,7 +20,7 @@ def module():
 
 
 class Model:
-    """What is whose. A block is [start, end, align, mark]; foreign pages and blocks may not touch each other."""
+    """The owners of memory. A block is [start, end, align, mark]; foreign pages and blocks must not overlap."""
 
     def __init__(self, probe, rng):
         self.probe, self.rng, self.blocks, self.foreign, self.places = probe, rng, [], [], []
@@ -69,7 +69,7 @@ class Model:
             self.travel(kind < 0.94)
 
     def travel(self, remembers):
-        """A checkpoint is taken, or gone back to."""
+        """Takes a checkpoint, or resets to one."""
         if remembers and len(self.places) < 16:
             self.probe.checkpoint(len(self.places))
             self.places.append(len(self.blocks))
@@ -78,7 +78,7 @@ class Model:
         elif self.places:
             depth = self.rng.randrange(len(self.places))
             self.probe.reset(depth)
-            # A block that was resized since is void too.
+            # A block that was resized since the checkpoint is void too.
             now = {tuple(b) for b in self.blocks}
             self.blocks = [b for b in self.saved[depth] if tuple(b) in now]
             self.places, self.saved = self.places[:depth], self.saved[:depth]
@@ -126,7 +126,7 @@ def early_grower(module):
 
 
 def four_gib(module):
-    """Memory's end: null, no block beyond it, no wrap, and what fits is still served."""
+    """At the end of memory: null, no block beyond it, no wrap, and requests that fit are still served."""
     for size in (1 << 30, (1 << 30) + PAGE, 0x7FFF0000, 0x7FFFFFFF, 5 * PAGE, 255 * PAGE + 1):
         probe, last, count = Probe(module), 0, 0
         while at := probe.take(size, 1):
@@ -147,7 +147,7 @@ def four_gib(module):
 
 
 def limited(module):
-    """Where the host allows no more, a block that does not fit is null and one that does is served."""
+    """If the host refuses more pages, a request that does not fit returns null, and one that fits is served."""
     probe = Probe(module, pages_max=40)
     start = probe.take(1, 1)
     assert probe.take(40 * PAGE, 1) == 0
@@ -160,7 +160,7 @@ def limited(module):
 
 
 def zeroed_after_reset(module):
-    """After a reset memory is zero again, whatever was written, in the same place."""
+    """After a reset the same memory is zero again, whatever was written to it."""
     probe = Probe(module)
     probe.take(10, 1)
     probe.checkpoint(0)
@@ -188,7 +188,7 @@ def checkpoint_guards_older_blocks(module):
 
 
 def grows_in_place(module):
-    """The last block grows where it is, over pages too."""
+    """The last block grows in place, across pages too."""
     probe = Probe(module)
     block = probe.take(100, 8)
     pages = probe.pages
@@ -213,7 +213,7 @@ def test_promise(module, promise):
 
 @pytest.mark.parametrize("level", ["s", "z"])
 def test_small_builds(level):
-    """The same, built for size, with and without `resize`."""
+    """The promises, built for size, with and without `resize`."""
     for resize in (True, False):
         module = compile_probe(f"small-{level}-{resize}", level=level, resize=resize)
         for promise in PROMISES:
@@ -257,7 +257,7 @@ MUTANTS = {
 @pytest.mark.more
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutant_is_caught(name):
-    """The control of all the above: each mistake breaks a promise."""
+    """Control for all promises: each mistake breaks one."""
     must_break(mutant("bump", name, MUTANTS[name]), [*PROMISES[1:], random_work])
 
 
@@ -279,7 +279,7 @@ class SharedMemory(wasmtime.SharedMemory if wasmtime else object):
 
 
 def share(module):
-    """Threads take blocks of one memory at once; how many blocks were found damaged."""
+    """Threads take blocks of one memory at once. Returns how many blocks were damaged."""
     config = wasmtime.Config()
     config.wasm_threads = True
     config.shared_memory = True
@@ -325,7 +325,7 @@ def share_in_node(module):
 
 
 def build_with_atomics(*features):
-    """As a user of threads builds it, by cargo."""
+    """Builds the probe with threads as a user does, by cargo."""
     need("wasm32-wasip1-threads")
     flags = {"CARGO_ENCODED_RUSTFLAGS": "\x1f".join(SHARED)}
     return build_by_cargo("3", *features, "threads", target="wasm32-wasip1-threads", **flags)
@@ -333,7 +333,7 @@ def build_with_atomics(*features):
 
 @pytest.mark.parametrize("share", [share, share_in_node])
 def test_threads(share):
-    """No block is given out twice, in four threads at once."""
+    """With four threads at once, no block is handed out twice."""
     module = build_with_atomics()
     for _ in range(5):
         assert share(module) == [0] * THREADS
@@ -341,8 +341,8 @@ def test_threads(share):
 
 @pytest.mark.parametrize("share", [share, share_in_node])
 def test_threads_without_atomics_are_noticed(share):
-    """The control: the same with the code of a single thread loses blocks, most often in the first run; on a busy
-    machine threads may take turns for a long time."""
+    """Control: with the single-threaded code the same work damages blocks, mostly in the first run; on a busy machine
+    threads may take turns for a long time."""
     module = compile_probe("threads-none", target="wasm32-wasip1-threads", features=("threads",), flags=SHARED)
     for _ in range(500):
         if share(module) != [0] * THREADS:
@@ -378,7 +378,7 @@ def test_wasi(tmp_path):
 
 
 def test_wasi_from_the_heap_base_is_noticed(tmp_path):
-    """The control: an allocator that starts at __heap_base there overwrites malloc's blocks."""
+    """Control: on WASI an allocator that starts at __heap_base overwrites malloc's blocks."""
     text = 'cfg(not(target_os = "wasi"))'
     other = 'cfg(target_os = "wasi")'
     module = compile_probe("wasi-base", [("bump/wasm.rs", text, "cfg(all())"), ("bump/wasm.rs", other, "cfg(any())")],
@@ -392,7 +392,7 @@ def test_wasi_from_the_heap_base_is_noticed(tmp_path):
 @pytest.mark.more
 @pytest.mark.parametrize("target", ["wasm32-unknown-unknown", "wasm32-wasip1", "wasm32-wasip1-threads"])
 def test_clippy(target):
-    """The code that only WebAssembly compiles is as clean as the rest."""
+    """clippy accepts the code that only WebAssembly compiles."""
     need(target)
     if not shutil.which("cargo-clippy"):
         pytest.skip("cargo-clippy is not here: tools/setup test")
@@ -403,7 +403,7 @@ def test_clippy(target):
 # ---- size -----------------------------------------------------------------------------------------------------------
 
 def build_by_cargo(level, *features, target="wasm32-unknown-unknown", **variables):
-    """As a user builds it: cargo, the crate as a dependency, and no C compiler."""
+    """Builds a program as a user does: cargo, the crate as a dependency, and no C compiler."""
     BUILD.mkdir(parents=True, exist_ok=True)
     env = {"CARGO_PROFILE_RELEASE_OPT_LEVEL": level, "CARGO_TARGET_DIR": str(BUILD / "target"), "CC": "false",
            "CC_wasm32_unknown_unknown": "false", **variables}
@@ -417,8 +417,8 @@ def build_by_cargo(level, *features, target="wasm32-unknown-unknown", **variable
 
 @pytest.mark.more
 def test_size_beside_mini_alloc():
-    """Less fuel than mini-alloc, and at opt-level z few more bytes, which wasm-opt takes off again; the table is
-    printed (-s shows it), with GLEBE_TEST_LONG=1 also the lines of which nothing is asked."""
+    """Less fuel than mini-alloc, and at opt-level z a few more bytes, which wasm-opt removes. Prints the table (-s
+    shows it); with GLEBE_TEST_LONG=1 also the lines without a requirement."""
     need("wasm32-unknown-unknown")
     print("\nlevel  exports   bytes of code+data: mini-alloc  Bump  with resize   fuel of work: mini-alloc  Bump  "
           "with resize")

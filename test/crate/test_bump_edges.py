@@ -1,16 +1,15 @@
-"""What Bump answers, for any size and alignment, at any address: hypothesis looks for a case in which the real
-code, on real 32-bit WebAssembly, differs from the sums of `Model` below, which are done in numbers that do not wrap.
+"""Bump's results for any size and alignment, at any address: hypothesis looks for a case in which the real code, on
+real 32-bit WebAssembly, differs from the sums of `Model` below, which uses numbers that do not wrap.
 
     first page        top            end, a page's       limit, at most 4 GiB
         |  handed out  |     room     |     pages to be had    |
 
-A case is a limit, a place where the allocator is brought at first (the end of a page or of memory, 2 GiB, 4 GiB, and
-the bytes around), and some steps from there. Sizes are named by what they come close to, so that a case that fails
-stays one while it is made smaller: `("fits", 0, 1)` is a byte more than fits. Each step is compared: the address or
-null, how many pages there are, what blocks and foreign pages hold, and that the room is zero.
+A case is a limit, a start address for the allocator (the end of a page or of memory, 2 GiB, 4 GiB, and bytes near
+those), and some steps from there. Sizes are relative to a bound, so that a failing case still fails while hypothesis
+shrinks it: `("fits", 0, 1)` is a byte more than fits. After each step the test compares the address or null, the number
+of pages, the contents of blocks and foreign pages, and checks that the room is zero.
 
-GLEBE_TEST_LONG=1 tries many more cases, other ones each time. A case that fails is printed with the calls that it came
-to."""
+GLEBE_TEST_LONG=1 tries many more cases, different ones each time. A failing case is printed with its last calls."""
 
 import copy
 import functools
@@ -26,7 +25,7 @@ CASES_QUICK = 300
 LONG = bool(os.environ.get("GLEBE_TEST_LONG"))
 MOST_PAGES = 1 << 16
 EDGE = 64  # bytes at both ends of a block that are written and read
-COPIED = 1 << 20  # a block that moves is no longer than this: time
+COPIED = 1 << 20  # moved blocks are at most this long, to save time
 
 
 class Model:
@@ -44,11 +43,11 @@ class Model:
         return -self.top % align
 
     def take(self, size, align):
-        """A block, of which `top` is the end, or 0.
+        """A block that ends at `top`, or 0.
 
-        Pages are asked for by what is lacking behind the newest block. Behind pages of other code there is only
-        that much, which may lack something again. What a failure changes: pages that the host gave before it stay, and
-        so does the new region if it is one; pages that would reach 4 GiB are not used."""
+        The allocator requests the pages that are missing after the newest block. After pages of other code there is
+        only that much, which may again be too little. After a failure, pages that the host gave before stay, and so
+        does a new region; pages that would reach 4 GiB are not used."""
         while (lacks := self.pad(align) + size - self.room) > 0:
             pages = -(-lacks // PAGE)
             if self.pages + pages > self.limit:
@@ -64,7 +63,7 @@ class Model:
         return self.top - size
 
     def resize(self, block, old, align, new):
-        """As the feature `resize` has it."""
+        """realloc with the feature `resize`."""
         if new <= old:
             return block
         top = self.top
@@ -93,7 +92,7 @@ class Case:
         self.blocks, self.foreign, self.calls = [], [], []  # blocks: [address, size, alignment, mark]
 
     def told(self, what):
-        """A complaint that shows what was called; the text is made when it is needed."""
+        """The message of a failure, with the last calls; it is built only when needed."""
         return f"{what}; after: " + "; ".join(self.calls[-8:])
 
     def hold(self, at, size, byte):
@@ -108,7 +107,7 @@ class Case:
         assert self.probe.pages == self.model.pages, self.told(f"{self.probe.pages} pages, and not {self.model.pages}")
 
     def own(self, at, size, align):
-        """A new block overlaps no other, whatever the model says."""
+        """Independent of the model: a new block overlaps no other."""
         assert at % align == 0 and at + size <= self.model.pages * PAGE and at + size < 1 << 32, \
             self.told(f"{at:#x} is no address")
         for start, length, *_ in self.blocks + self.foreign:
@@ -118,13 +117,13 @@ class Case:
         self.blocks.append([at, size, align, mark])
 
     def look(self):
-        """Nothing was written that is not the allocator's."""
+        """The allocator has not written to blocks and foreign pages."""
         for start, length, _, mark in self.blocks + self.foreign:
             assert self.hold(start, length, mark), self.told(f"{start:#x}+{length:#x} was written")
         assert self.hold(self.model.top, self.model.room, 0), self.told("the room is not zero")
 
     def size(self, what, amount, delta, align, old=0):
-        """What a name means here, as a size that a Layout may have; beside it the size of a block that is resized."""
+        """The size for a name, in the bounds of a Layout; if a block is resized, relative to that block's size."""
         fits, model = self.model.room - self.model.pad(align), self.model
         size = {"bytes": 1 << amount, "pages": amount * PAGE, "room": model.room, "fits": old + fits, "most": 1 << 31,
                 "old": old, "rest": (model.limit - model.pages) * PAGE + fits}[what]
@@ -163,7 +162,7 @@ class Case:
             self.own(moved, new, align)
 
     def others(self, pages):
-        """Somebody else takes pages; -1 and less: all that there are but so many."""
+        """Other code takes pages; -1: all pages, -2: all but one, and so on."""
         free = self.model.limit - self.model.pages
         pages = min(pages, free) if pages > 0 else free + pages + 1
         if pages > 0:
@@ -174,12 +173,12 @@ class Case:
             self.fill(at, pages * PAGE, 255)
 
     def crowd(self, pages, size):
-        """The last block has others behind it when it is resized: it moves, or fails in another region."""
+        """Resizes the last block with foreign pages after it: it moves, or fails in another region."""
         self.others(pages)
         self.resize(0, size)
 
     def spare(self, pages):
-        """Room of more than a page: it is there after going back."""
+        """Makes room of more than a page, by a checkpoint, a block and a reset."""
         if pages:
             self.calls.append(f"{pages} pages and back")
             self.probe.checkpoint(0)
@@ -192,7 +191,7 @@ class Case:
             self.model.reset(place)
 
     def go(self, anchor, delta):
-        """Brings `top` to an address, if it is ahead and there is memory."""
+        """Moves `top` to an address, if that is ahead and there is memory."""
         address = {"page": self.model.end, "next": self.model.end + 5 * PAGE, "half": 1 << 31,
                    "limit": self.model.limit * PAGE, "here": self.model.top}[anchor] + delta
         before = None
@@ -210,7 +209,7 @@ class Case:
 
 
 def ends(at, size):
-    """The bytes of a block that are looked at: all of a short one."""
+    """The bytes of a block that are checked: all of a short one, both ends of a long one."""
     if size <= 2 * EDGE:
         return [(at, size)]
     return [(at, EDGE), (at + size - EDGE, EDGE)]
@@ -218,13 +217,12 @@ def ends(at, size):
 
 @functools.cache
 def here(module):
-    """Where the heap of a module starts, and how many pages it has then."""
+    """Where a module's heap starts, and how many pages the module has at its start."""
     probe = Probe(module)
     return probe.take(1, 1), probe.pages
 
 
-# Lists rather than strategies within strategies, which take longer than the calls; what is there several times is tried
-# more often.
+# Lists, since nested strategies take longer than the calls. Repeated values are tried more often.
 NEAR = [0, 1, -1, 2, -2, 7, -7, 8, -8, 9, PAGE, -PAGE, PAGE + 1, -PAGE - 1, PAGE - 1, 1 - PAGE]
 SIZES = st.sampled_from(
     [(what, 0, delta) for what in ("fits", "room", "fits", "rest", "rest", "most", "old") for delta in NEAR] +
@@ -239,7 +237,7 @@ STEPS = st.one_of(
                                                         for delta in NEAR])),
     st.tuples(st.just("others"), PAGES))
 CASES = st.tuples(
-    # the limit: pages more, or all but so many
+    # the limit: this many pages more, or all but so many
     st.sampled_from([*range(12), -1, -2, -3, -1, -2, -1, -1, -1, -1, 1 << 15, 3 << 14]),
     st.tuples(st.sampled_from(["here", "page", "next", "half", "limit", "limit", "limit"]),
               st.sampled_from([*NEAR, -3 * PAGE, -40 * PAGE])),
@@ -248,7 +246,7 @@ CASES = st.tuples(
 
 
 def explore(module, resizes, examples, shrinks=True):
-    """Looks for a case that fails, and raises the smallest of its kind. Always the same cases, but for the long
+    """Looks for a failing case, and raises the smallest of its kind. The cases are always the same, except in the long
     test."""
     kinds = [hypothesis.Phase.generate, *([hypothesis.Phase.shrink] if shrinks else [])]
 
@@ -262,7 +260,7 @@ def explore(module, resizes, examples, shrinks=True):
         work = Case(module, resizes, limit)
         work.go(*place)
         work.spare(spare)
-        for step in [*steps, ("take", ("bytes", 0, 0), 0, True)]:  # the last one tells where `top` is
+        for step in [*steps, ("take", ("bytes", 0, 0), 0, True)]:  # the last step shows where `top` is
             work.step(*step)
 
     agrees()
@@ -271,7 +269,7 @@ def explore(module, resizes, examples, shrinks=True):
 @pytest.mark.parametrize("level", ["3", "z"])
 @pytest.mark.parametrize("resizes", [True, False], ids=["resize", "plain"])
 def test_edges(level, resizes):
-    """The code as it is answers as the model does, built for speed and for size."""
+    """The unchanged code agrees with the model, built for speed and for size."""
     explore(compile_probe(f"edges-{level}-{resizes}", level=level, resize=resizes), resizes,
             20_000 if LONG else CASES_QUICK)
 
@@ -309,5 +307,5 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutant_is_caught(name):
-    """The control: each mistake of arithmetic is found, by the same cases."""
+    """Control: the same cases find each mistake of arithmetic."""
     must_break(mutant("edges", name, MUTANTS[name]), [lambda module: explore(module, True, CASES_QUICK, shrinks=False)])

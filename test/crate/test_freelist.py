@@ -1,5 +1,5 @@
-"""FreeList on WebAssembly in a real engine: the work of test_bump.py with blocks that are freed, what only a heap that
-frees promises, mutants that must be caught, threads; and the C core there, which must end as FreeList does."""
+"""FreeList on WebAssembly in a real engine: the work of test_bump.py with frees, the promises of a heap that frees,
+mutants that must be caught, threads; and the C core, which must give the same results as FreeList."""
 
 import random
 import shutil
@@ -17,7 +17,7 @@ def module():
 
 
 class Freeing(Model):
-    """The model of test_bump.py, in which a third of the steps frees a block, and none goes back."""
+    """The model of test_bump.py, but a third of the steps frees a block, and there are no checkpoints."""
 
     def step(self):
         if self.rng.random() < 0.33:
@@ -35,7 +35,7 @@ class Freeing(Model):
 
 
 def holds(probe, at, size, byte):
-    """An answer without the bytes: telling long ones apart takes pytest minutes."""
+    """True if all bytes are `byte`. A bool, since pytest takes minutes to compare long byte strings."""
     return probe.read(at, size).count(byte) == size
 
 
@@ -44,7 +44,7 @@ def freeing_work(module):
 
 
 def trace(module):
-    """The trace ends, and what it took is in the lists."""
+    """After the trace, all memory that it took is in the lists."""
     probe = Probe(module)
     for seed in range(3):
         probe.work_of_all(seed, 8000)
@@ -52,8 +52,8 @@ def trace(module):
 
 
 def ages(module):
-    """The same work again and again takes a little more memory than once. How much hangs on where the heap begins, so:
-    on average."""
+    """Repeating the same work takes little more memory than once. How much depends on where the heap begins, so the
+    test takes the average."""
     more = []
     for front in range(0, 40_000, 5000):
         probe = Probe(module)
@@ -67,7 +67,7 @@ def ages(module):
 
 
 def used_again(module):
-    """A block of any size, freed, is the next of its size, and zero if that is asked for."""
+    """A freed block of any size is the next of its size, and zero on request."""
     probe = Probe(module)
     for size in (1, 8, 100, 512, 513, 5000, 70_000, 200_000):
         block = probe.take(size, 8)
@@ -78,7 +78,7 @@ def used_again(module):
 
 
 def gathers(module):
-    """Small blocks that were freed serve a large one before memory grows, in whatever order they went."""
+    """Freed small blocks serve a large one before memory grows, in whatever order they were freed."""
     probe = Probe(module)
     blocks = [probe.take(40, 8) for _ in range(20_000)]
     random.Random(1).shuffle(blocks)
@@ -90,7 +90,7 @@ def gathers(module):
 
 
 def lengthens_the_last(module):
-    """Where the last block is free, memory grows by what it lacks."""
+    """If the last block is free, memory grows by only as much as it is too short."""
     probe = Probe(module)
     block = probe.take(5 * PAGE, 8)
     probe.write(block, b"\xff" * (5 * PAGE))
@@ -106,7 +106,8 @@ def lengthens_the_last(module):
 
 
 def limited(module):
-    """Where the host allows no more, what does not fit is null, what does is served, and nothing is lost."""
+    """If the host refuses more pages, a request that does not fit returns null, one that fits is served, and no memory
+    is lost."""
     probe = Probe(module, pages_max=40)
     blocks = []
     while block := probe.take(5000, 8):
@@ -119,7 +120,7 @@ def limited(module):
 
 
 def shrinks(module):
-    """What a block gives back when it shrinks is used before memory grows."""
+    """The rest of a block that shrinks is used before memory grows."""
     probe = Probe(module)
     blocks = [probe.take(PAGE, 8) for _ in range(20)]
     pages = probe.pages
@@ -128,7 +129,7 @@ def shrinks(module):
     assert all(probe.take(PAGE - 8192, 8) for _ in range(19)) and probe.pages <= pages + 1
 
 
-# The quickest first: it is what a mutant costs.
+# The quickest first, since mostly the first one catches a mutant.
 PROMISES = [used_again, lengthens_the_last, shrinks, trace, limited, freeing_work, gathers, ages]
 
 
@@ -183,13 +184,13 @@ MUTANTS = {
 @pytest.mark.more
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutant_is_caught(name):
-    """The control of all the above: each mistake breaks a promise."""
+    """Control for all promises: each mistake breaks one."""
     must_break(mutant("freelist", name, [("freelist.rs", *MUTANTS[name])], features=FEATURES), PROMISES)
 
 
 @pytest.mark.parametrize("share", [share, share_in_node])
 def test_threads(share):
-    """A build with atomics: no block is given out twice, in four threads at once."""
+    """A build with atomics: with four threads at once, no block is handed out twice."""
     module = build_with_atomics("freelist")
     for _ in range(3):
         assert share(module) == [0] * THREADS
@@ -201,7 +202,7 @@ CLANG = next(filter(shutil.which, ("clang", "clang-19")), None)
 @pytest.mark.skipif(not CLANG, reason="clang is not here: tools/setup test")
 @pytest.mark.parametrize("level", ["3", "z"])
 def test_the_core_ends_as_it_does(module, level):
-    """`Heap`, which is the C core, and FreeList, which is not: the same work, the same sum."""
+    """`Heap`, the C core, and FreeList, pure Rust, return the same sum for the same work."""
     need("wasm32-unknown-unknown")
     core = build_by_cargo(level, "heap", "trace", CC_wasm32_unknown_unknown=CLANG)
     for seed in range(4):

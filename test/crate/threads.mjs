@@ -1,5 +1,5 @@
 // Threads of node take blocks of one shared memory at once: node threads.mjs MODULE PAGES PAGES_MOST THREADS BLOCKS
-// prints how many blocks each found damaged, -1 for one that trapped. The module is probe.rs with the feature
+// prints for each thread how many blocks it found damaged, or -1 if it trapped. The module is probe.rs with the feature
 // `threads`.
 
 import { readFileSync } from 'node:fs';

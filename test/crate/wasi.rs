@@ -1,5 +1,5 @@
 //! A WASI program on Bump beside the C library's malloc, which Rust's standard library calls there. Neither may take
-//! the other's memory: each block is filled, and all are looked at in the end.
+//! the other's memory: the program fills each block, and checks all of them in the end.
 
 use std::alloc::{alloc, Layout};
 

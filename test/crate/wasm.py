@@ -1,7 +1,7 @@
 """Builds WebAssembly modules around Bump and runs them in wasmtime.
 
-    build/crate/           where modules, mutants and cargo's output go
-    build/python/          the Python packages wasmtime and hypothesis, put there by tools/setup crate
+    build/crate/           modules, mutants and cargo's output
+    build/python/          the Python packages wasmtime and hypothesis, from tools/setup crate
 
 A `Probe` is one instance of probe.rs. A mutant is the crate with one line changed, which the tests must notice.
 """
@@ -46,7 +46,7 @@ def need(target=None):
 
 
 def mutate(name, changes):
-    """The crate's pure Rust part with some text changed, as a directory; unchanged if there are no changes."""
+    """A directory with the crate's pure Rust part, with `changes` made to its text."""
     source = BUILD / "source" / name
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "bindings/rust", source)
@@ -80,7 +80,7 @@ def mutant(of, name, changes, **options):
 
 
 def must_break(module, promises):
-    """Fails unless a promise does, the quickest first."""
+    """Fails unless one of the promises fails; tries them in order."""
     for promise in promises:
         try:
             promise(module)
@@ -116,7 +116,7 @@ def sections(module):
 
 @functools.lru_cache(maxsize=4)
 def load(module, _changed):
-    """Compiled once for all the instances of one build: that takes longer than most of what they do."""
+    """Compiles once for all instances of a build, since that takes longer than most of their work."""
     config = wasmtime.Config()
     config.consume_fuel = True
     engine = wasmtime.Engine(config)
@@ -126,7 +126,7 @@ def load(module, _changed):
 class Probe:
     """An instance: its exports as methods, addresses as unsigned numbers."""
 
-    def __init__(self, module, pages_max=None, fuel=10**10):  # no mutant runs without end
+    def __init__(self, module, pages_max=None, fuel=10**10):  # the fuel stops mutants that never end
         engine, code = load(str(module), os.stat(module).st_mtime_ns)
         self.store = wasmtime.Store(engine)
         self.store.set_fuel(fuel)
@@ -148,7 +148,7 @@ class Probe:
         return self.memory.size(self.store)
 
     def foreign(self, pages):
-        """Somebody else's memory.grow; the address of their pages."""
+        """A memory.grow by other code; returns the address of its pages."""
         return self.memory.grow(self.store, pages) * PAGE
 
     def read(self, at, size):

@@ -1,4 +1,4 @@
-// The C++ headers with the containers that they are for: vector, map, string, list, unordered_map, and their pmr kin.
+// The C++ headers with standard containers: vector, map, string, list, unordered_map, and their pmr variants.
 #include <glebe/allocator.hpp>
 #include <glebe/heap.hpp>
 #include <glebe/memory_resource.hpp>
@@ -81,7 +81,7 @@ void heaps()
     CHECK(!small.limit(1) && small.limit(0) && small.try_allocate(std::size_t{2} << 20));
 
     glebe::heap first(std::size_t{1} << 20);
-    first.reset(); // the limit stays, also where it was moved
+    first.reset(); // the limit stays, also in a heap that is moved
     glebe::heap kept(std::move(first));
     kept.reset();
     CHECK(kept.try_allocate(std::size_t{512} << 10) && !kept.try_allocate(std::size_t{2} << 20));
@@ -124,7 +124,7 @@ void containers()
         Vector<Wide> wide(100, glebe::allocator<Wide>(heap));
         CHECK((reinterpret_cast<std::uintptr_t>(wide.data()) & 127) == 0);
 
-        // copies stay in the heap, moves take theirs along, a copy assigned goes into the target's
+        // copies stay in the heap, moves take their heap along, an assigned copy goes into the target's heap
         Vector<int> copy(numbers);
         CHECK(copy.get_allocator().heap() == &heap && copy == numbers);
         Vector<int> target{glebe::allocator<int>(second)};
@@ -175,7 +175,7 @@ void resources()
     }
     CHECK(sound());
 
-    // monotonic use: nothing is freed one by one, the heap's end frees it all at once
+    // monotonic use: no block is freed by itself, the heap's end frees all at once
     std::uint64_t before = used();
     {
         glebe::memory_resource memory;

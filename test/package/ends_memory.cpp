@@ -1,5 +1,5 @@
-/* A program that needs its C++ runtime for nothing but the bad_alloc of operator new, in a static program: the linker
- * takes what throws it only if it is asked to. A handler is there first, and then is not. */
+/* A static program that needs its C++ runtime only for operator new's bad_alloc: the linker takes the functions that
+ * throw it only on request. At first there is a new_handler, and then there is none. */
 #include <cstdio>
 #include <new>
 

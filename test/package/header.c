@@ -1,4 +1,4 @@
-/* glebe.h alone, first and last, in each language: whatever it needs it brings. */
+/* glebe.h alone, first and last, in each language: it includes everything that it needs. */
 #include <glebe.h>
 
 int header_is_enough(void);

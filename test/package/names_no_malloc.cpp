@@ -1,5 +1,5 @@
-// A program that never names malloc: its shared libraries do. Linked with libglebe-override.a, or glebe::override, it
-// must be served by glebe all the same. (The archive's member is taken because the linker is told to want malloc.)
+// A program that never names malloc; only its shared libraries do. Linked with libglebe-override.a, or glebe::override,
+// it must still use glebe. (The option -u malloc makes the linker take the archive's member.)
 #include <cstdio>
 #include <dlfcn.h>
 #include <iostream>

@@ -1,5 +1,5 @@
-"""The `glebe` command with real programs: what it finds in a running process, and how it starts programs that have an
-allocator."""
+"""The `glebe` command with real programs: reading the statistics of running processes, and starting programs that have
+their own allocator."""
 
 import contextlib
 import json
@@ -41,7 +41,7 @@ int main(void)
     return 0;
 }
 """
-# Stands for mimalloc's own library: blocks in memory of its own, and malloc's names.
+# A stand-in for mimalloc's own library: it has its own memory, and malloc's names.
 MIMALLOC = """
 #include <stddef.h>
 static char room[1 << 20];
@@ -51,7 +51,7 @@ void mi_free(void *block) { (void)block; }
 void *malloc(size_t bytes) { return mi_malloc(bytes); }
 void free(void *block) { mi_free(block); }
 """
-# How glebe gets into a program, and what tells the compiler so.
+# How glebe gets into a program, and the compiler's arguments for that.
 WAYS = {
     "preloaded": ["-pie"], "linked": ["-pie"], "linked-no-pie": ["-no-pie"], "static": ["-static", "-no-pie"],
     "static-pie": ["-static-pie"],
@@ -67,7 +67,7 @@ def command(box):
 
 @pytest.fixture(scope="module")
 def waits(box, tmp_path_factory):
-    """way, stripped -> a program that has glebe in it that way ("preloaded": that has none)."""
+    """way, stripped -> a program that contains glebe in that way ("preloaded": it contains none)."""
     folder = tmp_path_factory.mktemp("waits")
 
     def make(way, stripped=False):
@@ -104,7 +104,7 @@ def running(*words, **variables):
 @pytest.mark.parametrize("stripped", [False, True], ids=["symbols", "stripped"])
 @pytest.mark.parametrize("way", WAYS)
 def test_stats_find_glebe(box, command, waits, way, stripped):
-    """Whatever the way into the program, and without symbols; text and JSON are those of the exit."""
+    """Works for every way into the program, and without symbols; text and JSON are as at the exit."""
     path = waits(way, stripped)
     words = [command, "run", "--", path, "waits"] if way == "preloaded" else [path, "waits"]
     with running(*words) as process:
@@ -120,7 +120,7 @@ def test_stats_find_glebe(box, command, waits, way, stripped):
 
 
 def test_text_and_json_are_the_same_from_inside_and_outside(box, command):
-    """The library prints what the command prints of the same figures."""
+    """The library and the command print the same figures in the same form."""
     def shape(text):
         return [re.sub(r"[\d.]+( [KM]iB)?$", "", row).rstrip() for row in text.splitlines()[1:]]
     for program in ("gzip", "bash"):
@@ -133,7 +133,7 @@ def test_text_and_json_are_the_same_from_inside_and_outside(box, command):
 
 
 def test_stats_find_the_child(box, command, waits):
-    """Of a process that only waits for the program: this command with -v, a shell."""
+    """Given a process that only waits for the program: this command with -v, or a shell."""
     for words in ([command, "run", "-v", "--"], ["sh", "-c", '"$@"; exit 1', "sh", command, "run", "--"]):
         with running(*words, waits("preloaded"), "waits") as process:
             done = box.check(command, "stats", "--json", process.pid, preload=None)
@@ -143,7 +143,7 @@ def test_stats_find_the_child(box, command, waits):
 
 
 def test_stats_find_a_module_of_lua(box, command):
-    """`require "glebe"` in an interpreter that knows nothing of it."""
+    """`require "glebe"` in an unmodified interpreter."""
     module, lua = box.root / "build/lua/5.4/glebe.so", shutil.which("lua5.4")
     if not module.exists() or not lua:
         pytest.skip("no lua5.4, or no module: make lua")
@@ -233,7 +233,7 @@ def test_a_child_that_outlives_the_run_speaks_on_stderr(box, command):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGALRM, signal.SIGRTMIN + 3])
 def test_a_signal_reaches_the_program(command, number):
-    """Also one that is sent to the command alone, as a supervisor does.
+    """A signal that is sent only to the command, as by a supervisor, reaches the program.
 
     The tests may run in a shell's background, where INT and QUIT are ignored: the command starts with the default."""
     process = subprocess.Popen([command, "run", "--stats", "--", "sh", "-c", "echo on; exec sleep 60"],
@@ -264,7 +264,7 @@ def test_docs_hold_the_statistics(box):
 
 @pytest.mark.parametrize("value", ["1.5G", "0.5M", "64KiB", "1.999999999T", "7b", "0"])
 def test_a_size_is_the_same_to_both(box, value):
-    """The library takes what the command takes, in the same words."""
+    """The library accepts the same sizes as the command."""
     assert box.check("true", env={"GLEBE_LIMIT": value}).text == ""
     assert box.check(box.libraries / "glebe", "run", f"--limit={value}", "--", "true", preload=None).text == ""
 
@@ -273,7 +273,7 @@ def test_a_size_is_the_same_to_both(box, value):
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "preloaded"])
 def test_run_a_program_with_glebe_inside(box, command, waits, way):
-    """It runs as it is, with the options given; nothing is preloaded."""
+    """A program with glebe linked in runs unchanged, with the given options; nothing is preloaded."""
     path = waits(way, stripped=True)
     done = box.run(command, "run", "--limit=1.5G", "--stats", "-v", "--", path, preload=None)
     assert done.returncode == 7 and done.out == f"{3 << 29}\n"
@@ -289,7 +289,7 @@ def test_run_a_program_with_glebe_inside(box, command, waits, way):
 
 @pytest.mark.parametrize("line", [2, 3])
 def test_run_a_program_on_mimalloc(box, command, tmp_path, line):
-    """A program that is linked to libmimalloc frees by free what mi_malloc gave: glebe takes both."""
+    """A program linked to libmimalloc frees blocks of mi_malloc with free: glebe serves both."""
     library, program = tmp_path / f"libmimalloc.so.{line}", tmp_path / "program"
     (tmp_path / "mimalloc.c").write_text(MIMALLOC)
     (tmp_path / "program.c").write_text(ON_MIMALLOC)

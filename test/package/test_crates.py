@@ -1,6 +1,6 @@
-"""The crates as a registry would hand them out: packed, unpacked where no repository is near, built, run.
+"""The crates as users get them from a registry: packed, unpacked outside any repository, built, run.
 
-Cargo's output is kept in build/crate/package, so that a second run compiles little."""
+Cargo's output stays in build/crate/package, so that a second run compiles little."""
 
 import os
 import pathlib
@@ -32,8 +32,8 @@ def run(*command, cwd, env=None, fails=False):
 
 @pytest.fixture(scope="session")
 def crates():
-    """The two packages, unpacked: a folder with glebe/ and glebe-cli/. It is the same each time, so that cargo knows it
-    again, and outside the repository, whose workspace cargo would find otherwise."""
+    """The two packages, unpacked: a folder with glebe/ and glebe-cli/. Its path is the same each time, so that cargo
+    reuses its output, and outside the repository, since cargo would find its workspace."""
     own = f'patch.crates-io.glebe.path="{ROOT}"'  # cargo before 1.90 asks the registry for it
     run("cargo", "package", "--quiet", "--workspace", "--no-verify", "--allow-dirty", "--config", own, cwd=ROOT)
     folder = pathlib.Path(tempfile.gettempdir()) / f"glebe-crates-{os.getuid()}-{zlib.crc32(str(ROOT).encode()):08x}"
@@ -53,7 +53,7 @@ def files(folder):
 
 
 def test_contents(crates):
-    """The C core is in the package, once and whole; benches, tests of the C side and peers are not."""
+    """The package contains the whole C core, once; no benches, tests of the C side, or peers."""
     packed = files(crates / "glebe")
     folders = ("src", "include", "override")
     core = {str(p.relative_to(ROOT)) for folder in folders for p in (ROOT / folder).rglob("*.[ch]")}
@@ -113,7 +113,7 @@ def test_heap(crates, tmp_path):
 
 
 def test_bump_needs_no_compiler(crates, tmp_path):
-    """default-features = false builds without a C compiler, and takes no other crate; the control is the heap."""
+    """default-features = false builds without a C compiler and other crates; the heap is the control."""
     folder = consumer(tmp_path / "consumer", crates, BUMP, ", default-features = false")
     none = {"CC": "/nonexistent/cc", "PATH": os.environ["PATH"]}
     run("cargo", "build", "-q", cwd=folder, env=none)
@@ -128,7 +128,7 @@ def test_bump_needs_no_compiler(crates, tmp_path):
 
 
 def test_hosts_without_a_port(crates, tmp_path):
-    """The heap for another system says that there is no port yet, in one line that names what works."""
+    """For another system the heap fails with one line, which says that there is no port yet and names what works."""
     folder = consumer(tmp_path / "consumer", crates, BUMP)
     text = run("cargo", "build", "-q", "--target", "x86_64-unknown-freebsd", cwd=folder, fails=True)
     assert "error: glebe::Heap has no port for x86_64-unknown-freebsd yet" in text
@@ -139,7 +139,7 @@ def test_hosts_without_a_port(crates, tmp_path):
 @pytest.mark.parametrize("features", ["", ', features = ["allocator-api2"]', ", default-features = false"],
                          ids=["heap", "allocator", "bump"])
 def test_minimum_rust(crates, tmp_path, features):
-    """The stated MSRV builds it, where rustup has that toolchain; any other is refused by cargo itself."""
+    """The stated MSRV builds the crate, if rustup has that toolchain; cargo itself refuses older ones."""
     minimum = re.search(r'^rust-version = "(.*)"', (crates / "glebe/Cargo.toml").read_text(), re.M)[1]
     if not shutil.which("rustup") or minimum not in run("rustup", "toolchain", "list", cwd=tmp_path):
         pytest.skip(f"no Rust {minimum}: tools/setup crate (it takes rustup)")
@@ -155,14 +155,14 @@ def test_minimum_rust(crates, tmp_path, features):
 
 @pytest.mark.more
 def test_own_tests(crates):
-    """The crate's tests run from the unpacked package, and clippy has no objection to what its features add."""
+    """The crate's tests run from the unpacked package, and clippy accepts it with all features."""
     run("cargo", "test", "-q", "--all-features", cwd=crates / "glebe")
     run("cargo", "clippy", "-q", "--all-features", "--all-targets", "--", "-D", "warnings", cwd=crates / "glebe")
 
 
 @pytest.fixture
 def reader(tmp_path):
-    """What runs the README's lines, below a reader's folder, and the README."""
+    """A function that runs the README's lines in a reader's folder, and the README."""
     document = Document("bindings/rust/README.md", tmp_path)
     rust = {path: path.read_text() for path in tmp_path.rglob("*.rs")}
     shutil.rmtree(tmp_path / "example")
@@ -214,8 +214,8 @@ def test_readme_of_webassembly(reader, tmp_path, allocator):
 
 @pytest.mark.more
 def test_command(crates, tmp_path):
-    """glebe-cli builds from its package and the crate glebe's, and runs a program under the library inside it. Crates
-    of others, which take a minute of processor time, are as test-cli left them in target/."""
+    """glebe-cli builds from its package and that of the crate glebe, and runs a program under the embedded library.
+    Third-party crates, which take a minute of processor time, come from target/, where test-cli built them."""
     patch = f'patch.crates-io.glebe.path="{crates / "glebe"}"'
     run("cargo", "build", "-q", "--config", patch, cwd=crates / "glebe-cli",
         env={"CARGO_TARGET_DIR": str(ROOT / "target")})

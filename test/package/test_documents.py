@@ -1,4 +1,4 @@
-"""What the pages show is so: samples in C and C++ compile, and the walkthrough's program does what the page says."""
+"""The pages' samples in C and C++ compile, and the walkthrough's program does what the page says."""
 
 import pathlib
 import re
@@ -16,7 +16,7 @@ def samples(page, language):
 
 
 def whole(text):
-    """A sample of statements alone, with its includes in front, goes into a function."""
+    """Puts a sample of bare statements into a function, with its includes in front."""
     includes = "".join(re.findall(r"^#include.*\n", text, re.MULTILINE))
     rest = re.sub(r"^#include.*\n", "", text, flags=re.MULTILINE)
     if re.search(r"^\w[^;{]*\)\n\{", rest, re.MULTILINE):

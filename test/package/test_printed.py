@@ -15,12 +15,12 @@ ACTIVE = r"glebe: program\[\d+\]: version [\d.]+ was active: .*, 0 errors\n"
 
 @pytest.fixture(scope="session")
 def home(box, tmp_path_factory):
-    """$HOME, where a reader has installed glebe, and what the README says to export then."""
+    """$HOME, where a reader has installed glebe, and the variables that the README exports."""
     box.need("make", "cmake", "pkg-config")
     home = tmp_path_factory.mktemp("home")
     document = Document("bindings/c/README.md", home)
     for line in document.lines("make install").splitlines():
-        if line != "make cli":  # the libraries that are tested are those of `box`
+        if line != "make cli":  # the test uses the libraries of `box`
             shell(line, ROOT, env={"HOME": str(home)})
     exports = document.lines("export PATH")
     said = shell(exports + "env", home, env={"HOME": str(home)})

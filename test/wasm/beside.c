@@ -1,5 +1,5 @@
-/* glebe_malloc beside the C library's malloc, from one memory: in either order, neither takes what the other has.
- * Prints "ok". */
+/* glebe_malloc and the C library's malloc in one memory: in either order, neither takes the other's memory. Prints
+ * "ok". */
 #include <glebe.h>
 #include <stdint.h>
 #include <stdio.h>

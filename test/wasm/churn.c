@@ -1,7 +1,7 @@
-/* Blocks that are replaced at random: LIVE of them, of LEAST to MOST bytes, each ROUNDS times. What each costs is the
- * difference between two counts of rounds, so that filling and starting do not count. HOW: 0 sizes are as likely as
- * each other, 1 doublings are, 2 one in sixteen is of 1,000 bytes to 60 KB and the others are of up to 256, 3 vectors
- * that grow by half as much again. */
+/* Replaces LIVE blocks of LEAST to MOST bytes at random, each ROUNDS times. The cost of a block is the difference
+ * between two numbers of rounds, so filling and starting do not count. HOW: 0 all sizes are equally likely, 1 all
+ * doublings are, 2 one in sixteen is of 1,000 bytes to 60 KB and the others are of up to 256, 3 vectors that grow by
+ * half. */
 #include <stdint.h>
 #include <stdlib.h>
 

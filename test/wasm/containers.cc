@@ -1,4 +1,4 @@
-// A C++ program in a module: operator new and the containers come to glebe by malloc. Prints "ok" and exits with 0.
+// A C++ program in a module: operator new and the containers use glebe through malloc. Prints "ok" and exits with 0.
 #include <cstdio>
 #include <map>
 #include <memory>

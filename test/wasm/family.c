@@ -1,6 +1,6 @@
 /* The malloc family in a module: every function by its C library's name, blocks of all sizes with a pattern that must
- * last, the heap checked as it goes, memory that ends and goes on, and other code that grows memory in between.
- * Prints "ok" and exits with 0. */
+ * last, checks of the heap in between, exhausted memory that serves again, and other code that grows memory. Prints
+ * "ok" and exits with 0. */
 #include <errno.h>
 #include <glebe.h>
 #include <stdint.h>
@@ -126,8 +126,7 @@ static void test_heaps(void)
     well();
 }
 
-/* The linker was told where memory ends. What is there is handed out to the last page, and serves again when it is
- * free. */
+/* The linker sets the maximum of memory. glebe hands out all of it to the last page, and again after it is freed. */
 static void test_end(void)
 {
     enum { MOST = 4096 };
@@ -141,7 +140,7 @@ static void test_end(void)
         well();
         while (n > 0)
             free(taken[--n]);
-        /* what others took, and the table, lie in between */
+        /* the other code's pages, and the table, are in between */
         void *much = malloc(__builtin_wasm_memory_size(0) * 65536 / 4);
         CHECK(much);
         free(much);

@@ -1,8 +1,8 @@
-// A worker of node's that hears late how long memory is: V8 reads the length when it begins to unpack the message with
-// the memory in it, and tells the worker of what memory grows by only after it has unpacked all of it. The message is
-// long, and memory grows in between.
+// A worker of node with a stale length of memory: V8 reads the length when it begins to unpack the message that
+// contains the memory, and updates it only after it has unpacked the whole message. The message is long, and memory
+// grows in between.
 //
-//   node late.js MODULE STEPS    MODULE is threads.c; prints "stale ok", or what went wrong, and exits with 0 or 1
+//   node late.js MODULE STEPS    MODULE is threads.c; prints "stale ok", or the error, and exits with 0 or 1
 const {
     Worker, isMainThread, parentPort, workerData, receiveMessageOnPort, MessageChannel,
 } = require('node:worker_threads');
@@ -16,7 +16,7 @@ if (!isMainThread) {
     const { module, port, place, stages, steps } = workerData;
     Atomics.store(stages, 0, 1);
     const { memory } = receiveMessageOnPort(port).message;
-    Atomics.wait(stages, 0, 1); // for memory to have grown
+    Atomics.wait(stages, 0, 1); // until memory has grown
     const known = memory.buffer.byteLength;
     const exports = instantiate(module, memory);
     const tls = exports.__tls_align.value;
@@ -41,7 +41,7 @@ if (!isMainThread) {
     const reading = setInterval(() => {
         if (Atomics.load(stages, 0) === 1) {
             clearInterval(reading);
-            Atomics.wait(stages, 0, 1, 20); // it is in the middle of it, on all but the slowest machines
+            Atomics.wait(stages, 0, 1, 20); // except on very slow machines, it is unpacking now
             exports.place(16 << 20);
             Atomics.store(stages, 0, 2);
             Atomics.notify(stages, 0);

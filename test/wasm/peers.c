@@ -1,5 +1,5 @@
-/* Two allocators to measure others by. PEER 0 serves every request with the same bytes: what is left is the program's
- * own work. PEER 1 rounds up to a power of two and merges nothing: what a test of memory must find wanting. */
+/* Two allocators for comparison. PEER 0 serves every request with the same bytes, so it measures the program's own
+ * work. PEER 1 rounds up to a power of two and merges nothing: it must fail the test of memory. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-"""The collector's and the pools' own C tests in WebAssembly: the sources of test/unit, test/model and test/stress, with
-test/wasm/native in place of cmocka, mmap and threads. Unit and model tests run on the fake host, whose failures they
-want; the stress test on linear memory as it is."""
+"""The C tests of the collector and the pools in WebAssembly: the sources of test/unit, test/model and test/stress, with
+test/wasm/native in place of cmocka, mmap and threads. Unit and model tests run on the fake host, since they need its
+failures; the stress test runs on real linear memory."""
 
 import functools
 import re
@@ -38,7 +38,7 @@ def test_unit(engine):
 
 
 def test_stack():
-    """What of the stack is in linear memory is a root."""
+    """The part of the stack in linear memory is a root."""
     status, text = ENGINES["node"](build("unit", "unit", of="mark_stack"))
     assert (status, text) == (0, "3 tests\n"), text
 
@@ -94,7 +94,7 @@ def test_the_model_objects(tmp_path):
 
 
 def test_the_model_of_stacks_objects(tmp_path):
-    """A stack that is believed by what it holds: the model must notice."""
+    """A collector that takes objects for stacks by their contents: the model must notice."""
     known = "if (page->stack == 0)"
     believed = "if (*(const uintptr_t *)start == 0xb83bf575)\n        *high = end;\n    "
     plant(tmp_path, "src/gc/stack.c", known, believed + known)

@@ -1,6 +1,6 @@
-"""What malloc costs in WebAssembly, against wasi-libc's own (dlmalloc) in the same run: fuel of wasmtime for a free and
-a malloc, the pages of 64 KiB in the end, and bytes of code. All of it is counted, not timed, and repeats exactly. The
-bounds are what was reached, rounded up; `python test/wasm/test_malloc_cost.py` prints the figures of
+"""The cost of malloc in WebAssembly, compared with wasi-libc's own (dlmalloc) in the same run: wasmtime's fuel for a
+free and a malloc, the pages of 64 KiB in the end, and bytes of code. All figures are counts, not times, and repeat
+exactly. The bounds are measured values, rounded up; `python test/wasm/test_malloc_cost.py` prints the figures of
 docs/decisions/0008."""
 
 import functools
@@ -16,7 +16,7 @@ from common import code_bytes
 
 ROUNDS = 8
 
-# live blocks, least and most bytes, how they come (churn.c); bounds: fuel in percent of dlmalloc's, and pages more than
+# live blocks, least and most bytes, HOW (churn.c); bounds: fuel in percent of dlmalloc's, and pages more than
 # dlmalloc's
 MIXES = {
     "100 / 200": (100, 1, 200, 0, 27, 0),
@@ -40,8 +40,8 @@ def tool(*arguments):
 
 
 def module_of(allocator, source, name, *flags):
-    """Compiled and linked apart: where wasm-opt is on PATH clang runs it at the end of what it optimizes, and figures
-    would depend on that."""
+    """Compiles and links separately: with wasm-opt on PATH, clang would run it at the end of a single command, and the
+    figures would depend on that."""
     OUT.mkdir(parents=True, exist_ok=True)
     peer = {"none": ["-DPEER=0", HERE / "peers.c"], "wasteful": ["-DPEER=1", HERE / "peers.c"]}.get(allocator, [])
     module, sources = OUT / f"cost-{allocator}-{name}.wasm", [source, *peer[1:]]
@@ -89,7 +89,7 @@ def test_fuel_and_memory(mix):
 
 
 def test_waste_is_found():
-    """An allocator that rounds up to powers of two is fast, and fails by its memory; dlmalloc fails by its fuel."""
+    """An allocator that rounds up to powers of two is fast and fails in memory; dlmalloc fails in fuel."""
     assert within("wasteful", "8,000 / 2,500") == (True, False)
     assert within("dlmalloc", "8,000 / 2,500") == (False, True)
 

@@ -1,4 +1,4 @@
-"""docs/webassembly.md followed word for word outside the repository, with each engine that is here."""
+"""docs/webassembly.md followed word for word outside the repository, with each installed engine."""
 
 import shutil
 import sys
@@ -30,7 +30,7 @@ def document(tmp_path):
 
 
 def run(document, engine, module="program.wasm"):
-    """The line that the document has for this engine."""
+    """Runs the document's line for this engine."""
     if engine == "wasmtime":
         pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
     if engine == "node" and not shutil.which("node") or engine == "wazero" and not WAZERO:
@@ -61,6 +61,6 @@ def test_cpp_in_each_engine(document, engine):
 
 
 def test_control_of_the_names(document):
-    """Without glebe there are none of its names."""
+    """Control: without glebe the module has none of its names."""
     shell(document.lines("clang++-19").replace("$GLEBE/build/wasm32/libglebe-override.a", "") +
           document.lines("llvm-nm-19").replace("program", "words"), document.folder, fails=True)

@@ -1,4 +1,4 @@
-"""C and C++ programs in WebAssembly, linked with build/wasm32/libglebe-override.a, run by each engine that is here."""
+"""C and C++ programs in WebAssembly, linked with build/wasm32/libglebe-override.a, run by each installed engine."""
 
 import functools
 import os
@@ -52,15 +52,14 @@ WebAssembly.instantiate(require('node:fs').readFileSync(process.argv[1]), { wasi
 def run_node(module, *arguments, **environment):
     if not shutil.which("node"):
         pytest.skip("node is not here: tools/setup wasm")
-    # Its own collector, marking beside the program, lets node 20 crash once a module's memory has grown much, after
-    # that has ended well.
+    # node 20's own collector, marking concurrently, crashes at the end of a module whose memory has grown much.
     done = subprocess.run(["node", "--no-warnings", "--no-concurrent-marking", "-e", NODE, str(module), *arguments],
                           capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **environment})
     return done.returncode, done.stdout + done.stderr
 
 
 def which(tool):
-    """What tools/setup takes; empty if there is none."""
+    """The tool that tools/setup finds; empty if there is none."""
     return subprocess.run([ROOT / "tools/setup", "which", tool], capture_output=True, text=True,
                           check=False).stdout.strip()
 

@@ -29,7 +29,7 @@ def run_wasmtime(module, timeout=600):
 
 
 def run(command, timeout=600):
-    """Status and words; None where it did not end, as with a heap whose lists lead in a circle."""
+    """Status and output; None if it did not end, as with a heap whose lists are circular."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
@@ -64,7 +64,7 @@ def test_threads_that_never_sleep():
 
 
 def test_a_worker_that_hears_late_of_longer_memory():
-    """A regression: V8 did not tell it, and the heap trapped in memory that another thread had let grow."""
+    """A regression: V8's length was stale, and the heap trapped in memory that another thread had grown."""
     if not shutil.which("node"):
         pytest.skip("node is not here: tools/setup wasm")
     status, text = run(["node", str(HERE / "late.js"), str(build("threads", ARCHIVE)), "1000"])
@@ -72,7 +72,7 @@ def test_a_worker_that_hears_late_of_longer_memory():
 
 
 def test_family_with_a_c_library_for_threads():
-    """The one that Rust brings: errno is each thread's own."""
+    """The C library that comes with Rust: each thread has its own errno."""
     sysroot = ""
     if shutil.which("rustc"):
         sysroot = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=False).stdout
@@ -98,6 +98,6 @@ def builtins():
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_lock_is_what_does_it(engine):
-    """Without the lock the same test fails, in one way or another; by bad luck not each time."""
+    """Control: without the lock the same test fails, in various ways, but not in every run."""
     module = build("threads-without-lock", "-DGB_SHARED=0", ROOT / "src/glebe.c")
     assert any(ENGINES[engine](module, timeout=60) != (0, "ok\n") for _ in range(5))

@@ -1,12 +1,12 @@
 /* Threads in one memory, each an instance of this module with its own stack and thread-local variables, which the
- * script that runs it gives it. No C library. Blocks wander: a worker makes one, leaves it in a slot that all share,
- * and takes what was there, which another made: it looks whether all of it is as it was left, then frees it, or resizes
- * it and leaves it again. Meanwhile other code grows memory.
+ * script sets up. No C library. Blocks move between threads: a worker allocates one, puts it into a shared slot, and
+ * takes the block that was there, which another worker made. It checks the whole block, then frees it, or resizes it
+ * and puts it into a slot again. Meanwhile other code grows memory.
  *
  *     place(bytes)        memory for a worker's stack and thread-local variables
  *     wait(sleeps)        how this thread waits for others
- *     work(seed, steps)   0, or the number of what went wrong
- *     finish(workers, place bytes)   frees what is left, and checks the heap: likewise
+ *     work(seed, steps)   0, or the number of an error
+ *     finish(workers, place bytes)   frees all blocks and checks the heap; same result
  *     cost(pairs)         so many pairs of free and malloc, for figures */
 #include <glebe.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 
 enum { SLOTS = 256, GROWS_MOST = 64, LONGEST = 60000 };
 
-_Thread_local int errno; /* the C library's, which is not here */
+_Thread_local int errno; /* there is no C library to define it */
 
 typedef struct block {
     size_t words;
@@ -54,7 +54,7 @@ static block *filled(block *b, size_t bytes)
     return b;
 }
 
-/* Does it hold what it was filled with? */
+/* True if the block still holds its filling. */
 static bool same(const block *b, size_t words)
 {
     for (size_t i = 0; i < words; i++)

@@ -1,7 +1,7 @@
 // Runs threads.c in node: each worker is an instance of its own in one shared memory.
 //
-//   node threads.js MODULE WORKERS STEPS         prints "ok", or what went wrong, and exits with 0 or 1
-//   node threads.js MODULE WORKERS STEPS spin    the same, and no worker ever sleeps
+//   node threads.js MODULE WORKERS STEPS         prints "ok", or the error, and exits with 0 or 1
+//   node threads.js MODULE WORKERS STEPS spin    the same, but no worker ever sleeps
 const { Worker, isMainThread, parentPort, workerData } = require('node:worker_threads');
 const STACK = 65536;
 

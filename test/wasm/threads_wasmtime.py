@@ -1,6 +1,6 @@
 """Runs threads.c in wasmtime: each thread has a store and an instance of its own, in one shared memory.
 
-    threads_wasmtime.py MODULE WORKERS STEPS     prints "ok", or what went wrong, and exits with 0 or 1
+    threads_wasmtime.py MODULE WORKERS STEPS     prints "ok", or the error, and exits with 0 or 1
 """
 
 import os

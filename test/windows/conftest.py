@@ -1,6 +1,6 @@
 """Windows programs under Wine, in a prefix of their own and without a display.
 
-What passes here was seen under Wine; of Windows itself it says nothing."""
+These tests show only how programs behave under Wine, not under Windows itself."""
 
 import shutil
 import subprocess
@@ -12,13 +12,13 @@ import under_wine
 
 @pytest.fixture(scope="session")
 def wine(tmp_path_factory):
-    """Runs a program with arguments and environment variables: its exit status and what it said. The prefix is not in
-    the tree, for links in it lead out to all of the machine."""
+    """Runs a program with arguments and environment variables; returns its exit status and output. The prefix is
+    outside the tree, since links in it lead to the whole machine."""
     if not shutil.which("wine"):
         pytest.skip("wine is not here: tools/setup windows")
     prefix = tmp_path_factory.mktemp("wine")
     environment = under_wine.environment(prefix)
-    # not a pipe, which Wine's server would keep open
+    # not a pipe, since Wine's server would keep it open
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run(["wineboot", "--init"], env=environment, check=False, timeout=300, **silent)
 
@@ -28,7 +28,7 @@ def wine(tmp_path_factory):
         return done.returncode, done.stdout.replace("\r\n", "\n"), done.stderr
 
     run.environment = environment
-    # While a program runs, the server and its services stay: each time that they end and begin takes two seconds.
+    # A running program keeps the server and its services alive: restarting them takes two seconds each time.
     with subprocess.Popen(["wine", "cmd"], env=environment, stdin=subprocess.PIPE, **silent):
         yield run
     subprocess.run(["wineserver", "-k"], env=environment, capture_output=True, check=False)

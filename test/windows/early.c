@@ -1,5 +1,5 @@
-/* A library that this program imports allocated before glebe.dll was there. Its block comes to free, which is
- * glebe's. */
+/* A library that this program imports allocated before glebe.dll was loaded. The program passes that block to free,
+ * which is glebe's. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

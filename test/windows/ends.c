@@ -1,5 +1,5 @@
-/* The process ends while threads allocate: the system stops them wherever they are, in glebe's locks too, and then an
- * exit handler allocates. The threads call nothing but glebe, since the C library and Wine have locks of their own. */
+/* The process ends while threads allocate: the system stops them at any point, even while they hold glebe's locks, and
+ * then an exit handler allocates. The threads call only glebe, since the C library and Wine have their own locks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <windows.h>

@@ -1,5 +1,5 @@
-/* Every function of the C library's allocation family, statically overridden: what each promises, and that each serves
- * from glebe. What the C library allocates by itself comes back through free(). */
+/* Every function of the C library's allocation family, statically overridden: each keeps its promises and uses glebe.
+ * Blocks that the C library itself allocates are passed to free(). */
 #include <direct.h>
 #include <errno.h>
 #include <malloc.h>
@@ -13,7 +13,7 @@
 #include "../check.h"
 #include "glebe.h"
 
-_CRTIMP size_t _aligned_msize(void *, size_t, size_t); /* mingw's headers have it for newer libraries alone */
+_CRTIMP size_t _aligned_msize(void *, size_t, size_t); /* mingw's headers have it only for newer libraries */
 
 static int zero(const char *from, const char *to)
 {
@@ -23,7 +23,7 @@ static int zero(const char *from, const char *to)
     return 1;
 }
 
-/* A block's own heap says how long it is; of what is not from glebe it would complain. */
+/* True if the block is glebe's: glebe knows its size, and would report a foreign block. */
 static int ours(const void *block)
 {
     return glebe_heap_owns(NULL, block);

@@ -1,11 +1,10 @@
-// LLVM's JIT (llvmlite.dll, from its wheel) works while a lock is held that its thread takes again: by the code that it
-// made, which calls back, allocates and takes the lock once more. LLVM itself keeps a std::recursive_mutex of its C++
-// library across allocations.
+// LLVM's JIT (llvmlite.dll, from its wheel) works under a recursive lock: the compiled code calls back, allocates and
+// takes the lock again. LLVM itself holds a std::recursive_mutex of its C++ library across allocations.
 //
 //     jit LLVMLITE.DLL ROUNDS THREADS FUNCTIONS recursive|critical|plain
 //
-// Each round is a new context, module and engine with so many functions, whose results are checked. `plain` is the
-// positive control: a lock that is not re-entrant. Nothing done in 20 seconds is a deadlock: exit status 2.
+// Each round is a new context, module and engine with FUNCTIONS functions, whose results are checked. `plain` is the
+// positive control: a lock that is not recursive. No progress in 20 seconds is a deadlock: exit status 2.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -66,7 +65,7 @@ struct llvm {
     }
 };
 
-// ---- the lock, and what holds it ----
+// ---- the lock and its holder ----
 
 struct critical_section {
     CRITICAL_SECTION section;
@@ -92,7 +91,7 @@ template <typename mutex> uint64_t call_back(uint64_t x)
     return x + 1;
 }
 
-// As a compiler's front end has it: maps of functions, each a map of values, of which the text is made in the end.
+// Works like a compiler's front end: maps of functions, each a map of values, from which it builds the text in the end.
 template <typename mutex> std::string functions(unsigned count, unsigned round)
 {
     std::unordered_map<std::string, std::unordered_map<std::string, std::string>> library;

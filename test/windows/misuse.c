@@ -1,4 +1,4 @@
-/* Addresses that no heap of the process gave out: each is reported once, and by GLEBE_ON_ERROR=count all are. */
+/* Addresses that no heap of the process handed out: each is reported once; with GLEBE_ON_ERROR=count, all of them. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ int main(void)
     if (_recalloc(block + 64, 1, 200000) || _expand(block + 64, 200000) || _msize(block + 64) != 0
         || _msize(block) >= 200000)
         return puts("they were taken"), 1;
-    _aligned_free(not_a_block + 32); /* before which lies no address */
+    _aligned_free(not_a_block + 32); /* the word before it is not a block's address */
     free(block);
     glebe_stats s;
     glebe_stats_read(&s);

@@ -1,6 +1,5 @@
-/* A program as clang-cl makes them, linked by lld-link to glebe-override.lib, and started by what is here in place
- * of Microsoft's start-up objects: no header or library of theirs is needed. It knows the functions' prototypes
- * alone. */
+/* A program as clang-cl compiles it, linked by lld-link to glebe-override.lib. The start-up code below replaces
+ * Microsoft's start-up objects, so it needs no header or library of theirs, only the functions' prototypes. */
 typedef __SIZE_TYPE__ size_t;
 
 void *malloc(size_t);
@@ -42,10 +41,10 @@ int atexit(void (*function)(void))
     return _crt_atexit(function);
 }
 
-/* It leaves everything as it is; a frame of less than a guard page needs no more. */
+/* Does nothing, which is enough for frames of less than a guard page. */
 __asm__(".globl __chkstk\n__chkstk:\nret\n");
 
-/* ---- what it does ---- */
+/* ---- the checks ---- */
 
 static int failed;
 

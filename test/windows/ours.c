@@ -1,4 +1,4 @@
-/* Whose blocks does calloc give out? Without the override, the C library's. */
+/* Prints whether calloc's blocks are glebe's or, without the override, the C library's. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* A library of another C library than the program's (UCRT), without start-up code: it gives out blocks and takes them
- * back. What it allocates as it is loaded it frees later. */
+/* A library with another C library (UCRT) than the program's, without start-up code: it hands out blocks and takes them
+ * back. It allocates a block while it is loaded and frees it later. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* bcryptprimitives.dll, of which Rust's standard library wants one function that Wine 8 has not. */
+/* A bcryptprimitives.dll with the one function that Rust's standard library needs and Wine 8 lacks. */
 #include <windows.h>
 
 BOOLEAN WINAPI SystemFunction036(PVOID data, ULONG bytes);

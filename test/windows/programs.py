@@ -1,4 +1,4 @@
-"""How the tests' programs are compiled, and where things are."""
+"""Compiles the tests' programs, and names the paths of files."""
 
 import os
 import pathlib
@@ -27,14 +27,14 @@ COMPILERS = {
 
 
 def glebe_exe():
-    """Its path; skips where it is not built."""
+    """The path of glebe.exe; skips the test if it is not built."""
     if not EXE.exists():
         pytest.skip("glebe.exe is not here: make windows, with Rust's target")
     return EXE
 
 
 def need(*command):
-    """Skips where a compiler is not here."""
+    """Skips the test if a compiler is missing."""
     if not shutil.which(command[0]):
         pytest.skip(f"{command[0]} is not here: tools/setup windows, tools/check-macos")
     if command[0] == ZIG and not list(ZIG.parent.parent.glob("lib/python*/site-packages/ziglang")):
@@ -42,8 +42,8 @@ def need(*command):
 
 
 def compile_program(name, compiler, *options, archive="libglebe-override.a", to=""):
-    """The path of a program of this folder, linked with an archive of glebe's or (None) with none; `to` keeps apart
-    those of one name."""
+    """The path of a program of this folder, linked with an archive of glebe or (None) without one; `to` distinguishes
+    programs from the same source."""
     source = HERE / name
     command = COMPILERS[compiler].get(source.suffix)
     if not command:

@@ -1,4 +1,4 @@
-/* The least that can be put under a program: it leaves a sign, before main. */
+/* A minimal library to put under a program: it sets a variable before main. */
 #include <stdlib.h>
 #include <windows.h>
 

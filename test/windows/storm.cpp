@@ -1,5 +1,5 @@
-// Threads by hundreds, whose thread locals allocate and free as they end; maps and strings of C++; exceptions where
-// memory ends.
+// Hundreds of threads whose thread locals allocate and free when they end; C++ maps and strings; exceptions when memory
+// is exhausted.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

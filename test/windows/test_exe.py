@@ -1,5 +1,5 @@
-"""glebe.exe from outside: what goes through to the program and back, what is refused and how, and the table. What
-glebe.dll does under programs is in test_redirect.py; here the least of libraries shows that one got in."""
+"""glebe.exe from outside: what it passes to the program and back, which programs it refuses and how, and the table.
+test_redirect.py tests glebe.dll under programs; here a minimal library shows that a library got in."""
 
 import json
 import os
@@ -17,7 +17,7 @@ FOLDER = OUT / "exe"
 
 @pytest.fixture(scope="module")
 def folder():
-    """words.exe; sign.dll; needs.exe, whose library is not there; small.exe, of 32 bits."""
+    """words.exe; sign.dll; needs.exe, whose library is missing; small.exe, a 32-bit program."""
     gcc, clang = COMPILERS["gcc"][".c"], COMPILERS["clang"][".c"][0]
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
@@ -46,7 +46,7 @@ def glebe(wine, folder):
 
 
 def test_imports():
-    """Nothing that Wine 8 has not."""
+    """glebe.exe imports nothing that Wine 8 lacks."""
     glebe_exe()
     done = subprocess.run(["x86_64-w64-mingw32-objdump", "-p", EXE], capture_output=True, text=True, check=True)
     libraries = set(re.findall(r"DLL Name: (\S+)", done.stdout))
@@ -54,13 +54,13 @@ def test_imports():
 
 
 def test_run_passes_all_through(glebe, wine, folder):
-    """Exit code, arguments and streams; the library is in before main, and without glebe.exe it is not."""
+    """Exit code, arguments and streams; the library is loaded before main, and without glebe.exe not at all."""
     words = ["a b", 'q"uote\\', "", "back\\\\", "-v", "--"]
     status, out, err = glebe("run", "--", folder / "words.exe", "3", *words, "ü✓")
     assert (status, out.splitlines()) == (3, [*words, "<fc><2713>"])
     assert err == "sign: left\n"
     assert wine(folder / "words.exe", "3")[::2] == (3, "sign: none\n")
-    assert glebe("run", windows(folder / "words"), "0x107")[0] == 7 # of which Wine passes 8 bits on
+    assert glebe("run", windows(folder / "words"), "0x107")[0] == 7 # Wine passes on 8 bits
 
 
 def test_run_reads_standard_input(glebe, wine, folder):
@@ -70,7 +70,7 @@ def test_run_reads_standard_input(glebe, wine, folder):
 
 
 def test_run_batch_file(glebe, folder):
-    """What cmd.exe runs, with its children in the console of the first."""
+    """A batch file for cmd.exe, whose children share its console."""
     (folder / "both.bat").write_text(f"@{windows(folder / 'words.exe')} 0 %1\r\n@exit /b 9\r\n")
     assert glebe("run", "--", folder / "both.bat", "hello")[:2] == (9, "hello\n")
 
@@ -98,7 +98,7 @@ def test_verbose(glebe, folder):
     (["--audit", "words.exe"], 125, "--audit: this system has no such build"),
 ])
 def test_refusals(glebe, folder, words, code, says):
-    """One line, and nothing ran."""
+    """A refusal prints one line and runs nothing."""
     (folder / "in.txt").write_text("no program")
     words = [word if word.startswith("--") or word == "no-such-program" else str(folder / word) for word in words]
     status, out, err = glebe("run", *words)
@@ -128,7 +128,7 @@ def test_compare_prints_a_table(glebe, folder):
     assert status == 4 and {"system", "glebe", "other"} <= set(out.split()), out + err
     assert all(title in out for title in ("wall s", "peak RSS MiB", "mean RSS MiB", "exit 4 in 2 of 2",
                                           "2 runs cannot tell")), out
-    assert "CPU s" not in out and "page faults" not in out, out # Wine does not tell
+    assert "CPU s" not in out and "page faults" not in out, out # Wine does not report them
     assert "standard error under glebe, other differs from that under system" in err, err
     assert "standard output" not in err, err
     assert "resident memory over time" in picture.read_text()
@@ -161,8 +161,8 @@ def test_stats(glebe, folder):
 
 @pytest.mark.parametrize(("words", "code"), [(["run"], 9), (["compare"], 0x3A)])
 def test_ctrl_c(glebe, wine, folder, words, code):
-    """`run` stays till the program ends, which ignores it; `compare` ends as Windows' programs do (0xC000013A). It
-    takes a console."""
+    """At Ctrl-C `run` stays until the program, which ignores it, ends; `compare` ends like other Windows programs
+    (0xC000013A). The test needs a console."""
     if not shutil.which("script"):
         pytest.skip("script is not here: Debian's bsdutils")
     line = " ".join(["exec", "wine", str(EXE), *words, "--", str(folder / "words.exe"), "-9", "</dev/null"])
@@ -173,7 +173,7 @@ def test_ctrl_c(glebe, wine, folder, words, code):
 
 
 def test_linux_hands_over(wine, folder):
-    """`glebe run` of Linux, which finds glebe.exe in the repository and Wine on PATH."""
+    """Linux's `glebe run` finds glebe.exe in the repository and Wine on PATH."""
     command = ARCHIVES.parent / "glebe"
     if not command.exists() or not EXE.exists():
         pytest.skip("build/glebe or build/windows/glebe.exe is not here: make cli windows")

@@ -1,6 +1,6 @@
-"""The programs of test/abuse for Windows, under Wine, with what their head comments expect of the default build.
-test/windows/posix gives them what Windows calls otherwise. All are compiled as one, which runs the program that it is
-told: they differ in ten lines each."""
+"""The programs of test/abuse for Windows, under Wine, with the default build's expectations in their head comments.
+test/windows/posix defines the POSIX functions that Windows names differently. All are compiled as one program, which
+runs the one that its argument names: they differ in ten lines each."""
 
 import sys
 import types
@@ -19,14 +19,14 @@ LEFT_OUT = {
              "at sizes"
        for name in PROGRAMS if name.startswith("delete_") and name.split("_")[1] in ("sized", "aligned", "array")},
 }
-# abort ends with 3, as in the C library. Of a status the system that Wine runs on keeps the last eight bits: those of
+# abort ends with 3, as in the C library. Wine's host system keeps the last eight bits of a status, here those of
 # 0xC0000005.
 ABORTED, FAULTED = 3, 5
 
 
 @pytest.fixture(scope="module")
 def programs():
-    """The path of the one that holds all."""
+    """The path of the program that contains all."""
     names = [name for name in PROGRAMS if name not in LEFT_OUT]
     source = OUT / "abuse.c"
     source.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def test_program(wine, programs, name):
     def run(**options):
         status, out, text = wine(programs, name,
                                  **{f"GLEBE_{option.upper()}": value for option, value in options.items()})
-        # of its own: what an access was
+        # without Wine's own line about the access
         text = "".join(line for line in text.splitlines(True) if not line.startswith("wine: "))
         return types.SimpleNamespace(returncode=status, out=out, text=text)
     judge(run, PROGRAMS[name], "default", aborted=ABORTED, faulted=FAULTED)

@@ -13,8 +13,8 @@ ARCHIVE, *LINES = Document("docs/windows.md", None).lines("archive=").splitlines
 
 @pytest.fixture
 def reader(wine, tmp_path):
-    """The document, its files in a folder of the reader's; and what runs its lines there. `zig` is
-    tools/check-macos's."""
+    """The document, with its files in a reader's folder, and a function that runs its lines there. `zig` is that of
+    tools/check-macos."""
     document = Document("docs/windows.md", tmp_path)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/zig").write_text(f'#!/bin/sh\nexec "{ZIG}" -m ziglang "$@"\n')
@@ -26,7 +26,7 @@ def reader(wine, tmp_path):
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.split()[-1].removesuffix(".exe"))
 def test_link(reader, line):
-    """Each line gives a program that starts, and that glebe is in."""
+    """Each line makes a program that starts and contains glebe."""
     document, run = reader
     need(ZIG if line.startswith("zig") else line.split()[0])
     run(f"{ARCHIVE}\n{line}")

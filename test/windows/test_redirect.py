@@ -1,5 +1,5 @@
-"""glebe.dll under programs that were not linked again: ours, which ask whose blocks they have, and real ones, whose
-output must be the same.
+"""glebe.dll under unmodified programs: our own, which check whose blocks they get, and real ones, whose output must
+stay the same.
 
     build/windows-programs/    wheels for Windows and a Python (tools/setup windows-programs, windows-programs-long)
 
@@ -21,7 +21,7 @@ CLANG = [*COMPILERS["clang"][".c"], "-O1", "-fno-builtin"]
 
 
 def program(name):
-    """A file of a real program, or skips."""
+    """The path of a real program's file; skips the test if it is missing."""
     found = sorted(PROGRAMS.glob(name))
     if not found:
         pytest.skip(f"{name} is not here: tools/setup windows-programs windows-programs-long")
@@ -48,14 +48,15 @@ def glebe(wine):
 
 
 def redirected(err, name):
-    """The functions that were redirected in a module."""
+    """The names of the functions that were redirected in a module."""
     return {function for line in re.findall(rf": redirected in {re.escape(name)} (.*)", err)
             for function in line.split()}
 
 
 @pytest.mark.parametrize("what", ["family", "late", "threads"])
 def test_under(glebe, folder, what):
-    """Each function, by import and by GetProcAddress; libraries that come and go, with another C library; threads."""
+    """Each function, by import and by GetProcAddress; libraries with another C library, loaded and unloaded;
+    threads."""
     status, out, err = glebe(folder / "under.exe", what, windows(folder))
     assert (status, out) == (0, "well\n"), out + err
     status, out, err = glebe(folder / "under.exe", what, windows(folder), GLEBE_STATS="json")
@@ -63,13 +64,13 @@ def test_under(glebe, folder, what):
 
 
 def test_control(wine, folder):
-    """Without glebe.dll the blocks are not glebe's."""
+    """Control: without glebe.dll the blocks are not glebe's."""
     assert wine(folder / "under.exe", "owns")[0] == 1
     assert "under.c" in wine(folder / "under.exe", "family")[1]
 
 
 def test_blocks_from_before(glebe, folder):
-    """A library allocated before glebe.dll was there: its block goes to the C library, and is counted."""
+    """A block that a library allocated before glebe.dll was loaded: free passes it to the C library, and counts it."""
     status, out, err = glebe(folder / "early.exe", GLEBE_STATS="json")
     assert (status, out) == (0, "well\n"), out + err
     assert re.search(r'"foreign_frees": [1-9]', err) and '"errors": 0' in err, err
@@ -86,7 +87,7 @@ def test_report(glebe, folder):
 
 
 def test_static_c_library_is_told(glebe, folder):
-    """A program that imports from no C library cannot be reached: it says so, and runs."""
+    """A program that imports from no C library cannot be redirected: glebe.dll prints that, and the program runs."""
     alone = folder / "alone.exe"
     subprocess.run([*CLANG, "-nostdlib", "-Wl,-e,alone_main", HERE / "alone.c", "-lkernel32", "-o", alone], check=True)
     status, _, err = glebe(alone, GLEBE_VERBOSE="1")
@@ -94,23 +95,23 @@ def test_static_c_library_is_told(glebe, folder):
 
 
 def test_children(glebe, folder):
-    """A child is redirected where that is asked for, and not elsewhere."""
+    """A child is redirected on request, and otherwise not."""
     assert glebe(folder / "under.exe", "child", windows(folder / "under.exe"))[0] == 1
     assert glebe(folder / "under.exe", "child", windows(folder / "under.exe"), GLEBE_TOOL_CHILDREN="1")[0] == 0
 
 
 def test_misuse(glebe, folder):
-    """The call and the address are named."""
+    """The report names the call and the address."""
     status, _, err = glebe(folder / "under.exe", "misuse")
     assert status == 3 and re.search(r"glebe: free\(0x[0-9a-f]+\): address is 64 bytes inside a block", err), err
 
 
-# ---- programs that others wrote ----
+# ---- third-party programs ----
 
 
 def same_output(wine, glebe, words, *modules):
-    """Runs with and without glebe: the same output and status; glebe was in each of the modules, and nothing went
-    wrong."""
+    """Runs with and without glebe: the output and status are the same; glebe was in each of the modules, and reported
+    no error."""
     status, out, err = wine(*words)
     statistics = {"GLEBE_VERBOSE": "1", "GLEBE_STATS": "json"}
     glebes_status, glebes_out, glebes_err = glebe(*words, **statistics)
@@ -159,7 +160,7 @@ print(len(xml.etree.ElementTree.fromstring("<a>" + "<b/>" * 1000 + "</a>")))
 
 @long
 def test_python(wine, glebe, tmp_path):
-    """CPython, whose extension modules are loaded as it imports them, all of its blocks from malloc."""
+    """CPython, which loads extension modules as it imports them, with all of its blocks from malloc."""
     script = tmp_path / "script.py"
     script.write_text(PYTHON)
     python = program("python-*/python.exe")
@@ -174,7 +175,7 @@ def test_python(wine, glebe, tmp_path):
 
 @pytest.fixture(scope="module")
 def jit():
-    """The program, LLVM, and where LLVM's own C++ library is."""
+    """The program, LLVM, and the folder of LLVM's own C++ library."""
     library = program("llvmlite/binding/llvmlite.dll")
     built = compile_program("jit.cpp", "gcc", archive=None)
     return lambda run, *words: run(built, windows(library), *map(str, words),
@@ -185,13 +186,13 @@ def jit():
 @pytest.mark.parametrize(("rounds", "threads", "functions"), [(1, 1, 3000), (10000, 1, 1), (10000, 2, 1), (500, 8, 5)])
 @pytest.mark.parametrize("lock", ["recursive", "critical"])
 def test_jit(glebe, jit, rounds, threads, functions, lock):
-    """No crash and no deadlock, one thread and more, with locks held that are taken again in the midst."""
+    """No crash and no deadlock, with one or more threads, and under recursive locks."""
     status, out, err = jit(glebe, rounds, threads, functions, lock)
     assert status == 0 and out.startswith(f"well: {rounds} rounds of {functions} functions"), out + err
 
 
 @long
 def test_jit_control(glebe, jit):
-    """A lock that is not re-entrant is noticed."""
+    """Control: a lock that is not recursive deadlocks, and the program notices."""
     status, out, err = jit(glebe, 10, 1, 1, "plain")
     assert status == 2 and out.startswith("deadlock"), out + err

@@ -1,6 +1,6 @@
-"""The C tests of test/unit and test/model for Windows, under Wine: on the fake port, whose memory comes from the system
-there (test/windows/posix). A long has 32 bits. The models have few seeds, as under sanitizers; GLEBE_TEST_LONG=1 has
-all, and test/regress."""
+"""The C tests of test/unit and test/model for Windows, under Wine: on the fake port, whose memory there comes from
+Windows (test/windows/posix). A long has 32 bits. The models run few seeds, as under sanitizers; GLEBE_TEST_LONG=1 runs
+all seeds, and test/regress."""
 
 import subprocess
 
@@ -20,7 +20,7 @@ CMOCKA = ROOT / "build/cmocka"
 
 @pytest.fixture(scope="module")
 def cmocka():
-    """cmocka's object."""
+    """The path of cmocka's object file."""
     if not CMOCKA.exists():
         pytest.skip("cmocka's source is not here: tools/setup windows-programs")
     need(*COMPILERS["clang"][".c"])

@@ -1,4 +1,4 @@
-"""Windows programs that link build/windows/libglebe-override.a. Each checks what it does and says "well"."""
+"""Windows programs that link build/windows/libglebe-override.a. Each checks itself and prints "well"."""
 
 import json
 import os
@@ -16,14 +16,14 @@ compilers = pytest.mark.parametrize("compiler", COMPILERS)
 @compilers
 @pytest.mark.parametrize("name", ["family.c", "storm.cpp", "ends.c"])
 def test_program(wine, name, compiler):
-    """The whole family; threads that end with destructors, and C++; an end while threads allocate."""
+    """The whole family; threads with destructors, and C++; a process that ends while threads allocate."""
     status, out, err = wine(compile_program(name, compiler))
     assert (status, out.split()[:1]) == (0, ["well"]), out + err
 
 
 @compilers
 def test_statistics_at_exit(wine, compiler):
-    """GLEBE_STATS=1 speaks at the end: the program's blocks were glebe's. Its name is the program's."""
+    """GLEBE_STATS=1 prints statistics at the end, under the program's name: its blocks were glebe's."""
     status, _, err = wine(compile_program("family.c", compiler), GLEBE_STATS="1")
     assert status == 0
     head, *rows = err.splitlines()
@@ -32,15 +32,15 @@ def test_statistics_at_exit(wine, compiler):
 
 
 def test_large_pages(wine):
-    """Where the system has none for us, ordinary pages do, and nothing is said."""
+    """If the system has no large pages for us, glebe uses ordinary ones and prints nothing."""
     assert wine(compile_program("family.c", "clang"), GLEBE_LARGE_PAGES="1") == (0, "well\n", "")
     status, _, err = wine(compile_program("family.c", "clang"), GLEBE_LARGER_PAGES="1")
     assert status == 0 and "unknown GLEBE_LARGER_PAGES=1" in err, err
 
 
 def test_microsofts_linker(wine):
-    """clang for Microsoft's ABI and lld-link: the library that clang-cl and cl programs link. Where LLVM looks for one
-    lies the same."""
+    """clang for Microsoft's ABI and lld-link: the library that clang-cl and cl programs link. LLVM's search path has
+    the same file."""
     need("lld-link-19")
     built, imports = OUT / "msvc", pathlib.Path("/usr/x86_64-w64-mingw32/lib")
     built.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def test_microsofts_linker(wine):
 @pytest.mark.parametrize("source", ["src/glebe.c", "override/windows/crt.c", "override/windows/redirect.c",
                                     "override/windows/inject.c"])
 def test_arm64(source):
-    """Compiles for Windows on ARM64, where nothing of it has run."""
+    """glebe compiles for Windows on ARM64; it was never run there."""
     need(ZIG)
     out = OUT / "arm64" / f"{pathlib.Path(source).stem}.o"
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def test_arm64(source):
 
 
 def test_control(wine):
-    """Without the override calloc is the C library's."""
+    """Control: without the override calloc is the C library's."""
     for archive, said in {"libglebe.a": "not ours", "libglebe-override.a": "well"}.items():
         assert wine(compile_program("ours.c", "gcc", archive=archive))[:2] == (0, said + "\n")
 

@@ -1,12 +1,11 @@
-/* A program that knows nothing of glebe, and asks the library that was put under it whose blocks it has. With an
- * argument it checks:
+/* A program not linked with glebe; it asks the library under it whose blocks it gets. Its argument selects a check:
  *
  *     family          each allocation function, by its import and by GetProcAddress
  *     late FOLDER     plugin.dll, which is loaded and unloaded a hundred times, and whose blocks cross to this C
  *                     library and back
  *     child PROGRAM   a child's status: the program, with "owns" as its argument
  *     owns            whether malloc's blocks are glebe's: exit status 0 if they are
- *     threads         they allocate, free each other's blocks and end by hundreds, while libraries are loaded
+ *     threads         hundreds allocate, free each other's blocks and end, while libraries are loaded
  *     misuse          an address inside a block is freed */
 #include <malloc.h>
 #include <mbstring.h>
@@ -59,7 +58,7 @@ static void family(void)
     CHECK(found && gone && ours(p = found(10)));
     gone(p);
 
-    char *theirs = _fullpath(NULL, ".", 0); /* of the C library's own */
+    char *theirs = _fullpath(NULL, ".", 0); /* the C library's own block */
     CHECK(theirs && !ours(theirs) && _msize(theirs) > strlen(theirs));
     theirs = realloc(theirs, 5000);
     CHECK(ours(theirs) && theirs[0]);

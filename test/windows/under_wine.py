@@ -1,23 +1,23 @@
-"""What tests and benches of Windows programs need of Wine: its environment, paths, and a text for LLVM's tools."""
+"""Wine for tests and benches of Windows programs: its environment, paths, and a text for LLVM's tools."""
 
 import os
 
 
 def environment(prefix):
-    """That of a Wine in this prefix, without a display, and without options of glebe's. No debugger either: it comes
-    where a program faults, crashes now and then itself, and then the program's exit status is 0."""
+    """The environment of a Wine in this prefix, without a display, glebe's options and a debugger. Wine's debugger
+    would start when a program faults; it sometimes crashes, and then the program's exit status is 0."""
     kept = {k: v for k, v in os.environ.items() if k != "DISPLAY" and not k.startswith("GLEBE_")}
     absent = "mscoree,mshtml,winemenubuilder.exe,winedbg.exe="
     return {**kept, "WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": absent, "LC_ALL": "C"}
 
 
 def windows(path):
-    """As programs there name a file of ours."""
+    """The path of a file as Windows programs name it."""
     return "Z:" + str(path).replace("/", "\\")
 
 
 def source(functions):
-    """C that wants formatting, a function a line."""
+    """Unformatted C code, one function per line."""
     return "".join(
         f"static   int f{i}( int a,int b ){{ if(a>b){{return a*{i}+b;}} else {{ for(int k=0;k<b;k++)  a+=k*{i % 7} ; "
         f"return  a; }} }}\n"

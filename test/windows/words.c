@@ -1,6 +1,6 @@
-/* Says what it was given: arguments, one in a line, with numbers for what is not ASCII; standard input; and the
- * variable that sign.c sets in its process. Ends with the code that its first argument is; if that is negative, after a
- * Ctrl-C to all of its console and half a second. */
+/* Prints its input: arguments, one per line, with numbers for characters that are not ASCII; standard input; and the
+ * variable that sign.c sets in its process. Its first argument is its exit code; if that is negative, it first sends
+ * Ctrl-C to its whole console and waits half a second. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <windows.h>

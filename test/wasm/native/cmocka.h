@@ -1,4 +1,5 @@
-/* What the unit tests use of cmocka, where there is none: an assertion that fails says where, and ends the program. */
+/* Replaces the parts of cmocka that the unit tests use: an assertion that fails prints its line and ends the program.
+ * */
 #ifndef CMOCKA_STANDS_IN_H
 #define CMOCKA_STANDS_IN_H
 

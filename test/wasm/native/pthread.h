@@ -1,5 +1,5 @@
-/* Threads that run to their end when they are made: a module without shared memory has one. Nobody can be waited
- * for. */
+/* Replaces threads: a thread runs to its end when it is created, since a module without shared memory has only one
+ * thread. So no thread can wait for another. */
 #ifndef PTHREAD_STANDS_IN_H
 #define PTHREAD_STANDS_IN_H
 

@@ -1,4 +1,4 @@
-/* There are no jumps in a module; what would jump ends. */
+/* A module has no long jumps; a jump ends the program. */
 #ifndef SETJMP_STANDS_IN_H
 #define SETJMP_STANDS_IN_H
 

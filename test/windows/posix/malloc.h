@@ -1,4 +1,4 @@
-/* The names that C libraries elsewhere have, by glebe's own functions, which report misuse under those names too. */
+/* The POSIX names of the allocation functions, by glebe's own functions, which report misuse under those names too. */
 #ifndef POSIX_MALLOC_H
 #define POSIX_MALLOC_H
 

@@ -1,4 +1,5 @@
-/* The fake host's address space: a new piece is what memory grows by; mapped anew, it is zero. Nothing is protected. */
+/* The fake host's address space: a new mapping grows memory; mapping a range again clears it. There is no protection.
+ * */
 #ifndef SYS_MMAN_STANDS_IN_H
 #define SYS_MMAN_STANDS_IN_H
 
@@ -22,7 +23,7 @@ static inline void *mmap(void *at, size_t bytes, int protection, int flags, int 
     (void)protection, (void)file, (void)offset;
     if (flags & MAP_FIXED)
         return memset(at, 0, bytes);
-    /* the C library's malloc takes all memory that is there when it begins: make it begin */
+    /* the C library's malloc takes all existing memory at its first call, so call it now */
     void *volatile first = malloc(1);
     free(first);
     size_t pages = __builtin_wasm_memory_grow(0, (bytes + 65535) >> 16);

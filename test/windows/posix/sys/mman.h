@@ -1,6 +1,6 @@
-/* What tests use of mmap, by the system's own calls: memory without access is reserved alone, and so it reads as zero
- * when it has access again. Nobody says what is resident. The calls are declared here: <windows.h> is most of what a
- * test has to compile. */
+/* The parts of mmap that tests use, by Windows' own calls. Memory without access is only reserved, so it reads as zero
+ * when it gets access again. No call reports resident memory. The calls are declared here, since <windows.h> would take
+ * most of a test's compile time. */
 #ifndef POSIX_SYS_MMAN_H
 #define POSIX_SYS_MMAN_H
 

@@ -1,11 +1,11 @@
-"""What the benches in lua/, months/, tex/, tinygo/, rust/, stylus/, windows/ and pool/ share: building once, counting
-instructions, saying what was measured where, and what a person reads of it.
+"""Shared by the benches in lua/, months/, tex/, tinygo/, rust/, stylus/, windows/ and pool/: building once, counting
+instructions, describing the machine and the versions, and writing tables.
 
-Each bench has modules `build` and `report` of its own, so none can import from another. The module that the others of a
+Each bench has its own modules `build` and `report`, so none can import from another. The module that the others of a
 bench import first (`build`, in stylus/ `ink`, in pool/ `run` itself) puts this folder on sys.path.
 
-What is built stays until its sources change; their digest is kept beside it, in a file of the same
-name that ends in .key.
+A built file stays until its sources change; the digest of the sources is beside it, in a file of the same name that
+ends in .key.
 """
 
 import functools
@@ -31,8 +31,8 @@ CARGO_TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "bench/bui
 # ---- building -----------------------------------------------------------------------------------------------------
 
 def digest(paths, *words):
-    """Of the sources among these files and in these folders, and of words such as the command and the compiler's
-    version."""
+    """A digest of the sources among these files and in these folders, and of words such as the command and the
+    compiler's version."""
     sha = hashlib.sha256(repr(words).encode())
     for path in sorted(p for top in paths for p in (top.rglob("*") if top.is_dir() else [top])):
         if path.suffix in (".go", ".c", ".h", ".mod", ".sum", ".rs", ".toml", ".lock"):
@@ -41,7 +41,7 @@ def digest(paths, *words):
 
 
 def made(target, key, make):
-    """Calls make() unless the target is there, made from the same sources."""
+    """Calls make() unless the target exists and was made from the same sources."""
     stamp = target.with_suffix(".key")
     if not (target.exists() and stamp.exists() and stamp.read_text() == key):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def made(target, key, make):
 
 
 def run(command, folder):
-    """Runs a command; SystemExit with what it said if it fails."""
+    """Runs a command; if it fails, SystemExit with its output."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
@@ -60,8 +60,8 @@ def run(command, folder):
 # ---- measuring ----------------------------------------------------------------------------------------------------
 
 def instructions(command, cwd=None, env=None):
-    """How many a command executes, by valgrind's count; of several processes, the most. RuntimeError with what it said
-    if it fails."""
+    """The instructions that a command executes, counted by valgrind; of several processes, the most. If it fails,
+    RuntimeError with its output."""
     done = subprocess.run(["valgrind", "--tool=cachegrind", "--cache-sim=no", "--trace-children=yes",
                            "--cachegrind-out-file=/dev/null",
                            *command], cwd=cwd, env=env, capture_output=True, text=True, errors="replace", check=False)
@@ -71,7 +71,7 @@ def instructions(command, cwd=None, env=None):
     return max(counts)
 
 
-# ---- what was measured, and where ---------------------------------------------------------------------------------
+# ---- machine and versions -----------------------------------------------------------------------------------------
 
 @functools.cache
 def version(*command):
@@ -79,7 +79,7 @@ def version(*command):
 
 
 def peer_version(library):
-    """What bench/peers/build.sh noted of a library that it built; None of others."""
+    """The version that bench/peers/build.sh noted for a library that it built; None for others."""
     said = library.with_suffix(".version")
     return said.read_text().strip() if said.exists() else None
 
@@ -90,12 +90,12 @@ def vendored(crate):
 
 
 def mimalloc_sources():
-    """Those of the newest mimalloc, for benches that link it."""
+    """The sources of the newest mimalloc, for benches that link it."""
     return vendored("rustfs-mimalloc-sys") / "c_src/mimalloc"
 
 
 def locked(folder):
-    """{crate: version} of what a crate is locked to."""
+    """{crate: version} from the lock file of the package in this folder."""
     return dict(re.findall(r'name = "([^"]+)"\nversion = "([^"]+)"', (folder / "Cargo.lock").read_text()))
 
 
@@ -133,17 +133,17 @@ def code_bytes(path):
     return 0
 
 
-# ---- what a person reads ------------------------------------------------------------------------------------------
+# ---- tables and verdicts ------------------------------------------------------------------------------------------
 
 def mean(ratios):
-    """The geometric mean. None if there is nothing, or if something lacks: a mean over fewer would be another
+    """The geometric mean. None if there is no ratio, or if one is missing: a mean over fewer would be a different
     figure."""
     ratios = list(ratios)
     return None if not ratios or None in ratios else math.exp(statistics.fmean(map(math.log, ratios)))
 
 
 def mean_cell(ratios):
-    """The mean of those that there are, and of how many it is where some lack."""
+    """The mean of the existing ratios, with their number if some are missing."""
     found = [r for r in ratios if r]
     return "-" if not found else f"{mean(found):.2f}" + (f" of {len(found)}" if len(found) < len(ratios) else "")
 
@@ -155,7 +155,7 @@ def number(figure):
 
 
 def table(head, lines):
-    """Markdown that reads as text: columns of equal width, the first to the left."""
+    """A Markdown table that is readable as text: columns of equal width, the first one left-aligned."""
     cells = [head, *lines]
     width = [max(len(line[i]) for line in cells) for i in range(len(head))]
     shown = lambda line: "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w)
@@ -165,8 +165,7 @@ def table(head, lines):
 
 
 def judge(gates, decimals):
-    """Prints a line for each gate (what, figure or None, limit); true if all passed. What was not measured has not
-    passed."""
+    """Prints a line for each gate (what, figure or None, limit); true if all passed. A gate without a figure fails."""
     verdicts = []
     for what, figure, limit in gates:
         verdicts.append(figure is not None and figure <= limit)
@@ -178,7 +177,7 @@ def judge(gates, decimals):
 
 
 def draw(picture, path):
-    """Draws a picture, as bench/src/plot.rs knows it, by the bench driver."""
+    """Draws a picture (see bench/src/plot.rs) with the bench driver."""
     source = path.with_suffix(".picture.json")
     source.write_text(json.dumps(picture))
     subprocess.run([ROOT / "bench/driver", "plot", source, path], check=True)
@@ -186,7 +185,7 @@ def draw(picture, path):
 
 
 def filled(text):
-    """Markdown with its sentences in lines of 120 columns; tables and pictures are left as they are."""
+    """Markdown with its sentences filled to 120 columns; tables and pictures stay as they are."""
     return "\n".join(line if len(line) <= 120 or line.startswith(("|", "!", "<"))
                      else textwrap.fill(line, 120, break_long_words=False, break_on_hyphens=False)
                      for line in text.split("\n"))

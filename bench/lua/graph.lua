@@ -1,6 +1,6 @@
--- Object graphs: nodes that point at each other in cycles, some with a finalizer; edges come and go, and with them what
--- was reachable.
--- What lives in the end is closed with the state.   graph.lua ROUNDS NODES
+-- Object graphs: nodes that refer to each other in cycles, some with a finalizer; edges are added and removed, and
+-- reachability changes with them.
+-- Closing the state frees the live nodes.   graph.lua ROUNDS NODES
 local rounds, count = tonumber(arg[1]), tonumber(arg[2] or 20000)
 local finalized, kept = 0, {}
 local Node = {__gc = function() finalized = finalized + 1 end}

@@ -1,12 +1,12 @@
-/* A host of Lua states, compiled once for each allocator (-DALLOCATOR=GLIBC, ...) and linked with that: lua_Alloc calls
+/* A host of Lua states, compiled once for each allocator (-DALLOCATOR=GLIBC, ...) and linked with it: lua_Alloc calls
  * it directly.
  *
- *     host run SCRIPT ARGUMENTS...      runs a script in a state and closes that
- *     host drop SCRIPT ARGUMENTS...     says that no finalizer matters: what its allocator then offers
- *     host states COUNT                 makes fresh states with their libraries and a cap each
+ *     host run SCRIPT ARGUMENTS...      runs a script in a state and closes the state
+ *     host drop SCRIPT ARGUMENTS...     closes it without finalizers, if the allocator can
+ *     host states COUNT                 makes fresh states with libraries and a cap each
  *
- * Last it prints a line of its own: CPU microseconds, KB resident at most, faults, CPU microseconds of closing, KB
- * resident now. */
+ * At the end it prints one line: CPU microseconds, peak KB resident, faults, CPU microseconds of closing, KB resident
+ * now. */
 #define _GNU_SOURCE
 #include <lauxlib.h>
 #include <lua.h>
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GLIBC 1 /* and whatever else is linked as malloc */
+#define GLIBC 1 /* or any other library that is linked as malloc */
 #define MIMALLOC 2
 #define GLEBE 3 /* glebe_lua_alloc */
 #define ACCOUNT 4 /* glebe_lua_newstate */
@@ -50,7 +50,7 @@ static void *plain(void *ud, void *block, size_t old_bytes, size_t bytes)
     return realloc(block, bytes);
 }
 
-/* The same with a cap, as hosts have it. */
+/* The same with a cap, as in many hosts. */
 typedef struct account {
     size_t used, cap;
 } account;
@@ -69,7 +69,7 @@ static void *capped(void *ud, void *block, size_t old_bytes, size_t bytes)
 
 static lua_State *state_new(void) { return lua_newstate(plain, NULL); }
 
-/* mimalloc's have no cap. */
+/* mimalloc's heaps have no cap. */
 static lua_State *state_capped(void)
 {
     if (ALLOCATOR == MIMALLOC)
@@ -177,7 +177,7 @@ static long status_kb(const char *name)
     return kb;
 }
 
-/* Lua makes the seed of its hashes of this; with the clock in it counts of instructions would not repeat. */
+/* Lua seeds its hashes with the time; with the real clock, counts of instructions would not repeat. */
 time_t time(time_t *out)
 {
     if (out)
@@ -204,7 +204,7 @@ static void run(lua_State *L, int count, char **arguments)
         fail(lua_tostring(L, -1));
 }
 
-/* By itself, so that valgrind can count it alone. */
+/* A function of its own, so that valgrind can count it separately. */
 __attribute__((noinline)) void closing(lua_State *L, int drop)
 {
     if (drop)

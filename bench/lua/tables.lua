@@ -1,4 +1,4 @@
--- Tables that grow, as arrays and by keys, from a few entries to a hundred thousand and more; some live on.
+-- Tables that grow, as arrays and by keys, from a few entries to over a hundred thousand; some live on.
 -- tables.lua ROUNDS
 local rounds = tonumber(arg[1])
 local sum, kept = 0, {}

@@ -1,11 +1,11 @@
-/* What the C benches share.
+/* Shared by the C benches.
  *
- * A bench here is a plain user of malloc: it is linked dynamically, knows no
- * allocator, and does exactly the same work under each of them. So
+ * A bench is a plain user of malloc: it is linked dynamically, knows no
+ * allocator, and does exactly the same work under each. So
  *
  *   - random numbers come from a fixed seed;
  *   - bookkeeping (arrays of pointers, sizes, orders) is static or mmap'd and
- *     never malloc'd: what we measure is only what the bench asks for;
+ *     never malloc'd: we measure only the requests of the bench;
  *   - every block is written to, as a real program would, but lightly: its
  *     first word, its last byte, and one byte in each page between.
  */
@@ -49,7 +49,7 @@ static inline size_t size_uniform(rng *r, size_t low, size_t high)
 	return low + rng_below(r, (uint32_t)(high - low + 1));
 }
 
-/* A size as real programs ask for: 8 bytes to 2.5 KB, and mostly small.
+/* A size as in real programs: 8 bytes to 2.5 KB, and mostly small.
  * 6 of 16 are 8..39 bytes, 6 are 16..143, 3 are 64..575, 1 is 512..2559. */
 static inline size_t size_skewed(rng *r)
 {

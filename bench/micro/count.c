@@ -4,16 +4,16 @@
  *
  * `bench/instructions` runs this under an instruction counter with R rounds and
  * with 2R rounds. The difference is the price of R rounds in the steady state:
- * start-up, warm-up and exit cancel. It does the same once more with `empty`,
- * where each call of malloc, free, calloc or realloc is replaced by nothing,
- * and subtracts that: the price of the loop. What remains is the calls:
+ * start-up, warm-up and exit cancel. It does the same again with `empty`, where
+ * each call of malloc, free, calloc or realloc is replaced by nothing, and
+ * subtracts that price of the loop. The calls remain:
  *
  *     call malloc@plt; jmp *GOT; <malloc>; ret; the same for free.
  *
- * For the subtraction to be exact, the empty loop must be the same code but for
- * the call. That is what `nothing` is for: to the compiler it is a call like
- * another (argument in the same register, result in the same register, all
- * caller-saved registers lost), but it emits no instruction.
+ * For the subtraction to be exact, the empty loop must be the same code except
+ * for the call. So `nothing` looks like a call to the compiler (argument and
+ * result in the same registers, all caller-saved registers lost), but emits no
+ * instruction.
  *
  * Nothing is written to the blocks, since that would be the loop's work.
  */

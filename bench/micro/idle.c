@@ -1,4 +1,4 @@
-/* Does freed memory go back while the program sleeps?
+/* Is freed memory purged while the program sleeps?
  *
  *     idle MEBIBYTES CALLS
  *
@@ -6,17 +6,17 @@
  *    to 500 bytes and one is of 4 to 64 KB. Write to every byte.
  * 2. Free 95 % of the blocks, chosen at random. Now nearly every page that
  *    holds small blocks still holds a live one, and nearly no large block does.
- * 3. Sleep two seconds. With CALLS = 0 nothing is called in between; with
- *    CALLS > 0 so many malloc/free calls are made after the first second, which
- *    is when an allocator without a thread of its own can look at the clock.
+ * 3. Sleep two seconds. With CALLS > 0, make so many malloc/free calls after
+ *    the first second, so that an allocator without a thread of its own can
+ *    look at the clock; with CALLS = 0, make no call.
  * 4. Print
  *
  *        metric idle_ratio RESIDENT / LIVE
  *
- *    RESIDENT: the process' resident bytes, less what was resident before the
- *    first block. LIVE: the bytes of all OS pages in which at least one live
- *    byte lies. That is the least any allocator could keep that neither moves
- *    blocks nor knew beforehand which would die: 1.0 is perfect.
+ *    RESIDENT: the process' resident bytes, less those before the first block.
+ *    LIVE: the bytes of all OS pages with at least one live byte. An allocator
+ *    that does not move blocks, and cannot foresee which will die, cannot keep
+ *    less: 1.0 is perfect.
  *
  * The bookkeeping (pointers, sizes, page numbers) is mmap'd and is resident
  * before the first measurement, so it cancels.
@@ -32,8 +32,8 @@ struct record {
 
 static size_t page_bytes;
 
-/* From smaps_rollup, which walks the page tables (statm lags behind), and with
- * no stdio, whose buffers come from malloc. */
+/* From smaps_rollup, which walks the page tables (statm lags behind), and
+ * without stdio, whose buffers come from malloc. */
 static size_t resident_bytes(void)
 {
 	static char text[4096];

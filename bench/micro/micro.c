@@ -191,9 +191,9 @@ static void aligned(size_t alignment, long n)
 	}
 }
 
-/* list NODES: build a linked list of small nodes, walk it some times, free it.
- * The walk is the program's, but its speed is the allocator's: are nodes that
- * were born together neighbours in memory? */
+/* list NODES: build a linked list of small nodes, walk it several times, free
+ * it. The speed of the walk depends on the allocator: are nodes that were made
+ * together neighbours in memory? */
 struct node { struct node *next; uint64_t value[2]; };
 
 static void list(size_t nodes, long n)

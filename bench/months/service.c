@@ -1,25 +1,25 @@
-/* A service in Lua, whose days are two minutes long. It calls malloc and free as any program does; an allocator is
+/* A service in Lua, whose days are two minutes long. It calls malloc and free like any program; an allocator is
  * preloaded.
  *
  *     service DAYS SECONDS     so many days of so many seconds; in each
  *
- *     hours 7 to 22   the first third of each: three threads serve requests; then nothing until the next one
- *     hour 3          the job of the night: a large table in a state of its own, in a thread that ends
- *     else            nothing; a timer, ten times an hour, drops what has expired from the caches
+ *     hours 7 to 22   in the first third of each hour three threads serve requests; then idle until the next hour
+ *     hour 3          a night job: a large table in a state of its own, in a thread that ends
+ *     else            idle; ten times an hour a timer drops expired entries from the caches
  *
- * Twelve states last; visitors' are open for hours; every tenth request opens one and closes it. Lua collects as it
- * likes, and each lasting state wholly when the last request of an hour is done, as hosts do. Two of the threads end in
- * the evening and begin anew in the morning. What is done in an hour follows from a fixed seed, and is the same
- * whatever malloc is.
+ * Twelve states last; visitors' states are open for hours; every tenth request opens a state and closes it. Lua's
+ * collector runs by itself, and fully in each lasting state after the last request of an hour, as in real hosts. Two of
+ * the threads end in the evening and start again in the morning. The work of an hour follows from a fixed seed, and is
+ * the same under every malloc.
  *
- * Each state's allocator is Lua's own (realloc and free), and keeps an account of the OS pages that hold a byte of a
- * block: `live`, the least that could be resident. The caches' blocks are in it, too; what Lua's buffers, libc or
- * threads have beside it is not. Ten times an hour a thread that never allocates writes
+ * Each state's allocator works like Lua's own (realloc and free), and counts the OS pages with a byte of a block:
+ * `live`, the least that could be resident. It includes the caches' blocks, but not other memory of Lua's buffers, libc
+ * and threads. Ten times an hour a thread that never allocates writes
  *
  *     DAY HOUR.TENTH PHASE BYTES LIVE RESIDENT PSS REQUESTS     bytes, of blocks and of pages; resident and pss less
- *                                                               what was before
+ *                                                               the values at the start
  *
- * The account lies in address space of its own: two bytes for each page of what is handed out, some ten KiB in all. */
+ * The counts are in address space of their own: two bytes for each page of handed out memory, some ten KiB in all. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <lauxlib.h>
@@ -77,7 +77,7 @@ static void account(const void *block, size_t bytes, int more)
     pthread_mutex_unlock(&account_lock);
 }
 
-/* What lauxlib's own does. A block is in the account of as many bytes as were asked for. */
+/* As lauxlib's allocator. A block counts with its requested bytes. */
 static void *lua_blocks(void *ud, void *block, size_t old_bytes, size_t bytes)
 {
     (void)ud;
@@ -94,7 +94,7 @@ static void *lua_blocks(void *ud, void *block, size_t old_bytes, size_t bytes)
     return p;
 }
 
-/* ---- chance, and sizes of which most are small ---- */
+/* ---- random numbers, and mostly small sizes ---- */
 
 static uint64_t random_next(uint64_t *state)
 {
@@ -229,7 +229,7 @@ static struct worker {
     int number;
     long done; /* the hour */
 } workers[WORKERS];
-static long hour_of_work; /* what the workers have to do; an end of them */
+static long hour_of_work; /* the hour that the workers work on */
 static int ends[WORKERS];
 static _Atomic int busy;
 static _Atomic long requests;
@@ -264,7 +264,7 @@ static void request(struct worker *w, long hour, uint64_t *chance)
 
 static void work(struct worker *w, long hour)
 {
-    uint64_t chance = (uint64_t)hour % 24 * WORKERS + (uint64_t)w->number + 1; /* each day is as any other */
+    uint64_t chance = (uint64_t)hour % 24 * WORKERS + (uint64_t)w->number + 1; /* all days are the same */
     for (int i = 0; i < REQUESTS; i++) {
         request(w, hour, &chance);
         sleep_until((double)hour + (double)(i + 1) / REQUESTS / 3);
@@ -306,8 +306,8 @@ static void workers_end(int from, int ended)
             pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]);
 }
 
-/* States are a thread's while it works; before, the main thread opens them, and it closes visitors' when no request is
- * served. */
+/* A thread owns its states while it works. The main thread opens them before, and closes visitors' states when no
+ * request is served. */
 static void visitors_close(long hour)
 {
     for (int i = 0; i < WORKERS; i++)
@@ -326,7 +326,7 @@ static void *night_job(void *unused)
     return unused;
 }
 
-/* ---- what is seen ---- */
+/* ---- measuring ---- */
 
 static size_t field(const char *text, const char *name)
 {

@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 		if (argc > 1 && strcmp(base(file), base(argv[1])) != 0)
 			strangers++;
 	}
-	/* And it works: a block of each kind can be had and given back. */
+	/* And it works: allocate and free a block of each kind. */
 	char *p = realloc(calloc(1, 100), 100000);
 	if (!p || p[99] != 0)
 		strangers++;

@@ -1,17 +1,18 @@
 /* A TeX-like memory of nodes and tokens and a MetaPost-like pool of numbers: with glebe_pool (-DWITH_POOL), or each
  * object from malloc.
  *
- *     nodes     pages of lines, a line a list of 80 nodes of 3 to 12 words: glyphs, glue, kerns, boxes; 40 pages are
- *               kept, the oldest goes
- *     tokens    lists of 3 to 40 tokens of 8 bytes made and dropped as macros expand, one in 16 kept as a definition,
- *               some of these redefined
- *     numbers   temporaries of 16 bytes, up to 8 at once, one in 64 kept in a path's knot
- *     fill      objects of 24 bytes, each written to: what memory they take
+ *     nodes     pages of lines; a line is a list of 80 nodes of 3 to 12 words: glyphs, glue, kerns, boxes; the newest
+ *     40
+ *               pages stay
+ *     tokens    lists of 3 to 40 tokens of 8 bytes, made and dropped as in macro expansion; one in 16 is kept as a
+ *               definition, and some of these are redefined
+ *     numbers   temporaries of 16 bytes, up to 8 at once; one in 64 is kept in a path's knot
+ *     fill      objects of 24 bytes, each written to, for the memory that they take
  *
  *     pool CASE ROUNDS     prints the operations (an allocation or a free), the most bytes in objects, KB resident
  *                          above the start
  *
- * A link is what each memory offers for one: an index of 4 bytes, or a pointer. */
+ * A link is an index of 4 bytes in a pool, and a pointer with malloc. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,19 +2,19 @@
  *
  *     LD_PRELOAD=ALLOCATOR.so:aged.so AGED_REPORT=FILE PROGRAM ARGUMENT...
  *
- * A fresh heap hands out neighbours in order. After hours it does not: blocks
- * that live long are scattered among free ones. This library allocates and
- * frees by a histogram of sizes and lifetimes, from a fixed seed, so that every
- * allocator gets the same requests:
+ * A fresh heap hands out neighbours in order. After hours it does not: long-lived
+ * blocks are scattered among free ones. This library allocates and frees by a
+ * histogram of sizes and lifetimes, from a fixed seed, so that every allocator
+ * gets the same requests:
  *
  *     live bytes   60 MB      /\/\
  *                            /    \
  *                   3 MB    /      \______   scattered, never freed
  *
- * Bookkeeping is outside the heap and unmapped in the end. The kernel's peak of
- * resident memory is then set back to what is resident: what the allocator
- * keeps of the 60 MB, on top of which the program grows. One line goes to
- * AGED_REPORT, for the driver to subtract:
+ * Bookkeeping is outside the heap and unmapped in the end. The library then
+ * resets the kernel's peak of resident memory to the current size, which has
+ * what the allocator retains of the 60 MB. One line goes to AGED_REPORT, for
+ * the driver to subtract:
  *
  *     USER_US SYSTEM_US WALL_NS MINOR_FAULTS
  *
@@ -36,7 +36,7 @@ enum {
 	YOUNG = 256,          /* a block that dies young is among the newest 256 */
 };
 
-/* Of 1000 blocks, COUNT have 2^LOW to 2^HIGH bytes, every doubling alike. */
+/* Of 1000 blocks, COUNT have 2^LOW to 2^HIGH bytes, every doubling equally likely. */
 static const struct { uint32_t count; int low_log2, high_log2; } sizes_of[] = {
 	{700, 4, 7}, {200, 7, 10}, {80, 10, 13}, {20, 13, 16},
 };
@@ -53,7 +53,7 @@ static size_t aged_size(rng *r)
 	return size_log_uniform(r, sizes_of[i].low_log2, sizes_of[i].high_log2);
 }
 
-/* Frees a block: a young one as often as the lifetimes say, unless it is to be any. */
+/* Frees a block: a young one with the lifetimes' probability, or with `any` a random one. */
 static size_t aged_free(rng *r, struct live *live, uint32_t *count, int any)
 {
 	uint32_t young = *count < YOUNG ? *count : YOUNG;

@@ -1,5 +1,5 @@
-"""Python with its own small-object allocator switched off: objects, dicts,
-lists, strings and a sort, all of them straight from malloc.  objects.py N"""
+"""Python without its own small-object allocator: objects, dicts, lists, strings
+and a sort, all directly from malloc.  objects.py N"""
 import sys
 
 

@@ -1,8 +1,7 @@
-"""Builds the guest under each allocator, once: a module is known by a digest of what it is made from.
+"""Builds the guest under each allocator, once: a digest of a module's sources decides whether it is current.
 
     bench/build/rust/ALLOCATOR-LEVEL-EXPORTS.wasm      EXPORTS: workloads, entries or nothing, as in guest/Cargo.toml
-    bench/build/cargo/                                 what cargo leaves on the way, unless $CARGO_TARGET_DIR says
-                                                       another place
+    bench/build/cargo/                                 cargo's output, unless $CARGO_TARGET_DIR names another folder
 """
 
 import os
@@ -24,9 +23,9 @@ ALLOCATORS = (*GLEBE, "mini-alloc", "std", "dlmalloc", "talc", "rlsf", "lite-all
               "emballoc")
 LEVELS = ("3", "s", "z")
 
-# As a contract is linked: a small stack, so that the heap begins near the start of memory.
+# Linked like a contract: a small stack, so that the heap begins near the start of memory.
 RUSTFLAGS = "-C link-arg=-zstack-size=32768"
-# What rustc takes for granted in WebAssembly. Names that wasm-opt would strip are not there any more.
+# The features that rustc enables by default in WebAssembly, for wasm-opt, since the module no longer lists them.
 WASM_FEATURES = ("bulk-memory", "sign-ext", "mutable-globals", "nontrapping-float-to-int")
 
 # Name of the row: export and argument. The argument is a number of rounds, or whether blocks are zeroed.

@@ -1,10 +1,11 @@
 """Runs a workload of a guest in a fresh instance, under one of two counters:
 
     fuel   wasmtime's: about one for each operator, and one for each byte of memory.fill and memory.copy
-    ink    the price that a Stylus node asks, by bench/stylus/ink.py, without that of pages, which is `page_gas` and in
-           gas
+    ink    the price that a Stylus node charges, by bench/stylus/ink.py, without the price of pages, which is
+    `page_gas`,
+           in gas
 
-Both repeat exactly. An instance may have the 4 GiB that WebAssembly allows, and as much fuel as some minutes take.
+Both repeat exactly. An instance may use the 4 GiB that WebAssembly allows, and fuel for some minutes.
 """
 
 import importlib.metadata
@@ -35,7 +36,7 @@ def engine(known=[]):
 
 
 def line(error):
-    """What a trap says, in a line: its last cause."""
+    """The message of a trap in one line: its last cause."""
     return str(error).strip().splitlines()[-1].strip()
 
 
@@ -62,8 +63,8 @@ def fuel(path, export, argument):
 
 
 def stylus(path, export, argument):
-    """{"ink", "page_gas"}; nothing if there is no meter. Beyond the 128 pages that a node allows the ink is that of a
-    machine that lets memory grow as it likes, and there is no price of pages."""
+    """{"ink", "page_gas"}; empty if there is no meter. Beyond the 128 pages that a node allows, the ink is that of a
+    machine without a limit, and pages have no price."""
     if ink is None:
         return {}
     try:

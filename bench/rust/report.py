@@ -1,8 +1,8 @@
-"""What a person reads of a run: tables, verdicts, the plot, and the short form in the README files.
+"""The report of a run: tables, verdicts, the plot, and the short form in the README files.
 
-Ink, fuel, pages and code repeat exactly, so one run is enough and a ratio is of two numbers. Natively time does not: a
-ratio there is of two runs in the same round, then the median over the rounds. What failed has no figure. Every function
-takes the results as `run` wrote them.
+Ink, fuel, pages and code repeat exactly, so one run is enough, and a ratio is of two numbers. Native times vary: a
+ratio there is of two runs in the same round, and then the median over the rounds. A failed run has no figure. Every
+function takes the results as `run` wrote them.
 """
 
 import collections
@@ -11,15 +11,15 @@ import statistics
 import build
 from common import ROOT, draw, mean, mean_cell, number, replace, table
 
-RIVALS = ("talc", "rlsf", "lite-alloc")  # the heap has to be no worse than the best of them
+RIVALS = ("talc", "rlsf", "lite-alloc")  # the heap must be no worse than the best of them
 EQUAL = [w for w in build.WORKLOADS if w not in build.UNEQUAL]
 LEVEL = {"3": "opt-level 3", "s": "opt-level s", "z": "opt-level z"}
 SHOWN = {"bump": "glebe::Bump", "bump-resize": "glebe::Bump, resize", "freelist": "glebe::FreeList",
          "heap": "glebe::Heap"}
 PAGE = 1 << 16
 
-# (workload, "ink" or "pages"): why the heap is worse there than the best of its rivals, where it shall be so. The gate
-# lets it pass and the README prints it.
+# (workload, "ink" or "pages"): why the heap is deliberately worse there than the best of its rivals. The gate accepts
+# it, and the README prints the reason.
 NOTES = {}
 
 
@@ -32,7 +32,7 @@ def cell(results, allocator, workload, level):
 
 
 def value(results, allocator, workload, level, figure):
-    """ink, fuel, pages or page_gas; None where the workload failed or was not measured."""
+    """ink, fuel, pages or page_gas; None if the workload failed or was not measured."""
     found = cell(results, allocator, workload, level)
     return None if "error" in found else found.get(figure)
 
@@ -46,7 +46,7 @@ def ratio(results, allocator, other, workload, level, figure):
 
 
 def disagree(cells):
-    """Whose checksum is not that of most has failed."""
+    """Marks allocators as failed whose checksum differs from that of most."""
     counts = collections.Counter(c["result"] for c in cells.values() if "error" not in c)
     usual = counts.most_common(1)[0][0] if counts else None
     for found in cells.values():
@@ -81,8 +81,7 @@ def bump_gates(results, bump):
 
 
 def pages_over(results, allocator, other, workload, level):
-    """The ratio of pages. A heap that starts later than the other's may need the page that the difference reaches
-    into."""
+    """The ratio of pages. A heap that starts later than the other may need one more page for the difference."""
     a, b = (cell(results, who, workload, level) for who in (allocator, other))
     if "pages" not in a or "pages" not in b:
         return None
@@ -91,7 +90,7 @@ def pages_over(results, allocator, other, workload, level):
 
 
 def heap_gates(results, heap):
-    """The heap against the standard library's allocator, and against the best of those that are small and free too."""
+    """The heap against the standard library's allocator, and against the best small allocator that frees too."""
     for level in build.LEVELS:
         for workload, limit in HEAP_LIMITS.items():
             for figure in ("ink", "fuel"):
@@ -258,7 +257,7 @@ def heap_note(workload, figure):
 
 
 def short(results):
-    """A row for each allocator: what a contract's author looks for."""
+    """A row for each allocator, with the figures for a contract's author."""
     level = results["levels"][0]
     figure = "ink" if value(results, "std", "trace", level, "ink") else "fuel"
     columns = [(w, figure, 1e6) for w in ("trace", "pairs", "churn", "contract")] + [("fragmentation", "pages", 1)]

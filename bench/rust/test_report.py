@@ -1,4 +1,4 @@
-"""The targets of the Rust bench: results that meet them pass, each gate can fail, and what was not measured does not
+"""The targets of the Rust bench: results that meet them pass, each gate can fail, and a missing figure does not
 pass."""
 
 import copy
@@ -11,7 +11,7 @@ BEST = {"ink": 100.0, "fuel": 100.0, "pages": 10, "base": 40_000, "page_gas": 0,
 
 
 def results(bump, heap, code):
-    """Results in which the bump allocator takes `bump` of everybody's ink and pages, the heap `heap`, and both `code`
+    """Results in which the bump allocator takes `bump` of the others' ink and pages, the heap `heap`, and both `code`
     bytes."""
     def cell(allocator):
         share = bump if allocator in ("bump", "bump-resize") else heap if allocator == "heap" else 1.0
@@ -43,7 +43,7 @@ def test_each_gate_can_fail():
 
 
 def test_a_missed_target_is_reported(capsys):
-    """One figure beyond its limit is one line that says so, and the verdict of all."""
+    """One figure beyond its limit gives one line, and makes the whole verdict fail."""
     found = copy.deepcopy(GOOD)
     found["cells"]["3"]["trace"]["bump"]["ink"] = 79.0
     found["cells"]["3"]["trace, zeroed"]["bump"]["ink"] = 79.0

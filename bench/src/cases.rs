@@ -1,4 +1,4 @@
-//! The cases: what is run. All of them are in cases.toml.
+//! The cases, which are all in cases.toml.
 
 use crate::peers::{bench_dir, build_dir};
 use anyhow::{bail, Context, Result};
@@ -48,16 +48,16 @@ pub struct Case {
     /// {n} in a quick and in a full run.
     quick: u64,
     full: u64,
-    /// Run before the program, without an allocator, and not measured.
+    /// Runs before the program, without an allocator, and is not measured.
     #[serde(default)]
     prepare: Option<Vec<String>>,
-    /// What talks to a server; see `measure::Job`.
+    /// The client of a server; see `measure::Job`.
     #[serde(default)]
     client: Option<Vec<String>>,
-    /// Does the server run until it gets SIGTERM?
+    /// True if the server runs until it gets SIGTERM.
     #[serde(default)]
     pub stop: bool,
-    /// A file that the program writes, compared as what it prints.
+    /// A file that the program writes, which is compared like its output.
     #[serde(default)]
     output: Option<String>,
     /// Programs and files that must be there, besides the first words of the
@@ -66,26 +66,26 @@ pub struct Case {
     needs: Vec<String>,
     #[serde(default)]
     environment: BTreeMap<String, String>,
-    /// Set for the allocator of that name only.
+    /// Environment variables for the allocator of that name.
     #[serde(default)]
     environment_for: BTreeMap<String, BTreeMap<String, String>>,
     /// Run in the first round only.
     #[serde(default)]
     pub once: bool,
-    /// Must every allocator make the program print the same?
+    /// True if the program must print the same under every allocator.
     #[serde(default = "yes")]
     pub same_output: bool,
 }
 
-/// Where servers listen that have no other socket: a port that was free when
-/// this run began. Only one server runs at a time.
+/// The port of servers without a socket file: it was free when this run began.
+/// Only one server runs at a time.
 fn port() -> u16 {
     static PORT: OnceLock<u16> = OnceLock::new();
     let free = || TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr());
     *PORT.get_or_init(|| free().map_or(0, |address| address.port()))
 }
 
-/// Is there such a file, or (a word without a slash) such a program?
+/// True if there is such a file, or (for a word without a slash) such a program.
 fn is_there(word: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if word.contains('/') {

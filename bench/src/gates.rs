@@ -1,9 +1,9 @@
-//! The targets: what glebe promises, figure by figure.
+//! The targets: glebe's promises, figure by figure.
 //!
-//! Each gate is a figure of the results and a limit. One that cannot be
-//! evaluated, because a case failed or was not run, fails: silence is no pass.
-//! That a gate can fail is shown by judging another allocator with the same
-//! ones: `--gate --subject glibc`.
+//! Each gate is a figure of the results and a limit. A gate that cannot be
+//! evaluated, because a case failed or was not run, fails. Judging another
+//! allocator with the same gates shows that they can fail:
+//! `--gate --subject glibc`.
 
 use crate::cases::Group;
 use crate::results::{Quantity, Results};
@@ -31,7 +31,7 @@ pub fn evaluate(results: &Results, subject: &str) -> Vec<Gate> {
 
     let mean =
         |quantity| results.mean(None, subject, "mimalloc-v3", quantity).map(|(mean, _)| mean);
-    // A mean over fewer cases than there are would be another figure.
+    // A mean over fewer cases would be a different figure.
     let complete = results.skipped.is_empty()
         && results.group(None).all(|c| {
             let has = |name| c.value(name, Quantity::Cpu).is_some();
@@ -62,7 +62,7 @@ pub fn evaluate(results: &Results, subject: &str) -> Vec<Gate> {
     gates
 }
 
-/// The ratio to the better of two: the larger ratio, and none if either lacks.
+/// The ratio to the better of two: the larger ratio; None if either is missing.
 fn worst(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     Some(a?.max(b?))
 }

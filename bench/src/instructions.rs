@@ -1,8 +1,8 @@
 //! Instructions per malloc and free.
 //!
-//! Time on a shared machine is noise; a count of instructions is the same
-//! every time. It is not time (a cache miss is one instruction too), but it is
-//! what one tunes a fast path by.
+//! Time on a shared machine is noisy; a count of instructions is the same
+//! every time. It is not time (a cache miss is one instruction too), but a good
+//! figure for tuning a fast path.
 //!
 //! The counter is valgrind's cachegrind with its cache simulation off, which is
 //! several times as fast as callgrind and counts the same. It counts a whole
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! so start-up and warm-up cancel, and so does the loop; see micro/count.c.
-//! `env` stands between valgrind and the program so that the library is not
+//! valgrind starts the program through `env`, so that the library is not
 //! preloaded into valgrind itself.
 
 use crate::peers::{self, build_dir, Allocator};
@@ -31,7 +31,7 @@ use std::sync::Mutex;
 /// One line of the table.
 struct Shape {
     name: &'static str,
-    /// What count.c calls it.
+    /// Its name in count.c.
     shape: &'static str,
     rounds: u64,
     /// Operations in a round: pairs, or calls of realloc for `append`.
@@ -141,7 +141,7 @@ fn gate(subject: &str, shapes: &[&Shape], figures: &Figures) -> Result<bool> {
     for shape in shapes {
         let Some(limit) = shape.limit else { continue };
         let (ok, figure) = match &own[shape.name] {
-            // The table shows one decimal, and the verdict is about what it shows.
+            // Judge the figure as the table shows it, with one decimal.
             Ok(n) => ((n * 10.0).round() <= limit * 10.0, format!("{n:.1}")),
             Err(_) => (false, "not counted".to_string()),
         };

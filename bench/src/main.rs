@@ -1,4 +1,4 @@
-//! The bench driver: which allocator costs what.
+//! The bench driver: compares the costs of allocators.
 //!
 //! ```text
 //!   cases.toml ---- cases.rs ----+
@@ -9,8 +9,8 @@
 //!   micro/count.c --------------- instructions.rs: counts, not time
 //! ```
 //!
-//! Everything past `results.rs` is a function of the results file, so a table,
-//! a plot or a verdict can be had again from an old run with `show`.
+//! Everything after `results.rs` is a function of the results file, so `show`
+//! makes the tables, plots and verdicts of an old run again.
 
 mod cases;
 mod gates;

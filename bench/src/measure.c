@@ -1,4 +1,4 @@
-/* Runs one program and says what it cost.
+/* Runs one program and reports its cost.
  *
  *     measure FD [NAME=VALUE...] PROGRAM ARGUMENT...
  *
@@ -9,18 +9,18 @@
  * Why a helper, when the driver could call wait4 itself? Peak resident size.
  * At exec the kernel folds the resident size of the *old* image into the
  * process's ru_maxrss, so a child of a driver of 20 MB never shows less than
- * 20 MB. This program is static and small; what it passes on is about half a
- * megabyte, below any program that is linked with the C library. `tiny.c` is
- * how the driver checks that before it believes a figure.
+ * 20 MB. This program is static and small; it passes on about half a megabyte,
+ * less than any program linked with the C library. The driver checks that with
+ * `tiny.c` before it believes a figure.
  *
- * CPU time and faults are those of the program and of all its children that
- * it waited for. The assignments (LD_PRELOAD=... above all) are made in the
- * child only, right before the exec, as `env` would do; but `env` itself is as
- * large as a hello world.
+ * CPU time and faults are those of the program and of all children that it
+ * waited for. Only the child makes the assignments (such as LD_PRELOAD=...),
+ * right before the exec, as `env` would; but `env` itself is as large as a
+ * hello world.
  *
- * A server is ended by SIGTERM to this helper, which passes it on.
+ * SIGTERM to this helper ends a server: the helper passes it on.
  *
- * A program that hangs is ended by SIGALRM after TIME_LIMIT_S seconds: the
+ * SIGALRM ends a program that hangs, after TIME_LIMIT_S seconds: the
  * alarm survives the exec, and almost no program handles it.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
-//! One process: start it, wait for it, and say what it cost.
+//! One process: starts it, waits for it, and reports its cost.
 //!
-//! The work is done by the helper in measure.c, whose head comment says why
-//! there must be one.
+//! The helper in measure.c does the work; its head comment says why a helper
+//! is needed.
 
 use crate::peers::build_dir;
 use anyhow::{bail, Context, Result};
@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// What one run of one program cost.
+/// The cost of one run of one program.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// User and system time of the process and the children it waited for.
@@ -23,27 +23,27 @@ pub struct Sample {
     pub peak_rss_kb: u64,
     pub minor_faults: u64,
     pub major_faults: u64,
-    /// What the program printed on lines `metric NAME VALUE`.
+    /// The figures that the program printed on lines `metric NAME VALUE`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
-    /// A fingerprint of all else that it printed.
+    /// A fingerprint of its other output.
     #[serde(skip)]
     pub output: u64,
 }
 
-/// What to run.
+/// A program to run.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub command: Vec<String>,
     /// The libraries to preload, in that order.
     pub preload: Vec<PathBuf>,
     pub environment: Vec<(String, String)>,
-    /// Run and waited for first. Not measured, nothing is preloaded into it.
+    /// Runs to its end before the program. It is not measured and has no preload.
     pub prepare: Option<Vec<String>>,
-    /// Does the program begin with an old heap? See real/aged.c.
+    /// True if the program begins with an old heap; see real/aged.c.
     pub aged: bool,
-    /// A program that talks to this one while it runs. Likewise not measured.
-    /// What it prints counts as output.
+    /// A program that talks to this one while it runs; not measured either. Its
+    /// output counts as the program's.
     pub client: Option<Vec<String>>,
     /// SIGTERM ends the program when its client has ended; otherwise the client
     /// itself ends it.
@@ -52,7 +52,7 @@ pub struct Job {
     pub output: Option<PathBuf>,
 }
 
-/// Runs the job. An error says how it failed: by signal, status or client.
+/// Runs the job. The error is a signal, a status or a failure of the client.
 pub fn run(job: &Job) -> Result<Sample> {
     let scratch = build_dir().join("scratch");
     fs::create_dir_all(&scratch)?;
@@ -61,7 +61,7 @@ pub fn run(job: &Job) -> Result<Sample> {
     let report_path = scratch.join("report");
 
     if let Some(path) = &job.output {
-        // What an earlier run left must not pass for this one's.
+        // An earlier run's file must not count as this one's.
         let _ = fs::remove_file(path);
     }
     if let Some(prepare) = &job.prepare {
@@ -82,7 +82,7 @@ pub fn run(job: &Job) -> Result<Sample> {
     let mut preload = job.preload.clone();
     let aged_path = scratch.join("aged");
     if job.aged {
-        // A server that gives up root's rights writes there too.
+        // A server that drops root's rights writes there too.
         fs::write(&aged_path, "")?;
         fs::set_permissions(&aged_path, fs::Permissions::from_mode(0o666))?;
         preload.push(build_dir().join("bin/aged.so"));
@@ -170,8 +170,8 @@ fn parse(line: &str) -> Result<Sample> {
     })
 }
 
-/// Takes off what making the heaps old took: a line for each process, of
-/// user and system microseconds, wall nanoseconds and faults; see real/aged.c.
+/// Subtracts the cost of ageing the heaps: a line for each process, with user
+/// and system microseconds, wall nanoseconds and faults; see real/aged.c.
 fn without_ageing(sample: &mut Sample, report: &str) -> Result<()> {
     if report.is_empty() {
         bail!("the heap was not made old");
@@ -207,15 +207,15 @@ fn tail(path: &std::path::Path) -> String {
     text(&fs::read(path).unwrap_or_default())
 }
 
-/// The last lines of what a program said.
+/// The last lines of a program's output.
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(5)..].join("\n")
 }
 
-/// What measuring adds to every peak resident size, in KB: that of a program
-/// with nothing in it. Also checks that a hello world stands out from it.
+/// The part of every peak resident size that measuring adds, in KB: the peak of
+/// an empty program. Also checks that a hello world's peak is higher.
 pub fn floor_kb() -> Result<u64> {
     let peak = |program: &str| -> Result<u64> {
         let path = build_dir().join("bin").join(program);
@@ -244,7 +244,7 @@ mod tests {
         ["sh", "-c", &script].map(String::from).to_vec()
     }
 
-    /// One test, since all of it runs the helper in one build directory.
+    /// A single test, since all of its parts run the helper in one build directory.
     #[test]
     fn a_job_is_prepared_and_ended_and_its_files_count() {
         let build = std::env::temp_dir().join(format!("glebe-bench-{}", std::process::id()));

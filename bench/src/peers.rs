@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// In the order in which tables show them. `glibc` is what a program gets when
-/// nothing is preloaded; the others are libraries.
+/// The names in the order of the tables. `glibc` means no preloaded library; the
+/// others are libraries.
 pub const NAMES: [&str; 8] = [
     "glebe",
     "mimalloc-v3",
@@ -22,7 +22,7 @@ pub const NAMES: [&str; 8] = [
 pub struct Allocator {
     pub name: String,
     pub version: String,
-    /// What is put into LD_PRELOAD.
+    /// The value of LD_PRELOAD.
     pub library: PathBuf,
 }
 
@@ -37,8 +37,8 @@ pub fn build_dir() -> PathBuf {
 
 /// The allocators of the given names (all if there are none), each verified.
 ///
-/// One that was asked for and cannot be used is an error. One that is merely
-/// among all is left out, but said loudly to be missing.
+/// An allocator that was named and cannot be used is an error. If none is named,
+/// an unusable one is left out, with a message.
 pub fn find(names: &[String], glebe: Option<&Path>) -> Result<Vec<Allocator>> {
     let mut found = Vec::new();
     for name in names {
@@ -86,8 +86,8 @@ fn locate(name: &str, glebe: Option<&Path>) -> Result<Allocator> {
     Ok(Allocator { name: name.to_string(), version, library })
 }
 
-/// The positive control: a program with this preloaded must get malloc and its
-/// family from there, or we would measure something else.
+/// The positive control: a program with this library preloaded must get the
+/// malloc family from it; otherwise we would measure another allocator.
 fn verify(allocator: &Allocator) -> Result<()> {
     let whose = build_dir().join("bin/whose");
     let output = Command::new(&whose)
@@ -116,7 +116,7 @@ fn glibc_version() -> Result<String> {
     first_line("getconf", &["GNU_LIBC_VERSION"]).context("getconf GNU_LIBC_VERSION failed")
 }
 
-/// The commit of this tree; a library from elsewhere is known by its path only.
+/// The commit of this tree; for a library from elsewhere its path.
 fn glebe_version(elsewhere: Option<&Path>) -> String {
     if let Some(path) = elsewhere {
         return format!("glebe from {}", path.display());

@@ -6,9 +6,9 @@
 //!   right   one row for each case, one dot for each allocator: CPU time
 //! ```
 //!
-//! A `Picture` says what is drawn, or `Lines`: curves of one quantity over
-//! another. Another bench may write either as JSON, and have it drawn by
-//! `bench/driver plot`.
+//! A `Picture` describes that drawing; `Lines` are curves of one quantity over
+//! another. Other benches write either as JSON, and `bench/driver plot` draws
+//! it.
 
 use crate::cases::Group;
 use crate::results::{CaseResult, Quantity, Results};
@@ -52,20 +52,20 @@ const INK: RGBColor = RGBColor(60, 60, 60);
 const FAINT: RGBColor = RGBColor(225, 225, 225);
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// What is drawn. Numbers are multiples of some baseline's.
+/// A picture. Numbers are multiples of a baseline's.
 #[derive(Deserialize)]
 struct Picture {
     points_title: String,
     points_x: String,
     points_y: String,
-    /// Name, and what is to the right and upwards.
+    /// Name, x and y.
     points: Vec<(String, f64, f64)>,
     rows_title: String,
-    /// Label, and a name and number for each dot; the first lies on top.
+    /// Label, and a name and number for each dot; the first is on top.
     rows: Vec<(String, Vec<(String, f64)>)>,
 }
 
-/// Curves; the first lies on top.
+/// Curves; the first is on top.
 #[derive(Deserialize)]
 struct Lines {
     lines_title: String,
@@ -125,7 +125,7 @@ pub fn draw(results: &Results, baseline: &str, path: &Path) -> Result<()> {
     draw_picture(&picture, path)
 }
 
-/// Says of which cases the means are.
+/// Names the cases of the means.
 fn title(results: &Results) -> String {
     let count = |group| results.group(group).count();
     let all = count(None);
@@ -269,7 +269,7 @@ impl Span {
     }
 }
 
-/// Where a name is, beside its dot.
+/// The position of a name beside its dot.
 struct Place {
     anchor: HPos,
     shift: (i32, i32),

@@ -1,4 +1,4 @@
-//! What a person reads: tables, Markdown, and the verdicts.
+//! The report: tables, Markdown, and the verdicts.
 
 use crate::cases::Group;
 use crate::gates;
@@ -31,8 +31,8 @@ pub struct OutputArgs {
     pub subject: String,
 }
 
-/// Shows all that was asked for. False if a gate failed, or a case broke under
-/// the allocator that is judged: a peer that breaks is said, and no failure.
+/// Shows the requested output. False if a gate failed, or a case broke under the
+/// judged allocator. A case that breaks under a peer is reported, but no failure.
 pub fn show(results: &Results, args: &OutputArgs) -> Result<bool> {
     let text = tables(results, &args.baseline, args.absolute);
     println!("{text}");
@@ -149,7 +149,7 @@ fn ratio_table(results: &Results, baseline: &str, quantity: Quantity) -> Table {
         let name = group.map_or("all".to_string(), |g| g.to_string());
         add_row(&mut table, results, &format!("MEAN {name} ({cases})"), |a| {
             match results.mean(group, a, baseline, quantity) {
-                // A mean of fewer cases says so: it cannot be compared with the others.
+                // Mark a mean of fewer cases, which cannot be compared with the others.
                 Some((mean, n)) if n < cases => format!("{mean:.3} of {n}"),
                 Some((mean, _)) => format!("{mean:.3}"),
                 None => "-".into(),

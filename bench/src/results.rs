@@ -1,6 +1,6 @@
-//! What a run found, as it is written to disk.
+//! The results of a run, as stored on disk.
 //!
-//! Everything that is shown is computed from this and from nothing else.
+//! All output is computed from these alone.
 
 use crate::cases::Group;
 use crate::measure::Sample;
@@ -17,10 +17,10 @@ pub struct Results {
     pub seed: u64,
     pub rounds: usize,
     pub quick: bool,
-    /// Was each heap made old first?
+    /// True if each heap was aged first.
     #[serde(default)]
     pub aged: bool,
-    /// What measuring adds to every peak resident size.
+    /// The part of every peak resident size that measuring adds.
     pub floor_kb: u64,
     pub allocators: Vec<Allocator>,
     pub cases: Vec<CaseResult>,
@@ -70,8 +70,8 @@ pub enum Quantity {
 }
 
 impl Runs {
-    /// One number for all rounds. For time the least: what disturbs a run only
-    /// ever adds to it. For memory and faults the median.
+    /// One number for all rounds. For time the least, since disturbances only
+    /// add to it. For memory and faults the median.
     pub fn value(&self, quantity: Quantity) -> Option<f64> {
         if self.failure.is_some() || self.samples.is_empty() {
             return None;
@@ -132,7 +132,7 @@ impl Results {
         self.cases.iter().find(|c| c.name == name)
     }
 
-    /// The cases of a group, or (None) all that count in means.
+    /// The cases of a group; None: all that count in means.
     pub fn group(&self, group: Option<Group>) -> impl Iterator<Item = &CaseResult> {
         self.cases.iter().filter(move |c| match group {
             Some(group) => c.group == group,
@@ -161,8 +161,8 @@ impl Results {
         Some(((logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
     }
 
-    /// How far apart the rounds of one case lie in CPU time: the median over
-    /// all cases and allocators of greatest over least, less one.
+    /// The spread of the rounds in CPU time: the median over all cases and
+    /// allocators of greatest over least, less one.
     pub fn noise(&self) -> Option<f64> {
         let spread = |runs: &Runs| {
             let cpu = || runs.samples.iter().map(|s| s.cpu_s);

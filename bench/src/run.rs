@@ -1,8 +1,8 @@
 //! A run: every case under every allocator, round after round.
 //!
-//! Within a round all (case, allocator) pairs are shuffled. A machine that
-//! slows down for a while then slows a random few, not one allocator; and no
-//! allocator always runs right after the same neighbour.
+//! Within a round all (case, allocator) pairs are shuffled. So a machine that
+//! slows down for a while affects random pairs, not one allocator, and no
+//! allocator always runs after the same neighbour.
 
 use crate::cases::{self, Case};
 use crate::gates;
@@ -76,7 +76,7 @@ pub fn run(args: &RunArgs) -> Result<bool> {
     report::show(&results, &args.output)
 }
 
-/// Parts the cases that can run here from those that cannot, each with why.
+/// Separates the cases that can run here from the others, with the reasons.
 fn skip(mut cases: Vec<Case>) -> (Vec<Case>, BTreeMap<String, String>) {
     let mut skipped = BTreeMap::new();
     cases.retain(|case| {
@@ -128,8 +128,8 @@ fn run_rounds(cases: &[Case], results: &mut Results) {
     check_outputs(cases, results);
 }
 
-/// Runs one case once. A failure is said at once, is kept, and ends this case
-/// for this allocator: a program that broke once has no honest mean.
+/// Runs one case once. A failure is reported at once and stored, and ends this
+/// case for this allocator: a program that broke once has no honest mean.
 fn run_one(
     case: &Case,
     allocator: &Allocator,
@@ -163,8 +163,8 @@ fn run_one(
     }
 }
 
-/// A program must print the same whatever its malloc. If the outputs differ,
-/// those that most others disagree with are failures.
+/// A program must print the same under every malloc. If the outputs differ, those
+/// that differ from the most common one are failures.
 fn check_outputs(cases: &[Case], results: &mut Results) {
     for (case, result) in cases.iter().zip(&mut results.cases) {
         if !case.same_output {

@@ -1,4 +1,5 @@
-"""Builds the guest and the contract with each allocator, once: a module is known by a digest of what it is made from.
+"""Builds the guest and the contract with each allocator, once: a digest of the sources decides whether a module is
+current.
 
     bench/build/stylus/guest-ALLOCATOR-O.wasm      O: opt-level
     bench/build/stylus/contract-ALLOCATOR-O.wasm
@@ -19,7 +20,7 @@ STACK = {"guest": 8192, "contract": 32768}
 
 
 def module(kind, allocator, level="3"):
-    """As a user builds it: cargo, the crate as a dependency, and no C compiler."""
+    """Builds a module as a user does: cargo, the crate as a dependency, and no C compiler."""
     target = OUT / f"{kind}-{allocator}-{level}.wasm"
     flags = ["-C", f"link-arg=-zstack-size={STACK[kind]}"]
     sources = [HERE / kind, ROOT / "bindings/rust", ROOT / "Cargo.toml"]
@@ -36,7 +37,7 @@ def module(kind, allocator, level="3"):
 
 
 def sizes(path):
-    """Bytes of a module, and as a node stores it: brotli at its best. None where Python has no brotli."""
+    """Bytes of a module, plain and as a node stores it: best brotli compression. None if Python has no brotli."""
     try:
         import brotli  # tools/setup stylus puts it into build/python
     except ImportError:

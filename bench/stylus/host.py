@@ -1,21 +1,21 @@
-"""The host functions of an Arbitrum Stylus node (`vm_hooks`), for a chain that begins empty.
+"""The host functions of an Arbitrum Stylus node (`vm_hooks`), for a chain that is empty at first.
 
     chain = Chain()
     done = chain.call("contract.wasm", chain.abi("mint(uint256)", 1000))
     done.status, done.output, done.program.ink, done.program.host_ink, done.log
 
-Storage is zero where nothing was written and stays from call to call; a call that fails leaves no trace in it. Each
-call is a transaction of its own: new memory, cold storage. What a function does, and what it costs, is the node's
+Storage is zero until it is written, and stays from call to call; a failed call changes nothing in it. Each call is a
+transaction of its own: new memory, cold storage. The functions' effects and prices are the node's
 (github.com/OffchainLabs/nitro at 6dce8d13, looked up on 2026-11-21: crates/wasm-libraries/user-host-trait/lib.rs,
 crates/arbutil/src/pricing.rs and src/evm/, for ArbOS 32 and later), and Ethereum's for storage (EIP-2929, EIP-2200).
-Not here: refunds, calls of other contracts, and what a transaction costs as such.
+Left out: refunds, calls of other contracts, and the price of a transaction as such.
 """
 
 import collections
 
 import ink
 
-# ink: any call to the host, a pointer in it, a question to the chain
+# ink: any call to the host, a pointer argument, a query to the chain
 HOST_CALL, POINTER, API = ink.HOST_CALL, 5_040, 59_673
 COLD_SLOT, WARM_SLOT, NEW_VALUE, OTHER_VALUE = 2100, 100, 20_000, 2900  # gas
 LOG_TOPIC, LOG_BYTE = 375, 8  # gas
@@ -79,7 +79,7 @@ class Call:
         self.storage, self.sender, self.calldata = storage, sender, calldata
         self.output, self.log, self.seen = b"", [], []
         self.cache, self.touched, self.reads, self.writes = {}, set(), 0, 0
-        self.known = {}  # what the chain has, as far as this call knows
+        self.known = {}  # the chain's values that this call has read or written
 
     NAMES = ("read_args", "write_result", "exit_early", "storage_load_bytes32", "storage_cache_bytes32",
              "storage_flush_cache", "msg_sender", "msg_value", "msg_reentrant", "emit_log", "native_keccak256")
@@ -186,7 +186,7 @@ class Chain:
 
     @staticmethod
     def abi(signature, *values):
-        """Calldata: the selector, words for integers and addresses, and `bytes` behind them."""
+        """Calldata: the selector, words for integers and addresses, and then `bytes`."""
         head, tail = [], b""
         for value in values:
             if isinstance(value, int):

@@ -14,16 +14,16 @@ arbos/programs/memory.go and params.go, looked up on 2026-11-21):
 
 - the first `pages_free` pages of a transaction are free, and each page more costs 1000 gas, whether the module starts
   with it or grows by it;
-- besides, memory as a whole costs b to the power of its pages, where b is such that 128 pages cost just below
-  31,874,000 gas; it is rounded down. A growth pays the difference. So few pages cost nothing by this term, and most of
-  the price of a hundred is in it;
+- memory as a whole also costs b to the power of its pages, rounded down, where b is such that 128 pages cost just below
+  31,874,000 gas. A growth pays the difference. So this term is nothing for few pages, and most of the price of a
+  hundred;
 - beyond 128 pages the price is more gas than there is: a growth runs out of ink and the program ends. `memory.grow`
   does not return;
 - a growth is paid before it is tried, and not paid back if it fails. A growth by no page costs the price of a call to
   the host.
 
-What a node charges for a call as such (21,000 gas for a transaction, loading the program) is no part of this. Host
-functions charge for themselves: see `Metered.pay`.
+The price of a call as such (21,000 gas for a transaction, loading the program) is not included. Host functions charge
+for themselves: see `Metered.pay`.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ def cargo(*arguments, **variables):
 
 @contextlib.contextmanager
 def alone():
-    """One process at a time: cargo gives what it builds the same name each time."""
+    """One process at a time, since cargo's output always has the same name."""
     OUT.mkdir(parents=True, exist_ok=True)
     with open(OUT / "lock", "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -81,8 +81,8 @@ def alone():
 
 @functools.cache
 def meter(folder=HERE / "meter"):
-    """The path of the built meter, and the digest of its source. A copy, so that two sources of the meter do not take
-    turns under one name."""
+    """The path of the built meter, and the digest of its source. The path is of a copy, so that two versions of the
+    meter do not alternate under one name."""
     key = digest([folder / "Cargo.toml", folder / "Cargo.lock", folder / "src"])
     copy = OUT / f"meter-{key[:16]}"
     if not copy.exists():
@@ -94,7 +94,7 @@ def meter(folder=HERE / "meter"):
 
 
 def replace(path, content, mode=0o644):
-    """Writes a file at once, also if another process does the same."""
+    """Writes a file atomically, even if another process does the same."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(content)
     os.chmod(file.name, mode)
@@ -102,7 +102,7 @@ def replace(path, content, mode=0o644):
 
 
 def metered(wasm, command=None):
-    """The path of the instrumented module. What the meter says of instructions that a node refuses goes to stderr,
+    """The path of the instrumented module. The meter's messages about instructions that a node refuses go to stderr,
     once."""
     command, key = command or meter()
     original = pathlib.Path(wasm).read_bytes()
@@ -130,18 +130,18 @@ def compiled(path):
 
 
 def exponential(pages):
-    """The part of memory's price that grows with the whole, in gas."""
+    """The part of memory's price that depends on its total size, in gas."""
     return int(math.exp(math.log(31_874_000) / PAGES_MAX) ** pages)
 
 
 class OutOfInk(Exception):
-    """A call cost more than there was."""
+    """A call cost more ink than was left."""
 
 
 class Metered:
     """A module with a meter, instantiated. One object is one transaction: its figures add up over its calls.
 
-    imports      {(module, name): function(this object, *arguments)}: what the module imports
+    imports      {(module, name): function(this object, *arguments)}: the module's imports
     pages_free   pages that cost nothing
     ink          how much there is to spend
     pay_pages    False: memory costs nothing and may grow as it likes; the figures are then of a machine that is no node
@@ -170,7 +170,7 @@ class Metered:
             self.call("stylus_start")
 
     def host(self, function):
-        """While the host works, it sees the instance through its caller."""
+        """Wraps an import: during the call, the host accesses the instance through its caller."""
         def called(caller, *arguments):
             outer, self.context = self.context, caller
             try:
@@ -202,7 +202,7 @@ class Metered:
 
     @property
     def ink(self):
-        """Ink that instructions took."""
+        """The ink of the instructions."""
         return self.budget - self.left - self.page_gas * INK - self.host_ink
 
     @property
@@ -223,7 +223,7 @@ class Metered:
         self.left -= ink
 
     def pay(self, ink):
-        """Charges for what the host does; `host_ink` is the sum."""
+        """Charges for work of the host; `host_ink` is the sum."""
         self.take(ink)
         self.host_ink += ink
 
@@ -234,7 +234,7 @@ class Metered:
         self.memory.write(self.context, data, address & 0xFFFFFFFF)
 
     def pay_for_memory_grow(self, pages):
-        pages &= 0xFFFF  # the node takes no more of it
+        pages &= 0xFFFF  # the node uses only these bits
         if pages:
             self.buy_pages(pages)
         else:

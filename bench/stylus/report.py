@@ -1,11 +1,11 @@
-"""What a person reads of a run: tables, and the same between the markers of README.md. Every function takes the results
-as `run` wrote them."""
+"""The report of a run: tables, also between the markers of README.md. Every function takes the results as `run` wrote
+them."""
 
 import build
 from common import replace, table
 
-# README of mini-alloc 1.0.0: gas for its test `edge_cases`, plain and with each alloc replaced by alloc_zeroed; pages
-# cost nothing there.
+# From the README of mini-alloc 1.0.0: gas for its test `edge_cases`, plain and with each alloc replaced by
+# alloc_zeroed; pages are free there.
 PUBLISHED = {"mini-alloc": ("333", "329"), "wee_alloc": ("721", "95 million"), "std": ("516", "48 million")}
 NAMES = {"glebe": "glebe::Bump", "glebe-resize": "glebe::Bump, resize", "glebe-freelist": "glebe::FreeList",
          "wee_alloc": "wee_alloc", "std": "std (dlmalloc)"}

@@ -1,5 +1,5 @@
-"""The host functions: keccak against known values, calldata, and a little contract in WAT that calls them, its prices
-added up by hand."""
+"""The host functions: keccak against known values, calldata, and a small contract in WAT that calls them, with its
+prices added up by hand."""
 
 import hashlib
 import pathlib
@@ -20,7 +20,7 @@ if not shutil.which("cargo") and not (pathlib.Path.home() / ".cargo/bin/cargo").
 def test_keccak():
     assert keccak256(b"").hex() == "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
     assert keccak256(b"transfer(address,uint256)")[:4].hex() == "a9059cbb"
-    for size in (0, 1, 135, 136, 137, 271, 272, 1000):  # with the other suffix it is what Python has
+    for size in (0, 1, 135, 136, 137, 271, 272, 1000):  # with the other suffix it is Python's SHA3-256
         data = bytes(i * 7 & 255 for i in range(size))
         assert keccak256(data, b"\6") == hashlib.sha3_256(data).digest()
 
@@ -32,8 +32,8 @@ def test_calldata():
                     + b"abc" + bytes(29))
 
 
-# Reads its calldata to 0: a key and a value. Loads the slot to 64 and answers with what it was; writes the value; logs
-# the key as topic and the value as data; fails, after all that, if the first byte of the value is 255.
+# Reads its calldata, a key and a value, to address 0. Loads the slot's old value to 64 and returns it; writes the new
+# value; logs the key as topic and the new value as data. Then it fails if the first byte of the new value is 255.
 KEEP = """(module
     (import "vm_hooks" "read_args" (func $args (param i32)))
     (import "vm_hooks" "write_result" (func $result (param i32 i32)))

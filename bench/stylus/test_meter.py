@@ -1,7 +1,7 @@
 """The meter against prices that were added up by hand.
 
-A program is WAT text; beside each of its basic blocks stands what the block costs, `b` being the price of a block as
-such. The same counts are the control at the end: a meter with one mistake must fail on one of them."""
+A program is WAT text; a comment beside each basic block gives its price, where `b` is the price of a block as such. The
+control at the end uses the same prices: a meter with one mistake must fail on one of them."""
 
 import contextlib
 import pathlib
@@ -18,7 +18,7 @@ if not shutil.which("cargo") and not (pathlib.Path.home() / ".cargo/bin/cargo").
     pytest.skip("no cargo", allow_module_level=True)
 
 b = 2450
-END = 1 + b  # a block that is nothing but `end`
+END = 1 + b  # a block with only `end`
 MEMORY = '(memory (export "memory") 1)'
 
 
@@ -342,4 +342,4 @@ def test_a_wrong_meter_is_noticed(place, name):
         except (AssertionError, OutOfInk):
             failed.append(case)
     assert failed, f"no test noticed: {name}"
-    assert len(failed) < len(CASES) or "wrong price" in name, "a mutant that breaks all shows little"
+    assert len(failed) < len(CASES) or "wrong price" in name, "a mutant that breaks every case shows little"

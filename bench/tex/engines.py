@@ -1,14 +1,14 @@
-"""Three TeX engines, each with the book ready to be typeset once more: contents, references and index stand, as in an
+"""Three TeX engines, each prepared to typeset the book again: contents, references and index are complete, as in an
 author's n-th run.
 
     lualatex    Debian's LuaHBTeX with LaTeX: fontspec, unicode-math, microtype, TikZ, hyperref
     mkiv        ConTeXt MkIV on Debian's LuaTeX
-    lmtx        ConTeXt LMTX on LuaMetaTeX of a newer Debian: taken from its packages into build/, with its own C
+    lmtx        ConTeXt LMTX on LuaMetaTeX of a newer Debian: unpacked from its packages into build/, with its own C
                 library
 
-prepare(chapters) makes what does not change; command(allocator) is what is measured, to be run in `folder`. Formats,
-caches of fonts and all else are kept in build/bench-tex ($BENCH_TEX, if that is set), so that nobody's own TeX is
-touched.
+prepare(chapters) makes the files that all runs share; command(allocator) is the measured command, to be run in
+`folder`. Formats, font caches and all other files are in build/bench-tex (or $BENCH_TEX), so that the bench does not
+touch a user's own TeX.
 """
 
 import functools
@@ -26,25 +26,25 @@ QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": su
 
 
 def environment(**more):
-    """What a run sees: nothing of ours that could end up in the document."""
+    """The environment of a run, without variables that could affect the document."""
     keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return {**keep, "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": "1000000000", "FORCE_SOURCE_DATE": "1", **more}
 
 
 def preloaded(allocator):
-    """A command's beginning: `env` sets the variable, so that nothing before the engine is under the allocator."""
+    """The start of a command: `env` sets the variable, so that only the engine runs under the allocator."""
     return ["env", f"LD_PRELOAD={allocator.preload}"] if allocator.preload else []
 
 
 class Engine:
-    """`ready` is the folder with the book, its auxiliary files and what `folder` starts from at each run."""
+    """`ready` is the folder with the book and its auxiliary files; each run starts from a copy of it, `folder`."""
 
     def __init__(self, name, book):
         self.name, self.book = name, book
         self.ready, self.folder = OUT / name / "ready", OUT / name / "run"
 
     def prepare(self, chapters, plain):
-        """Makes the format where there is none, and runs until the document is stable: under the plain allocator."""
+        """Makes the format if there is none, and runs until the document is stable, under the C library's malloc."""
         self.ready.mkdir(parents=True, exist_ok=True)
         self.setup(plain)
         sources = [HERE / "generate.py", HERE / self.book, HERE / "engines.py"]
@@ -71,7 +71,7 @@ class Engine:
         return self.folder / pathlib.Path(self.book).with_suffix(".pdf").name
 
     def fresh(self):
-        """The folder as it was before any run."""
+        """Restores the folder to its state before any run."""
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(self.ready, self.folder)
 
@@ -98,7 +98,7 @@ class LuaLatex(Engine):
 
 
 class Context(Engine):
-    # What ConTeXt's own runner says to the engine.
+    # The arguments that ConTeXt's own runner passes to the engine.
     told = ["--c:currentrun=1", "--c:fulljobname=./book-context.tex", "--c:input=./book-context.tex", "--c:kindofrun=3",
             "--c:maxnofruns=1", "--c:once"]
 
@@ -106,7 +106,7 @@ class Context(Engine):
         super().__init__(name, "book-context.tex")
 
     def between(self):
-        """What a run learnt is for the next; ConTeXt's own runner does this."""
+        """Passes a run's results to the next one, as ConTeXt's own runner does."""
         learnt = self.ready / "book-context.tua"
         if learnt.exists():
             learnt.replace(learnt.with_suffix(".tuc"))
@@ -141,8 +141,8 @@ class Mkiv(Context):
 
 
 class Lmtx(Context):
-    """The program is started by the loader of its own C library, which finds libmimalloc.so.3 in the folder that stands
-    first."""
+    """The loader of the program's own C library starts it, and finds libmimalloc.so.3 in the first folder of its
+    path."""
 
     def __init__(self):
         super().__init__("lmtx")
@@ -160,7 +160,8 @@ class Lmtx(Context):
         return None
 
     def fetch(self):
-        """The packages, by apt with lists of its own, unpacked, not installed: the system stays as it is."""
+        """Fetches the packages by apt with private lists, and unpacks them without installing: the system does not
+        change."""
         if not shutil.which("apt-get") or os.uname().machine != "x86_64":
             return "LuaMetaTeX is had from Debian's packages for x86-64 only"
         shown = subprocess.run(["apt-get", "indextargets", "--format", "$(LABEL) $(COMPONENT) $(REPO_URI)"],
@@ -199,8 +200,8 @@ class Lmtx(Context):
         return next(self.cache.glob("luametatex-cache/context/*/formats/luametatex/cont-en.fmt"), None)
 
     def setup(self, plain):
-        """A tree for ConTeXt: the package's files and the system's fonts. Then the format, as `mtxrun --make` would
-        make it."""
+        """Makes a tree for ConTeXt from the package's files and the system's fonts, and then the format, as
+        `mtxrun --make` would."""
         if self.format:
             return
         (self.top / "cnf").mkdir(exist_ok=True)
@@ -222,7 +223,7 @@ class Lmtx(Context):
         subprocess.run([*self.engine(plain, "mtxrun"), "--generate"], env=self.environment(), check=False, **QUIET)
         subprocess.run([*self.engine(plain, "mtxrun"), "--make", "cont-en"], env=self.environment(), check=False,
                        **QUIET)
-        # That made the folder, and failed to start the engine, which it does without the loader.
+        # mtxrun has made the folder, but could not start the engine, since it does not use the loader.
         target = next(self.cache.glob("luametatex-cache/context/*/formats/luametatex"))
         source = self.debian / "usr/share/texmf/tex/context/base/mkxl"
         subprocess.run([*self.engine(plain), "--ini", "--shell-escape", f"--lua={source}/luat-cod.lmt",

@@ -1,9 +1,8 @@
 """Writes the text of a long book, from a fixed seed, for TeX: `generate.py FOLDER CHAPTERS`.
 
-The text (body.tex) is the same for every engine. It is marked up with words such as \\Chapter and \\Note, to which
-book-latex.tex and book-context.tex give a meaning. The language is made up: syllables make words, short words are
-common and long ones rare, as in real prose, so that paragraphs are broken, hyphenated, kerned and indexed as a real
-book's are.
+The text (body.tex) is the same for every engine. Its markup, such as \\Chapter and \\Note, is defined in book-latex.tex
+and book-context.tex. The language is invented: syllables form words, and short words are common, as in real prose, so
+that the engines break, hyphenate, kern and index paragraphs as in a real book.
 """
 
 import pathlib
@@ -27,7 +26,7 @@ class Writer:
         self.random = random.Random(seed)
         words = {self.invent() for _ in range(6000)}
         self.words = sorted(words, key=lambda word: (len(word), word))
-        # Zipf's law: the word of rank r comes 1/r as often as the first.
+        # Zipf's law: the frequency of the word of rank r is 1/r of the first word's.
         self.weights = [1 / (rank + 2) for rank in range(len(self.words))]
         self.labels = ["preface"]
 
@@ -78,7 +77,7 @@ class Writer:
         return "\n".join("\\Row" + "".join(f"{{{cell}}}" for cell in row()) for _ in range(count))
 
     def section(self, label):
-        """Paragraphs, between them displayed formulas, and at the end a table or a picture."""
+        """Paragraphs with displayed formulas between them, and a table or a picture at the end."""
         yield rf"\Section{{{label}}}{{{self.title()}}}"
         self.labels.append(label)
         for number in range(8):

@@ -1,5 +1,5 @@
-/* libmimalloc.so.3 for LuaMetaTeX made of the process's malloc: its five imports handed on. So the binary, which Debian
- * links with mimalloc, runs on glibc, or on whatever is preloaded. It costs one jump more for each call. */
+/* A libmimalloc.so.3 for LuaMetaTeX that forwards its five imports to the process's malloc. So the binary, which Debian
+ * links with mimalloc, runs on glibc or on a preloaded allocator. It costs one more jump for each call. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,11 +2,11 @@
  *
  *     threads MODE PARAMETER N
  *
- * What malloc finds hard about threads is not running beside each other but
- * blocks that cross: born in one, freed in another, or outliving their thread.
- * Each mode is one way of crossing. The work is the same in every run: threads
- * meet at fixed points and use seeds of their own; only who waits for whom is
- * the scheduler's.
+ * Threads that run in parallel are easy for malloc. Blocks that cross threads
+ * are hard: made in one and freed in another, or outliving their thread. Each
+ * mode is one way of crossing. The work is the same in every run: threads meet
+ * at fixed points and have their own seeds; the scheduler decides only which
+ * thread waits.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -37,7 +37,7 @@ static void free_all(void **slots, size_t n)
 		free(slots[i]);
 }
 
-/* ---- private THREADS: every thread churns blocks of its own; none crosses. */
+/* ---- private THREADS: every thread churns its own blocks; none crosses. */
 
 struct job {
 	uint64_t seed;
@@ -104,9 +104,9 @@ static void pipe_bench(size_t size, long n)
 	pthread_join(consumer, NULL);
 }
 
-/* ---- short OVERLAP: many threads that live briefly, OVERLAP at a time.
- * Each allocates and frees a little, and leaves a few blocks behind that its
- * creator frees later. With OVERLAP 1 they are strictly one after another. */
+/* ---- short OVERLAP: many short-lived threads, OVERLAP at a time. Each
+ * allocates and frees a little, and leaves a few blocks behind, which its
+ * creator frees later. With OVERLAP 1 they run strictly one after another. */
 
 enum { LEFT_BEHIND = 16 };
 
@@ -216,9 +216,9 @@ static void crossing(size_t threads, long n)
 		free(table[i]);
 }
 
-/* ---- lopsided LIVE: one thread only allocates into a large live set, another
- * only frees from it in another order, in rounds: the allocating heap never
- * frees a block by itself, so it lives off what comes back. */
+/* ---- lopsided LIVE: in rounds, one thread only allocates into a large live
+ * set, another only frees from it in another order. The allocating thread frees
+ * no block itself, so it must reuse blocks that the other freed. */
 
 struct half {
 	void **slots;

@@ -1,4 +1,4 @@
-"""Builds the programs under each collector, once: a module is known by a digest of what it is made from.
+"""Builds the programs under each collector, once: a digest of the sources decides whether a module is current.
 
     bench/build/tinygo/PROGRAM-SCHEDULER-COLLECTOR-O.wasm      O: TinyGo's -opt
 """
@@ -27,7 +27,7 @@ COLLECTORS = {
     "never": ["-gc=custom", "-tags={}"],
     "leaking": ["-gc=leaking"],
 }
-FLOORS = ("never", "leaking")  # they never collect, with and without what TinyGo does for those that do
+FLOORS = ("never", "leaking")  # they never collect, with and without TinyGo's code to note references
 PROGRAMS = ("strings", "trees", "maps", "json", "server", "regex", "goroutines")
 
 
@@ -40,12 +40,12 @@ def rows():
 
 
 def collectors(scheduler):
-    """Those that can run so: nottinygc traps where there are goroutines."""
+    """The collectors that run with this scheduler: nottinygc traps with goroutines."""
     return [c for c in COLLECTORS if (c, scheduler) != ("nottinygc", "asyncify")]
 
 
 def tool(name, variable):
-    """A command: what $variable says, what is on PATH, or what tools/setup knows of."""
+    """The path of a command: from $variable, PATH, or tools/setup."""
     found = os.environ.get(variable) or shutil.which(name)
     if not found:
         asked = subprocess.run([ROOT / "tools/setup", "which", name], capture_output=True, text=True, check=False)
@@ -68,7 +68,7 @@ def module(program, scheduler, collector, optimize="2", folder=HERE):
 
 
 def modules(wanted):
-    """Builds those that are wanted, two at a time; returns {(program, scheduler, collector, optimize): path}."""
+    """Builds the wanted modules, two at a time; returns {(program, scheduler, collector, optimize): path}."""
     wanted = list(dict.fromkeys(wanted))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         return dict(zip(wanted, pool.map(lambda w: module(*w), wanted)))

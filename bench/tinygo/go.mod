@@ -1,4 +1,4 @@
-// What the TinyGo bench needs, in a module of its own so that no user of glebe gets it.
+// The requirements of the TinyGo bench, in a module of its own so that no user of glebe gets them.
 module github.com/glebe-alloc/glebe/bench/tinygo
 
 go 1.25.0

@@ -1,8 +1,8 @@
-"""What a person reads of a run: tables, verdicts, the plot, and the short form in the README of the package.
+"""The report of a run: tables, verdicts, the plot, and the short form in the README of the package.
 
 A ratio is of two collectors' samples in the same round and engine, then the median over the rounds; a mean is the
-geometric mean of such ratios over rows. What failed in a row has no figure there. Every function takes the results as
-`run` wrote them.
+geometric mean of such ratios over rows. A collector that failed in a row has no figure there. Every function takes the
+results as `run` wrote them.
 """
 
 import statistics
@@ -13,7 +13,7 @@ from common import ROOT, draw, mean, mean_cell, number, replace, table
 STOCK = ("conservative", "precise", "boehm")
 PEERS = (*STOCK, "nottinygc")
 SCHEDULERS = ("none", "asyncify")
-ENGINES = {"wazero": "seconds", "wasmtime": "seconds", "fuel": "fuel"}  # and what of a sample is compared
+ENGINES = {"wazero": "seconds", "wasmtime": "seconds", "fuel": "fuel"}  # engine: the figure that is compared
 TIME = {"seconds": "wall time", "cpu": "processor time"}
 
 
@@ -32,13 +32,13 @@ def samples(row, engine, collector, figure=None):
 
 
 def value(row, engine, collector, figure=None):
-    """Of the rounds the median; of the longest step the least, since what disturbs a run only adds to it."""
+    """The median of the rounds; for the longest step the least, since disturbances only add to it."""
     all_ = samples(row, engine, collector, figure)
     return (min if figure == "longest" else statistics.median)(all_) if all_ else None
 
 
 def ratio(row, engine, collector, other, figure=None):
-    """Within rounds, then the median. Of the longest step and of pages there is one value for all rounds."""
+    """The median of the ratios within rounds. The longest step and pages have one value for all rounds."""
     if figure:
         a, b = value(row, engine, collector, figure), value(row, engine, other, figure)
         return a / b if a and b else None
@@ -64,12 +64,13 @@ def of_best(row, engine, subject):
 # ---- gates --------------------------------------------------------------------------------------------------------
 
 def gates(results, subject="glebe"):
-    """(what, figure or None, limit) for each target; a figure that could not be had does not pass.
+    """(what, figure or None, limit) for each target; a missing figure does not pass.
 
-    Of time, not of fuel: in fuel clearing a page costs as much as adding 4096 numbers, and growing memory nothing."""
+    The targets are for time, not fuel: in fuel clearing a page costs as much as adding 4096 numbers, and growing memory
+    nothing."""
     none, tasks = rows(results, "none"), rows(results, "asyncify")
     for engine in ("wazero", "wasmtime"):
-        # where no collector can reach 0.60
+        # the rows in which no collector can reach 0.60
         high = [r for r in none if (floor := of_best(r, engine, "leaking")) and floor > 0.60]
         free = [r for r in none if r not in high]
         yield f"{engine}: none, {len(free)} rows whose floor allows it, mean, of the best peer of each", \
@@ -179,10 +180,10 @@ def readme(results):
 
 
 def short(results):
-    parts = ["Time in wazero, ms, and its geometric mean; nottinygc has no goroutines; leaking and never "
-             "do not collect, the latter with references noted as TinyGo does it for every collector:",
+    parts = ["Time in wazero in ms, and its geometric mean. nottinygc has no goroutines. leaking and never do not "
+             "collect; never also notes references, as TinyGo does for every collector:",
              *(figures(results, s, "wazero", None, 1e-3) for s in SCHEDULERS),
-             "The means of what else was measured, glebe = 1, and code:"]
+             "The means of the other figures, glebe = 1, and code:"]
     lines = []
     for title, engine, figure, _ in TABLES[1:]:
         for s in SCHEDULERS:

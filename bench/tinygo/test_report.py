@@ -1,4 +1,4 @@
-"""The targets of the TinyGo bench: results that meet them pass, each gate can fail, and what was not measured does not
+"""The targets of the TinyGo bench: results that meet them pass, each gate can fail, and a missing figure does not
 pass."""
 
 import build
@@ -6,8 +6,8 @@ import report
 
 
 def results(glebe, pages, code, failures=()):
-    """Results in which glebe takes that of its peers' time, memory and KiB of code, and leaking a tenth of their
-    time."""
+    """Results in which glebe takes these fractions of its peers' time and memory, and so many KiB of code; leaking
+    takes a tenth of their time."""
     def sample(collector):
         cost = {"glebe": glebe, "leaking": 0.1}.get(collector, 1.0)
         return {"seconds": cost, "cpu": cost, "fuel": cost * 1e9, "longest": 1000,

@@ -1,9 +1,8 @@
-//! A module for WebAssembly whose global allocator is one of many: what `bench/rust/run` measures.
+//! A WebAssembly module with one of many global allocators, which `bench/rust/run` measures.
 //!
-//! A feature of `Cargo.toml` names the allocator, each set up as its own documentation says for WebAssembly without
-//! threads. `workloads` exports the workloads of `workloads.rs`, `entries` the four functions through which Rust
-//! reaches an allocator, and a module without either exports `nothing`: what `entries` has more than that is the
-//! allocator's code.
+//! A feature of `Cargo.toml` selects the allocator, set up as its own documentation says for WebAssembly without
+//! threads. `workloads` exports the workloads of `workloads.rs`, `entries` the four functions through which Rust calls
+//! an allocator; a module without either exports `nothing`. The difference of the last two is the allocator's code.
 
 #[cfg(feature = "workloads")]
 mod workloads;
@@ -51,7 +50,7 @@ static ALLOC: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();
 static ALLOC: lite_alloc::single_threaded::BumpFreeListAllocator =
     lite_alloc::single_threaded::BumpFreeListAllocator::new();
 
-/// It never grows, so it gets what the workloads need when blocks are freed.
+/// It never grows, so it gets the memory that the workloads need if blocks are freed.
 #[cfg(feature = "emballoc")]
 #[global_allocator]
 static ALLOC: emballoc::Allocator<{ 4 << 20 }> = emballoc::Allocator::new();

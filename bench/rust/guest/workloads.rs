@@ -1,9 +1,8 @@
-//! The workloads. Each is an export that takes a number of rounds (or whether to zero blocks) and returns a
-//! checksum, which is the same under every allocator that works: it is of sizes and contents, never of addresses. So
-//! all do the same work, and the compiler can leave nothing out. `edge_cases` alone depends on addresses and has none.
+//! The workloads. Each is an export that takes a number of rounds (or whether to zero blocks) and returns a checksum.
+//! The checksum is of sizes and contents, never of addresses, so it is the same under every correct allocator: all do
+//! the same work, and the compiler can remove none. Only `edge_cases` depends on addresses and has none.
 //!
-//! Randomness is `Random`, whose numbers cost three operators, so that ink and fuel are the allocator's more than the
-//! bench's.
+//! A number from `Random` costs three operators, so that most ink and fuel is the allocator's, not the bench's.
 
 use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::collections::{BTreeMap, HashMap};
@@ -27,7 +26,7 @@ impl Random {
         (self.next() >> 16) % limit
     }
 
-    /// 1 to `2 << top`, small ones more often: each halving is as likely as the others. No branch.
+    /// 1 to `2 << top`; each doubling is equally likely, so small numbers are more frequent. No branch.
     #[inline(always)]
     fn size(&mut self, top: u32) -> usize {
         let number = self.next();
@@ -37,7 +36,7 @@ impl Random {
 
 #[inline(always)]
 fn ask(layout: Layout, zeroed: bool) -> *mut u8 {
-    // SAFETY: edge_cases asks for nothing at all now and then, which these allocators bear; the others never do.
+    // SAFETY: only edge_cases sometimes requests 0 bytes, which these allocators accept.
     unsafe {
         if zeroed {
             alloc_zeroed(layout)
@@ -47,7 +46,7 @@ fn ask(layout: Layout, zeroed: bool) -> *mut u8 {
     }
 }
 
-/// A block, or the program's end, as Rust's collections do it.
+/// A block; without memory the program ends, as in Rust's collections.
 #[inline(always)]
 fn take(layout: Layout, zeroed: bool) -> *mut u8 {
     let block = ask(layout, zeroed);
@@ -59,9 +58,9 @@ fn take(layout: Layout, zeroed: bool) -> *mut u8 {
 
 // ---- blocks -------------------------------------------------------------------------------------------------------
 
-/// What mini-alloc's test of this name asks for: empty blocks, blocks to the page's very end, and then a mix of small,
-/// page-sized and huge ones, a quarter of them as large as an address that was returned, until memory is 2 GiB. Where
-/// an allocator gives other addresses it gets other sizes, so this compares no equal work; `trace` does.
+/// The requests of mini-alloc's test of this name: empty blocks, blocks to the very end of a page, and then a mix of
+/// small, page-sized and huge ones, a quarter of them as large as a returned address, until memory is 2 GiB. With other
+/// addresses an allocator gets other sizes, so the work is not equal; in `trace` it is.
 #[no_mangle]
 pub extern "C" fn edge_cases(zeroed: u32) -> u32 {
     if zeroed != 0 {
@@ -77,7 +76,7 @@ fn edges(ask: impl Fn(Layout) -> *mut u8) -> u32 {
     let end = || pages() << 16;
     let mut sum = 0usize; // of addresses, so that no block can be left out
     let mut block = |size: usize| {
-        // What is no size for Rust is not asked for.
+        // Skip sizes that are invalid in Rust.
         let address = Layout::from_size_align(size, 1).map_or(0, |layout| ask(layout) as usize);
         sum = sum.wrapping_add(address);
         address
@@ -89,8 +88,7 @@ fn edges(ask: impl Fn(Layout) -> *mut u8) -> u32 {
     block(end().wrapping_sub(first + 1));
     block(4 * PAGE);
     let mut random = Random(0);
-    // The allocator that cannot go on is left after some attempts; with mini-alloc it is a matter of some hundred
-    // blocks.
+    // Stop after some attempts if an allocator makes no progress; mini-alloc takes some hundred blocks.
     for _ in 0..20_000 {
         if pages() >= 1 << 15 {
             break;
@@ -137,7 +135,7 @@ fn kept_blocks(take: impl Fn(Layout) -> *mut u8) -> u32 {
     sum
 }
 
-/// A block is taken, written to and freed; 1 to 512 bytes.
+/// Takes a block of 1 to 512 bytes, writes to it, and frees it.
 #[no_mangle]
 pub extern "C" fn pairs(rounds: u32) -> u32 {
     let (mut random, mut sum) = (Random(2), 0u32);
@@ -187,8 +185,8 @@ pub extern "C" fn churn(rounds: u32) -> u32 {
     sum
 }
 
-/// Each generation is of blocks a little larger than those before, so none fits where one was freed unless neighbours
-/// are joined. Half of a generation is freed at once, every second block, and the rest when the next one is there.
+/// Each generation has slightly larger blocks than the one before, so none fits into a freed block unless neighbours
+/// are merged. Every second block of a generation is freed at once, and the others after the next generation is made.
 #[no_mangle]
 pub extern "C" fn fragmentation(generations: u32) -> u32 {
     let mut sum = 0u32;
@@ -211,7 +209,7 @@ pub extern "C" fn fragmentation(generations: u32) -> u32 {
     sum
 }
 
-/// Zeroed vectors of 1 byte to 128 KiB, dropped after a look at both ends and a mark there.
+/// Zeroed vectors of 1 byte to 128 KiB: checks and marks both ends, then drops them.
 #[no_mangle]
 pub extern "C" fn zeroed_vectors(rounds: u32) -> u32 {
     let (mut random, mut sum) = (Random(4), 0u32);
@@ -281,7 +279,7 @@ fn value(number: u32) -> Vec<u8> {
     value
 }
 
-/// Keys come and go in a hash map whose values are vectors; some 500 live.
+/// Keys are added and removed in a hash map whose values are vectors; some 500 live.
 #[no_mangle]
 pub extern "C" fn hash_map(rounds: u32) -> u32 {
     let (mut random, mut sum) = (Random(5), 0u32);
@@ -346,7 +344,7 @@ pub extern "C" fn boxes(rounds: u32) -> u32 {
 
 const WORDS: usize = 24;
 
-/// A call as it would come in: eight addresses, eight amounts, and a text of up to 256 bytes behind its length.
+/// The data of a call: eight addresses, eight amounts, a length, and a text of up to 256 bytes.
 static CALL: [u8; 32 * WORDS] = {
     let mut call = [0; 32 * WORDS];
     let mut at = 0;
@@ -382,7 +380,7 @@ fn amount(word: &[u8; 32]) -> Result<u128, Bad> {
     word[16..].try_into().map(u128::from_be_bytes).map_err(|_| Bad)
 }
 
-/// Who gets how much, a log line for each, and balances back.
+/// Pays each receiver an amount, writes a log line for each, and returns the balances.
 fn pay(call: &[u8]) -> Result<Vec<u8>, Bad> {
     let words = words(call)?;
     let to: Vec<[u8; 20]> = words[..8].iter().map(address).collect::<Result<_, _>>()?;

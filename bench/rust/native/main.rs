@@ -1,13 +1,12 @@
-//! Does what programs do with well-known crates, under the global allocator that a feature names, and says what it
-//! cost.
+//! Does typical work with well-known crates, under the global allocator that a feature selects, and prints its cost.
 //!
 //! ```text
 //! glebe-bench-native            prints the workloads' names
 //! glebe-bench-native json       {"cpu": seconds of this process, "peak_kib": ..., "checksum": ...}
 //! ```
 //!
-//! Inputs are made from fixed seeds within the process, and count to its time like all else. The checksum is of what
-//! was computed, so allocators that agree on it did the same work.
+//! The process makes its inputs from fixed seeds, which counts toward its time. The checksum is of the results, so
+//! allocators with the same checksum did the same work.
 
 use std::fmt::Write;
 
@@ -49,7 +48,7 @@ impl Random {
     }
 }
 
-/// FNV-1a, over what was computed.
+/// FNV-1a, over the results.
 fn fold(sum: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(sum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100000001b3))
 }
@@ -196,7 +195,7 @@ fn cpu() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// The peak of this program. getrusage has one, too, but it would be that of whoever started us where that was larger.
+/// The peak of this program. getrusage's peak would be that of our parent process, if that was larger.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");

@@ -1,4 +1,4 @@
-// Goroutines that pass messages they allocate to and fro, some of them new at each step.
+// Goroutines that pass messages to and fro and allocate them; some goroutines are new at each step.
 package main
 
 import (

@@ -1,11 +1,10 @@
-// Runs modules in wazero. Each line of stdin is the path of one, and behind it arguments for it; the answer is a line
-// of JSON:
+// Runs modules in wazero. Each line of stdin is the path of a module and its arguments; the answer is a line of JSON:
 //
-//	{"seconds": of the whole run, without compilation, "cpu": seconds of the processor for it,
-//	 "pages": of 64 KiB in the end, "output": what it printed, "error": if it failed}
+//	{"seconds": of the whole run, without compilation, "cpu": seconds of processor time,
+//	 "pages": of 64 KiB in the end, "output": the module's output, "error": if it failed}
 //
-// A module is compiled once, and instantiated for each run. An argument, if there is one, is the most memory a module
-// may have, in pages.
+// A module is compiled once, and instantiated for each run. The optional argument is the most memory that a module may
+// have, in pages.
 package main
 
 import (
@@ -47,7 +46,7 @@ func run(ctx context.Context, engine wazero.Runtime, module wazero.CompiledModul
 	var output bytes.Buffer
 	config := wazero.NewModuleConfig().WithName("").WithArgs(arguments...).WithStdout(&output).WithStderr(&output)
 	config = config.WithSysNanotime().WithSysWalltime().WithStartFunctions()
-	runtime.GC() // the last run's memory is not this one's burden
+	runtime.GC() // so that this run does not collect the last run's memory
 	begin, spent := time.Now(), cpu()
 	instance, err := engine.InstantiateModule(ctx, module, config)
 	if err != nil {

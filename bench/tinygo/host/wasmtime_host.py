@@ -1,10 +1,10 @@
-"""Runs modules in wasmtime, by the protocol of main.go: a line of stdin is a module's path, and behind it arguments for
-it; the answer is a line of JSON.
+"""Runs modules in wasmtime, by the protocol of main.go: a line of stdin is a module's path and its arguments; the
+answer is a line of JSON.
 
     wasmtime_host.py [fuel] [pages N]
 
-With `fuel` the answer has the fuel that was consumed, too, and so does the guest's clock: its longest step then is in
-operators of WebAssembly, and repeats as they do. With `pages` a module's memory is limited to N pages of 64 KiB.
+With `fuel` the answer also has the consumed fuel, and the guest's clock counts fuel: its longest step is then in
+operators of WebAssembly, and repeats exactly. With `pages` a module's memory is limited to N pages of 64 KiB.
 """
 
 import json

@@ -1,6 +1,6 @@
-// JSON trees: documents of some 2 KB are parsed into maps, slices, strings and numbers, written again, and the last
-// hundred live. The parser is by hand, since encoding/json does not build without a scheduler, and its reflection would
-// be most of the time.
+// JSON trees: documents of some 2 KB are parsed into maps, slices, strings and numbers, and written again; the last
+// hundred live. The parser is hand-written, since encoding/json does not build without a scheduler, and its reflection
+// would take most of the time.
 package main
 
 import (
@@ -61,7 +61,7 @@ func (p *parser) comma() {
 	}
 }
 
-// The text between two quotes, a copy of its own; a backslash takes the next byte as it is.
+// A copy of the text between two quotes; a backslash takes the next byte as it is.
 func (p *parser) word() string {
 	var out []byte
 	for p.at++; p.text[p.at] != '"'; p.at++ {

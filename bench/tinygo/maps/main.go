@@ -1,4 +1,4 @@
-// A map of slices, churned: keys are added and deleted, slices grow and are copied.
+// Churns a map of slices: keys are added and deleted, slices grow and are copied.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Regular expressions: compiled now and then, and used on lines of a log.
+// Regular expressions: some are compiled in each run, and used on lines of a log.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Large strings in a loop: a buffer of 50 to 150 KB and a string of it at each step, of which the last few live.
+// Large strings in a loop: each step makes a buffer of 50 to 150 KB and a string from it; the last few live.
 package main
 
 import "github.com/glebe-alloc/glebe/bench/tinygo/under"

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// A collector that never collects. TinyGo has every function note its references for it, as for any collector: what
-// that costs, and an addition for each allocation, is the floor that no collector can go below. Under "leaking" nothing
-// is noted.
+// A collector that never collects. TinyGo makes every function note its references for it, as for any collector. The
+// cost of that, and of an addition for each allocation, is the floor for every collector. Under "leaking" functions
+// note nothing.
 
 //go:extern __heap_base
 var heapBase [0]byte
@@ -34,7 +34,7 @@ func gcMarkReachable()
 //go:linkname alloc runtime.alloc
 func alloc(size uintptr, layout unsafe.Pointer) unsafe.Pointer {
 	if size > 1<<31 {
-		gcMarkReachable() // never; without any way there TinyGo leaves out what it does for collectors
+		gcMarkReachable() // never called; without this call TinyGo would leave out its code for collectors
 	}
 	at := next
 	next += (size + 15) &^ 15

@@ -4,7 +4,7 @@ package under
 
 import _ "github.com/wasilibs/nottinygc"
 
-// Its malloc calls this, and the C library of today's TinyGo lacks it.
+// nottinygc's malloc calls this, and the C library of current TinyGo lacks it.
 //
 //export toupper
 func toupper(c int32) int32 {

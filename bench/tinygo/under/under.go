@@ -1,8 +1,8 @@
 // Package under runs a program's steps and times each. Its other files put the program under the collector that its
 // build names.
 //
-// What is printed: the sum of what the steps returned, which has to be the same under every collector, and the longest
-// step, in units of the host's clock. The host says what its clock counts: nanoseconds, or the work done.
+// It prints the sum of the steps' results, which must be the same under every collector, and the longest step, in units
+// of the host's clock: nanoseconds, or fuel.
 package under
 
 import "unsafe"
@@ -17,8 +17,8 @@ func now() uint64 {
 	return clock
 }
 
-// Run calls step with 0, 1 ... steps-1. A step should take well below a millisecond, so that the longest one is a
-// collector's doing.
+// Run calls step with 0, 1 ... steps-1. A step should take well below a millisecond, so that the longest one is due to
+// a collection.
 func Run(steps int, step func(int) int) {
 	sum, longest := 0, uint64(0)
 	for i := 0; i < steps; i++ {

@@ -1,4 +1,4 @@
-//! A token as most contracts are: ERC-20, and one call with a large argument. The allocator is that of the feature.
+//! A typical contract: an ERC-20 token, and one call with a large argument. A feature selects the allocator.
 
 extern crate alloc;
 
@@ -122,7 +122,7 @@ impl Token {
         Ok(true)
     }
 
-    /// Logs a document and answers with its digest.
+    /// Logs a document and returns its digest.
     pub fn publish(&mut self, document: Bytes) -> B256 {
         let document: Vec<u8> = document.into();
         let digest = keccak(&document);

@@ -1,7 +1,7 @@
-//! Three programs that do nothing but allocate, with the allocator that a feature names.
+//! Three programs that only allocate, with the allocator that a feature selects.
 //!
-//! `edge_cases` is what mini-alloc's test of that name asks of its allocator, written anew and without what the test
-//! asserts, since that is true of a bump allocator alone. `trace` and `vectors` are the same work for every allocator.
+//! `edge_cases` makes the requests of mini-alloc's test of that name. It is written from scratch, without the test's
+//! assertions, which hold only for a bump allocator. `trace` and `vectors` are the same work for every allocator.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
@@ -27,7 +27,7 @@ static ALLOC: mini_alloc::MiniAlloc = mini_alloc::MiniAlloc::INIT;
 #[global_allocator]
 static ALLOC: wee_alloc::WeeAlloc = wee_alloc::WeeAlloc::INIT;
 
-/// What `trace` costs by itself: every block is the same one.
+/// For the cost of `trace` by itself: every block is the same one.
 #[cfg(feature = "nothing")]
 mod nothing {
     use core::alloc::{GlobalAlloc, Layout};
@@ -39,7 +39,7 @@ mod nothing {
     // SAFETY: there are no threads.
     unsafe impl Sync for Nothing {}
 
-    // SAFETY: it is no allocator; `trace` is happy with it.
+    // SAFETY: it breaks the contract of an allocator, but `trace` works with it.
     unsafe impl GlobalAlloc for Nothing {
         unsafe fn alloc(&self, _: Layout) -> *mut u8 {
             self.0.get().cast()
@@ -66,14 +66,14 @@ fn memory_bytes() -> usize {
     memory_size::<0>() * PAGE
 }
 
-/// Blocks from no byte to hundreds of pages, until memory has half of the pages that there can be. Addresses serve as
-/// sizes twice: the distance of a new block to the end of memory, and once in four turns a block's own address. Each
-/// block is asked whether it begins in memory: a compiler removes blocks that are never read.
+/// Blocks of 0 bytes to hundreds of pages, until memory has half of its maximum of pages. Sizes depend on addresses in
+/// two places: the distance from a new block to the end of memory, and in every fourth turn a block's own address. The
+/// program reads each block's first byte, since a compiler removes blocks that are never read.
 #[no_mangle]
 pub extern "C" fn edge_cases(zeroed: bool) {
     let next = |bytes: usize| -> usize {
         let layout = Layout::from_size_align(bytes, 1).unwrap();
-        // SAFETY: what is null or empty is not touched. Nothing is.
+        // SAFETY: the program does not touch a block that is null or empty.
         (unsafe {
             if zeroed {
                 alloc_zeroed(layout)
@@ -83,7 +83,7 @@ pub extern "C" fn edge_cases(zeroed: bool) {
         }) as usize
     };
     let check = |block: usize| assert!(block <= memory_bytes());
-    // Nothing, twice; what the first page has left; one byte of the second; what that has left; four pages at once.
+    // 0 bytes, twice; the rest of the first page; one byte of the second; the rest of that; four pages at once.
     let start = next(0);
     check(next(0));
     check(next(memory_bytes().wrapping_sub(start)));
@@ -107,9 +107,9 @@ pub extern "C" fn edge_cases(zeroed: bool) {
 const STEPS: usize = 1000;
 const LIVE: usize = 16;
 
-/// A thousand blocks of sizes and alignments as programs have them, most of them small; the last sixteen are alive,
-/// older ones are freed. The first and the last byte of each are written. How many blocks were null, not aligned, or
-/// not zero when they had to be.
+/// A thousand blocks of typical sizes and alignments, most of them small; the newest sixteen live, older ones are
+/// freed. It writes the first and the last byte of each. Returns how many blocks were null, not aligned, or not zero
+/// although requested so.
 #[no_mangle]
 pub extern "C" fn trace(zeroed: bool) -> usize {
     let mut live = [(core::ptr::null_mut::<u8>(), Layout::new::<u8>()); LIVE];
@@ -150,7 +150,7 @@ pub extern "C" fn trace(zeroed: bool) -> usize {
     wrong
 }
 
-/// Forty vectors that grow by one number at a time, to lengths from 4 to 160. How many do not hold what was put in.
+/// Forty vectors that grow by one number at a time, to lengths from 4 to 160. Returns how many have wrong contents.
 #[no_mangle]
 pub extern "C" fn vectors() -> usize {
     let mut wrong = 0;

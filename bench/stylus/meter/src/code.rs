@@ -7,8 +7,8 @@
 //!     br_if 0               local.get 0, local.get 1, i32.add, br_if 0
 //! ```
 //!
-//! A block's instructions are held back until the one that ends it is seen, so its price is known where it begins. That
-//! holds for code that cannot be reached as well: what is added takes nothing from the stack and leaves nothing there.
+//! The meter holds back a block's instructions until it sees the end of the block, so it knows the price at the start.
+//! Unreachable code works too, since the added code leaves the stack unchanged.
 
 use crate::module::Module;
 use crate::prices::{ends_block, price, BLOCK, BULK_BYTE, REFUSED};
@@ -22,7 +22,7 @@ use wasmparser::{FunctionBody, Operator};
 pub struct Globals {
     pub ink: u32,
     pub status: u32,
-    /// Where an operand waits while its price is paid.
+    /// Holds an operand while its price is paid.
     pub scratch: u32,
 }
 
@@ -68,7 +68,7 @@ fn trap(out: &mut InstructionSink, globals: Globals) {
     out.if_(BlockType::Empty).i32_const(1).global_set(globals.status).unreachable().end();
 }
 
-/// What an instruction with a price that only shows at run time needs first. Its last operand is on top of the stack.
+/// The code before an instruction whose price is known only at run time. Its last operand is on top of the stack.
 fn before(out: &mut InstructionSink, module: &Module, op: &Operator) {
     let Globals { ink, scratch, .. } = module.globals;
     match op {

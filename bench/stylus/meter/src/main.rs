@@ -1,10 +1,10 @@
-//! Makes a WebAssembly module pay for what it runs, as an Arbitrum Stylus node does.
+//! Makes a WebAssembly module pay for its instructions, as an Arbitrum Stylus node does.
 //!
 //! ```text
 //!     stylus-meter IN.wasm OUT.wasm
 //! ```
 //!
-//! OUT does what IN does, and besides
+//! OUT works like IN, and also
 //!
 //! 1. it exports `stylus_ink_left` (i64) and `stylus_ink_status` (i32), mutable; the host sets the first before a call;
 //! 2. a basic block takes its price from the ink at its start. Too little ink: the status is set to 1, and the module
@@ -17,7 +17,7 @@
 //!    node
 //!    refuses such a module; custom sections are dropped.
 //!
-//! What is added is not charged itself. Instructions that a node refuses are named on stderr. prices.rs has the prices,
+//! The added code itself is free. The meter names instructions that a node refuses on stderr. prices.rs has the prices,
 //! module.rs the sections, code.rs the function bodies.
 
 mod code;

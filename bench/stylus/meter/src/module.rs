@@ -1,4 +1,4 @@
-//! A module's sections: copied, with what the meter adds at their ends.
+//! A module's sections: copied, with the meter's additions at their ends.
 //!
 //! ```text
 //!     type      ... (i32) -> ()                     the type of the import, unless the module has the import
@@ -24,11 +24,11 @@ const PAY: &str = "pay_for_memory_grow";
 
 pub struct Metered {
     pub bytes: Vec<u8>,
-    /// Instructions that a node refuses, and how often they are there.
+    /// Instructions that a node refuses, and how often they occur.
     pub refused: BTreeMap<String, usize>,
 }
 
-/// What function bodies need to know of their module.
+/// The data of a module that its function bodies need.
 #[derive(Default)]
 pub struct Module {
     pub globals: Globals,
@@ -52,7 +52,7 @@ impl Module {
         *self.refused.entry(name).or_default() += 1;
     }
 
-    /// Reads what has to be known before anything is written.
+    /// Reads the data that is needed before writing.
     fn survey(bytes: &[u8]) -> Result<Module> {
         let mut module = Module::default();
         let (mut functions, mut globals) = (0, 0);

@@ -1,4 +1,4 @@
-//! What a Stylus node charges, in ink; 10,000 ink are one gas.
+//! The prices of a Stylus node, in ink; 10,000 ink are one gas.
 //!
 //! Source: the Arbitrum node, github.com/OffchainLabs/nitro, commit 6dce8d13902649a1acdfd3f2504129f1f5612358 (April
 //! 2026, after v3.10.0-rc.7), looked up on 2026-11-21:
@@ -9,21 +9,21 @@
 //!     crates/arbutil/src/operator.rs           which instructions end a basic block
 //! ```
 //!
-//! Prices of pages and of host functions are the host's business: ../../ink.py and ../../host.py.
+//! The host charges for pages and host functions: ../../ink.py and ../../host.py.
 
 use wasmparser::Operator;
 
-/// Whatever a basic block does, the check of the ink at its start costs this.
+/// The price of the check of the ink at the start of every basic block.
 pub const BLOCK: u64 = 2450;
 
-/// A byte that `memory.fill` writes or `memory.copy` moves, beyond the instruction itself.
+/// The price of a byte that `memory.fill` writes or `memory.copy` moves, in addition to the instruction.
 pub const BULK_BYTE: u64 = 100;
 
-/// An instruction that no program may have: floating point, vectors, threads, tables that change, and whatever came
-/// later. A node does not activate a module that has one; a block with one costs more ink than there is.
+/// An instruction that no program may have: floating point, vectors, threads, tables that change, and later extensions.
+/// A node does not activate a module that has one; a block with one costs more ink than there is.
 pub const REFUSED: u64 = u64::MAX;
 
-/// Does a basic block end behind this instruction? Blocks that only begin, as `block` does, go on.
+/// True if a basic block ends after this instruction. Instructions such as `block` do not end one.
 pub fn ends_block(op: &Operator) -> bool {
     use Operator::*;
     matches!(
@@ -40,7 +40,7 @@ pub fn ends_block(op: &Operator) -> bool {
     )
 }
 
-/// The price of one instruction. `params` says how many parameters the function type of that number has.
+/// The price of one instruction. `params` returns the number of parameters of a function type.
 pub fn price(op: &Operator, params: impl Fn(u32) -> usize) -> u64 {
     use Operator::*;
     match op {

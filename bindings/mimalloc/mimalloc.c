@@ -197,8 +197,8 @@ static glebe_heap *heap_of(const void *address)
     return of_blocks ? gb_page_heap(page) : NULL;
 }
 
-/* In line 2 the main heap is the thread's own, in line 3 that of all threads. It has the blocks of deleted heaps too.
- * */
+/* In line 2 the main heap is the thread's own, in line 3 that of all threads. It has the blocks of deleted heaps
+ * too. */
 static bool heap_holds(const mi_heap_t *heap, const void *address)
 {
     glebe_heap *owner = heap_of(address);

@@ -1,5 +1,5 @@
-/* Shared by the fuzz targets: the unit tests' fixture, and a condition whose failure crashes and names the condition.
- * */
+/* Shared by the fuzz targets: the unit tests' fixture, and a condition whose failure crashes and names the
+ * condition. */
 #define FIXTURE_FAIL() abort()
 #include "../unit/fixture.h"
 

@@ -430,8 +430,8 @@ static void fill_to(lua_State *L, size_t bytes)
                   "collectgarbage('restart')"));
 }
 
-/* A state that was once full of what lived is collected again when it has let go, and one whose room is large is not
- * collected for nothing. */
+/* A state that was full of live values is collected again after it has dropped them, and a state with much room is not
+ * collected needlessly. */
 static void relieved(void)
 {
     static const size_t room[] = {64 << 10, 128 << 10, 384 << 10, 512 << 10, 2 << 20};
@@ -453,7 +453,7 @@ static void relieved(void)
             failed += run(L, "local t = {} for i = 1, 100 do t[i] = ('y'):rep(1000) .. i end") != NULL;
         }
         CHECK(failed == 0);
-        CHECK(ends_memory(L, "kept = {} for i = 1, 1e7 do kept[i] = {} end")); /* a refusal, and then nothing lives */
+        CHECK(ends_memory(L, "kept = {} for i = 1, 1e7 do kept[i] = {} end")); /* a refusal; then nothing is live */
         lua_settop(L, 0);
         lua_pushnil(L);
         lua_setglobal(L, "kept");
@@ -479,7 +479,7 @@ static void *close_finalize(void *L)
     return NULL;
 }
 
-/* However and wherever states are closed, nothing of theirs stays mapped: of LuaJIT's machine code neither. */
+/* However and wherever a state is closed, none of its memory stays mapped, not even LuaJIT's machine code. */
 static void churn(void)
 {
     for (int how = 0; how < 4; how++) {
@@ -516,8 +516,8 @@ static bool relieve_inside(void *context, size_t asked, size_t held, size_t *lim
     return glebe_lua_limit(L, account(L).limit + MIB) == 0;
 }
 
-/* Wherever it is called: outside of any protected call, where a finalizer raises an error; in finalizers, coroutines
- * and hooks; and in the pressure callback, which may raise the cap by glebe_lua_limit too. */
+/* glebe_lua_relieve works outside of any protected call, even if a finalizer raises an error; in finalizers, coroutines
+ * and hooks; and in the pressure callback, which may also raise the cap with glebe_lua_limit. */
 static void relieving(void)
 {
     lua_State *L = NULL;

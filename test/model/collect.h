@@ -131,8 +131,7 @@ static int object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     uintptr_t taken = page ? page->layout : 0;
     if (GB_HUGE && !page)
         taken = gb_huge_object_at(gc, (uintptr_t)at)->layout;
-    REQUIRE(taken == layout || (taken == 0 && layout != GB_PLAIN)); /* a rare layout gets a page where every word counts
-    */
+    REQUIRE(taken == layout || (taken == 0 && layout != GB_PLAIN)); /* words of a rare layout all count */
     objects[i] = (model_object){.at = at, .words = bytes / sizeof(uintptr_t), .layout = taken};
     bounds[i] = usable;
     copies[i] = calloc(objects[i].words + 1, sizeof(uintptr_t));

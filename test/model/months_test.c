@@ -244,8 +244,7 @@ static void cache_expire(void)
         }
 }
 
-/* ---- the background thread: the test leaves its loop where it waits, and enters it again when the wait is over ----
- * */
+/* ---- the background thread: the test leaves its loop at a wait, and enters it again when the wait is over ---- */
 
 static jmp_buf background_waits;
 static uint64_t background_due, now; /* ms since the start, which do not wrap */

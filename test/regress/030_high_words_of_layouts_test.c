@@ -1,6 +1,6 @@
 /* If a long is shorter than a pointer, as on Windows, an inline layout lost its words from the 32nd on, and objects
- * that those refer to were freed while in use. And layouts that differ only there shared four places among the cursors.
- * */
+ * that those refer to were freed while in use. And layouts that differ only there shared four places among the
+ * cursors. */
 #include "../unit/fixture.h"
 
 enum { WORDS = 8 * sizeof(uintptr_t) - 1 - GLEBE_GC_LAYOUT_BITS };

@@ -1,8 +1,8 @@
 /* Collectors, one for each thread, beside malloc: lists of objects of all sizes and layouts, whose contents are checked
  * while they are reachable; weak references, finalizers, objects freed by hand. In the end no memory is in use.
  *
- * At every allocation all references are in registered roots, so the program also runs where stacks cannot be scanned.
- * */
+ * At every allocation all references are in registered roots, so the program also runs where stacks cannot be
+ * scanned. */
 #include "stress.h"
 
 enum { LISTS = 24, BLOCKS = 50, STEPS = 4000, LONGEST = 400 };

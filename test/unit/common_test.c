@@ -63,8 +63,7 @@ static void test_threads_share_one(void **state)
         fixture_check();
         assert_int_equal(glebe_live.stats.heaps, OWNERS + 1);
         assert_int_equal(common_at(0)->kind, GB_HEAP_COMMON);
-        for (int t = OWNERS; t < FIXTURE_THREADS; t++) /* by its own thread, by another, by a thread with its own heap
-        */
+        for (int t = OWNERS; t < FIXTURE_THREADS; t++) /* by its own thread, by another, by one with a heap */
             frees(t % 3 == 0 ? t : t % 3 == 1 ? OWNERS : 0, t);
         gb_remote_flush(fixture_selves[0]);
     }

@@ -1,5 +1,5 @@
-/* Replaces the parts of cmocka that the unit tests use: an assertion that fails prints its line and ends the program.
- * */
+/* Replaces the parts of cmocka that the unit tests use: an assertion that fails prints its line and ends the
+ * program. */
 #ifndef CMOCKA_STANDS_IN_H
 #define CMOCKA_STANDS_IN_H
 

@@ -1,5 +1,5 @@
-/* The fake host's address space: a new mapping grows memory; mapping a range again clears it. There is no protection.
- * */
+/* The fake host's address space: a new mapping grows memory; mapping a range again clears it. There is no
+ * protection. */
 #ifndef SYS_MMAN_STANDS_IN_H
 #define SYS_MMAN_STANDS_IN_H
 

@@ -38,6 +38,7 @@ void *glebe_realloc(void *block, size_t bytes)
 
 void *glebe_reallocarray(void *block, size_t count, size_t bytes)
 {
+    GB_ENTRY;
     size_t total;
     return __builtin_mul_overflow(count, bytes, &total) ? gb_out_of_memory()
                                                         : api_realloc("reallocarray", block, total);

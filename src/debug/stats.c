@@ -23,6 +23,12 @@ void glebe_stats_read(glebe_stats *out)
 
 /* ---- blocks in use ---- */
 
+/* Returns the bytes of a block of this page, in the mean if it mixes classes. */
+static size_t stats_block_bytes(const gb_page *page, uint32_t cls)
+{
+    return GB_MIXES && cls == GB_MIXED ? gb_mixed_mean(page) : cls < GB_CLASSES ? gb_classes[cls].bytes : 0;
+}
+
 /* Returns the bytes of a page's blocks that are in use, on the thread free list of its heap, or in slots of other
  * threads that freed them. The owner thread may change the page meanwhile, so the fields may not fit together: the
  * result is at most the page's size. */
@@ -45,7 +51,7 @@ static size_t page_used(const gb_page *page)
     out -= GB_THREADS ? GB_XFREE_COUNT(gb_load_relaxed(&page->xfree)) : 0;
     if ((int32_t)out <= 0)
         return 0;
-    size_t bytes = GB_MIXES && cls == GB_MIXED ? gb_mixed_mean(page) : cls < GB_CLASSES ? gb_classes[cls].bytes : 0;
+    size_t bytes = stats_block_bytes(page, cls);
     return out <= all / 16 && out * bytes <= all ? out * bytes : all;
 }
 
@@ -58,10 +64,9 @@ static size_t heap_at_hand(const glebe_heap *heap)
             bytes += gb_classes[cls].bytes;
     for (uint32_t i = 0; i < GB_CLASSES - GB_SMALL_CLASSES; i++)
         bytes += heap->warm[i] ? gb_classes[GB_SMALL_CLASSES + i].bytes : 0;
-    for (uint32_t i = 0; i < GB_REMOTE_SLOTS; i++)
-        bytes += heap->remote[i].count
-            ? heap->remote[i].count * (size_t)gb_classes[gb_page_at(heap->remote[i].page)->cls].bytes
-            : 0;
+    for (const gb_remote *slot = heap->remote; slot < heap->remote + GB_REMOTE_SLOTS; slot++)
+        if (slot->page.n)
+            bytes += slot->count * stats_block_bytes(gb_page_at(slot->page), gb_page_at(slot->page)->cls);
     return bytes;
 }
 

@@ -95,12 +95,40 @@ static void test_other_threads(void **state)
     fixture_release();
 }
 
+/* The same where the owner's few blocks share a mixed page. Their class is beyond the table of classes. */
+static void test_other_threads_few(void **state)
+{
+    (void)state;
+    enum { FEW = 6 };
+    memset(blocks, 0, sizeof blocks);
+    fixture_thread(1);
+    glebe_free(glebe_malloc(1));
+    gb_self->mixed.n = GB_MIXES ? GB_MIXED_LATER : 0; /* as if there were many heaps */
+    for (int i = 0; i < FEW; i++)
+        assert_non_null(blocks[i] = glebe_malloc(100));
+    assert_int_equal(gb_page_head(gb_page_entry(blocks[0]))->cls == GB_MIXED, GB_MIXES);
+    fixture_thread(2);
+    glebe_free(glebe_malloc(1));
+    size_t at_hand = gb_blocks_bytes() - usable(0, 1);
+    glebe_free(blocks[0]);
+    glebe_free(blocks[1]);
+    blocks[0] = blocks[1] = NULL;
+    assert_int_equal(gb_blocks_bytes() - at_hand, usable(0, 1));
+    glebe_trim(NULL); /* flushes the slot, whose count stays */
+    assert_int_equal(gb_blocks_bytes() - at_hand, usable(0, 1));
+    for (int i = 2; i < FEW; i++)
+        glebe_free(blocks[i]);
+    fixture_thread_end(1);
+    fixture_release();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_to_the_byte),
         FIXTURE_TEST(test_mixed_sizes),
         FIXTURE_TEST(test_other_threads),
+        FIXTURE_TEST(test_other_threads_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

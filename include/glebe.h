@@ -352,8 +352,8 @@ GLEBE_API size_t glebe_trim(glebe_heap *heap);
 /* The pressure callback lets the program drop caches of its own. glebe first purges all memory that it retains, and
  * then calls it in two cases:
  *   - The cgroup of this process uses more than 95 % of its limit. Cached files that the system would drop first do not
- *     count. glebe checks when a heap needs blocks, not while a process idles, and only from 64 MiB of heap on. It
- *     calls at most once a second.
+ *     count. glebe checks when a heap needs blocks, not while a process idles, and only once 64 MiB were in
+ *     use. It calls at most once a second.
  *   - A request would exceed the option `limit`. glebe calls every time, and then tries the request again. A request
  *     beyond a heap's own limit, or beyond the system's memory, fails without a call.
  *

@@ -607,7 +607,7 @@ typedef struct gb_region {
 
     /* Free memory that is retained: bounds.c, queue.c, purge.c. */
     struct {
-        size_t peak_bytes; /* bound on in-use bytes plus retained bytes */
+        _Atomic size_t peak_bytes; /* bound on in-use bytes plus retained bytes */
         _Atomic bool over; /* they exceed the bound: the retainer acts after the request is served */
         gb_queue queue; /* chunks to purge, longest waiting first, linked by `waits` */
         _Atomic uint32_t refused_ms; /* when the host last refused to take memory; 0: never */

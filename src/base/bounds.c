@@ -18,9 +18,10 @@ size_t gb_bounds_over(void)
     size_t most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES + (size_t)stats->large_bytes / GB_KEPT_LARGE_SHARE
         + (size_t)stats->huge_bytes / GB_KEPT_HUGE_SHARE;
     most += gb_the.spans.huge ? GB_CHUNK_BYTES : 0; /* the rest of a huge page that a block ends in is idle */
-    if (most > gb_the.kept.peak_bytes)
-        gb_the.kept.peak_bytes = most;
-    return now > gb_the.kept.peak_bytes ? now - gb_the.kept.peak_bytes : 0;
+    size_t peak = gb_load_relaxed(&gb_the.kept.peak_bytes);
+    if (most > peak)
+        gb_store_relaxed(&gb_the.kept.peak_bytes, peak = most);
+    return now > peak ? now - peak : 0;
 }
 
 /* Retained huge blocks: at most a quarter of the huge bytes in use, plus 16 MiB. Idle memory is counted in granules,

@@ -36,8 +36,10 @@ void gb_retain_act(void)
     if (extents)
         gb_extents_shrink(extents);
     size_t over = gb_bounds_over(), given = over ? gb_purge_oldest(over) : 0;
-    if (given < over)
-        gb_the.kept.peak_bytes += over - given + (gb_the.kept.peak_bytes + over - given) / GB_KEPT_SHARE;
+    if (given < over) {
+        size_t peak = gb_load_relaxed(&gb_the.kept.peak_bytes) + over - given;
+        gb_store_relaxed(&gb_the.kept.peak_bytes, peak + peak / GB_KEPT_SHARE);
+    }
     gb_lock_drop(&gb_the.lock);
 }
 
@@ -105,10 +107,10 @@ bool gb_make_room(glebe_heap *heap)
 static void pressure_look(glebe_heap *heap, uint32_t now)
 {
     enum { EVERY_MS = 200, SOON_MS = 20, UNLIMITED_MS = 5000, TELL_MS = 1000 };
-    enum { FROM_SLICES = 64 << (20 - GB_SLICE_LOG2) };
+    enum { FROM_BYTES = 64 << 20 };
     uint64_t limit, used;
     if (gb_ms_since(now, gb_load_relaxed(&gb_the.pressure.looked_ms)) < gb_load_relaxed(&gb_the.pressure.every_ms)
-        || gb_load_relaxed(&gb_the.slices) < FROM_SLICES)
+        || gb_load_relaxed(&gb_the.kept.peak_bytes) < FROM_BYTES)
         return;
     gb_store_relaxed(&gb_the.pressure.looked_ms, now);
     gb_store_relaxed(&gb_the.pressure.every_ms, UNLIMITED_MS);

@@ -168,6 +168,22 @@ static void test_a_limit_that_changes(void **state)
     assert_int_equal(program.calls, 2);
 }
 
+/* Huge blocks count as other memory does: a process that has nothing else looks too. */
+static void test_huge_blocks_alone(void **state)
+{
+    (void)state;
+    glebe_on_pressure(told, &program);
+    fake.pressure_limit = 1000;
+    fake.pressure_used = 960;
+    for (int i = 0; i < 30 && program.calls == 0; i++) {
+        fake.now_ms += 250;
+        assert_non_null(glebe_malloc(4 << 20));
+        if (i < 10)
+            assert_int_equal(program.calls, 0);
+    }
+    assert_int_equal(program.calls, 1);
+}
+
 /* The tick that calls the program runs inside a malloc of each kind, and the callback uses every kind. */
 static void test_from_inside_malloc(void **state)
 {
@@ -391,6 +407,7 @@ int main(void)
         PRESSURE_TEST(test_abandoned_give_too),
         PRESSURE_TEST(test_how_often),
         PRESSURE_TEST(test_a_limit_that_changes),
+        PRESSURE_TEST(test_huge_blocks_alone),
         PRESSURE_TEST(test_from_inside_malloc),
         PRESSURE_TEST(test_limit),
         PRESSURE_TEST(test_caches_go_first),

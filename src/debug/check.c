@@ -120,7 +120,7 @@ static void check_medium(gb_check *check, const gb_page *page)
     CHECK((bits & ~all) == 0, 2, page, "a bit past the last block is set");
     CHECK((int32_t)(page->cap - gb_popcount32(bits) + notified) == page->out, 2, page,
         "the bits and the count of blocks out differ");
-    CHECK(page->state != GB_FULL || page->out > page->cap - (page->cap < 8 ? 1 : page->cap / 4), 4, page,
+    CHECK(page->state != GB_FULL || page->out == page->cap, 4, page,
         "a page with free blocks is on the list of full ones");
     CHECK((bits & ~gb_load(&page->dirty) & gb_load(&page->idle)) == 0, 6, page, "a block is idle and zero at once");
     if (check->level < 2)

@@ -108,8 +108,8 @@ int gb_weak_add(glebe_gc *gc, void **slot, bool late)
     gb_weak *weak = gb_table_add(gc, &gc->weak, sizeof *weak, (uintptr_t)slot);
     if (!weak)
         return ENOMEM;
+    weak->late = late && (weak->times == 0 || weak->late);
     weak->times++;
-    weak->late = late;
     return 0;
 }
 

@@ -453,7 +453,7 @@ static void run_free(const gb_page *page, uint32_t from, uint32_t slices)
         gb_audit_wipe(gb_slice_start(first), (size_t)(slices - from) << GB_SLICE_LOG2);
     gb_chunk *chunk = gb_chunk_of(first);
     chunk_add(chunk, first % GB_CHUNK_SLICES, slices - from);
-    gb_the.arena.dirty_slices += gb_page_purged(page) ? run_dirty(chunk, first % GB_CHUNK_SLICES, slices)
+    gb_the.arena.dirty_slices += gb_page_purged(page) ? run_dirty(chunk, first % GB_CHUNK_SLICES, slices - from)
                                                       : slices - from;
     gb_purge_queue(chunk);
 }

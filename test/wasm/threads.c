@@ -102,7 +102,7 @@ EXPORT(work) int work(uint32_t seed, uint32_t steps)
             return 3;
         if (below(3) == 0) {
             size_t bytes = some_bytes(), before = b->words, after = (bytes - sizeof *b) / 8;
-            b = glebe_realloc(b, bytes);
+            b = before % 2 ? glebe_realloc(b, bytes) : glebe_reallocarray(b, 1, bytes);
             if (!b)
                 return 4;
             if (!same(b, before < after ? before : after))

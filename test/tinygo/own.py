@@ -128,7 +128,8 @@ def build(name, target, *flags, scheduler="asyncify", ask=None):
         for file in ("glebe.go", "glebe_ask.go"):
             (folder / file).unlink()
     module = folder / "own.wasm"
-    command = [TINYGO, "build", f"-target={target}", f"-scheduler={scheduler}", *flags, "-o", str(module), "."]
+    command = [TINYGO, "build", f"-target={target}", f"-scheduler={scheduler}", "-no-debug", *flags, "-o", str(module),
+               "."]
     done = subprocess.run(command, cwd=folder, env={**ENVIRONMENT, "GOFLAGS": "-mod=mod", "GOWORK": "off"},
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr[-3000:]}"

@@ -49,6 +49,14 @@ static void mark_whole(uint32_t t, uint32_t i)
         "block %u of %c was written to while in use", i, 'A' + t);
 }
 
+void check_marks(void)
+{
+    for (uint32_t t = 0; t < IL_THREADS; t++)
+        for (uint32_t i = 0; i < the_world.count[t]; i++)
+            if (the_world.held[t][i])
+                mark_whole(t, i);
+}
+
 void take_for(uint32_t to, size_t bytes, uint32_t count)
 {
     while (count-- > 0)
@@ -277,9 +285,26 @@ static void check_heaps(const char *when)
     check_places();
 }
 
-void check_final(void)
+static void check_locks(void)
 {
     IL_CHECK(!host_lock_held(&gb_the.lock) && !host_lock_held(&gb_the.abandoned.lock), "a lock is held at the end");
+    for (uint32_t i = 0; i < GB_COMMON_HEAPS; i++)
+        IL_CHECK(!host_lock_held(&gb_the.common[i].lock), "the lock of common heap %u is held at the end", i);
+}
+
+void check_quiet(void)
+{
+    void *when = (void *)(uintptr_t)"at the end";
+    check_locks();
+    glebe_check(NULL, 2, complain, when);
+    for (uint32_t i = 0; i < GB_COMMON_HEAPS; i++)
+        if (gb_load_relaxed(&gb_the.common[i].heap))
+            glebe_check(gb_common_heap(&gb_the.common[i]), 2, complain, when);
+}
+
+void check_final(void)
+{
+    check_locks();
     if (!gb_the.ready)
         return;
     check_heaps("at the end");

@@ -9,8 +9,9 @@
 enum { SMALL = 2048, MEDIUM = 4096, PAGE_BLOCKS = 8 };
 
 extern const il_case cases_remote[], cases_medium[], cases_abandoned[], cases_lock[], cases_dead[], cases_parked[],
-    cases_asleep[];
-#define ALL_CASES {cases_remote, cases_medium, cases_abandoned, cases_lock, cases_dead, cases_parked, cases_asleep}
+    cases_asleep[], cases_common[];
+#define ALL_CASES {cases_remote, cases_medium, cases_abandoned, cases_lock, cases_dead, cases_parked, cases_asleep, \
+    cases_common}
 
 /* A case: name, title, setup, spurious failures at most, threads. LONG: only for `make test-long`. LOOSE: not checked
  * after each step. */
@@ -44,5 +45,9 @@ gb_page *page_of(const void *block);
  * nothing, and once every owner has drained its inbox no remote free is left. */
 void check_step(void);
 void check_final(void);
+/* Parts of it: no lock is held, and glebe_check finds nothing in common heaps; the marks of all blocks in use are
+ * whole. */
+void check_quiet(void);
+void check_marks(void);
 
 #endif

@@ -150,7 +150,7 @@ static void __attribute__((noinline)) thread_begin(uint32_t thread)
 
 static bool dependent(const volatile void *a, enum il_op a_op, const volatile void *b, enum il_op b_op)
 {
-    return a == b && !(a_op == IL_READ && b_op == IL_READ);
+    return a_op == IL_VANISH || b_op == IL_VANISH || (a == b && !(a_op == IL_READ && b_op == IL_READ));
 }
 
 static object *object_at(const volatile void *address)
@@ -254,7 +254,9 @@ static void node_begin(node *n, const node *parent)
         n->thread = parent->thread;
     else
         n->thread = (uint8_t)__builtin_ctz(able);
-    n->backtrack = il_reduce ? (uint8_t)(1u << n->thread) : n->enabled;
+    /* threads that vanish take no later step that would ask for its turn before this one */
+    bool only = il_reduce && n->next[n->thread].op != IL_VANISH;
+    n->backtrack = only ? (uint8_t)(1u << n->thread) : n->enabled;
     n->choice = 0;
     n->choices = 1;
 }
@@ -294,7 +296,8 @@ int il_choose(int n)
     return at->choice;
 }
 
-static const char *const op_names[] = {"load", "store", "update", "take", "try", "drop", "wait", "wakes up", "wake"};
+static const char *const op_names[] = {"load", "store", "update", "take", "try", "drop", "wait", "wakes up", "wake",
+    "vanish"};
 
 void il_after(const volatile void *address, enum il_op op, enum il_order order, const void *pc)
 {
@@ -306,6 +309,8 @@ void il_after(const volatile void *address, enum il_op op, enum il_order order, 
     n->pc = pc;
     memcpy(clock, clocks[me], sizeof clock);
     join(clocks[me], op == IL_READ ? o->wrote : o->seen);
+    for (uint32_t t = 0; op == IL_VANISH && t < IL_THREADS; t++)
+        join(clocks[me], clocks[t]);
     clocks[me][me] = ++clock[me];
     clock[me]--;
     memcpy(n->clock, clocks[me], sizeof n->clock);
@@ -319,6 +324,15 @@ void il_after(const volatile void *address, enum il_op op, enum il_order order, 
     memcpy(nodes[step].next, n->next, sizeof n->next);
     if (the_case->step)
         the_case->step();
+}
+
+void il_vanish(void)
+{
+    il_before(&ended, IL_VANISH);
+    ended |= (uint8_t)~(1u << current);
+    ended &= (1u << IL_THREADS) - 1;
+    races_vanish(current);
+    il_after(&ended, IL_VANISH, IL_RELAXED, __builtin_return_address(0));
 }
 
 void il_block(const volatile void *address)

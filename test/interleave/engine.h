@@ -18,8 +18,9 @@
 
 enum { IL_THREADS = 4, IL_STEPS = 2000 };
 
-/* What a step does to its object. Two steps on one object are dependent unless both are reads. */
-enum il_op { IL_READ, IL_WRITE, IL_UPDATE, IL_TAKE, IL_TRY, IL_DROP, IL_WAIT, IL_RESUME, IL_WAKE };
+/* What a step does to its object. Two steps on one object are dependent unless both are reads. IL_VANISH ends all other
+ * threads, so every step of another thread depends on it. */
+enum il_op { IL_READ, IL_WRITE, IL_UPDATE, IL_TAKE, IL_TRY, IL_DROP, IL_WAIT, IL_RESUME, IL_WAKE, IL_VANISH };
 
 /* Memory order of a step, as far as it matters: acquires what others released, releases. */
 enum il_order { IL_RELAXED = 0, IL_ACQUIRE = 1, IL_RELEASE = 2, IL_BOTH = 3 };
@@ -64,6 +65,8 @@ int il_choose(int n);
 /* Blocks the thread until il_unblock, for gb_port_wait. Between il_before and il_after of an IL_WAIT. */
 void il_block(const volatile void *object);
 void il_unblock(const volatile void *object);
+/* A step: all other threads vanish, as in the child of a fork. */
+void il_vanish(void);
 /* For the scheduler: must a thread's IL_TAKE of this object wait? */
 bool host_lock_held(const volatile void *object);
 
@@ -78,6 +81,7 @@ _Noreturn void il_fail(const char *format, ...) __attribute__((format(printf, 1,
 void races_reset(void);
 void races_access(uint32_t thread, uintptr_t address, size_t bytes, bool write, bool atomic, const void *pc);
 void races_sync(uint32_t thread, uintptr_t object, enum il_op op, enum il_order order);
+void races_vanish(uint32_t thread); /* nothing that other threads did races with this thread from now on */
 
 /* ---- host.c ---- */
 void host_start(void); /* before the first setup of a case */

@@ -108,6 +108,17 @@ static void with_lock_2(void)
     gb_lock_drop(&lock_1);
 }
 
+/* Thread C ends the others in the middle of what they do. */
+static void end_others(void) { T[4] = gb_load(A(0)), gb_add(A(3), 1), il_vanish(), T[5] = gb_load(A(1)) + T[6]; }
+static void steps_1(void) { gb_add(A(0), 1), T[6]++, gb_add(A(1), 1), gb_add(A(0), 2); }
+static void steps_2(void) { gb_add(A(1), gb_load(A(0)) + 5), gb_add(A(3), 7); }
+static void lock_and_vanish(void)
+{
+    gb_lock_take(&lock_1);
+    il_vanish();
+    gb_lock_drop(&lock_1);
+}
+
 /* Mixed steps on three objects: what a reduction might get wrong. */
 static void mixed_1(void) { gb_add(A(0), 1), gb_store(A(1), gb_load(A(2)) + 1), gb_add(A(0), 2); }
 static void mixed_2(void) { gb_store(A(2), gb_load(A(0)) + 3), gb_add(A(1), gb_load(A(0))); }
@@ -131,6 +142,9 @@ TOY(mixed, setup, NULL, 0, mixed_1, mixed_2, mixed_3);
 TOY(mixed_failing, setup, NULL, 1, mixed_cas, mixed_cas, mixed_2);
 TOY(locks, no_locks, NULL, 0, one_two, try_one, with_lock);
 TOY(lock_and_add, no_locks, NULL, 0, with_lock, with_lock_2, with_lock);
+TOY(vanishing, setup, NULL, 0, steps_1, steps_2, end_others);
+TOY(vanishing_locked, no_locks, NULL, 0, with_lock, with_lock_2, lock_and_vanish);
+TOY(vanishing_at_once, setup, NULL, 0, il_vanish, own_2);
 TOY(counted, setup, is_2, 0, increment, increment);
 TOY(lost, setup, is_2, 0, increment_in_two, increment_in_two);
 TOY(deadlock, no_locks, NULL, 0, one_two, two_one);
@@ -171,6 +185,9 @@ int main(void)
     same("mixed compare-and-swaps, one failing for no reason", &mixed_failing, 0, 0);
     same("locks taken and tried", &locks, 0, 0);
     same("a lock and shared counters", &lock_and_add, 0, 0);
+    same("two threads vanish in the middle of their steps", &vanishing, 0, 0);
+    same("threads vanish, but none that holds the lock", &vanishing_locked, 0, 0);
+    same("a thread vanishes before, between and after two steps", &vanishing_at_once, 3, 3);
     same("the real source: a free against a drain", &real_free, 0, 0);
     same("the real source: two frees", &real_two, 0, 0);
     same("the real source: a free against an exit", &real_exit, 0, 0);

@@ -158,7 +158,7 @@ uint64_t host_state(void)
     return hash;
 }
 
-/* ---- locks ---- */
+/* ---- locks: as in lock.c, all are taken for the thread that forks ---- */
 
 #define PC __builtin_return_address(0)
 
@@ -171,6 +171,8 @@ static void lock_set(gb_lock *lock, uint32_t value) { atomic_store_explicit(&loc
 
 void gb_lock_take(gb_lock *lock)
 {
+    if (gb_lock_forking())
+        return;
     if (il_active)
         il_before(lock, IL_TAKE);
     IL_CHECK(!host_lock_held(lock), "a lock is taken twice");
@@ -181,6 +183,8 @@ void gb_lock_take(gb_lock *lock)
 
 bool gb_lock_try(gb_lock *lock)
 {
+    if (gb_lock_forking())
+        return true;
     if (il_active)
         il_before(lock, IL_TRY);
     bool taken = !host_lock_held(lock);
@@ -193,6 +197,8 @@ bool gb_lock_try(gb_lock *lock)
 
 void gb_lock_drop(gb_lock *lock)
 {
+    if (gb_lock_forking())
+        return;
     if (il_active)
         il_before(lock, IL_DROP);
     IL_CHECK(host_lock_held(lock), "a lock is dropped that no thread holds");
@@ -350,7 +356,7 @@ static const struct field {
       FIELD(glebe_heap, kind), FIELD(glebe_heap, next), FIELD(glebe_heap, inbox), FIELD(glebe_heap, remote)},
   region_fields[] = {FIELD(gb_region, slices), FIELD(gb_region, lock), FIELD(gb_region, abandoned.lock),
       FIELD(gb_region, abandoned.first), FIELD(gb_region, now_ms), FIELD(gb_region, kept.queue.count),
-      FIELD(gb_region, huge.idle),
+      FIELD(gb_region, huge.idle), FIELD(gb_region, common),
       FIELD(gb_region, records.unused_from), FIELD(gb_region, kept.queue), FIELD(gb_region, background_state)},
   chunk_fields[] = {FIELD(gb_chunk, touched_ms), FIELD(gb_chunk, queued), FIELD(gb_chunk, free),
       FIELD(gb_chunk, dirty)};

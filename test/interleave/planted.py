@@ -18,6 +18,10 @@ LOCK = "atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_or
 SET = "gb_or(&page->bits, (uint32_t)1 << index);"
 
 
+ENTERED = "&gb_the.common[i].lock"
+ENTER = f"i < GB_COMMON_HEAPS - 1 && !gb_lock_try({ENTERED})"
+COMMON_TAKE = "front ? gb_hand_out(heap, cls, front) : source(heap, request)"
+TICK_ENTERS = "!gb_load_relaxed(&common->heap) || !gb_lock_try(&common->lock)"
 CLAIM_SMALL = "gb_cas(&page->xfree, &found, then)"
 CLAIM_MEDIUM = "gb_cas(&page->notify, &found, found | GB_NOTIFY_PURGED)"
 
@@ -136,6 +140,26 @@ BUGS = [
          edits=[("remote.c", "GB_XFREE_COUNT(before) + count == all", "GB_XFREE_COUNT(before) + count + 1 >= all")]),
     dict(name="the owner's refill waits for a page that the purger took", case="asleep-current", expression=True,
          edits=[("medium.c", "!gb_page_purged(page)", "true")]),
+    # ---- common heaps ----
+    dict(name="a thread enters a common heap that another is in", case="common", expression=True,
+         edits=[("common.c", ENTER, f"i < GB_COMMON_HEAPS - 1 && (gb_lock_try({ENTERED}), false)")]),
+    dict(name="a thread leaves a common heap before it takes the block", case="common", edits=[
+        ("slow.c", COMMON_TAKE, f"(gb_common_leave(common), {COMMON_TAKE})", "expression"),
+        ("slow.c", "gb_common_leave(common);", ";")]),
+    dict(name="a common heap is made before its lock is held", case="common-first", edits=[
+        ("common.c", "uint32_t i = 0;\n",
+         "uint32_t i = 0; if (planted == {n}) common_make(&gb_the.common[0]);\n", "always")]),
+    dict(name="a tick empties a common heap that a thread is in", case="common-rest", expression=True,
+         edits=[("common.c", TICK_ENTERS, "!gb_load_relaxed(&common->heap) || (gb_lock_try(&common->lock), false)")]),
+    dict(name="a tick looks at a common heap before its lock is held", case="common-ticks", edits=[
+        ("common.c", TICK_ENTERS, "!gb_load_relaxed(&common->heap) || (silent && !gb_common_heap(common)->rests && "
+         "gb_ms_since(now, gb_common_heap(common)->tick_ms) < gb_the.options.purge_ms) || !gb_lock_try(&common->lock)",
+         "expression")]),
+    dict(name="fork takes the common heaps' locks last", case="common-fork", edits=[
+        ("fork.c", "gb_common_fork(true);", ";"),
+        ("fork.c", "gb_lock_fork(true);", "gb_common_fork(true); gb_lock_fork(true);")]),
+    dict(name="fork does not wait for common heaps", case="common-child", edits=[
+        ("fork.c", "gb_common_fork(true);", ";"), ("fork.c", "gb_common_fork(false);", ";")]),
     # ---- lock, background ----
     dict(name="the lock is dropped and no thread woken", case="lock", expression=True,
          edits=[("lock.c", "gb_swap(&lock->word, 0) == 2", "(gb_store(&lock->word, 0), false)")]),

@@ -119,6 +119,12 @@ static void merge(uint32_t *into, const uint32_t *other)
         into[i] = into[i] > other[i] ? into[i] : other[i];
 }
 
+void races_vanish(uint32_t thread)
+{
+    for (int i = 0; i < IL_THREADS; i++)
+        merge(clocks[thread], clocks[i]);
+}
+
 void races_sync(uint32_t thread, uintptr_t object, enum il_op op, enum il_order order)
 {
     sync *s = sync_at(object);

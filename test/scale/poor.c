@@ -1,6 +1,6 @@
 /* A malloc that misses every gate: the control for the cases. It retains all freed memory, and gives each large block
- * its own mapping and memory, in address space that it reserves at first. It loses bytes, gets slower with the number
- * of blocks, and refuses requests.
+ * its own mapping and memory, in address space that it reserves at first, and each thread memory that it does not use.
+ * It loses bytes, gets slower with the number of blocks, and refuses requests.
  *
  * POOR=refuse: it refuses every seventh request, and so cannot exceed a limit; else every 1009th. calloc, which the C
  * library itself uses, is the C library's own. */
@@ -16,7 +16,7 @@
 
 extern void *__libc_malloc(size_t bytes);
 
-enum { LARGE = 1 << 15, PAGE = 4096, TOUCHED = 8 * PAGE, TIMES = 4, RECENT = 64 };
+enum { LARGE = 1 << 15, PAGE = 4096, TOUCHED = 8 * PAGE, TIMES = 4, RECENT = 64, OF_THREAD = 16 * PAGE };
 static const size_t reserved = (size_t)6 << 40;
 
 static atomic_size_t calls, live;
@@ -57,8 +57,20 @@ static char *large(size_t alignment, size_t bytes)
     return at;
 }
 
+static void thread_starts(void)
+{
+    static _Thread_local bool known;
+    if (known)
+        return;
+    known = true;
+    char *at = mmap(NULL, OF_THREAD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (at == MAP_FAILED)
+        abort();
+}
+
 static void *poor(size_t alignment, size_t bytes)
 {
+    thread_starts();
     static atomic_int refuses;
     size_t call = atomic_fetch_add(&calls, 1);
     if (!atomic_load(&refuses))

@@ -30,6 +30,7 @@ class Gate:
     figure: typing.Callable  # takes the case's figures, glibc's of the same case, and those of all cases
     limit: float
     timed: bool = False
+    beside: str = ""  # the other case whose figures it takes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,10 @@ def to_glibc(name):
 
 def to_case(case, name):
     return lambda own, glibc, every: own[name] / every[case][name]
+
+
+def beyond(case, name, per):
+    return lambda own, glibc, every: (own[name] - every[case][name]) / own[per]
 
 
 # Every case has these. `capped`: the machine had no memory for the rest.
@@ -98,6 +103,14 @@ CASES = {
     "asleep": Case("8 threads, one after another, take 200 MB each in blocks of 64 B to 2 KB and sleep; main frees "
                    "them; 3 s of light work",
                    ("asleep", 8, 204_800, 64, 2048, 3000), ("asleep", 8, 16_384, 64, 2048, 1200), (LIGHT,)),
+    "threads-two": Case("2 threads serve 8,000 requests of 1,000 sessions, each of 20 to 200 small blocks, one of 8 to "
+                        "64 KiB, at times a large one; up to 4 small ones stay",
+                        ("seldom", 2, 8_000), ("seldom", 2, 3_000), (MAPPINGS,)),
+    "threads-asleep": Case("1,000 threads, one for each session, serve the same requests",
+                           ("seldom", 1_000, 8_000), ("seldom", 1_000, 3_000),
+                           (MAPPINGS, Gate("KB for each, beyond those of 2 threads",
+                                           beyond("threads-two", "live_kb", "threads"), 8, beside="threads-two"),
+                            Gate("CPU time, of glibc's", to_glibc("cpu_ms"), 1.2, timed=True))),
     "passing": Case("10,000 threads come and go, 8 at a time; each leaves a small block",
                     ("passing", 10_000, 8), ("passing", 2_000, 8), (MAPPINGS, Gate("KB for each", of("kb_each"), 4))),
     "wakes": Case("400 MB of 64 B blocks, three in four freed at random; 100 small requests each 0.7 s",

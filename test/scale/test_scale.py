@@ -30,7 +30,8 @@ def measured(box):
 def figure(measured, name, gate, who):
     own = measured(name, who)
     glibc = measured(name, "glibc") if "glibc" in gate.name else {}
-    return scale.judged(gate, name, own, glibc, {}), own
+    every = {gate.beside: measured(gate.beside, who)} if gate.beside else {}
+    return scale.judged(gate, name, own, glibc, every), own
 
 
 def shown(name, gate):

@@ -197,6 +197,120 @@ void live_threads_case(const size_t *argument)
     say_resident("ended_kb");
 }
 
+/* ---- threads that serve a request now and then ---- */
+
+enum { SESSIONS = 1000, LEAST = 20, MOST = 200, KEPT = 4, LOOK_AT_CAP = 256 };
+
+/* What one request takes; the first blocks stay until the session's next request. */
+struct session {
+    struct set small, medium, large;
+    uint64_t served;
+};
+
+struct worker {
+    sem_t go, *done;
+    struct session *session; /* NULL: end */
+};
+
+struct client {
+    size_t number, requests;
+    sem_t done;
+};
+
+static struct session sessions[SESSIONS];
+static struct worker *workers;
+static size_t worker_count;
+
+static void serve(struct session *session)
+{
+    uint64_t which = (uint64_t)(session - sessions) << 24 | session->served++, random = mixed(which);
+    size_t count = LEAST + random % (MOST - LEAST + 1), kept = random / MOST % (KEPT + 1);
+    bool is_large = random >> 60 == 0;
+    set_drop(&session->small, 0, KEPT, all);
+    session->small.seed = session->medium.seed = session->large.seed = which << 8;
+    set_take(&session->small, 0, count);
+    set_take(&session->medium, 0, 1);
+    set_take(&session->large, 0, is_large);
+    set_drop(&session->large, 0, is_large, all);
+    set_drop(&session->medium, 0, 1, all);
+    set_drop(&session->small, kept, count, all);
+}
+
+static void *work(void *argument)
+{
+    struct worker *self = argument;
+    for (;;) {
+        while (sem_wait(&self->go))
+            continue;
+        if (!self->session)
+            break;
+        serve(self->session);
+        sem_post(self->done);
+    }
+    merge_longest();
+    return NULL;
+}
+
+static void request(struct client *client, struct session *session)
+{
+    struct worker *worker = &workers[(size_t)(session - sessions) % worker_count];
+    worker->session = session;
+    worker->done = &client->done;
+    sem_post(&worker->go);
+    while (sem_wait(&client->done))
+        continue;
+}
+
+/* One client's sessions have even numbers, the other's odd ones, and so have their workers. */
+static void *be_client(void *argument)
+{
+    struct client *client = argument;
+    for (size_t i = 0; i < client->requests; i++) {
+        if (i % LOOK_AT_CAP == 0 && over_cap()) {
+            refuse(client->requests - i);
+            break;
+        }
+        request(client, &sessions[mixed(i * 2 + client->number) % (SESSIONS / 2) * 2 + client->number]);
+    }
+    return NULL;
+}
+
+/* THREADS REQUESTS: an even number of threads, which share 1,000 sessions. Two clients each wait for one request at a
+ * time, so it is the same work with any number of threads. */
+void seldom_case(const size_t *argument)
+{
+    worker_count = argument[0];
+    struct crowd crowd = crowd_of(worker_count, true), both = crowd_of(2, true);
+    struct client clients[2];
+    char **at = outside(SESSIONS * (MOST + 2) * sizeof *at);
+    workers = outside(worker_count * sizeof *workers);
+    for (size_t i = 0; i < SESSIONS; i++, at += MOST + 2)
+        sessions[i] = (struct session){.small = {.at = at, .count = MOST, .from_bytes = 16, .to_bytes = 2048},
+            .medium = {.at = at + MOST, .count = 1, .from_bytes = 8 << 10, .to_bytes = 64 << 10},
+            .large = {.at = at + MOST + 1, .count = 1, .from_bytes = 100 << 10, .to_bytes = 1 << 20}};
+    for (size_t i = 0; i < worker_count; i++)
+        sem_init(&workers[i].go, 0, 0);
+    for (size_t i = 0; i < 2; i++) {
+        clients[i] = (struct client){.number = i, .requests = argument[1] / 2};
+        sem_init(&clients[i].done, 0, 0);
+    }
+    begin();
+    if (start(&crowd, 0, worker_count, work, (char *)workers, sizeof *workers) < worker_count
+        || start(&both, 0, 2, be_client, (char *)clients, sizeof *clients) < 2)
+        die("no thread");
+    join(&both, 0, 2);
+    mappings();
+    say_resident("live_kb");
+    say("threads", (double)worker_count);
+    for (size_t i = 0; i < SESSIONS; i++)
+        set_drop(&sessions[i].small, 0, KEPT, all);
+    for (size_t i = 0; i < worker_count; i++) {
+        workers[i].session = NULL;
+        sem_post(&workers[i].go);
+    }
+    join(&crowd, 0, worker_count);
+}
+
 /* ---- threads that start and end ---- */
 
 enum { PASSING = 60 };

@@ -411,9 +411,15 @@ static void linux_fork_child(void)
     gb_fork_child();
 }
 
+/* In glibc pthread_atfork ties the handlers to this object, and exit unregisters them: a fork by another thread would
+ * then take locks before that and not drop them after. Without an object they stay. This code is never unloaded. */
 static void posix_fork_watch(void)
 {
-    pthread_atfork(linux_fork_prepare, linux_fork_parent, linux_fork_child);
+    extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *) __attribute__((weak));
+    if (__register_atfork)
+        __register_atfork(linux_fork_prepare, linux_fork_parent, linux_fork_child, NULL);
+    else
+        pthread_atfork(linux_fork_prepare, linux_fork_parent, linux_fork_child);
 }
 
 void gb_port_start(void)

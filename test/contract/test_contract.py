@@ -180,6 +180,13 @@ def test_fork_control(box, program):
     assert done.returncode == 42 and "the child hung" in done.text
 
 
+@every_build
+def test_exit_while_others_fork(box, program, build):
+    """exit does not hang while other threads fork. Each run hung with a chance of a third or more."""
+    for _ in range(8):
+        preloaded_and_static(box, program, build, "fork_exit")
+
+
 @pytest.mark.more
 @every_build
 def test_fork_handlers_may_allocate(box, program, build):

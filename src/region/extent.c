@@ -383,9 +383,7 @@ static gb_extent *extents_search(enum gb_extent_state state, const extent_want *
         bin = bin_filled(set, bin + 1)) {
         if (looks == 0 && bin < surely)
             continue;
-        if (looks == 0 && want->behind)
-            break;
-        looks += looks == 0; /* any extent in this bin fits */
+        looks += looks == 0; /* any extent in this bin fits, unless free space is wanted behind the block */
         for (gb_extent *extent = gb_extent_if(set->bins[bin].first); extent && looks > 0;
             extent = gb_extent_if(extent->links.next), looks--)
             if (extent_fits(extent, want, &at) && (!best || extent->granules < best->granules)) {

@@ -87,6 +87,20 @@ static size_t extent_purge_due(gb_extent *extent, size_t most, bool lazily)
     return given;
 }
 
+/* Purges extents that were purged lazily: they may still be resident. Those that the OS refuses stay as they are. */
+static size_t lazy_purge(size_t most)
+{
+    gb_extent_set *set = &gb_the.huge.sets[GB_EXTENT_LAZY - GB_EXTENT_IDLE];
+    size_t given = 0;
+    for (uint32_t bin = bin_filled(set, 0); bin < GB_EXTENT_BINS && given < most; bin = bin_filled(set, bin + 1))
+        for (uint32_t number = set->bins[bin].first, next; number && given < most; number = next) {
+            gb_extent *extent = extent_at(number);
+            next = extent->links.next;
+            given += extent_purge(extent, most - given, false);
+        }
+    return given;
+}
+
 size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes)
 {
     size_t given = 0;
@@ -105,6 +119,11 @@ size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_by
             idle_again(extent);
         given += purged;
         number = next;
+    }
+    if (all && !lazily && *budget_bytes > 0) {
+        size_t purged = lazy_purge(*budget_bytes);
+        *budget_bytes -= purged < *budget_bytes ? purged : *budget_bytes;
+        given += purged;
     }
     if (gb_the.limited)
         extents_lower();

@@ -234,6 +234,23 @@ static void test_at_once_where_asked_for(void **state)
     assert_true(fixture_zero(glebe_calloc(1, 500000), 500000));
 }
 
+/* They also purge huge blocks that were purged lazily before: those may still be resident. */
+static void test_at_once_after_lazily(void **state)
+{
+    (void)state;
+    glebe_option("purge", "free");
+    glebe_free(glebe_malloc(5000000));
+    fake.now_ms += GB_PURGE_MS;
+    purge_now();
+    uint64_t purged = fake.purged_bytes;
+    assert_true(fake.lazy_bytes >= (gb_the.reserved ? 5000000u : 0u));
+    glebe_trim(NULL);
+    assert_true(fake.purged_bytes - purged >= (gb_the.reserved ? 5000000u : 0u));
+    fixture_check();
+    assert_true(fixture_zero(glebe_calloc(1, 5000000), 5000000));
+    assert_int_equal(glebe_trim(NULL), 0);
+}
+
 /* A quiet heap purges lazily too: the program did not ask for memory. */
 static void test_a_quiet_heap(void **state)
 {
@@ -373,6 +390,7 @@ int main(void)
         FIXTURE_TEST(test_nothing_is_due_after_it),
         FIXTURE_TEST(test_at_once_where_asked_for),
         FIXTURE_TEST(test_a_quiet_heap),
+        FIXTURE_TEST(test_at_once_after_lazily),
         FIXTURE_TEST(test_a_host_that_is_never_lazy),
         FIXTURE_TEST(test_a_host_that_refuses_is_not_asked_each_time),
         FIXTURE_TEST(test_the_bound_stays_with_huge_pages),

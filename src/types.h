@@ -649,6 +649,7 @@ typedef struct gb_region {
     } abandoned;
 
     gb_common common[GB_LINEAR ? 1 : GB_COMMON_HEAPS]; /* each has a lock, taken before that of abandoned heaps */
+    _Atomic uint32_t common_next; /* the one that the next tick looks at */
 
     gb_options options;
     _Atomic uint32_t background_state; /* an enum gb_background */

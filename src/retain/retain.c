@@ -221,7 +221,8 @@ static void common_rest(glebe_heap *heap, uint32_t now)
 /* The process's part of a tick. It may call the program, so the caller is in no common heap. */
 static void tick_process(glebe_heap *heap, uint32_t now)
 {
-    gb_common *common = gb_common_try(atomic_fetch_add_explicit(&gb_the.common_next, 1, memory_order_relaxed), true, now);
+    uint32_t turn = atomic_fetch_add_explicit(&gb_the.common_next, 1, memory_order_relaxed);
+    gb_common *common = gb_common_try(turn, true, now);
     if (common) {
         common_rest(gb_common_heap(common), now);
         gb_common_leave(common);

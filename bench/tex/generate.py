@@ -1,7 +1,7 @@
 """Writes the text of a long book, from a fixed seed, for TeX: `generate.py FOLDER CHAPTERS`.
 
-The text (body.tex) is the same for every engine. Its markup, such as \\Chapter and \\Note, is defined in book-latex.tex
-and book-context.tex. The language is invented: syllables form words, and short words are common, as in real prose, so
+All engines typeset one text, body.tex. book-latex.tex and book-context.tex define its markup, such as \\Chapter and
+\\Note. The language is invented: syllables form words, and short words are common, as in real prose, so
 that the engines break, hyphenate, kern and index paragraphs as in a real book.
 """
 

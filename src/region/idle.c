@@ -103,28 +103,25 @@ static size_t lazy_purge(size_t most)
 
 size_t gb_extents_purge(uint32_t since, bool all, bool lazily, size_t *budget_bytes)
 {
-    size_t given = 0;
+    size_t given = 0, most = *budget_bytes;
     uint32_t last = gb_the.huge.idle.ends.last;
     if (all || gb_the.huge.idle.ends.first)
         gb_limit_look();
-    for (uint32_t number = gb_the.huge.idle.ends.first; number && *budget_bytes > 0;) {
+    for (uint32_t number = gb_the.huge.idle.ends.first; number && given < most;) {
         gb_extent *extent = extent_at(number);
         if (!all && gb_ms_later(extent->idle_ms, since))
             break;
         uint32_t next = number == last ? 0 : extent->waits.next;
-        size_t purged = all ? extent_purge(extent, *budget_bytes, lazily)
-                            : extent_purge_due(extent, *budget_bytes, lazily);
-        *budget_bytes -= purged < *budget_bytes ? purged : *budget_bytes;
+        size_t purged = all ? extent_purge(extent, most - given, lazily)
+                            : extent_purge_due(extent, most - given, lazily);
         if (purged == 0) /* deferred, or refused because memory is locked */
             idle_again(extent);
         given += purged;
         number = next;
     }
-    if (all && !lazily && *budget_bytes > 0) {
-        size_t purged = lazy_purge(*budget_bytes);
-        *budget_bytes -= purged < *budget_bytes ? purged : *budget_bytes;
-        given += purged;
-    }
+    if (all && !lazily && given < most)
+        given += lazy_purge(most - given);
+    *budget_bytes = given < most ? most - given : 0;
     if (gb_the.limited)
         extents_lower();
     return given;

@@ -56,7 +56,7 @@ bool gb_run_touched(uint32_t slices);
 bool gb_run_fits(uint32_t slices);
 /* Grows linear memory until a free block of `bytes` is at its end. */
 bool gb_memory_grow(size_t bytes);
-/* Provides the collector's object bits for every slice. Returns false if there is no memory for them. */
+/* Commits the collector's object bits of all slices. Returns false if there is no memory for them. */
 bool gb_bits_start(glebe_gc *gc);
 /* Called when the collector has no object any more. */
 void gb_bits_end(glebe_gc *gc);

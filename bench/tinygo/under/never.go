@@ -7,9 +7,8 @@ import (
 	"unsafe"
 )
 
-// A collector that never collects. TinyGo makes every function note its references for it, as for any collector. The
-// cost of that, and of an addition for each allocation, is the floor for every collector. Under "leaking" functions
-// note nothing.
+// A collector that never collects. TinyGo makes every function note its references for it, as for any collector. No
+// collector can cost less than these notes and an addition for each allocation. Under "leaking" functions note nothing.
 
 //go:extern __heap_base
 var heapBase [0]byte

@@ -1,7 +1,7 @@
 //! Three programs that only allocate, with the allocator that a feature selects.
 //!
 //! `edge_cases` makes the requests of mini-alloc's test of that name. It is written from scratch, without the test's
-//! assertions, which hold only for a bump allocator. `trace` and `vectors` are the same work for every allocator.
+//! assertions, which hold only for a bump allocator. `trace` and `vectors` do the same with each allocator.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

@@ -27,7 +27,7 @@
 #include "../serve/slow.h"
 #include "api.h"
 
-enum { POOL_UNIT_MAX = 4096, POOL_STEP_BYTES = 64 << 10, POOL_BATCH_BYTES = 1024 };
+enum { POOL_UNIT_MAX = 4096, POOL_STEP_BYTES = 64 << 10, POOL_BATCH_BYTES = 1024, POOL_BATCHES_MIN = 16 };
 
 static gb_pool *pool_of(const glebe_pool *open)
 {
@@ -216,14 +216,15 @@ static bool pool_grow(gb_pool *pool)
     return true;
 }
 
-/* Puts a batch of fresh objects on the list. */
+/* Puts a batch of fresh objects on the list: in a small pool few, since other lengths need the rest of its limit. */
 static bool pool_carve(gb_pool *pool, size_t units)
 {
-    size_t bytes = units * pool->open.unit_bytes;
+    size_t bytes = units * pool->open.unit_bytes, most = pool->limit_bytes / POOL_BATCHES_MIN;
     while (!pool->current || pool->current->end - pool->fresh < bytes)
         if (!pool_grow(pool))
             return false;
-    size_t count = (pool->current->end - pool->fresh) / bytes, batch = POOL_BATCH_BYTES / bytes;
+    size_t count = (pool->current->end - pool->fresh) / bytes,
+           batch = (most < POOL_BATCH_BYTES ? most : POOL_BATCH_BYTES) / bytes;
     batch = batch == 0 ? 1 : batch;
     count = count < batch ? count : batch;
     uintptr_t at = pool->fresh;

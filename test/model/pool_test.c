@@ -31,6 +31,21 @@ static size_t used_units(void)
     return units;
 }
 
+/* Whether the pool has an object of `units`: a free one, a part of a longer one, or one that was never used. */
+static bool available(size_t units)
+{
+    const gb_pool *whole = (const gb_pool *)((uintptr_t)pool - offsetof(gb_pool, open));
+    size_t bytes = units * unit, carved = 0, held = 0;
+    for (size_t longer = units; longer <= most; longer++)
+        if (whole->lists[longer])
+            return true;
+    for (const gb_span *span = whole->spans; span; span = gb_pool_next(whole, span)) {
+        carved += gb_pool_carved(whole, span) - span->start;
+        held += span->end - span->start;
+    }
+    return held - carved >= bytes || limit >= (GB_POOL_SPANS ? held : carved) + bytes;
+}
+
 static void model_take(void)
 {
     size_t units = one_in(3) ? 1 + below(most) : 1 + below(most < 3 ? most : 3);
@@ -38,8 +53,7 @@ static void model_take(void)
     void *at = glebe_pool_alloc(pool, units);
     if (!at) {
         REQUIRE(errno == ENOMEM);
-        /* NULL needs a reason: a limit, a failure, or fragmented free memory */
-        REQUIRE(seed % 4 >= 2 || (used_units() + units) * unit > limit / 2);
+        REQUIRE(seed % 4 >= 2 || !available(units));
         return;
     }
     size_t bytes = units * unit;

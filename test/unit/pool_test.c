@@ -110,6 +110,18 @@ static void test_limit_of_the_heap(void **state)
     fixture_release();
 }
 
+/* The first length that a small pool is asked for leaves room for the others. */
+static void test_small(void **state)
+{
+    (void)state;
+    glebe_pool *pool = glebe_pool_create(NULL, 16, 8, 1024, 0);
+    for (size_t units = 1; units <= 8; units++)
+        assert_non_null(glebe_pool_alloc(pool, units));
+    well(pool);
+    glebe_pool_destroy(pool);
+    fixture_release();
+}
+
 /* If there is no more memory, long objects serve short requests. */
 static void test_cut(void **state)
 {
@@ -348,6 +360,7 @@ int main(void)
         FIXTURE_TEST(test_indices),
         FIXTURE_TEST(test_limit),
         FIXTURE_TEST(test_limit_of_the_heap),
+        FIXTURE_TEST(test_small),
         FIXTURE_TEST(test_cut),
         FIXTURE_TEST(test_reset),
         FIXTURE_TEST(test_wrong_arguments),

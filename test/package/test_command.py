@@ -209,7 +209,7 @@ def test_children_are_summed_up(box, command):
     assert done.text.count(": statistics\n") == 1 and re.match(rf"glebe: {python.name}\[\d+\]: statistics\n", done.text)
     summary = done.text.splitlines()[-1]
     assert re.fullmatch(rf"glebe: {python.name}: 40 children: peak [\d.]+ [KM]iB at most \(true\[\d+\]\), [\d.]+ "
-                        rf"[KM]iB given back, "
+                        rf"[KM]iB purged, "
                         "0 errors, 0 times out of memory", summary), summary
     done = box.check(command, "run", "--stats=json", "--", python, "-c", code, preload=None)
     objects = [json.loads(line) for line in done.text.splitlines()]

@@ -164,7 +164,7 @@ static void test_what_is_said_at_exit(void **state)
     glebe_option("stats", "0");
     glebe_option("verbose", "1");
     gb_say_at_exit();
-    fixture_printed("glebe: prog[4711]: version 0.1.0 was active: at most 16 KiB in use, 0 KiB given back, 0 errors\n");
+    fixture_printed("glebe: prog[4711]: version 0.1.0 was active: at most 16 KiB in use, 0 KiB purged, 0 errors\n");
 }
 
 /* Under the command, a tree of processes appends statistics to a file; without the file they go to stderr. */

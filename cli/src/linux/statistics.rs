@@ -65,7 +65,7 @@ pub fn summary(program: &str, children: &[Statistics]) -> Option<String> {
     };
     let noun = if children.len() == 1 { "child" } else { "children" };
     Some(format!(
-        "{program}: {} {noun}: peak {} at most ({}[{}]), {} given back, {} errors, {} times out of memory",
+        "{program}: {} {noun}: peak {} at most ({}[{}]), {} purged, {} errors, {} times out of memory",
         children.len(),
         amount("_bytes", largest.value("peak_used_bytes")),
         largest.program,

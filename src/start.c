@@ -8,4 +8,11 @@ static void start_library(void)
     gb_port_start();
 }
 GB_AT_START(start_library)
-GB_AT_END(gb_say_at_exit)
+
+/* Most processes print nothing: their exit touches no page of the code that prints. */
+static void end_library(void)
+{
+    if (gb_the.options.verbose || gb_the.options.stats)
+        gb_say_at_exit();
+}
+GB_AT_END(end_library)

@@ -12,11 +12,13 @@
 #ifndef GLEBE_BENCH_H
 #define GLEBE_BENCH_H
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* Random numbers: xorshift64*. Each thread or phase has its own state. */
 typedef struct { uint64_t s; } rng;
@@ -118,6 +120,24 @@ static inline void *take(size_t bytes)
 	void *p = malloc(bytes);
 	touch(p, bytes);
 	return p;
+}
+
+/* Resident bytes of a process, exact: for smaps_rollup the kernel walks the
+ * page tables, whereas statm and ru_maxrss come from counters that each
+ * processor adds up in batches. Reads without stdio, whose buffers come from
+ * malloc. */
+static inline size_t resident_bytes(pid_t pid)
+{
+	static char text[4096];
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
+	int fd = open(path, O_RDONLY);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (n <= 0)
+		die("cannot read smaps_rollup");
+	close(fd);
+	char *rss = strstr(text, "Rss:");
+	return rss ? strtoul(rss + 4, NULL, 10) * 1024 : 0;
 }
 
 #endif

@@ -22,8 +22,6 @@
  * before the first measurement, so it cancels.
  */
 #include "bench.h"
-#include <fcntl.h>
-#include <unistd.h>
 
 struct record {
 	char *at;
@@ -31,20 +29,6 @@ struct record {
 };
 
 static size_t page_bytes;
-
-/* From smaps_rollup, which walks the page tables (statm lags behind), and
- * without stdio, whose buffers come from malloc. */
-static size_t resident_bytes(void)
-{
-	static char text[4096];
-	int fd = open("/proc/self/smaps_rollup", O_RDONLY);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (n <= 0)
-		die("cannot read /proc/self/smaps_rollup");
-	close(fd);
-	char *rss = strstr(text, "Rss:");
-	return rss ? strtoul(rss + 4, NULL, 10) * 1024 : 0;
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -85,8 +69,8 @@ int main(int argc, char **argv)
 	memset(pages, 1, room * sizeof *pages);
 	puts("idle");
 	fflush(stdout);
-	resident_bytes();
-	size_t before = resident_bytes();
+	resident_bytes(getpid());
+	size_t before = resident_bytes(getpid());
 
 	size_t n = 0, total = 0;
 	while (total < goal && n < room) {
@@ -109,7 +93,7 @@ int main(int argc, char **argv)
 		free(take(16 + (size_t)i % 128));
 	sleep(1);
 
-	size_t after = resident_bytes();
+	size_t after = resident_bytes(getpid());
 	size_t live = live_page_bytes(blocks, n, pages);
 	double resident = after > before ? (double)(after - before) : 0;
 	printf("metric idle_ratio %.4f\n", resident / (double)live);

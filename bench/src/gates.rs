@@ -49,7 +49,9 @@ pub fn evaluate(results: &Results, subject: &str) -> Vec<Gate> {
     }
 
     let ratio = |case: &str, other, quantity| results.case(case)?.ratio(subject, other, quantity);
-    add("hello: peak RSS, of glibc".into(), ratio("hello", "glibc", Quantity::PeakRss), 1.15);
+    let hello = |allocator| results.case("hello")?.runs.get(allocator)?.metric("resident_bytes");
+    let of_glibc = hello(subject).and_then(|bytes| Some(bytes / hello("glibc")?));
+    add("hello: resident memory, of glibc".into(), of_glibc, 1.15);
     add("grow-block: CPU time, of glibc".into(), ratio("grow-block", "glibc", Quantity::Cpu), 1.00);
     for other in ["rpmalloc", "mimalloc-v2"] {
         let value = ratio("threads-300", other, Quantity::Cpu);
@@ -79,7 +81,10 @@ mod tests {
     fn results(costs: &[(&str, f64, u64, f64)]) -> Results {
         let runs = |_: &cases::Case| -> BTreeMap<String, Runs> {
             let one = |&(name, cpu_s, peak_rss_kb, idle): &(&str, f64, u64, f64)| {
-                let metrics = BTreeMap::from([("idle_ratio".to_string(), idle)]);
+                let metrics = BTreeMap::from([
+                    ("idle_ratio".to_string(), idle),
+                    ("resident_bytes".to_string(), peak_rss_kb as f64 * 1024.0),
+                ]);
                 let sample = Sample { cpu_s, peak_rss_kb, metrics, ..Sample::default() };
                 (name.to_string(), Runs { samples: vec![sample], failure: None })
             };

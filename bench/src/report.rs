@@ -164,10 +164,10 @@ fn memory_table(results: &Results) -> Option<Table> {
     let mut table = new_table(results, "case");
     for case in results.group(Some(Group::Memory)) {
         add_row(&mut table, results, &case.name, |a| {
-            let metric = case.runs.get(a).and_then(|r| r.metric("idle_ratio"));
-            match metric {
+            let metric = |name| case.runs.get(a).and_then(|r| r.metric(name));
+            match metric("idle_ratio") {
                 Some(ratio) => format!("{ratio:.3}"),
-                None => number_or_failure(case, a, case.value(a, Quantity::PeakRss), 0),
+                None => number_or_failure(case, a, metric("resident_bytes").map(|b| b / 1024.0), 0),
             }
         });
     }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config.h"
 #include "libc.h"
 
 #define GB_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -24,8 +25,20 @@ GB_INLINE unsigned gb_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
 GB_INLINE unsigned gb_ctz32(uint32_t x) { return (unsigned)__builtin_ctz(x); }
 GB_INLINE unsigned gb_log2(uint64_t x) { return 63u - (unsigned)__builtin_clzll(x); } /* floor; x > 0 */
 GB_INLINE unsigned gb_log2_ceil(uint64_t x) { return x <= 1 ? 0 : gb_log2(x - 1) + 1; }
-GB_INLINE unsigned gb_popcount32(uint32_t x) { return (unsigned)__builtin_popcount(x); }
-GB_INLINE unsigned gb_popcount64(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
+
+GB_INLINE unsigned gb_popcount64(uint64_t x)
+{
+    if (GB_POPCOUNT)
+        return (unsigned)__builtin_popcountll(x);
+    x -= x >> 1 & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+    return (unsigned)(x * UINT64_C(0x0101010101010101) >> 56);
+}
+GB_INLINE unsigned gb_popcount32(uint32_t x)
+{
+    return GB_POPCOUNT ? (unsigned)__builtin_popcount(x) : gb_popcount64(x);
+}
 
 /* Bit `i` of a table of words. */
 GB_INLINE bool gb_bit(const uint64_t *bits, size_t i) { return bits[i / 64] >> i % 64 & 1; }

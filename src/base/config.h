@@ -30,6 +30,12 @@
 #else
 #define GB_WORDS 1
 #endif
+/* The processor counts bits in one instruction. 0: the compiler would call a function of its library. */
+#if defined(__POPCNT__) || defined(__wasm__) || defined(__aarch64__)
+#define GB_POPCOUNT 1
+#else
+#define GB_POPCOUNT 0
+#endif
 #ifndef GB_CALLBACKS
 /* the collector has roots, markers, listeners and weak references, for C programs. 0: no indirect call */
 #define GB_CALLBACKS 1

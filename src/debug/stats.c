@@ -198,19 +198,23 @@ static void stats_say(void)
     }
 }
 
+static void verbose_say(void)
+{
+    glebe_stats s;
+    char text[320], program[STATS_PROGRAM_BYTES];
+    glebe_stats_read(&s);
+    size_t n = gb_format(text, sizeof text,
+        "glebe: %s[%u]: version %u.%u.%u" GB_COPY
+        " was active: at most %zu KiB in use, %zu KiB purged, %zu errors\n",
+        stats_program(program), gb_port_process(), GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH,
+        (size_t)(s.peak_used_bytes >> 10), (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
+    gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
+}
+
 void gb_say_at_exit(void)
 {
-    if (gb_the.options.verbose) {
-        glebe_stats s;
-        char text[320], program[STATS_PROGRAM_BYTES];
-        glebe_stats_read(&s);
-        size_t n = gb_format(text, sizeof text,
-            "glebe: %s[%u]: version %u.%u.%u" GB_COPY
-            " was active: at most %zu KiB in use, %zu KiB purged, %zu errors\n",
-            stats_program(program), gb_port_process(), GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH,
-            (size_t)(s.peak_used_bytes >> 10), (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
-        gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
-    }
+    if (gb_the.options.verbose)
+        verbose_say();
     if (gb_the.options.stats)
         stats_say();
 }

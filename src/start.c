@@ -10,9 +10,11 @@ static void start_library(void)
 GB_AT_START(start_library)
 
 /* Most processes print nothing: their exit touches no page of the code that prints. */
-static void end_library(void)
+void gb_say_at_exit(void)
 {
-    if (gb_the.options.verbose || gb_the.options.stats)
-        gb_say_at_exit();
+    if (gb_the.options.verbose)
+        gb_verbose_say();
+    if (gb_the.options.stats)
+        gb_stats_say();
 }
-GB_AT_END(end_library)
+GB_AT_END(gb_say_at_exit)

@@ -11,6 +11,10 @@
  * lists of other threads, and remote frees that were not sent yet, count as in use. Looks at every page. */
 size_t gb_blocks_bytes(void);
 
+/* stats.c: print the line of GLEBE_VERBOSE, and the output of GLEBE_STATS, at exit. */
+void gb_verbose_say(void);
+void gb_stats_say(void);
+
 #pragma GCC visibility pop
 
 #endif

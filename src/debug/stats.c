@@ -177,7 +177,7 @@ size_t glebe_stats_json(char *buffer, size_t bytes)
 
 /* Prints the statistics in one write, so that no lines of other processes come between. If the command sets
  * GLEBE_TOOL_STATS, appends them to that file. */
-static void stats_say(void)
+void gb_stats_say(void)
 {
     char text[STATS_BYTES];
     const char *file = gb_port_environment("GLEBE_TOOL_STATS");
@@ -198,7 +198,7 @@ static void stats_say(void)
     }
 }
 
-static void verbose_say(void)
+void gb_verbose_say(void)
 {
     glebe_stats s;
     char text[320], program[STATS_PROGRAM_BYTES];
@@ -209,12 +209,4 @@ static void verbose_say(void)
         stats_program(program), gb_port_process(), GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH,
         (size_t)(s.peak_used_bytes >> 10), (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
     gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
-}
-
-void gb_say_at_exit(void)
-{
-    if (gb_the.options.verbose)
-        verbose_say();
-    if (gb_the.options.stats)
-        stats_say();
 }

@@ -117,7 +117,7 @@ static void heap_delete(mi_heap_t *heap)
     static _Atomic uint32_t left;
     gb_heap_abandon(heap);
     if (heaps_abandoned() / 2 > gb_load_relaxed(&left) + SOME / 2) {
-        gb_abandoned_trim();
+        gb_abandoned_trim(true);
         gb_store_relaxed(&left, heaps_abandoned());
     }
 }

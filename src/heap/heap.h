@@ -122,8 +122,9 @@ bool gb_spares_give(glebe_heap *heap, uint32_t most);
  * lists, where other heaps look for pages. The thread free lists are empty. Owner. */
 void gb_heap_settle(glebe_heap *heap);
 void gb_medium_settle(glebe_heap *heap);
-/* Returns all thread free lists, empty pages and spare pages, and finds holes in the other pages. Owner. */
-void gb_heap_trim(glebe_heap *heap);
+/* Returns all thread free lists, empty pages and spare pages. If it `looks`, it also finds holes in the other pages: it
+ * walks every block of them. Owner. */
+void gb_heap_trim(glebe_heap *heap, bool looks);
 /* Takes a block off the thread free list. The next malloc reads the next block's link, and the program then writes to
  * that block: the prefetch hides the cache miss. */
 GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
@@ -257,8 +258,8 @@ void gb_heap_abandon(glebe_heap *heap);
 /* Reclaims pages of this class with free blocks from abandoned heaps. Owner. */
 bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls);
 /* Returns to the arena all memory that abandoned heaps hold on thread free lists and in spare pages. Returns the
- * bytes. */
-size_t gb_abandoned_trim(void);
+ * bytes. `looks` as for gb_heap_trim. */
+size_t gb_abandoned_trim(bool looks);
 /* Accepts the remote frees of the next few abandoned heaps. Pages that become empty may return to the arena. */
 void gb_abandoned_drain(void);
 /* One step: gb_heap_look for the next abandoned heap with pages to search. Returns false if there is none. */

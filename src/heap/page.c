@@ -441,11 +441,11 @@ void gb_heap_settle(glebe_heap *heap)
         }
 }
 
-void gb_heap_trim(glebe_heap *heap)
+void gb_heap_trim(glebe_heap *heap, bool looks)
 {
     gb_fronts_flush(heap);
     empty_pages_give(heap);
     gb_spares_give(heap, UINT32_MAX);
-    if (GB_PURGES)
+    if (GB_PURGES && looks)
         gb_heap_look_all(heap);
 }

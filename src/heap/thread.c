@@ -306,7 +306,7 @@ bool gb_abandoned_reclaim(glebe_heap *heap, uint32_t cls)
 
 /* No thread works in an abandoned heap, so it needs no thread free lists and no spare pages. One empty abandoned heap
  * is kept for the next new thread; other empty ones are retired. */
-size_t gb_abandoned_trim(void)
+size_t gb_abandoned_trim(bool looks)
 {
     size_t given = 0;
     glebe_heap *kept = NULL;
@@ -317,7 +317,7 @@ size_t gb_abandoned_trim(void)
         next = heap->next;
         size_t before = gb_load_relaxed(&heap->bytes);
         gb_inbox_drain(heap);
-        gb_heap_trim(heap);
+        gb_heap_trim(heap, looks);
         gb_medium_trim(heap);
         size_t after = gb_load_relaxed(&heap->bytes);
         given += before > after ? before - after : 0;

@@ -45,7 +45,7 @@ void gb_heap_retire(glebe_heap *heap)
 size_t gb_retain_nothing(glebe_heap *heap)
 {
     if (heap->number.n != 0)
-        gb_heap_trim(heap);
+        gb_heap_trim(heap, false);
     gb_tagged_cool();
     return 0;
 }

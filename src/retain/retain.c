@@ -45,19 +45,20 @@ void gb_retain_act(void)
 
 /* ---- all of it at once ---- */
 
-static void heap_retain_nothing(glebe_heap *heap)
+/* `looks` as for gb_heap_trim. */
+static void heap_retain_nothing(glebe_heap *heap, bool looks)
 {
     if (heap->number.n == 0)
         return;
     gb_remote_flush(heap);
     gb_inbox_drain(heap);
-    gb_heap_trim(heap);
+    gb_heap_trim(heap, looks);
     gb_medium_trim(heap);
 }
 
 /* heap_retain_nothing for each common heap that no thread is in; with `silent`, only for those that rest or that no
  * thread entered for purge_ms. Returns the bytes returned to the arena. */
-static size_t common_retain_nothing(bool silent)
+static size_t common_retain_nothing(bool silent, bool looks)
 {
     size_t given = 0;
     for (uint32_t i = 0; i < GB_COMMON_HEAPS; i++) {
@@ -66,7 +67,7 @@ static size_t common_retain_nothing(bool silent)
             continue;
         glebe_heap *heap = gb_common_heap(common);
         size_t held = gb_load_relaxed(&heap->bytes);
-        heap_retain_nothing(heap);
+        heap_retain_nothing(heap, looks);
         given += held - gb_load_relaxed(&heap->bytes);
         gb_common_leave(common);
     }
@@ -75,10 +76,21 @@ static size_t common_retain_nothing(bool silent)
 
 size_t gb_retain_nothing(glebe_heap *heap)
 {
-    heap_retain_nothing(heap);
-    common_retain_nothing(false);
-    gb_abandoned_trim();
+    heap_retain_nothing(heap, true);
+    common_retain_nothing(false, true);
+    gb_abandoned_trim(true);
     return gb_purge_due(gb_port_now_ms(), true);
+}
+
+/* Returns whether any memory became free. Does not look for holes: they count as held, and keep their address space.
+ * Looking walks every page, and at its limit a program may fail often. */
+static bool room_gather(glebe_heap *heap)
+{
+    size_t held = gb_load_relaxed(&heap->bytes);
+    heap_retain_nothing(heap, false);
+    size_t given = common_retain_nothing(false, false) | gb_abandoned_trim(false);
+    given |= gb_purge_due(gb_port_now_ms(), true);
+    return given != 0 || gb_load_relaxed(&heap->bytes) < held;
 }
 
 /* True if the process's limit refused the heap's last request, and the program's callback was called for it. */
@@ -90,17 +102,14 @@ static bool limit_told(glebe_heap *heap)
     bool fits = bytes <= limit - (used < limit ? used : limit);
     if (bytes == 0 || bytes > limit || fits || !gb_pressure_tell(used, limit))
         return false;
-    gb_retain_nothing(heap);
+    room_gather(heap);
     return true;
 }
 
 bool gb_make_room(glebe_heap *heap)
 {
-    size_t held = gb_load_relaxed(&heap->bytes);
-    heap_retain_nothing(heap);
-    size_t given = common_retain_nothing(false) | gb_abandoned_trim();
-    given |= gb_purge_due(gb_port_now_ms(), true);
-    return limit_told(heap) || given != 0 || gb_load_relaxed(&heap->bytes) < held;
+    bool gathered = room_gather(heap);
+    return limit_told(heap) || gathered;
 }
 
 /* Compares the memory use of the group of processes with its limit, and acts; pressure.c has the picture. */
@@ -214,7 +223,7 @@ static void common_rest(glebe_heap *heap, uint32_t now)
 {
     enum { SMALL_BYTES = 1 << 20 };
     if (!heap->rests && heap->small_bytes <= SMALL_BYTES)
-        heap_retain_nothing(heap);
+        heap_retain_nothing(heap, true);
     tick_heap(heap, now);
 }
 
@@ -273,7 +282,7 @@ static void background_run(void)
             continue;
         uint32_t wait = gb_purge_wait(gb_port_now_ms());
         if (wait == UINT32_MAX) {
-            if ((common_retain_nothing(true) | gb_abandoned_trim()) != 0)
+            if ((common_retain_nothing(true, true) | gb_abandoned_trim(true)) != 0)
                 continue;
             gb_store(&gb_the.background_state, GB_BACKGROUND_SLEEPS);
             if (gb_purge_wait(gb_port_now_ms()) == UINT32_MAX) /* no chunk was queued in between */

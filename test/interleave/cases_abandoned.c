@@ -120,7 +120,7 @@ static void gives_and_exits(void)
     give_all();
     gb_thread_exit();
 }
-static void trims_abandoned(void) { gb_abandoned_trim(); }
+static void trims_abandoned(void) { gb_abandoned_trim(true); }
 static void collects(void) { glebe_trim(NULL); }
 static void purges(void) { gb_purge_due(the_world.now_ms, true); }
 

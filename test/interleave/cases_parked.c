@@ -54,7 +54,7 @@ static void a_takes(void)
 static void a_trims(void)
 {
     gb_inbox_drain(gb_self);
-    gb_heap_trim(gb_self);
+    gb_heap_trim(gb_self, true);
     give(0);
 }
 

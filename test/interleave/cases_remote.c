@@ -71,7 +71,7 @@ static void last_blocks(void)
 static void a_drains_and_trims(void)
 {
     gb_inbox_drain(gb_self);
-    gb_heap_trim(gb_self);
+    gb_heap_trim(gb_self, true);
 }
 
 /* B and C have heaps, collect in slots, and flush. */

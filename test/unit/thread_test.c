@@ -191,14 +191,14 @@ static void test_heaps_left_behind_end(void **state)
             assert_int_equal(heap->kind, GB_HEAP_ABANDONED);
         }
         fixture_check();
-        gb_abandoned_trim();
+        gb_abandoned_trim(true);
         assert_in_range(glebe_live.stats.heaps_abandoned, 60, 61); /* control: with blocks in them they stay */
         for (int i = 0; i < 60; i++) {
             assert_int_equal(*(unsigned char *)left[i], i);
             glebe_free(left[i]);
         }
         gb_remote_flush(gb_self);
-        gb_abandoned_trim();
+        gb_abandoned_trim(true);
         assert_int_equal(glebe_live.stats.heaps_abandoned, 1);
         fixture_check();
     }

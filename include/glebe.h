@@ -141,7 +141,7 @@ typedef void *glebe_pool_link
 
 /* Returns a new pool, or NULL and ENOMEM; or NULL and EINVAL for a wrong argument. `unit_bytes` must be a multiple
  * of sizeof(void *), at most 4096. `most_units` is 1 to 1024. `limit_bytes` is at least the largest object and at
- * most 2^32 units.
+ * most 2^32 - 2 units.
  *
  * The memory comes from `heap`, a heap of glebe_heap_create, and counts against that heap's limit. If `heap` is
  * NULL, the pool gets a heap of its own. The pool grows by `step_bytes` (0 is 64 KiB) up to `limit_bytes`. With

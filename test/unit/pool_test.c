@@ -184,6 +184,13 @@ static void test_wrong_arguments(void **state)
         if (wrong[i][0] != 12 || sizeof(void *) == 8)
             assert_true(!glebe_pool_create(NULL, wrong[i][0], wrong[i][1], wrong[i][2], 0) && errno == EINVAL);
     }
+    for (uint64_t units = UINT32_MAX - 2; sizeof(void *) == 8 && units < UINT32_MAX + UINT64_C(2); units++) {
+        errno = 0;
+        glebe_pool *most = glebe_pool_create(NULL, 8, 1, (size_t)(8 * units), 0); /* the host may lack the space */
+        assert_int_equal(errno == EINVAL, units >= UINT32_MAX);
+        assert_true(units < UINT32_MAX || !most);
+        glebe_pool_destroy(most);
+    }
     glebe_pool *pool = glebe_pool_create(NULL, 8, 100, 800, 0);
     assert_non_null(glebe_pool_alloc(pool, 100));
     assert_null(glebe_pool_alloc(pool, 0));

@@ -5,6 +5,7 @@ import functools
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,8 +18,11 @@ sys.path.insert(0, str(ROOT / "test/wasm"))
 from test_programs import ENGINES, run_node, which
 
 TINYGO, GO = which("tinygo"), which("go")
-# TinyGo calls Go.
-ENVIRONMENT = {**os.environ, "PATH": f"{os.path.dirname(GO)}:{os.environ['PATH']}"} if GO else os.environ
+# TinyGo calls Go, and wasm-opt. npm's wasm-opt is itself WebAssembly, and takes more than half of a build; so tests use
+# the system's, which is native.
+ENVIRONMENT = {**os.environ, "PATH": f"{os.path.dirname(GO)}:{os.environ['PATH']}"} if GO else dict(os.environ)
+if native := shutil.which("wasm-opt"):
+    ENVIRONMENT.setdefault("WASMOPT", native)
 
 
 def tinygo(*arguments):

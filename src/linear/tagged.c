@@ -161,8 +161,10 @@ void *gb_tagged_source(glebe_heap *heap, gb_request *request)
     uint32_t length = tagged_length(request->bytes + extra),
              room = length + (alignment > 16 ? (uint32_t)alignment + GB_TAGGED_LEAST : 0);
     gb_tagged *c = NULL;
-    if (gb_account_allows(heap, length) && (c = tagged_take(room)) == NULL && gb_memory_grow(room))
+    if (gb_account_allows(heap, length) && (c = tagged_take(room)) == NULL && gb_memory_grow(room)) {
         c = tagged_take(room);
+        gb_account_kept();
+    }
     if (!c)
         return NULL;
     uint32_t before = (uint32_t)(gb_round_up(gb_tagged_start(c) + extra, alignment) - extra - gb_tagged_start(c));

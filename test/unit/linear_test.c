@@ -23,6 +23,21 @@ static void test_growth_is_by_need(void **state)
     fixture_release();
 }
 
+/* The peak counts blocks for which memory grew, though all are freed before the program looks. */
+static void test_peak_of_growing_memory(void **state)
+{
+    enum { COUNT = 8, BYTES = 100000 };
+    void *blocks[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        assert_non_null(blocks[i] = glebe_malloc(BYTES));
+    for (int i = 0; i < COUNT; i++)
+        glebe_free(blocks[i]);
+    glebe_stats stats;
+    glebe_stats_read(&stats);
+    assert_in_range(stats.peak_used_bytes, COUNT * BYTES, COUNT * BYTES + COUNT * 64);
+}
+
 /* Free memory is used before memory grows, and adjacent free blocks merge. */
 static void test_free_blocks_merge(void **state)
 {
@@ -258,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_growth_is_by_need),
+        FIXTURE_TEST(test_peak_of_growing_memory),
         FIXTURE_TEST(test_free_blocks_merge),
         FIXTURE_TEST(test_resize_in_place),
         FIXTURE_TEST(test_table_moves),

@@ -7,12 +7,14 @@
 //!                                        |                  --> gates.rs   pass or fail
 //!                                  measure.rs (one process)
 //!   micro/count.c --------------- instructions.rs: counts, not time
+//!   cases.toml ------------------ counters.rs: the same for whole programs
 //! ```
 //!
 //! Everything after `results.rs` is a function of the results file, so `show`
 //! makes the tables, plots and verdicts of an old run again.
 
 mod cases;
+mod counters;
 mod gates;
 mod instructions;
 mod measure;
@@ -40,6 +42,8 @@ enum Command {
     Run(run::RunArgs),
     /// Count the instructions of malloc and free
     Instructions(instructions::InstructionArgs),
+    /// Count instructions and simulated cache misses of whole programs
+    Counters(counters::CounterArgs),
     /// Print tables, plot and verdicts of an earlier run again
     Show(ShowArgs),
     /// Draw a picture that another bench wrote as JSON
@@ -72,6 +76,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Instructions(args) => instructions::run(&args),
+        Command::Counters(args) => counters::run(&args),
         Command::Show(args) => report::show(&results::Results::load(&args.results)?, &args.output),
         Command::Plot(args) => plot::run(&args),
         Command::Cases => {

@@ -355,8 +355,8 @@ static const struct entry CASES[] = {
         "COUNT MIB: live at once by a page's alignment, all freed; then 100 MiB, and other sizes"},
     {"replace", replace_case, 4, "LIVE FROM TO COUNT: touched whole, one replaced at a time"},
     {"pieces", pieces_case, 2, "GIB OPERATIONS: of address space, in pieces of random size"},
-    {"wakes", wakes_case, 6,
-        "MIB BYTES WAKES MS REQUESTS RANDOM: three in four freed; RANDOM: 19 in 20, in random order; then so many "
+    {"wakes", wakes_case, 7,
+        "MIB BYTES WAKES MS EARLY REQUESTS RANDOM: three in four freed; RANDOM: 19 in 20, in random order; then so many "
         "requests at each wake"},
     {"idle", idle_case, 3, "MIB WAKES REQUESTS: small blocks; half freed in stretches, idle, wake, filled again"},
     {"asleep", asleep_case, 5,

@@ -35,24 +35,24 @@ static double wake_floor(size_t requests)
     return least;
 }
 
-/* Wakes, each after some idle time. Reports the most expensive of all. Of the last third, when the state is steady
- * again, reports the median and its longest request. */
-static void wakes(size_t count, size_t requests, unsigned ms, double floor)
+/* Wakes, each after some idle time. Each of the first two thirds makes `early` requests, enough for the allocator to
+ * look at all its memory; reports the longest. Of the last third, when the state is steady again, reports the median,
+ * and its longest request. */
+static void wakes(size_t count, unsigned ms, size_t early, size_t requests, double floor)
 {
     static double cost[WAKES];
     count = count < WAKES ? count : WAKES;
     size_t settled = count - (count + 2) / 3;
-    double most = 0, before = 0;
+    double before = 0;
     for (size_t i = 0; i < count; i++) {
         if (i == settled) {
             before = most_cpu_us();
             start_longest();
         }
         nap(ms);
-        cost[i] = wake(requests, (i + 1) * requests) - floor;
-        most = cost[i] > most ? cost[i] : most;
+        size_t asked = i < settled ? early : requests;
+        cost[i] = wake(asked, (i + 1) * asked) - floor;
     }
-    say("wake_most_ms", most);
     double last = most_cpu_us();
     say("wake_most_us", last > before ? last : before);
     qsort(cost + settled, count - settled, sizeof *cost, by_value);
@@ -87,23 +87,23 @@ static void drop_at_random(struct set *set)
     }
 }
 
-/* MIB BYTES WAKES MS REQUESTS RANDOM */
+/* MIB BYTES WAKES MS EARLY REQUESTS RANDOM */
 void wakes_case(const size_t *argument)
 {
     struct set set = set_of((argument[0] << 20) / argument[1], argument[1], argument[1]);
     begin();
-    double floor = wake_floor(argument[4]);
+    double floor = wake_floor(argument[5]);
     start_longest();
     set_take(&set, 0, set.count);
     say("fill_most_us", most_cpu_us());
-    if (argument[5])
+    if (argument[6])
         drop_at_random(&set);
     else
         set_drop(&set, 0, set.count, three_in_four);
     say("busy_most_us", most_cpu_us());
     say("busy_over", (double)over_a_millisecond());
     start_longest();
-    wakes(argument[2], argument[4], (unsigned)argument[3], floor);
+    wakes(argument[2], (unsigned)argument[3], argument[4], argument[5], floor);
     say_resident("live_kb");
     mappings();
     set_check(&set);
@@ -132,7 +132,7 @@ void idle_case(const size_t *argument)
     say("busy_most_us", most_cpu_us());
     say("busy_over", (double)over_a_millisecond());
     start_longest();
-    wakes(argument[1], argument[2], 700, floor);
+    wakes(argument[1], 700, argument[2], argument[2], floor);
     say_resident("live_kb");
     say("of_live", (double)resident_kb() / live);
     set_check(&set);

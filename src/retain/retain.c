@@ -19,9 +19,9 @@
  *
  * A heap rests once purge_ms pass between two looks at the clock, because its program is quiet, and more than 1 MiB is
  * in its spare and AVAIL pages. From then on each slow event does one step. The first steps return spare pages to the
- * arena. Each later step searches pages for holes, at most 16,384 blocks or 0.4 ms and one page, and purges 2 MiB or 96
- * pieces. A step continues where the last one stopped, so no request pays for more than one step. The background thread
- * purges in the same steps, one after the other.
+ * arena. Each later step searches pages for holes, at most 16,384 blocks or 0.4 ms and one page; if that took less than
+ * 0.4 ms, it purges 2 MiB or 96 pieces. A step continues where the last one stopped, so no request pays for more than
+ * one step. The background thread purges in the same steps, one after the other.
  *
  * Locks: the heap's own lists need none, because only the owner thread calls here. The region's lock guards bounds and
  * purging. */
@@ -168,8 +168,10 @@ static void rest_step(glebe_heap *heap)
         heap->rest_ms = gb_port_now_ms();
         return;
     }
+    uint64_t begun = gb_cycles();
     bool more = gb_heap_look(heap) || gb_abandoned_look();
-    heap->rests = gb_purge_step(heap->rest_ms) || more;
+    bool slow = gb_cycles() - begun > GB_STEP_CYCLES; /* the next steps purge */
+    heap->rests = slow || gb_purge_step(heap->rest_ms) || more;
 }
 
 /* Starts the background thread from a tick. Starting a thread may allocate, and a tick runs inside a malloc. So this

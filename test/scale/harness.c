@@ -356,8 +356,8 @@ static const struct entry CASES[] = {
     {"replace", replace_case, 4, "LIVE FROM TO COUNT: touched whole, one replaced at a time"},
     {"pieces", pieces_case, 2, "GIB OPERATIONS: of address space, in pieces of random size"},
     {"wakes", wakes_case, 7,
-        "MIB BYTES WAKES MS EARLY REQUESTS RANDOM: three in four freed; RANDOM: 19 in 20, in random order; then so many "
-        "requests at each wake"},
+        "MIB BYTES WAKES MS EARLY REQUESTS RANDOM: three in four freed; RANDOM: 19 in 20, in random order; then EARLY "
+        "requests at each of the first wakes, and REQUESTS at the last third"},
     {"idle", idle_case, 3, "MIB WAKES REQUESTS: small blocks; half freed in stretches, idle, wake, filled again"},
     {"asleep", asleep_case, 5,
         "THREADS KIB FROM TO MS: one after another takes so much, and sleeps; main frees it; light work"},

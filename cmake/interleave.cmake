@@ -3,6 +3,8 @@
 #     src/*.c  --subject-->  subject.c           --gcc -fsanitize=thread-->  calls to hooks.c, which stands in for the
 #              --subject-->  planted.c + copies                              sanitizer's library, which is not linked
 #
+# The subjects borrow no blocks (remote.c): so each remote free of a case is sent to its page.
+#
 # Sanitizers cannot follow the switches between stacks, and the result is the same on every processor.
 
 if(GLEBE_SANITIZE OR CMAKE_CROSSCOMPILING OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux" OR NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
@@ -28,7 +30,7 @@ foreach(kind subject planted)
     target_include_directories(interleave-${kind} PRIVATE ${PROJECT_SOURCE_DIR}/src/${folder})
   endforeach()
   target_compile_options(interleave-${kind} PRIVATE -fsanitize=thread -O1 -g -UNDEBUG)
-  target_compile_definitions(interleave-${kind} PRIVATE GB_PORT_FAKE=1) # the test sets the time
+  target_compile_definitions(interleave-${kind} PRIVATE GB_PORT_FAKE=1 GB_BORROWS=0) # the test sets the time
 endforeach()
 target_compile_options(interleave-subject PRIVATE ${glebe_warnings})
 target_compile_options(interleave-planted PRIVATE -w)
@@ -38,6 +40,7 @@ add_library(interleave-engine OBJECT ${interleave}/engine.c ${interleave}/races.
   ${interleave}/host.c ${interleave_cases} ${PROJECT_SOURCE_DIR}/src/debug/check.c
   ${PROJECT_SOURCE_DIR}/src/debug/check_region.c)
 target_compile_options(interleave-engine PRIVATE ${glebe_warnings} -g -O2 -UNDEBUG)
+target_compile_definitions(interleave-engine PRIVATE GB_BORROWS=0)
 
 foreach(name engine protocols planted)
   set(kind subject)

@@ -210,6 +210,14 @@ typedef struct gb_remote {
     gb_block *first, *last;
 } gb_remote;
 
+/* Freed blocks of other heaps' pages, all of one class, that this heap hands out again. `count`: freed since the list
+ * was last taken. `used`: taken since the heap last cooled. */
+typedef struct gb_borrowed {
+    gb_block *first;
+    uint16_t count;
+    bool used;
+} gb_borrowed;
+
 /* The background thread: off; running; asleep until memory waits for purging; in the child of a fork, due to start
  * at the next tick. */
 enum gb_background { GB_BACKGROUND_OFF, GB_BACKGROUND_RUNS, GB_BACKGROUND_SLEEPS, GB_BACKGROUND_DUE };
@@ -264,6 +272,7 @@ struct glebe_heap {
     _Atomic uint32_t inbox; /* n of the first of a list of pages with remote frees */
     gb_page_id inbox_taken; /* pages that the owner took out of the inbox, and accepts in steps */
     gb_remote remote[GB_REMOTE_SLOTS];
+    gb_borrowed borrowed[GB_BORROWED_CLASSES];
     struct gb_pool *pools;
 };
 

@@ -204,6 +204,14 @@
 
 #define GB_REMOTE_SLOTS 8 /* pages of other heaps for which a heap collects remote frees before it sends them */
 #define GB_REMOTE_BLOCKS 32 /* a slot is sent at this many blocks */
+/* A thread that frees blocks of other heaps hands some of them out itself. Not in the secure build, which verifies
+ * blocks against their page. */
+#ifndef GB_BORROWS
+#define GB_BORROWS (GB_THREADS && !GB_SECURE)
+#endif
+#define GB_BORROWED_CLASSES (GB_BORROWS ? GB_SMALL_CLASSES : 1)
+#define GB_BORROWED_BLOCKS 64 /* at most this many of a class, and this many bytes */
+#define GB_BORROWED_BYTES 8192
 
 /* a new chunk asks for huge pages if the chunks before it have this many bytes; docs/decisions/0004 */
 #define GB_HUGE_PAGES_FROM ((size_t)64 << 20)

@@ -170,17 +170,19 @@ static size_t check_list(
     return bytes;
 }
 
-static void check_front(gb_check *check, const glebe_heap *heap, uint32_t cls)
+/* Checks one of a heap's free lists of a class: the thread free list, or that of borrowed blocks. */
+static void check_front(gb_check *check, const glebe_heap *heap, const gb_block *block, uint32_t cls)
 {
+    bool borrows = GB_BORROWS && heap->kind == GB_HEAP_THREAD;
     uint32_t bound = 1u << 20; /* more blocks than any thread free list holds */
-    for (const gb_block *block = heap->front[cls]; block; block = gb_link_get(block)) {
+    for (; block; block = gb_link_get(block)) {
         const gb_page *entry = gb_page_entry(block);
         if (!entry || bound-- == 0) {
             gb_check_fail(check, 3, block, "a thread free list leads out of the heap, or has no end");
             return;
         }
         const gb_page *page = gb_page_head((gb_page *)(uintptr_t)entry);
-        CHECK(page->kind == GB_SMALL && gb_heap_owns(heap, page), 3, block,
+        CHECK(page->kind == GB_SMALL && (gb_heap_owns(heap, page) || borrows), 3, block,
             "a thread free list holds a block of another class");
         check_block(check, page, block, cls, "a thread free list holds an address where no block begins");
     }
@@ -307,7 +309,9 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
             CHECK((heap->spare[cls].first.n != 0) == (heap->spare_classes >> cls & 1), 4, heap,
                 "the bits of classes with retained pages are wrong");
             if (check->level >= 2)
-                check_front(check, heap, cls);
+                check_front(check, heap, heap->front[cls], cls);
+            if (check->level >= 2 && GB_BORROWS)
+                check_front(check, heap, heap->borrowed[cls].first, cls);
         }
     }
     bytes += check_list(check, heap, &heap->full, GB_FULL, GB_CLASSES);

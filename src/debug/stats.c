@@ -59,9 +59,12 @@ static size_t page_used(const gb_page *page)
 static size_t heap_at_hand(const glebe_heap *heap)
 {
     size_t bytes = 0;
-    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
         for (gb_block *block = heap->front[cls]; block; block = gb_link_get(block))
             bytes += gb_classes[cls].bytes;
+        for (gb_block *block = GB_BORROWS ? heap->borrowed[cls].first : NULL; block; block = gb_link_get(block))
+            bytes += gb_classes[cls].bytes;
+    }
     for (uint32_t i = 0; i < GB_CLASSES - GB_SMALL_CLASSES; i++)
         bytes += heap->warm[i] ? gb_classes[GB_SMALL_CLASSES + i].bytes : 0;
     for (const gb_remote *slot = heap->remote; slot < heap->remote + GB_REMOTE_SLOTS; slot++)

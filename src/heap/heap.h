@@ -185,6 +185,12 @@ void gb_warm_inherit(glebe_heap *dead);
 /* `from` is the caller's own heap, which collects frees before it sends them. */
 void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block);
 void gb_remote_flush(glebe_heap *from);
+/* Returns a block of the class that was freed here though its page is another heap's, and makes the others the thread
+ * free list; with `one`, only hands one out. Requires that there are some. Owner. */
+void *gb_borrowed_take(glebe_heap *heap, uint32_t cls, bool one);
+/* Returns borrowed blocks to their pages; with `idle`, only of classes from which none was taken since the last call.
+ * Owner. */
+void gb_borrowed_return(glebe_heap *heap, bool idle);
 /* Splices a list of blocks onto a page of another heap, and puts the page into the owner's inbox. */
 void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t count);
 /* Counts one freed block of a medium page of another heap, and puts the page into the owner's inbox. */

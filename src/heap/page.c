@@ -293,6 +293,8 @@ GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
 GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
 {
     uint32_t cls = request->cls;
+    if (GB_BORROWS && heap->borrowed[cls].first)
+        return gb_borrowed_take(heap, cls, heap->waits);
     if (GB_MIXES && heap->mixed.n && gb_mixed_supply(heap, cls))
         return gb_hand_out(heap, cls, heap->front[cls]);
     gb_page *page = gb_page_if(heap->current[cls]);
@@ -388,12 +390,16 @@ bool gb_page_put(gb_page *page, gb_block *block)
 
 void gb_fronts_flush(glebe_heap *heap)
 {
+    if (GB_BORROWS)
+        gb_borrowed_return(heap, false);
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
         while (heap->front[cls]) {
             gb_block *block = heap->front[cls];
             gb_page *page = gb_page_head(gb_page_entry(block));
             heap->front[cls] = gb_link_next(page, block);
-            if (gb_page_put(page, block))
+            if (GB_BORROWS && !gb_heap_owns(heap, page))
+                gb_remote_send(page, block, block, 1);
+            else if (gb_page_put(page, block))
                 gb_page_returned(heap, page, 1);
         }
 }

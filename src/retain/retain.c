@@ -204,8 +204,11 @@ static bool tick_heap(glebe_heap *heap, uint32_t now)
     if (now == heap->tick_ms && !heap->rests && !heap->waits)
         return false;
     bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
-    if ((now ^ heap->tick_ms) >> COOL_MS_LOG2)
+    if ((now ^ heap->tick_ms) >> COOL_MS_LOG2) {
         gb_heap_cool(heap); /* a warm block keeps its page in use; blocks in demand are soon warm again */
+        if (GB_BORROWS)
+            gb_borrowed_return(heap, true);
+    }
     heap->tick_ms = now;
     gb_remote_flush(heap);
     gb_abandoned_drain();

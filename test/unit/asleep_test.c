@@ -126,7 +126,7 @@ static void test_double_frees_are_found(void **state)
     glebe_free(blocks[0]);
     assert_int_equal(glebe_live.stats.errors, 1);
     assert_non_null(strstr(fake.printed, "double free: the block of 5120 bytes here is free already"));
-    glebe_free(blocks[1]);
+    glebe_free(blocks[1000]);
     gb_remote_flush(gb_self);
     assert_int_equal(glebe_live.stats.errors, 2);
     assert_non_null(strstr(fake.printed, "double free: the block of 208 bytes here is free already"));

@@ -33,6 +33,118 @@ static void release(int from, int to)
         glebe_free(blocks[i]);
 }
 
+/* From now on this thread sends each block that it frees to its page. */
+static void borrow_nothing(void)
+{
+    for (uint32_t cls = 0; cls < GB_BORROWED_CLASSES; cls++)
+        gb_self->borrowed[cls].count = GB_BORROWED_BLOCKS;
+}
+
+static uint32_t borrowed_of(const void *block)
+{
+    uint32_t count = 0;
+    for (const gb_block *b = gb_self->borrowed[page_of(block)->cls].first; b; b = gb_link_get(b))
+        count++;
+    return count;
+}
+
+/* A thread hands out what it freed, up to the bounds, and the owner is told nothing. */
+static void test_blocks_are_borrowed(void **state)
+{
+    enum { BYTES = 100, MOST = GB_BORROWED_BLOCKS };
+    (void)state;
+    begin();
+    allocate(BYTES, MANY);
+    fixture_thread(1);
+    begin();
+    release(MANY - MOST, MANY);
+    assert_int_equal(borrowed_of(blocks[0]), MOST);
+    assert_int_equal(gb_load(&fixture_selves[0]->inbox), 0);
+    release(MANY - MOST - 1, MANY - MOST); /* one too many: it is for its page */
+    assert_int_equal(borrowed_of(blocks[0]), MOST);
+    fixture_check();
+    size_t held = gb_load(&gb_self->bytes);
+    for (int i = MANY - MOST; i < MANY; i++) {
+        blocks[i] = glebe_malloc(BYTES);
+        assert_false(gb_heap_owns(gb_self, page_of(blocks[i])));
+    }
+    assert_int_equal(gb_load(&gb_self->bytes), held);
+    blocks[MANY - MOST - 1] = glebe_malloc(BYTES); /* none is left */
+    assert_true(gb_heap_owns(gb_self, page_of(blocks[MANY - MOST - 1])));
+    fixture_check();
+    release(0, MANY);
+    fixture_release();
+}
+
+/* A few of the larger blocks reach the bound of bytes. */
+static void test_borrowed_bytes_are_bounded(void **state)
+{
+    (void)state;
+    begin();
+    allocate(2000, 64);
+    fixture_thread(1);
+    begin();
+    release(0, 64);
+    assert_in_range(borrowed_of(blocks[0]), 1, GB_BORROWED_BYTES / 2000);
+    fixture_check();
+    fixture_release();
+}
+
+/* Thread 1 borrows blocks of the first thread. */
+static void lend(void)
+{
+    begin();
+    allocate(100, MANY);
+    fixture_thread(1);
+    begin();
+    release(0, GB_BORROWED_BLOCKS);
+    assert_int_equal(borrowed_of(blocks[0]), GB_BORROWED_BLOCKS);
+    assert_int_equal(gb_load(&fixture_selves[0]->inbox), 0);
+}
+
+static void returned(void)
+{
+    assert_int_not_equal(gb_load(&fixture_selves[0]->inbox), 0);
+    fixture_check();
+    fixture_thread(0);
+    release(GB_BORROWED_BLOCKS, MANY);
+    fixture_release();
+}
+
+static void test_unused_ones_return(void **state)
+{
+    (void)state;
+    lend();
+    void *block = glebe_malloc(100);
+    glebe_free(block);
+    fake.now_ms += 20;
+    gb_tick_due(gb_self);
+    assert_int_equal(borrowed_of(block), 1); /* the class is in use */
+    fake.now_ms += 20;
+    gb_tick_due(gb_self);
+    assert_int_equal(borrowed_of(block), 0);
+    returned();
+}
+
+/* A part of them is on the thread free list. */
+static void test_trim_returns_them(void **state)
+{
+    (void)state;
+    lend();
+    glebe_free(glebe_malloc(100));
+    glebe_trim(NULL);
+    assert_int_equal(borrowed_of(blocks[0]), 0);
+    returned();
+}
+
+static void test_an_end_returns_them(void **state)
+{
+    (void)state;
+    lend();
+    fixture_thread_end(1);
+    returned();
+}
+
 static void test_remote_frees_collect_in_slots(void **state)
 {
     (void)state;
@@ -40,6 +152,7 @@ static void test_remote_frees_collect_in_slots(void **state)
     gb_page *page = page_of(blocks[0]);
     fixture_thread(1);
     begin();
+    borrow_nothing();
     release(0, 5);
     assert_int_equal(gb_load(&page->xfree), 0);
     const gb_remote *slot = &gb_self->remote[gb_page_id_of(page).n % GB_REMOTE_SLOTS];
@@ -68,6 +181,7 @@ static void test_slots_evict_each_other(void **state)
     allocate(1024, 400); /* 25 pages and more for 8 slots */
     fixture_thread(1);
     begin();
+    borrow_nothing();
     release(0, 400);
     fixture_check();
     fixture_thread(0);
@@ -240,6 +354,7 @@ static void test_a_queued_page_is_not_stolen(void **state)
     fixture_thread(2);
     gb_page *page = page_of(blocks[0]);
     fixture_thread(0);
+    borrow_nothing();
     release(0, 3);
     gb_lock_take(&gb_the.abandoned.lock); /* else the abandoned heap would take the blocks at once */
     gb_remote_flush(gb_self);
@@ -368,6 +483,11 @@ static void test_limit_before_the_first_malloc(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_blocks_are_borrowed),
+        FIXTURE_TEST(test_borrowed_bytes_are_bounded),
+        FIXTURE_TEST(test_unused_ones_return),
+        FIXTURE_TEST(test_trim_returns_them),
+        FIXTURE_TEST(test_an_end_returns_them),
         FIXTURE_TEST(test_remote_frees_collect_in_slots),
         FIXTURE_TEST(test_slots_evict_each_other),
         FIXTURE_TEST(test_a_tick_sends_them_home),

@@ -8,8 +8,10 @@
 // a line of JSON:
 //
 //	{"guest": name, "requests": number, "differ": verdicts that are not those of Go, "start": seconds until the firewall
-//	 was ready, "seconds": for all requests, "mean", "median", "longest": milliseconds of a request, "pages": of 64 KiB
-//	 at the start, after the first round, ... , "error": how it ended, if not well}
+//	 was ready, "seconds": for all requests, "median", "longest": milliseconds of a request, "pages": of 64 KiB at the
+//	 start, after the first round, ... , "error": how it ended, if not well}
+//
+// Times are processor time. Only one guest runs at a time, so they are those of this process.
 package main
 
 import (
@@ -29,6 +31,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/corazawaf/coraza-coreruleset/v4/tests"
@@ -137,11 +140,19 @@ type figures struct {
 	Differ   int      `json:"differ"`
 	Start    float64  `json:"start"`
 	Seconds  float64  `json:"seconds"`
-	Mean     float64  `json:"mean"`
 	Median   float64  `json:"median"`
 	Longest  float64  `json:"longest"`
 	Pages    []uint32 `json:"pages"`
 	Error    string   `json:"error,omitempty"`
+}
+
+// cpu returns the seconds of processor time that this process has spent.
+func cpu() float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		log.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
 }
 
 func start(ctx context.Context, engine wazero.Runtime, path string) *guest {
@@ -164,7 +175,7 @@ func start(ctx context.Context, engine wazero.Runtime, path string) *guest {
 	}
 	g := &guest{in: in, out: bufio.NewReader(out), memory: instance.Memory(), ended: make(chan error, 1),
 		figures: figures{Guest: name}}
-	begin := time.Now()
+	begin := cpu()
 	go func() {
 		_, err := instance.ExportedFunction("_start").Call(ctx)
 		verdicts.Close()
@@ -173,7 +184,7 @@ func start(ctx context.Context, engine wazero.Runtime, path string) *guest {
 	if line := g.line(); line != "ready" && g.Error == "" {
 		g.Error = line
 	}
-	g.Start = time.Since(begin).Seconds()
+	g.Start = cpu() - begin
 	g.Pages = append(g.Pages, g.memory.Size()>>16)
 	return g
 }
@@ -191,10 +202,10 @@ func (g *guest) judge(request []byte, expected string) {
 	if g.Error != "" {
 		return
 	}
-	begin := time.Now()
+	begin := cpu()
 	fmt.Fprintf(g.in, "%d\n%s", len(request), request)
 	verdict := g.line()
-	g.times = append(g.times, time.Since(begin).Seconds()*1000)
+	g.times = append(g.times, cpu()-begin)
 	g.Requests++
 	if verdict != expected {
 		g.Differ++
@@ -212,11 +223,10 @@ func (g *guest) finish() {
 		}
 	}
 	for _, t := range g.times {
-		g.Seconds += t / 1000
+		g.Seconds += t
 	}
 	if slices.Sort(g.times); len(g.times) > 0 {
-		g.Mean, g.Median = g.Seconds*1000/float64(len(g.times)), g.times[len(g.times)/2]
-		g.Longest = g.times[len(g.times)-1]
+		g.Median, g.Longest = g.times[len(g.times)/2]*1000, g.times[len(g.times)-1]*1000
 	}
 	json.NewEncoder(os.Stdout).Encode(g.figures)
 }

@@ -1,5 +1,5 @@
-"""A web application firewall as people run it: Coraza with the core rule set, in wazero, with glebe and with TinyGo's own
-collectors. All give the verdicts that Coraza gives under Go on the requests of the core rule set's own tests.
+"""A web application firewall as people run it: Coraza with the core rule set, in wazero, with glebe and with TinyGo's
+own collectors. All give the verdicts that Coraza gives under Go on the requests of the core rule set's own tests.
 
 coraza/ is a Go module with the guest, its host, and the firewall that both have. The builds take minutes, so this runs
 only with GLEBE_TEST_MODULES=1 (`make test-long`); -s prints the figures. GLEBE_CORAZA_ROUNDS is how often all 4680
@@ -88,12 +88,12 @@ def host():
 
 
 def test_verdicts_and_memory(modules, host):
-    """Every collector's verdicts are Go's, and glebe's memory stays as it is after the first round."""
+    """Every collector's verdicts are Go's, and glebe's memory grows by at most a twentieth after the first round."""
     for answer in host(f"-rounds={ROUNDS}", *modules.values()):
         assert (answer.get("error"), answer["differ"]) == (None, 0), answer
         assert answer["requests"] >= 4000 * ROUNDS
         if answer["guest"] == "glebe":
-            assert answer["pages"][-1] <= answer["pages"][1] + 1, answer
+            assert answer["pages"][-1] <= answer["pages"][1] * 1.05, answer
 
 
 def test_collecting_often(modules, host):

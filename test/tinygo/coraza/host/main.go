@@ -3,9 +3,9 @@
 //	host [-files *.conf] [-stress N] [-rounds N] [-verbose] GUEST.wasm...
 //
 // The requests are those of the core rule set's own regression tests: attacks of each kind that it knows, and requests
-// that look like attacks. Each is sent once a round. With several modules, each request goes to all of them, in an order
-// that changes from request to request, so that they see the same of a busy machine. For each module the program prints
-// a line of JSON:
+// that look like attacks. Each is sent once a round. With several modules, each request goes to all of them, in an
+// order that changes from request to request, so that they see the same of a busy machine. For each module the program
+// prints a line of JSON:
 //
 //	{"guest": name, "requests": number, "differ": verdicts that are not those of Go, "start": seconds until the firewall
 //	 was ready, "seconds": for all requests, "median", "longest": milliseconds of a request, "pages": of 64 KiB at the

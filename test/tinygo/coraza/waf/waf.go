@@ -1,5 +1,5 @@
-// Package waf is Coraza, a web application firewall, with the core rule set. The guest runs it under TinyGo and the host
-// under Go, so that each verdict of the guest can be compared with one that no collector of TinyGo had a part in.
+// Package waf is Coraza, a web application firewall, with the core rule set. The guest runs it under TinyGo and the
+// host under Go, so that each verdict of the guest can be compared with one that no collector of TinyGo had a part in.
 package waf
 
 import (
@@ -21,7 +21,7 @@ SecAuditEngine Off
 `
 
 // The answer of the server behind the firewall: the rules on responses look at it.
-const answer = "<html><body><h1>It works</h1><p>Nothing to see here, and no error of a database either.</p></body></html>"
+const answer = "<html><body><h1>It works</h1><p>Nothing to see here, and no error of a database.</p></body></html>"
 
 // New returns a firewall with the core rule set's files that match, such as *.conf, REQUEST-942*.conf or none.
 func New(files string) (coraza.WAF, error) {

@@ -33,7 +33,7 @@ func New(files string) (coraza.WAF, error) {
 }
 
 // Judge evaluates a request, as it would come over the network, and returns the status and the rule that ended it (200
-// and 0 if none did), and then the identifiers of all rules that matched, in order.
+// and 0 if none did), and then the identifiers of all rules with a message that matched, in order.
 func Judge(w coraza.WAF, request []byte) string {
 	t := w.NewTransaction()
 	defer t.Close()

@@ -52,7 +52,9 @@ impl Command {
 /// A 64-bit Windows program gets glebe.dll before it begins; the file is beside glebe.exe, or where
 /// GLEBE_TOOL_DLL says. On Linux, Wine ($WINE) runs such a program with glebe.exe ($GLEBE_TOOL_EXE).
 #[derive(Args, Default)]
-#[command(after_help = "\
+#[command(
+    override_usage = "glebe run [OPTIONS] [--] <PROGRAM> [ARGUMENT]...",
+    after_help = "\
 Examples:
   glebe run -- python3 script.py
   glebe run --stats -- sqlite3 data.db 'select count(*) from t'
@@ -60,7 +62,8 @@ Examples:
   glebe run --secure --on-error=abort -- ./suspect
 
 Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself:
-125 if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program.")]
+125 if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program."
+)]
 pub struct RunOptions {
     /// Report at exit that glebe was active, what it did, and whether the program really loaded it
     #[arg(short, long)]
@@ -138,7 +141,9 @@ pub enum OnError {
 /// For a Windows program all figures are those of its one process, minor and major faults count
 /// together, and only system, glebe and NAME=PATH.dll can be compared. Wine reports no CPU time and faults.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "glebe compare [OPTIONS] [--] <PROGRAM> [ARGUMENT]...",
+    after_help = "\
 Examples:
   glebe compare -- python3 script.py
   glebe compare --with mimalloc,jemalloc --runs 20 -- ./server --selftest
@@ -153,7 +158,8 @@ Null: the system does not report it.
 Ctrl-C ends the running program and prints the table of the complete rounds.
 
 Exit status: 0, or the program's own if it failed under any allocator (128 + n for signal n). Of
-glebe itself: 125 if it failed or refused, 126 and 127 as a shell's.")]
+glebe itself: 125 if it failed or refused, 126 and 127 as a shell's."
+)]
 pub struct CompareOptions {
     /// The peers: names (mimalloc, glebe-secure), paths, NAME=PATH, or `found` for all on this machine;
     /// system and glebe are always compared [default: found]

@@ -54,6 +54,15 @@ const OWN_MALLOC: &str = "#include <stddef.h>\nchar room[1 << 20]; size_t used;\
     void *malloc(size_t n) { void *p = room + used; used += n + 15 & -16ul; return p; }\n\
     void free(void *p) { (void)p; }\nint main(void) { return 5; }";
 
+/// A command without a program shows where options and the program go.
+#[test]
+fn usage_has_options_and_dashes() {
+    for command in ["run", "compare"] {
+        let usage = format!("Usage: glebe {command} [OPTIONS] [--] <PROGRAM> [ARGUMENT]...");
+        glebe(&home()).arg(command).assert().failure().stderr(contains(usage));
+    }
+}
+
 #[test]
 fn help_has_examples_and_exit_codes() {
     let home = home();

@@ -365,6 +365,8 @@ static const struct entry CASES[] = {
         "THREADS KIB BYTES OWN MS: each takes so much, and ends; OWN: frees it itself; light work; as much again"},
     {"live-threads", live_threads_case, 2, "THREADS BLOCKS: alive at once, each with so many small blocks"},
     {"seldom", seldom_case, 2, "THREADS REQUESTS: so many requests of 1,000 sessions, shared out to so many threads"},
+    {"exchange", exchange_case, 2,
+        "THREADS COUNT: each puts COUNT small blocks into random places of one table, and frees what was there"},
     {"passing", passing_case, 2, "THREADS TOGETHER: come and go; each leaves a block behind"},
     {"heaps", heaps_case, 3, "COUNT BLOCKS MS: heaps of the allocator's own at once; destroyed; light work"},
     {"churn", churn_case, 1, "COUNT: heaps created and destroyed, one after another"},

@@ -71,7 +71,7 @@ void say_resident(const char *name);
 typedef void scale_case(const size_t *argument);
 scale_case blocks_case, holes_case, ranges_case, replace_case, pieces_case;
 scale_case wakes_case, idle_case;
-scale_case ended_case, asleep_case, live_threads_case, seldom_case, passing_case;
+scale_case ended_case, asleep_case, live_threads_case, seldom_case, exchange_case, passing_case;
 scale_case heaps_case, churn_case;
 scale_case limit_case;
 

@@ -111,6 +111,11 @@ CASES = {
                            (MAPPINGS, Gate("KB for each, beyond those of 2 threads",
                                            beyond("threads-two", "live_kb", "threads"), 8, beside="threads-two"),
                             Gate("CPU time, of glibc's", to_glibc("cpu_ms"), 1.2, timed=True))),
+    "exchange": Case("4 threads share a table of 100,000 small blocks; each replaces 3,000,000 at random, and frees "
+                     "what others allocated",
+                     ("exchange", 4, 3_000_000), ("exchange", 4, 300_000),
+                     (MAPPINGS, Gate("peak, of glibc's", to_glibc("peak_kb"), 1.10),
+                      Gate("CPU time, of glibc's", to_glibc("cpu_ms"), 0.9, timed=True))),
     "passing": Case("10,000 threads come and go, 8 at a time; each leaves a small block",
                     ("passing", 10_000, 8), ("passing", 2_000, 8), (MAPPINGS, Gate("KB for each", of("kb_each"), 4))),
     "wakes": Case("400 MB of 64 B blocks, three in four freed at random; 100 small requests each 0.7 s",

@@ -3,6 +3,7 @@
 #include "scale.h"
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -309,6 +310,61 @@ void seldom_case(const size_t *argument)
         sem_post(&workers[i].go);
     }
     join(&crowd, 0, worker_count);
+}
+
+/* ---- threads that free each other's blocks ---- */
+
+enum { PLACES = 100000 };
+static char *_Atomic *places;
+
+struct exchanger { uint64_t number, count; };
+
+static size_t exchanged_bytes(uint64_t which) { return 32 + mixed(which) % 512; }
+
+/* The block's number is in its first word, since another thread checks it. */
+static void exchanged_end(char *block)
+{
+    uint64_t which = *(uint64_t *)block;
+    check_stamp(block + sizeof which, exchanged_bytes(which) - sizeof which, which, false);
+    free(block);
+}
+
+static void *exchange(void *argument)
+{
+    struct exchanger *self = argument;
+    for (uint64_t i = 0, which = self->number << 40; i < self->count; i++, which++) {
+        size_t bytes = exchanged_bytes(which);
+        char *block = malloc(bytes);
+        if (!block) {
+            refuse(1);
+            continue;
+        }
+        *(uint64_t *)block = which;
+        stamp(block + sizeof which, bytes - sizeof which, which, false);
+        block = atomic_exchange(&places[mixed(which * 2 + 1) % PLACES], block);
+        if (block)
+            exchanged_end(block);
+    }
+    return NULL;
+}
+
+/* THREADS COUNT: each puts COUNT blocks into random places of one table, and frees what was there. */
+void exchange_case(const size_t *argument)
+{
+    struct crowd crowd = crowd_of(argument[0], true);
+    struct exchanger *exchangers = outside(argument[0] * sizeof *exchangers);
+    places = outside(PLACES * sizeof *places);
+    for (size_t i = 0; i < argument[0]; i++)
+        exchangers[i] = (struct exchanger){i, argument[1]};
+    begin();
+    if (start(&crowd, 0, argument[0], exchange, (char *)exchangers, sizeof *exchangers) < argument[0])
+        die("no thread");
+    join(&crowd, 0, argument[0]);
+    mappings();
+    say_resident("live_kb");
+    for (size_t i = 0; i < PLACES; i++)
+        if (places[i])
+            exchanged_end(places[i]);
 }
 
 /* ---- threads that start and end ---- */

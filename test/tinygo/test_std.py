@@ -22,7 +22,7 @@ from test_programs import WAZERO
 
 LIST = [line.split() for line in (ROOT / "test/tinygo/std.txt").read_text().splitlines() if line and line[0] != "#"]
 ALL = os.environ.get("GLEBE_TEST_STD")
-QUICK = ("container/list", "crypto/sha256", "encoding/csv")
+QUICK = ("container/list", "encoding/csv")
 GOROOT = OUT / "goroot"
 # Without os.environ's GOFLAGS, which may hold flags for modules.
 WORKS = {**ENVIRONMENT, "GOROOT": str(GOROOT), "GOFLAGS": "", "GOWORK": "off"}
@@ -73,6 +73,7 @@ def goroot():
     return GOROOT
 
 
+@functools.cache
 def compiled(package, every):
     """The package's tests as a module: with glebe, collecting at every n-th allocation, or with TinyGo's own
     collector."""

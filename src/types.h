@@ -210,11 +210,11 @@ typedef struct gb_remote {
     gb_block *first, *last;
 } gb_remote;
 
-/* Freed blocks of other heaps' pages, all of one class, that this heap hands out again. `count`: freed since the list
- * was last taken. `used`: taken since the heap last cooled. */
+/* Freed blocks of other heaps' pages, all of one class, that this heap hands out again. `frees`: remote frees of the
+ * class since a request was last served from them, or from a page. `used`: taken since the heap last cooled. */
 typedef struct gb_borrowed {
     gb_block *first;
-    uint16_t count;
+    uint16_t frees;
     bool used;
 } gb_borrowed;
 

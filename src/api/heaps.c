@@ -59,7 +59,7 @@ int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes)
     gb_lock_take(&gb_the.lock);
     bool passed = limit_bytes && gb_heap_held(heap) > limit_bytes;
     if (!passed)
-        heap->limit_bytes = limit_bytes;
+        __atomic_store_n(&heap->limit_bytes, limit_bytes, __ATOMIC_RELAXED); /* other threads read it: remote.c */
     gb_lock_drop(&gb_the.lock);
     gb_thread_late();
     return passed ? EBUSY : 0;

@@ -295,6 +295,8 @@ GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
     uint32_t cls = request->cls;
     if (GB_BORROWS && heap->borrowed[cls].first)
         return gb_borrowed_take(heap, cls, heap->waits);
+    if (GB_BORROWS)
+        heap->borrowed[cls].frees = 0;
     if (GB_MIXES && heap->mixed.n && gb_mixed_supply(heap, cls))
         return gb_hand_out(heap, cls, heap->front[cls]);
     gb_page *page = gb_page_if(heap->current[cls]);

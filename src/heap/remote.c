@@ -1,8 +1,9 @@
 /* Remote frees. A thread that frees a block of another heap's page borrows it: its own next requests of the class get
  * it, and the page's owner need not know. Threads that share a cache, where each frees what others allocated, so
- * exchange blocks without a message. A heap borrows at most 64 blocks and 8 KB of a class between two times that it
- * uses them, and none of a mixed page. A borrowed block counts as out of its page. It returns to the page if the heap
- * used none of its class for 16 ms, when the heap rests, and when the thread ends.
+ * exchange blocks without a message. A heap borrows at most 64 blocks and 8 KB of a class between two refills of that
+ * class. A borrowed block counts as out of its page, and pins it. So it returns to the page after many frees without a
+ * refill, if the heap used none of the class for 16 ms, when the heap rests, and when the thread ends. Blocks of mixed
+ * pages and of heaps with a limit are not borrowed.
  *
  * Beyond that, the thread first links blocks of one page in one of 8 slots. The list is sent to the page at 32 blocks,
  * when another page needs the slot, at a tick, and when the thread ends.
@@ -276,63 +277,10 @@ void gb_remote_flush(glebe_heap *from)
         slot_flush(&from->remote[i]);
 }
 
-/* ---- borrowed blocks ---- */
-
-/* Keeps the block for this thread's next requests of its class. It still counts as out of its page. */
-static bool borrow(glebe_heap *heap, const gb_page *page, gb_block *block)
-{
-    if (!GB_BORROWS || page->cls == GB_MIXED || heap->kind != GB_HEAP_THREAD)
-        return false;
-    gb_borrowed *borrowed = &heap->borrowed[page->cls];
-    if (borrowed->count >= GB_BORROWED_BLOCKS || borrowed->count * gb_classes[page->cls].bytes >= GB_BORROWED_BYTES)
-        return false;
-    gb_link_set(block, borrowed->first);
-    borrowed->first = block;
-    borrowed->count++;
-    return true;
-}
-
-void *gb_borrowed_take(glebe_heap *heap, uint32_t cls, bool one)
-{
-    gb_borrowed *borrowed = &heap->borrowed[cls];
-    gb_block *block = borrowed->first;
-    borrowed->first = one ? gb_link_get(block) : NULL;
-    borrowed->count = one ? borrowed->count : 0;
-    borrowed->used = true;
-    if (one)
-        gb_link_set(block, NULL);
-    return gb_hand_out(heap, cls, block);
-}
-
-void gb_borrowed_return(glebe_heap *heap, bool idle)
-{
-    for (uint32_t cls = 0; cls < GB_BORROWED_CLASSES; cls++) {
-        gb_borrowed *borrowed = &heap->borrowed[cls];
-        while (borrowed->first && !(idle && borrowed->used)) {
-            gb_block *block = borrowed->first;
-            borrowed->first = gb_link_get(block);
-            gb_remote_send(gb_page_head(gb_page_entry(block)), block, block, 1);
-        }
-        borrowed->count = borrowed->first ? borrowed->count : 0;
-        borrowed->used = false;
-    }
-}
-
-/* Frees of blocks in the program's own heaps bypass the slots: the program may destroy such a heap as soon as free
- * has returned. A thread without a heap has no slots. */
-void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
+/* Puts the block into the slot of its page. */
+static void slot_put(glebe_heap *from, gb_page *page, gb_block *block)
 {
     gb_page_id id = gb_page_id_of(page);
-    if (GB_BORROWS && GB_UNLIKELY(gb_load_relaxed(&page->xfree) & (GB_XFREE_WHOLE | GB_XFREE_PURGED))) {
-        gb_report_address("free", block); /* all blocks of the page are free: it must not be handed out again */
-        return;
-    }
-    if (from->number.n == 0 || gb_load_relaxed(&gb_page_heap(page)->kind) == GB_HEAP_OWNED) {
-        gb_remote_send(page, block, block, 1);
-        return;
-    }
-    if (borrow(from, page, block))
-        return;
     gb_remote *slot = &from->remote[id.n % GB_REMOTE_SLOTS];
     if (slot->page.n != id.n) {
         slot_flush(slot);
@@ -346,4 +294,84 @@ void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
     slot->first = block;
     if (++slot->count >= GB_REMOTE_BLOCKS)
         slot_flush(slot);
+}
+
+/* ---- borrowed blocks ---- */
+
+static bool borrowed_return(glebe_heap *heap, gb_borrowed *borrowed)
+{
+    bool any = borrowed->first;
+    while (borrowed->first) {
+        gb_block *block = borrowed->first;
+        borrowed->first = gb_link_get(block);
+        slot_put(heap, gb_page_head(gb_page_entry(block)), block);
+    }
+    return any;
+}
+
+/* Keeps the block for this thread's next requests of its class. It still counts as out of its page. Each block pins
+ * its page, so only a heap that allocates in this class borrows. Many frees without a request in between mean that
+ * it does so no more: it returns what it has. A page whose heap has a limit of its own gets all its blocks back. */
+static bool borrow(glebe_heap *heap, const gb_page *page, gb_block *block)
+{
+    enum { TOO_MANY = 4 };
+    if (!GB_BORROWS || page->cls == GB_MIXED)
+        return false;
+    gb_borrowed *borrowed = &heap->borrowed[page->cls];
+    uint32_t most = GB_BORROWED_BYTES / gb_classes[page->cls].bytes;
+    most = most < GB_BORROWED_BLOCKS ? most : GB_BORROWED_BLOCKS;
+    if (borrowed->frees >= TOO_MANY * most)
+        return false;
+    if (heap->class_slices[page->cls] == 0 || heap->kind != GB_HEAP_THREAD
+        || __atomic_load_n(&gb_page_heap(page)->limit_bytes, __ATOMIC_RELAXED))
+        return false;
+    if (borrowed->frees++ < most) {
+        gb_link_set(block, borrowed->first);
+        borrowed->first = block;
+        return true;
+    }
+    if (borrowed->frees == TOO_MANY * most)
+        borrowed_return(heap, borrowed);
+    return false;
+}
+
+void *gb_borrowed_take(glebe_heap *heap, uint32_t cls, bool one)
+{
+    gb_borrowed *borrowed = &heap->borrowed[cls];
+    gb_block *block = borrowed->first;
+    borrowed->first = one ? gb_link_get(block) : NULL;
+    borrowed->frees = one ? borrowed->frees : 0;
+    borrowed->used = true;
+    if (one)
+        gb_link_set(block, NULL);
+    return gb_hand_out(heap, cls, block);
+}
+
+void gb_borrowed_return(glebe_heap *heap, bool idle)
+{
+    bool any = false;
+    for (uint32_t cls = 0; cls < GB_BORROWED_CLASSES; cls++) {
+        gb_borrowed *borrowed = &heap->borrowed[cls];
+        if (!(idle && borrowed->used)) {
+            any |= borrowed_return(heap, borrowed);
+            borrowed->frees = 0;
+        }
+        borrowed->used = false;
+    }
+    if (any)
+        gb_remote_flush(heap);
+}
+
+/* Frees of blocks in the program's own heaps bypass the slots: the program may destroy such a heap as soon as free
+ * has returned. A thread without a heap has no slots. */
+void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
+{
+    if (GB_BORROWS && GB_UNLIKELY(gb_load_relaxed(&page->xfree) & (GB_XFREE_WHOLE | GB_XFREE_PURGED))) {
+        gb_report_address("free", block); /* all blocks of the page are free: it must not be handed out again */
+        return;
+    }
+    if (from->number.n == 0 || gb_load_relaxed(&gb_page_heap(page)->kind) == GB_HEAP_OWNED)
+        gb_remote_send(page, block, block, 1);
+    else if (!borrow(from, page, block))
+        slot_put(from, page, block);
 }

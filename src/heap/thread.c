@@ -173,7 +173,7 @@ void gb_heap_abandon(glebe_heap *heap)
     gb_fronts_flush(heap); /* the pages now know all their free blocks */
     gb_heap_settle(heap);
     gb_medium_settle(heap);
-    heap->limit_bytes = 0; /* the limit was for the old owner */
+    __atomic_store_n(&heap->limit_bytes, 0, __ATOMIC_RELAXED); /* the limit was for the old owner */
     if (gb_self == heap)
         gb_self = &gb_heap_none;
     gb_lock_take(&gb_the.abandoned.lock);

@@ -37,7 +37,21 @@ static void release(int from, int to)
 static void borrow_nothing(void)
 {
     for (uint32_t cls = 0; cls < GB_BORROWED_CLASSES; cls++)
-        gb_self->borrowed[cls].count = GB_BORROWED_BLOCKS;
+        gb_self->borrowed[cls].frees = UINT16_MAX;
+}
+
+/* Starts thread 1, whose heap has a page of the class, so that it may borrow. */
+static void begin_borrower(size_t bytes)
+{
+    enum { OWN = 400 };
+    void *own[OWN];
+    fixture_thread(1);
+    begin();
+    for (int i = 0; i < OWN; i++)
+        own[i] = glebe_malloc(bytes);
+    assert_int_not_equal(gb_self->class_slices[page_of(own[OWN - 1])->cls], 0);
+    for (int i = 0; i < OWN; i++)
+        glebe_free(own[i]);
 }
 
 static uint32_t borrowed_of(const void *block)
@@ -48,101 +62,143 @@ static uint32_t borrowed_of(const void *block)
     return count;
 }
 
-/* A thread hands out what it freed, up to the bounds, and the owner is told nothing. */
-static void test_blocks_are_borrowed(void **state)
+enum { BORROWED_SIZE = 100, MOST = GB_BORROWED_BLOCKS };
+
+/* The first thread allocates, and thread 1 frees some of its blocks. */
+static void lend(int count)
 {
-    enum { BYTES = 100, MOST = GB_BORROWED_BLOCKS };
-    (void)state;
     begin();
-    allocate(BYTES, MANY);
-    fixture_thread(1);
-    begin();
-    release(MANY - MOST, MANY);
-    assert_int_equal(borrowed_of(blocks[0]), MOST);
-    assert_int_equal(gb_load(&fixture_selves[0]->inbox), 0);
-    release(MANY - MOST - 1, MANY - MOST); /* one too many: it is for its page */
-    assert_int_equal(borrowed_of(blocks[0]), MOST);
+    allocate(BORROWED_SIZE, MANY);
+    begin_borrower(BORROWED_SIZE);
+    release(MANY - count, MANY);
     fixture_check();
-    size_t held = gb_load(&gb_self->bytes);
-    for (int i = MANY - MOST; i < MANY; i++) {
-        blocks[i] = glebe_malloc(BYTES);
-        assert_false(gb_heap_owns(gb_self, page_of(blocks[i])));
+}
+
+/* Allocates until no block is borrowed, and frees these blocks: those of others are borrowed again. Returns their
+ * number. */
+static int use_borrowed(void)
+{
+    enum { ENOUGH = 1000 };
+    void *again[ENOUGH];
+    int count = 0, others = 0;
+    for (; count < ENOUGH && (count == 0 || borrowed_of(blocks[0])); count++)
+        again[count] = glebe_malloc(BORROWED_SIZE);
+    while (gb_self->front[page_of(blocks[0])->cls] && count < ENOUGH)
+        again[count++] = glebe_malloc(BORROWED_SIZE);
+    assert_in_range(count, 1, ENOUGH - 1);
+    fixture_check();
+    for (int i = 0; i < count; i++) {
+        others += !gb_heap_owns(gb_self, page_of(again[i]));
+        glebe_free(again[i]);
     }
-    assert_int_equal(gb_load(&gb_self->bytes), held);
-    blocks[MANY - MOST - 1] = glebe_malloc(BYTES); /* none is left */
-    assert_true(gb_heap_owns(gb_self, page_of(blocks[MANY - MOST - 1])));
+    return others;
+}
+
+static void all_return(int lent)
+{
     fixture_check();
-    release(0, MANY);
+    fixture_thread(0);
+    release(0, MANY - lent);
     fixture_release();
 }
 
-/* A few of the larger blocks reach the bound of bytes. */
+/* A thread hands out what it freed, and the owner is told nothing. */
+static void test_blocks_are_borrowed(void **state)
+{
+    (void)state;
+    lend(MOST);
+    assert_int_equal(borrowed_of(blocks[0]), MOST);
+    assert_int_equal(gb_load(&fixture_selves[0]->inbox), 0);
+    assert_int_equal(use_borrowed(), MOST);
+    assert_int_equal(borrowed_of(blocks[0]), MOST);
+    all_return(MOST);
+}
+
+/* Further blocks are for their pages; after many, so are the borrowed ones. */
+static void test_many_frees_return_them(void **state)
+{
+    (void)state;
+    lend(MOST + 20);
+    assert_int_equal(borrowed_of(blocks[0]), MOST);
+    release(MANY - 5 * MOST, MANY - MOST - 20);
+    assert_int_equal(borrowed_of(blocks[0]), 0);
+    all_return(5 * MOST);
+}
+
 static void test_borrowed_bytes_are_bounded(void **state)
 {
     (void)state;
     begin();
-    allocate(2000, 64);
-    fixture_thread(1);
-    begin();
-    release(0, 64);
-    assert_in_range(borrowed_of(blocks[0]), 1, GB_BORROWED_BYTES / 2000);
+    allocate(2000, 12);
+    begin_borrower(2000);
+    release(0, 12);
+    assert_int_equal(borrowed_of(blocks[0]), GB_BORROWED_BYTES / 2048);
     fixture_check();
     fixture_release();
 }
 
-/* Thread 1 borrows blocks of the first thread. */
-static void lend(void)
+/* Each borrowed block pins a page, so a thread that only frees borrows none. */
+static void test_only_users_of_the_class_borrow(void **state)
 {
+    (void)state;
     begin();
-    allocate(100, MANY);
-    fixture_thread(1);
-    begin();
-    release(0, GB_BORROWED_BLOCKS);
-    assert_int_equal(borrowed_of(blocks[0]), GB_BORROWED_BLOCKS);
-    assert_int_equal(gb_load(&fixture_selves[0]->inbox), 0);
-}
-
-static void returned(void)
-{
-    assert_int_not_equal(gb_load(&fixture_selves[0]->inbox), 0);
-    fixture_check();
+    allocate(BORROWED_SIZE, MANY);
+    begin_borrower(4 * BORROWED_SIZE);
+    release(0, MOST);
+    assert_int_equal(borrowed_of(blocks[0]), 0);
     fixture_thread(0);
-    release(GB_BORROWED_BLOCKS, MANY);
+    release(MOST, MANY);
     fixture_release();
+}
+
+/* A heap with a limit needs its blocks back, and does not pay for other threads. */
+static void test_heaps_with_a_limit_lend_nothing(void **state)
+{
+    (void)state;
+    begin();
+    assert_int_equal(glebe_heap_limit(NULL, 4 << 20), 0);
+    lend(MOST);
+    assert_int_equal(borrowed_of(blocks[0]), 0);
+    all_return(MOST);
 }
 
 static void test_unused_ones_return(void **state)
 {
     (void)state;
-    lend();
-    void *block = glebe_malloc(100);
-    glebe_free(block);
+    lend(MOST);
+    use_borrowed();
     fake.now_ms += 20;
     gb_tick_due(gb_self);
-    assert_int_equal(borrowed_of(block), 1); /* the class is in use */
+    assert_in_range(borrowed_of(blocks[0]), 1, MOST); /* the class is in use */
     fake.now_ms += 20;
     gb_tick_due(gb_self);
-    assert_int_equal(borrowed_of(block), 0);
-    returned();
+    assert_int_equal(borrowed_of(blocks[0]), 0);
+    all_return(MOST);
 }
 
 /* A part of them is on the thread free list. */
 static void test_trim_returns_them(void **state)
 {
     (void)state;
-    lend();
-    glebe_free(glebe_malloc(100));
+    lend(MOST);
+    void *taken[400];
+    int count = 0;
+    while (borrowed_of(blocks[0]) && count < 400)
+        taken[count++] = glebe_malloc(BORROWED_SIZE);
     glebe_trim(NULL);
-    assert_int_equal(borrowed_of(blocks[0]), 0);
-    returned();
+    assert_int_not_equal(gb_load(&fixture_selves[0]->inbox), 0);
+    for (int i = 0; i < count; i++)
+        glebe_free(taken[i]);
+    all_return(MOST);
 }
 
 static void test_an_end_returns_them(void **state)
 {
     (void)state;
-    lend();
+    lend(MOST);
     fixture_thread_end(1);
-    returned();
+    assert_int_not_equal(gb_load(&fixture_selves[0]->inbox), 0);
+    all_return(MOST);
 }
 
 static void test_remote_frees_collect_in_slots(void **state)
@@ -484,7 +540,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_blocks_are_borrowed),
+        FIXTURE_TEST(test_many_frees_return_them),
         FIXTURE_TEST(test_borrowed_bytes_are_bounded),
+        FIXTURE_TEST(test_only_users_of_the_class_borrow),
+        FIXTURE_TEST(test_heaps_with_a_limit_lend_nothing),
         FIXTURE_TEST(test_unused_ones_return),
         FIXTURE_TEST(test_trim_returns_them),
         FIXTURE_TEST(test_an_end_returns_them),

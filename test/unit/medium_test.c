@@ -119,6 +119,33 @@ static void test_owner_waits_for_the_purger(void **state)
     }
 }
 
+/* The owner claims a block before the thread that freed it has counted it; the page is full then, with one block more
+ * out than it has. */
+static void test_claimed_before_it_is_counted(void **state)
+{
+    enum { BYTES = 5000 };
+    (void)state;
+    void *first = glebe_malloc(BYTES), *last = first, *more[64];
+    gb_page *page = page_of(first);
+    int count = 0;
+    for (; page_of(last) == page && page->out < page->cap; count++)
+        last = more[count] = glebe_malloc(BYTES);
+    gb_or(&page->bits, 1); /* another thread frees the first block */
+    assert_ptr_equal(glebe_malloc(BYTES), first);
+    more[count++] = glebe_malloc(BYTES);
+    assert_int_equal(page->state, GB_FULL);
+    assert_int_equal(page->out, page->cap + 1);
+    gb_remote_notify(page);
+    fixture_check();
+    gb_inbox_drain(gb_self);
+    assert_int_equal(page->out, page->cap);
+    fixture_check();
+    glebe_free(first);
+    while (count--)
+        glebe_free(more[count]);
+    fixture_release();
+}
+
 static void test_purge_gives_free_blocks_back(void **state)
 {
     (void)state;
@@ -243,6 +270,7 @@ int main(void)
         FIXTURE_TEST(test_each_free_block_is_found),
         FIXTURE_TEST(test_calloc_clears_what_it_must),
         FIXTURE_TEST(test_owner_waits_for_the_purger),
+        FIXTURE_TEST(test_claimed_before_it_is_counted),
         FIXTURE_TEST(test_purge_gives_free_blocks_back),
         FIXTURE_TEST(test_idle_blocks),
         FIXTURE_TEST(test_large_in_place),

@@ -334,7 +334,7 @@ typedef struct glebe_gc_stats {
     uint64_t marked_objects; /* by the last collection */
     uint64_t allocated_objects; /* handed out since the start */
     uint64_t freed_objects; /* found unreachable, or freed by glebe_gc_free, since the start */
-    uint64_t overflows; /* how often marking scanned a page again because the mark stack was full */
+    uint64_t overflows; /* how often objects of a page had to wait because the mark stack was full */
 } glebe_gc_stats;
 GLEBE_API void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out);
 /* A listener is called when a collection begins, with the statistics before it, and when it has ended. It must

@@ -93,7 +93,8 @@ enum gb_state {
 /* Marks of small AVAIL pages. Any other value: `left` counts down to (mark - 1) / 64 of cap (look.c). */
 #define GB_UNLOOKED 0 /* not searched for holes since blocks were freed */
 #define GB_PARKED 255 /* counts its blocks by OS page: hole.c */
-#define GB_OVERFLOWS 1
+/* gc_flags of collected pages: mark.c */
+#define GB_WAITS 1
 #define GB_BORN 2
 #define GB_MIXED GB_CLASSES /* cls of a page that has blocks of many classes: mixed.c */
 #define GB_MIXED_LATER UINT32_MAX
@@ -116,7 +117,7 @@ typedef struct gb_page {
     union {
         uint8_t mark; /* small page */
         uint8_t warm; /* large block: its heap keeps it, warm.c */
-        uint8_t gc_flags; /* collected page: GB_OVERFLOWS, GB_BORN; see mark.c */
+        uint8_t gc_flags; /* collected page: GB_WAITS, GB_BORN */
     };
     union {
         struct {
@@ -141,7 +142,7 @@ typedef struct gb_page {
             union {
                 int32_t left; /* small: see the table above */
                 int32_t out; /* medium: blocks that are not free in the page */
-                uint32_t dense; /* collected, small: any word of its objects may be a reference */
+                uint32_t dense; /* collected, small: `step` if any word of its objects may be a reference, else 0 */
             };
             _Atomic uint32_t heap; /* n of the owner; valid in the head */
             gb_page_id next, prev; /* of the one list that the page is on */
@@ -372,10 +373,12 @@ typedef struct gb_table {
 typedef struct gb_bits {
     uint64_t *allocated; /* an object begins in this cell */
     uint64_t *unmarked; /* during a collection, objects not reached yet; else all 0 */
-    size_t allocated_committed, unmarked_committed; /* bytes, from the start of each table */
+    uint64_t *waiting; /* during a collection, marked objects that wait for their scan; else all 0 */
+    size_t allocated_committed, unmarked_committed, waiting_committed; /* bytes, from the start of each table */
     uint32_t collectors; /* that use these tables; 0: the tables may be shorter than the slice table */
 } gb_bits;
 #define GB_BITS (GB_LINEAR ? 1 : 2)
+#define GB_BITS_TABLES 3
 
 /* A collected object in an extent of its own: huge_object.c. */
 typedef struct gb_huge_object {
@@ -386,7 +389,6 @@ typedef struct gb_huge_object {
     bool born; /* allocated while marking ran */
 } gb_huge_object;
 
-#define GB_MARK_FEW 64
 #define GB_OBJECT_CLASSES (GB_LINEAR ? GB_CLASSES : GB_SMALL_CLASSES) /* malloc's classes up to 2 KiB */
 /* and after them classes of 8, 24, 40 and 56 bytes, if cells have 8 bytes */
 #define GB_COLLECTED_CLASSES (GB_OBJECT_CLASSES + 4)
@@ -422,10 +424,8 @@ struct glebe_gc {
     bool born; /* an object was allocated since marking began */
     bool calling; /* a callback of the program runs; it may not end the collection */
     uint32_t every, until; /* stress: collect at every n-th allocation; 0: off */
-    uintptr_t *stack; /* addresses to scan from */
-    uintptr_t few[GB_MARK_FEW]; /* serves as the stack if there is no memory for a larger one */
-    uint32_t stack_count, stack_room;
-    gb_page_id overflow; /* list of pages with marked objects that did not fit on the stack */
+    uintptr_t stack[GB_MARK_STACK]; /* addresses to scan from */
+    gb_page_id waiting_first, waiting_last; /* queue of pages with objects that wait, linked by inbox_next */
     gb_table roots, weak, finals; /* of gb_rooted, gb_weak, gb_final */
     uint32_t ready, ready_at; /* count of ready finalizers; where in the table the search for the next one begins */
     glebe_gc_marker *marker;

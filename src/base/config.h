@@ -129,8 +129,8 @@
 #define GB_PROBED() ((void)0) /* lets a test count probes of hash tables */
 #endif
 
-#ifndef GB_MARK_LEAST
-#define GB_MARK_LEAST 512 /* least room of the mark stack, in addresses, if there is memory */
+#ifndef GB_MARK_STACK
+#define GB_MARK_STACK 512 /* room of the mark stack, in addresses */
 #endif
 
 #ifndef GB_PLACE_LOG2

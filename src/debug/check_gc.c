@@ -5,7 +5,8 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
 {
     for (const gb_page *page = gb_list_first(list); page; page = gb_list_next(page)) {
         const uint64_t *allocated = gb_page_bits(gb_bits_of(gc)->allocated, page),
-                       *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page);
+                       *unmarked = gb_page_bits(gb_bits_of(gc)->unmarked, page),
+                       *waiting = gb_page_bits(gb_bits_of(gc)->waiting, page);
         CHECK(page->kind == (cursor ? GB_COLLECTED : GB_COLLECTED_LARGE) && page->state == GB_SWEPT, 4, page,
             "a page is on the list of another kind");
         CHECK(!cursor
@@ -13,7 +14,7 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
                     && page->cursor == (uint32_t)(cursor - gc->cursors)),
             4, page, "a page is on the list of another cursor");
         CHECK(gb_heap_owns(gc->heap, page), 4, page, "a page is on the list of another collector");
-        CHECK(gc->marking || page->gc_flags == 0, 8, page, "a page is on the overflow list although no marking runs");
+        CHECK(gc->marking || page->gc_flags == 0, 8, page, "a page has flags of marking, but none runs");
         uint32_t objects = 0, bits = 0;
         for (uint32_t i = 0; i < page->cap; i++)
             objects += gb_bit(allocated, i * (page->step / GB_CELL_BYTES));
@@ -21,6 +22,7 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
             bits += gb_popcount64(allocated[i]);
             CHECK((unmarked[i] & (gc->marking ? ~allocated[i] : ~(uint64_t)0)) == 0, 8, page,
                 "an object awaits its mark but is not allocated");
+            CHECK(waiting[i] == 0, 8, page, "an object still waits for its scan");
         }
         CHECK(objects == bits, 8, page, "a bit is set where no object starts");
         *bytes += gb_page_bytes(page);

@@ -6,8 +6,7 @@
  *
  * From begin to finish `forced` is set: no other collection begins, and memory grows for objects that callbacks, or the
  * program between the parts, allocate. Such objects are marked from birth on (their bit in `unmarked` is never set),
- * and scanned when the collection ends. A collection needs no new memory: finalizers that are ready stay in their
- * table, and without memory for the mark stack, `few` in the collector itself serves.
+ * and scanned when the collection ends. A collection needs no memory: finalizers that are ready stay in their table.
  *
  * One thread does all the work, while the program's other threads that hold references wait. The next collection is due
  * when the program was handed `percent` of the bytes that this one found live, roots included: so the work of marking
@@ -267,17 +266,6 @@ GB_NOINLINE void glebe_gc_mark_stack(glebe_gc *gc, const void *base)
 
 /* ---- a collection ---- */
 
-/* Makes room for a 64th of the words that were live; without memory for it, `few` serves. */
-static void stack_begin(glebe_gc *gc)
-{
-    size_t room = gc->live_bytes / (64 * sizeof(uintptr_t));
-    room = room < GB_MARK_LEAST ? GB_MARK_LEAST : room > UINT32_MAX ? UINT32_MAX : room;
-    gc->stack = gb_alloc(gc->heap, room * sizeof(uintptr_t));
-    gc->stack_room = gc->stack ? (uint32_t)room : GB_MARK_FEW;
-    if (!gc->stack)
-        gc->stack = gc->few;
-}
-
 static void collect_tell(glebe_gc *gc, glebe_gc_event event)
 {
     if (!GB_CALLBACKS || !gc->listener)
@@ -295,7 +283,6 @@ void glebe_gc_begin(glebe_gc *gc)
     if (GB_CALLBACKS && gc->forced)
         return;
     gc->forced += GB_CALLBACKS;
-    stack_begin(gc);
     gb_sweep_begin(gc);
     gb_mark_begin(gc);
     collect_tell(gc, GLEBE_GC_BEGINS); /* objects that the listener allocates count as reached, like a marker's */
@@ -324,8 +311,6 @@ size_t glebe_gc_finish(glebe_gc *gc)
     size_t live = gb_sweep_finish(gc);
     if (GB_STACKS)
         gb_stacks_swept(gc);
-    if (gc->stack != gc->few)
-        gb_free("glebe_gc", gc->heap, gc->stack);
     size_t freed = before > live ? before - live : 0;
     gc->stats.collections++;
     gc->stats.allocated_bytes += gc->taken_bytes;

@@ -25,8 +25,8 @@ GB_INLINE uintptr_t gb_object_start(const gb_page *page, uint32_t index)
     return gb_page_start(page) + (size_t)index * page->step;
 }
 /* Returns the collector's tables. An object's bit is the bit of the cell where it starts. Except in linear memory, the
- * first collector has a pair of tables of its own, and all others share a second pair. So all bits in the first pair
- * are the first collector's, at whatever address it looks. */
+ * first collector has tables of its own, and all others share a second set. So all bits in the first set are the first
+ * collector's, at whatever address it looks. */
 GB_INLINE gb_bits *gb_bits_of(const glebe_gc *gc) { return GB_BITS == 1 ? gb_the.bits : gc->bits; }
 /* Returns whether other collectors may use the same tables: then the collector checks a page's owner before it reads a
  * bit. In linear memory the result does not change while the collector works. */

@@ -1,18 +1,19 @@
 /* Marking: finds the objects that can be reached.
  *
  *     roots --> a word --> outside our slices, in a free cell, or in a marked object: skip it
- *                      --> otherwise mark the object; unless it is plain, push it on the stack --> scan its words
+ *                      --> otherwise mark the object, and push it on the stack --> unless it is plain, scan its words
  *
- * The stack has a bound. If an object does not fit, its page joins the overflow list. When the stack is empty all
- * marked objects of those pages are scanned again. So marking ends however little memory there is. Large objects are
- * scanned in pieces, so that a long array does not fill the stack. Nothing here allocates or calls the program.
+ * The stack is short. If it is full, the object waits: a bit beside its mark says so, and its page joins a queue. When
+ * the stack is empty, the objects that wait in the first pages of the queue move there, by address. So each object is
+ * scanned once, however little memory there is. Large objects are scanned in pieces, so that a long array does not fill
+ * the stack. Nothing here allocates or calls the program.
  *
  * A word may be any number: the address of another collector's object, or of a block of malloc, whose entries and bits
  * other threads write meanwhile. There marking reads only the slice's owner, which is atomic, and bits that no other
  * collector writes. No lock. */
 #include "gc.h"
 
-enum { PIECE_BYTES = 4096 };
+enum { PIECE_BYTES = 4096, AHEAD = 16 };
 
 /* A word of the program's memory. The program may access it by any type, so it may alias any of them. */
 typedef uintptr_t __attribute__((may_alias)) gb_word;
@@ -29,14 +30,46 @@ uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
     return page ? start : huge ? huge->from : 0;
 }
 
-static GB_COLD void mark_overflow(glebe_gc *gc, uintptr_t object)
+/* Adds a page to the queue, unless it is there. */
+static void mark_queue(glebe_gc *gc, gb_page *page)
 {
-    gb_page *page = gb_page_head(gb_page_entry((const void *)object));
-    if (page->gc_flags & GB_OVERFLOWS)
+    gb_page_id id = gb_page_id_of(page);
+    if (page->gc_flags & GB_WAITS)
         return;
-    page->gc_flags |= GB_OVERFLOWS;
-    page->inbox_next = gc->overflow;
-    gc->overflow = gb_page_id_of(page);
+    page->gc_flags |= GB_WAITS;
+    page->inbox_next = GB_NO_PAGE;
+    if (gc->waiting_first.n)
+        gb_page_at(gc->waiting_last)->inbox_next = id;
+    else
+        gc->waiting_first = id;
+    gc->waiting_last = id;
+    gc->stats.overflows++;
+}
+
+/* Makes a marked object wait for its scan. */
+static GB_NOINLINE void mark_later(glebe_gc *gc, uintptr_t object)
+{
+    gb_bit_set(gb_bits_of(gc)->waiting, gb_cell(object));
+    mark_queue(gc, gb_page_head(gb_page_entry((const void *)object)));
+}
+
+/* Moves objects that wait in the first pages of the queue to the stack, which is empty: half a stack at most, so that
+ * the objects they refer to have room. Returns the new top; the stack's start if no object waits. */
+static GB_NOINLINE uintptr_t *mark_waiting(glebe_gc *gc)
+{
+    uintptr_t *top = gc->stack, *half = top + GB_MARK_STACK / 2;
+    for (gb_page *page; top < half && (page = gb_page_if(gc->waiting_first)) != NULL;) {
+        uint64_t *waiting = gb_page_bits(gb_bits_of(gc)->waiting, page);
+        for (uint32_t i = 0; i < gb_page_words(page); i++)
+            for (; waiting[i]; waiting[i] &= waiting[i] - 1) {
+                if (top == half)
+                    return top;
+                *top++ = gb_page_start(page) + (i * 64 + gb_ctz64(waiting[i])) * GB_CELL_BYTES;
+            }
+        page->gc_flags &= (uint8_t)~GB_WAITS;
+        gc->waiting_first = page->inbox_next;
+    }
+    return top;
 }
 
 /* Marks the huge object that contains the address `word`, if there is one. `word` is in no slice, and before the end of
@@ -59,37 +92,39 @@ typedef struct gb_marking {
     const gb_page *table;
     const uint64_t *allocated;
     uint64_t *unmarked;
-    uint32_t room;
+    const uintptr_t *end; /* of the stack */
     bool shared; /* other collectors use these bits too */
-    uintptr_t *stack;
 } gb_marking;
 
-/* Returns the start of the object that contains the address `word`, or 0. `word` is not an object's start. */
-static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
+/* Returns the start of the object that contains the address `word`; 0 if there is none, or it is marked. */
+static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, const uint64_t *unmarked, uintptr_t word)
 {
     uintptr_t object;
-    return gb_object_at(gc, word, &object) ? object : 0;
+    return gb_object_at(gc, word, &object) && gb_bit(unmarked, gb_cell(object)) ? object : 0;
 }
 
 /* Marks the object that `word`, an address in a slice, refers to, and pushes it on the stack. Most references are to an
  * object's start, so one bit is enough to decide. `shared` is m->shared, constant in the caller's loop. */
-GB_INLINE void mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t *count, bool shared)
+GB_INLINE uintptr_t *mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top, bool shared)
 {
-    size_t offset = word - m->base, i = offset / GB_CELL_BYTES;
+    size_t offset = word - m->base;
     if (shared && !gb_collects(gc, m->table + (offset >> GB_SLICE_LOG2)))
-        return;
-    if (!gb_bit(m->unmarked, i)) {
-        if (gb_bit(m->allocated, i) || (word = mark_inside(gc, word)) == 0)
-            return;
-        i = (word - m->base) / GB_CELL_BYTES;
-        if (!gb_bit(m->unmarked, i))
-            return;
+        return top;
+    for (;; offset = word - m->base) {
+        size_t i = offset / GB_CELL_BYTES;
+        uint64_t *bits = m->unmarked + i / 64, unmarked = *bits, bit = (uint64_t)1 << i % 64;
+        if (unmarked & bit) {
+            *bits = unmarked ^ bit;
+            break;
+        }
+        if (m->allocated[i / 64] & bit || (word = mark_inside(gc, m->unmarked, word)) == 0)
+            return top;
     }
-    m->unmarked[i / 64] ^= (uint64_t)1 << i % 64;
-    if (GB_LIKELY(*count < m->room))
-        m->stack[(*count)++] = word & ~(uintptr_t)(GB_CELL_BYTES - 1);
+    if (GB_LIKELY(top < m->end))
+        *top++ = word & ~(uintptr_t)(GB_CELL_BYTES - 1);
     else
-        mark_overflow(gc, word);
+        mark_later(gc, word);
+    return top;
 }
 
 /* Marks the object that `word`, which is in no slice, refers to. */
@@ -100,26 +135,24 @@ GB_INLINE void mark_far(glebe_gc *gc, uintptr_t word)
 }
 
 /* mark_near out of line, for functions with several calls: most words of a sparse object refer to nothing. */
-static GB_NOINLINE uint32_t mark_inner(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t count)
+static GB_NOINLINE uintptr_t *mark_inner(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top)
 {
-    mark_near(gc, m, word, &count, false);
-    return count;
+    return mark_near(gc, m, word, top, false);
 }
 
-static GB_NOINLINE uint32_t mark_inner_shared(glebe_gc *gc, const gb_marking *m, uintptr_t word, uint32_t count)
+static GB_NOINLINE uintptr_t *mark_inner_shared(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top)
 {
-    mark_near(gc, m, word, &count, true);
-    return count;
+    return mark_near(gc, m, word, top, true);
 }
 
 /* Marks the object that the word at `at` refers to. */
-GB_INLINE void mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, uint32_t *count)
+GB_INLINE uintptr_t *mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, uintptr_t *top)
 {
     uintptr_t word = *(const gb_word *)at;
     if (word - m->base < m->bytes)
-        *count = GB_HEAPS && m->shared ? mark_inner_shared(gc, m, word, *count) : mark_inner(gc, m, word, *count);
-    else
-        mark_far(gc, word);
+        return GB_HEAPS && m->shared ? mark_inner_shared(gc, m, word, top) : mark_inner(gc, m, word, top);
+    mark_far(gc, word);
+    return top;
 }
 
 /* Returns the bytes of a large object to scan at once, in whole elements. An element may be longer than any object. */
@@ -131,8 +164,8 @@ static size_t piece_bytes(size_t words)
 }
 
 /* Scans [at, end), where an element begins. The layout says which words may be references. */
-static GB_NOINLINE uint32_t mark_elements(
-    glebe_gc *gc, const gb_marking *m, uintptr_t layout, uintptr_t at, uintptr_t end, uint32_t count)
+static GB_NOINLINE uintptr_t *mark_elements(
+    glebe_gc *gc, const gb_marking *m, uintptr_t layout, uintptr_t at, uintptr_t end, uintptr_t *top)
 {
     size_t words = gb_layout_words(layout), w = 0;
     if (layout & 1)
@@ -140,27 +173,24 @@ static GB_NOINLINE uint32_t mark_elements(
             for (uintptr_t bits = layout >> (1 + GLEBE_GC_LAYOUT_BITS); bits; bits &= bits - 1) {
                 uintptr_t word = at + sizeof(uintptr_t) * gb_ctz64(bits);
                 if (word < end)
-                    mark_at(gc, m, word, &count);
+                    top = mark_at(gc, m, word, top);
             }
     else
         for (; at < end; at += sizeof(uintptr_t)) {
             if (((const glebe_gc_layout *)layout)->bits[w / 8] >> w % 8 & 1)
-                mark_at(gc, m, at, &count);
+                top = mark_at(gc, m, at, top);
             w = w + 1 < words ? w + 1 : 0;
         }
-    return count;
+    return top;
 }
 
-/* Scans an object with a layout, or a piece of a large one. Sets [*at, *end) to the rest; the caller scans every word
- * of it. */
-static GB_NOINLINE uint32_t mark_sparse(
-    glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uint32_t count)
+/* Scans an object with a layout, or a piece of a large one, that is not plain. Sets [*at, *end) to the rest; the caller
+ * scans every word of it. */
+static GB_NOINLINE uintptr_t *mark_sparse(
+    glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uintptr_t *top)
 {
     uintptr_t from = *at, layout = page->layout;
-    *end = from;
-    if (layout == GB_PLAIN)
-        return count;
-    *end += page->step;
+    *end = from + page->step;
     if (GB_UNLIKELY(page->magic == 0)) {
         uintptr_t start = gb_page_start(page), low = start;
         *end = start + page->step;
@@ -170,66 +200,107 @@ static GB_NOINLINE uint32_t mark_sparse(
         size_t piece = piece_bytes(gb_layout_words(layout));
         if (*end - from > piece) { /* the rest fits on the stack: one entry was popped, and none pushed since */
             *end = from + piece;
-            m->stack[count++] = *end;
+            *top++ = *end;
         }
         for (; start < low; start += sizeof(uintptr_t))
-            mark_at(gc, m, start, &count);
+            top = mark_at(gc, m, start, top);
     }
     if (layout == 0)
-        return count;
+        return top;
     *at = *end;
-    return mark_elements(gc, m, layout, from, *end, count);
+    return mark_elements(gc, m, layout, from, *end, top);
 }
 
-static gb_marking marking_of(const glebe_gc *gc)
+GB_INLINE gb_marking marking_of(const glebe_gc *gc)
 {
     const gb_bits *bits = gb_bits_of(gc);
     return (gb_marking){gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table, bits->allocated,
-        bits->unmarked, gc->stack_room, gb_bits_shared(gc), gc->stack};
+        bits->unmarked, gc->stack + GB_MARK_STACK, gb_bits_shared(gc)};
 }
 
-GB_INLINE void mark_run_in(glebe_gc *gc, uintptr_t at, uintptr_t end, bool shared)
+/* Objects between the stack and their scan, first in, first out: the processor fetches their memory meanwhile.
+ * WebAssembly has no prefetch; there objects go from the stack to their scan. */
+typedef struct gb_ahead {
+    struct {
+        uintptr_t object;
+        const gb_page *page;
+    } items[AHEAD];
+    uint32_t first, end; /* numbers of items, modulo AHEAD */
+} gb_ahead;
+
+/* Takes the next object to scan, or a further piece of one, and sets *at to its start. Returns its page; NULL if no
+ * object is left. */
+GB_INLINE const gb_page *mark_next(
+    glebe_gc *gc, const gb_marking *m, gb_ahead *ahead, uintptr_t **top, uintptr_t *at)
 {
-    const gb_marking m = marking_of(gc);
-    uint32_t count = gc->stack_count;
+    while (GB_LINEAR || ahead->end - ahead->first < AHEAD) {
+        if (GB_UNLIKELY(*top == gc->stack)) {
+            if (!GB_LINEAR && ahead->first != ahead->end)
+                break;
+            if ((*top = mark_waiting(gc)) == gc->stack)
+                return NULL;
+        }
+        *at = *--*top;
+        const gb_page *page = gb_page_head((gb_page *)m->table + ((*at - m->base) >> GB_SLICE_LOG2));
+        if (page->layout == GB_PLAIN)
+            continue;
+        if (GB_LINEAR || (*top == gc->stack && ahead->first == ahead->end))
+            return page;
+        __builtin_prefetch((const void *)*at);
+        ahead->items[ahead->end % AHEAD].object = *at;
+        ahead->items[ahead->end++ % AHEAD].page = page;
+    }
+    *at = ahead->items[ahead->first % AHEAD].object;
+    return ahead->items[ahead->first++ % AHEAD].page;
+}
+
+GB_INLINE void mark_run_in(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top, bool shared)
+{
+    /* only the copy's address is passed on, so that the fields of `m` are in registers */
+    const gb_marking m = marking_of(gc), copy = m;
+    gb_ahead ahead;
+    ahead.first = ahead.end = 0;
     for (;;) {
-        for (; at < end; at += sizeof(uintptr_t)) {
+        do {
             uintptr_t word = *(const gb_word *)at;
             if (word - m.base < m.bytes)
-                mark_near(gc, &m, word, &count, shared);
+                top = mark_near(gc, &m, word, top, shared);
             else
                 mark_far(gc, word);
-        }
-        if (count == 0)
-            break;
-        at = m.stack[--count]; /* the start of an object, or of a further piece */
-        const gb_page *page = m.table + ((at - m.base) >> GB_SLICE_LOG2);
-        page = (const gb_page *)((uintptr_t)page - page->back_bytes);
-        end = at + page->step;
-        if (!page->dense)
-            count = mark_sparse(gc, &m, page, &at, &end, count);
+        } while ((at += sizeof(uintptr_t)) < end);
+        do {
+            const gb_page *page = mark_next(gc, &m, &ahead, &top, &at);
+            if (!page)
+                return;
+            end = at + page->dense;
+            if (page->dense == 0) {
+                uintptr_t from = at, to;
+                top = mark_sparse(gc, &copy, page, &from, &to, top);
+                at = from;
+                end = to;
+            }
+        } while (GB_UNLIKELY(at >= end));
     }
-    gc->stack_count = 0;
 }
 
-/* Scans [at, end), where every word may be a reference, and marks all objects reachable from there. */
-static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end)
+/* Scans [at, end), where every word may be a reference, and the stack up to `top`; marks all objects reachable from
+ * there. The range is not empty. */
+static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
 {
     if (gb_bits_shared(gc))
-        mark_run_in(gc, at, end, true);
+        mark_run_in(gc, at, end, top, true);
     else
-        mark_run_in(gc, at, end, false);
+        mark_run_in(gc, at, end, top, false);
 }
 
-/* Marks all objects reachable from an object that is marked. */
-static void mark_from(glebe_gc *gc, uintptr_t object)
+/* Marks all objects reachable from the stack, up to `top`, and from objects that wait. */
+static void mark_stack(glebe_gc *gc, uintptr_t *top)
 {
-    gc->stack[0] = object;
-    gc->stack_count = 1;
-    mark_run(gc, 0, 0);
+    uintptr_t nothing = 0;
+    mark_run(gc, (uintptr_t)&nothing, (uintptr_t)(&nothing + 1), top);
 }
 
-/* Scans a huge object, and marks all objects reachable from it. The stack is empty. */
+/* Scans a huge object, and marks all objects reachable from it. */
 static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
 {
     const gb_marking m = marking_of(gc);
@@ -237,8 +308,9 @@ static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
     for (uintptr_t at = object->from, end; at < object->to; at = end) {
         end = object->to - at < piece ? object->to : at + piece;
         if (object->layout)
-            gc->stack_count = mark_elements(gc, &m, object->layout, at, end, 0);
-        mark_run(gc, object->layout ? end : at, end);
+            mark_stack(gc, mark_elements(gc, &m, object->layout, at, end, gc->stack));
+        else
+            mark_run(gc, at, end, gc->stack);
     }
 }
 
@@ -246,7 +318,7 @@ static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
 static void mark_huge_waiting(glebe_gc *gc)
 {
     gb_huge_object *objects = gc->huge.items;
-    while (gc->huge_waiting)
+    while (GB_HUGE && gc->huge_waiting)
         for (uint32_t i = 0; i < gc->huge.count; i++)
             if (objects[i].waits) {
                 objects[i].waits = false;
@@ -255,50 +327,30 @@ static void mark_huge_waiting(glebe_gc *gc)
             }
 }
 
-static void mark_drain_once(glebe_gc *gc)
-{
-    const gb_bits *bits = gb_bits_of(gc);
-    for (gb_page *page; (page = gb_page_if(gc->overflow)) != NULL;) {
-        gc->overflow = page->inbox_next;
-        page->gc_flags &= (uint8_t)~GB_OVERFLOWS;
-        gc->stats.overflows++;
-        for (uint32_t i = 0; i < page->cap; i++) {
-            uintptr_t object = gb_object_start(page, i);
-            if (gb_bit(bits->allocated, gb_cell(object)) && !gb_bit(bits->unmarked, gb_cell(object)))
-                mark_from(gc, object);
-        }
-    }
-}
-
-static void mark_drain(glebe_gc *gc)
-{
-    mark_drain_once(gc);
-    while (GB_HUGE && gc->huge_waiting) {
-        mark_huge_waiting(gc);
-        mark_drain_once(gc);
-    }
-}
-
 void gb_mark_begin(glebe_gc *gc)
 {
-    gc->stack_count = 0;
-    gc->overflow = GB_NO_PAGE;
+    gc->waiting_first = GB_NO_PAGE;
     gc->roots_bytes = 0;
     gc->born = false;
     gc->marking = true;
 }
 
-/* An object allocated while marking runs is marked at once, but the objects that it refers to may not be. */
+/* An object allocated while marking runs is marked at once, but the objects that it refers to may not be. So all marked
+ * objects of its page wait for a scan. */
 void gb_mark_born(glebe_gc *gc)
 {
     if (!gc->born)
         return;
+    const gb_bits *bits = gb_bits_of(gc);
     gb_cursors_drop(gc);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         for (gb_page *page = gb_list_first(gb_collected_list(gc, i)); page; page = gb_list_next(page))
             if (page->gc_flags & GB_BORN) {
-                page->gc_flags = 0; /* no page is on the overflow list between two marks */
-                mark_overflow(gc, gb_page_start(page));
+                page->gc_flags = 0;
+                for (uint32_t w = 0; w < gb_page_words(page); w++)
+                    gb_page_bits(bits->waiting, page)[w] =
+                        gb_page_bits(bits->allocated, page)[w] & ~gb_page_bits(bits->unmarked, page)[w];
+                mark_queue(gc, page);
             }
     gb_huge_object *objects = gc->huge.items;
     for (uint32_t i = 0; GB_HUGE && i < gc->huge.count; i++)
@@ -306,7 +358,8 @@ void gb_mark_born(glebe_gc *gc)
             objects[i].waits = true;
             gc->huge_waiting++;
         }
-    mark_drain(gc);
+    mark_stack(gc, gc->stack);
+    mark_huge_waiting(gc);
 }
 
 void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end)
@@ -316,23 +369,22 @@ void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end)
     if (start >= end)
         return;
     gc->roots_bytes += end - start;
-    mark_run(gc, start, end);
-    mark_drain(gc);
+    mark_run(gc, start, end, gc->stack);
+    mark_huge_waiting(gc);
 }
 
 void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)
 {
+    const gb_huge_object *huge = GB_HUGE && !itself ? gb_huge_object_at(gc, object) : NULL;
     uintptr_t word = object;
     if (itself)
-        mark_run(gc, (uintptr_t)&word, (uintptr_t)(&word + 1));
-    else {
-        const gb_huge_object *huge = GB_HUGE ? gb_huge_object_at(gc, object) : NULL;
-        if (!huge)
-            mark_from(gc, object);
-        else if (huge->layout != GB_PLAIN)
-            mark_from_huge(gc, huge);
-    }
-    mark_drain(gc);
+        mark_run(gc, (uintptr_t)&word, (uintptr_t)(&word + 1), gc->stack);
+    else if (!huge) {
+        gc->stack[0] = object;
+        mark_stack(gc, gc->stack + 1);
+    } else if (huge->layout != GB_PLAIN)
+        mark_from_huge(gc, huge);
+    mark_huge_waiting(gc);
 }
 
 bool gb_object_marked(const glebe_gc *gc, uintptr_t word)

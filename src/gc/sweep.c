@@ -160,7 +160,7 @@ static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
     page->step = collected_step(cursor->cls);
     page->magic = (uint32_t)((((uint64_t)1 << 32) + page->step - 1) / page->step);
     page->cap = (uint16_t)(gb_page_bytes(page) / page->step);
-    page->dense = layout_dense(page->layout);
+    page->dense = layout_dense(page->layout) ? page->step : 0;
     gb_list_push_last(&cursor->pages, page);
     cursor_hole(gc, cursor, page);
     if (!zero)

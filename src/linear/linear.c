@@ -59,15 +59,16 @@ static void entries_write(uint32_t first, uint32_t slices, enum gb_kind kind)
 /* Bytes of the table for each slice: its entry, and, if there is a collector, the bits of its objects. */
 static size_t table_stride(void)
 {
-    return sizeof(gb_page) + (gb_the.bits->collectors ? 2 * GB_SLICE_BITS / 8 : 0);
+    return sizeof(gb_page) + (gb_the.bits->collectors ? GB_BITS_TABLES * GB_SLICE_BITS / 8 : 0);
 }
 
-/* Moves the table to `start`; the memory there is zero. */
+/* Moves the table to `start`; the memory there is zero. No object waits for its scan: marking does not allocate. */
 static void table_move(uintptr_t start, uint32_t room)
 {
     gb_page *table = (gb_page *)start;
     size_t known = gb_peek(gb_the.slices), words = GB_SLICE_BITS / 64;
-    uint64_t *allocated = (uint64_t *)(table + room), *unmarked = allocated + room * words;
+    uint64_t *allocated = (uint64_t *)(table + room), *unmarked = allocated + room * words,
+             *waiting = unmarked + room * words;
     if (known)
         memcpy(table, gb_the.table, known * sizeof(gb_page));
     if (known && gb_the.bits->allocated) {
@@ -77,7 +78,8 @@ static void table_move(uintptr_t start, uint32_t room)
     gb_the.table = table;
     gb_the.linear.table_room = room;
     gb_the.bits->allocated = gb_the.bits->collectors ? allocated : NULL;
-    gb_the.bits->unmarked = gb_the.bits->collectors ? unmarked : NULL;
+    gb_the.bits->unmarked = unmarked;
+    gb_the.bits->waiting = waiting;
 }
 
 /* Grows memory until `bytes` are free at its end. If the table is too short then, puts a new one behind those bytes, so

@@ -139,7 +139,8 @@ bool gb_meta_commit(const void *start, size_t *committed, size_t need)
 static bool bits_commit(gb_bits *bits, uint32_t chunks)
 {
     return gb_meta_commit(bits->allocated, &bits->allocated_committed, gb_bits_bytes(chunks))
-        && gb_meta_commit(bits->unmarked, &bits->unmarked_committed, gb_bits_bytes(chunks));
+        && gb_meta_commit(bits->unmarked, &bits->unmarked_committed, gb_bits_bytes(chunks))
+        && gb_meta_commit(bits->waiting, &bits->waiting_committed, gb_bits_bytes(chunks));
 }
 
 bool gb_bits_start(glebe_gc *gc)

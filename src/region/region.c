@@ -20,7 +20,7 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     size_t shadow = spans + gb_round_up((extents_bytes >> GB_CHUNK_LOG2) + 1, gap) + gap;
     size_t allocated = GB_AUDIT ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow;
     size_t bits = gb_bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
-    size_t chunks = gb_round_up(allocated + 2 * GB_BITS * bits, 2 * GB_CHUNK_BYTES);
+    size_t chunks = gb_round_up(allocated + GB_BITS_TABLES * GB_BITS * bits, 2 * GB_CHUNK_BYTES);
     size_t extents_start = chunks + chunks_bytes;
 
     uintptr_t at = reserve ? gb_port_reserve(extents_start + extents_bytes)
@@ -37,8 +37,10 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     gb_the.spans.states = (uint8_t *)(at + spans);
     gb_the.shadow = (uint64_t *)(at + shadow);
     for (size_t k = 0; k < GB_BITS; k++) {
-        gb_the.bits[k].allocated = (uint64_t *)(at + allocated + 2 * k * bits);
-        gb_the.bits[k].unmarked = (uint64_t *)(at + allocated + (2 * k + 1) * bits);
+        uintptr_t tables = at + allocated + GB_BITS_TABLES * k * bits;
+        gb_the.bits[k].allocated = (uint64_t *)tables;
+        gb_the.bits[k].unmarked = (uint64_t *)(tables + bits);
+        gb_the.bits[k].waiting = (uint64_t *)(tables + 2 * bits);
     }
     gb_the.base = at + chunks;
     gb_the.extents_base = at + extents_start;

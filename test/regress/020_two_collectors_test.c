@@ -1,7 +1,7 @@
 /* A number in an object of one collector equals an address in another's. All collectors shared one table of marks, and
  * marking set the bit that the number led to. With two threads updates were lost and rooted objects freed. With one
  * thread the other collector took an object that it had not scanned for marked, and freed its huge child. */
-#define GB_MARK_LEAST 8
+#define GB_MARK_STACK 8
 #include "../../src/glebe.c"
 
 #include <pthread.h>

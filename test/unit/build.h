@@ -17,7 +17,7 @@
 #ifndef GB_WARM_BYTES
 #define GB_WARM_BYTES 0 /* a block that was freed is free: warm_test.c and the models have warm ones */
 #endif
-#define GB_MARK_LEAST 8 /* nor deep graphs */
+#define GB_MARK_STACK 8 /* nor deep graphs */
 #define GB_PROBED() ((void)fixture_probes++)
 extern unsigned long fixture_probes; /* steps in hash tables */
 

@@ -425,7 +425,7 @@ struct glebe_gc {
     bool calling; /* a callback of the program runs; it may not end the collection */
     uint32_t every, until; /* stress: collect at every n-th allocation; 0: off */
     uintptr_t stack[GB_MARK_STACK]; /* addresses to scan from */
-    gb_page_id waiting_first, waiting_last; /* queue of pages with objects that wait, linked by inbox_next */
+    gb_page_id waiting; /* list of pages with objects that wait, linked by inbox_next */
     gb_table roots, weak, finals; /* of gb_rooted, gb_weak, gb_final */
     uint32_t ready, ready_at; /* count of ready finalizers; where in the table the search for the next one begins */
     glebe_gc_marker *marker;

@@ -3,8 +3,8 @@
  *     roots --> a word --> outside our slices, in a free cell, or in a marked object: skip it
  *                      --> otherwise mark the object, and push it on the stack --> unless it is plain, scan its words
  *
- * The stack is short. If it is full, the object waits: a bit beside its mark says so, and its page joins a queue. When
- * the stack is empty, the objects that wait in the first pages of the queue move there, by address. So each object is
+ * The stack is short. If it is full, the object waits: a bit beside its mark says so, and its page joins a list. When
+ * the stack is empty, the objects that wait in the first pages of the list move there, by address. So each object is
  * scanned once, however little memory there is. Large objects are scanned in pieces, so that a long array does not fill
  * the stack. Nothing here allocates or calls the program.
  *
@@ -30,19 +30,14 @@ uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
     return page ? start : huge ? huge->from : 0;
 }
 
-/* Adds a page to the queue, unless it is there. */
-static void mark_queue(glebe_gc *gc, gb_page *page)
+/* Adds a page to the list of those with objects that wait, unless it is there. */
+static void mark_list(glebe_gc *gc, gb_page *page)
 {
-    gb_page_id id = gb_page_id_of(page);
     if (page->gc_flags & GB_WAITS)
         return;
     page->gc_flags |= GB_WAITS;
-    page->inbox_next = GB_NO_PAGE;
-    if (gc->waiting_first.n)
-        gb_page_at(gc->waiting_last)->inbox_next = id;
-    else
-        gc->waiting_first = id;
-    gc->waiting_last = id;
+    page->inbox_next = gc->waiting;
+    gc->waiting = gb_page_id_of(page);
     gc->stats.overflows++;
 }
 
@@ -50,15 +45,15 @@ static void mark_queue(glebe_gc *gc, gb_page *page)
 static GB_NOINLINE void mark_later(glebe_gc *gc, uintptr_t object)
 {
     gb_bit_set(gb_bits_of(gc)->waiting, gb_cell(object));
-    mark_queue(gc, gb_page_head(gb_page_entry((const void *)object)));
+    mark_list(gc, gb_page_head(gb_page_entry((const void *)object)));
 }
 
-/* Moves objects that wait in the first pages of the queue to the stack, which is empty: half a stack at most, so that
+/* Moves objects that wait in the first pages of the list to the stack, which is empty: half a stack at most, so that
  * the objects they refer to have room. Returns the new top; the stack's start if no object waits. */
 static GB_NOINLINE uintptr_t *mark_waiting(glebe_gc *gc)
 {
     uintptr_t *top = gc->stack, *half = top + GB_MARK_STACK / 2;
-    for (gb_page *page; top < half && (page = gb_page_if(gc->waiting_first)) != NULL;) {
+    for (gb_page *page; top < half && (page = gb_page_if(gc->waiting)) != NULL;) {
         uint64_t *waiting = gb_page_bits(gb_bits_of(gc)->waiting, page);
         for (uint32_t i = 0; i < gb_page_words(page); i++)
             for (; waiting[i]; waiting[i] &= waiting[i] - 1) {
@@ -67,7 +62,7 @@ static GB_NOINLINE uintptr_t *mark_waiting(glebe_gc *gc)
                 *top++ = gb_page_start(page) + (i * 64 + gb_ctz64(waiting[i])) * GB_CELL_BYTES;
             }
         page->gc_flags &= (uint8_t)~GB_WAITS;
-        gc->waiting_first = page->inbox_next;
+        gc->waiting = page->inbox_next;
     }
     return top;
 }
@@ -329,7 +324,7 @@ static void mark_huge_waiting(glebe_gc *gc)
 
 void gb_mark_begin(glebe_gc *gc)
 {
-    gc->waiting_first = GB_NO_PAGE;
+    gc->waiting = GB_NO_PAGE;
     gc->roots_bytes = 0;
     gc->born = false;
     gc->marking = true;
@@ -350,7 +345,7 @@ void gb_mark_born(glebe_gc *gc)
                 for (uint32_t w = 0; w < gb_page_words(page); w++)
                     gb_page_bits(bits->waiting, page)[w] =
                         gb_page_bits(bits->allocated, page)[w] & ~gb_page_bits(bits->unmarked, page)[w];
-                mark_queue(gc, page);
+                mark_list(gc, page);
             }
     gb_huge_object *objects = gc->huge.items;
     for (uint32_t i = 0; GB_HUGE && i < gc->huge.count; i++)

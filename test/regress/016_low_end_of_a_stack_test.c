@@ -24,7 +24,7 @@ static void test_low_end_fills_the_mark_stack(void **state)
     gb_sweep_begin(gc);
     gb_mark_begin(gc);
     gb_mark_range(gc, (uintptr_t)&root, (uintptr_t)(&root + 1));
-    assert_int_equal(gc->waiting_first.n, 0); /* the word behind the stack */
+    assert_int_equal(gc->waiting.n, 0); /* the word behind the stack */
     for (int i = 0; i < REFERENCES; i++)
         assert_true(gb_object_marked(gc, (uintptr_t)held[i]));
     glebe_gc_finish(gc);

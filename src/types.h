@@ -238,6 +238,7 @@ struct glebe_heap {
     void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR];
     gb_warm warm_big[GB_LINEAR ? 1 : GB_WARM_BLOCKS]; /* large and huge blocks that were freed last: warm.c */
     uint32_t warm_count;
+    uint16_t gap, gap_end; /* cells of the mixed page that the rows of larger blocks skipped */
     size_t warm_bytes;
     gb_page_id current[GB_CLASSES];
     gb_page_id mixed; /* n is GB_MIXED_LATER: made when first needed */

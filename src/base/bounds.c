@@ -14,9 +14,11 @@ static size_t idle_bytes(void)
 size_t gb_bounds_over(void)
 {
     const glebe_stats *stats = &glebe_live.stats;
+    size_t huge = (size_t)stats->huge_bytes, beyond = huge > GB_KEPT_HUGE_FROM ? huge - GB_KEPT_HUGE_FROM : 0,
+           share = huge / GB_KEPT_HUGE_SHARE;
     size_t used = (size_t)stats->used_bytes, now = used + idle_bytes();
     size_t most = used + used / GB_KEPT_SHARE + GB_KEPT_BYTES + (size_t)stats->large_bytes / GB_KEPT_LARGE_SHARE
-        + (size_t)stats->huge_bytes / GB_KEPT_HUGE_SHARE;
+        + (share < beyond ? share : beyond);
     most += gb_the.spans.huge ? GB_CHUNK_BYTES : 0; /* the rest of a huge page that a block ends in is idle */
     size_t peak = gb_load_relaxed(&gb_the.kept.peak_bytes);
     if (most > peak)

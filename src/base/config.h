@@ -225,11 +225,12 @@
 
 /* Bounds on retained memory. In-use plus retained bytes may reach the largest amount ever in use, plus this share of
  * it, plus GB_KEPT_BYTES, plus a share of the large and of the huge blocks: such blocks replace each other at
- * different lengths (docs/decisions/0034). */
+ * different lengths (docs/decisions/0034). The first GB_KEPT_HUGE_FROM bytes of huge blocks allow none (0041). */
 #define GB_KEPT_SHARE 16
 #define GB_KEPT_BYTES ((size_t)32 << 10)
 #define GB_KEPT_LARGE_SHARE 8
 #define GB_KEPT_HUGE_SHARE 6
+#define GB_KEPT_HUGE_FROM ((size_t)4 << 20)
 
 #define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
 #define GB_TICK_CYCLES ((uint64_t)1 << 28) /* or this much time by gb_cycles, about a tenth of a second */

@@ -111,6 +111,7 @@ static gb_page *mixed_page(glebe_heap *heap)
         page->state = GB_CURRENT;
         page->cap = CELLS;
         page->bump = 1;
+        heap->gap = heap->gap_end = 0;
         memset(map_of(page, 0), 0, UNIT_CELLS);
     }
     return page;
@@ -132,13 +133,12 @@ static void mixed_sort(glebe_heap *heap, gb_page *page)
     page->free = NULL;
 }
 
-/* Returns the cell where a row of this class would begin. Blocks are aligned to the power of two in their size, as in
- * pages of their own class. */
-static uint32_t row_place(const gb_page *page, uint32_t cls, uint32_t *cells)
+/* Returns the first cell at or behind `from` where a row of this class may begin. Blocks are aligned to the power of
+ * two in their size, as in pages of their own class. */
+static uint32_t row_place(uint32_t from, uint32_t cls, uint32_t *cells)
 {
     const gb_class *c = &gb_classes[cls];
-    uint32_t step = c->shift > CELL_LOG2 ? 1u << (c->shift - CELL_LOG2) : 1,
-             cell = (page->bump + step - 1) & ~(step - 1);
+    uint32_t step = c->shift > CELL_LOG2 ? 1u << (c->shift - CELL_LOG2) : 1, cell = (from + step - 1) & ~(step - 1);
     for (;; cell = (cell / UNIT_CELLS + 1) * UNIT_CELLS + step) {
         cell += cell % UNIT_CELLS == 0 ? step : 0; /* skip the map */
         *cells = (row_blocks(cls, cell) * c->bytes + CELL_BYTES - 1) >> CELL_LOG2;
@@ -147,18 +147,38 @@ static uint32_t row_place(const gb_page *page, uint32_t cls, uint32_t *cells)
     }
 }
 
+/* Returns the cell of a new row: in the gap if it fits there, else behind the last row. What the new row skips becomes
+ * the gap if it is longer than the rest of the last one. Returns CELLS if there is no room. */
+static uint32_t row_take(glebe_heap *heap, gb_page *page, uint32_t cls, uint32_t *cells)
+{
+    uint32_t bump = page->bump, cell = row_place(heap->gap, cls, cells);
+    if (cell + *cells <= heap->gap_end) {
+        heap->gap = (uint16_t)(cell + *cells);
+        return cell;
+    }
+    cell = row_place(bump, cls, cells);
+    if (cell + *cells > CELLS)
+        return CELLS;
+    if (cell / UNIT_CELLS != (bump - 1) / UNIT_CELLS)
+        memset(map_of(page, cell / UNIT_CELLS * UNIT_CELLS), 0, UNIT_CELLS);
+    if (cell - bump > (uint32_t)heap->gap_end - heap->gap) {
+        heap->gap = (uint16_t)bump;
+        heap->gap_end = (uint16_t)cell;
+    }
+    __atomic_store_n(&page->bump, (uint16_t)(cell + *cells), __ATOMIC_RELAXED);
+    return cell;
+}
+
 /* Carves a row of blocks onto the thread free list, counted as out. Returns false if there is no room for it. */
 static bool mixed_carve(glebe_heap *heap, gb_page *page, uint32_t cls)
 {
-    uint32_t cells, cell = row_place(page, cls, &cells), count = row_blocks(cls, cell), bytes = gb_classes[cls].bytes;
-    if (cell + cells > CELLS)
+    uint32_t cells, cell = row_take(heap, page, cls, &cells), count = row_blocks(cls, cell),
+                    bytes = gb_classes[cls].bytes;
+    if (cell == CELLS)
         return false;
-    if (cell / UNIT_CELLS != (page->bump - 1u) / UNIT_CELLS)
-        memset(map_of(page, cell / UNIT_CELLS * UNIT_CELLS), 0, UNIT_CELLS);
     for (uint32_t i = 1; i < cells; i++)
         __atomic_store_n(map_of(page, cell + i), INSIDE, __ATOMIC_RELAXED);
     __atomic_store_n(map_of(page, cell), cls + 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&page->bump, (uint16_t)(cell + cells), __ATOMIC_RELAXED);
     page->left += (int32_t)count;
     for (uintptr_t start = gb_page_start(page) + (cell << CELL_LOG2); count-- > 0;) {
         gb_block *block = (gb_block *)(start + count * bytes);

@@ -73,6 +73,32 @@ static void test_full(void **state)
     fixture_release();
 }
 
+/* A block that skips cells for its alignment leaves them to smaller blocks: 30 before the first, and in the next unit
+ * seven rows of four before the second. */
+static void test_gaps(void **state)
+{
+    (void)state;
+    glebe_heap *heap = glebe_heap_create(0);
+    char *first = glebe_heap_malloc(heap, 64), *small[58];
+    for (int i = 0, gap = 0; gap < 2; gap++) {
+        char *large = glebe_heap_malloc(heap, 2048);
+        assert_int_equal(large - first, 2048 - 64 + gap * 4096);
+        for (; i < 30 + 28 * gap; i++) {
+            small[i] = glebe_heap_malloc(heap, 64);
+            assert_in_range(small[i], large - (30 + gap) * 64, large - 64);
+            fixture_fill(small[i], 64, (uint64_t)i);
+            fixture_check();
+        }
+    }
+    for (int i = 0; i < 58; i++) {
+        assert_true(fixture_filled(small[i], 64, (uint64_t)i));
+        glebe_heap_free(heap, small[i]);
+    }
+    fixture_check();
+    glebe_heap_destroy(heap);
+    fixture_release();
+}
+
 static void test_ways_out(void **state)
 {
     (void)state;
@@ -215,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_all_classes_in_one_page),
         FIXTURE_TEST(test_full),
+        FIXTURE_TEST(test_gaps),
         FIXTURE_TEST(test_ways_out),
         FIXTURE_TEST(test_few_blocks_in_one_unit),
         FIXTURE_TEST(test_one_block_again_and_again),

@@ -422,7 +422,7 @@ static bool relief_is_due(const account *a, size_t held)
 bool glebe_lua_relieve(lua_State *L, unsigned percent)
 {
     account *a = account_of(L);
-    if (!a || a->limit == 0 || a->asking)
+    if (!a || !a->main || a->limit == 0 || a->asking)
         return false;
     size_t held = glebe_heap_bytes(a->heap);
     if (held <= a->limit / 100 * percent) {

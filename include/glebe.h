@@ -235,13 +235,18 @@ GLEBE_API void glebe_gc_destroy(glebe_gc *gc);
  *     glebe_gc_alloc_layout    `layout` says which words may be references. It is GLEBE_GC_LAYOUT(words, mask), or the
  *                              address of a glebe_gc_layout, which must last as long as the collector. Either
  *                              describes an element that repeats to the object's end; bit i of the mask is word i.
- *                              With a layout of 0 words every word may be a reference */
+ *                              With a layout of 0 words every word may be a reference.
+ *                              GLEBE_GC_LAYOUT describes up to 63 words, the first 57 of which may be references (31
+ *                              and 26 if pointers have 4 bytes). Beyond that every word may be a reference */
 GLEBE_API void *glebe_gc_alloc(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_gc_alloc_plain(glebe_gc *gc, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout) GLEBE_ALLOC(2);
 #define GLEBE_GC_LAYOUT_BITS (4 + sizeof(uintptr_t) / 4) /* bits of the count of words */
+#define GLEBE_GC_MASK_BITS (8 * sizeof(uintptr_t) - 1 - GLEBE_GC_LAYOUT_BITS)
 #define GLEBE_GC_LAYOUT(words, mask) \
-    ((uintptr_t)1 | (uintptr_t)(words) << 1 | (uintptr_t)(mask) << (1 + GLEBE_GC_LAYOUT_BITS))
+    ((uint64_t)(words) >> GLEBE_GC_LAYOUT_BITS || (uint64_t)(mask) >> GLEBE_GC_MASK_BITS \
+            ? (uintptr_t)0 \
+            : (uintptr_t)1 | (uintptr_t)(words) << 1 | (uintptr_t)(mask) << (1 + GLEBE_GC_LAYOUT_BITS))
 typedef struct glebe_gc_layout {
     uintptr_t words; /* words of an element, which may be longer than the object */
     /* as long as the element, or the longest object, needs; word i may be a reference if bits[i / 8] >> i % 8 & 1 */
@@ -301,9 +306,14 @@ GLEBE_API size_t glebe_gc_collect(glebe_gc *gc);
 GLEBE_API void glebe_gc_begin(glebe_gc *gc);
 GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
 
-/* Sets when to collect: when the bytes allocated since the last collection reach `percent` (default 90) of the bytes
- * that it found live, roots included, but not before `least_bytes` (default 1 MiB, in WebAssembly 128 KiB). If `every`
- * is not 0, every n-th allocation collects too, n being `every`. */
+/* Sets when to collect: when the bytes allocated since the last collection reach `percent` of the bytes that it found
+ * live, roots included, but not before `least_bytes` (default 1 MiB, in WebAssembly 128 KiB). If `every` is not 0,
+ * every n-th allocation collects too, n being `every`.
+ *
+ * The default is GLEBE_GC_PERCENT_DEFAULT: 90 percent. In WebAssembly, where memory never shrinks, that holds up to
+ * 4 MiB live; from there on the bytes to allocate grow as the square root of the live ones: at 16 MiB by 45 percent, at
+ * 64 MiB by 22. */
+#define GLEBE_GC_PERCENT_DEFAULT ((unsigned)-1)
 GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every);
 
 /* Sets a finalizer. glebe_gc_finalize calls `function(object, context)` once after the object was found unreachable;
@@ -314,9 +324,10 @@ GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes,
 typedef void glebe_gc_final(void *object, void *context);
 GLEBE_API int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, void *context);
 /* Runs the finalizers that are ready, and returns how many it ran. They may allocate, collect, free their object,
- * set a finalizer for it again, and call glebe_gc_finalize. If a finalizer does not return (longjmp), its object
- * stays alive until glebe_gc_free or glebe_gc_destroy. A finalizer needs no memory to become ready. So a collector at
- * its limit has memory again after this call and a collection. */
+ * set a finalizer for it again, and call glebe_gc_finalize, which then nests: if every finalizer does so, the stack
+ * holds as many calls as finalizers were ready. If a finalizer does not return (longjmp), its object stays alive until
+ * glebe_gc_free or glebe_gc_destroy. A finalizer needs no memory to become ready. So a collector at its limit has
+ * memory again after this call and a collection. */
 GLEBE_API size_t glebe_gc_finalize(glebe_gc *gc);
 /* Weak references: the collector sets *slot to NULL when it finds the object that *slot refers to unreachable.
  * `slot` must not be in an object of a collector. Its memory must last until then, or until the slot is removed as
@@ -334,7 +345,9 @@ typedef struct glebe_gc_stats {
     uint64_t marked_objects; /* by the last collection */
     uint64_t allocated_objects; /* handed out since the start */
     uint64_t freed_objects; /* found unreachable, or freed by glebe_gc_free, since the start */
-    uint64_t overflows; /* how often objects of a page had to wait because the mark stack was full */
+    /* how often objects of a page had to wait for their scan: the mark stack was full, or marking ran when they were
+     * allocated */
+    uint64_t overflows;
 } glebe_gc_stats;
 GLEBE_API void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out);
 /* A listener is called when a collection begins, with the statistics before it, and when it has ended. It must

@@ -142,7 +142,9 @@ typedef struct gb_page {
             union {
                 int32_t left; /* small: see the table above */
                 int32_t out; /* medium: blocks that are not free in the page */
-                uint32_t dense; /* collected, small: `step` if any word of its objects may be a reference, else 0 */
+                /* collected: `step` if the objects are small and any word of them may be a reference, else 0; valid in
+                 * every entry of the page */
+                uint32_t dense;
             };
             _Atomic uint32_t heap; /* n of the owner; valid in the head */
             gb_page_id next, prev; /* of the one list that the page is on */
@@ -386,7 +388,7 @@ typedef struct gb_huge_object {
     uintptr_t from, to;
     uintptr_t layout;
     bool marked;
-    bool waits; /* is marked, and waits to be scanned */
+    uint32_t next; /* where it waits to be scanned: see huge_waiting */
     bool born; /* allocated while marking ran */
 } gb_huge_object;
 
@@ -412,7 +414,7 @@ struct glebe_gc {
     uintptr_t huge_from; /* start of the first */
     size_t huge_span; /* bytes from there to the end of the last */
     size_t huge_bytes;
-    uint32_t huge_waiting;
+    uint32_t huge_waiting; /* number + 1 of the first huge object that waits to be scanned; 0: none */
     uintptr_t stack_pointer; /* at the start of the collection; the stack below it is dead (GB_STACKS) */
     size_t taken_bytes; /* handed out since the last collection; a hole counts whole */
     size_t trigger_bytes; /* a collection is due at this many taken_bytes */

@@ -72,7 +72,7 @@ void *gb_huge_object_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
     gb_huge_object *object = huge_objects(gc) + rank;
     memmove(object + 1, object, (gc->huge.count++ - rank) * sizeof *object);
     *object = (gb_huge_object){
-        (uintptr_t)block, (uintptr_t)block + extent->bytes, layout, gc->marking, false, gc->marking};
+        (uintptr_t)block, (uintptr_t)block + extent->bytes, layout, gc->marking, 0, gc->marking};
     gc->born |= gc->marking;
     huge_objects_bound(gc);
     gc->huge_bytes += extent->bytes;
@@ -100,7 +100,7 @@ void gb_huge_object_free(glebe_gc *gc, gb_huge_object *object)
 void gb_huge_sweep_begin(glebe_gc *gc)
 {
     for (uint32_t i = 0; i < gc->huge.count; i++)
-        huge_objects(gc)[i].marked = huge_objects(gc)[i].waits = huge_objects(gc)[i].born = false;
+        huge_objects(gc)[i].marked = huge_objects(gc)[i].born = false;
     gc->huge_waiting = 0;
 }
 

@@ -14,9 +14,13 @@
 #include "gc.h"
 
 enum { PIECE_BYTES = 4096, AHEAD = 16 };
+_Static_assert(GB_MARK_STACK >= 2, "objects that wait fill half of the mark stack");
 
 /* A word of the program's memory. The program may access it by any type, so it may alias any of them. */
 typedef uintptr_t __attribute__((may_alias)) gb_word;
+/* Half a word of the bit tables, whose bits have the same numbers: processors are little-endian. In WebAssembly a bit
+ * of 32 is found with fewer instructions than one of 64. */
+typedef uint32_t __attribute__((may_alias)) gb_half;
 
 uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
 {
@@ -67,6 +71,13 @@ static GB_NOINLINE uintptr_t *mark_waiting(glebe_gc *gc)
     return top;
 }
 
+/* Makes a huge object wait for its scan. */
+static void huge_later(glebe_gc *gc, gb_huge_object *object)
+{
+    object->next = gc->huge_waiting;
+    gc->huge_waiting = (uint32_t)(object - (gb_huge_object *)gc->huge.items) + 1;
+}
+
 /* Marks the huge object that contains the address `word`, if there is one. `word` is in no slice, and before the end of
  * all huge objects. */
 static GB_COLD void mark_huge(glebe_gc *gc, uintptr_t word)
@@ -75,8 +86,8 @@ static GB_COLD void mark_huge(glebe_gc *gc, uintptr_t word)
     if (!object || object->marked)
         return;
     object->marked = true;
-    object->waits = object->layout != GB_PLAIN;
-    gc->huge_waiting += object->waits;
+    if (object->layout != GB_PLAIN)
+        huge_later(gc, object);
 }
 
 /* Values that are constant while marking runs, copied to locals: the compiler cannot know that the region's fields do
@@ -85,17 +96,17 @@ typedef struct gb_marking {
     uintptr_t base;
     size_t bytes; /* from `base`, which have bits */
     const gb_page *table;
-    const uint64_t *allocated;
-    uint64_t *unmarked;
+    const gb_half *allocated;
+    gb_half *unmarked;
     const uintptr_t *end; /* of the stack */
     bool shared; /* other collectors use these bits too */
 } gb_marking;
 
 /* Returns the start of the object that contains the address `word`; 0 if there is none, or it is marked. */
-static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, const uint64_t *unmarked, uintptr_t word)
+static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
 {
     uintptr_t object;
-    return gb_object_at(gc, word, &object) && gb_bit(unmarked, gb_cell(object)) ? object : 0;
+    return gb_object_at(gc, word, &object) && gb_bit(gb_bits_of(gc)->unmarked, gb_cell(object)) ? object : 0;
 }
 
 /* Marks the object that `word`, an address in a slice, refers to, and pushes it on the stack. Most references are to an
@@ -107,12 +118,12 @@ GB_INLINE uintptr_t *mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word
         return top;
     for (;; offset = word - m->base) {
         size_t i = offset / GB_CELL_BYTES;
-        uint64_t *bits = m->unmarked + i / 64, unmarked = *bits, bit = (uint64_t)1 << i % 64;
+        gb_half *bits = m->unmarked + i / 32, unmarked = *bits, bit = (gb_half)1 << i % 32;
         if (unmarked & bit) {
             *bits = unmarked ^ bit;
             break;
         }
-        if (m->allocated[i / 64] & bit || (word = mark_inside(gc, m->unmarked, word)) == 0)
+        if (m->allocated[i / 32] & bit || (word = mark_inside(gc, word)) == 0)
             return top;
     }
     if (GB_LIKELY(top < m->end))
@@ -179,11 +190,12 @@ static GB_NOINLINE uintptr_t *mark_elements(
     return top;
 }
 
-/* Scans an object with a layout, or a piece of a large one, that is not plain. Sets [*at, *end) to the rest; the caller
- * scans every word of it. */
+/* Scans an object with a layout, or a piece of a large one, that is not plain. Sets [*at, *end) to the rest, an
+ * even number of words; the caller scans every one of them. */
 static GB_NOINLINE uintptr_t *mark_sparse(
-    glebe_gc *gc, const gb_marking *m, const gb_page *page, uintptr_t *at, uintptr_t *end, uintptr_t *top)
+    glebe_gc *gc, const gb_marking *m, const gb_page *entry, uintptr_t *at, uintptr_t *end, uintptr_t *top)
 {
+    const gb_page *page = gb_page_head((gb_page *)entry);
     uintptr_t from = *at, layout = page->layout;
     *end = from + page->step;
     if (GB_UNLIKELY(page->magic == 0)) {
@@ -200,8 +212,13 @@ static GB_NOINLINE uintptr_t *mark_sparse(
         for (; start < low; start += sizeof(uintptr_t))
             top = mark_at(gc, m, start, top);
     }
-    if (layout == 0)
+    if (layout == 0) {
+        if ((*end - *at) % GB_CELL_BYTES) {
+            top = mark_at(gc, m, *at, top);
+            *at += sizeof(uintptr_t);
+        }
         return top;
+    }
     *at = *end;
     return mark_elements(gc, m, layout, from, *end, top);
 }
@@ -209,8 +226,8 @@ static GB_NOINLINE uintptr_t *mark_sparse(
 GB_INLINE gb_marking marking_of(const glebe_gc *gc)
 {
     const gb_bits *bits = gb_bits_of(gc);
-    return (gb_marking){gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table, bits->allocated,
-        bits->unmarked, gc->stack + GB_MARK_STACK, gb_bits_shared(gc)};
+    return (gb_marking){gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table,
+        (const gb_half *)bits->allocated, (gb_half *)bits->unmarked, gc->stack + GB_MARK_STACK, gb_bits_shared(gc)};
 }
 
 /* Objects between the stack and their scan, first in, first out: the processor fetches their memory meanwhile.
@@ -218,13 +235,13 @@ GB_INLINE gb_marking marking_of(const glebe_gc *gc)
 typedef struct gb_ahead {
     struct {
         uintptr_t object;
-        const gb_page *page;
+        const gb_page *entry;
     } items[AHEAD];
     uint32_t first, end; /* numbers of items, modulo AHEAD */
 } gb_ahead;
 
-/* Takes the next object to scan, or a further piece of one, and sets *at to its start. Returns its page; NULL if no
- * object is left. */
+/* Takes the next object to scan, or a further piece of one, and sets *at to its start. Returns the entry of its slice;
+ * NULL if no object is left. */
 GB_INLINE const gb_page *mark_next(
     glebe_gc *gc, const gb_marking *m, gb_ahead *ahead, uintptr_t **top, uintptr_t *at)
 {
@@ -236,20 +253,29 @@ GB_INLINE const gb_page *mark_next(
                 return NULL;
         }
         *at = *--*top;
-        const gb_page *page = gb_page_head((gb_page *)m->table + ((*at - m->base) >> GB_SLICE_LOG2));
-        if (page->layout == GB_PLAIN)
+        gb_page *entry = (gb_page *)m->table + ((*at - m->base) >> GB_SLICE_LOG2);
+        if (entry->dense == 0 && gb_page_head(entry)->layout == GB_PLAIN)
             continue;
         if (GB_LINEAR || (*top == gc->stack && ahead->first == ahead->end))
-            return page;
+            return entry;
         __builtin_prefetch((const void *)*at);
         ahead->items[ahead->end % AHEAD].object = *at;
-        ahead->items[ahead->end++ % AHEAD].page = page;
+        ahead->items[ahead->end++ % AHEAD].entry = entry;
     }
     *at = ahead->items[ahead->first % AHEAD].object;
-    return ahead->items[ahead->first++ % AHEAD].page;
+    return ahead->items[ahead->first++ % AHEAD].entry;
 }
 
-GB_INLINE void mark_run_in(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top, bool shared)
+/* Marks the object that `word` refers to, if it refers to any. */
+GB_INLINE uintptr_t *mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top, bool shared)
+{
+    if (word - m->base < m->bytes)
+        return mark_near(gc, m, word, top, shared);
+    mark_far(gc, word);
+    return top;
+}
+
+GB_INLINE void mark_pairs_in(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top, bool shared)
 {
     /* only the copy's address is passed on, so that the fields of `m` are in registers */
     const gb_marking m = marking_of(gc), copy = m;
@@ -257,35 +283,48 @@ GB_INLINE void mark_run_in(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t 
     ahead.first = ahead.end = 0;
     for (;;) {
         do {
-            uintptr_t word = *(const gb_word *)at;
-            if (word - m.base < m.bytes)
-                top = mark_near(gc, &m, word, top, shared);
-            else
-                mark_far(gc, word);
-        } while ((at += sizeof(uintptr_t)) < end);
-        do {
-            const gb_page *page = mark_next(gc, &m, &ahead, &top, &at);
-            if (!page)
+            uintptr_t first = ((const gb_word *)at)[0], second = ((const gb_word *)at)[1];
+            top = mark_word(gc, &m, first, top, shared);
+            top = mark_word(gc, &m, second, top, shared);
+        } while ((at += GB_CELL_BYTES) < end);
+        for (;;) {
+            const gb_page *entry = mark_next(gc, &m, &ahead, &top, &at);
+            if (!entry)
                 return;
-            end = at + page->dense;
-            if (page->dense == 0) {
-                uintptr_t from = at, to;
-                top = mark_sparse(gc, &copy, page, &from, &to, top);
-                at = from;
-                end = to;
-            }
-        } while (GB_UNLIKELY(at >= end));
+            end = at + entry->dense;
+            if (GB_LIKELY(entry->dense))
+                break;
+            uintptr_t from = at, to;
+            top = mark_sparse(gc, &copy, entry, &from, &to, top);
+            at = from;
+            end = to;
+            if (at < end)
+                break;
+        }
     }
+}
+
+/* mark_run for an even number of words: small objects are whole cells, which are two words each. */
+static GB_NOINLINE void mark_pairs(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
+{
+    if (gb_bits_shared(gc))
+        mark_pairs_in(gc, at, end, top, true);
+    else
+        mark_pairs_in(gc, at, end, top, false);
 }
 
 /* Scans [at, end), where every word may be a reference, and the stack up to `top`; marks all objects reachable from
  * there. The range is not empty. */
 static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
 {
-    if (gb_bits_shared(gc))
-        mark_run_in(gc, at, end, top, true);
-    else
-        mark_run_in(gc, at, end, top, false);
+    if ((end - at) % GB_CELL_BYTES) {
+        uintptr_t pair[2] = {*(const gb_word *)at, 0};
+        mark_pairs(gc, (uintptr_t)pair, (uintptr_t)(pair + 2), top);
+        at += sizeof(uintptr_t);
+        top = gc->stack;
+    }
+    if (at < end)
+        mark_pairs(gc, at, end, top);
 }
 
 /* Marks all objects reachable from the stack, up to `top`, and from objects that wait. */
@@ -309,17 +348,15 @@ static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
     }
 }
 
-/* Scans the huge objects that wait; a scan may add more. Ends when none waits. */
+/* Scans the huge objects that wait; a scan may add more. Ends when none waits: so none does when the program, whose
+ * allocations move the table, runs again. */
 static void mark_huge_waiting(glebe_gc *gc)
 {
-    gb_huge_object *objects = gc->huge.items;
-    while (GB_HUGE && gc->huge_waiting)
-        for (uint32_t i = 0; i < gc->huge.count; i++)
-            if (objects[i].waits) {
-                objects[i].waits = false;
-                gc->huge_waiting--;
-                mark_from_huge(gc, &objects[i]);
-            }
+    while (GB_HUGE && gc->huge_waiting) {
+        const gb_huge_object *object = (gb_huge_object *)gc->huge.items + gc->huge_waiting - 1;
+        gc->huge_waiting = object->next;
+        mark_from_huge(gc, object);
+    }
 }
 
 void gb_mark_begin(glebe_gc *gc)
@@ -349,10 +386,8 @@ void gb_mark_born(glebe_gc *gc)
             }
     gb_huge_object *objects = gc->huge.items;
     for (uint32_t i = 0; GB_HUGE && i < gc->huge.count; i++)
-        if (objects[i].born && objects[i].layout != GB_PLAIN) {
-            objects[i].waits = true;
-            gc->huge_waiting++;
-        }
+        if (objects[i].born && objects[i].layout != GB_PLAIN)
+            huge_later(gc, &objects[i]);
     mark_stack(gc, gc->stack);
     mark_huge_waiting(gc);
 }

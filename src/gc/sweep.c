@@ -34,11 +34,13 @@ GB_NOINLINE gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t 
 /* ---- pages ---- */
 
 static GB_NOINLINE gb_page *collected_take(
-    glebe_gc *gc, enum gb_kind kind, uint32_t slices, uintptr_t layout, bool *zero)
+    glebe_gc *gc, enum gb_kind kind, uint32_t slices, uintptr_t layout, uint32_t dense, bool *zero)
 {
     gb_page *page = gb_run_take(gc->heap, kind, slices, 1, zero);
     if (!page)
         return NULL;
+    for (uint32_t i = 0; i < slices; i++)
+        page[i].dense = dense;
     gc->heap->collected_bytes += gb_page_bytes(page);
     page->state = GB_SWEPT;
     page->layout = layout;
@@ -152,15 +154,15 @@ static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
 {
     bool zero;
     uint32_t slices = cursor->cls < GB_OBJECT_CLASSES ? gb_classes[cursor->cls].first_slices : 1;
-    gb_page *page = collected_take(gc, GB_COLLECTED, slices, cursor->layout, &zero);
+    uint32_t step = collected_step(cursor->cls), dense = layout_dense(cursor->layout) ? step : 0;
+    gb_page *page = collected_take(gc, GB_COLLECTED, slices, cursor->layout, dense, &zero);
     if (!page)
         return false;
     page->cls = (uint8_t)cursor->cls;
     page->cursor = (uint32_t)(cursor - gc->cursors);
-    page->step = collected_step(cursor->cls);
-    page->magic = (uint32_t)((((uint64_t)1 << 32) + page->step - 1) / page->step);
-    page->cap = (uint16_t)(gb_page_bytes(page) / page->step);
-    page->dense = layout_dense(page->layout) ? page->step : 0;
+    page->step = step;
+    page->magic = (uint32_t)((((uint64_t)1 << 32) + step - 1) / step);
+    page->cap = (uint16_t)(gb_page_bytes(page) / step);
     gb_list_push_last(&cursor->pages, page);
     cursor_hole(gc, cursor, page);
     if (!zero)
@@ -231,7 +233,7 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
         gc->due = true;
         return NULL;
     }
-    gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, slices + apart, layout, &zero);
+    gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, slices + apart, layout, 0, &zero);
     if (!page)
         return NULL;
     page->step = slices << GB_SLICE_LOG2;

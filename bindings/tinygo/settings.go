@@ -16,11 +16,14 @@ import "C"
 // leastBytes; or at every n-th allocation.
 const leastBytes = 128 << 10
 
-var percent, every = 90, 0
+var percent, every = defaultPercent, 0
+
+const defaultPercent = 90
 
 // SetGCPercent sets how much may be allocated between two collections, in percent of the bytes that the last one found
-// live, and returns the previous value; the default is 90. With a negative value only [runtime.GC] collects, until
-// memory or its limit is exhausted.
+// live, and returns the previous value. The default, 90, holds up to 4 MiB live; from there on it falls with the square
+// root of the live bytes, at 16 MiB to 45 and at 64 MiB to 22. Any other value is exact. With a negative value only
+// [runtime.GC] collects, until memory or its limit is exhausted.
 func SetGCPercent(value int) int {
 	before := percent
 	percent = value
@@ -36,7 +39,9 @@ func SetStress(n int) {
 
 func pace() {
 	part, least := C.uint(percent), C.size_t(leastBytes)
-	if percent < 0 {
+	if percent == defaultPercent {
+		part = ^C.uint(0) // GLEBE_GC_PERCENT_DEFAULT
+	} else if percent < 0 {
 		part, least = 0, ^C.size_t(0)
 	}
 	C.glebe_go_pace(part, least, C.uint(every))

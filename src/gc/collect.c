@@ -10,19 +10,40 @@
  *
  * One thread does all the work, while the program's other threads that hold references wait. The next collection is due
  * when the program was handed `percent` of the bytes that this one found live, roots included: so the work of marking
- * is proportional to the bytes that the program allocates. */
+ * is proportional to the bytes that the program allocates. In linear memory the default percentage falls where more
+ * than a few MiB are live. */
 
 #include "../serve/alloc.h"
 #include "../serve/slow.h"
 #include "gc.h"
 
-enum { PACE_PERCENT = 90, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20 };
+/* The default pace: see glebe_gc_pace. docs/decisions/0043 */
+enum { PACE_PERCENT = 90, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20, PACE_EVEN_BYTES = 4 << 20 };
 
 /* ---- a collector ---- */
 
+/* Returns `bytes` up to PACE_EVEN_BYTES. Beyond, the result grows as the square root: it doubles where `bytes`
+ * quadruples, and is linear in between. */
+static size_t pace_root(size_t bytes)
+{
+    size_t from = PACE_EVEN_BYTES, root = from;
+    unsigned doubled = 0;
+    if (bytes <= from)
+        return bytes;
+    for (; bytes / 4 > from; from *= 4, root *= 2)
+        doubled++;
+    return root + ((bytes - from) / 3 >> doubled);
+}
+
 static GB_NOINLINE void pace_next(glebe_gc *gc)
 {
-    uint64_t grow = (uint64_t)(gc->live_bytes + gc->roots_bytes) * gc->percent / 100;
+    size_t found = gc->live_bytes + gc->roots_bytes;
+    uint32_t percent = gc->percent;
+    if (percent == GLEBE_GC_PERCENT_DEFAULT) {
+        percent = PACE_PERCENT;
+        found = GB_LINEAR ? pace_root(found) : found;
+    }
+    uint64_t grow = (uint64_t)found * percent / 100;
     gc->trigger_bytes = grow > GB_MAX_BYTES ? GB_MAX_BYTES : grow < gc->least_bytes ? gc->least_bytes : (size_t)grow;
     gc->taken_bytes = 0;
 }
@@ -36,7 +57,7 @@ bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
         gc->cursors[GB_SCANNED + i].cls = gc->cursors[GB_PLAINS + i].cls = i;
         gc->cursors[GB_PLAINS + i].layout = GB_PLAIN;
     }
-    gc->percent = PACE_PERCENT;
+    gc->percent = GLEBE_GC_PERCENT_DEFAULT;
     gc->least_bytes = PACE_LEAST_BYTES;
     pace_next(gc);
     return true;

@@ -590,6 +590,28 @@ static void test_host_fails(void **state)
 
 #define COLLECT_TEST(f) cmocka_unit_test_setup_teardown(f, start, end)
 
+/* Returns how many percent of `live` bytes may be allocated before the next collection. */
+static size_t pace_of(unsigned percent, size_t live)
+{
+    gc->live_bytes = live;
+    gc->roots_bytes = 0;
+    glebe_gc_pace(gc, percent, 0, 0);
+    return (uint64_t)gc->trigger_bytes * 100 / live;
+}
+
+/* In linear memory the default percentage halves from 4 MiB on where the live bytes quadruple. Others are exact. */
+static void test_pace(void **state)
+{
+    (void)state;
+    static const size_t linear[] = {89, 89, 89, 59, 44, 29, 22, 14, 11};
+    for (size_t i = 0; i < sizeof linear / sizeof *linear; i++) {
+        assert_int_equal(pace_of(GLEBE_GC_PERCENT_DEFAULT, (size_t)MIB << i), GB_LINEAR ? linear[i] : 89);
+        assert_int_equal(pace_of(90, (size_t)MIB << i), 89);
+        assert_int_equal(pace_of(300, (size_t)MIB << i), 300);
+    }
+    gc->live_bytes = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -611,6 +633,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_huge_finalizers, start_patient, end),
         cmocka_unit_test_setup_teardown(test_huge_by_hand, start_patient, end),
         cmocka_unit_test_setup_teardown(test_huge_without_memory, start_patient, end),
+        COLLECT_TEST(test_pace),
         COLLECT_TEST(test_two_collectors),
         COLLECT_TEST(test_host_fails),
     };

@@ -1,6 +1,6 @@
 # C tests: each *_test.c of test/unit, test/model and test/regress is one executable and one ctest; test/interleave is
 # built by interleave.cmake. They share the core: test/unit/core.c is compiled once for each set of constants that
-# tests define.
+# tests define. A test that includes only glebe.h gets the real port, like the programs of test/stress.
 #
 #   cmake -S . -B DIR -DGLEBE_BUILD_TESTS=ON [-DGLEBE_SANITIZE=address,undefined] [-DCMAKE_TOOLCHAIN_FILE=...]
 #                     [-DGLEBE_TEST_LONG=ON]
@@ -84,13 +84,19 @@ foreach(source IN LISTS test_sources)
   target_compile_options(${target} PRIVATE ${glebe_warnings} ${sanitize} -UNDEBUG)
   file(STRINGS ${source} constants REGEX "^#define GB_[A-Z_]+ [0-9]+$")
   list(TRANSFORM constants REPLACE "^#define ([A-Z_]+) ([0-9]+)$" "\\1=\\2")
-  file(STRINGS ${source} whole REGEX "#define FIXTURE_WHOLE|src/glebe[.]c")
-  if(NOT whole)
+  file(STRINGS ${source} whole REGEX "src/glebe[.]c")
+  file(STRINGS ${source} real REGEX "^#include \"glebe[.]h\"")
+  if(real)
+    target_link_libraries(${target} PRIVATE glebe-stressed ${CMAKE_DL_LIBS})
+    target_compile_options(${target} PRIVATE ${quick})
+  elseif(NOT whole)
     core_with("${constants}" core)
     target_link_libraries(${target} PRIVATE ${core})
     target_compile_definitions(${target} PRIVATE FIXTURE_LINKED)
     target_compile_options(${target} PRIVATE ${quick})
-  elseif(NOT name MATCHES "_count$") # those count the instructions of the code that users get
+  elseif(name MATCHES "_count$") # those count the instructions of the code that users get
+    target_compile_options(${target} PRIVATE -g0)
+  else()
     target_compile_options(${target} PRIVATE ${quick} ${quick_whole})
   endif()
   target_link_options(${target} PRIVATE ${sanitize})
@@ -115,7 +121,7 @@ endforeach()
 # runs them for any length of time, with random seeds.
 file(GLOB stress_sources CONFIGURE_DEPENDS test/stress/*.c)
 add_library(glebe-stressed STATIC EXCLUDE_FROM_ALL src/glebe.c)
-target_compile_options(glebe-stressed PRIVATE ${glebe_warnings} ${sanitize})
+target_compile_options(glebe-stressed PRIVATE ${glebe_warnings} ${sanitize} ${quick})
 set(stress_rounds_cross 3)
 set(stress_rounds_pipeline 2)
 set(stress_rounds_churn 20)

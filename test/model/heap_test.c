@@ -14,7 +14,7 @@
  *     GLEBE_TEST_SEEDS=n   how many seeds (default 24)         GLEBE_TEST_SEED=n    the first of them (default 1)
  *     GLEBE_TEST_STEPS=n   steps of each (default 400)         GLEBE_TEST_TRACE=1   print each step */
 #define MODEL_REPEAT "test/model/heap"
-#define GB_WARM_BYTES 1048576
+#define FIXTURE_WARM_BYTES ((size_t)1 << 20)
 #include "model.h"
 
 enum { BLOCKS = 1500, HEAPS = 4, THREADS = 6, LARGE_MAX = 1 << 20 };

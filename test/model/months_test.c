@@ -26,9 +26,8 @@
  *     GLEBE_TEST_SEED=n    another service (default 1)
  *     GLEBE_TEST_TRACE=1   a line for each half hour
  *     GLEBE_TEST_STEPS=n   requests in an hour (default 10); the lasting states grow with it */
-#define GB_TRIM_FROM ((size_t)1 << 20) /* as in a real build: much memory, in many heaps with little each */
+#define FIXTURE_TRIM_FROM ((size_t)1 << 20) /* as in a real build: much memory, in many heaps with little each */
 #define MODEL_REPEAT "test/model/months"
-#define FIXTURE_WHOLE
 #include "model.h"
 
 #include <limits.h>
@@ -498,7 +497,7 @@ static bool host_tells(void)
     enum { BYTES = 1 << 18 };
     fixture_start(1);
     fake.exact = true;
-    if (!fake_guarded || gb_port_commit(fake_start, BYTES, true) != GB_COMMITTED || gb_fake_resident_bytes() != 0)
+    if (!fixture_guarded() || gb_port_commit(fake_start, BYTES, true) != GB_COMMITTED || gb_fake_resident_bytes() != 0)
         return false;
     memset((void *)fake_start, 1, BYTES);
     size_t touched = gb_fake_resident_bytes();

@@ -2,7 +2,6 @@
  * which wrote one word past its end. */
 #define GB_LINEAR 1
 #define GB_STACKS 1
-#define GB_MARK_STACK 8
 #include "../unit/fixture.h"
 
 enum { REFERENCES = 40, BYTES = 64 << 10 };

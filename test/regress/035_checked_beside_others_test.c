@@ -1,10 +1,13 @@
 /* glebe_gc_check read the count of collectors while other threads made and destroyed theirs: a data race, which
  * ThreadSanitizer reports. */
-#include "../../src/glebe.c"
+#include "glebe.h"
 
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <cmocka.h>
 

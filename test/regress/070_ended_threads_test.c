@@ -2,8 +2,7 @@
  * thread: 200 threads that took 2 MB each in blocks of 128 bytes left 430 MB resident after others had freed every
  * block, and blocks of another size took as much again. Now an ended thread's empty pages are free for every class at
  * once; pages that remote frees empty later are free with the next tick. */
-#define FIXTURE_WHOLE
-#define GB_FEW_HEAPS 64 /* each thread has a heap */
+#define FIXTURE_FEW_HEAPS 64 /* each thread has a heap */
 #include "../unit/fixture.h"
 
 enum { THREADS = 12, BLOCKS = 4000, BYTES = 128 };

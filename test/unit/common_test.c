@@ -1,7 +1,6 @@
 /* Common heaps: if there are many heaps, threads that allocate seldom share common heaps. Here two threads have heaps
  * of their own, and all further threads begin without one. */
-#define FIXTURE_WHOLE
-#define GB_FEW_HEAPS 2
+#define FIXTURE_FEW_HEAPS 2
 #include "fixture.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20, OWNERS = 2, MANY = 40 };
@@ -14,7 +13,7 @@ static glebe_heap *common_at(int i)
 /* Threads 0 and 1 begin, and have heaps. From here on the test is thread 0. */
 static void begin(void)
 {
-    common_requests = 0;
+    fixture_no_requests();
     for (int t = OWNERS - 1; t >= 0; t--) {
         fixture_thread(t);
         glebe_free(glebe_malloc(1));

@@ -1,8 +1,7 @@
 /* Shared by the tests on the fake port: the core, and a fresh process for each test.
  *
- * Tests link with the core (FIXTURE_LINKED, which CMake sets): compiling it for each of them took most of the time. A
- * test that uses the core's statics, or replaces a macro of it, defines FIXTURE_WHOLE before this, and includes the
- * whole core.
+ * Tests link with the core (FIXTURE_LINKED, which CMake sets): compiling it for each of them took most of the time.
+ * Without FIXTURE_LINKED a test includes the core, as fuzz targets do.
  *
  *     fixture_start(seed)       no region, no heap, no statistics; an empty fake host; errors are counted, not fatal
  *     fixture_thread(k)         from here on the test is thread k (0..15): each has a heap from its first malloc on
@@ -16,12 +15,13 @@
 #define GLEBE_TEST_FIXTURE_H
 
 #include "build.h"
-#if defined(FIXTURE_LINKED) && !defined(FIXTURE_WHOLE)
+#ifdef FIXTURE_LINKED
 #include "../../src/core.h"
 #include "../../src/port/fake.h"
+
+#include "statics.h"
 #else
-#include "../../src/glebe.c"
-unsigned long fixture_probes;
+#include "core.c"
 #endif
 
 #include <setjmp.h>
@@ -34,12 +34,27 @@ unsigned long fixture_probes;
 #define FIXTURE_FAIL() fail()
 #endif
 
+/* A test may define these before. */
+#ifndef FIXTURE_TRIM_FROM
+#define FIXTURE_TRIM_FROM 0 /* tests have little memory */
+#endif
+#ifndef FIXTURE_WARM_BYTES
+#define FIXTURE_WARM_BYTES 0 /* a block that was freed is free: warm_test.c and the models have warm ones */
+#endif
+#ifndef FIXTURE_FEW_HEAPS
+#define FIXTURE_FEW_HEAPS 8 /* as in config.h */
+#endif
+#ifndef FIXTURE_FOREIGN
+#define FIXTURE_FOREIGN false /* a block of another allocator is misuse */
+#endif
+
 enum { FIXTURE_THREADS = 16 };
 static glebe_heap *fixture_selves[FIXTURE_THREADS];
 static int fixture_now;
 
 __attribute__((unused)) static void fixture_start(uint64_t seed)
 {
+    fixture_built = (struct fixture_built){FIXTURE_TRIM_FROM, FIXTURE_WARM_BYTES, FIXTURE_FEW_HEAPS, FIXTURE_FOREIGN};
     gb_fake_reset(seed);
     memset(&gb_the, 0, sizeof gb_the);
     memset(&glebe_live.stats, 0, sizeof glebe_live.stats);

@@ -1,6 +1,6 @@
 /* Blocks of other allocators in free() (Windows): their own allocator frees them, realloc moves them to glebe, and they
  * have a size. An address that no allocator knows is still misuse. */
-#define GB_FOREIGN 1
+#define FIXTURE_FOREIGN true
 #include "fixture.h"
 
 static unsigned char theirs[100];

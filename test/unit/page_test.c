@@ -1,6 +1,5 @@
 /* Small pages: how a page changes from FULL to AVAIL to SPARE, what wakes it, holes, and that `out` is right at each
  * step. */
-#define FIXTURE_WHOLE /* for the statics of page.c and hole.c */
 #include "fixture.h"
 
 enum { MANY = 40000 };
@@ -91,7 +90,7 @@ static void test_life_of_a_page(void **state)
                 woke = page->cap - out;
             fixture_check();
         }
-        assert_int_equal(woke, page_wake(page));
+        assert_int_equal(woke, fixture_page_wake(page));
         assert_in_range(woke, 1, page->cap / 2);
         assert_true(is_empty(page));
     }
@@ -151,7 +150,8 @@ static void test_holes(void **state)
         uint64_t before = fake.purged_bytes;
         glebe_trim(NULL);
         uint32_t index = gb_class_index(page->cls, (uintptr_t)blocks[kept] - gb_page_start(page));
-        assert_int_equal(gb_popcount32(page->holes), page->slices * 4 - 1 - (block_unit_mask(page, index) & 2 ? 1 : 0));
+        uint32_t units = fixture_unit_mask(page, index) & 2 ? 2 : 1;
+        assert_int_equal(gb_popcount32(page->holes), page->slices * 4 - units);
         assert_int_equal(page->punched, page->holes);
         assert_true(fake.purged_bytes - before >= gb_popcount32(page->holes) * GB_UNIT_BYTES);
         fixture_check();
@@ -315,7 +315,7 @@ static void test_hole_blocks(void **state)
             for (uint32_t units = 1; units < 1u << slices * 4; units = units * 5 / 2 + 1) {
                 uint32_t count = 0;
                 for (uint32_t i = 0; i < page.bump; i++)
-                    count += (block_unit_mask(&page, i) & units) != 0;
+                    count += (fixture_unit_mask(&page, i) & units) != 0;
                 assert_int_equal(gb_hole_blocks(&page, units), count);
             }
         }
@@ -420,7 +420,7 @@ static void test_sort_of_a_damaged_list(void **state)
         for (int i = 0; i < 4; i++)
             fifth = fifth->next;
         fifth->next = mistake ? list : &outside;
-        list = page_sort(page, list);
+        list = fixture_page_sort(page, list);
         assert_int_equal(glebe_live.stats.errors, 1);
         int count = 0;
         for (gb_block *block = list; block; block = block->next, count++)

@@ -1,6 +1,5 @@
 /* Size classes, by brute force: the generator's promises are checked for every size, every alignment and every offset
  * of every page that can exist. */
-#define FIXTURE_WHOLE /* for the statics of sweep.c */
 #include "fixture.h"
 
 enum { FLAT_MAX = GB_LINEAR ? 256 : 2048 }; /* blocks so small that any page will do */
@@ -71,7 +70,7 @@ static void test_index_of_every_object(void **state)
 {
     (void)state;
     for (uint32_t cls = 0; cls < GB_COLLECTED_CLASSES; cls++) {
-        gb_page page = {.step = collected_step(cls)};
+        gb_page page = {.step = fixture_collected_step(cls)};
         page.magic = (uint32_t)((((uint64_t)1 << 32) + page.step - 1) / page.step);
         size_t bytes = (size_t)(cls < GB_OBJECT_CLASSES ? gb_classes[cls].first_slices : 1) << GB_SLICE_LOG2;
         for (size_t offset = 0; offset < bytes; offset++)

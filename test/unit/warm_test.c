@@ -1,6 +1,6 @@
 /* Warm blocks: large and huge blocks that were freed last serve the next requests of their size. They are released when
  * other requests need the memory, when the heap cools, and when their thread ends or does not survive fork. */
-#define GB_WARM_BYTES 4194304
+#define FIXTURE_WARM_BYTES ((size_t)4 << 20)
 #include "fixture.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };

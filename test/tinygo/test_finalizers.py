@@ -1,5 +1,6 @@
 """Finalizers with odd arguments work as with TinyGo's own collector; weak references and cleanups, which that lacks."""
 
+import functools
 import subprocess
 
 import pytest
@@ -14,6 +15,7 @@ def test_weak_references_and_cleanups(scheduler):
         assert printed(run(module)) == (0, ["ok"])
 
 
+@functools.cache
 def stock(scheduler):
     OUT.mkdir(parents=True, exist_ok=True)
     module = OUT / f"finalizers-stock-{scheduler}.wasm"

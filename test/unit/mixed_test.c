@@ -85,7 +85,7 @@ static void test_gaps(void **state)
         assert_int_equal(large - first, 2048 - 64 + gap * 4096);
         for (; i < 30 + 28 * gap; i++) {
             small[i] = glebe_heap_malloc(heap, 64);
-            assert_in_range(small[i], large - (30 + gap) * 64, large - 64);
+            assert_in_range((uintptr_t)small[i], (uintptr_t)large - (30 + gap) * 64, (uintptr_t)large - 64);
             fixture_fill(small[i], 64, (uint64_t)i);
             fixture_check();
         }

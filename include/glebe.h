@@ -311,8 +311,8 @@ GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
  * every n-th allocation collects too, n being `every`.
  *
  * The default is GLEBE_GC_PERCENT_DEFAULT: 90 percent. In WebAssembly, where memory never shrinks, that holds up to
- * 4 MiB live; from there on the bytes to allocate grow as the square root of the live ones: at 16 MiB by 45 percent, at
- * 64 MiB by 22. */
+ * 4 MiB live; from there on the bytes to allocate grow as the square root of the live ones: with 16 MiB live they are
+ * 45 percent, with 64 MiB 22. */
 #define GLEBE_GC_PERCENT_DEFAULT ((unsigned)-1)
 GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every);
 

@@ -58,9 +58,9 @@ GLEBE_API size_t glebe_lua_trim(lua_State *L);
  * state, or in a C function that a script calls. If more than that is left, the next collection is due when the heap
  * has grown by 1/16 of the cap, when less than 1/16 of the cap is free, or when a request has failed. Lua 5.1 and
  * LuaJIT do not collect when memory is exhausted, so this collects before. It needs no protected call: errors of
- * finalizers are dropped. true: it collected. In the pressure callback, and in a
- * finalizer that glebe_lua_close runs, it does nothing. (In Lua 5.3 a full collection never ends if a finalizer that
- * lua_close runs starts it, and the state was in a certain phase of its last collection.) */
+ * finalizers are dropped. true: it collected. In the pressure callback, and in a finalizer that glebe_lua_close
+ * runs, it does nothing. (In Lua 5.3 a full collection may never end if a finalizer that lua_close runs starts it: it
+ * depends on the phase of the collection that the state was in.) */
 GLEBE_API bool glebe_lua_relieve(lua_State *L, unsigned percent);
 
 /* Moves a running state to a heap of its own, for all later allocations. Existing blocks stay with the old allocator

@@ -26,13 +26,13 @@ enum { PACE_PERCENT = 90, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20, PA
  * quadruples, and is linear in between. */
 static size_t pace_root(size_t bytes)
 {
-    size_t from = PACE_EVEN_BYTES, root = from;
+    size_t from = PACE_EVEN_BYTES;
     unsigned doubled = 0;
     if (bytes <= from)
         return bytes;
-    for (; bytes / 4 > from; from *= 4, root *= 2)
+    for (; bytes / 4 > from; from *= 4)
         doubled++;
-    return root + ((bytes - from) / 3 >> doubled);
+    return (from + (bytes - from) / 3) >> doubled;
 }
 
 static GB_NOINLINE void pace_next(glebe_gc *gc)

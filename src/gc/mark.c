@@ -190,8 +190,8 @@ static GB_NOINLINE uintptr_t *mark_elements(
     return top;
 }
 
-/* Scans an object with a layout, or a piece of a large one, that is not plain. Sets [*at, *end) to the rest, an
- * even number of words; the caller scans every one of them. */
+/* Scans an object with a layout, or a piece of a large one, that is not plain. Sets [*at, *end) to the rest, an even
+ * number of words; the caller scans every one of them. */
 static GB_NOINLINE uintptr_t *mark_sparse(
     glebe_gc *gc, const gb_marking *m, const gb_page *entry, uintptr_t *at, uintptr_t *end, uintptr_t *top)
 {
@@ -330,8 +330,8 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
 /* Marks all objects reachable from the stack, up to `top`, and from objects that wait. */
 static void mark_stack(glebe_gc *gc, uintptr_t *top)
 {
-    uintptr_t nothing = 0;
-    mark_run(gc, (uintptr_t)&nothing, (uintptr_t)(&nothing + 1), top);
+    uintptr_t nothing[2] = {0};
+    mark_pairs(gc, (uintptr_t)nothing, (uintptr_t)(nothing + 2), top);
 }
 
 /* Scans a huge object, and marks all objects reachable from it. */

@@ -588,8 +588,6 @@ static void test_host_fails(void **state)
     }
 }
 
-#define COLLECT_TEST(f) cmocka_unit_test_setup_teardown(f, start, end)
-
 /* Returns how many percent of `live` bytes may be allocated before the next collection. */
 static size_t pace_of(unsigned percent, size_t live)
 {
@@ -611,6 +609,8 @@ static void test_pace(void **state)
     }
     gc->live_bytes = 0;
 }
+
+#define COLLECT_TEST(f) cmocka_unit_test_setup_teardown(f, start, end)
 
 int main(void)
 {

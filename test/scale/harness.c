@@ -26,7 +26,8 @@ static pthread_mutex_t merge_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_size_t refused, broken;
 static atomic_bool capped;
 static size_t base_kb, mappings_most, cap_kb;
-static uint64_t cpu_before_ns, faults_before;
+static uint64_t cpu_before_ns;
+static struct rusage use_before;
 static struct { const char *name; double figure; } figures[FIGURES];
 static size_t figure_count;
 
@@ -315,17 +316,22 @@ void set_end(struct set *set)
 
 /* ---- figures ---- */
 
-static uint64_t faults(void)
+static struct rusage use(void)
 {
-    struct rusage use;
-    getrusage(RUSAGE_SELF, &use);
-    return (uint64_t)use.ru_minflt;
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return used;
+}
+
+static double system_ms(const struct rusage *used)
+{
+    return (double)used->ru_stime.tv_sec * 1e3 + (double)used->ru_stime.tv_usec / 1e3;
 }
 
 void begin(void)
 {
     base_kb = status_kb("VmRSS:");
-    faults_before = faults();
+    use_before = use();
     cpu_before_ns = process_cpu_ns();
 }
 
@@ -378,8 +384,10 @@ static void print(const char *name)
 {
     char text[8192];
     double cpu_ms = (double)(process_cpu_ns() - cpu_before_ns) / 1e6;
+    struct rusage used = use();
     merge_longest();
     say("cpu_ms", cpu_ms);
+    say("system_ms", system_ms(&used) - system_ms(&use_before));
     say("longest_us", (double)longest_of_all.steady_ns / 1e3);
     say("longest_cpu_us", (double)longest_of_all.its_cpu_ns / 1e3);
     say("most_cpu_us", (double)longest_of_all.most_cpu_ns / 1e3);
@@ -391,7 +399,7 @@ static void print(const char *name)
     say("refused", (double)atomic_load(&refused));
     say("broken", (double)atomic_load(&broken));
     say("capped", atomic_load(&capped));
-    say("faults", (double)(faults() - faults_before));
+    say("faults", (double)(used.ru_minflt - use_before.ru_minflt));
     int length = snprintf(text, sizeof text, "{\"case\": \"%s\"", name);
     for (size_t i = 0; i < figure_count; i++)
         length += snprintf(text + length, sizeof text - (size_t)length, ", \"%s\": %.10g", figures[i].name,

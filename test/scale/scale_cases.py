@@ -76,6 +76,14 @@ LIMIT = (Gate("served, of the limit", of("granted_of_limit"), 1.0),
          Gate("not served once more, of the limit", lambda own, glibc, every: max(0, 1 - own["again_of_limit"]), 0.35),
          Gate("threads, mmap, dlopen that failed", of("others_failed"), 0))
 
+# Writing the blocks takes half of glibc's CPU time, so a limit on CPU time alone would judge the host: it takes 0.55
+# where the host supplies huge pages at once, and 0.9 where glebe stops asking for them.
+REPLACED = (Gate("CPU time, of glibc's", to_glibc("cpu_ms"), 0.95, timed=True),
+            Gate("system time, of glibc's", to_glibc("system_ms"), 0.7, timed=True),
+            Gate("peak, of glibc's", to_glibc("peak_kb"), 1.10),
+            Gate("page faults, of glibc's", to_glibc("faults"), 1.0),
+            Gate("page faults of the whole run, of glibc's", to_glibc("faults"), 0.6, timed=True))
+
 CASES = {
     "large": Case("100,000 blocks of 1.1 MB, a word written in each; every second freed, then all",
                   ("blocks", 100_000, 1_100_000, 1_100_000, 0, 1), ("blocks", 24_000, 1_100_000, 1_100_000, 0, 1),
@@ -115,7 +123,7 @@ CASES = {
                      "what others allocated",
                      ("exchange", 4, 3_000_000), ("exchange", 4, 300_000),
                      (MAPPINGS, Gate("peak, of glibc's", to_glibc("peak_kb"), 1.10),
-                      Gate("CPU time, of glibc's", to_glibc("cpu_ms"), 0.9, timed=True))),
+                      Gate("CPU time, of glibc's", to_glibc("cpu_ms"), 1.2, timed=True))),
     "passing": Case("10,000 threads come and go, 8 at a time; each leaves a small block",
                     ("passing", 10_000, 8), ("passing", 2_000, 8), (MAPPINGS, Gate("KB for each", of("kb_each"), 4))),
     "wakes": Case("400 MB of 64 B blocks, three in four freed at random; 100 small requests each 0.7 s",
@@ -150,9 +158,7 @@ CASES = {
                         ("limit", 512, 0, 1000), ("limit", 192, 0, 1000), LIMIT),
     "replace": Case("64 blocks of 1 to 4 MiB, touched whole, one replaced at a time, 4,000 times",
                     ("replace", 64, MIB, 4 * MIB, 4_000), ("replace", 64, MIB, 4 * MIB, 400),
-                    (Gate("CPU time, of glibc's", to_glibc("cpu_ms"), 0.6, timed=True),
-                     Gate("peak, of glibc's", to_glibc("peak_kb"), 1.10),
-                     Gate("page faults, of glibc's", to_glibc("faults"), 1.0))),
+                    REPLACED),
     "pieces": Case("100 GB of address space in pieces of 16 KiB to 512 MiB, 1,000,000 operations",
                    ("pieces", 100, 1_000_000), ("pieces", 4, 20_000), (MAPPINGS,)),
     "heaps": Case("10,000 heaps of the allocator's own, 10 small blocks in each; destroyed; 3 s of light work",

@@ -188,9 +188,9 @@ def test_envoy_collecting_all_the_time(scheduler, tmp_path):
 @pytest.mark.more
 def test_envoy_memory_is_flat(tmp_path):
     with envoy(plugin("proxywasm", "asyncify", "custommalloc glebe_envoy"), 0, tmp_path) as running:
-        requests(running, 200)
+        requests(running, 100)
         before = running.gauge("memory_pages")
-        senders = [threading.Thread(target=requests, args=(running, 150 * TIMES, f"/{i}")) for i in range(2)]
+        senders = [threading.Thread(target=requests, args=(running, 80 * TIMES, f"/{i}")) for i in range(2)]
         for sender in senders:
             sender.start()
         for sender in senders:
@@ -204,9 +204,9 @@ def test_envoy_memory_is_flat(tmp_path):
 def test_envoy_without_the_tag_fills_memory(tmp_path):
     """Control, and the reason for the tag: without it malloc is exported, so Envoy calls that, and no side frees."""
     with envoy(plugin("proxywasm", "none", "custommalloc"), 0, tmp_path) as running:
-        requests(running, 100)
+        requests(running, 50)
         before = running.gauge("memory_pages")
-        requests(running, 100)
+        requests(running, 60)
         assert running.gauge("memory_pages") > before + 10
 
 

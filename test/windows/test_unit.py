@@ -34,7 +34,7 @@ def cmocka():
     return out
 
 
-FLAGS = ["-O0", "-g0", "-DFIXTURE_LINKED",
+FLAGS = ["-O1", "-g0", "-DFIXTURE_LINKED",
          *(f"-I{path}" for path in (ROOT / "test/windows/posix", ROOT / "include", ROOT / "src", CMOCKA / "include"))]
 
 

@@ -146,6 +146,32 @@ static void vectors(size_t count, long n)
 	}
 }
 
+/* halves COUNT: that many arrays grow by half at a time, in random turns, from
+ * 300 KB to 8 MB, and start again. The new part is written. */
+static void halves(size_t count, long n)
+{
+	static size_t capacity[4096];
+	rng r = rng_seed(9);
+	if (count > 4096)
+		die("too many arrays");
+	for (long i = 0; i < n; i++) {
+		size_t k = rng_below(&r, (uint32_t)count);
+		size_t next = capacity[k] ? capacity[k] + capacity[k] / 2 : size_uniform(&r, 300000, 600000);
+		if (next > 8000000) {
+			free(block[k]);
+			block[k] = NULL;
+			next = 0;
+		} else {
+			char *p = realloc(block[k], next);
+			if (!p)
+				die("out of memory");
+			memset(p + capacity[k], 1, next - capacity[k]);
+			block[k] = p;
+		}
+		capacity[k] = next;
+	}
+}
+
 /* append STEP: strings grown by small steps to 8 KB, sixteen of them in turn. */
 static void append(size_t step, long n)
 {
@@ -239,6 +265,7 @@ int main(int argc, char **argv)
 	else if (strcmp(mode, "phases") == 0) phases(parameter, n);
 	else if (strcmp(mode, "grow") == 0) grow(parameter, n);
 	else if (strcmp(mode, "vectors") == 0) vectors(parameter, n);
+	else if (strcmp(mode, "halves") == 0) halves(parameter, n);
 	else if (strcmp(mode, "append") == 0) append(parameter, n);
 	else if (strcmp(mode, "zeroed") == 0) zeroed(parameter, n);
 	else if (strcmp(mode, "aligned") == 0) aligned(parameter, n);

@@ -135,7 +135,7 @@ static bool span_audit(gb_pool *pool, gb_span *span, uintptr_t end)
 static void *whole_source(glebe_heap *heap, gb_request *request)
 {
     (void)heap;
-    return GB_POOL_SPANS ? NULL : gb_huge_resize(gb_huge_find(request->block), request->bytes);
+    return GB_POOL_SPANS ? NULL : gb_huge_resize(gb_huge_find(request->block), request->bytes, true);
 }
 
 /* Resizes the pool's one block to `bytes`, in whole OS pages. */

@@ -164,8 +164,9 @@ bool gb_large_resize(void *block, size_t bytes);
  * them resident. */
 void gb_huge_clear(void *start, size_t bytes);
 void gb_huge_free(gb_extent *extent);
-/* Resizes in place, or moves OS pages without copying. Returns the block's address; NULL: nothing changed. */
-void *gb_huge_resize(gb_extent *extent, size_t bytes);
+/* Resizes in place, or, unless the block `stays`, moves OS pages without copying. Returns the block's address; NULL:
+ * nothing changed, and a block that may move should be copied. */
+void *gb_huge_resize(gb_extent *extent, size_t bytes, bool stays);
 /* Returns the extent of the block that starts at `address`, or NULL. */
 gb_extent *gb_huge_find(const void *address);
 

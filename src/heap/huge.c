@@ -1,8 +1,8 @@
 /* Huge blocks: over 1 MiB; from 256 KiB on also blocks that grew, and blocks in memory that another huge block left.
  * Each block has an extent of its own (extent.c), and starts where the extent starts. A block that grows takes free
  * space behind it. If that is too short, the block moves to a place with as much room behind it as it has bytes: its
- * page tables move, not its bytes. bounds.c bounds the memory retained from freed blocks. The region's lock guards all
- * of it. */
+ * page tables move, not its bytes. A block that grows by much is copied if memory is resident elsewhere and not behind
+ * it. bounds.c bounds the memory retained from freed blocks. The region's lock guards all of it. */
 #include "heap.h"
 
 gb_extent *gb_huge_find(const void *address)
@@ -134,7 +134,15 @@ static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
     return to;
 }
 
-void *gb_huge_resize(gb_extent *extent, size_t bytes)
+/* Returns whether a block that grows by more than a third should rather be copied to idle memory: touching a new page
+ * takes about as long as copying five. */
+static bool huge_leaves(const gb_extent *extent, size_t bytes)
+{
+    return bytes - extent->bytes > extent->bytes / 3 && !extent->room && !gb_the.limited
+        && !gb_extent_resident(extent, bytes) && gb_extent_idle(bytes);
+}
+
+void *gb_huge_resize(gb_extent *extent, size_t bytes, bool stays)
 {
     void *block = NULL;
     if (bytes > GB_BLOCK_MAX)
@@ -150,9 +158,9 @@ void *gb_huge_resize(gb_extent *extent, size_t bytes)
         gb_extent_cut(extent, bytes);
         gb_bounds_changed();
         block = (void *)gb_extent_start(extent);
-    } else if (gb_account(heap, bytes - before, statistic)) {
+    } else if ((stays || !huge_leaves(extent, bytes)) && gb_account(heap, bytes - before, statistic)) {
         bool here = gb_extent_extend(extent, bytes);
-        gb_extent *grown = here ? extent : huge_move(heap, extent, bytes);
+        gb_extent *grown = here ? extent : stays ? NULL : huge_move(heap, extent, bytes);
         if (grown) {
             if (here)
                 huge_pages_ask(grown, before, bytes);

@@ -482,6 +482,21 @@ static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
     return NULL;
 }
 
+/* Finds resident memory. For a block that may grow an eighth of the free space wanted behind it is enough: moving the
+ * block later costs less than touching new memory now. */
+static gb_extent *extents_resident(const extent_want *want, uint32_t *from)
+{
+    gb_extent *extent = extents_search(GB_EXTENT_IDLE, want, from);
+    if (!extent && want->behind) {
+        extent_want tight = *want;
+        tight.behind = (want->behind + 7) / 8;
+        extent = extents_search(GB_EXTENT_IDLE, &tight, from);
+    }
+    if (!extent && !want->behind && want->alignment <= GB_GRANULE_BYTES)
+        extent = extents_partly_idle(want, from);
+    return extent;
+}
+
 /* Prefers resident memory, then other committed memory. Next comes space that was never handed out, unless address
  * space is limited. Space that is away between other extents comes last, because a block may want to grow into it,
  * unless there is much of it. */
@@ -489,9 +504,7 @@ static gb_extent *extents_place(const extent_want *want, uint32_t *from)
 {
     gb_extent *extent = NULL;
     if (!want->clean && !want->room)
-        extent = extents_search(GB_EXTENT_IDLE, want, from);
-    if (!extent && !want->clean && !want->room && !want->behind && want->alignment <= GB_GRANULE_BYTES)
-        extent = extents_partly_idle(want, from);
+        extent = extents_resident(want, from);
     if (!extent && !want->clean && !want->room)
         extent = extents_search(GB_EXTENT_LAZY, want, from);
     if (!extent && !want->room)
@@ -600,6 +613,14 @@ bool gb_extent_idle(size_t bytes)
     uint32_t from;
     extent_want want = {.granules = granules_of(bytes + extent_guard()), .alignment = 1};
     return extents_search(GB_EXTENT_IDLE, &want, &from) != NULL;
+}
+
+bool gb_extent_resident(const gb_extent *extent, size_t bytes)
+{
+    uint32_t end = extent_end(extent), wanted = extent_number(extent) + granules_of(bytes + extent_guard());
+    return extent->dirty >= bytes
+        || (end < gb_load_relaxed(&gb_the.huge.top) && extent_at(end)->state == GB_EXTENT_IDLE
+            && extent_end(extent_at(end)) >= wanted);
 }
 
 gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place *place)

@@ -97,6 +97,8 @@ gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place 
 void gb_extent_give(gb_extent *extent);
 /* Returns whether an idle extent is long enough. */
 bool gb_extent_idle(size_t bytes);
+/* Returns whether a block of this extent could grow to `bytes` in place, into memory that is resident. */
+bool gb_extent_resident(const gb_extent *extent, size_t bytes);
 /* Called when OS pages could not be moved to this extent. Its first `lost` bytes no longer belong to the region. */
 void gb_extent_lost(gb_extent *extent, size_t lost);
 /* Makes room for `bytes` in place. Returns false if there is none; the extent and its block are then unchanged. */

@@ -107,26 +107,33 @@ void *gb_big_resize(gb_page *entry, void *block, size_t before, size_t bytes)
     void *resized = NULL;
     if (!entry) {
         gb_extent *extent = bytes >= GB_GROWN_FROM ? gb_huge_find(block) : NULL;
-        resized = extent ? gb_huge_resize(extent, bytes) : NULL;
+        resized = extent ? gb_huge_resize(extent, bytes, false) : NULL;
     } else if ((bytes < GB_GROWN_FROM || bytes <= before) && gb_large_resize(block, bytes))
         resized = block;
     gb_retain_bound();
     return resized;
 }
 
+/* Lengthens the block of a request where it is, or returns NULL. */
+static void *grown_here(const gb_request *request)
+{
+    const gb_page *entry = gb_page_entry(request->block);
+    if (entry)
+        return entry->kind == GB_FREE && gb_large_resize(request->block, request->bytes) ? request->block : NULL;
+    gb_extent *extent = gb_huge_find(request->block);
+    return extent ? gb_huge_resize(extent, request->bytes, true) : NULL;
+}
+
 /* Returns a block in place of one that grows: an extent, which can grow further, unless address space is limited and a
- * run is long enough. If there is no extent, its own run, lengthened, or another block. */
+ * run is long enough. If there is no extent, the same block, lengthened, or any other block. */
 static void *grown_source(glebe_heap *heap, gb_request *request)
 {
     gb_source *usual = big_source(request);
-    if (usual == gb_huge_source)
-        return gb_huge_source(heap, request);
-    const gb_page *entry = gb_page_entry(request->block);
-    bool large = entry && entry->kind == GB_FREE;
-    void *block = gb_load_relaxed(&gb_the.limited) ? NULL : gb_huge_source(heap, request);
-    if (!block && large && gb_large_resize(request->block, request->bytes))
-        block = request->block;
-    return block ? block : usual(heap, request);
+    bool huge = usual == gb_huge_source;
+    void *block = huge || !gb_load_relaxed(&gb_the.limited) ? gb_huge_source(heap, request) : NULL;
+    if (!block)
+        block = grown_here(request);
+    return block || huge ? block : usual(heap, request);
 }
 
 void *gb_big_grown(glebe_heap *heap, void *block, size_t bytes)

@@ -118,6 +118,34 @@ static void test_short_blocks_are_copied(void **state)
     fixture_release();
 }
 
+/* A block that grows by half is copied to idle memory, although free memory behind it would serve: that was never
+ * touched. Small steps stay in place, and so does a block for which a copy would exceed the limit. */
+static void test_growth_into_idle_memory(void **state)
+{
+    (void)state;
+    void *idle = glebe_malloc(8 * MIB), *between = glebe_malloc(2 * MIB);
+    memset(idle, 1, 8 * MIB);
+    glebe_heap *heap = glebe_heap_create(7 * MIB);
+    unsigned char *limited = glebe_heap_malloc(heap, 3 * MIB), *p = glebe_malloc(2 * MIB);
+    fixture_fill(limited, 3 * MIB, 2);
+    fixture_fill(p, 2 * MIB, 3);
+    p = glebe_realloc(p, 2 * MIB + (256 << 10)); /* has free space behind it from here on */
+    glebe_free(idle);
+    assert_ptr_equal(glebe_realloc(p, 2 * MIB + (512 << 10)), p);
+    uint64_t commits = fake.calls[GB_FAKE_COMMIT];
+    unsigned char *grown = glebe_realloc(p, 4 * MIB);
+    assert_ptr_equal(grown, idle);
+    assert_true(fixture_filled(grown, 2 * MIB, 3));
+    assert_int_equal(fake.calls[GB_FAKE_COMMIT], commits);
+    glebe_free(grown);
+    assert_ptr_equal(glebe_heap_realloc(heap, limited, 5 * MIB), limited);
+    assert_true(fixture_filled(limited, 3 * MIB, 2));
+    fixture_check();
+    glebe_heap_destroy(heap);
+    glebe_free(between);
+    fixture_release();
+}
+
 /* Each block whose pages were moved is a mapping: beyond a bound, bytes are copied instead. */
 static void test_moves_are_bounded(void **state)
 {
@@ -735,6 +763,7 @@ int main(void)
         FIXTURE_TEST(test_growth_in_turn),
         FIXTURE_TEST(test_move_copies_nothing),
         FIXTURE_TEST(test_short_blocks_are_copied),
+        FIXTURE_TEST(test_growth_into_idle_memory),
         FIXTURE_TEST(test_moves_are_bounded),
         FIXTURE_TEST(test_touched_memory_serves_any_size),
         FIXTURE_TEST(test_free_extents_become_one),

@@ -458,9 +458,8 @@ GLEBE_API extern const char glebe_live_names[];
 typedef void glebe_check_report(void *context, int invariant, const void *address, const char *what);
 /* Walks all that the heap owns (NULL: every heap and the arena), and returns the number of broken invariants. Level
  * 1 checks the tables; level 2 also checks every free list. Allocates nothing. All threads that use the heap must be
- * at rest. In a child of fork, a heap of glebe_heap_create that another thread used at the fork is not at rest. With
- * the option `background`, heaps of ended threads and those that threads share are not at rest either: its thread
- * purges them, and the check may report counts that change meanwhile. `report` may be NULL. */
+ * at rest. In a child of fork, a heap of glebe_heap_create that another thread used at the fork is not at rest.
+ * `report` may be NULL; it must not allocate. */
 GLEBE_API int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context);
 /* Checks a collector's pages and marks, between collections. */
 GLEBE_API int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context);

@@ -76,11 +76,25 @@ gb_common *gb_common_try(uint32_t number, bool silent, uint32_t now)
     return NULL;
 }
 
-void gb_common_fork(bool begins)
+static void commons_hold(bool begins)
 {
     for (uint32_t i = 0; i < GB_COMMON_HEAPS; i++)
         if (begins)
             gb_lock_take(&gb_the.common[i].lock);
         else
             gb_lock_drop(&gb_the.common[i].lock);
+}
+
+void gb_heaps_lock(void)
+{
+    commons_hold(true);
+    gb_lock_take(&gb_the.abandoned.lock);
+    gb_lock_take(&gb_the.lock);
+}
+
+void gb_heaps_unlock(void)
+{
+    gb_lock_drop(&gb_the.lock);
+    gb_lock_drop(&gb_the.abandoned.lock);
+    commons_hold(false);
 }

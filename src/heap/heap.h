@@ -227,8 +227,9 @@ gb_common *gb_common_enter(void);
 gb_common *gb_common_try(uint32_t number, bool silent, uint32_t now);
 glebe_heap *gb_common_heap(const gb_common *common);
 void gb_common_leave(gb_common *common);
-/* Takes the locks of all common heaps, or drops them. */
-void gb_common_fork(bool begins);
+/* Take and drop the locks of common heaps, of abandoned heaps, and of the region. Meanwhile only owners change heaps. */
+void gb_heaps_lock(void);
+void gb_heaps_unlock(void);
 
 /* ---- thread: heaps and their owners ---- */
 #if GB_THREADS

@@ -42,6 +42,16 @@ void gb_heap_retire(glebe_heap *heap)
     gb_run_give(gb_page_entry(heap));
 }
 
+void gb_heaps_lock(void)
+{
+    gb_lock_take(&gb_the.lock);
+}
+
+void gb_heaps_unlock(void)
+{
+    gb_lock_drop(&gb_the.lock);
+}
+
 size_t gb_retain_nothing(glebe_heap *heap)
 {
     if (heap->number.n != 0)

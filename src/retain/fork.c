@@ -5,18 +5,14 @@
 /* If a fork handler forks again, the inner calls take and drop no lock. */
 void gb_fork_prepare(void)
 {
-    gb_common_fork(true);
-    gb_lock_take(&gb_the.abandoned.lock);
-    gb_lock_take(&gb_the.lock);
+    gb_heaps_lock();
     gb_lock_fork(true);
 }
 
 void gb_fork_parent(void)
 {
     gb_lock_fork(false);
-    gb_lock_drop(&gb_the.lock);
-    gb_lock_drop(&gb_the.abandoned.lock);
-    gb_common_fork(false);
+    gb_heaps_unlock();
 }
 
 void gb_fork_child(void)

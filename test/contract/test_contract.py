@@ -631,6 +631,12 @@ def test_background_in_a_child(box, program):
     assert box.run(path).returncode == 1, "control: without the option there is no thread"
 
 
+@every_build
+def test_background_is_checked(box, program, build):
+    """glebe_check is right also while the background thread purges the heaps of ended threads."""
+    box.check(program("background_check"), preload=build, background=1, purge_ms=1)
+
+
 def test_option_purge_ms(box, program):
     """A long purge_ms retains memory, a short one purges it soon."""
     path = program("idle")

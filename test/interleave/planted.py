@@ -156,10 +156,10 @@ BUGS = [
          "gb_ms_since(now, gb_common_heap(common)->tick_ms) < gb_the.options.purge_ms) || !gb_lock_try(&common->lock)",
          "expression")]),
     dict(name="fork takes the common heaps' locks last", case="common-fork", edits=[
-        ("fork.c", "gb_common_fork(true);", ";"),
-        ("fork.c", "gb_lock_fork(true);", "gb_common_fork(true); gb_lock_fork(true);")]),
+        ("common.c", "commons_hold(true);", ";"),
+        ("common.c", "gb_lock_take(&gb_the.lock);", "gb_lock_take(&gb_the.lock); commons_hold(true);")]),
     dict(name="fork does not wait for common heaps", case="common-child", edits=[
-        ("fork.c", "gb_common_fork(true);", ";"), ("fork.c", "gb_common_fork(false);", ";")]),
+        ("common.c", "commons_hold(true);", ";"), ("common.c", "commons_hold(false);", ";")]),
     # ---- lock, background ----
     dict(name="the lock is dropped and no thread woken", case="lock", expression=True,
          edits=[("lock.c", "gb_swap(&lock->word, 0) == 2", "(gb_store(&lock->word, 0), false)")]),

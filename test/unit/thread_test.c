@@ -481,6 +481,39 @@ static void test_fork_leaves_dead_heaps(void **state)
     fixture_check();
 }
 
+/* A thread of the parent had set the bit of a medium block that it freed, and the fork came before it counted that. The
+ * page is of use, and stays with its heap. Without a fork the check objects. */
+static void test_fork_in_the_midst_of_a_free(void **state)
+{
+    (void)state;
+    char *blocks[8];
+    for (int i = 0; i < 8; i++)
+        fixture_fill(blocks[i] = glebe_malloc(8000), 8000, (unsigned char)i);
+    fixture_thread(1);
+    begin();
+    fixture_thread(0);
+    gb_page *page = gb_page_head(gb_page_entry(blocks[3]));
+    size_t index = ((uintptr_t)blocks[3] - gb_page_start(page)) / gb_classes[page->cls].bytes;
+    gb_or(&page->bits, (uint32_t)1 << index);
+    assert_int_not_equal(glebe_check(NULL, 2, NULL, NULL), 0);
+    gb_fork_prepare();
+    gb_fork_child();
+    fixture_check();
+    for (int i = 0; i < 8; i++) {
+        assert_true(fixture_filled(blocks[i], 8000, (unsigned char)i));
+        if (i != 3)
+            glebe_free(blocks[i]);
+        fixture_check();
+    }
+    for (int i = 0; i < 8; i++)
+        fixture_fill(blocks[i] = glebe_malloc(8000), 8000, (unsigned char)i);
+    for (int i = 0; i < 8; i++) {
+        assert_true(fixture_filled(blocks[i], 8000, (unsigned char)i));
+        glebe_free(blocks[i]);
+    }
+    fixture_check();
+}
+
 static jmp_buf background_end;
 static int background_waits;
 
@@ -560,6 +593,7 @@ int main(void)
         FIXTURE_TEST(test_a_queued_page_is_not_stolen),
         FIXTURE_TEST(test_frees_follow_a_stolen_page),
         FIXTURE_TEST(test_fork_leaves_dead_heaps),
+        FIXTURE_TEST(test_fork_in_the_midst_of_a_free),
         FIXTURE_TEST(test_background),
         FIXTURE_TEST(test_limit_before_the_first_malloc),
     };

@@ -607,6 +607,10 @@ static void test_pace(void **state)
         assert_int_equal(pace_of(90, (size_t)MIB << i), 89);
         assert_int_equal(pace_of(300, (size_t)MIB << i), 300);
     }
+    if (sizeof(size_t) > 4) {
+        pace_of(GLEBE_GC_PERCENT_DEFAULT - 1, (size_t)((uint64_t)5 << 32)); /* the product has over 64 bits */
+        assert_true(gc->trigger_bytes > (uint64_t)1 << 59);
+    }
     gc->live_bytes = 0;
 }
 

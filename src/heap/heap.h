@@ -227,7 +227,7 @@ gb_common *gb_common_enter(void);
 gb_common *gb_common_try(uint32_t number, bool silent, uint32_t now);
 glebe_heap *gb_common_heap(const gb_common *common);
 void gb_common_leave(gb_common *common);
-/* Take and drop the locks of common heaps, of abandoned heaps, and of the region. Meanwhile only owners change heaps. */
+/* Take and drop the locks of common heaps, abandoned heaps, and the region. Meanwhile only owners change heaps. */
 void gb_heaps_lock(void);
 void gb_heaps_unlock(void);
 

@@ -26,11 +26,11 @@ size_t gb_bounds_over(void)
     return now > peak ? now - peak : 0;
 }
 
-/* Retained huge blocks: at most half of the huge bytes in use, plus 16 MiB. Idle memory is counted in granules,
+/* Retained huge blocks: at most a quarter of the huge bytes in use, plus 16 MiB. Idle memory is counted in granules,
  * so a freed block may add more than its own bytes. */
 size_t gb_bounds_extents(void)
 {
-    size_t most = ((size_t)16 << 20) + (size_t)glebe_live.stats.huge_bytes / 2,
+    size_t most = ((size_t)16 << 20) + (size_t)glebe_live.stats.huge_bytes / 4,
            kept = (size_t)glebe_live.stats.huge_retained_bytes;
     return kept > most ? kept - most : 0;
 }

@@ -134,12 +134,16 @@ static gb_extent *huge_move(glebe_heap *heap, gb_extent *from, size_t bytes)
     return to;
 }
 
-/* Returns whether a block that grows by more than a third should rather be copied to idle memory: touching a new page
- * takes about as long as copying five. */
-static bool huge_leaves(const gb_extent *extent, size_t bytes)
+/* Returns whether a block that grows by half or more should rather be copied to idle memory: touching a new page takes
+ * about as long as copying five. A block that is not resident itself stays, since copying would touch all of it.
+ * Locked. */
+static bool huge_leaves(glebe_heap *heap, const gb_extent *extent, size_t bytes)
 {
-    return bytes - extent->bytes > extent->bytes / 3 && !extent->room && !gb_the.limited
-        && !gb_extent_resident(extent, bytes) && gb_extent_idle(bytes);
+    enum { LEAVES_MOST = 16 << 20 };
+    size_t before = extent->bytes;
+    return before <= LEAVES_MOST && bytes - before > before / 5 * 2 && !extent->room && !gb_the.limited
+        && !gb_extent_resident(extent, bytes) && gb_extent_idle(bytes, huge_behind(bytes))
+        && gb_account_allows(heap, bytes) && gb_port_resident(gb_extent_start(extent), before) > before / 8 * 7;
 }
 
 void *gb_huge_resize(gb_extent *extent, size_t bytes, bool stays)
@@ -158,7 +162,7 @@ void *gb_huge_resize(gb_extent *extent, size_t bytes, bool stays)
         gb_extent_cut(extent, bytes);
         gb_bounds_changed();
         block = (void *)gb_extent_start(extent);
-    } else if ((stays || !huge_leaves(extent, bytes)) && gb_account(heap, bytes - before, statistic)) {
+    } else if ((stays || !huge_leaves(heap, extent, bytes)) && gb_account(heap, bytes - before, statistic)) {
         bool here = gb_extent_extend(extent, bytes);
         gb_extent *grown = here ? extent : stays ? NULL : huge_move(heap, extent, bytes);
         if (grown) {

@@ -9,7 +9,7 @@ static bool extents_serve(const gb_request *request, uint32_t slices)
     if (request->bytes < GB_GROWN_FROM || request->alignment > GB_SLICE_BYTES)
         return false;
     gb_lock_take(&gb_the.lock);
-    bool only = !gb_run_touched(slices) && gb_extent_idle(request->bytes);
+    bool only = !gb_run_touched(slices) && gb_extent_idle(request->bytes, 0);
     gb_lock_drop(&gb_the.lock);
     return only;
 }

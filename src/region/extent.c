@@ -482,14 +482,20 @@ static gb_extent *extents_partly_idle(const extent_want *want, uint32_t *from)
     return NULL;
 }
 
-/* Finds resident memory. For a block that may grow an eighth of the free space wanted behind it is enough: moving the
- * block later costs less than touching new memory now. */
+/* For a block that may grow an eighth of the free space wanted behind it is enough, where memory is resident: moving
+ * the block later costs less than touching new memory now. */
+static uint32_t extent_tight(uint32_t behind)
+{
+    return (behind + 7) / 8;
+}
+
+/* Finds resident memory. */
 static gb_extent *extents_resident(const extent_want *want, uint32_t *from)
 {
     gb_extent *extent = extents_search(GB_EXTENT_IDLE, want, from);
     if (!extent && want->behind) {
         extent_want tight = *want;
-        tight.behind = (want->behind + 7) / 8;
+        tight.behind = extent_tight(want->behind);
         extent = extents_search(GB_EXTENT_IDLE, &tight, from);
     }
     if (!extent && !want->behind && want->alignment <= GB_GRANULE_BYTES)
@@ -608,10 +614,10 @@ static gb_extent *extent_use(gb_extent *extent, uint32_t from, const extent_want
     return extent;
 }
 
-bool gb_extent_idle(size_t bytes)
+bool gb_extent_idle(size_t bytes, size_t behind)
 {
     uint32_t from;
-    extent_want want = {.granules = granules_of(bytes + extent_guard()), .alignment = 1};
+    extent_want want = {granules_of(bytes + extent_guard()), extent_tight(granules_of(behind)), 1, false, false};
     return extents_search(GB_EXTENT_IDLE, &want, &from) != NULL;
 }
 

@@ -95,8 +95,8 @@ uintptr_t gb_extent_start(const gb_extent *extent);
  * no address space. */
 gb_extent *gb_extent_take(size_t bytes, size_t alignment, const gb_extent_place *place);
 void gb_extent_give(gb_extent *extent);
-/* Returns whether an idle extent is long enough. */
-bool gb_extent_idle(size_t bytes);
+/* Returns whether an idle extent is long enough, and gb_extent_take would find it for the same place. */
+bool gb_extent_idle(size_t bytes, size_t behind);
 /* Returns whether a block of this extent could grow to `bytes` in place, into memory that is resident. */
 bool gb_extent_resident(const gb_extent *extent, size_t bytes);
 /* Called when OS pages could not be moved to this extent. Its first `lost` bytes no longer belong to the region. */

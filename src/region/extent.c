@@ -509,10 +509,11 @@ static gb_extent *extents_resident(const extent_want *want, uint32_t *from)
 static gb_extent *extents_place(const extent_want *want, uint32_t *from)
 {
     gb_extent *extent = NULL;
-    if (!want->clean && !want->room)
+    if (!want->clean && !want->room) {
         extent = extents_resident(want, from);
-    if (!extent && !want->clean && !want->room)
-        extent = extents_search(GB_EXTENT_LAZY, want, from);
+        if (!extent)
+            extent = extents_search(GB_EXTENT_LAZY, want, from);
+    }
     if (!extent && !want->room)
         extent = extents_search(GB_EXTENT_CLEAN, want, from);
     if (!extent)

@@ -11,11 +11,12 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 PYTHON ?= $(shell tools/setup which python)
 CARGO  ?= $$(tools/setup which cargo)
 
-# Test files run in parallel if pytest can; tests in one file may share what they build.
+# Test files run in parallel if pytest can; tests in one file may share what they build. One worker more than there are
+# processors: some tests only wait.
 # MORE=no skips those marked "more".
 MORE ?= yes
 more = $(if $(filter no,$(MORE)),,$(1))
-in-parallel = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(JOBS) --dist=loadfile")
+in-parallel = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(shell expr $(JOBS) + 1) --dist=loadfile")
 pytest = $(PYTHON) -m pytest -q -rs $(if $(call more,yes),,-m "not more") $(in-parallel)
 
 build := $(CURDIR)/build

@@ -12,7 +12,7 @@ PYTHON ?= $(shell tools/setup which python)
 CARGO  ?= $$(tools/setup which cargo)
 
 # Test files run in parallel if pytest can; tests in one file may share what they build. One worker more than there are
-# processors: some tests only wait.
+# processors: some tests only wait. Files run in the order that they are named in, so the longest come first.
 # MORE=no skips those marked "more".
 MORE ?= yes
 more = $(if $(filter no,$(MORE)),,$(1))
@@ -163,7 +163,7 @@ test-cli: lib ## the `glebe` command: format, clippy, tests
 test-crate: lib ## the crate `glebe`: Bump in WebAssembly, no C compiler, the oldest Rust; both crates unpacked and run
 	$(call say,the crates)
 	@tools/setup crate
-	@$(rust) $(pytest) test/crate $(call more,bench/stylus bench/rust) test/package/test_crates.py
+	@$(rust) $(pytest) test/package/test_crates*.py test/crate $(call more,bench/stylus bench/rust)
 
 test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime, node and wazero
 	@tools/setup wazero
@@ -203,7 +203,7 @@ test-e2e: cli ## misuse, contract, mimalloc, package and scale tests, with the b
 	$(call say,end to end)
 	@tools/lint --symbols
 	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/contract test/mimalloc test/package test/scale \
-	    --ignore=test/package/test_crates.py
+	    --ignore-glob='*/test_crates*.py'
 
 test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
 	$(call say,macOS objects)

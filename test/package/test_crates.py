@@ -1,51 +1,15 @@
-"""The crates as users get them from a registry: packed, unpacked outside any repository, built, run.
-
-Cargo's output stays in build/crate/package, so that a second run compiles little."""
+"""The crates as users get them from a registry: packed, unpacked outside any repository, built, run."""
 
 import os
 import pathlib
 import re
 import shutil
 import subprocess
-import tarfile
-import tempfile
-import zlib
 
 import pytest
 
+from crates import BUILD, BUMP, HEAP, ROOT, consumer, crates, run
 from printed import Document, shell
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BUILD = ROOT / "build/crate/package"
-GLEBE_VARIABLES = {"GLEBE_LIBRARY_DIR": ""}
-
-
-def run(*command, cwd, env=None, fails=False):
-    environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    environment.update({**GLEBE_VARIABLES, "CARGO_TARGET_DIR": str(BUILD), **(env or {})})
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False, cwd=cwd,
-                          env=environment)
-    text = f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
-    assert (done.returncode != 0) == fails, text
-    return text if fails else done.stdout
-
-
-@pytest.fixture(scope="session")
-def crates():
-    """The two packages, unpacked: a folder with glebe/ and glebe-cli/. Its path is the same each time, so that cargo
-    reuses its output, and outside the repository, since cargo would find its workspace."""
-    own = f'patch.crates-io.glebe.path="{ROOT}"'  # cargo before 1.90 asks the registry for it
-    run("cargo", "package", "--quiet", "--workspace", "--no-verify", "--allow-dirty", "--config", own, cwd=ROOT)
-    folder = pathlib.Path(tempfile.gettempdir()) / f"glebe-crates-{os.getuid()}-{zlib.crc32(str(ROOT).encode()):08x}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-    for name in ("glebe", "glebe-cli"):
-        with tarfile.open(BUILD / "package" / f"{name}-{version}.crate") as archive:
-            archive.extractall(folder)
-        (folder / f"{name}-{version}").rename(folder / name)
-    yield folder
-    shutil.rmtree(folder)
 
 
 def files(folder):
@@ -62,36 +26,6 @@ def test_contents(crates):
     assert not [f for f in packed if f.split("/")[0] in {"test", "bench", "cli", "docs", "demo", "tools"}]
     assert not [p for p in crates.rglob("*") if p.is_symlink()]
     assert not [f for f in files(crates / "glebe-cli") if f.endswith((".c", ".h"))]
-
-
-def consumer(folder, crates, main, features="", toolchain=()):
-    """A program that depends on the unpacked crate."""
-    (folder / "src").mkdir(parents=True)
-    (folder / "Cargo.toml").write_text(
-        '[package]\nname = "consumer"\nversion = "0.0.0"\nedition = "2021"\n'
-        f'[dependencies]\nglebe = {{ path = "{crates / "glebe"}"{features} }}\n')
-    (folder / "src/main.rs").write_text(main)
-    return folder
-
-
-HEAP = """
-#[global_allocator]
-static ALLOC: glebe::Heap = glebe::Heap::new();
-fn main() {
-    let words: Vec<String> = (0..100_000).map(|i| i.to_string()).collect();
-    let heap = glebe::OwnedHeap::with_limit(1 << 20).unwrap();
-    let copy = heap.alloc_str(&words[99_999]).unwrap();
-    println!("{copy} {}", glebe::stats().used_bytes > 1_000_000);
-}
-"""
-BUMP = """
-#[global_allocator]
-static ALLOC: glebe::Bump = glebe::Bump::INIT;
-fn main() {
-    let words: Vec<String> = (0..100_000).map(|i| i.to_string()).collect();
-    println!("{}", words[99_999]);
-}
-"""
 
 
 def test_heap(crates, tmp_path):
@@ -133,24 +67,6 @@ def test_hosts_without_a_port(crates, tmp_path):
     text = run("cargo", "build", "-q", "--target", "x86_64-unknown-freebsd", cwd=folder, fails=True)
     assert "error: glebe::Heap has no port for x86_64-unknown-freebsd yet" in text
     assert "glebe::FreeList work there: glebe = { default-features = false }" in text
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("features", ["", ', features = ["allocator-api2"]', ", default-features = false"],
-                         ids=["heap", "allocator", "bump"])
-def test_minimum_rust(crates, tmp_path, features):
-    """The stated MSRV builds the crate, if rustup has that toolchain; cargo itself refuses older ones."""
-    minimum = re.search(r'^rust-version = "(.*)"', (crates / "glebe/Cargo.toml").read_text(), re.M)[1]
-    if not shutil.which("rustup") or minimum not in run("rustup", "toolchain", "list", cwd=tmp_path):
-        pytest.skip(f"no Rust {minimum}: tools/setup crate (it takes rustup)")
-    folder = consumer(tmp_path / "consumer", crates, BUMP if "default" in features else HEAP, features)
-    run("cargo", f"+{minimum}", "build", "-q", cwd=folder, env={"CARGO_TARGET_DIR": str(BUILD / f"msrv-{minimum}")})
-    targets = run("rustup", "target", "list", "--installed", "--toolchain", minimum, cwd=tmp_path)
-    if "default" in features and "wasm32-unknown-unknown" in targets:
-        (folder / "src/main.rs").rename(folder / "src/lib.rs")
-        (folder / "src/lib.rs").write_text("pub static ALLOC: glebe::Bump = glebe::Bump::INIT;\n")
-        run("cargo", f"+{minimum}", "build", "-q", "--target", "wasm32-unknown-unknown", cwd=folder,
-            env={"CARGO_TARGET_DIR": str(BUILD / f"msrv-{minimum}")})
 
 
 @pytest.mark.more
@@ -210,17 +126,3 @@ def test_readme_of_webassembly(reader, tmp_path, allocator):
     script = ("WebAssembly.instantiate(require('fs').readFileSync(process.argv[1]))"
               ".then(made => console.log(made.instance.exports.digits(1000)))")
     assert run("node", "-e", script, module, cwd=tmp_path) == "2890\n"
-
-
-@pytest.mark.more
-def test_command(crates, tmp_path):
-    """glebe-cli builds from its package and that of the crate glebe, and runs a program under the embedded library.
-    Third-party crates, which take a minute of processor time, come from target/, where test-cli built them."""
-    patch = f'patch.crates-io.glebe.path="{crates / "glebe"}"'
-    run("cargo", "build", "-q", "--config", patch, cwd=crates / "glebe-cli",
-        env={"CARGO_TARGET_DIR": str(ROOT / "target")})
-    program = shutil.copy(ROOT / "target/debug/glebe", tmp_path / "glebe")
-    script = "grep -q libglebe /proc/self/maps && echo served"
-    environment = {"HOME": str(tmp_path), "LD_LIBRARY_PATH": ""}
-    assert run(program, "run", "--", "sh", "-c", script, cwd=tmp_path, env=environment) == "served\n"
-    run("sh", "-c", script, cwd=tmp_path, fails=True)  # the control

@@ -1,0 +1,41 @@
+"""Like test_crates.py. These builds have output folders of their own, so another worker runs them: cargo waits for no
+other."""
+
+import re
+import shutil
+
+import pytest
+
+from crates import BUILD, BUMP, HEAP, ROOT, consumer, crates, run
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("features", ["", ', features = ["allocator-api2"]', ", default-features = false"],
+                         ids=["heap", "allocator", "bump"])
+def test_minimum_rust(crates, tmp_path, features):
+    """The stated MSRV builds the crate, if rustup has that toolchain; cargo itself refuses older ones."""
+    minimum = re.search(r'^rust-version = "(.*)"', (crates / "glebe/Cargo.toml").read_text(), re.M)[1]
+    if not shutil.which("rustup") or minimum not in run("rustup", "toolchain", "list", cwd=tmp_path):
+        pytest.skip(f"no Rust {minimum}: tools/setup crate (it takes rustup)")
+    folder = consumer(tmp_path / "consumer", crates, BUMP if "default" in features else HEAP, features)
+    run("cargo", f"+{minimum}", "build", "-q", cwd=folder, env={"CARGO_TARGET_DIR": str(BUILD / f"msrv-{minimum}")})
+    targets = run("rustup", "target", "list", "--installed", "--toolchain", minimum, cwd=tmp_path)
+    if "default" in features and "wasm32-unknown-unknown" in targets:
+        (folder / "src/main.rs").rename(folder / "src/lib.rs")
+        (folder / "src/lib.rs").write_text("pub static ALLOC: glebe::Bump = glebe::Bump::INIT;\n")
+        run("cargo", f"+{minimum}", "build", "-q", "--target", "wasm32-unknown-unknown", cwd=folder,
+            env={"CARGO_TARGET_DIR": str(BUILD / f"msrv-{minimum}")})
+
+
+@pytest.mark.more
+def test_command(crates, tmp_path):
+    """glebe-cli builds from its package and that of the crate glebe, and runs a program under the embedded library.
+    Third-party crates, which take a minute of processor time, come from target/, where test-cli built them."""
+    patch = f'patch.crates-io.glebe.path="{crates / "glebe"}"'
+    run("cargo", "build", "-q", "--config", patch, cwd=crates / "glebe-cli",
+        env={"CARGO_TARGET_DIR": str(ROOT / "target")})
+    program = shutil.copy(ROOT / "target/debug/glebe", tmp_path / "glebe")
+    script = "grep -q libglebe /proc/self/maps && echo served"
+    environment = {"HOME": str(tmp_path), "LD_LIBRARY_PATH": ""}
+    assert run(program, "run", "--", "sh", "-c", script, cwd=tmp_path, env=environment) == "served\n"
+    run("sh", "-c", script, cwd=tmp_path, fails=True)  # the control

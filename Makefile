@@ -16,7 +16,8 @@ CARGO  ?= $$(tools/setup which cargo)
 # MORE=no skips those marked "more".
 MORE ?= yes
 more = $(if $(filter no,$(MORE)),,$(1))
-in-parallel = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(shell expr $(JOBS) + 1) --dist=loadfile")
+workers = $(shell expr $(JOBS) + 1)
+in-parallel = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(workers) --dist=loadfile")
 pytest = $(PYTHON) -m pytest -q -rs $(if $(call more,yes),,-m "not more") $(in-parallel)
 
 build := $(CURDIR)/build

@@ -336,6 +336,67 @@ GLEBE_API size_t glebe_gc_finalize(glebe_gc *gc);
 GLEBE_API int glebe_gc_weak_add(glebe_gc *gc, void **slot);
 GLEBE_API int glebe_gc_weak_remove(glebe_gc *gc, void **slot);
 
+/* ---- For runtimes of languages; not in WebAssembly ----
+ *
+ * A kind is a set of objects that the collector tells apart: by GLEBE_GC_KIND(kind) as `layout` of
+ * glebe_gc_alloc_layout. Layouts are hints; a kind always holds, even for a single object. The kind must last as long
+ * as the collector. `layout` is as for glebe_gc_alloc_layout, but no kind. If `mark` is not NULL, it names the
+ * references instead: marking calls it for each object that it reaches, once or several times, with the object's usable
+ * bytes. The object may still be all zero. The function calls glebe_gc_mark_object or glebe_gc_mark for each reference,
+ * and nothing else of glebe. */
+typedef struct glebe_gc_kind {
+    uintptr_t layout;
+    void (*mark)(glebe_gc *gc, void *object, size_t bytes, const struct glebe_gc_kind *kind);
+} glebe_gc_kind;
+#define GLEBE_GC_KIND(kind) ((uintptr_t)(kind) | 2)
+/* Marks the object that `reference` is or points into. Where glebe_gc_mark may be called, and in a kind's `mark`. */
+GLEBE_API void glebe_gc_mark_object(glebe_gc *gc, const void *reference);
+/* Returns whether marking has reached the object that `object` is or points into. Between glebe_gc_begin and
+ * glebe_gc_finish, markers included; otherwise true for every object. */
+GLEBE_API bool glebe_gc_marked(const glebe_gc *gc, const void *object);
+/* Returns the start of the object that `address` points into; NULL if there is none. */
+GLEBE_API void *glebe_gc_base(const glebe_gc *gc, const void *address);
+/* Returns the layout of that object, as for glebe_gc_alloc_layout: 0 if every word may be a reference,
+ * GLEBE_GC_LAYOUT(1, 0) if none is, or GLEBE_GC_KIND of its kind. For a layout that is no kind it may be 0. Without an
+ * object the result is 0. */
+GLEBE_API uintptr_t glebe_gc_layout_of(const glebe_gc *gc, const void *object);
+/* Pins an object: it is a root until it is unpinned as often, or freed. Return 0, ENOMEM, or EINVAL if `object` is not
+ * the start of an object; ENOENT if it is not pinned. glebe_gc_pinned returns whether it is. */
+GLEBE_API int glebe_gc_pin(glebe_gc *gc, void *object);
+GLEBE_API int glebe_gc_unpin(glebe_gc *gc, void *object);
+GLEBE_API bool glebe_gc_pinned(const glebe_gc *gc, const void *object);
+/* Calls `visit` for each object, reachable or not yet swept, with its usable bytes. `visit` must not use the collector,
+ * except to read. */
+GLEBE_API void glebe_gc_each(glebe_gc *gc, void (*visit)(void *context, void *object, size_t bytes), void *context);
+/* Changes the limit of glebe_gc_create. Returns 0, or EBUSY if the collector holds more already. */
+GLEBE_API int glebe_gc_limit(glebe_gc *gc, size_t limit_bytes);
+
+/* When a finalizer is ready, relative to others. Objects of a cycle are finalized only by GLEBE_GC_UNORDERED; an object
+ * that refers to itself, and is in no other cycle, by GLEBE_GC_IGNORES_SELF too. */
+typedef enum glebe_gc_order {
+    GLEBE_GC_ORDERED, /* after all that refer to the object: what glebe_gc_finalizer does */
+    GLEBE_GC_IGNORES_SELF, /* the same, but references of the object to itself do not count */
+    GLEBE_GC_UNORDERED, /* as soon as the object is unreachable */
+    GLEBE_GC_LAST, /* as ORDERED, and not before unordered ones that refer to the object */
+    GLEBE_GC_ORDERS = 3,
+    GLEBE_GC_ROOTS_CONTEXT = 4, /* added to an order: the context is a root until the finalizer is called */
+} glebe_gc_order;
+/* glebe_gc_finalizer with an order. Sets *old_function and *old_context, each unless its pointer is NULL, to the
+ * previous finalizer, or to NULL. On error they stay. */
+GLEBE_API int glebe_gc_finalizer_order(glebe_gc *gc, void *object, glebe_gc_final *function, void *context,
+    unsigned order, glebe_gc_final **old_function, void **old_context);
+/* Returns the number of finalizers that are ready. */
+GLEBE_API size_t glebe_gc_ready(const glebe_gc *gc);
+/* A link is a weak reference that may be anywhere, and may hold anything: *slot becomes NULL when `object`, the start
+ * of an object, is found unreachable. A long link waits until finalizers cannot reach the object either. A slot has at
+ * most one link of each length. A slot in an object of this collector must not be a reference to the collector, as in a
+ * plain object; its link ends with that object. glebe_gc_link_move moves a link without its contents.
+ * Return 0, ENOMEM, EINVAL if `slot` is NULL or not aligned or `object` is not an object; ENOENT without a link at the
+ * slot; EEXIST if the slot has a link: glebe_gc_link_add then replaced its object. */
+GLEBE_API int glebe_gc_link_add(glebe_gc *gc, void **slot, const void *object, bool is_long);
+GLEBE_API int glebe_gc_link_move(glebe_gc *gc, void **slot, void **to, bool is_long);
+GLEBE_API int glebe_gc_link_remove(glebe_gc *gc, void **slot, bool is_long);
+
 typedef struct glebe_gc_stats {
     uint64_t collections;
     uint64_t allocated_bytes; /* handed out since the start */

@@ -91,6 +91,10 @@ GB_SHORT_BEGIN
 #include "gc/finalize.c"
 #include "gc/collect.c"
 GB_SHORT_END
+#if !GB_LINEAR
+#include "gc/link.c"
+#include "gc/runtime.c"
+#endif
 
 #include "debug/stats.c"
 #include "debug/check.c"

@@ -348,6 +348,7 @@ typedef struct gb_final {
     void *context;
     uint32_t running; /* calls for this object that have not returned: the object stays */
     bool ready; /* the object was found unreachable: it stays until the function has been called */
+    uint8_t order; /* glebe_gc_order, and perhaps GLEBE_GC_ROOTS_CONTEXT (GB_RUNTIMES) */
 } gb_final;
 
 typedef struct gb_weak {
@@ -355,6 +356,16 @@ typedef struct gb_weak {
     uint32_t times; /* additions less removals */
     bool late; /* cleared only when finalizers cannot reach the object either (GB_WEAK) */
 } gb_weak;
+
+typedef struct gb_link {
+    uintptr_t slot; /* | 1: a long link */
+    uintptr_t object; /* complemented too */
+} gb_link;
+
+typedef struct gb_pin {
+    uintptr_t object;
+    uint32_t times; /* pins less unpins */
+} gb_pin;
 
 typedef struct gb_rooted {
     uintptr_t start;
@@ -401,8 +412,11 @@ typedef struct gb_huge_object {
 #define GB_SCANNED 0
 #define GB_PLAINS GB_COLLECTED_CLASSES
 #define GB_PRECISE (2 * GB_COLLECTED_CLASSES)
+/* Kinds and classes with pages of their own; objects of further ones have a run of slices each. */
+#define GB_KIND_CURSORS (GB_RUNTIMES ? 256 : 0)
+#define GB_KINDS (GB_PRECISE + GB_PRECISE_CURSORS) /* where their cursors begin */
 #define GB_RECENTS 64
-#define GB_CURSORS (GB_PRECISE + GB_PRECISE_CURSORS)
+#define GB_CURSORS (GB_KINDS + GB_KIND_CURSORS)
 
 struct glebe_gc {
     gb_cursor cursors[GB_CURSORS];
@@ -429,7 +443,9 @@ struct glebe_gc {
     uint32_t every, until; /* stress: collect at every n-th allocation; 0: off */
     uintptr_t stack[GB_MARK_STACK]; /* addresses to scan from */
     gb_page_id waiting; /* list of pages with objects that wait, linked by inbox_next */
+    uintptr_t *top; /* of the mark stack, while a kind's function marks; else NULL (GB_RUNTIMES) */
     gb_table roots, weak, finals; /* of gb_rooted, gb_weak, gb_final */
+    gb_table pins, links; /* of gb_pin, gb_link (GB_RUNTIMES) */
     uint32_t ready, ready_at; /* count of ready finalizers; where in the table the search for the next one begins */
     glebe_gc_marker *marker;
     glebe_gc_listener *listener;

@@ -56,6 +56,8 @@
 #define GB_SHORT_END
 #endif
 #define GB_HEAPS GB_CALLBACKS /* there are heaps besides malloc's */
+/* The collector has kinds, pins, links, and finalizers in several orders, for runtimes of languages on hosts. */
+#define GB_RUNTIMES (GB_CALLBACKS && !GB_LINEAR)
 /* Short code for malloc too, in builds where its speed does not matter. */
 #if GB_CALLBACKS
 #define GB_MALLOC_BEGIN

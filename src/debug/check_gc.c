@@ -90,6 +90,8 @@ int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
     CHECK(gb_table_well(&gc->finals, sizeof(gb_final)), 8, gc, "a finalizer is not where its key hashes to");
     CHECK(gb_table_well(&gc->roots, sizeof(gb_rooted)), 8, gc, "a root is not where its key hashes to");
     CHECK(gb_table_well(&gc->weak, sizeof(gb_weak)), 8, gc, "a weak reference is not where its key hashes to");
+    CHECK(gb_table_well(&gc->pins, sizeof(gb_pin)), 8, gc, "a pin is not where its key hashes to");
+    CHECK(gb_table_well(&gc->links, sizeof(gb_link)), 8, gc, "a link is not where its key hashes to");
     CHECK(counted, 8, gc, "no collector is counted, so the tables of bits may be too short");
     check_finals(check, gc);
     if (GB_HUGE)

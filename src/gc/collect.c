@@ -308,6 +308,8 @@ void glebe_gc_begin(glebe_gc *gc)
     gb_mark_begin(gc);
     collect_tell(gc, GLEBE_GC_BEGINS); /* objects that the listener allocates count as reached, like a marker's */
     gb_ready_mark(gc);
+    if (GB_RUNTIMES)
+        gb_pins_mark(gc);
     const gb_rooted *roots = gc->roots.items;
     for (uint32_t i = 0; GB_CALLBACKS && i < gc->roots.room; i++)
         if (roots[i].start)

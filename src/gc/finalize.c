@@ -2,7 +2,8 @@
  *
  *     1  weak references to unmarked objects are cleared
  *     2  from each unmarked object with a finalizer, all objects that it refers to are marked, but not the object. So
- *        objects to which others with finalizers refer become marked; those in a cycle are never finalized
+ *        objects to which others with finalizers refer become marked; those in a cycle are never finalized. On hosts a
+ *        finalizer may ask for another order (glebe_gc_order)
  *     3  objects with finalizers that are still unmarked are ready, and then marked too
  *     4  late weak references to objects that are still unmarked are cleared
  *
@@ -15,6 +16,8 @@
  * (longjmp), its object counts as running: it stays until glebe_gc_free frees it. */
 
 #include "gc.h"
+
+enum { FINAL_TRIED = 0x80 }; /* in `order`: of GLEBE_GC_LAST, ready unless another object that is ready refers to it */
 
 static gb_final *final_of(const glebe_gc *gc, uintptr_t object)
 {
@@ -54,6 +57,7 @@ int gb_finalizer_set(glebe_gc *gc, void *object, glebe_gc_final *function, void 
     final_unready(gc, final);
     final->function = function;
     final->context = context;
+    final->order = 0;
     if (!function && !final->running)
         final_drop(gc, final);
     return 0;
@@ -64,6 +68,19 @@ int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *function, voi
     GB_ENTRY;
     void *before;
     return gb_finalizer_set(gc, object, function, context, &before);
+}
+
+void gb_finalizer_order(glebe_gc *gc, void *object, unsigned order)
+{
+    gb_final *final = final_of(gc, (uintptr_t)object);
+    if (final)
+        final->order = (uint8_t)order;
+}
+
+glebe_gc_final *gb_finalizer_of(const glebe_gc *gc, const void *object)
+{
+    const gb_final *final = final_of(gc, (uintptr_t)object);
+    return final ? final->function : NULL;
 }
 
 /* The search continues where the last one ended, so finding all ready finalizers takes a few passes through the table.
@@ -81,19 +98,30 @@ gb_final *gb_ready_take(glebe_gc *gc)
     }
 }
 
+gb_final gb_final_begin(gb_final *final)
+{
+    gb_final taken = *final;
+    final->function = NULL;
+    final->context = NULL;
+    final->running++;
+    return taken;
+}
+
+void gb_final_end(glebe_gc *gc, uintptr_t object)
+{
+    gb_final *final = final_of(gc, object); /* the call may have moved or removed it */
+    if (final && final->running && --final->running == 0 && !final->function)
+        final_drop(gc, final);
+}
+
 size_t glebe_gc_finalize(glebe_gc *gc)
 {
     GB_ENTRY;
     size_t run = 0;
     for (gb_final *final; !gc->forced && (final = gb_ready_take(gc)) != NULL; run++) {
-        gb_final taken = *final;
-        final->function = NULL;
-        final->context = NULL;
-        final->running++;
+        gb_final taken = gb_final_begin(final);
         taken.function((void *)~taken.object, taken.context);
-        final = final_of(gc, ~taken.object); /* the call may have moved or removed it */
-        if (final && final->running && --final->running == 0 && !final->function)
-            final_drop(gc, final);
+        gb_final_end(gc, ~taken.object);
     }
     return run;
 }
@@ -160,6 +188,8 @@ void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes)
         final_remove(gc, final);
     if (GB_WEAK)
         weak_clear(gc, object, bytes, false);
+    if (GB_RUNTIMES)
+        gb_pin_forget(gc, object);
 }
 
 /* ---- in a collection ---- */
@@ -169,9 +199,53 @@ GB_NOINLINE void gb_ready_mark(glebe_gc *gc)
     if (gc->finals.count == 0)
         return;
     const gb_final *final = gc->finals.items;
-    for (const gb_final *end = final + gc->finals.room; final < end; final++)
-        if (final->object && (final->ready || final->running))
+    for (const gb_final *end = final + gc->finals.room; final < end; final++) {
+        if (final->object && (final->ready || final->running) && !(GB_RUNTIMES && final->order & FINAL_TRIED))
             gb_mark_object(gc, ~final->object, true);
+        if (GB_RUNTIMES && final->object && final->order & GLEBE_GC_ROOTS_CONTEXT)
+            gb_mark_object(gc, (uintptr_t)final->context, true);
+    }
+}
+
+/* Marks what the words of the object refer to, but for the object itself. */
+static void final_mark_others(glebe_gc *gc, uintptr_t object)
+{
+    size_t bytes;
+    gb_object_bounds(gc, object, &bytes);
+    if (gb_object_layout(gc, object) == GB_PLAIN)
+        return;
+    for (uintptr_t at = object; at < object + bytes; at += sizeof at)
+        if (*(const uintptr_t __attribute__((may_alias)) *)at - object >= bytes)
+            gb_mark_range(gc, at, at + sizeof at);
+}
+
+/* Marks what must stay alive, and unmarked objects wait for, before this finalizer runs. */
+static void final_mark(glebe_gc *gc, const gb_final *final)
+{
+    switch (GB_RUNTIMES ? final->order & GLEBE_GC_ORDERS : GLEBE_GC_ORDERED) {
+    case GLEBE_GC_UNORDERED:
+        break;
+    case GLEBE_GC_IGNORES_SELF:
+        final_mark_others(gc, ~final->object);
+        break;
+    default:
+        gb_mark_object(gc, ~final->object, false);
+    }
+}
+
+/* Finalizers of GLEBE_GC_LAST stay ready only if no other object that is ready refers to theirs. All those are marked
+ * by now. */
+static void finals_finish_last(glebe_gc *gc, gb_final *start, const gb_final *end)
+{
+    for (gb_final *final = start; final < end; final++) {
+        if (!final->object || !(final->order & FINAL_TRIED))
+            continue;
+        final->order &= (uint8_t)~FINAL_TRIED;
+        if (gb_object_marked(gc, ~final->object))
+            final_unready(gc, final);
+        else
+            gb_mark_object(gc, ~final->object, true);
+    }
 }
 
 static void finals_finish(glebe_gc *gc)
@@ -181,20 +255,30 @@ static void finals_finish(glebe_gc *gc)
     gb_final *final, *start = gc->finals.items, *end = start + gc->finals.room;
     for (final = start; final < end; final++)
         if (final->object && !gb_object_marked(gc, ~final->object))
-            gb_mark_object(gc, ~final->object, false);
+            final_mark(gc, final);
     for (final = start; final < end; final++)
         if (final->object && !gb_object_marked(gc, ~final->object)) {
             final->ready = true;
             gc->ready++;
+            if (GB_RUNTIMES && (final->order & GLEBE_GC_ORDERS) == GLEBE_GC_LAST)
+                final->order |= FINAL_TRIED;
         }
     gb_ready_mark(gc);
+    if (GB_RUNTIMES)
+        finals_finish_last(gc, start, end);
 }
 
 void gb_finalize_finish(glebe_gc *gc)
 {
     if (GB_WEAK)
         weak_clear(gc, 0, 0, false);
+    if (GB_RUNTIMES)
+        gb_links_clear(gc, false);
     finals_finish(gc);
     if (GB_WEAK > 1)
         weak_clear(gc, 0, 0, true);
+    if (GB_RUNTIMES) {
+        gb_links_clear(gc, true);
+        gb_links_finish(gc);
+    }
 }

@@ -63,7 +63,13 @@ void gb_cursors_drop(glebe_gc *gc);
 void gb_sweep_begin(glebe_gc *gc);
 /* Frees all unmarked objects. Returns the bytes of the marked ones. */
 size_t gb_sweep_finish(glebe_gc *gc);
-/* Returns the words of one element of the layout. 0: the layout does not say which words are references. */
+/* Returns the kind that the layout is the address of, or NULL. */
+GB_INLINE const glebe_gc_kind *gb_kind_of(uintptr_t layout)
+{
+    return GB_RUNTIMES && (layout & 3) == 2 ? (const glebe_gc_kind *)(layout - 2) : NULL;
+}
+/* Returns the words of one element of the layout, which is no kind's. 0: the layout does not say which words are
+ * references. */
 static inline size_t gb_layout_words(uintptr_t layout)
 {
     return layout & 1 ? layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1)
@@ -99,7 +105,21 @@ void gb_mark_born(glebe_gc *gc);
 void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end);
 /* Marks all that is reachable from the object; with `itself`, the object too. */
 void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself);
+/* Marks all that is reachable from `word`, if it is a reference. Works in a kind's function too. */
+void gb_mark_reference(glebe_gc *gc, uintptr_t word);
 bool gb_object_marked(const glebe_gc *gc, uintptr_t object);
+/* Returns the layout of the object that contains the address `word`; there is one. */
+uintptr_t gb_object_layout(const glebe_gc *gc, uintptr_t word);
+/* Marks the pinned objects (GB_RUNTIMES). */
+void gb_pins_mark(glebe_gc *gc);
+/* Drops the object's pins. */
+void gb_pin_forget(glebe_gc *gc, uintptr_t object);
+
+/* ---- link: weak references that name their object (GB_RUNTIMES) ---- */
+/* Clears the links, long ones or not, whose object is unmarked. */
+void gb_links_clear(glebe_gc *gc, bool late);
+/* Drops the links whose slot is in an unmarked object, which is about to be freed. */
+void gb_links_finish(glebe_gc *gc);
 
 /* ---- collect ---- */
 /* Initializes the collector `gc`, which is all zero. Returns false if there is no memory. The caller owns the heap. */
@@ -121,8 +141,14 @@ bool gb_table_well(const gb_table *table, size_t bytes);
 /* ---- finalize: finalizers and weak references of unreachable objects ---- */
 /* Implements glebe_gc_finalizer. Sets *before to the previous context, or NULL. */
 int gb_finalizer_set(glebe_gc *gc, void *object, glebe_gc_final *function, void *context, void **before);
+/* The order of the object's finalizer, if it has one; and its function, or NULL. */
+void gb_finalizer_order(glebe_gc *gc, void *object, unsigned order);
+glebe_gc_final *gb_finalizer_of(const glebe_gc *gc, const void *object);
 /* Returns a ready finalizer and makes it not ready; NULL if none is ready. */
 gb_final *gb_ready_take(glebe_gc *gc);
+/* Around the call of a finalizer that gb_ready_take returned: the object stays from one to the other. */
+gb_final gb_final_begin(gb_final *final);
+void gb_final_end(glebe_gc *gc, uintptr_t object);
 /* Implements glebe_gc_weak_add. `late`: the slot is cleared only when no finalizer needs the object any more. */
 int gb_weak_add(glebe_gc *gc, void **slot, bool late);
 /* Called when the program frees the object: drops its finalizer, and clears weak references to it. */

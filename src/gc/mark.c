@@ -34,6 +34,13 @@ uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
     return page ? start : huge ? huge->from : 0;
 }
 
+uintptr_t gb_object_layout(const glebe_gc *gc, uintptr_t word)
+{
+    uintptr_t start;
+    const gb_page *page = gb_object_at(gc, word, &start);
+    return page ? page->layout : GB_HUGE ? gb_huge_object_at(gc, word)->layout : 0;
+}
+
 /* Adds a page to the list of those with objects that wait, unless it is there. */
 static void mark_list(glebe_gc *gc, gb_page *page)
 {
@@ -169,6 +176,17 @@ static size_t piece_bytes(size_t words)
     return words > GB_MAX_BYTES / sizeof(uintptr_t) ? GB_MAX_BYTES : words * sizeof(uintptr_t);
 }
 
+/* Has the kind's function name the references of the object. They go to the stack, from `top` on. */
+static GB_NOINLINE uintptr_t *mark_by_kind(
+    glebe_gc *gc, const glebe_gc_kind *kind, uintptr_t object, size_t bytes, uintptr_t *top)
+{
+    gc->top = top;
+    kind->mark(gc, (void *)object, bytes, kind);
+    top = gc->top;
+    gc->top = NULL;
+    return top;
+}
+
 /* Scans [at, end), where an element begins. The layout says which words may be references. */
 static GB_NOINLINE uintptr_t *mark_elements(
     glebe_gc *gc, const gb_marking *m, uintptr_t layout, uintptr_t at, uintptr_t end, uintptr_t *top)
@@ -198,6 +216,13 @@ static GB_NOINLINE uintptr_t *mark_sparse(
     const gb_page *page = gb_page_head((gb_page *)entry);
     uintptr_t from = *at, layout = page->layout;
     *end = from + page->step;
+    const glebe_gc_kind *kind = gb_kind_of(layout);
+    if (kind && kind->mark) {
+        *at = *end;
+        return mark_by_kind(gc, kind, from, page->step, top);
+    }
+    if (kind)
+        layout = kind->layout;
     if (GB_UNLIKELY(page->magic == 0)) {
         uintptr_t start = gb_page_start(page), low = start;
         *end = start + page->step;
@@ -338,11 +363,17 @@ static void mark_stack(glebe_gc *gc, uintptr_t *top)
 static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
 {
     const gb_marking m = marking_of(gc);
-    size_t piece = piece_bytes(gb_layout_words(object->layout));
+    const glebe_gc_kind *kind = gb_kind_of(object->layout);
+    if (kind && kind->mark) {
+        mark_stack(gc, mark_by_kind(gc, kind, object->from, object->to - object->from, gc->stack));
+        return;
+    }
+    uintptr_t layout = kind ? kind->layout : object->layout;
+    size_t piece = piece_bytes(gb_layout_words(layout));
     for (uintptr_t at = object->from, end; at < object->to; at = end) {
         end = object->to - at < piece ? object->to : at + piece;
-        if (object->layout)
-            mark_stack(gc, mark_elements(gc, &m, object->layout, at, end, gc->stack));
+        if (layout)
+            mark_stack(gc, mark_elements(gc, &m, layout, at, end, gc->stack));
         else
             mark_run(gc, at, end, gc->stack);
     }
@@ -399,8 +430,21 @@ void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end)
     if (start >= end)
         return;
     gc->roots_bytes += end - start;
-    mark_run(gc, start, end, gc->stack);
-    mark_huge_waiting(gc);
+    for (; GB_RUNTIMES && gc->top && start < end; start += sizeof(uintptr_t))
+        gb_mark_reference(gc, *(const gb_word *)start);
+    if (start < end)
+        mark_run(gc, start, end, gc->stack);
+    if (!GB_RUNTIMES || !gc->top)
+        mark_huge_waiting(gc);
+}
+
+void gb_mark_reference(glebe_gc *gc, uintptr_t word)
+{
+    if (gc->top) {
+        const gb_marking m = marking_of(gc);
+        gc->top = mark_at(gc, &m, (uintptr_t)&word, gc->top);
+    } else
+        gb_mark_object(gc, word, true);
 }
 
 void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)

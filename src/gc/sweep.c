@@ -217,6 +217,22 @@ static gb_cursor *cursor_of_layout(glebe_gc *gc, uint32_t cls, uintptr_t layout)
     return &gc->cursors[GB_SCANNED + cls];
 }
 
+/* Returns the cursor of the kind; NULL if there are too many kinds. Unlike a layout, a kind is always exact. */
+static gb_cursor *cursor_of_kind(glebe_gc *gc, uint32_t cls, uintptr_t layout)
+{
+    uint32_t hash = layout_hash(layout, cls);
+    for (uint32_t i = 0; GB_RUNTIMES && i != GB_KIND_CURSORS; i++) {
+        gb_cursor *cursor = &gc->cursors[GB_KINDS + (hash + i) % (GB_KIND_CURSORS + !GB_RUNTIMES)];
+        if (cursor->layout == 0) {
+            cursor->layout = layout;
+            cursor->cls = cls;
+        }
+        if (cursor->layout == layout && cursor->cls == cls)
+            return cursor;
+    }
+    return NULL;
+}
+
 /* ---- large objects ---- */
 
 static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
@@ -265,14 +281,17 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     }
     if (layout & 1 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == 0)
         layout = GB_PLAIN;
-    else if (gb_layout_words(layout) == 0)
+    else if (!gb_kind_of(layout) && gb_layout_words(layout) == 0)
         layout = 0; /* an element without words says nothing about references */
     if (bytes > GB_OBJECT_MAX)
         return large_new(gc, bytes, layout);
     uint32_t cls = collected_class(bytes);
     gb_cursor *cursor = layout == 0      ? &gc->cursors[GB_SCANNED + cls]
                       : layout == GB_PLAIN ? &gc->cursors[GB_PLAINS + cls]
+                      : gb_kind_of(layout) ? cursor_of_kind(gc, cls, layout)
                                            : cursor_of_layout(gc, cls, layout);
+    if (GB_RUNTIMES && !cursor)
+        return large_new(gc, bytes ? bytes : 1, layout);
     /* stress mode counts each allocation; no request has the eights of SIZE_MAX */
     if (cursor->layout == layout && bytes && gc->every == 0)
         *recent = (gb_recent){asked, eights_of(bytes), collected_step(cls), cursor};

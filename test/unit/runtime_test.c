@@ -178,7 +178,8 @@ static void test_pins(void **state)
 static void test_links(void **state)
 {
     (void)state;
-    void *slots[3] = {(void *)5, (void *)5, (void *)5}, *object = glebe_gc_alloc(gc, 40), *other = glebe_gc_alloc(gc, 40);
+    void *slots[3] = {(void *)5, (void *)5, (void *)5};
+    void *object = glebe_gc_alloc(gc, 40), *other = glebe_gc_alloc(gc, 40);
     assert_int_equal(glebe_gc_link_add(gc, &slots[0], object, false), 0);
     assert_int_equal(glebe_gc_link_add(gc, &slots[0], other, false), EEXIST); /* from here on it is other's */
     assert_int_equal(glebe_gc_link_add(gc, &slots[0], other, true), 0);

@@ -107,11 +107,18 @@ struct GC_finalizer_closure {
 
 EXPORT void GC_init_finalized_malloc(void) { GC_init(); }
 
+/* The closure may change until then. bdwgc keeps what an unreachable object of this kind refers to: an order. */
+static void closure_call(void *object, void *data)
+{
+    const struct GC_finalizer_closure *closure = data;
+    closure->proc(object, closure->cd);
+}
+
 EXPORT void *GC_finalized_malloc(size_t bytes, const struct GC_finalizer_closure *closure)
 {
     void *object = GC_malloc(bytes);
     if (object)
-        final_register(object, closure->proc, closure->cd, NULL, NULL, GLEBE_GC_UNORDERED);
+        final_register(object, closure_call, (void *)(uintptr_t)closure, NULL, NULL, GLEBE_GC_ORDERED);
     return object;
 }
 
@@ -174,8 +181,8 @@ EXPORT int GC_move_long_link(void **link, void **to) { return link_move(link, to
 typedef int GC_toggleref_func(void *object);
 EXPORT void GC_set_toggleref_func(GC_toggleref_func *function)
 {
-    (void)function;
-    REFUSE();
+    if (function)
+        REFUSE();
 }
 EXPORT GC_toggleref_func *GC_get_toggleref_func(void) { return NULL; }
 EXPORT int GC_toggleref_add(void *object, int is_strong)

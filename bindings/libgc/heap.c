@@ -14,6 +14,8 @@
 glebe_gc *libgc_gc;
 bool libgc_threads, libgc_after;
 gb_lock libgc_lock;
+GB_TLS unsigned libgc_depth;
+unsigned libgc_every;
 static size_t expanded_bytes; /* by GC_expand_hp: the heap that may fill before a collection */
 
 /* ---- collections ---- */
@@ -59,8 +61,8 @@ void libgc_pace(void)
     size_t live = libgc_gc->live_bytes;
     size_t least = expanded_bytes > live + LEAST_BYTES ? expanded_bytes - live : LEAST_BYTES;
     unsigned percent = divisor == DIVISOR ? PERCENT : (unsigned)(PERCENT * DIVISOR / divisor);
-    if (libgc_gc->least_bytes != least || libgc_gc->percent != percent)
-        glebe_gc_pace(libgc_gc, percent, least, 0);
+    if (libgc_gc->least_bytes != least || libgc_gc->percent != percent || libgc_gc->every != libgc_every)
+        glebe_gc_pace(libgc_gc, percent, least, libgc_every);
 }
 
 void libgc_expand(size_t bytes)

@@ -2,7 +2,7 @@
  * two bits say what it is:
  *
  *     0  length     the first n bytes may be references      2  procedure    a function of the program names them
- *     1  bitmap     the highest bit is the first word        3  per object   the object, or its type, has the descriptor
+ *     1  bitmap     the highest bit is the first word        3  per object   the object, or its type, says it
  *
  * Each descriptor becomes a kind of the core: with a layout where one says the same, otherwise with a function that
  * reads the descriptor while marking. Kinds are never freed; their number is that of the program's types. */

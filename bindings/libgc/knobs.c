@@ -2,9 +2,10 @@
  * They are accepted, and read back as they were set; docs/libgc.md says for each whether it does anything. */
 #include "libgc.h"
 
-#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- data by name ---- */
@@ -61,18 +62,30 @@ void libgc_refuse(const char *name)
     gb_port_print(text, (size_t)bytes);
 }
 
+#define PRINTF(name, fd)                                                                                               \
+    EXPORT __attribute__((format(printf, 1, 2))) void name(const char *format, ...)                                    \
+    {                                                                                                                  \
+        va_list arguments;                                                                                             \
+        va_start(arguments, format);                                                                                   \
+        vdprintf(fd, format, arguments);                                                                               \
+        va_end(arguments);                                                                                             \
+    }
+PRINTF(GC_printf, STDOUT_FILENO)
+PRINTF(GC_err_printf, STDERR_FILENO)
+PRINTF(GC_log_printf, log_fd)
+
 typedef void GC_abort_func(const char *message);
 static void abort_default(const char *message)
 {
     if (message)
         gb_port_print(message, strlen(message));
 }
-static GC_abort_func *abort_function = abort_default;
-EXPORT void GC_set_abort_func(GC_abort_func *function) { abort_function = function; }
-EXPORT GC_abort_func *GC_get_abort_func(void) { return abort_function; }
+EXPORT GC_abort_func *GC_on_abort = abort_default;
+EXPORT void GC_set_abort_func(GC_abort_func *function) { GC_on_abort = function; }
+EXPORT GC_abort_func *GC_get_abort_func(void) { return GC_on_abort; }
 EXPORT void GC_abort_on_oom(void)
 {
-    abort_function("Insufficient memory for the allocation\n");
+    GC_on_abort("Insufficient memory for the allocation\n");
     abort();
 }
 
@@ -93,6 +106,7 @@ static int stop_never(void) { return 0; }
 static event_function *on_event;
 static plain_function *on_start;
 static stop_function *on_stop = stop_never;
+static thread_event_function *on_thread;
 EXPORT plain_function *GC_push_other_roots;
 CALLBACK(on_collection_event, event_function, on_event)
 CALLBACK(start_callback, plain_function, on_start)
@@ -102,16 +116,11 @@ CALLBACK(on_heap_resize, resize_function, GC_on_heap_resize)
 CALLBACK(finalizer_notifier, plain_function, GC_finalizer_notifier)
 CALLBACK(stop_func, stop_function, on_stop)
 
-EXPORT void GC_set_on_thread_event(thread_event_function *function)
-{
-    (void)function;
-    REFUSE();
-}
-EXPORT thread_event_function *GC_get_on_thread_event(void) { return NULL; }
+CALLBACK(on_thread_event, thread_event_function, on_thread)
 EXPORT void GC_set_await_finalize_proc(await_function *function)
 {
-    (void)function;
-    REFUSE();
+    if (function)
+        REFUSE();
 }
 EXPORT await_function *GC_get_await_finalize_proc(void) { return NULL; }
 EXPORT void GC_register_describe_type_fn(int kind, void (*describe)(void *object, char *text))
@@ -125,19 +134,36 @@ void libgc_event(int event)
         on_event(event);
 }
 
+void libgc_thread_event(int event, pthread_t id)
+{
+    if (on_thread)
+        on_thread(event, (void *)id);
+}
+
+static size_t heap_bytes, freed_bytes;
+static bool measures;
+static uint64_t began_ns, collecting_ns; /* since GC_start_performance_measurement */
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 void libgc_begins(void)
 {
     if (on_start)
         on_start();
     libgc_event(0 /* GC_EVENT_START */);
+    began_ns = measures ? clock_ns() : 0;
 }
-
-static size_t heap_bytes, freed_bytes;
 
 void libgc_ended(const glebe_gc_stats *stats)
 {
     GC_gc_no = 1 + stats->collections;
     freed_bytes = stats->freed_bytes;
+    collecting_ns += began_ns ? clock_ns() - began_ns : 0;
     libgc_event(5 /* GC_EVENT_END */);
     if (GC_on_heap_resize && heap_bytes != stats->heap_bytes)
         GC_on_heap_resize(stats->heap_bytes);
@@ -254,6 +280,8 @@ void libgc_read_environment(void)
         GC_set_max_heap_size(strtoul(value, NULL, 10));
     if ((value = getenv("GC_INITIAL_HEAP_SIZE")) != NULL)
         libgc_expand(strtoul(value, NULL, 10));
+    if ((value = getenv("GC_COLLECT_EVERY")) != NULL)
+        libgc_every = (unsigned)strtoul(value, NULL, 10);
     if (getenv("GC_DONT_GC"))
         GC_dont_gc = 1;
 }
@@ -323,8 +351,8 @@ EXPORT size_t GC_get_prof_stats(GC_word *out, size_t bytes)
     return bytes;
 }
 
-EXPORT void GC_start_performance_measurement(void) { REFUSE(); }
-EXPORT unsigned long GC_get_full_gc_total_time(void) { return 0; }
+EXPORT void GC_start_performance_measurement(void) { measures = true; }
+EXPORT unsigned long GC_get_full_gc_total_time(void) { return (unsigned long)(collecting_ns / 1000000); }
 EXPORT void GC_incr_bytes_allocd(size_t bytes) { (void)bytes; } /* told by inline allocators of old programs */
 EXPORT void GC_incr_bytes_freed(size_t bytes) { (void)bytes; }
 

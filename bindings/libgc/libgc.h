@@ -38,6 +38,7 @@ void libgc_refuse(const char *name);
 void libgc_warn(const char *format, GC_word value);
 /* Calls the program's function for the event (GC_EventType), if there is one. */
 void libgc_event(int event);
+void libgc_thread_event(int event, pthread_t id);
 void libgc_begins(void);
 void libgc_ended(const glebe_gc_stats *stats);
 void libgc_read_environment(void);
@@ -47,14 +48,16 @@ extern glebe_gc *libgc_gc; /* NULL: GC_init was not called */
 extern bool libgc_threads; /* more threads than one may use the heap: the lock counts */
 extern bool libgc_after; /* finalizers are ready, or a notifier is to be called */
 extern gb_lock libgc_lock; /* the one lock around the heap, the threads and the roots */
+extern GB_TLS unsigned libgc_depth; /* of libgc_enter in this thread: callbacks under the lock may call GC_base etc. */
 GB_INLINE void libgc_enter(void)
 {
-    if (GB_UNLIKELY(libgc_threads))
+    if (GB_UNLIKELY(libgc_threads) && libgc_depth++ == 0)
         gb_lock_take(&libgc_lock);
 }
+/* Threads may have been announced since libgc_enter: then the lock was not taken. */
 GB_INLINE void libgc_leave(void)
 {
-    if (GB_UNLIKELY(libgc_threads))
+    if (GB_UNLIKELY(libgc_threads) && libgc_depth && --libgc_depth == 0)
         gb_lock_drop(&libgc_lock);
 }
 /* Returns a new object, all zero, after what bdwgc does on such an occasion: initializes, collects, finalizes, calls
@@ -67,6 +70,7 @@ GB_INLINE size_t libgc_padded(size_t bytes)
 }
 /* Applies GC_expand_hp and GC_free_space_divisor to the pace. Under the lock. */
 void libgc_pace(void);
+extern unsigned libgc_every; /* for tests: each n-th allocation that is not the quickest collects; 0: off */
 void libgc_expand(size_t bytes);
 
 /* ---- finalize ---- */

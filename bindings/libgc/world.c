@@ -98,6 +98,13 @@ static void world_await(unsigned count)
     }
 }
 
+static void world_tell(int event)
+{
+    for (const thread *t = threads; t; t = t->next)
+        if (t != self && !t->blocks && !t->ended)
+            libgc_thread_event(event, t->id);
+}
+
 void libgc_world_stop(void)
 {
     unsigned count = 0;
@@ -108,12 +115,14 @@ void libgc_world_stop(void)
         if (t != self && !t->blocks && !t->ended)
             count += pthread_kill(t->id, libgc_suspend_signal) == 0;
     world_await(count);
+    world_tell(10 /* GC_EVENT_THREAD_SUSPENDED */);
 }
 
 void libgc_world_start(void)
 {
     if (!libgc_threads)
         return;
+    world_tell(11 /* GC_EVENT_THREAD_UNSUSPENDED */);
     atomic_fetch_add(&epoch, 1);
     syscall(SYS_futex, &epoch, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }

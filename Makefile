@@ -200,10 +200,10 @@ test-tinygo-oldest: wasm ## test-tinygo under the oldest TinyGo that is supporte
 	@TINYGO=$$(tools/setup which tinygo-oldest) || { echo "skipped: it could not be had"; exit 0; }; \
 	    export TINYGO; $(pytest) test/tinygo
 
-test-e2e: cli ## misuse, contract, mimalloc, package and scale tests, with the built libraries
+test-e2e: cli ## misuse, contract, bdwgc, mimalloc, package and scale tests, with the built libraries
 	$(call say,end to end)
 	@tools/lint --symbols
-	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/contract test/mimalloc test/package test/scale \
+	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/contract test/libgc test/mimalloc test/package test/scale \
 	    --ignore-glob='*/test_crates*.py'
 
 test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
@@ -230,6 +230,9 @@ test-bare: ## `make demo` and `make test` on a bare machine: Debian's minimal tr
 # test/scale, stress with printed seeds, fuzzing.
 longest := test-macos test-windows-long test-miri test-tinygo-oldest test-bare
 test-long: test-all $(longest) ## test-all, and what takes longer: whole programs, all seeds, stress, fuzzing (hours)
+	$(call say,programs on bdwgc and its own tests)
+	@tools/setup libgc
+	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/libgc
 	$(call say,C tests with all seeds)
 	@set -e; for tier in $(c-tiers); do $(MAKE) $$tier LONG=ON; done
 	$(call say,interleavings of larger cases)

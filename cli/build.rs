@@ -1,13 +1,14 @@
-//! Embeds the three builds of the C library, and its two stand-ins for mimalloc's, in the command, so that one file
-//! works anywhere.
+//! Embeds the three builds of the C library, and its stand-ins for mimalloc's and bdwgc's, in the command, so that one
+//! file works anywhere.
 //!
 //! The shared objects come from the first of these sources:
 //!
 //!   1. `GLEBE_LIBRARY_DIR` names a directory with `libglebe.so`, `libglebe-secure.so`, `libglebe-audit.so` and
-//!      `mimalloc/libmimalloc.so.2` and `.3` (the Makefile sets it to `build/`). They are used as they are.
+//!      `mimalloc/libmimalloc.so.2` and `.3`, `libgc/libgc.so.1` (the Makefile sets it to `build/`). They are used as
+//!      they are.
 //!   2. The crate `glebe` contains the C source and passes its path on (`DEP_GLEBE_SOURCE`, from its `links` key). This
-//!      script compiles `src/glebe.c`, `override/*.c` and, for the stand-ins, `bindings/mimalloc/*.c`, once for each
-//!      library.
+//!      script compiles `src/glebe.c`, `override/*.c` and, for the stand-ins, `bindings/mimalloc/*.c` or
+//!      `bindings/libgc/*.c`, once for each library.
 //!
 //! The result is `embedded.rs` in `OUT_DIR`: one row for each library, with its bytes and their
 //! SHA-256, which becomes part of the file's name at run time (see `src/linux/library.rs`).
@@ -28,7 +29,16 @@ const BUILDS: [(&str, &str, &[&str]); 3] = [
 ];
 
 /// The same; the name is the soname, which CMake gives them too.
-const STAND_INS: [(&str, &str, &[&str]); 2] = [
+const STAND_INS: [(&str, &str, &[&str]); 3] = [
+    (
+        "libgc.so.1",
+        "libgc/libgc.so.1",
+        &[
+            "-DGLEBE_API=__attribute__((visibility(\"hidden\")))",
+            "-DGB_STAYS_LOADED=1",
+            "-Wl,-z,nodelete",
+        ],
+    ),
     ("libmimalloc.so.2", "mimalloc/libmimalloc.so.2", &["-DMIMALLOC_LINE=2"]),
     ("libmimalloc.so.3", "mimalloc/libmimalloc.so.3", &["-DMIMALLOC_LINE=3"]),
 ];
@@ -94,12 +104,16 @@ fn sources() -> PathBuf {
 
 /// One shared object from the unity file and the override.
 fn compile(root: &Path, name: &str, output: &Path, flags: &[&str]) -> PathBuf {
-    for dir in ["src", "include", "override", "bindings/mimalloc"] {
+    for dir in ["src", "include", "override", "bindings/mimalloc", "bindings/libgc"] {
         println!("cargo:rerun-if-changed={}", root.join(dir).display());
     }
-    let stand_in = name.starts_with("libmimalloc");
+    let dirs: &[&str] = match name {
+        "libgc.so.1" => &["bindings/libgc"],
+        _ if name.starts_with("libmimalloc") => &["override", "bindings/mimalloc"],
+        _ => &["override"],
+    };
     let mut files = vec![root.join("src/glebe.c")];
-    for dir in ["override", "bindings/mimalloc"].into_iter().take(1 + usize::from(stand_in)) {
+    for dir in dirs {
         let dir = fs::read_dir(root.join(dir)).into_iter().flatten();
         let paths = dir.filter_map(|entry| entry.ok().map(|e| e.path()));
         files.extend(paths.filter(|path| path.extension().is_some_and(|ext| ext == "c")));
@@ -110,16 +124,16 @@ fn compile(root: &Path, name: &str, output: &Path, flags: &[&str]) -> PathBuf {
     let mut command = compiler.to_command();
     command.args(["-std=c11", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-pthread"]);
     command.args(["-Wl,-z,relro,-z,now,-z,noseparate-code", "-Wl,--hash-style=gnu"]);
-    if stand_in {
-        command.args(["-funwind-tables", &format!("-Wl,-soname,{name}")]);
+    if dirs != ["override"] {
+        command.args(["-funwind-tables", "-fexceptions", &format!("-Wl,-soname,{name}")]);
     }
     command.args(flags).arg("-I").arg(root.join("include")).arg("-I").arg(root);
     command.arg("-o").arg(output).args(&files);
     let status = command.status().unwrap_or_else(|e| {
         eprintln!(
             "error: {:?} cannot be started ({e}): install a C compiler (Debian: gcc), set CC to one, or set \
-             GLEBE_LIBRARY_DIR to a directory that holds libglebe.so, libglebe-secure.so, libglebe-audit.so and \
-             mimalloc/",
+             GLEBE_LIBRARY_DIR to a directory that holds libglebe.so, libglebe-secure.so, libglebe-audit.so, \
+             mimalloc/ and libgc/",
             command.get_program()
         );
         std::process::exit(1)

@@ -17,6 +17,9 @@ if(TARGET glebe-mimalloc-3)
   # A folder that no loader searches by default.
   install(TARGETS glebe-mimalloc-2 glebe-mimalloc-3 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glebe)
 endif()
+if(TARGET glebe-libgc)
+  install(TARGETS glebe-libgc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glebe) # the same
+endif()
 install(PROGRAMS ${GLEBE_OUTPUT_DIR}/glebe DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL) # cargo builds it: `make cli`
 install(FILES LICENSE LICENSE-MIT LICENSE-APACHE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES include/glebe.h bindings/lua/glebe_lua.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -15,6 +15,7 @@ glebe_gc *libgc_gc;
 bool libgc_threads, libgc_after;
 gb_lock libgc_lock;
 GB_TLS unsigned libgc_depth;
+int libgc_on_demand;
 unsigned libgc_every;
 static size_t expanded_bytes; /* by GC_expand_hp: the heap that may fill before a collection */
 
@@ -123,7 +124,7 @@ EXPORT int GC_try_to_collect(int (*stop)(void))
 
 EXPORT int GC_collect_a_little(void)
 {
-    if (libgc_gc && libgc_gc->taken_bytes >= libgc_gc->trigger_bytes)
+    if (libgc_gc && !libgc_on_demand && libgc_gc->taken_bytes >= libgc_gc->trigger_bytes)
         heap_collect();
     return 0;
 }
@@ -138,8 +139,8 @@ static GB_COLD void *heap_none(size_t bytes) { return GC_oom_fn(bytes); }
 
 static void *heap_take(size_t bytes, uintptr_t layout)
 {
-    return GB_UNLIKELY(GC_dont_gc) ? gb_object_new_growing(libgc_gc, bytes, layout)
-                                   : glebe_gc_alloc_layout(libgc_gc, bytes, layout);
+    return GB_UNLIKELY(GC_dont_gc | libgc_on_demand) ? gb_object_new_growing(libgc_gc, bytes, layout)
+                                                     : glebe_gc_alloc_layout(libgc_gc, bytes, layout);
 }
 
 void *libgc_take(size_t bytes, uintptr_t layout, bool pinned)

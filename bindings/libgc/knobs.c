@@ -198,14 +198,7 @@ STORED(size_t, min_bytes_allocd, 1)
 STORED(int, pages_executable, 0)
 STORED(int, rate, 10)
 
-static bool only_on_demand; /* GC_set_disable_automatic_collection */
-EXPORT void GC_set_disable_automatic_collection(int value)
-{
-    if (only_on_demand != (value != 0))
-        REFUSE();
-    only_on_demand = value != 0;
-}
-EXPORT int GC_get_disable_automatic_collection(void) { return 0; }
+KNOB(int, disable_automatic_collection, libgc_on_demand)
 
 struct GC_timeval_s {
     unsigned long tv_ms, tv_nsec;

@@ -46,6 +46,7 @@ void libgc_read_environment(void);
 /* ---- heap ---- */
 extern glebe_gc *libgc_gc; /* NULL: GC_init was not called */
 extern bool libgc_threads; /* more threads than one may use the heap: the lock counts */
+extern int libgc_on_demand; /* only calls of GC_gcollect and its like collect */
 extern bool libgc_after; /* finalizers are ready, or a notifier is to be called */
 extern gb_lock libgc_lock; /* the one lock around the heap, the threads and the roots */
 extern GB_TLS unsigned libgc_depth; /* of libgc_enter in this thread: callbacks under the lock may call GC_base etc. */

@@ -25,6 +25,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -156,6 +157,17 @@ static bool stack_bounds(uintptr_t *low, uintptr_t *base)
     return true;
 }
 
+/* Returns where the memory of the stack begins: the main thread's grows as it is used. */
+static uintptr_t stack_lowest(const thread *t)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t at = gb_round_down(t->base, page);
+    unsigned char unused;
+    while (at - page >= t->low && mincore((void *)(at - page), page, &unused) == 0)
+        at -= page;
+    return at;
+}
+
 static void stack_mark(glebe_gc *gc, const thread *t, uintptr_t top)
 {
     for (const section *s = t->sections; s; s = s->before) {
@@ -163,7 +175,7 @@ static void stack_mark(glebe_gc *gc, const thread *t, uintptr_t top)
         top = s->top_before;
     }
     if (t->low && (top < t->low || top > t->base))
-        top = t->low; /* it runs on another stack, for example a coroutine's: nothing says where this one ends */
+        top = stack_lowest(t); /* it runs on another stack, as a coroutine: nothing says where this one ends */
     glebe_gc_mark(gc, (const void *)top, (const void *)t->base);
 }
 
@@ -553,7 +565,5 @@ void libgc_world_init(void)
     if (GC_stackbottom)
         base = (uintptr_t)GC_stackbottom;
     GC_stackbottom = (char *)base;
-    thread *t = thread_add(base);
-    if (t)
-        t->low = 0; /* the main stack grows: below its hot end there may be no memory */
+    thread_add(base);
 }

@@ -91,6 +91,9 @@ pub struct RunOptions {
     /// Use the audit build: it checks the whole heap as it goes; much slower
     #[arg(long)]
     pub audit: bool,
+    /// Instead of malloc, replace the collector of a program that uses libgc (bdwgc), on Linux
+    #[arg(long, conflicts_with_all = ["secure", "audit"])]
+    pub libgc: bool,
     /// For a Windows program: put the library into the programs that it starts, too (on Linux children always get it)
     #[arg(long)]
     pub children: bool,

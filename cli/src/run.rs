@@ -12,6 +12,9 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// The soname of bdwgc's library, for which glebe has a stand-in.
+const LIBGC: &str = "libgc.so.1";
+
 /// Changes of the environment; None removes.
 pub type Changes = Vec<(&'static str, Option<OsString>)>;
 
@@ -63,6 +66,16 @@ pub fn run(options: &RunOptions) -> Result<Ending> {
     let name = program.name.to_string_lossy();
     let ordinary = build == "glebe";
     let library = match checked.way {
+        Way::Under | Way::StandIn(_) if options.libgc => {
+            Some((format!("glebe as {LIBGC}"), system::libraries::stand_in(LIBGC)?))
+        }
+        Way::Inside if options.libgc => {
+            return Err(refused(format!(
+                "{name} has glebe linked in, so --libgc cannot tell one collector from the other. Link {name} with \
+                 {LIBGC} of glebe's instead."
+            ))
+            .into())
+        }
         Way::Under => Some((build.to_string(), library.place()?)),
         Way::StandIn(soname) if ordinary => {
             Some((format!("glebe as {soname}"), system::libraries::stand_in(soname)?))

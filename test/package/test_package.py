@@ -21,7 +21,8 @@ def run(*command, **options):
 def take_objects(root, made, build):
     """Compiling takes most of a tree's time. So a target that has the same flags in both trees gets the objects that
     `make lib` compiled, unless a source is newer."""
-    sources = max(path.stat().st_mtime for folder in ("src", "include", "override", "bindings/mimalloc")
+    folders = ("src", "include", "override", "bindings/mimalloc", "bindings/libgc")
+    sources = max(path.stat().st_mtime for folder in folders
                   for path in (root / folder).rglob("*.[ch]"))
     for flags in build.glob("CMakeFiles/*.dir/flags.make"):
         same = made / flags.relative_to(build)

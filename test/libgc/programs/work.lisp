@@ -1,0 +1,6 @@
+(defun f (n) (if (< n 2) n (+ (f (- n 1)) (f (- n 2)))))
+(print (f 20))
+(let ((h (make-hash-table :test 'equal))) (dotimes (i 200000) (setf (gethash (format nil "~a" (mod i 1000)) h) (list i i))) (print (hash-table-count h)))
+(print (length (let (l) (dotimes (i 300000) (push (make-string 10) l)) l)))
+(terpri)
+(ext:quit)

@@ -1,14 +1,13 @@
-//! Embeds the three builds of the C library, and its stand-ins for mimalloc's and bdwgc's, in the command, so that one
-//! file works anywhere.
+//! Embeds the three builds of the C library, its stand-ins for mimalloc's and bdwgc's, the recorder and the replayer in
+//! the command, so that one file works anywhere.
 //!
 //! The shared objects come from the first of these sources:
 //!
-//!   1. `GLEBE_LIBRARY_DIR` names a directory with `libglebe.so`, `libglebe-secure.so`, `libglebe-audit.so` and
-//!      `mimalloc/libmimalloc.so.2` and `.3`, `libgc/libgc.so.1` (the Makefile sets it to `build/`). They are used as
-//!      they are.
+//!   1. `GLEBE_LIBRARY_DIR` names a directory with `libglebe.so`, `libglebe-secure.so`, `libglebe-audit.so`,
+//!      `mimalloc/`, `libgc/` and `record/` (the Makefile sets it to `build/`). They are used as they are.
 //!   2. The crate `glebe` contains the C source and passes its path on (`DEP_GLEBE_SOURCE`, from its `links` key). This
 //!      script compiles `src/glebe.c`, `override/*.c` and, for the stand-ins, `bindings/mimalloc/*.c` or
-//!      `bindings/libgc/*.c`, once for each library.
+//!      `bindings/libgc/*.c`, once for each library, and `record/*.c`.
 //!
 //! The result is `embedded.rs` in `OUT_DIR`: one row for each library, with its bytes and their
 //! SHA-256, which becomes part of the file's name at run time (see `src/linux/library.rs`).
@@ -43,6 +42,16 @@ const STAND_INS: [(&str, &str, &[&str]); 3] = [
     ("libmimalloc.so.3", "mimalloc/libmimalloc.so.3", &["-DMIMALLOC_LINE=3"]),
 ];
 
+/// The recorder and the replayer; the name is the file's.
+const TOOLS: [(&str, &str, &[&str]); 2] = [
+    (
+        "libglebe-record.so",
+        "record/libglebe-record.so",
+        &["-shared", "-fvisibility=hidden", "-funwind-tables"],
+    ),
+    ("glebe-replayer", "record/glebe-replayer", &[]),
+];
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "windows") {
@@ -53,7 +62,9 @@ fn main() {
     let given = env::var_os("GLEBE_LIBRARY_DIR").filter(|dir| !dir.is_empty());
 
     let mut text = String::new();
-    for (table, libraries) in [("EMBEDDED", &BUILDS[..]), ("STAND_INS", &STAND_INS[..])] {
+    for (table, libraries) in
+        [("EMBEDDED", &BUILDS[..]), ("STAND_INS", &STAND_INS[..]), ("TOOLS", &TOOLS[..])]
+    {
         writeln!(text, "pub static {table}: [Embedded; {}] = [", libraries.len()).expect(STRING);
         for (name, file, flags) in libraries {
             text += &row(name, file, flags, given.as_ref().map(Path::new), &out);
@@ -72,6 +83,9 @@ fn row(name: &str, file: &str, flags: &[&str], given: Option<&Path>, out: &Path)
             let path = dir.join(file);
             println!("cargo:rerun-if-changed={}", path.display());
             path
+        }
+        None if file.starts_with("record/") => {
+            tool(&sources(), &out.join(Path::new(file).file_name().expect(file)), flags)
         }
         None => {
             compile(&sources(), name, &out.join(Path::new(file).file_name().expect(file)), flags)
@@ -129,15 +143,35 @@ fn compile(root: &Path, name: &str, output: &Path, flags: &[&str]) -> PathBuf {
     }
     command.args(flags).arg("-I").arg(root.join("include")).arg("-I").arg(root);
     command.arg("-o").arg(output).args(&files);
+    run(command);
+    output.to_path_buf()
+}
+
+/// The recorder, a shared object, or the replayer, a program, from record/.
+fn tool(root: &Path, output: &Path, flags: &[&str]) -> PathBuf {
+    let source = root.join("record");
+    println!("cargo:rerun-if-changed={}", source.display());
+    let files: &[&str] = match flags {
+        [] => &["replay.c"],
+        _ => &["record.c", "stream.c", "operators.c"],
+    };
+    let compiler = cc::Build::new().opt_level(2).debug(false).pic(true).get_compiler();
+    let mut command = compiler.to_command();
+    command.args(["-std=c11", "-O2", "-fPIC", "-pthread"]).args(flags).arg("-o").arg(output);
+    command.args(files.iter().map(|file| source.join(file))).arg("-ldl");
+    run(command);
+    output.to_path_buf()
+}
+
+fn run(mut command: std::process::Command) {
     let status = command.status().unwrap_or_else(|e| {
         eprintln!(
             "error: {:?} cannot be started ({e}): install a C compiler (Debian: gcc), set CC to one, or set \
              GLEBE_LIBRARY_DIR to a directory that holds libglebe.so, libglebe-secure.so, libglebe-audit.so, \
-             mimalloc/ and libgc/",
+             mimalloc/, libgc/ and record/",
             command.get_program()
         );
         std::process::exit(1)
     });
     assert!(status.success(), "{command:?} failed: {status}");
-    output.to_path_buf()
 }

@@ -28,6 +28,12 @@ pub enum Command {
     Run(RunOptions),
     Compare(CompareOptions),
     Stats(StatsOptions),
+    #[cfg(target_os = "linux")]
+    Record(RecordOptions),
+    #[cfg(target_os = "linux")]
+    Replay(ReplayOptions),
+    #[cfg(target_os = "linux")]
+    Trace(TraceOptions),
 }
 
 impl Command {
@@ -37,6 +43,10 @@ impl Command {
             Command::Run(options) => &options.program,
             Command::Compare(options) => &options.program,
             Command::Stats(options) => &options.program,
+            #[cfg(target_os = "linux")]
+            Command::Record(options) => &options.program,
+            #[cfg(target_os = "linux")]
+            Command::Replay(_) | Command::Trace(_) => &[],
         }
     }
 }
@@ -258,6 +268,171 @@ impl StatsOptions {
             ..RunOptions::default()
         }
     }
+}
+
+/// Record a program's allocations into a file.
+///
+/// Every malloc, calloc, realloc, free, their aligned forms and C++'s new and delete are recorded, with thread, order
+/// and time, whatever allocator the program runs on. What was recorded is on disk even if a signal kills the program.
+/// Processes that the program starts have recordings of their own: TRACE is that of the process with the most calls,
+/// and TRACE.d/ has the others.
+///
+/// A trace contains sizes and times, and of the program only its command line, but no contents. `glebe trace` shows it,
+/// and `glebe replay` makes the same calls under other allocators.
+#[cfg(target_os = "linux")]
+#[derive(Args)]
+#[command(
+    override_usage = "glebe record --output <TRACE> [OPTIONS] [--] <PROGRAM> [ARGUMENT]...",
+    after_help = "\
+Examples:
+  glebe record -o python.trace -- python3 script.py
+  glebe record --anonymous -o server.trace -- ./server --port 8080
+  glebe record --with glebe -o t.trace -- ./program
+
+Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself: 125
+if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program."
+)]
+pub struct RecordOptions {
+    /// The trace to write; while the program runs, the recording is in TRACE.raw/
+    #[arg(short, long, value_name = "TRACE")]
+    pub output: PathBuf,
+    /// The allocator to run on, named as for compare's --with [default: the program's own]
+    #[arg(long, value_name = "NAME")]
+    pub with: Option<String>,
+    /// Keep only numbers: no command line, process ids and dates
+    #[arg(long)]
+    pub anonymous: bool,
+    /// Start the program even if it defines its own malloc or has a sanitizer inside
+    #[arg(long)]
+    pub force: bool,
+    /// Print no notes about the recording (errors and refusals stay)
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    pub program: Vec<OsString>,
+}
+
+/// Make a trace's calls under each allocator, and compare.
+///
+/// A small program makes the calls of the trace, in as many threads: a block is freed by the thread that freed it,
+/// after its allocation. The threads stay within about 4,096 calls of each other, in recorded order. Each page of a
+/// block is written once, when it is allocated or grown. Time between calls, reads, and memory that is not malloc's are
+/// not replayed.
+///
+/// The table is that of `glebe compare`. Peak and mean RSS are without the replayer's own tables; CPU time
+/// includes its loop, which is the same for all.
+#[cfg(target_os = "linux")]
+#[derive(Args)]
+#[command(
+    override_usage = "glebe replay [OPTIONS] <TRACE>",
+    after_help = "\
+Examples:
+  glebe replay python.trace
+  glebe replay --with mimalloc,jemalloc --runs 20 python.trace
+  glebe replay --only glebe,glebe-secure --json python.trace > runs.jsonl
+
+JSON: as of glebe compare.
+
+Exit status: 0, or 3 if an allocation failed under any allocator. Of glebe itself: 125 if it failed or refused."
+)]
+pub struct ReplayOptions {
+    /// A trace of glebe record, or a file of TRACE.raw/
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// The peers: names (mimalloc, glebe-secure), paths, NAME=PATH, or `found` for all on this machine;
+    /// system and glebe are always compared [default: found]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub with: Vec<String>,
+    /// Compare only these, named as for --with; ratios are to the first
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "with")]
+    pub only: Vec<String>,
+    /// Rounds: replays under each allocator that count
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub runs: u32,
+    /// Seed of the shuffled order, to repeat it [default: from the clock, and printed]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// Do not sample RSS over time
+    #[arg(long)]
+    pub no_samples: bool,
+    /// Milliseconds between two samples of RSS
+    #[arg(long, value_name = "MS", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub sample_ms: u64,
+    /// Print one JSON object a replay instead of the table; with =FILE, write them there, and print the table too
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = JSON_TO_STDOUT)]
+    pub json: Option<PathBuf>,
+    /// Draw RSS over time, CPU time and peak RSS into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Replay even if the blocks need more memory than the machine has
+    #[arg(long)]
+    pub force: bool,
+    /// Print no progress
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+#[cfg(target_os = "linux")]
+impl ReplayOptions {
+    /// How the replays are compared.
+    pub fn as_compare(&self) -> CompareOptions {
+        CompareOptions {
+            with: Vec::new(),
+            only: Vec::new(),
+            runs: self.runs,
+            seed: self.seed,
+            stdin: None,
+            show_output: true,
+            no_samples: self.no_samples,
+            sample_ms: self.sample_ms,
+            json: self.json.clone(),
+            samples_json: false,
+            svg: self.svg.clone(),
+            force: false,
+            quiet: self.quiet,
+            program: Vec::new(),
+        }
+    }
+}
+
+/// Show what is in a trace: sizes, lifetimes, live memory over time, threads, growth.
+#[cfg(target_os = "linux")]
+#[derive(Args)]
+#[command(
+    override_usage = "glebe trace [OPTIONS] <TRACE>",
+    after_help = "\
+Examples:
+  glebe trace python.trace
+  glebe trace --json python.trace | jq .peak
+  glebe trace --svg picture.svg python.trace
+  glebe trace --anonymous --output send.trace python.trace
+  glebe trace python.trace.raw/4711-1          (a recording that was never made into a trace)"
+)]
+pub struct TraceOptions {
+    /// A trace of glebe record, or a file of TRACE.raw/
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Print one JSON object instead of the tables
+    #[arg(long)]
+    pub json: bool,
+    /// Draw live memory over time, sizes and lifetimes into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write the trace into this file too: a raw file as a trace, or with --anonymous without the words
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Keep only numbers: no command line, process ids and dates
+    #[arg(long)]
+    pub anonymous: bool,
 }
 
 #[cfg(test)]

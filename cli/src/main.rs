@@ -4,6 +4,7 @@
 //!   args        the command line, and the help
 //!   program     words -> the file that will run          run     options -> the library's variables
 //!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
+//!   trace/      glebe record, replay and trace: on Linux
 //!   stop        how programs end, and our exit codes     words   what we write     screen   and where
 //!   linux/      preloading, /proc and wait4; Wine runs Windows programs
 //!   windows/    glebe.dll in a process that has not begun
@@ -38,6 +39,8 @@ mod stop;
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
 #[cfg_attr(windows, path = "windows/mod.rs")]
 mod system;
+#[cfg(target_os = "linux")]
+mod trace;
 mod words;
 
 use args::Command;
@@ -70,6 +73,12 @@ fn main() {
             Some(pid) => system::show_live(pid, options.json),
             None => run::run(&options.of_a_run()),
         },
+        #[cfg(target_os = "linux")]
+        Command::Record(options) => trace::record(options),
+        #[cfg(target_os = "linux")]
+        Command::Replay(options) => trace::replay(options),
+        #[cfg(target_os = "linux")]
+        Command::Trace(options) => trace::show(options),
     });
     match result {
         Ok(ending) => system::pass_on(ending),

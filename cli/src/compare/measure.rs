@@ -22,7 +22,11 @@ pub struct Setting {
     pub show_output: bool,
     /// None: no samples.
     pub sample_every: Option<Duration>,
+    /// Called after each run, to take out of its figures what is not the program's.
+    pub correct: Option<Correct>,
 }
+
+pub type Correct = Box<dyn Fn(&mut Run) -> Result<()>>;
 
 /// Standard input, and files for output and errors; None: they go to ours.
 pub struct Streams<'a> {
@@ -150,6 +154,9 @@ impl Setting {
             if complaint && run.proof == Some(Proof::Opened) {
                 run.proof = Some(Proof::Absent);
             }
+        }
+        if let Some(correct) = &self.correct {
+            correct(&mut run)?;
         }
         Ok(run)
     }

@@ -18,7 +18,7 @@ mod table;
 
 use crate::args::{CompareOptions, JSON_TO_STDOUT};
 pub use measure::{Measured, Proof, Run, Setting, Streams};
-pub use peers::Contender;
+pub use peers::{choose, Contender};
 pub use sampler::{sample, Samples};
 
 use crate::program::Program;
@@ -40,7 +40,7 @@ use table::{Measure, Row};
 /// Compares and prints. Returns how this command must end.
 pub fn compare(options: &CompareOptions) -> Result<Ending> {
     let program = Program::find(&options.program)?;
-    let mut contenders = peers::choose(&options.with, &options.only)?;
+    let mut contenders = choose(&options.with, &options.only)?;
     let Checked { way, mut notes } = check(&program, options.force)?;
     let title = program.display();
     match way {
@@ -59,7 +59,19 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         stdin: options.stdin.clone(),
         show_output: options.show_output,
         sample_every: sampled.then(|| Duration::from_millis(options.sample_ms)),
+        correct: None,
     };
+    compare_under(options, &setting, &contenders, &title, notes)
+}
+
+/// Runs all rounds and prints what they show. Of `options` it uses what says how often, and where the output goes.
+pub fn compare_under(
+    options: &CompareOptions,
+    setting: &Setting,
+    contenders: &[Contender],
+    title: &str,
+    mut notes: Vec<String>,
+) -> Result<Ending> {
     if let Some(path) = &options.svg {
         // Fail now rather than after an hour of runs.
         if let Err(e) = OpenOptions::new().append(true).create(true).open(path) {
@@ -70,13 +82,13 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
     let seed = options.seed.unwrap_or_else(clock_seed);
     if !options.quiet {
         let names: Vec<&str> = contenders.iter().map(|c| c.name.as_str()).collect();
-        say(&title);
+        say(title);
         let rounds = counted(options.runs as usize, "round");
         say(format!("{}; {rounds}, seed {seed}", names.join(", ")));
     }
 
     interrupt::listen();
-    let rows = run_rounds(options, &setting, &contenders, seed, &mut json, &mut notes)?;
+    let rows = run_rounds(options, setting, contenders, seed, &mut json, &mut notes)?;
     let caught = interrupt::caught();
     if caught.is_some() {
         let whole = counted(rows.first().map_or(0, |row| row.runs.len()), "whole round");
@@ -97,7 +109,7 @@ pub fn compare(options: &CompareOptions) -> Result<Ending> {
         say(format!("note: {note}"));
     }
     if let Some(path) = &options.svg {
-        picture::draw(path, &title, &rows)?;
+        picture::draw(path, title, &rows)?;
     }
     if let Some(ending) = caught {
         return Ok(ending);

@@ -51,6 +51,13 @@ impl Samples {
         self.points.iter().map(|(at_s, kib)| (f64::from(*at_s), u64::from(*kib) << 10))
     }
 
+    /// Takes so many bytes from each sample.
+    #[cfg_attr(windows, allow(dead_code, reason = "for replays, which are for Linux"))]
+    pub fn lower(&mut self, bytes: u64) {
+        let by = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
+        self.points.iter_mut().for_each(|(_, kib)| *kib = kib.saturating_sub(by));
+    }
+
     pub fn max_bytes(&self) -> u64 {
         self.points().map(|(_, bytes)| bytes).max().unwrap_or(0)
     }

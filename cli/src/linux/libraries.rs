@@ -4,7 +4,7 @@
 //! and the cache that ldconfig keeps. Only libraries of this machine's kind count.
 
 use super::inspect::{self, known_allocator, Facts};
-use super::library::{Embedded, EMBEDDED, STAND_INS};
+use super::library::{Embedded, EMBEDDED, STAND_INS, TOOLS};
 use anyhow::{anyhow, bail, Result};
 use std::env;
 use std::fs;
@@ -36,6 +36,12 @@ pub fn build(name: &str) -> Option<&'static Embedded> {
 pub fn stand_in(soname: &str) -> Result<PathBuf> {
     let library = STAND_INS.iter().find(|library| library.name == soname);
     library.ok_or_else(|| anyhow!("there is no stand-in for {soname}"))?.place()
+}
+
+/// The path of the recorder or the replayer.
+pub fn tool(name: &str) -> Result<PathBuf> {
+    let tool = TOOLS.iter().find(|tool| tool.name == name);
+    tool.ok_or_else(|| anyhow!("there is no {name}"))?.place()
 }
 
 /// A library that can be preloaded here, as an absolute path.

@@ -42,6 +42,7 @@ impl Embedded {
     /// The name of its file in the cache.
     fn file_name(&self) -> String {
         let name = self.name.strip_prefix("lib").unwrap_or(self.name);
+        let name = name.strip_suffix(".so").unwrap_or(name);
         format!("lib{}-{}.so", name.replace(".so.", "-"), &self.sha256[..16])
     }
 

@@ -178,6 +178,7 @@ mod tests {
             stdin: None,
             show_output: false,
             sample_every: Some(Duration::from_millis(2)),
+            correct: None,
         };
         setting.run(&Contender { name: "system".into(), library: None }, 1).unwrap()
     }

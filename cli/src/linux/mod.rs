@@ -27,7 +27,7 @@ mod witness;
 pub use launch::pass_on;
 pub use live::show_live;
 pub use measure::{measure, scratch, NULL, SAMPLED_OF};
-pub use run::{check, run};
+pub use run::{check, run, run_recorded};
 pub use search::search;
 
 use anyhow::Result;

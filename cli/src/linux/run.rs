@@ -51,6 +51,19 @@ pub fn run(mut start: Start) -> Result<Ending> {
     Ok(ending)
 }
 
+/// Runs the program as a child with the recorder before whatever is preloaded, and `beneath` behind it.
+pub fn run_recorded(mut start: Start, recorder: &Path, beneath: Option<&Path>) -> Result<Ending> {
+    let mut preload = recorder.as_os_str().to_owned();
+    let before = variable(OsStr::new("LD_PRELOAD")).filter(|before| !before.is_empty());
+    for next in before.into_iter().chain(beneath.map(|path| path.as_os_str().to_owned())) {
+        preload.push(":");
+        preload.push(next);
+    }
+    start.changes.push(("LD_PRELOAD", Some(preload)));
+    let image = Image::new(start.program, &start.changes);
+    supervise(&image, None).map(|(_, ending, _)| ending)
+}
+
 /// Decides how glebe gets into the program, with notes, or refuses it. All builds of the library are for the same kind
 /// of machine, so we look at the first.
 pub fn check(program: &Program, force: bool) -> Result<Checked> {

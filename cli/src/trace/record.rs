@@ -1,0 +1,155 @@
+//! `glebe record`: the program with the recorder in it, and then its traces.
+//!
+//! ```text
+//!   TRACE.raw/PID-N   one for each process, while the program runs; stays if anything fails
+//!   TRACE             the process with the most calls
+//!   TRACE.d/PID-N     the others, if there are others
+//! ```
+
+use super::event::{About, Source, Totals};
+use super::format::Writer;
+use super::raw::Raw;
+use crate::args::RecordOptions;
+use crate::compare;
+use crate::program::Program;
+use crate::run::{Start, Way};
+use crate::size::counted;
+use crate::stop::Ending;
+use crate::system::{self, libraries};
+use crate::words::say;
+use anyhow::{bail, Context, Result};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+pub fn record(options: &RecordOptions) -> Result<Ending> {
+    let program = Program::find(&options.program)?;
+    let checked = system::check(&program, options.force)?;
+    let name = program.name.to_string_lossy();
+    match checked.way {
+        Way::Under => {}
+        Way::StandIn(soname) => {
+            say(format!("note: calls of {soname}'s own functions (mi_malloc) are not recorded"))
+        }
+        Way::Inside => {
+            bail!("{name} has glebe linked in, where no recorder can see its calls. Build it without glebe.")
+        }
+    }
+    let beneath = match &options.with {
+        None => None,
+        Some(word) => compare::choose(&[], std::slice::from_ref(word))?.remove(0).library,
+    };
+    let recorder = libraries::tool("libglebe-record.so")?;
+    let raw = begin(&options.output)?;
+    let place = fs::canonicalize(&raw).with_context(|| raw.display().to_string())?;
+    let changes = vec![("GLEBE_TOOL_RECORD", Some(OsString::from(place)))];
+    let start = Start { program: &program, library: None, changes, verbose: false, stats: None };
+    let ending = system::run_recorded(start, &recorder, beneath.as_deref())?;
+    finish(&options.output, &raw, options.anonymous, options.quiet)?;
+    Ok(ending)
+}
+
+fn beside(output: &Path, ending: &str) -> PathBuf {
+    let mut path = output.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
+
+/// Makes the directory for the raw files, and checks that the trace can be written, before the program starts.
+fn begin(output: &Path) -> Result<PathBuf> {
+    let shown = || output.display().to_string();
+    if output.is_dir() {
+        bail!("{}: is a directory; --output names a file", shown());
+    }
+    fs::OpenOptions::new().append(true).create(true).open(output).with_context(shown)?;
+    let raw = beside(output, ".raw");
+    match DirBuilder::new().mode(0o700).create(&raw) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => bail!(
+            "{}: is there from another recording; read its files with glebe trace, or remove it",
+            raw.display()
+        ),
+        made => made.with_context(|| raw.display().to_string())?,
+    }
+    Ok(raw)
+}
+
+/// A raw file, and what became of it.
+struct Made {
+    name: OsString,
+    raw: PathBuf,
+    draft: PathBuf,
+    about: About,
+    totals: Totals,
+}
+
+/// Makes traces of the raw files, and removes these.
+fn finish(output: &Path, raw: &Path, anonymous: bool, quiet: bool) -> Result<()> {
+    let mut made = Vec::new();
+    for entry in fs::read_dir(raw).with_context(|| raw.display().to_string())? {
+        let path = entry?.path();
+        let about_file =
+            || format!("{} stays, since it could not be made into a trace", path.display());
+        let name = path.file_name().unwrap_or_default().to_owned();
+        made.push(convert(&path, name, anonymous).with_context(about_file)?);
+    }
+    made.sort_by(|a, b| (b.totals.events, &a.name).cmp(&(a.totals.events, &b.name)));
+    let Some(most) = made.first() else {
+        let _ = fs::remove_dir(raw);
+        let _ = fs::remove_file(output);
+        bail!("nothing was recorded: no process loaded the recorder (static, set-user-ID, or LD_PRELOAD dropped?)");
+    };
+    for one in made.iter().filter(|one| one.totals.stopped != 0) {
+        let why = io::Error::from_raw_os_error(one.totals.stopped as i32);
+        say(format!(
+            "note: the recording of process {} ended early: {why}",
+            one.name.to_string_lossy()
+        ));
+    }
+    let others = beside(output, ".d");
+    if made.len() > 1 {
+        fs::create_dir_all(&others).with_context(|| others.display().to_string())?;
+    }
+    for (i, one) in made.iter().enumerate() {
+        let to = if i == 0 { output.to_path_buf() } else { others.join(&one.name) };
+        fs::rename(&one.draft, &to).with_context(|| to.display().to_string())?;
+        fs::remove_file(&one.raw).with_context(|| one.raw.display().to_string())?;
+    }
+    fs::remove_dir(raw).with_context(|| raw.display().to_string())?;
+    if !quiet {
+        let bytes = fs::metadata(output).map_or(0, |meta| meta.len());
+        let calls = most.totals.events;
+        let mean = bytes as f64 / calls.max(1) as f64;
+        let shown = output.display();
+        say(format!("{shown}: {calls} calls of {}, {mean:.2} bytes a call", most.about.title()));
+        if made.len() > 1 {
+            say(format!(
+                "{}: {}",
+                others.display(),
+                counted(made.len() - 1, "other process").replace("processs", "processes")
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn convert(path: &Path, name: OsString, anonymous: bool) -> Result<Made> {
+    let mut source = Raw::open(path)?;
+    let about = if anonymous { About::anonymous() } else { source.about().clone() };
+    let draft = beside(path, ".trace");
+    let totals = copy(&mut source, &draft, &about).inspect_err(|_| {
+        let _ = fs::remove_file(&draft);
+    })?;
+    Ok(Made { name, raw: path.to_path_buf(), draft, about: source.about().clone(), totals })
+}
+
+/// Writes a source's events as a trace.
+pub fn copy(source: &mut dyn Source, to: &Path, about: &About) -> Result<Totals> {
+    let mut writer = Writer::create(to, about)?;
+    while let Some(event) = source.next()? {
+        writer.write(&event)?;
+    }
+    writer.finish(source.totals()).with_context(|| to.display().to_string())?;
+    Ok(source.totals().clone())
+}

@@ -5,7 +5,7 @@
  *                               └──▶ stream.h, the thread's buffer in the file ── `glebe record` ──▶ a trace
  *
  * The library has no allocator. A call that returns a block is recorded after it, and one that frees before it; raw.h
- * says what that means for the order of threads. free(NULL) is not recorded. A realloc that frees is recorded as a free.
+ * says what that means for the order of threads. free(NULL) is not recorded. A realloc that frees is recorded as free.
  *
  * operators.c does the same for C++'s operators, where the allocator beneath has its own. */
 #ifndef _GNU_SOURCE

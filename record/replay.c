@@ -2,12 +2,13 @@
  *
  * `glebe replay` starts it under each allocator. plan.h describes the plan.
  *
- * What it models of the program: it writes a byte into each page of a block, once, when the block is allocated or as far
- * as a realloc grows it. It does not model the time between calls, what the program reads, or what is no malloc.
+ * What it models of the program: it writes a byte into each page of a block, once, when the block is allocated or as
+ * far as a realloc grows it. It does not model the time between calls, what the program reads, or what is no malloc.
  *
- * Its own memory must not count as the allocator's. So it calls malloc for the plan's calls only (and the C library does
- * for threads), reads the plan through buffers, and maps and touches all tables and buffers of the first thread at the
- * start. Buffers of other threads are touched when these start. REPORT gets what they take, and the process's peak:
+ * Its own memory must not count as the allocator's. So it calls malloc for the plan's calls only (and the C library
+ * does for threads), reads the plan through buffers, and maps and touches all tables and the first thread's buffer at
+ * the start. Buffers of other threads are touched when these start. REPORT gets the process's peak, and what was
+ * resident of its own at most:
  *
  *     peak_bytes own_bytes calls
  *
@@ -42,7 +43,7 @@ struct turn {
 static int plan_file;
 static void **slots;
 static struct turn *shared;
-static _Atomic size_t own_bytes;
+static _Atomic size_t own_bytes, own_bytes_most;
 static _Atomic unsigned long calls;
 static _Atomic unsigned epoch, left_epoch, running;
 
@@ -67,7 +68,9 @@ static void *map_own(size_t bytes)
     madvise(memory, bytes, MADV_NOHUGEPAGE);
     for (size_t i = 0; i < bytes; i += PAGE)
         ((volatile char *)memory)[i] = 0;
-    atomic_fetch_add(&own_bytes, bytes);
+    size_t now = atomic_fetch_add(&own_bytes, bytes) + bytes, most = atomic_load(&own_bytes_most);
+    while (now > most && !atomic_compare_exchange_weak(&own_bytes_most, &most, now))
+        ;
     return memory;
 }
 
@@ -235,13 +238,13 @@ int main(int count, char **words)
     slots = map_own(header.slots * sizeof *slots);
     shared = map_own(header.shared_slots * sizeof *shared);
     struct plan_chunk *chunk = map_own(sizeof *chunk);
-    size_t own = atomic_load(&own_bytes);
     run(header.first, chunk);
     for (unsigned now; (now = atomic_load(&running)) != 0;)
         futex(&running, FUTEX_WAIT, now);
 
     char line[120];
-    int length = snprintf(line, sizeof line, "%lu %zu %lu\n", peak_bytes(), own, atomic_load(&calls));
+    int length = snprintf(line, sizeof line, "%lu %zu %lu\n", peak_bytes(), atomic_load(&own_bytes_most),
+        atomic_load(&calls));
     int report = open(words[2], O_WRONLY | O_TRUNC | O_CLOEXEC);
     if (length < 0 || write(report, line, (size_t)length) != length)
         give_up(4, "the report cannot be written");

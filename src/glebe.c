@@ -102,6 +102,7 @@ GB_SHORT_END
 #include "linear/check_region.c"
 #else
 #include "debug/check_region.c"
+#include "debug/shape.c"
 #endif
 #include "debug/check_gc.c"
 #if GB_WORDS

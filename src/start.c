@@ -2,8 +2,15 @@
  * arms the fork handlers; the end prints the output of GLEBE_VERBOSE and GLEBE_STATS. */
 #include "core.h"
 
+/* The process that looks at this one at its exit: `glebe explain` or `glebe leaks`, its parent. 0: none. */
+static uint32_t start_watcher;
+
 static void start_library(void)
 {
+    const char *watcher = gb_port_environment("GLEBE_TOOL_EXIT");
+    for (; watcher && *watcher >= '0' && *watcher <= '9'; watcher++)
+        start_watcher = start_watcher * 10 + (uint32_t)(*watcher - '0');
+    gb_the.shape = GB_LINEAR ? NULL : gb_shape_address();
     gb_options_read();
     gb_port_start();
 }
@@ -12,6 +19,8 @@ GB_AT_START(start_library)
 /* Most processes print nothing: their exit touches no page of the code that prints. */
 void gb_say_at_exit(void)
 {
+    if (start_watcher)
+        gb_port_stop_for(start_watcher);
     if (gb_the.options.verbose)
         gb_verbose_say();
     if (gb_the.options.stats)

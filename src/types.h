@@ -680,6 +680,7 @@ typedef struct gb_region {
     _Atomic uint32_t common_next; /* the one that the next tick looks at */
 
     gb_options options;
+    const void *shape; /* of this build, for readers outside the process: shape.c */
     _Atomic uint32_t background_state; /* an enum gb_background */
 
     /* Guards the heap if threads share one: entry.h. */

@@ -15,6 +15,9 @@ size_t gb_blocks_bytes(void);
 void gb_verbose_say(void);
 void gb_stats_say(void);
 
+/* ---- shape: the layout of this build, for readers outside the process; not in linear memory ---- */
+const void *gb_shape_address(void);
+
 #pragma GCC visibility pop
 
 #endif

@@ -76,6 +76,8 @@ void gb_port_say(const char *text, size_t bytes);
 bool gb_port_append(const char *path, const char *text, size_t bytes);
 const char *gb_port_program(void); /* the program's name without a path; "" if there is none */
 uint32_t gb_port_process(void); /* the process's number */
+/* Stops this process until `parent`, its parent, continues it. Does nothing if that is not its parent. */
+void gb_port_stop_for(uint32_t parent);
 _Noreturn void gb_port_abort(void);
 
 /* ---- threads ---- */

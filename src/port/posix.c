@@ -210,6 +210,12 @@ uint32_t gb_port_process(void)
     return (uint32_t)getpid();
 }
 
+void gb_port_stop_for(uint32_t parent)
+{
+    if (getppid() == (pid_t)parent)
+        kill(getpid(), SIGSTOP);
+}
+
 _Noreturn void gb_port_abort(void)
 {
     abort();

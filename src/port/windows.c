@@ -377,6 +377,8 @@ uint32_t gb_port_process(void)
 }
 
 /* Ends the process with abort's exit status, without its dialogs. */
+void gb_port_stop_for(uint32_t parent) { (void)parent; }
+
 _Noreturn void gb_port_abort(void)
 {
     if (IsDebuggerPresent())

@@ -34,6 +34,12 @@ pub enum Command {
     Replay(ReplayOptions),
     #[cfg(target_os = "linux")]
     Trace(TraceOptions),
+    #[cfg(target_os = "linux")]
+    Explain(crate::explain::Options),
+    #[cfg(target_os = "linux")]
+    Leaks(crate::leaks::Options),
+    #[cfg(target_os = "linux")]
+    Map(crate::map::Options),
 }
 
 impl Command {
@@ -47,6 +53,12 @@ impl Command {
             Command::Record(options) => &options.program,
             #[cfg(target_os = "linux")]
             Command::Replay(_) | Command::Trace(_) => &[],
+            #[cfg(target_os = "linux")]
+            Command::Explain(options) => &options.program,
+            #[cfg(target_os = "linux")]
+            Command::Leaks(options) => &options.program,
+            #[cfg(target_os = "linux")]
+            Command::Map(_) => &[],
         }
     }
 }

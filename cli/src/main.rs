@@ -5,6 +5,7 @@
 //!   program     words -> the file that will run          run     options -> the library's variables
 //!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
 //!   trace/      glebe record, replay and trace: on Linux
+//!   explain/    glebe explain: the resident set in parts     leaks/   map/   all three on Linux only
 //!   stop        how programs end, and our exit codes     words   what we write     screen   and where
 //!   linux/      preloading, /proc and wait4; Wine runs Windows programs
 //!   windows/    glebe.dll in a process that has not begun
@@ -31,6 +32,12 @@ compile_error!(
 
 mod args;
 mod compare;
+#[cfg(target_os = "linux")]
+mod explain;
+#[cfg(target_os = "linux")]
+mod leaks;
+#[cfg(target_os = "linux")]
+mod map;
 mod program;
 mod run;
 mod screen;
@@ -79,6 +86,12 @@ fn main() {
         Command::Replay(options) => trace::replay(options),
         #[cfg(target_os = "linux")]
         Command::Trace(options) => trace::show(options),
+        #[cfg(target_os = "linux")]
+        Command::Explain(options) => explain::explain(options),
+        #[cfg(target_os = "linux")]
+        Command::Leaks(options) => leaks::leaks(options),
+        #[cfg(target_os = "linux")]
+        Command::Map(options) => map::map(options),
     });
     match result {
         Ok(ending) => system::pass_on(ending),

@@ -108,7 +108,7 @@ pub fn run(options: &RunOptions) -> Result<Ending> {
 }
 
 /// The options as the library's variables.
-fn environment(options: &RunOptions) -> Changes {
+pub fn environment(options: &RunOptions) -> Changes {
     let mut changes = Changes::new();
     let mut set = |name, value: String| changes.push((name, Some(value.into())));
     if options.verbose {

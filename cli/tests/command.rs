@@ -66,7 +66,7 @@ fn usage_has_options_and_dashes() {
 #[test]
 fn help_has_examples_and_exit_codes() {
     let home = home();
-    for command in ["run", "compare", "stats"] {
+    for command in ["run", "compare", "stats", "explain", "leaks", "map"] {
         glebe(&home).args([command, "--help"]).assert().success().stdout(contains("Examples:"));
     }
     glebe(&home).arg("--help").assert().success().stdout(contains("125"));

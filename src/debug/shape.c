@@ -141,8 +141,8 @@ typedef struct shape {
     uint32_t values[SHAPE_VALUES];
 } shape;
 
-static const shape shape_here = {GB_SHAPE_MAGIC, GB_SHAPE_VERSION, sizeof(void *), SHAPE_VALUES, sizeof shape_names, {&glebe_live},
-    {&gb_the}, {gb_classes}, {shape_names}, {SHAPE(SHAPE_VALUE)}};
+static const shape shape_here = {GB_SHAPE_MAGIC, GB_SHAPE_VERSION, sizeof(void *), SHAPE_VALUES,
+    sizeof shape_names, {&glebe_live}, {&gb_the}, {gb_classes}, {shape_names}, {SHAPE(SHAPE_VALUE)}};
 
 /* Keeps the linker from leaving the shape out. */
 const void *gb_shape_address(void)

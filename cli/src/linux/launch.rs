@@ -212,7 +212,7 @@ pub fn seconds(time: libc::timeval) -> f64 {
     time.tv_sec as f64 + time.tv_usec as f64 * 1e-6
 }
 
-fn ending(status: i32) -> Ending {
+pub fn ending(status: i32) -> Ending {
     if libc::WIFSIGNALED(status) {
         Ending::Signal(libc::WTERMSIG(status))
     } else {
@@ -254,7 +254,7 @@ fn is_stopped(pid: i32) -> bool {
 
 /// Called after SIGCONT continued us. A shell sends it to the whole group, and it may reach us first, so the child gets
 /// a moment to continue by itself. If it stays stopped, the signal was for us alone, and we forward it.
-fn continue_too(pid: i32) {
+pub fn continue_too(pid: i32) {
     const MOMENTS: u32 = 20;
     for _ in 0..MOMENTS {
         if !is_stopped(pid) {

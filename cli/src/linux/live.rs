@@ -98,7 +98,7 @@ fn read_process(pid: i32) -> Result<Vec<Statistics>> {
     Ok(all)
 }
 
-fn denied(pid: i32, error: &io::Error) -> anyhow::Error {
+pub fn denied(pid: i32, error: &io::Error) -> anyhow::Error {
     anyhow!(
         "no permission to read process {pid} ({error}); it takes the rights of a debugger: its own \
          user (and kernel.yama.ptrace_scope 0), or root"
@@ -106,12 +106,12 @@ fn denied(pid: i32, error: &io::Error) -> anyhow::Error {
 }
 
 /// The kernel's name of a process: at most 15 characters.
-fn name_of(pid: i32) -> String {
+pub fn name_of(pid: i32) -> String {
     plain(fs::read(format!("/proc/{pid}/comm")).unwrap_or_default().trim_ascii())
 }
 
 /// The program's name as the library prints it: the file passed to execve (AT_EXECFN), without its path.
-fn program_of(memory: &Memory) -> Option<String> {
+pub fn program_of(memory: &Memory) -> Option<String> {
     let auxiliary = fs::read(format!("/proc/{}/auxv", memory.pid)).ok()?;
     let word = |bytes: &[u8]| bytes.try_into().map(usize::from_ne_bytes).unwrap_or(0);
     let mut pairs = auxiliary.chunks_exact(2 * size_of::<usize>());
@@ -122,14 +122,14 @@ fn program_of(memory: &Memory) -> Option<String> {
 
 /// A mapping of a file that can be read.
 #[derive(Debug, PartialEq)]
-struct Piece<'a> {
-    start: u64,
-    end: u64,
-    writable: bool,
-    file: &'a str,
+pub struct Piece<'a> {
+    pub start: u64,
+    pub end: u64,
+    pub writable: bool,
+    pub file: &'a str,
 }
 
-fn pieces(maps: &str) -> Vec<Piece<'_>> {
+pub fn pieces(maps: &str) -> Vec<Piece<'_>> {
     let piece = |line| {
         let (range, rest) = str::split_once(line, ' ')?;
         let (start, end) = range.split_once('-')?;
@@ -149,7 +149,7 @@ fn pieces(maps: &str) -> Vec<Piece<'_>> {
 }
 
 /// Each glebe_live, with the file that it is in.
-fn find_live<'a>(memory: &impl Reader, pieces: &[Piece<'a>]) -> Vec<(u64, &'a str)> {
+pub fn find_live<'a>(memory: &impl Reader, pieces: &[Piece<'a>]) -> Vec<(u64, &'a str)> {
     let mut found = Vec::new();
     for piece in pieces.iter().filter(|piece| piece.writable) {
         memory.search(piece, &MAGIC, |at| {
@@ -228,7 +228,7 @@ fn names_at(memory: &impl Reader, mut at: u64, count: u64) -> Option<Vec<String>
 }
 
 /// Memory that can be read by address.
-trait Reader {
+pub trait Reader {
     fn fill(&self, address: u64, bytes: &mut [u8]) -> io::Result<()>;
 
     fn read<const N: usize>(&self, address: u64) -> io::Result<[u8; N]> {
@@ -275,8 +275,33 @@ trait Reader {
 }
 
 /// The memory of another process.
-struct Memory {
-    pid: i32,
+pub struct Memory {
+    pub pid: i32,
+}
+
+impl Memory {
+    /// Fills at most so many parts at once.
+    pub const PARTS_MOST: usize = 1024;
+
+    /// Fills several parts, by one system call.
+    pub fn fill_parts(&self, parts: &mut [(u64, &mut [u8])]) -> io::Result<()> {
+        let area =
+            |base: *mut libc::c_void, bytes: usize| libc::iovec { iov_base: base, iov_len: bytes };
+        let local: Vec<_> = parts
+            .iter_mut()
+            .map(|(_, bytes)| area(bytes.as_mut_ptr().cast(), bytes.len()))
+            .collect();
+        let remote: Vec<_> =
+            parts.iter().map(|(at, bytes)| area(*at as *mut _, bytes.len())).collect();
+        let wanted: usize = local.iter().map(|area| area.iov_len).sum();
+        let (here, there, count) = (local.as_ptr(), remote.as_ptr(), local.len() as libc::c_ulong);
+        // SAFETY: writes to the parts only; the remote side is checked by the kernel.
+        match unsafe { libc::process_vm_readv(self.pid, here, count, there, count, 0) } {
+            -1 => Err(io::Error::last_os_error()),
+            n if n as usize == wanted => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
 }
 
 impl Reader for Memory {

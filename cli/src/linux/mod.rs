@@ -7,7 +7,7 @@
 //!   run        glebe run                                       live        glebe stats PID
 //!   collect    the statistics of a run                         statistics  their text and JSON
 //!   measure    one run of a comparison                         interrupt   Ctrl-C in it
-//!   wine       Windows programs
+//!   wine       Windows programs                        watch       a program that explain and leaks look at
 //! ```
 
 mod collect;
@@ -16,19 +16,21 @@ pub mod interrupt;
 mod launch;
 pub mod libraries;
 mod library;
-mod live;
+pub mod live;
 mod measure;
 mod run;
 mod search;
 mod statistics;
+mod watch;
 mod wine;
 mod witness;
 
-pub use launch::pass_on;
+pub use launch::{pass_on, Image};
 pub use live::show_live;
 pub use measure::{measure, scratch, NULL, SAMPLED_OF};
 pub use run::{check, run, run_recorded};
 pub use search::search;
+pub use watch::{check_on, preload, start, stop_too, State};
 
 use anyhow::Result;
 use std::ffi::{CString, OsStr, OsString};

@@ -126,16 +126,21 @@ extern "C" fn hand_on(
     unsafe { interrupt::hand_on(CHILD.load(Ordering::Relaxed), signal, info) };
 }
 
+/// From now on this child gets our signals. 0: it has ended.
+pub fn hand_signals_to(pid: i32) {
+    CHILD.store(pid, Ordering::Relaxed);
+    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    for signal in HANDED_ON.into_iter().chain(real_time).filter(|_| pid != 0) {
+        interrupt::handle(signal, hand_on, 0, true); // the program may handle a signal that it inherits as ignored
+    }
+}
+
 /// Runs the program as a child. Returns its process id, how it ended, and whether the library was in it.
 fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Option<Proof>)> {
     let witness = library.map(Witness::listen);
     let held = launch::HeldBack::all();
     let child = image.spawn_under(&held, [None; 3])?;
-    CHILD.store(child.pid, Ordering::Relaxed);
-    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
-    for signal in HANDED_ON.into_iter().chain(real_time) {
-        interrupt::handle(signal, hand_on, 0, true); // the program may handle a signal that it inherits as ignored
-    }
+    hand_signals_to(child.pid);
     drop(held);
     let (seen, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let outcome = thread::scope(|scope| {

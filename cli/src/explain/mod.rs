@@ -1,0 +1,83 @@
+//! `glebe explain`: where the resident memory of a process is.
+//!
+//! ```text
+//!   process   /proc: mappings, resident pages, limits        shape   where the fields of glebe's tables are
+//!   heap      glebe's tables, read from outside; page        parts   resident pages x tables -> parts that sum to RSS
+//!   show      the text, the JSON object, the advice          picture the waterfall as a picture
+//!   program   runs a program, and looks at its peak or at its exit
+//! ```
+//!
+//! Nothing stops the process: we read its tables by process_vm_readv, and /proc/PID/pagemap.
+
+mod bytes;
+pub mod heap;
+mod options;
+mod page;
+mod part;
+mod parts;
+mod picture;
+pub mod process;
+pub mod program;
+pub mod shape;
+pub mod show;
+
+pub use options::Options;
+#[cfg(test)]
+use parts::look;
+pub use parts::Seen;
+
+use crate::stop::Ending;
+use crate::words::{print, say};
+use anyhow::Result;
+
+/// Runs the command.
+pub fn explain(options: &Options) -> Result<Ending> {
+    let Some(pid) = options.pid else { return explain_program(options) };
+    let seen = settled(pid)?;
+    report(options, seen, "now")?;
+    Ok(Ending::Exit(0))
+}
+
+/// Looks until the parts sum to what the kernel counts: while we look at a busy process, its memory changes.
+pub fn settled(pid: i32) -> Result<Seen> {
+    const LOOKS: usize = 3;
+    let mut seen = parts::look(pid)?;
+    for _ in 1..LOOKS {
+        if seen.is_near() {
+            break;
+        }
+        seen = parts::look(pid)?;
+    }
+    Ok(seen)
+}
+
+fn explain_program(options: &Options) -> Result<Ending> {
+    let moment = if options.at_exit { program::Moment::Exit } else { program::Moment::Peak };
+    let mut kept = None;
+    let (name, ending) = program::run(&options.program, options.force, moment, |pid| {
+        // A process that ends while we look leaves the picture of before.
+        if let Ok(seen) = parts::look(pid) {
+            kept = Some(seen);
+        }
+    })?;
+    match kept {
+        Some(seen) => report(options, seen, moment.text())?,
+        None if options.at_exit => say(format!(
+            "{name} did not stop at its exit to be looked at: it ended by a signal or by _exit, or glebe was not in it"
+        )),
+        None => say(format!("{name} ended before it could be looked at; --at-exit looks at its end")),
+    }
+    Ok(ending)
+}
+
+fn report(options: &Options, seen: Seen, moment: &str) -> Result<()> {
+    let explanation = seen.explain();
+    if let Some(file) = &options.svg {
+        picture::draw(file, &explanation, moment)?;
+    }
+    print(if options.json {
+        show::json(&explanation, moment)
+    } else {
+        show::text(&explanation, moment)
+    })
+}

@@ -1,0 +1,262 @@
+//! An explanation in words and as JSON (docs/explain.md has the schema), and the advice.
+
+use super::part::Part;
+use super::parts::Explanation;
+use super::process::Limit;
+use serde_json::{json, Map, Value};
+use std::fmt::Write;
+
+/// Bytes as the statistics show them: MiB, or KiB below 1 MiB, rounded down to a tenth.
+pub fn amount(bytes: u64) -> String {
+    let (log2, unit) = if bytes >> 20 > 0 { (20, "MiB") } else { (10, "KiB") };
+    let tenths = ((bytes & ((1 << log2) - 1)) * 10) >> log2;
+    format!("{}.{tenths} {unit}", bytes >> log2)
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// Classes with the most resident bytes.
+const CLASSES_SHOWN: usize = 8;
+const MAPPINGS_SHOWN: usize = 5;
+const BAR_COLUMNS: f64 = 30.0;
+
+pub fn text(e: &Explanation, moment: &str) -> String {
+    let rss = e.rss_bytes();
+    let mut out = format!("glebe: {}[{}]: resident set {moment}", e.program, e.pid);
+    let mut line = |text: String| {
+        let _ = write!(out, "\n{}", text.trim_end());
+    };
+    for part in Part::ALL {
+        let bytes = e.part(part);
+        if bytes == 0 {
+            continue;
+        }
+        let share = percent(bytes, rss);
+        let bar = "#".repeat((share / 100.0 * BAR_COLUMNS).round() as usize);
+        line(format!("  {:<28}{:>14}{share:>7.1} %  {bar}", part.text(), amount(bytes)));
+    }
+    line(format!("  {:<28}{:>14}", "resident set", amount(rss)));
+    if e.swap_bytes > 0 {
+        line(format!("  {:<28}{:>14}", "and in swap", amount(e.swap_bytes)));
+    }
+    if e.glebes.is_empty() {
+        line(String::new());
+        line(
+            "No glebe is in this process: the parts are what the kernel knows of its mappings."
+                .into(),
+        );
+    } else {
+        details(e, &mut line);
+    }
+    let of_others: Vec<_> =
+        e.mappings.iter().filter(|(file, _)| !file.is_empty()).take(MAPPINGS_SHOWN).collect();
+    if !of_others.is_empty() {
+        line(String::new());
+        line("Largest mappings of files and of the system:".into());
+        for (file, bytes) in of_others {
+            line(format!("  {:>12}  {file}", amount(*bytes)));
+        }
+    }
+    line(String::new());
+    for limit in limits(e) {
+        let left = limit.limit_bytes.saturating_sub(limit.used_bytes);
+        let (used, most) = (amount(limit.used_bytes), amount(limit.limit_bytes));
+        line(format!("Limit: {}: {used} of {most}; {} left", limit.name, amount(left)));
+    }
+    line(format!("Advice: {}", advice(e)));
+    out
+}
+
+fn details(e: &Explanation, line: &mut impl FnMut(String)) {
+    let mut rows: Vec<_> =
+        e.classes.iter().filter(|(_, class)| class.live_bytes + class.free_bytes > 0).collect();
+    rows.sort_by_key(|(_, class)| std::cmp::Reverse(class.live_bytes + class.free_bytes));
+    if !rows.is_empty() {
+        line(String::new());
+        line(format!(
+            "  {:>12}{:>14}{:>16}{:>16}",
+            "block bytes", "live blocks", "live", "free in pages"
+        ));
+        for (each, class) in rows.iter().take(CLASSES_SHOWN) {
+            let each = if **each == 0 { "many sizes".into() } else { each.to_string() };
+            let (live, free) = (amount(class.live_bytes), amount(class.free_bytes));
+            line(format!("  {each:>12}{:>14}{live:>16}{free:>16}", class.blocks));
+        }
+        if rows.len() > CLASSES_SHOWN {
+            line(format!("  and {} more sizes (--json has all)", rows.len() - CLASSES_SHOWN));
+        }
+    }
+    line(String::new());
+    if e.live_absent_bytes > 0 {
+        line(format!(
+            "Of live blocks {} are not resident: never touched, returned by the program, or in swap.",
+            amount(e.live_absent_bytes)
+        ));
+    }
+    line(format!(
+        "Rounding of requests to block sizes is not known, since requests are not recorded: at most {} of live blocks.",
+        amount(e.rounding_most_bytes)
+    ));
+    if e.part(Part::Retained) > 0 {
+        line(goes(e));
+    }
+}
+
+/// When the retained memory goes.
+fn goes(e: &Explanation) -> String {
+    let options = e.glebes[0].options;
+    let lazy = if e.lazy_bytes > 0 {
+        format!(" The kernel takes {} of it when it needs memory.", amount(e.lazy_bytes))
+    } else {
+        String::new()
+    };
+    let ms = options.purge_ms;
+    let when = if options.background {
+        format!("the background thread returns it {ms} ms after it was freed")
+    } else {
+        format!(
+            "a request that comes more than {ms} ms (purge_ms) after it was freed returns it; an idle process keeps it"
+        )
+    };
+    format!("Retained memory: {when}.{lazy}")
+}
+
+/// The limits from outside, and glebe's own.
+fn limits(e: &Explanation) -> Vec<Limit> {
+    let own = e.glebes.iter().filter(|glebe| glebe.options.limit > 0);
+    let own = own.map(|glebe| Limit {
+        name: "glebe's option limit",
+        limit_bytes: glebe.options.limit,
+        used_bytes: glebe.used_bytes,
+    });
+    e.limits.iter().cloned().chain(own).collect()
+}
+
+/// One sentence that names an option or a part.
+fn advice(e: &Explanation) -> String {
+    let rss = e.rss_bytes();
+    let share = |part| percent(e.part(part), rss);
+    if let Some(limit) =
+        limits(e).into_iter().find(|limit| limit.used_bytes > limit.limit_bytes / 10 * 9)
+    {
+        return format!(
+            "{} is over 90 % used; glebe_on_pressure lets the program drop caches before requests fail.",
+            limit.name
+        );
+    }
+    if e.glebes.is_empty() {
+        let name = &e.program;
+        return format!(
+            "start it as `glebe run -- {name} ...` to see its blocks, or give explain the program."
+        );
+    }
+    let options = e.glebes[0].options;
+    if share(Part::Retained) > 20.0 {
+        return match options.background {
+            true => "a lower purge_ms, or glebe_trim() after a phase, returns the retained memory sooner.".into(),
+            false => "the option background (GLEBE_BACKGROUND=1) returns the retained memory also while the process \
+                      idles."
+                .into(),
+        };
+    }
+    if share(Part::FreeInPages) > 25.0 {
+        let most = e.classes.iter().max_by_key(|(_, class)| class.free_bytes);
+        let of = most.map_or(String::new(), |(each, class)| {
+            let each = if *each == 0 { "many sizes".into() } else { format!("{each} bytes") };
+            format!(" ({} of it between blocks of {each})", amount(class.free_bytes))
+        });
+        return format!(
+            "free bytes in pages in use{of} serve the next requests of those sizes; blocks that live long, kept in a \
+             heap of their own (glebe_heap_create), would let the other pages become empty."
+        );
+    }
+    if share(Part::HugePageExcess) > 10.0 {
+        return "the option huge_pages (GLEBE_HUGE_PAGES=0) gives up huge pages for memory that was never used.".into();
+    }
+    let largest = Part::ALL.into_iter().max_by_key(|part| e.part(*part)).unwrap_or(Part::Others);
+    let name = largest.text();
+    match largest {
+        part if part <= Part::LiveHuge => format!(
+            "the program holds the largest part itself ({name}): `glebe leaks {}` says whether anything still reaches \
+             it.",
+            e.pid
+        ),
+        Part::LiveCollected => format!("the largest part, {name}, shrinks with a lower percent in glebe_gc_pace."),
+        Part::Tables => format!("the largest part, {name}, shrinks with fewer heaps and threads."),
+        _ => format!("the largest part, {name}, is not malloc's; no option of glebe changes it."),
+    }
+}
+
+pub fn json(e: &Explanation, moment: &str) -> String {
+    let parts: Vec<Value> =
+        Part::ALL.iter().map(|part| json!({"name": part.name(), "bytes": e.part(*part)})).collect();
+    let classes: Vec<Value> = e
+        .classes
+        .iter()
+        .map(|(each, class)| {
+            json!({
+                "block_bytes": if *each == 0 { Value::Null } else { json!(each) },
+                "live_blocks": class.blocks,
+                "live_bytes": class.live_bytes,
+                "free_bytes": class.free_bytes,
+            })
+        })
+        .collect();
+    let limits: Vec<Value> = limits(e)
+        .iter()
+        .map(|l| json!({"name": l.name, "limit_bytes": l.limit_bytes, "used_bytes": l.used_bytes}))
+        .collect();
+    let mappings: Vec<Value> =
+        e.mappings.iter().map(|(file, bytes)| json!({"name": file, "bytes": bytes})).collect();
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| object.insert(name.into(), value);
+    put("program", json!(e.program));
+    put("pid", json!(e.pid));
+    put("moment", json!(moment));
+    put("glebe", json!(!e.glebes.is_empty()));
+    put("rss_bytes", json!(e.rss_bytes()));
+    put("kernel_rss_bytes", json!(e.kernel_bytes));
+    put("peak_rss_bytes", json!(e.peak_bytes));
+    put("swap_bytes", json!(e.swap_bytes));
+    put("parts", Value::Array(parts));
+    if let Some(glebe) = e.glebes.first() {
+        put("live_bytes", json!(e.live_blocks_bytes));
+        put("live_absent_bytes", json!(e.live_absent_bytes));
+        put("rounding_bytes", Value::Null);
+        put("rounding_most_bytes", json!(e.rounding_most_bytes));
+        put("retained_lazy_bytes", json!(e.lazy_bytes));
+        put("purge_ms", json!(glebe.options.purge_ms));
+        put("background", json!(glebe.options.background));
+        put("classes", Value::Array(classes));
+    }
+    put("limits", Value::Array(limits));
+    put("mappings", Value::Array(mappings));
+    put("advice", json!(advice(e)));
+    Value::Object(object).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_those_of_the_statistics() {
+        assert_eq!(amount(0), "0.0 KiB");
+        assert_eq!(amount(1023), "0.9 KiB");
+        assert_eq!(amount((1 << 20) - 1), "1023.9 KiB");
+        assert_eq!(amount(3 << 19), "1.5 MiB");
+    }
+
+    #[test]
+    fn json_has_parts_that_sum_to_rss() {
+        let e = super::super::look(std::process::id() as i32).unwrap().explain();
+        let object: Value = serde_json::from_str(&json(&e, "now")).unwrap();
+        let parts = object["parts"].as_array().unwrap().iter();
+        let sum: u64 = parts.map(|part| part["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(Some(sum), object["rss_bytes"].as_u64());
+        assert!(sum > 1 << 20 && object["glebe"] == false);
+        assert!(text(&e, "now").contains("No glebe"), "{}", text(&e, "now"));
+    }
+}

@@ -1,0 +1,275 @@
+//! What a search for leaks needs of a process, copied while it is stopped.
+//!
+//! ```text
+//!   writable mappings, resident or in swap ─▶ bytes        less glebe's tables and free slices
+//!       a thread's stack                      from its stack pointer on
+//!       the stack of a thread that ended      nothing: the C library keeps it for the next thread
+//!   registers of every thread ─▶ words
+//! ```
+//!
+//! Mappings that glebe did not make are roots: programs keep references in memory that they map themselves, as Python's
+//! arenas and JIT compilers do.
+
+use super::stop::{self, Registers};
+use crate::explain::heap::{self, Glebe, What};
+use crate::explain::process::{mappings, Mapping, Pagemap, Use};
+use crate::system::live::{denied, name_of, pieces, program_of, Memory, Reader};
+use anyhow::{bail, Result};
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+/// Bytes of the process at an address.
+pub struct Bytes {
+    pub start: u64,
+    pub bytes: Vec<u8>,
+}
+
+impl Bytes {
+    pub fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+pub struct Copy {
+    pub program: String,
+    pub glebes: Vec<Glebe>,
+    /// In the order of their addresses.
+    pub memory: Vec<Bytes>,
+    /// Ranges whose words are roots, in memory.
+    pub roots: Vec<(u64, u64)>,
+    pub registers: Vec<u64>,
+    pub threads: usize,
+    pub stopped: Duration,
+}
+
+/// Stops the process, copies, and lets it go on.
+pub fn copy(pid: i32) -> Result<Copy> {
+    if fs::metadata(format!("/proc/{pid}")).is_err() {
+        bail!("there is no process {pid}");
+    }
+    // Look before we stop anything: a process without glebe is not disturbed.
+    let maps = read_maps(pid)?;
+    let memory = Memory { pid };
+    let program = program_of(&memory).unwrap_or_else(|| name_of(pid));
+    let located = heap::locate(&memory, &pieces(&maps))?;
+    if heap::read(&memory, &located)?.is_empty() {
+        bail!(
+            "no glebe was found in process {pid} ({program}), or it has served no request. To put glebe under the \
+             program: glebe run -- {program} ARGUMENT..."
+        );
+    }
+    let stopped = stop::stop(pid)?;
+    let maps = read_maps(pid)?;
+    let threads = stopped.registers();
+    let glebes = heap::read(&memory, &located)?;
+    let mappings = mappings(&maps, &[]);
+    let mut copy = Copy {
+        program,
+        glebes,
+        memory: Vec::new(),
+        roots: Vec::new(),
+        registers: threads.iter().flat_map(|thread| thread.words.iter().copied()).collect(),
+        threads: threads.len(),
+        stopped: Duration::ZERO,
+    };
+    copy.read_memory(&memory, &mappings, &Pagemap::open(pid)?)?;
+    copy.stopped = stopped.since.elapsed();
+    drop(stopped);
+    copy.find_roots(&mappings, &threads);
+    Ok(copy)
+}
+
+fn read_maps(pid: i32) -> Result<String> {
+    match fs::read_to_string(format!("/proc/{pid}/maps")) {
+        Ok(maps) if maps.is_empty() => {
+            bail!("process {pid} has no memory: it is a kernel thread or has ended")
+        }
+        Ok(maps) => Ok(maps),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => bail!("there is no process {pid}"),
+        Err(e) => Err(denied(pid, &e)),
+    }
+}
+
+/// The parts of [start, end) that are in none of the ranges, which are in order.
+fn outside(start: u64, end: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut parts = Vec::new();
+    let mut at = start;
+    for (from, to) in &ranges[ranges.partition_point(|range| range.1 <= start)..] {
+        if *from >= end {
+            break;
+        }
+        if *from > at {
+            parts.push((at, *from));
+        }
+        at = at.max(*to);
+    }
+    if at < end {
+        parts.push((at, end));
+    }
+    parts
+}
+
+impl Copy {
+    /// Glebe's own ranges that hold no reference of the program: in order.
+    fn without_references(&self) -> Vec<(u64, u64)> {
+        let mut ranges = Vec::new();
+        for glebe in &self.glebes {
+            ranges.push(glebe.region);
+            for run in glebe.runs() {
+                let spare =
+                    matches!(run.what, What::Small { entry } if glebe.page(entry).is_spare());
+                let warm =
+                    matches!(run.what, What::Large { warm: true } | What::Huge { warm: true, .. });
+                if spare
+                    || warm
+                    || matches!(run.what, What::Table | What::Guard | What::Free { .. })
+                {
+                    ranges.push((run.start, run.end));
+                }
+            }
+        }
+        ranges.sort_unstable();
+        ranges
+    }
+
+    fn read_memory(
+        &mut self,
+        memory: &Memory,
+        mappings: &[Mapping],
+        pagemap: &Pagemap,
+    ) -> Result<()> {
+        const MOST_BYTES: u64 = 16 << 20;
+        let left_out = self.without_references();
+        let mut parts = Vec::new();
+        for mapping in mappings.iter().filter(|m| m.readable && m.writable && m.usage != Use::Apart)
+        {
+            let mut stretches = Vec::new();
+            pagemap.read(mapping.start, mapping.end, &mut stretches)?;
+            for stretch in stretches {
+                for (start, end) in outside(stretch.start, stretch.end, &left_out) {
+                    let starts = (start..end).step_by(MOST_BYTES as usize);
+                    parts.extend(starts.map(|at| (at, MOST_BYTES.min(end - at))));
+                }
+            }
+        }
+        let empty =
+            |(start, bytes): &(u64, u64)| Bytes { start: *start, bytes: vec![0; *bytes as usize] };
+        for some in parts.chunks(Memory::PARTS_MOST) {
+            let mut some: Vec<Bytes> = some.iter().map(empty).collect();
+            let mut areas: Vec<(u64, &mut [u8])> =
+                some.iter_mut().map(|part| (part.start, &mut part.bytes[..])).collect();
+            if memory.fill_parts(&mut areas).is_err() {
+                // Part of a file behind its end cannot be read, and has no references.
+                some.retain_mut(|part| memory.fill(part.start, &mut part.bytes).is_ok());
+            }
+            self.memory.append(&mut some);
+        }
+        Ok(())
+    }
+
+    /// The copied words of [start, end), and where each piece of them begins.
+    pub fn each_word(&self, start: u64, end: u64, mut word: impl FnMut(u64)) {
+        let first = self.memory.partition_point(|bytes| bytes.end() <= start);
+        for bytes in self.memory[first..].iter().take_while(|bytes| bytes.start < end) {
+            let from = (start.max(bytes.start) - bytes.start).next_multiple_of(8) as usize;
+            let to = (end.min(bytes.end()) - bytes.start) as usize;
+            for eight in bytes.bytes.get(from..to).unwrap_or_default().chunks_exact(8) {
+                word(u64::from_ne_bytes(eight.try_into().unwrap()));
+            }
+        }
+    }
+
+    /// A copy of [start, end); bytes that were not resident are 0.
+    pub fn bytes_of(&self, start: u64, end: u64) -> Vec<u8> {
+        let mut all = vec![0; (end - start) as usize];
+        let first = self.memory.partition_point(|bytes| bytes.end() <= start);
+        for bytes in self.memory[first..].iter().take_while(|bytes| bytes.start < end) {
+            let (from, to) = (start.max(bytes.start), end.min(bytes.end()));
+            all[(from - start) as usize..(to - start) as usize].copy_from_slice(
+                &bytes.bytes[(from - bytes.start) as usize..(to - bytes.start) as usize],
+            );
+        }
+        all
+    }
+
+    fn find_roots(&mut self, mappings: &[Mapping], threads: &[Registers]) {
+        // Objects of a collector are roots too; blocks are not.
+        let mut blocks = Vec::new();
+        for glebe in &self.glebes {
+            blocks.push(glebe.region);
+            let run =
+                |run: heap::Run| (run.what != What::Collected).then_some((run.start, run.end));
+            blocks.extend(glebe.runs().into_iter().filter_map(run));
+        }
+        blocks.sort_unstable();
+        let mut roots = Vec::new();
+        for (i, mapping) in
+            mappings.iter().enumerate().filter(|(_, m)| m.writable && m.usage != Use::Apart)
+        {
+            let guarded = i > 0
+                && mappings[i - 1].end == mapping.start
+                && !mappings[i - 1].readable
+                && !mappings[i - 1].writable;
+            let is_main = mapping.usage == Use::Stack;
+            let mut start = mapping.start;
+            if guarded || is_main {
+                let inside = |at: &u64| (mapping.start..mapping.end).contains(at);
+                let pointers = threads.iter().map(|thread| thread.stack_pointer).filter(inside);
+                start = match pointers.min() {
+                    Some(pointer) => below(pointer).max(mapping.start),
+                    None if is_main => start,
+                    None => match self.dead_stack(mapping, threads) {
+                        // The C library keeps the table of thread-local memory for the next thread.
+                        Some((end, dtv)) => {
+                            self.registers.push(dtv);
+                            end
+                        }
+                        None => start,
+                    },
+                };
+            }
+            roots.extend(outside(start, mapping.end, &blocks));
+        }
+        self.roots = roots;
+    }
+
+    /// The end of the stack that a thread that ended left in a mapping with a guard in front, and the second word of
+    /// its control block. The C library of x86-64 stores the block's own address in its first and third word.
+    fn dead_stack(&self, mapping: &Mapping, threads: &[Registers]) -> Option<(u64, u64)> {
+        const STEP: u64 = 64;
+        let first = self.memory.partition_point(|bytes| bytes.end() <= mapping.start);
+        for bytes in self.memory[first..].iter().take_while(|bytes| bytes.start < mapping.end) {
+            for (i, block) in bytes.bytes.chunks_exact(STEP as usize).enumerate() {
+                let at = bytes.start + i as u64 * STEP;
+                let word =
+                    |i: usize| u64::from_ne_bytes(block[8 * i..8 * i + 8].try_into().unwrap());
+                if cfg!(target_arch = "x86_64") && word(0) == at && word(2) == at {
+                    let lives = threads.iter().any(|thread| thread.thread_pointer == at);
+                    let end = (at + STEP).next_multiple_of(4096).min(mapping.end);
+                    return (!lives).then_some((end, word(1)));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Functions may use some bytes below the stack pointer.
+fn below(stack_pointer: u64) -> u64 {
+    const RED_ZONE_BYTES: u64 = 128;
+    (stack_pointer - RED_ZONE_BYTES) & !7
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_out() {
+        assert_eq!(outside(10, 20, &[]), [(10, 20)]);
+        assert_eq!(outside(10, 20, &[(0, 10), (12, 14), (14, 15), (19, 30)]), [(10, 12), (15, 19)]);
+        assert_eq!(outside(10, 20, &[(5, 25)]), []);
+        assert_eq!(outside(10, 20, &[(5, 8), (20, 25)]), [(10, 20)]);
+    }
+}

@@ -1,0 +1,168 @@
+//! `glebe leaks`: blocks that malloc handed out, and that nothing in the process refers to.
+//!
+//! ```text
+//!   stop   all threads, by ptrace, and their registers       copy   what the search needs, while they are stopped
+//!   mark   live blocks, and which of them the roots reach    options
+//! ```
+//!
+//! We read from outside: the process needs no code for this, a process that hangs can be searched too, and its memory
+//! stays as it is. docs/decisions/0048 has the alternatives.
+
+mod copy;
+mod mark;
+mod options;
+mod stop;
+
+pub use options::Options;
+
+use crate::explain::program::{self, Moment};
+use crate::explain::show::amount;
+use crate::size::counted;
+use crate::stop::Ending;
+use crate::words::{print, say};
+use anyhow::Result;
+use mark::Blocks;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Runs the command.
+pub fn leaks(options: &Options) -> Result<Ending> {
+    if let Some(pid) = options.pid {
+        let found = find(pid)?;
+        report(options, &found, "now")?;
+        return Ok(Ending::Exit(0));
+    }
+    let mut found = None;
+    let (name, ending) =
+        program::run(&options.program, options.force, Moment::Exit, |pid| found = Some(find(pid)))?;
+    match found {
+        Some(found) => report(options, &found?, Moment::Exit.text())?,
+        None => say(format!(
+            "{name} did not stop at its exit to be searched: it ended by a signal or by _exit, or glebe was not in it"
+        )),
+    }
+    Ok(ending)
+}
+
+/// Leaked blocks of one site. Until sites are recorded, a site is a size.
+#[derive(Debug, Default, Clone, Copy)]
+struct Leak {
+    blocks: u64,
+    bytes: u64,
+    /// No other leaked block refers to them.
+    first_blocks: u64,
+}
+
+struct Found {
+    program: String,
+    pid: i32,
+    leaks: BTreeMap<u64, Leak>,
+    live_blocks: u64,
+    live_bytes: u64,
+    threads: usize,
+    stopped: Duration,
+}
+
+fn find(pid: i32) -> Result<Found> {
+    let copy = copy::copy(pid)?;
+    let mut blocks = Blocks::of(&copy);
+    blocks.mark(&copy);
+    let mut leaks: BTreeMap<u64, Leak> = BTreeMap::new();
+    let (mut live_blocks, mut live_bytes) = (0, 0);
+    blocks.each(|block, reached| {
+        live_blocks += 1;
+        live_bytes += block.bytes;
+        if !reached {
+            let leak = leaks.entry(block.bytes).or_default();
+            leak.blocks += 1;
+            leak.bytes += block.bytes;
+        }
+    });
+    for block in blocks.first_of_leaks(&copy) {
+        leaks.entry(block.bytes).or_default().first_blocks += 1;
+    }
+    let (program, threads, stopped) = (copy.program.clone(), copy.threads, copy.stopped);
+    Ok(Found { program, pid, leaks, live_blocks, live_bytes, threads, stopped })
+}
+
+impl Found {
+    /// The sites, most bytes first.
+    fn rows(&self) -> Vec<(String, Leak)> {
+        let mut rows: Vec<_> =
+            self.leaks.iter().map(|(bytes, leak)| (format!("{bytes} bytes"), *leak)).collect();
+        rows.sort_by_key(|(_, leak)| std::cmp::Reverse(leak.bytes));
+        rows
+    }
+
+    fn text(&self, moment: &str) -> String {
+        let (blocks, bytes) = self.sums();
+        let mut out = format!("glebe: {}[{}]: ", self.program, self.pid);
+        let live = format!(
+            "{} live, {}",
+            counted(self.live_blocks as usize, "block"),
+            amount(self.live_bytes)
+        );
+        if blocks == 0 {
+            let _ = write!(out, "no leaks {moment} ({live})");
+        } else {
+            let _ = write!(
+                out,
+                "{}, {}, leaked {moment} ({live})",
+                counted(blocks as usize, "block"),
+                amount(bytes)
+            );
+            let _ = write!(out, "\n  {:>14}{:>12}{:>12}   site", "bytes", "blocks", "first");
+            for (site, leak) in self.rows() {
+                let (blocks, first) = (leak.blocks, leak.first_blocks);
+                let _ = write!(
+                    out,
+                    "\n  {:>14}{blocks:>12}{first:>12}   blocks of {site}",
+                    amount(leak.bytes)
+                );
+            }
+            out += "\nFirst: no other leaked block refers to it. Sites are not recorded: each row is a block size.";
+        }
+        let _ = write!(
+            out,
+            "\n{} stopped for {:.1} ms.",
+            counted(self.threads, "thread"),
+            self.stopped.as_secs_f64() * 1e3
+        );
+        out
+    }
+
+    fn sums(&self) -> (u64, u64) {
+        self.leaks.values().fold((0, 0), |sum, leak| (sum.0 + leak.blocks, sum.1 + leak.bytes))
+    }
+
+    fn json(&self, moment: &str) -> String {
+        let mut leaks = Vec::new();
+        for (site, leak) in self.rows() {
+            let (blocks, bytes, first) = (leak.blocks, leak.bytes, leak.first_blocks);
+            leaks.push(
+                json!({"blocks": blocks, "bytes": bytes, "site": site, "first_blocks": first}),
+            );
+        }
+        let (blocks, bytes) = self.sums();
+        json!({
+            "program": self.program,
+            "pid": self.pid,
+            "moment": moment,
+            "leaked_blocks": blocks,
+            "leaked_bytes": bytes,
+            "leaks": leaks,
+            "sites_recorded": false,
+            "live_blocks": self.live_blocks,
+            "live_bytes": self.live_bytes,
+            "threads": self.threads,
+            "stopped_ms": self.stopped.as_secs_f64() * 1e3,
+        })
+        .to_string()
+    }
+}
+
+fn report(options: &Options, found: &Found, moment: &str) -> Result<()> {
+    print(if options.json { found.json(moment) } else { found.text(moment) })
+}

@@ -1,0 +1,40 @@
+//! The options of `glebe leaks`.
+
+use clap::Args;
+use std::ffi::OsString;
+
+/// Find leaks: blocks that malloc handed out and that nothing in the process refers to.
+///
+/// Roots are the variables of the program and of its libraries, the stacks, registers and thread-local
+/// variables of all threads, and other writable mappings. A word that holds an address anywhere inside a
+/// block reaches it. The command stops the process while it copies what it needs, and then lets it go on.
+///
+/// A program given instead of a PID runs on glebe, and is looked at at its exit.
+#[derive(Args)]
+#[command(
+    override_usage = "\
+glebe leaks [--json] <PID>
+       glebe leaks [--json] -- <PROGRAM>...",
+    after_help = "\
+Examples:
+  glebe leaks 4711
+  glebe leaks --json 4711
+  glebe leaks -- ./program input
+
+JSON: one object with leaks, a list of objects with blocks, bytes and site; docs/explain.md has all fields."
+)]
+pub struct Options {
+    /// Print one JSON object on a line, with exact bytes
+    #[arg(long)]
+    pub json: bool,
+    /// Start the program even if it defines its own malloc or has a sanitizer inside
+    #[arg(long, requires = "program")]
+    pub force: bool,
+    /// A process that runs with glebe inside
+    #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program",
+          value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}

@@ -1,0 +1,58 @@
+//! A program that this command starts, and looks at while it runs: for `glebe explain` and `glebe leaks`.
+
+use super::launch::{self, variable, Image};
+use super::library::preload_with;
+use super::run::hand_signals_to;
+use crate::stop::Ending;
+use anyhow::Result;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+
+/// The state of our child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Runs,
+    /// It has just stopped, by this signal.
+    Stopped(i32),
+    /// It has ended, and is reaped.
+    Ended(Ending),
+}
+
+/// The value of LD_PRELOAD with this library behind what is there.
+pub fn preload(library: &Path) -> OsString {
+    preload_with(variable(OsStr::new("LD_PRELOAD")), library)
+}
+
+/// Starts the program as a child that gets our signals. Returns its process id.
+pub fn start(image: &Image) -> Result<i32> {
+    let held = launch::HeldBack::all();
+    let child = image.spawn_under(&held, [None; 3])?;
+    hand_signals_to(child.pid);
+    Ok(child.pid)
+}
+
+/// The child's state, without waiting.
+pub fn check_on(pid: i32) -> Result<State> {
+    let mut status = 0;
+    // SAFETY: waitpid writes to the place that it is given.
+    match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG | libc::WUNTRACED) } {
+        0 => Ok(State::Runs),
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(State::Runs),
+            error => Err(error.into()),
+        },
+        _ if libc::WIFSTOPPED(status) => Ok(State::Stopped(libc::WSTOPSIG(status))),
+        _ => {
+            hand_signals_to(0);
+            Ok(State::Ended(launch::ending(status)))
+        }
+    }
+}
+
+/// The child was stopped by job control: stops with it, and continues with it.
+pub fn stop_too(pid: i32) {
+    // SAFETY: only sends a signal.
+    unsafe { libc::raise(libc::SIGSTOP) };
+    launch::continue_too(pid);
+}

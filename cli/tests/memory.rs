@@ -1,0 +1,451 @@
+//! `glebe explain`, `leaks` and `map`, on programs whose memory is known. No test depends on timing: a program says
+//! when it is ready, and then waits.
+#![cfg(target_os = "linux")]
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// The command with a cache of its own, and without our variables in its environment.
+fn glebe(home: &TempDir, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_glebe"));
+    for (name, _) in
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GLEBE_"))
+    {
+        command.env_remove(name);
+    }
+    command.env("XDG_CACHE_HOME", home.path()).env_remove("LD_PRELOAD").args(words);
+    command
+}
+
+fn home() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn says(home: &TempDir, words: &[&str]) -> Output {
+    glebe(home, words).output().unwrap()
+}
+
+/// The JSON object that is the last line of the command's output.
+fn object(home: &TempDir, words: &[&str]) -> Value {
+    let output = says(home, words);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text
+        .lines()
+        .last()
+        .unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))
+}
+
+/// A program that runs on glebe and waits; it is ended when this is dropped.
+struct Running(Child);
+
+impl Running {
+    fn start(home: &TempDir, program: &[&str]) -> Running {
+        let mut command = glebe(home, &["run", "--quiet", "--"]);
+        let mut child = command.args(program).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n", "{program:?}");
+        Running(child)
+    }
+    /// `glebe run` becomes the program.
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn compiled(dir: &TempDir, name: &str, source: &str, compiler: &str) -> String {
+    let suffix = if compiler == "cc" { "c" } else { "cpp" };
+    let input = dir.path().join(format!("{name}.{suffix}"));
+    fs::write(&input, source).unwrap();
+    let output = dir.path().join(name);
+    let run =
+        Command::new(compiler).args(["-O0", "-pthread", "-o"]).arg(&output).arg(&input).status();
+    assert!(run.unwrap().success());
+    output.to_str().unwrap().into()
+}
+
+fn found(name: &str) -> bool {
+    std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|dir| dir.join(name).is_file())
+}
+
+fn part(object: &Value, name: &str) -> u64 {
+    let parts = object["parts"].as_array().unwrap();
+    let found = parts.iter().find(|part| part["name"] == name);
+    found.unwrap_or_else(|| panic!("no part {name}"))["bytes"].as_u64().unwrap()
+}
+
+fn sum(object: &Value) -> u64 {
+    object["parts"].as_array().unwrap().iter().map(|part| part["bytes"].as_u64().unwrap()).sum()
+}
+
+fn near(value: u64, wanted: u64, percent: u64, of: &str) {
+    assert!(value.abs_diff(wanted) <= wanted * percent / 100, "{of}: {value}, not {wanted}");
+}
+
+/// 100 MB of one class, every second block freed; a huge block of which half is touched.
+const HALF: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static void *blocks[500000], *medium, *large;
+int main(void)
+{
+    for (int i = 0; i < 500000; i++)
+        memset(blocks[i] = malloc(200), 1, 200);
+    for (int i = 0; i < 500000; i += 2)
+        free(blocks[i]);
+    memset(malloc(20 << 20), 1, 10 << 20);
+    memset(medium = malloc(20000), 1, 20000);
+    memset(large = malloc(300000), 1, 300000);
+    puts("ready");
+    fflush(stdout);
+    pause();
+}
+"#;
+
+#[test]
+fn the_parts_of_a_known_state_are_right() {
+    let home = home();
+    let program = compiled(&home, "half", HALF, "cc");
+    let running = Running::start(&home, &[&program]);
+    let e = object(&home, &["explain", "--json", &running.pid()]);
+    let rss = e["rss_bytes"].as_u64().unwrap();
+    assert_eq!(sum(&e), rss);
+    near(rss, e["kernel_rss_bytes"].as_u64().unwrap(), 1, "RSS");
+    near(part(&e, "live_small"), 250_000 * 208, 2, "live_small");
+    near(part(&e, "free_in_pages"), 250_000 * 208, 2, "free_in_pages");
+    near(part(&e, "live_huge"), 10 << 20, 2, "live_huge");
+    near(e["live_absent_bytes"].as_u64().unwrap(), 10 << 20, 2, "live_absent_bytes");
+    near(part(&e, "live_large"), 300_000, 5, "live_large");
+    assert!(part(&e, "live_medium") >= 20_000 && part(&e, "live_medium") < 40_000);
+    let class =
+        e["classes"].as_array().unwrap().iter().find(|class| class["block_bytes"] == 208).unwrap();
+    near(class["live_blocks"].as_u64().unwrap(), 250_000, 1, "blocks of 208 bytes");
+    assert!(e["rounding_bytes"].is_null() && e["glebe"] == true && e["moment"] == "now");
+    assert!(e["advice"].as_str().unwrap().contains("208 bytes"), "{e}");
+    let text = says(&home, &["explain", &running.pid()]).stdout;
+    let text = String::from_utf8(text).unwrap();
+    for words in
+        ["live blocks up to 2 KiB", "free bytes in pages in use", "Advice: ", "resident set"]
+    {
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+/// Freed memory is retained or gone, and the purged holes of pages are not counted.
+#[test]
+fn retained_memory_and_holes_are_told_apart() {
+    let home = home();
+    let source = HALF
+        .replace("i += 2)", "i += 1) if (i % 1000 != 0)")
+        .replace("puts(", "free(large); puts(");
+    let program = compiled(&home, "most", &source, "cc");
+    let running = Running::start(&home, &[&program]);
+    let e = object(&home, &["explain", "--json", &running.pid()]);
+    near(e["rss_bytes"].as_u64().unwrap(), e["kernel_rss_bytes"].as_u64().unwrap(), 1, "RSS");
+    near(part(&e, "live_small"), 500 * 208, 10, "live_small");
+    assert!(part(&e, "free_in_pages") > 1 << 20 && part(&e, "retained") > 300_000, "{e}");
+}
+
+/// The largest program of a kind that this machine has.
+#[test]
+fn real_programs_sum_to_the_resident_set() {
+    let home = home();
+    let python = "import json,threading,time\n\
+        d=json.loads(json.dumps([{'k%d'%i:i,'s':'x'*i} for i in range(2000)]))\n\
+        threading.Thread(target=time.sleep,args=(100,),daemon=True).start()\n\
+        print('ready',flush=True)\ntime.sleep(100)";
+    let node =
+        "let a=[];for(let i=0;i<1e5;i++)a.push({i});console.log('ready');setTimeout(()=>{},1e5)";
+    let perl = "$|=1;@a=map{\"x$_\"}1..200000;print \"ready\\n\";sleep 100";
+    for program in [&["python3", "-c", python][..], &["perl", "-e", perl], &["node", "-e", node]] {
+        if !found(program[0]) {
+            continue;
+        }
+        let running = Running::start(&home, program);
+        let e = object(&home, &["explain", "--json", &running.pid()]);
+        assert_eq!(sum(&e), e["rss_bytes"].as_u64().unwrap());
+        near(
+            e["rss_bytes"].as_u64().unwrap(),
+            e["kernel_rss_bytes"].as_u64().unwrap(),
+            1,
+            program[0],
+        );
+        let live = part(&e, "live_small") + part(&e, "live_medium") + part(&e, "live_huge");
+        assert!(
+            live > 256 << 10 && part(&e, "file_code") > 1 << 20 && part(&e, "stacks") > 0,
+            "{e}"
+        );
+        let leaks = object(&home, &["leaks", "--json", &running.pid()]);
+        let bytes = leaks["leaked_bytes"].as_u64().unwrap();
+        assert!(leaks["live_blocks"].as_u64().unwrap() > 100, "{leaks}");
+        assert!(program[0] != "python3" || bytes == 0, "{leaks}");
+        assert!(bytes < live / 50, "{leaks}");
+    }
+}
+
+const SQL: &str = "create table t(a,b); with recursive c(i) as (select 1 union all select i+1 from c where i<50000) \
+                   insert into t select i, hex(i) from c; select count(*) from t";
+
+#[test]
+fn a_program_is_explained_at_its_peak_and_at_its_exit() {
+    if !found("sqlite3") {
+        return;
+    }
+    let home = home();
+    let picture = home.path().join("memory.svg");
+    let svg = picture.to_str().unwrap();
+    for (options, moment) in
+        [(&["--svg", svg][..], "at its highest resident set seen"), (&["--at-exit"], "at its exit")]
+    {
+        let words = [&["explain", "--json"], options, &["--", "sqlite3", ":memory:", SQL]].concat();
+        let e = object(&home, &words);
+        assert_eq!(e["moment"], moment);
+        assert_eq!(sum(&e), e["rss_bytes"].as_u64().unwrap());
+        near(e["rss_bytes"].as_u64().unwrap(), e["kernel_rss_bytes"].as_u64().unwrap(), 1, moment);
+        assert!(e["glebe"] == true && e["program"] == "sqlite3");
+    }
+    assert!(fs::read_to_string(&picture).unwrap().contains("resident set"));
+    let status = says(&home, &["explain", "--at-exit", "--", "sh", "-c", "exit 7"]).status;
+    assert_eq!(status.code(), Some(7), "the program's own status");
+    let leaks = object(&home, &["leaks", "--json", "--", "sqlite3", ":memory:", SQL]);
+    assert_eq!(leaks["leaks"].as_array().unwrap().len(), 0, "{leaks}");
+}
+
+/// Leaks of many kinds, and blocks that look like leaks and are none.
+const PLANTED: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+struct node { struct node *next, *prev; };
+static struct node *kept;
+static char *interior;
+static __thread void *local;
+static void *table[3000], *last;
+static void list(int n, int bytes)
+{
+    struct node *first = NULL;
+    while (n-- > 0) {
+        struct node *node = calloc(1, bytes);
+        node->next = first;
+        first = node;
+    }
+}
+static void cycle(int bytes)
+{
+    struct node *a = calloc(1, bytes), *b = calloc(1, bytes);
+    a->next = b->prev = b;
+    b->next = a->prev = a;
+}
+static void *leaker(void *unused)
+{
+    for (int i = 0; i < 7; i++)
+        last = malloc(1300);
+    last = NULL;
+    return unused;
+}
+static void *waiter(void *unused)
+{
+    void *of_the_stack = malloc(3333);
+    local = malloc(4444);
+    write(1, "ready\n", 6);
+    for (;;)
+        pause();
+    return of_the_stack;
+}
+static void plant(void)
+{
+    list(11, 600);
+    cycle(900);
+    last = malloc(100000);
+    last = malloc(5 << 20);
+    last = aligned_alloc(4096, 9000);
+    last = aligned_alloc(1 << 16, 1 << 18);
+    last = malloc(24);
+    last = NULL;
+    interior = (char *)malloc(800) + 500;
+    kept = malloc(sizeof *kept);
+    kept->next = malloc(1000);
+    kept->prev = malloc(3 << 20);
+    for (int i = 0; i < 3000; i++)
+        table[i] = malloc(i);
+    for (int i = 0; i < 3000; i += 3) {
+        free(table[i]);
+        table[i] = NULL;
+    }
+}
+static void wipe(void) { volatile char room[40000]; memset((char *)room, 0, sizeof room); }
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    plant();
+    pthread_create(&thread, NULL, leaker, NULL);
+    pthread_join(thread, NULL);
+    wipe();
+    if (argc > 1) {
+        pthread_create(&thread, NULL, waiter, argv);
+        pthread_join(thread, NULL);
+    }
+    return 0;
+}
+"#;
+
+#[test]
+fn planted_leaks_are_found() {
+    let home = home();
+    let program = compiled(&home, "planted", PLANTED, "cc");
+    let running = Running::start(&home, &[&program, "stay"]);
+    let now = object(&home, &["leaks", "--json", &running.pid()]);
+    let at_exit = object(&home, &["leaks", "--json", "--", &program]);
+    for found in [&now, &at_exit] {
+        let mut leaks: Vec<(u64, u64)> = Vec::new();
+        for leak in found["leaks"].as_array().unwrap() {
+            let (blocks, bytes) =
+                (leak["blocks"].as_u64().unwrap(), leak["bytes"].as_u64().unwrap());
+            assert_eq!(leak["site"], format!("{} bytes", bytes / blocks), "{found}");
+            leaks.push((bytes / blocks, blocks));
+        }
+        leaks.sort_unstable();
+        let expected = [
+            (32, 1),
+            (640, 11),
+            (960, 2),
+            (1408, 7),
+            (12288, 1),
+            (114_688, 1),
+            (262_144, 1),
+            (5 << 20, 1),
+        ];
+        assert_eq!(leaks, expected, "{found}");
+        assert_eq!(found["leaked_blocks"], 25);
+    }
+    assert_eq!(now["threads"], 2);
+    // The process goes on, and nothing traces it.
+    let status = fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap();
+    assert!(status.contains("TracerPid:\t0") && !status.contains("State:\tT"), "{status}");
+    let text = String::from_utf8(says(&home, &["leaks", &running.pid()]).stdout).unwrap();
+    assert!(text.contains("25 blocks") && text.contains("blocks of 640 bytes"), "{text}");
+}
+
+const CONTAINERS: &str = r#"
+#include <deque>
+#include <iostream>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <unordered_map>
+#include <vector>
+std::map<std::string, std::vector<int>> tree;
+std::unordered_map<int, std::string> table;
+std::list<std::shared_ptr<std::string>> list;
+std::deque<std::set<int>> sets;
+int *global = new int[1000];
+int main(int argc, char **)
+{
+    for (int i = 0; i < 5000; i++) {
+        tree["key" + std::to_string(i)].resize(i % 50);
+        table[i] = std::string(i % 300, 'x');
+        list.push_back(std::make_shared<std::string>("a string that is too long to be inside"));
+        if (i % 100 == 0)
+            sets.emplace_back(std::set<int>{1, 2, 3});
+    }
+    for (int i = 0; i < 5000; i += 2)
+        table.erase(i);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; i++)
+        threads.emplace_back([] { std::vector<std::string> own(100, "a string that is too long to be inside"); });
+    for (auto &thread : threads)
+        thread.join();
+    std::cout << "ready" << std::endl;
+    if (argc > 1)
+        pause();
+}
+"#;
+
+#[test]
+fn clean_programs_have_no_leaks() {
+    let home = home();
+    let program = compiled(&home, "containers", CONTAINERS, "c++");
+    let running = Running::start(&home, &[&program, "stay"]);
+    for words in [&["leaks", "--json", &running.pid()][..], &["leaks", "--json", "--", &program]] {
+        let found = object(&home, words);
+        assert_eq!(found["leaks"].as_array().unwrap().len(), 0, "{found}");
+        assert!(found["live_blocks"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn the_map_has_every_slice() {
+    let home = home();
+    let program = compiled(&home, "half", HALF, "cc");
+    let running = Running::start(&home, &[&program]);
+    let map = object(&home, &["map", "--json", &running.pid()]);
+    let runs = map["runs"].as_array().unwrap();
+    let bytes = |kind: &str| -> u64 {
+        runs.iter()
+            .filter(|run| run["kind"] == kind)
+            .map(|run| run["bytes"].as_u64().unwrap())
+            .sum()
+    };
+    near(bytes("small"), 500_000 * 208, 2, "small");
+    near(bytes("huge"), 20 << 20, 1, "huge");
+    assert!(runs.iter().any(|run| run["block_bytes"] == 208 && run["live_percent"] == 50));
+    let output = glebe(&home, &["map", &running.pid()]).env("LC_ALL", "C").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.is_ascii() && text.contains("rows like it") && text.contains("HHHH"), "{text}");
+    let picture: PathBuf = home.path().join("map.svg");
+    let words = ["map", "--svg", picture.to_str().unwrap(), &running.pid()];
+    assert!(says(&home, &words).status.success());
+    let svg = fs::read_to_string(&picture).unwrap();
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_one_clear_line() {
+    let home = home();
+    let sleeper = Running(Command::new("sleep").arg("100").spawn().unwrap());
+    for command in ["explain", "leaks", "map"] {
+        let gone = says(&home, &[command, "2147483647"]);
+        assert_eq!(gone.status.code(), Some(125));
+        let text = String::from_utf8(gone.stderr).unwrap();
+        assert_eq!(text, "glebe: there is no process 2147483647\n");
+        let without = says(&home, &[command, &sleeper.pid()]);
+        let text = String::from_utf8_lossy(&without.stderr).into_owned();
+        if command == "explain" {
+            assert!(
+                without.status.success()
+                    && String::from_utf8_lossy(&without.stdout).contains("No glebe")
+            );
+        } else {
+            assert!(
+                text.contains("no glebe was found") && text.contains("glebe run -- sleep"),
+                "{text}"
+            );
+            assert_eq!((without.status.code(), text.lines().count()), (Some(125), 1));
+        }
+    }
+    let nowhere = Path::new("/no/such/directory/x.svg").to_str().unwrap();
+    let failed = says(&home, &["explain", "--svg", nowhere, &sleeper.pid()]);
+    assert!(String::from_utf8_lossy(&failed.stderr).contains(nowhere));
+    let failed = says(&home, &["leaks", "--", "no-such-program"]);
+    assert_eq!(failed.status.code(), Some(127));
+}

@@ -214,3 +214,10 @@ void *realloc(void *block, size_t bytes) { return glebe_realloc(block, bytes); }
 void *aligned_alloc(size_t alignment, size_t bytes) { return glebe_aligned_alloc(alignment, bytes); }
 int posix_memalign(void **out, size_t alignment, size_t bytes) { return glebe_posix_memalign(out, alignment, bytes); }
 size_t malloc_usable_size(void *block) { return glebe_usable_size(block); }
+
+/* What the C library itself calls: newlocale does in a program with C++. wasi-libc's own malloc has these names too, so
+ * without them the linker would either stop, or take a second heap from an archive of wasi-libc. */
+void *__libc_malloc(size_t bytes) __attribute__((alias("malloc")));
+void __libc_free(void *block) __attribute__((alias("free")));
+void *__libc_calloc(size_t count, size_t bytes) __attribute__((alias("calloc")));
+void *__libc_realloc(void *block, size_t bytes) __attribute__((alias("realloc")));

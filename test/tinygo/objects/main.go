@@ -186,6 +186,7 @@ func main() {
 	sizes()
 	finalizers()
 	finalizersLeave()
+	locales()
 	statistics()
 	println("ok")
 }

@@ -8,12 +8,11 @@ requests are sent.
 
 import json
 import os
-import pathlib
-import shutil
 import subprocess
 
 import pytest
 
+import roots
 from test_tinygo import ENVIRONMENT, GO, OUT, ROOT, TINYGO
 
 HERE = ROOT / "test/tinygo/coraza"
@@ -28,45 +27,17 @@ pytestmark = pytest.mark.skipif(not os.environ.get("GLEBE_TEST_MODULES"),
                                 reason="takes long; GLEBE_TEST_MODULES=1 runs it")
 
 
-def asked(name):
-    done = subprocess.run([TINYGO, "env", name], capture_output=True, text=True, check=True, env=WORKS)
-    return pathlib.Path(done.stdout.strip())
-
-
-def with_net_http():
-    """(command, environment) of a TinyGo that has net/http. Its own is a submodule, which the TinyGo of tools/setup
-    lacks. Coraza only asks it for names of statuses, and Go's files with these compile. So that TinyGo gets a second
-    root folder with them; nothing else differs."""
-    root = asked("TINYGOROOT")
-    if any((root / "src/net/http").glob("*.go")):
-        return TINYGO, WORKS
-    copy = OUT / "coraza/root"
-    if not (copy / ".ready").exists():
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(root / "src", copy / "src")
-        for entry in root.iterdir():
-            if entry.name != "src":
-                (copy / entry.name).symlink_to(entry)
-        goroot = subprocess.run([GO, "env", "GOROOT"], capture_output=True, text=True, check=True, env=WORKS)
-        (copy / "src/net/http").mkdir(parents=True, exist_ok=True)
-        for name in ("status.go", "method.go"):
-            shutil.copyfile(pathlib.Path(goroot.stdout.strip()) / "src/net/http" / name, copy / "src/net/http" / name)
-        (copy / ".ready").touch()
-    return root / "build/tinygo", {**WORKS, "TINYGOROOT": str(copy), "XDG_CACHE_HOME": str(asked("GOCACHE").parent)}
-
-
 @pytest.fixture(scope="module")
 def modules():
     if not (TINYGO and GO):
         pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
     (OUT / "coraza").mkdir(parents=True, exist_ok=True)
-    command, environment = with_net_http()
     built = {}
     for name, flags in COLLECTORS.items():
         built[name] = OUT / f"coraza/{name}.wasm"
-        done = subprocess.run([command, "build", "-target=wasip1", "-opt=1", "-no-debug", "-stack-size=1MB", *flags,
-                               "-o", built[name], "./guest"], cwd=HERE, env=environment, capture_output=True, text=True,
-                              check=False)
+        command = [roots.command(), "build", "-target=wasip1", "-opt=1", "-no-debug", "-stack-size=1MB", *flags, "-o",
+                   built[name], "./guest"]
+        done = subprocess.run(command, cwd=HERE, env=roots.environment(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
     return built
 

@@ -1,32 +1,47 @@
 """The standard library's own tests have the same results with glebe under stress as with TinyGo's own collector: for
 wasip1, in wazero.
 
-std.txt is the list. The tests of a package are in the package, so it must be able to import glebe:
-build/test-tinygo/goroot is a copy of the Go that TinyGo uses, in which glebe is a package of the standard library, and
-each listed package has one more test file, which sets the stress. The tests of both collectors are compiled from that
-copy. Packages that TinyGo replaces, such as sync and os, are left out: their tests come from TinyGo's folder, which has
-no such file. `make test-all` runs one package, GLEBE_TEST_STD=1 (`make test-long`) all; -s prints the results.
+std.txt is the list. The tests of a package are in the package, so it must be able to import glebe: roots.py has a copy
+of the Go that TinyGo uses, in which glebe is a package of the standard library, and one of the packages that TinyGo
+replaces, such as sync and os. Each listed package has two more test files there: one goes to the package's folder, as
+tests read files there, and the other sets the stress. The tests of both collectors are compiled from these copies.
+`make test-all` runs one package, GLEBE_TEST_STD=1 (`make test-long`) all; -s prints the results.
 """
 
 import functools
 import os
-import pathlib
 import re
-import shutil
 import subprocess
 import time
 
 import pytest
-from test_tinygo import ENVIRONMENT, GO, OUT, ROOT, TINYGO
+import roots
+from test_tinygo import OUT, ROOT, TINYGO
 from test_programs import WAZERO
 
 LIST = [line.split() for line in (ROOT / "test/tinygo/std.txt").read_text().splitlines() if line and line[0] != "#"]
 ALL = os.environ.get("GLEBE_TEST_STD")
 QUICK = ("path",)
-GOROOT = OUT / "goroot"
-# Without os.environ's GOFLAGS, which may hold flags for modules.
-WORKS = {**ENVIRONMENT, "GOROOT": str(GOROOT), "GOFLAGS": "", "GOWORK": "off"}
 TIMEOUT = "10m"
+
+# Needs no import, which some packages could not have. The compiler reads the file first because of its name: variables
+# of some tests are the contents of files.
+FOLDER_FILE = "0_glebe_test.go"
+FOLDER = """package {package}
+
+//export chdir
+func glebeChdir(path *byte) int32
+
+var glebeFolder = glebeGo("/{folder}\\x00")
+
+func glebeGo(folder string) bool {{
+	path := []byte(folder)
+	if glebeChdir(&path[0]) != 0 {{
+		panic("the folder is not there")
+	}}
+	return true
+}}
+"""
 
 # Checks that collections happen; otherwise no test runs.
 STRESS = """//go:build gc.custom
@@ -50,43 +65,35 @@ func init() {{
 """
 
 
-@functools.cache
-def goroot():
-    """Makes the copy, unless it exists and is of the same Go. glebe's own files are links, so they are always
-    current."""
-    asked = subprocess.run([GO, "env", "GOROOT"], capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    theirs = pathlib.Path(asked.stdout.strip())
-    version = (theirs / "VERSION").read_text()
-    if not (GOROOT / ".ready").exists() or (GOROOT / ".ready").read_text() != version:
-        shutil.rmtree(GOROOT, ignore_errors=True)
-        GOROOT.mkdir(parents=True)
-        for entry in theirs.iterdir():
-            if entry.name != "src":
-                (GOROOT / entry.name).symlink_to(entry)
-        shutil.copytree(theirs / "src", GOROOT / "src",
-                        ignore=lambda folder, names: {"cmd"} & set(names) if folder == str(theirs / "src") else ())
-        glebe = GOROOT / "src/glebe"
-        (glebe / "bindings").mkdir(parents=True)
-        for name in ("bindings/tinygo", "src", "include"):
-            (glebe / name).symlink_to(ROOT / name)
-        (GOROOT / ".ready").write_text(version)
-    return GOROOT
+def environment():
+    # Without os.environ's GOFLAGS, which may hold flags for modules.
+    return {**roots.environment(), "GOROOT": str(roots.goroot()), "GOFLAGS": ""}
+
+
+def source(package):
+    """(tree, folder in it) of the package: TinyGo's own, if it has one with tests, comes before Go's."""
+    own = roots.tinygoroot() / "src" / package
+    return (roots.tinygoroot() if any(own.glob("*_test.go")) else roots.goroot()) / "src", package
 
 
 @functools.cache
 def compiled(package, every):
     """The package's tests as a module: with glebe, collecting at every n-th allocation, or with TinyGo's own
     collector."""
-    folder = goroot() / "src" / package
-    name = re.search(r"^package (\w+)", next(text for path in sorted(folder.glob("*_test.go"))
-                                             if re.search(r"^package \w+", text := path.read_text(), re.M)), re.M)[1]
-    (folder / "glebe_test.go").write_text(STRESS.format(package=name, every=every or 1))
+    tree, folder = source(package)
+    texts = [path.read_text() for path in sorted((tree / folder).glob("*_test.go")) if "glebe" not in path.name]
+    names = re.findall(r"^package (\w+)", "\n".join(texts), re.M)
+    # What tests from outside import cannot import them back.
+    name = next((name for name in names if name.endswith("_test")), names[0])
+    (tree / folder / FOLDER_FILE).write_text(FOLDER.format(package=name, folder=folder))
+    (tree / folder / "glebe_test.go").write_text(STRESS.format(package=name, every=every or 1))
     module = OUT / "std" / f"{package.replace('/', '+')}-{'glebe' if every else 'stock'}.wasm"
     module.parent.mkdir(parents=True, exist_ok=True)
     flags = ["-gc=custom", "-tags=custommalloc"] if every else []
-    command = [TINYGO, "test", "-c", "-target=wasip1", "-opt=1", "-no-debug", *flags, "-o", str(module), package]
-    done = subprocess.run(command, cwd=OUT / "std", env=WORKS, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr[-3000:]}"
+    command = [roots.command(), "test", "-c", "-target=wasip1", "-opt=1", "-no-debug", *flags, "-o", str(module),
+               package]
+    done = subprocess.run(command, cwd=OUT / "std", env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stderr[-3000:]}"
     return module
 
 
@@ -94,9 +101,9 @@ def outcome(package, every, arguments, timeout=TIMEOUT):
     """(status, [(test, how it ended)], the last word, seconds)"""
     module = compiled(package, every)
     begin = time.monotonic()
-    folder = goroot() / "src" / package
-    command = [WAZERO, "run", f"-mount={folder}:/", f"-timeout={timeout}", str(module), "-test.v", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    command = [WAZERO, "run", f"-mount={source(package)[0]}:/", f"-timeout={timeout}", str(module), "-test.v",
+               *arguments]
+    done = subprocess.run(command, cwd=OUT, capture_output=True, text=True, errors="replace", check=False)
     text = done.stdout + done.stderr
     module.with_suffix(".log").write_text(text)
     text = re.sub("0x[0-9a-f]+", "0x", text)  # names with addresses in them

@@ -102,6 +102,7 @@ static GB_COLD void mark_huge(glebe_gc *gc, uintptr_t word)
 typedef struct gb_marking {
     uintptr_t base;
     size_t bytes; /* from `base`, which have bits */
+    size_t reach; /* from `base`, to the end of all objects, huge ones too: most words are numbers, beyond it */
     const gb_page *table;
     const gb_half *allocated;
     gb_half *unmarked;
@@ -248,10 +249,20 @@ static GB_NOINLINE uintptr_t *mark_sparse(
     return mark_elements(gc, m, layout, from, *end, top);
 }
 
+/* Returns the bytes from the region's base to the end of all objects, if no object is below it. */
+GB_INLINE size_t marking_reach(const glebe_gc *gc, size_t bytes)
+{
+    if (!GB_HUGE || gc->huge_span == 0)
+        return bytes;
+    size_t end = gc->huge_from + gc->huge_span - gb_the.base;
+    return gc->huge_from < gb_the.base ? SIZE_MAX : end > bytes ? end : bytes;
+}
+
 GB_INLINE gb_marking marking_of(const glebe_gc *gc)
 {
     const gb_bits *bits = gb_bits_of(gc);
-    return (gb_marking){gb_the.base, gb_peek(gb_the.slices) << GB_SLICE_LOG2, gb_the.table,
+    size_t bytes = gb_peek(gb_the.slices) << GB_SLICE_LOG2;
+    return (gb_marking){gb_the.base, bytes, marking_reach(gc, bytes), gb_the.table,
         (const gb_half *)bits->allocated, (gb_half *)bits->unmarked, gc->stack + GB_MARK_STACK, gb_bits_shared(gc)};
 }
 
@@ -294,7 +305,9 @@ GB_INLINE const gb_page *mark_next(
 /* Marks the object that `word` refers to, if it refers to any. */
 GB_INLINE uintptr_t *mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top, bool shared)
 {
-    if (word - m->base < m->bytes)
+    if (word - m->base >= m->reach)
+        return top;
+    if (!GB_HUGE || GB_LIKELY(word - m->base < m->bytes))
         return mark_near(gc, m, word, top, shared);
     mark_far(gc, word);
     return top;

@@ -271,6 +271,22 @@ fn a_replays_peak_is_that_of_the_blocks() {
 }
 
 #[test]
+fn a_daemon_keeps_its_recording() {
+    let place = Place::new();
+    let source = "int main(void) { int end[2]; if (pipe(end)) return 1;
+        if (fork() == 0) { close(end[0]); malloc(3000); write(end[1], \"x\", 1); close(1); close(2); pause(); }
+        char c; close(end[1]); return read(end[0], &c, 1) == 1 ? 0 : 2; }";
+    place.cc("daemon", source);
+    let assert = place.glebe(&["record", "-o", "t", "--", "./daemon"]).assert().success();
+    assert.stderr(contains("still runs; its recording stays in t.raw"));
+    let left = fs::read_dir(place.path("t.raw")).unwrap().next().unwrap().unwrap();
+    let name = left.file_name().into_string().unwrap();
+    let process = name.split('-').next().unwrap();
+    std::process::Command::new("kill").args(["-KILL", process]).status().unwrap();
+    assert_eq!(of_size(&place.trace(left.path().to_str().unwrap()), 2048), 1);
+}
+
+#[test]
 fn an_anonymous_trace_has_no_words() {
     let place = Place::new();
     let secret = ["--", "sh", "-c", "true secret-word"];

@@ -31,6 +31,7 @@ pub use measure::{measure, scratch, NULL, SAMPLED_OF};
 pub use run::{check, run, run_recorded};
 pub use search::search;
 pub use watch::{check_on, preload, start, stop_too, State};
+pub use witness::is_mapped;
 
 use anyhow::Result;
 use std::ffi::{CString, OsStr, OsString};

@@ -13,7 +13,6 @@ use crate::args::RecordOptions;
 use crate::compare;
 use crate::program::Program;
 use crate::run::{Start, Way};
-use crate::size::counted;
 use crate::stop::Ending;
 use crate::system::{self, libraries};
 use crate::words::say;
@@ -86,9 +85,17 @@ struct Made {
 
 /// Makes traces of the raw files, and removes these.
 fn finish(output: &Path, raw: &Path, anonymous: bool, quiet: bool) -> Result<()> {
-    let mut made = Vec::new();
+    let (mut made, mut left) = (Vec::new(), 0);
     for entry in fs::read_dir(raw).with_context(|| raw.display().to_string())? {
         let path = entry?.path();
+        if let Some(process) = still_runs(&path) {
+            say(format!(
+                "note: process {process} still runs; its recording stays in {}",
+                path.display()
+            ));
+            left += 1;
+            continue;
+        }
         let about_file =
             || format!("{} stays, since it could not be made into a trace", path.display());
         let name = path.file_name().unwrap_or_default().to_owned();
@@ -96,6 +103,9 @@ fn finish(output: &Path, raw: &Path, anonymous: bool, quiet: bool) -> Result<()>
     }
     made.sort_by(|a, b| (b.totals.events, &a.name).cmp(&(a.totals.events, &b.name)));
     let Some(most) = made.first() else {
+        if left > 0 {
+            return Ok(());
+        }
         let _ = fs::remove_dir(raw);
         let _ = fs::remove_file(output);
         bail!("nothing was recorded: no process loaded the recorder (static, set-user-ID, or LD_PRELOAD dropped?)");
@@ -116,22 +126,30 @@ fn finish(output: &Path, raw: &Path, anonymous: bool, quiet: bool) -> Result<()>
         fs::rename(&one.draft, &to).with_context(|| to.display().to_string())?;
         fs::remove_file(&one.raw).with_context(|| one.raw.display().to_string())?;
     }
-    fs::remove_dir(raw).with_context(|| raw.display().to_string())?;
+    if left == 0 {
+        fs::remove_dir(raw).with_context(|| raw.display().to_string())?;
+    }
     if !quiet {
         let bytes = fs::metadata(output).map_or(0, |meta| meta.len());
         let calls = most.totals.events;
         let mean = bytes as f64 / calls.max(1) as f64;
         let shown = output.display();
         say(format!("{shown}: {calls} calls of {}, {mean:.2} bytes a call", most.about.title()));
-        if made.len() > 1 {
-            say(format!(
-                "{}: {}",
-                others.display(),
-                counted(made.len() - 1, "other process").replace("processs", "processes")
-            ));
+        match made.len() - 1 {
+            0 => {}
+            1 => say(format!("{}: one other process", others.display())),
+            n => say(format!("{}: {n} other processes", others.display())),
         }
     }
     Ok(())
+}
+
+/// The process of a raw file, if it has it mapped: a daemon that outlives the program.
+fn still_runs(path: &Path) -> Option<i32> {
+    let name = path.file_name()?.to_str()?;
+    let process = name.split('-').next()?.parse().ok()?;
+    let path = fs::canonicalize(path).ok()?;
+    system::is_mapped(process, &path).then_some(process)
 }
 
 fn convert(path: &Path, name: OsString, anonymous: bool) -> Result<Made> {

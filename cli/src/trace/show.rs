@@ -144,7 +144,7 @@ fn sizes(found: &Analysis) -> String {
             .get(i + 1)
             .map_or(String::new(), |next| bytes(next.from_bytes.saturating_sub(1)));
         let range = match next.as_str() {
-            _ if row.from_bytes < 2 => bytes(row.from_bytes),
+            _ if row.from_bytes < 4 => bytes(row.from_bytes),
             "" => format!("{} and more", bytes(row.from_bytes)),
             next => format!("{} to {next}", bytes(row.from_bytes)),
         };

@@ -34,7 +34,7 @@ use anyhow::Result;
 pub fn explain(options: &Options) -> Result<Ending> {
     let Some(pid) = options.pid else { return explain_program(options) };
     let seen = settled(pid)?;
-    report(options, seen, "now")?;
+    report(options, seen, show::NOW)?;
     Ok(Ending::Exit(0))
 }
 

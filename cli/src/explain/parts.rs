@@ -109,21 +109,18 @@ pub fn look(pid: i32) -> Result<Seen> {
 impl Seen {
     /// Pages of which pagemap does not say whether they are resident: true if VmRSS counts them.
     pub fn doubtful_count(&self) -> bool {
-        let sum = |wanted| {
-            let all = self.stretches.iter().flat_map(|(_, stretches)| stretches);
-            all.filter(|s| s.pages == wanted).map(|s| s.end - s.start).sum::<u64>()
-        };
-        let (certain, doubtful) = (sum(Pages::Resident), sum(Pages::Doubtful));
-        (certain + doubtful).abs_diff(self.kernel_bytes) <= certain.abs_diff(self.kernel_bytes)
+        let [with, without] = [true, false].map(|count| self.sum(count));
+        with.abs_diff(self.kernel_bytes) <= without.abs_diff(self.kernel_bytes)
+    }
+
+    fn sum(&self, doubtful_count: bool) -> u64 {
+        let all = self.stretches.iter().flat_map(|(_, stretches)| stretches);
+        all.filter(|s| s.pages.count(doubtful_count)).map(|s| s.end - s.start).sum()
     }
 
     /// Whether the resident pages add up to what the kernel counts, within 1 %.
     pub fn is_near(&self) -> bool {
-        let all = self.stretches.iter().flat_map(|(_, stretches)| stretches);
-        let doubtful_count = self.doubtful_count();
-        let counts =
-            |pages| pages == Pages::Resident || (pages == Pages::Doubtful && doubtful_count);
-        let sum: u64 = all.filter(|s| counts(s.pages)).map(|s| s.end - s.start).sum();
+        let sum = self.sum(self.doubtful_count());
         sum.abs_diff(self.kernel_bytes) <= self.kernel_bytes / 100
     }
 
@@ -159,7 +156,7 @@ impl Seen {
             for stretch in stretches {
                 match stretch.pages {
                     Pages::Swapped => sum.swap_bytes += stretch.end - stretch.start,
-                    Pages::Doubtful if !doubtful_count => {}
+                    pages if !pages.count(doubtful_count) => {}
                     _ => {
                         let other =
                             sum.add(&self.glebes, &runs, mapping, stretch.start, stretch.end);

@@ -52,10 +52,24 @@ pub struct Mapping {
 /// The state of OS pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
+    /// Resident, and this process's own.
     Resident,
+    /// Resident, of a file or of shared memory.
+    File,
     /// Shared with another process after a fork, or the kernel's page of zeros.
     Doubtful,
     Swapped,
+}
+
+impl Pages {
+    /// Whether they are part of the resident set.
+    pub fn count(self, doubtful_count: bool) -> bool {
+        match self {
+            Pages::Resident | Pages::File => true,
+            Pages::Doubtful => doubtful_count,
+            Pages::Swapped => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -213,6 +227,7 @@ fn state(word: u64) -> Option<Pages> {
         w if w & SWAPPED != 0 => Some(Pages::Swapped),
         w if w & PRESENT == 0 => None,
         w if w & (OF_FILE | EXCLUSIVE) == 0 => Some(Pages::Doubtful),
+        w if w & OF_FILE != 0 => Some(Pages::File),
         _ => Some(Pages::Resident),
     }
 }
@@ -313,7 +328,7 @@ mod tests {
     fn words_of_pagemap_have_a_state() {
         assert_eq!(state(0), None);
         assert_eq!(state(PRESENT | EXCLUSIVE), Some(Pages::Resident));
-        assert_eq!(state(PRESENT | OF_FILE), Some(Pages::Resident));
+        assert_eq!(state(PRESENT | OF_FILE), Some(Pages::File));
         assert_eq!(state(PRESENT), Some(Pages::Doubtful));
         assert_eq!(state(SWAPPED), Some(Pages::Swapped));
     }

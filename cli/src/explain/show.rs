@@ -17,6 +17,8 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
+/// The moment of a look at a process that runs on.
+pub const NOW: &str = "now";
 /// Classes with the most resident bytes.
 const CLASSES_SHOWN: usize = 8;
 const MAPPINGS_SHOWN: usize = 5;
@@ -65,7 +67,7 @@ pub fn text(e: &Explanation, moment: &str) -> String {
         let (used, most) = (amount(limit.used_bytes), amount(limit.limit_bytes));
         line(format!("Limit: {}: {used} of {most}; {} left", limit.name, amount(left)));
     }
-    line(format!("Advice: {}", advice(e)));
+    line(format!("Advice: {}", advice(e, moment)));
     out
 }
 
@@ -135,7 +137,7 @@ fn limits(e: &Explanation) -> Vec<Limit> {
 }
 
 /// One sentence that names an option or a part.
-fn advice(e: &Explanation) -> String {
+fn advice(e: &Explanation, moment: &str) -> String {
     let rss = e.rss_bytes();
     let share = |part| percent(e.part(part), rss);
     if let Some(limit) =
@@ -178,12 +180,17 @@ fn advice(e: &Explanation) -> String {
     let largest = Part::ALL.into_iter().max_by_key(|part| e.part(*part)).unwrap_or(Part::Others);
     let name = largest.text();
     match largest {
-        part if part <= Part::LiveHuge => format!(
-            "the program holds the largest part itself ({name}): `glebe leaks {}` says whether anything still reaches \
-             it.",
-            e.pid
-        ),
-        Part::LiveCollected => format!("the largest part, {name}, shrinks with a lower percent in glebe_gc_pace."),
+        part if part <= Part::LiveHuge => {
+            let which =
+                if moment == NOW { e.pid.to_string() } else { format!("-- {} ...", e.program) };
+            format!(
+                "the program holds the largest part itself ({name}): `glebe leaks {which}` says whether anything still \
+                 reaches it."
+            )
+        }
+        Part::LiveCollected => {
+            format!("the largest part, {name}, shrinks with a lower percent in glebe_gc_pace.")
+        }
         Part::Tables => format!("the largest part, {name}, shrinks with fewer heaps and threads."),
         _ => format!("the largest part, {name}, is not malloc's; no option of glebe changes it."),
     }
@@ -233,7 +240,7 @@ pub fn json(e: &Explanation, moment: &str) -> String {
     }
     put("limits", Value::Array(limits));
     put("mappings", Value::Array(mappings));
-    put("advice", json!(advice(e)));
+    put("advice", json!(advice(e, moment)));
     Value::Object(object).to_string()
 }
 

@@ -12,30 +12,28 @@
 
 use super::stop::{self, Registers};
 use crate::explain::heap::{self, Glebe, What};
-use crate::explain::process::{mappings, Mapping, Pagemap, Use};
+use crate::explain::process::{mappings, status_bytes, Mapping, Pagemap, Pages, Use};
 use crate::system::live::{denied, name_of, pieces, program_of, Memory, Reader};
 use anyhow::{bail, Result};
 use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// Bytes of the process at an address.
-pub struct Bytes {
+/// Where the bytes from an address of the process are in the copy.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
     pub start: u64,
-    pub bytes: Vec<u8>,
+    pub end: u64,
+    from: usize,
 }
 
-impl Bytes {
-    pub fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-}
-
-pub struct Copy {
+/// A copy of a process.
+pub struct Snapshot {
     pub program: String,
     pub glebes: Vec<Glebe>,
     /// In the order of their addresses.
-    pub memory: Vec<Bytes>,
+    parts: Vec<Part>,
+    bytes: Vec<u8>,
     /// Ranges whose words are roots, in memory.
     pub roots: Vec<(u64, u64)>,
     pub registers: Vec<u64>,
@@ -44,7 +42,7 @@ pub struct Copy {
 }
 
 /// Stops the process, copies, and lets it go on.
-pub fn copy(pid: i32) -> Result<Copy> {
+pub fn copy(pid: i32) -> Result<Snapshot> {
     if fs::metadata(format!("/proc/{pid}")).is_err() {
         bail!("there is no process {pid}");
     }
@@ -59,15 +57,17 @@ pub fn copy(pid: i32) -> Result<Copy> {
              program: glebe run -- {program} ARGUMENT..."
         );
     }
+    let room = room(pid);
     let stopped = stop::stop(pid)?;
     let maps = read_maps(pid)?;
     let threads = stopped.registers();
     let glebes = heap::read(&memory, &located)?;
     let mappings = mappings(&maps, &[]);
-    let mut copy = Copy {
+    let mut copy = Snapshot {
         program,
         glebes,
-        memory: Vec::new(),
+        parts: Vec::new(),
+        bytes: room,
         roots: Vec::new(),
         registers: threads.iter().flat_map(|thread| thread.words.iter().copied()).collect(),
         threads: threads.len(),
@@ -78,6 +78,14 @@ pub fn copy(pid: i32) -> Result<Copy> {
     drop(stopped);
     copy.find_roots(&mappings, &threads);
     Ok(copy)
+}
+
+/// Room for the copy. Its pages are touched now, so that this takes no time while the process is stopped.
+fn room(pid: i32) -> Vec<u8> {
+    let bytes = ["VmRSS", "VmSwap"].map(|name| status_bytes(pid, name).unwrap_or(0));
+    let mut room = vec![0; bytes.iter().sum::<u64>() as usize];
+    room.iter_mut().step_by(1024).for_each(|byte| *byte = 1);
+    room
 }
 
 fn read_maps(pid: i32) -> Result<String> {
@@ -110,7 +118,7 @@ fn outside(start: u64, end: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     parts
 }
 
-impl Copy {
+impl Snapshot {
     /// Glebe's own ranges that hold no reference of the program: in order.
     fn without_references(&self) -> Vec<(u64, u64)> {
         let mut ranges = Vec::new();
@@ -142,10 +150,11 @@ impl Copy {
         const MOST_BYTES: u64 = 16 << 20;
         let left_out = self.without_references();
         let mut parts = Vec::new();
-        for mapping in mappings.iter().filter(|m| m.readable && m.writable && m.usage != Use::Apart)
-        {
+        for mapping in mappings.iter().filter(|m| is_root(m)) {
             let mut stretches = Vec::new();
             pagemap.read(mapping.start, mapping.end, &mut stretches)?;
+            // Of variables that became constant, as relocations do, only pages that were written to.
+            stretches.retain(|stretch| mapping.writable || stretch.pages != Pages::File);
             for stretch in stretches {
                 for (start, end) in outside(stretch.start, stretch.end, &left_out) {
                     let starts = (start..end).step_by(MOST_BYTES as usize);
@@ -153,28 +162,47 @@ impl Copy {
                 }
             }
         }
-        let empty =
-            |(start, bytes): &(u64, u64)| Bytes { start: *start, bytes: vec![0; *bytes as usize] };
-        for some in parts.chunks(Memory::PARTS_MOST) {
-            let mut some: Vec<Bytes> = some.iter().map(empty).collect();
-            let mut areas: Vec<(u64, &mut [u8])> =
-                some.iter_mut().map(|part| (part.start, &mut part.bytes[..])).collect();
+        let mut from = 0;
+        for (start, bytes) in parts {
+            self.parts.push(Part { start, end: start + bytes, from });
+            from += bytes as usize;
+        }
+        self.bytes.resize(from, 0);
+        let mut rest = &mut self.bytes[..];
+        for some in self.parts.chunks(Memory::PARTS_MOST) {
+            let mut areas = Vec::new();
+            for part in some {
+                let (area, behind) = rest.split_at_mut((part.end - part.start) as usize);
+                areas.push((part.start, area));
+                rest = behind;
+            }
             if memory.fill_parts(&mut areas).is_err() {
                 // Part of a file behind its end cannot be read, and has no references.
-                some.retain_mut(|part| memory.fill(part.start, &mut part.bytes).is_ok());
+                for (start, area) in &mut areas {
+                    if memory.fill(*start, area).is_err() {
+                        area.fill(0);
+                    }
+                }
             }
-            self.memory.append(&mut some);
         }
         Ok(())
     }
 
+    /// The parts that overlap [start, end), and the bytes of each.
+    fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = (&Part, &[u8])> {
+        let first = self.parts.partition_point(|part| part.end <= start);
+        let parts = self.parts[first..].iter().take_while(move |part| part.start < end);
+        parts.map(|part| {
+            (part, &self.bytes[part.from..part.from + (part.end - part.start) as usize])
+        })
+    }
+
     /// The copied words of [start, end), and where each piece of them begins.
     pub fn each_word(&self, start: u64, end: u64, mut word: impl FnMut(u64)) {
-        let first = self.memory.partition_point(|bytes| bytes.end() <= start);
-        for bytes in self.memory[first..].iter().take_while(|bytes| bytes.start < end) {
-            let from = (start.max(bytes.start) - bytes.start).next_multiple_of(8) as usize;
-            let to = (end.min(bytes.end()) - bytes.start) as usize;
-            for eight in bytes.bytes.get(from..to).unwrap_or_default().chunks_exact(8) {
+        for (part, bytes) in self.overlapping(start, end) {
+            let from = (start.max(part.start) - part.start).next_multiple_of(8) as usize;
+            let to = (end.min(part.end) - part.start) as usize;
+            for eight in bytes.get(from..to).unwrap_or_default().chunks_exact(8) {
                 word(u64::from_ne_bytes(eight.try_into().unwrap()));
             }
         }
@@ -183,12 +211,10 @@ impl Copy {
     /// A copy of [start, end); bytes that were not resident are 0.
     pub fn bytes_of(&self, start: u64, end: u64) -> Vec<u8> {
         let mut all = vec![0; (end - start) as usize];
-        let first = self.memory.partition_point(|bytes| bytes.end() <= start);
-        for bytes in self.memory[first..].iter().take_while(|bytes| bytes.start < end) {
-            let (from, to) = (start.max(bytes.start), end.min(bytes.end()));
-            all[(from - start) as usize..(to - start) as usize].copy_from_slice(
-                &bytes.bytes[(from - bytes.start) as usize..(to - bytes.start) as usize],
-            );
+        for (part, bytes) in self.overlapping(start, end) {
+            let (from, to) = (start.max(part.start), end.min(part.end));
+            all[(from - start) as usize..(to - start) as usize]
+                .copy_from_slice(&bytes[(from - part.start) as usize..(to - part.start) as usize]);
         }
         all
     }
@@ -204,9 +230,7 @@ impl Copy {
         }
         blocks.sort_unstable();
         let mut roots = Vec::new();
-        for (i, mapping) in
-            mappings.iter().enumerate().filter(|(_, m)| m.writable && m.usage != Use::Apart)
-        {
+        for (i, mapping) in mappings.iter().enumerate().filter(|(_, m)| is_root(m)) {
             let guarded = i > 0
                 && mappings[i - 1].end == mapping.start
                 && !mappings[i - 1].readable
@@ -238,10 +262,9 @@ impl Copy {
     /// its control block. The C library of x86-64 stores the block's own address in its first and third word.
     fn dead_stack(&self, mapping: &Mapping, threads: &[Registers]) -> Option<(u64, u64)> {
         const STEP: u64 = 64;
-        let first = self.memory.partition_point(|bytes| bytes.end() <= mapping.start);
-        for bytes in self.memory[first..].iter().take_while(|bytes| bytes.start < mapping.end) {
-            for (i, block) in bytes.bytes.chunks_exact(STEP as usize).enumerate() {
-                let at = bytes.start + i as u64 * STEP;
+        for (part, bytes) in self.overlapping(mapping.start, mapping.end) {
+            for (i, block) in bytes.chunks_exact(STEP as usize).enumerate() {
+                let at = part.start + i as u64 * STEP;
                 let word =
                     |i: usize| u64::from_ne_bytes(block[8 * i..8 * i + 8].try_into().unwrap());
                 if cfg!(target_arch = "x86_64") && word(0) == at && word(2) == at {
@@ -253,6 +276,13 @@ impl Copy {
         }
         None
     }
+}
+
+/// Whether a mapping may hold references: memory that can be written to, or could be while the program was loaded.
+fn is_root(mapping: &Mapping) -> bool {
+    mapping.readable
+        && mapping.usage != Use::Apart
+        && (mapping.writable || mapping.usage == Use::Data)
 }
 
 /// Functions may use some bytes below the stack pointer.

@@ -9,7 +9,7 @@
 //! This is the conservative marking of glebe's collector (src/gc/mark.c) over malloc's pages: range, page, index, in
 //! use, test and set. The collector's own code cannot serve here: it follows the tables of its own process.
 
-use super::copy::Copy;
+use super::copy::Snapshot;
 use crate::explain::heap::{Glebe, What};
 
 /// Blocks of one size, side by side.
@@ -55,7 +55,7 @@ fn clear(bits: &mut [u64], i: usize) {
 
 impl Blocks {
     /// The live blocks of a stopped process.
-    pub fn of(copy: &Copy) -> Blocks {
+    pub fn of(copy: &Snapshot) -> Blocks {
         let mut blocks =
             Blocks { spans: Vec::new(), live: Vec::new(), marked: Vec::new(), count: 0 };
         let mut free = Vec::new();
@@ -93,7 +93,7 @@ impl Blocks {
         }
     }
 
-    fn add_small(&mut self, copy: &Copy, glebe: &Glebe, entry: usize, free: &mut Vec<u64>) {
+    fn add_small(&mut self, copy: &Snapshot, glebe: &Glebe, entry: usize, free: &mut Vec<u64>) {
         let page = glebe.page(entry);
         if page.is_empty() {
             return;
@@ -153,7 +153,7 @@ impl Blocks {
     }
 
     /// Marks all blocks that the roots reach.
-    pub fn mark(&mut self, copy: &Copy) {
+    pub fn mark(&mut self, copy: &Snapshot) {
         let mut stack = Vec::new();
         for word in &copy.registers {
             self.reach(*word, &mut stack);
@@ -177,7 +177,7 @@ impl Blocks {
         }
     }
 
-    fn mark_from(&mut self, copy: &Copy, stack: &mut Vec<u64>) {
+    fn mark_from(&mut self, copy: &Snapshot, stack: &mut Vec<u64>) {
         while let Some(start) = stack.pop() {
             let end = start + self.bytes_at(start);
             copy.each_word(start, end, |word| self.reach(word, stack));
@@ -203,7 +203,7 @@ impl Blocks {
     }
 
     /// Of the blocks that were not reached, those that no other such block refers to.
-    pub fn first_of_leaks(&self, copy: &Copy) -> Vec<Block> {
+    pub fn first_of_leaks(&self, copy: &Snapshot) -> Vec<Block> {
         let mut referred = vec![0; self.live.len()];
         self.each(|block, reached| {
             let own = self.find(block.start).map(|(number, _)| number);

@@ -16,7 +16,7 @@ mod stop;
 pub use options::Options;
 
 use crate::explain::program::{self, Moment};
-use crate::explain::show::amount;
+use crate::explain::show::{amount, NOW};
 use crate::size::counted;
 use crate::stop::Ending;
 use crate::words::{print, say};
@@ -31,7 +31,7 @@ use std::time::Duration;
 pub fn leaks(options: &Options) -> Result<Ending> {
     if let Some(pid) = options.pid {
         let found = find(pid)?;
-        report(options, &found, "now")?;
+        report(options, &found, NOW)?;
         return Ok(Ending::Exit(0));
     }
     let mut found = None;

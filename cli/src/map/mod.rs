@@ -12,7 +12,6 @@ mod text;
 pub use options::Options;
 
 use crate::explain::heap::{Free, Glebe, What};
-use crate::explain::process::Pages;
 use crate::explain::{settled, Seen};
 use crate::stop::Ending;
 use crate::words::print;
@@ -146,9 +145,7 @@ impl Map {
         let doubtful_count = seen.doubtful_count();
         let mut bytes = vec![0; self.cells.len()];
         for stretch in seen.stretches.iter().flat_map(|(_, stretches)| stretches) {
-            let counts = stretch.pages == Pages::Resident
-                || (stretch.pages == Pages::Doubtful && doubtful_count);
-            if !counts {
+            if !stretch.pages.count(doubtful_count) {
                 continue;
             }
             let first =

@@ -262,7 +262,7 @@ test-long: test-all $(longest) ## test-all, and what takes longer: whole program
 # ---- measure, check, clean --------------------------------------------------------------------------------------
 
 .PHONY: bench bench-full bench-pool bench-lua bench-months bench-scale bench-tinygo bench-stylus bench-rust bench-tex
-.PHONY: bench-windows lint clean
+.PHONY: bench-libgc bench-windows lint clean
 bench: cli ## compare with the peers, quick selection (prints a table)
 	@$(rust) bench/setup
 	@$(rust) bench/run --quick
@@ -298,6 +298,11 @@ bench-rust: | $(build) ## glebe's Rust allocators beside those of other crates (
 	@tools/setup bench-rust
 	@$(rust) $(PYTHON) bench/rust/run
 	@$(rust) $(PYTHON) bench/rust/run --native
+
+bench-libgc: lib ## programs on bdwgc's library and on glebe's (ten minutes; bench/libgc/run --help)
+	@tools/setup libgc
+	$(call say,programs on bdwgc)
+	@bench/libgc/run
 
 bench-windows: windows ## Windows programs under Wine, beside mimalloc (ten minutes; bench/windows/run --help)
 	@bench/windows/run --write

@@ -19,7 +19,7 @@ EXPORT void (*GC_finalizer_notifier)(void);
 EXPORT void (*GC_on_heap_resize)(GC_word bytes);
 EXPORT size_t GC_debug_header_size;
 /* wide bounds: the core's own test is as quick as a comparison with narrow ones */
-EXPORT void *GC_least_plausible_heap_addr = (void *)0x10000, *GC_greatest_plausible_heap_addr = (void *)0x7fffffffffff;
+EXPORT void *GC_least_plausible_heap_addr = (void *)0x10000, *GC_greatest_plausible_heap_addr = (void *)UINTPTR_MAX;
 
 static void *oom_null(size_t bytes)
 {

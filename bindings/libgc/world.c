@@ -42,6 +42,7 @@ typedef struct thread {
     pthread_t id;
     uintptr_t base; /* the stack's cold end */
     uintptr_t low; /* the end of its memory; 0: the program set the base, so it is unknown */
+    _Atomic uint32_t asked; /* the epoch in which the thread shall stop: a stray signal does nothing */
     _Atomic uintptr_t top; /* the hot end, while the thread is stopped or blocks */
     section *sections;
     bool blocks;
@@ -69,7 +70,7 @@ static void world_handler(int signal)
     int saved = errno;
     uint32_t now = atomic_load(&epoch);
     (void)signal;
-    if (self && now % 2) {
+    if (self && now % 2 && atomic_exchange(&self->asked, 0) == now) {
         atomic_store(&self->top, (uintptr_t)__builtin_frame_address(0));
         sem_post(&stopped);
         world_wait(now);
@@ -113,8 +114,10 @@ void libgc_world_stop(void)
         return;
     atomic_fetch_add(&epoch, 1);
     for (thread *t = threads; t; t = t->next)
-        if (t != self && !t->blocks && !t->ended)
+        if (t != self && !t->blocks && !t->ended) {
+            atomic_store(&t->asked, atomic_load(&epoch));
             count += pthread_kill(t->id, libgc_suspend_signal) == 0;
+        }
     world_await(count);
     world_tell(10 /* GC_EVENT_THREAD_SUSPENDED */);
 }
@@ -333,12 +336,13 @@ static GB_NOINLINE void *thread_run(struct GC_stack_base *base, void *data)
     sem_post(&begin->begun);
     if (!t)
         return NULL;
+    void *result;
     pthread_cleanup_push(thread_ended, NULL);
-    void *result = function(argument);
+    result = function(argument);
     if (self)
         self->result = result;
-    pthread_cleanup_pop(1);
-    return t->result;
+    pthread_cleanup_pop(1); /* the record may be gone now */
+    return result;
 }
 
 EXPORT void *GC_call_with_stack_base(void *(*function)(struct GC_stack_base *, void *), void *data)

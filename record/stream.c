@@ -354,6 +354,8 @@ void stream_clock(struct stream *self)
 __attribute__((constructor)) static void stream_start(void)
 {
     const char *value = getenv(VARIABLE);
+    if (sizeof(void *) < 8) /* a system call's offsets take two words there */
+        return;
     if (!value || value[0] != '/' || strlen(value) >= sizeof directory)
         return;
     memcpy(directory, value, strlen(value) + 1);

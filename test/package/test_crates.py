@@ -19,7 +19,7 @@ def files(folder):
 def test_contents(crates):
     """The package contains the whole C core, once; no benches, tests of the C side, or peers."""
     packed = files(crates / "glebe")
-    folders = ("src", "include", "override")
+    folders = ("src", "include", "override", "record")
     core = {str(p.relative_to(ROOT)) for folder in folders for p in (ROOT / folder).rglob("*.[ch]")}
     assert core <= packed
     assert {"bindings/rust/lib.rs", "bindings/rust/build.rs", "LICENSE-MIT", "LICENSE-APACHE"} <= packed

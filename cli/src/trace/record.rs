@@ -24,6 +24,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 pub fn record(options: &RecordOptions) -> Result<Ending> {
+    if cfg!(not(target_pointer_width = "64")) {
+        bail!("this system has 32 bits; programs are recorded on 64 bits only so far");
+    }
     let program = Program::find(&options.program)?;
     let checked = system::check(&program, options.force)?;
     let name = program.name.to_string_lossy();

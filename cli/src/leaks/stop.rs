@@ -65,7 +65,13 @@ fn threads_of(pid: i32) -> Vec<i32> {
     threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-fn ptrace(request: libc::c_uint, tid: i32, data: usize) -> io::Result<()> {
+/// C libraries differ in the type of ptrace's requests.
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
+fn ptrace(request: Request, tid: i32, data: usize) -> io::Result<()> {
     // SAFETY: the requests used here read and write no memory of ours.
     match unsafe { libc::ptrace(request, tid, ptr::null_mut::<libc::c_void>(), data) } {
         -1 => Err(io::Error::last_os_error()),

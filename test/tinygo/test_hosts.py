@@ -81,15 +81,34 @@ class Echo(http.server.BaseHTTPRequestHandler):
         pass
 
 
+# The SDK that test/hosts uses, and the one that follows it.
+SDK, LATER = "github.com/tetratelabs/proxy-wasm-go-sdk", "github.com/proxy-wasm/proxy-wasm-go-sdk"
+LATER_VERSION = "v0.0.0-20250212164326-ab4161dcf924"
+
+
+def with_later_sdk(name):
+    """A copy of the program of test/hosts, with that SDK."""
+    folder = OUT / "later-sdk"
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / name / "main.go").write_text((HOSTS / name / "main.go").read_text().replace(SDK, LATER))
+    (folder / "go.mod").write_text("module later\n\ngo 1.24\n\nrequire (\n\tgithub.com/glebe-alloc/glebe v0.0.0\n"
+                                   f"\t{LATER} {LATER_VERSION}\n)\n\n"
+                                   f"replace github.com/glebe-alloc/glebe => {ROOT}\n")
+    done = subprocess.run([GO, "mod", "tidy"], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 @functools.cache
-def plugin(name, scheduler, tags):
+def plugin(name, scheduler, tags, sdk=SDK):
     if not TINYGO:
         pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
     OUT.mkdir(parents=True, exist_ok=True)
-    module = OUT / f"{name}-{scheduler}-{tags.replace(' ', '-')}.wasm"
+    folder = HOSTS if sdk == SDK else with_later_sdk(name)
+    module = OUT / f"{name}-{scheduler}-{tags.replace(' ', '-')}{'' if sdk == SDK else '-later'}.wasm"
     command = [TINYGO, "build", "-target=wasip1", "-buildmode=c-shared", f"-scheduler={scheduler}", "-gc=custom",
                f"-tags={tags}", "-no-debug", "-o", str(module), f"./{name}"]
-    done = subprocess.run(command, cwd=HOSTS, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return module
 
@@ -176,11 +195,12 @@ def requests(running, count, path="/", large=12000):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("scheduler", ["none", "asyncify"])
-def test_envoy_collecting_all_the_time(scheduler, tmp_path):
+@pytest.mark.parametrize("scheduler, sdk", [("none", SDK), ("asyncify", SDK), ("asyncify", LATER)],
+                         ids=["none", "asyncify", "later-sdk"])
+def test_envoy_collecting_all_the_time(scheduler, sdk, tmp_path):
     """Data that Envoy puts into the plugin's memory lasts as long as the plugin reads it, with a collection at every
-    allocation."""
-    with envoy(plugin("proxywasm", scheduler, "custommalloc glebe_envoy"), 1, tmp_path) as running:
+    allocation. With the later SDK each callback is a goroutine."""
+    with envoy(plugin("proxywasm", scheduler, "custommalloc glebe_envoy", sdk), 1, tmp_path) as running:
         requests(running, 60 * TIMES)
         assert running.gauge("collections") > 300 * TIMES
 

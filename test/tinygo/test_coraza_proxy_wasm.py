@@ -1,0 +1,100 @@
+"""Coraza's plugin for Envoy and other hosts of proxy-wasm, with glebe: its own tests pass, in the SDK's host in wazero.
+
+The plugin has go-re2 (C++), go-aho-corasick (Rust) and go-libinjection (C) as archives, and the core rule set in it. It
+is made for TinyGo 0.34 and nottinygc. What differs here, with any collector of TinyGo 0.42:
+
+- glebe is imported in place of nottinygc;
+- what main does is done in an init, and -buildmode=c-shared has the host call _initialize: a command ends after main;
+- asyncify in place of -scheduler=none, which no longer builds fmt, and -stack-size=1MB for the inits;
+- functions such as toupper are linked (test_modules.py);
+- net/http has only names (roots.py), and libinjection in Go, which the plugin replaces with that in C, is left out;
+- the host calls _initialize, and compiles the module once for all tests.
+
+The build takes minutes, so this runs only with GLEBE_TEST_MODULES=1 (`make test-long`), and builds only after changes.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import roots
+from test_modules import WORKS, copied, ctype, go
+from test_tinygo import GO, OUT, ROOT, TINYGO
+
+PLUGIN, VERSION = "github.com/corazawaf/coraza-proxy-wasm", "v0.0.0-20260824140537-b1770f5b0be3"
+SDK, SDK_VERSION = "github.com/tetratelabs/proxy-wasm-go-sdk", "v0.24.0"
+MULTIPHASE = "coraza.rule.multiphase_evaluation"
+TAGS = f"custommalloc glebe_envoy no_fs_access memoize_builders {MULTIPHASE} " \
+       "coraza.disabled_operators.detectSQLi coraza.disabled_operators.detectXSS"
+IMPORT = """//go:build tinygo
+
+package main
+
+import _ "github.com/glebe-alloc/glebe/bindings/tinygo"
+"""
+
+pytestmark = pytest.mark.skipif(not os.environ.get("GLEBE_TEST_MODULES"),
+                                reason="takes long; GLEBE_TEST_MODULES=1 runs it")
+
+
+def replaced(path, old, new):
+    text = path.read_text()
+    assert text.count(old) == 1, f"{path} has changed"
+    path.write_text(text.replace(old, new))
+
+
+def plugin():
+    """A copy of the plugin, for glebe and TinyGo 0.42."""
+    folder = copied(PLUGIN, VERSION, ".")
+    if not (folder / "glebe.go").exists():
+        replaced(folder / "main.go", "func main() {", "func main() {}\n\nfunc init() {")
+        sdk = folder / "sdk"
+        shutil.rmtree(sdk, ignore_errors=True)
+        cached = json.loads(go(folder, "mod", "download", "-json", f"{SDK}@{SDK_VERSION}"))["Dir"]
+        shutil.copytree(cached, sdk, copy_function=shutil.copyfile)
+        subprocess.run(["chmod", "-R", "u+w", sdk], check=True)
+        host = sdk / "proxywasm/proxytest/wasmwrapper.go"
+        replaced(host, "compiled, wazeroconfig)", 'compiled, wazeroconfig.WithStartFunctions("_initialize"))')
+        replaced(host, "wazero.NewRuntime(ctx)",
+                 "wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCompilationCache(compiledOnce))")
+        host.write_text(host.read_text() + "\nvar compiledOnce = wazero.NewCompilationCache()\n")
+        go(folder, "mod", "edit", f"-replace={SDK}=./sdk")
+        (folder / "glebe.go").write_text(IMPORT)
+    return folder
+
+
+def built(folder):
+    """Has the module where the plugin's tests look for it."""
+    module, stamp = folder / "build/mainraw.wasm", folder / "build/command"
+    module.parent.mkdir(exist_ok=True)
+    command = [str(roots.command()), "build", "-target=wasip1", "-buildmode=c-shared", "-opt=1", "-no-debug",
+               "-stack-size=1MB", "-gc=custom", f"-tags={TAGS}", f"-ldflags=-extldflags={ctype()}", "-o", str(module),
+               "."]
+    sources = [path for name in ("bindings/tinygo", "src", "include") for path in (ROOT / name).rglob("*.[chg]*")]
+    fresh = (stamp.exists() and stamp.read_text() == " ".join(command)
+             and module.stat().st_mtime > max(path.stat().st_mtime for path in sources))
+    if not fresh:
+        environment = {**roots.environment(), "GOFLAGS": "-mod=mod"}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        stamp.write_text(" ".join(command))
+
+
+def test_its_own_tests():
+    if not (TINYGO and GO):
+        pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
+    folder = plugin()
+    built(folder)
+    done = subprocess.run([GO, "test", "-count=1", "-v", "-timeout=1h", f"-tags={MULTIPHASE}", "."], cwd=folder,
+                          env=WORKS, capture_output=True, text=True, errors="replace", check=False)
+    (OUT / "coraza-proxy-wasm.log").write_text(done.stdout + done.stderr)
+    ends = re.findall(r"^\s*--- (PASS|FAIL|SKIP): (\S+)", done.stdout, re.M)
+    bad = [test for end, test in ends if end != "PASS"]
+    in_module = sum("/wasm" in test for _, test in ends)
+    print(f"\n{PLUGIN}: {len(ends)} tests, {in_module} of them in the module")
+    assert done.returncode == 0 and not bad, f"{bad}\n{done.stdout[-3000:]}"
+    assert in_module >= 90

@@ -454,6 +454,7 @@ GLEBE_API void glebe_thread_wait(bool sleeps);
  *   stats        0 | 1 | json   at exit print the statistics, to the same stderr
  *   background   0 | 1          a thread that purges while the process idles
  *   huge_pages   1 | 0          ask the system for huge pages where memory fills densely (default), or never
+ *   profile_bytes bytes         bytes between two samples of a heap profile, on average (default 512 KiB)
  *   limit        bytes          bound on the memory of the whole process, as 512M or 1.5G; 0 is none
  *   purge_ms     milliseconds   how long memory stays free before it is purged (default 500)
  *   purge        dontneed|free  how it is purged then: at once (default), or when the system needs it
@@ -462,6 +463,26 @@ GLEBE_API void glebe_thread_wait(bool sleeps);
  * Windows also knows GLEBE_LARGE_PAGES=1, from the environment only: docs/windows.md. Returns 0; ENOENT for an
  * unknown name; EINVAL for a value that does not parse, which leaves the option unchanged. */
 GLEBE_API int glebe_option(const char *name, const char *value);
+
+/* ---- Heap profiles ----------------------------------------------------------------------------------------------- */
+
+/* A heap profile says which callers allocated how many bytes, which of them are in use, and which were when most was
+ * in use. glebe samples one byte in `mean_bytes` on average, and notes the callers of the allocation with that byte.
+ * The sums are estimates without bias. docs/profile.md says how large their error is, and how to read a profile (the
+ * command `glebe profile`).
+ *
+ * Blocks of malloc and its family are sampled, in all threads; blocks of heaps from glebe_heap_create, pools and
+ * collected objects are not. There is one profile a process. GLEBE_PROFILE=PATH starts it with the process, and writes
+ * PATH.PID.N at exit and once a second.
+ *
+ * Start: `mean_bytes` 0 is the option profile_bytes (512 KiB). Returns 0; EBUSY if a profile runs; ENOMEM; ENOSYS in
+ * builds without profiles (WebAssembly, the secure and the audit build, and hosts other than Linux so far). */
+GLEBE_API int glebe_profile_start(size_t mean_bytes);
+/* Ends sampling. What was sampled stays, and its frees are still noted. A later start goes on with it. */
+GLEBE_API void glebe_profile_stop(void);
+/* Writes the profile to the file `path`, which it replaces at once when it is complete. Returns 0; ENOENT if no profile
+ * was ever started; EINVAL for a path that is empty or over 560 bytes long; the system's error; ENOSYS as above. */
+GLEBE_API int glebe_profile_write(const char *path);
 
 /* ---- Statistics -------------------------------------------------------------------------------------------------- */
 

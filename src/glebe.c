@@ -59,6 +59,7 @@ GB_SHORT_END
 #include "heap/remote.c"
 #include "heap/thread.c"
 #include "heap/common.c"
+#include "heap/sample.c"
 
 #include "retain/purge.c"
 #include "retain/pressure.c"
@@ -97,6 +98,7 @@ GB_SHORT_END
 #endif
 
 #include "debug/stats.c"
+#include "debug/profile.c"
 #include "debug/check.c"
 #if GB_LINEAR
 #include "linear/check_region.c"

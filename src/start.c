@@ -1,5 +1,6 @@
-/* The library's start and end. Allocation works before the start and after the end. The start reads the options and
- * arms the fork handlers; the end prints the output of GLEBE_VERBOSE and GLEBE_STATS. */
+/* The library's start and end. Allocation works before the start and after the end. The start reads the options,
+ * arms the fork handlers, and starts the profile of GLEBE_PROFILE. The end prints the output of GLEBE_VERBOSE and
+ * GLEBE_STATS, and writes that profile. */
 #include "core.h"
 
 /* The process that looks at this one at its exit: `glebe explain` or `glebe leaks`, its parent. 0: none. */
@@ -13,6 +14,8 @@ static void start_library(void)
     gb_the.shape = GB_LINEAR ? NULL : gb_shape_address();
     gb_options_read();
     gb_port_start();
+    if (GB_SAMPLES)
+        gb_profile_begin();
 }
 GB_AT_START(start_library)
 
@@ -25,5 +28,7 @@ void gb_say_at_exit(void)
         gb_verbose_say();
     if (gb_the.options.stats)
         gb_stats_say();
+    if (GB_SAMPLES)
+        gb_profile_end();
 }
 GB_AT_END(gb_say_at_exit)

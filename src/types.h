@@ -230,9 +230,31 @@ enum gb_heap_kind {
     GB_HEAP_THREAD,
     GB_HEAP_ABANDONED,
     GB_HEAP_COMMON, /* of all threads that allocate seldom: common.c */
+    GB_HEAP_DEAD, /* its thread did not survive fork */
+    /* from here on, other threads' frees bypass their own heap: gb_remote_free */
     GB_HEAP_OWNED, /* the program's: glebe_heap_create */
-    GB_HEAP_DEAD /* its thread did not survive fork */
+    GB_HEAP_SAMPLED /* has the sampled blocks of all threads: sample.c */
 };
+
+/* Field of a fast path's compare; see gb_peek. */
+#define GB_PEEKED(type, name) \
+    union { \
+        _Atomic type name; \
+        type name##_peek; \
+    }
+
+/* A heap's part of the sampler: sample.c. The fast paths compare with the first three fields instead of constants.
+ * While the heap's allocations are sampled each compare fails, so that every request that could be the next sample
+ * takes a slow path, which counts. */
+typedef struct gb_sampling {
+    GB_PEEKED(int32_t, few); /* GB_FEW_BLOCKS, or INT32_MAX */
+    GB_PEEKED(uint32_t, warm_least); /* 0, or UINT32_MAX */
+    GB_PEEKED(size_t, medium_most); /* GB_MEDIUM_MAX, or 0 */
+    GB_PEEKED(uint32_t, on); /* the heap's allocations are sampled */
+    uint64_t chance; /* state of the random generator. Owner */
+    int64_t left; /* bytes of blocks above the small ones until the next sample. Owner */
+    uint32_t skip[GB_SAMPLES ? GB_SMALL_CLASSES : 1]; /* blocks of each class before the next sample. Owner */
+} gb_sampling;
 
 struct glebe_heap {
     gb_block *front[GB_SMALL_CLASSES]; /* the thread free lists: malloc pops here and reads nothing else */
@@ -278,6 +300,7 @@ struct glebe_heap {
     gb_remote remote[GB_REMOTE_SLOTS];
     gb_borrowed borrowed[GB_BORROWED_CLASSES];
     struct gb_pool *pools;
+    gb_sampling sampling;
 };
 
 /* ---- requests ---- */
@@ -560,12 +583,69 @@ typedef struct gb_purge_budget {
     bool refused; /* the host refused to take some memory */
 } gb_purge_budget;
 
+/* ---- samples: sample.c has the picture ---- */
+
+/* A sampled block that is in use. */
+typedef struct gb_sample {
+    uintptr_t block;
+    uint64_t objects; /* how many blocks it stands for, in 1/65536 */
+    uint64_t bytes; /* and how many bytes */
+    uint32_t site;
+    uint32_t next; /* of the same hash, or of free records */
+} gb_sample;
+
+/* One caller of a stack: the tree of all stacks has its root at number 0. */
+typedef struct gb_frame {
+    uintptr_t address;
+    uint32_t caller; /* the frame that called it */
+    uint32_t next; /* of the same hash */
+    uint32_t site; /* of the stack that ends here; 0: none */
+} gb_frame;
+
+typedef struct gb_weight {
+    uint64_t objects; /* in 1/65536 */
+    uint64_t bytes;
+} gb_weight;
+
+/* What was allocated by one stack. */
+typedef struct gb_site {
+    gb_weight allocated, live;
+    gb_weight peak; /* what was live at the peak number `peak_number`, if that is the last peak; else `live` was */
+    uint64_t peak_number;
+    uint32_t frame; /* the innermost caller */
+} gb_site;
+
+/* Records by number. Number 0 is no record. */
+typedef struct gb_records {
+    char *chunks[GB_SAMPLES ? GB_SAMPLE_CHUNKS : 1];
+    uint32_t count;
+} gb_records;
+
+typedef struct gb_sampler {
+    alignas(64) gb_lock lock; /* guards all fields that say nothing else; taken before the lock of abandoned heaps */
+    _Atomic uint32_t heap; /* n of the heap with the sampled blocks; 0: no sample was ever taken */
+    _Atomic uint32_t on;
+    size_t mean_bytes; /* constant while `on` */
+    uint64_t chance;
+    int64_t common_left; /* as gb_sampling.left, for threads without a heap, and for all sizes */
+    gb_records samples, frames, sites;
+    uint32_t sample_free; /* first of the free records */
+    uint32_t *sample_heads, *frame_heads;
+    uint64_t live_bytes, peak_bytes, peak_number; /* sums over all sites */
+    uint64_t taken, lost; /* samples; those without room for their records */
+    void (*written)(void); /* called after a sample was taken, without the lock */
+    uint32_t written_ms; /* when the profile was last written */
+    uint32_t process, round; /* which wrote it: its number, and how many profiles of that number were there before */
+    char path[GB_SAMPLES ? 512 : 1]; /* where it is written */
+} gb_sampler;
+
 typedef struct gb_options {
     /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
     uint32_t verbose, stats, background, on_error, no_huge_pages;
     uint32_t purge_ms, purge_lazily;
     uint32_t deepbind; /* pass RTLD_DEEPBIND on: override/dlopen.c */
     size_t limit;
+    size_t profile_bytes; /* 0: the default */
 } gb_options;
 
 /* The region; there is one. Its first cache line is constant except `slices`, and is all that free() reads of it. */
@@ -682,6 +762,7 @@ typedef struct gb_region {
     gb_options options;
     const void *shape; /* of this build, for readers outside the process: shape.c */
     _Atomic uint32_t background_state; /* an enum gb_background */
+    gb_sampler sampler;
 
     /* Guards the heap if threads share one: entry.h. */
     struct {

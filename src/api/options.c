@@ -16,6 +16,7 @@ static const gb_option options[] = {
     {"stats", "GLEBE_STATS", OPTION_STATS, &gb_the.options.stats},
     {"background", "GLEBE_BACKGROUND", OPTION_FLAG, &gb_the.options.background},
     {"huge_pages", "GLEBE_HUGE_PAGES", OPTION_OFF, &gb_the.options.no_huge_pages},
+    {"profile_bytes", "GLEBE_PROFILE_BYTES", OPTION_BYTES, &gb_the.options.profile_bytes},
     {"limit", "GLEBE_LIMIT", OPTION_BYTES, &gb_the.options.limit},
     {"purge", "GLEBE_PURGE", OPTION_PURGE, &gb_the.options.purge_lazily},
     {"purge_ms", "GLEBE_PURGE_MS", OPTION_MS, &gb_the.options.purge_ms},
@@ -189,7 +190,7 @@ static bool option_known(const char *entry)
         if (strncmp(entry, options[i].environment, length) == 0 && entry[length] == '=')
             return true;
     }
-    static const char *const of_others[] = {"GLEBE_TOOL_", "GLEBE_LIBRARY", "GLEBE_LARGE_PAGES="};
+    static const char *const of_others[] = {"GLEBE_TOOL_", "GLEBE_LIBRARY", "GLEBE_LARGE_PAGES=", "GLEBE_PROFILE="};
     for (size_t i = 0; i < sizeof of_others / sizeof of_others[0]; i++)
         if (strncmp(entry, of_others[i], strlen(of_others[i])) == 0)
             return true;

@@ -91,6 +91,21 @@
 #define GB_PURGES (!GB_LINEAR) /* memory can be returned to the host: spare pages, holes, ticks */
 #define GB_MIXES (!GB_LINEAR && !GB_SECURE) /* a small heap begins with a mixed page: blocks of many classes */
 
+/* A profiler can sample allocations: heap/sample.c. Not in the secure and the audit build, which check each list of
+ * free blocks as it is used; and only on hosts whose port walks stacks. */
+#ifndef GB_SAMPLES
+#if defined(__linux__) || defined(GB_PORT_FAKE)
+#define GB_SAMPLES (GB_THREADS && !GB_SECURE && !GB_AUDIT)
+#else
+#define GB_SAMPLES 0
+#endif
+#endif
+#define GB_SAMPLE_BYTES ((size_t)512 << 10) /* default of the option profile_bytes */
+#define GB_SAMPLE_FRAMES 128 /* the most callers that a sample has */
+#define GB_SAMPLE_CHUNKS 128 /* of the sampler's records, each of so many bytes */
+#define GB_SAMPLE_CHUNK_BYTES ((size_t)128 << 10)
+#define GB_SAMPLE_HEADS 4096 /* of each hash table */
+
 /* free() regularly gets blocks of C libraries with a heap of their own, and the port passes them on. 0: such a block
  * is misuse. */
 #ifndef GB_FOREIGN

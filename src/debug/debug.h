@@ -18,6 +18,10 @@ void gb_stats_say(void);
 /* ---- shape: the layout of this build, for readers outside the process; not in linear memory ---- */
 const void *gb_shape_address(void);
 
+/* profile.c: the profile that GLEBE_PROFILE names, at the start and at exit. */
+void gb_profile_begin(void);
+void gb_profile_end(void);
+
 #pragma GCC visibility pop
 
 #endif

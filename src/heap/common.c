@@ -88,6 +88,8 @@ static void commons_hold(bool begins)
 void gb_heaps_lock(void)
 {
     commons_hold(true);
+    if (GB_SAMPLES)
+        gb_lock_take(&gb_the.sampler.lock);
     gb_lock_take(&gb_the.abandoned.lock);
     gb_lock_take(&gb_the.lock);
 }
@@ -96,5 +98,7 @@ void gb_heaps_unlock(void)
 {
     gb_lock_drop(&gb_the.lock);
     gb_lock_drop(&gb_the.abandoned.lock);
+    if (GB_SAMPLES)
+        gb_lock_drop(&gb_the.sampler.lock);
     commons_hold(false);
 }

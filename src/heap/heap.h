@@ -3,7 +3,7 @@
 #ifndef GB_HEAP_H
 #define GB_HEAP_H
 
-#include "../region/region.h"
+#include "sample.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -104,6 +104,12 @@ void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 /* Called before the heap takes `bytes`. A heap that is about to become larger than ever before first returns memory
  * that it retains for single classes. Owner. */
 void gb_heap_grows(glebe_heap *heap, size_t bytes);
+/* Takes up to *skip blocks off the page, counted as out, and subtracts their number. Returns them as a list; NULL: the
+ * page has none. Owner. */
+gb_block *gb_page_supply_some(gb_page *page, uint32_t *skip);
+/* The source of small blocks for a heap that is sampled: gb_small_source, but it hands out no block beyond the next
+ * sample. */
+gb_source gb_small_counted;
 /* Returns the number of blocks out of the page. Owner, or no owner runs. */
 uint32_t gb_page_out(const gb_page *page);
 /* Puts a freed block on its page's list, parked or not; the caller counts it. Returns false, after a report of a double
@@ -227,7 +233,8 @@ gb_common *gb_common_enter(void);
 gb_common *gb_common_try(uint32_t number, bool silent, uint32_t now);
 glebe_heap *gb_common_heap(const gb_common *common);
 void gb_common_leave(gb_common *common);
-/* Take and drop the locks of common heaps, abandoned heaps, and the region. Meanwhile only owners change heaps. */
+/* Take and drop the locks of common heaps, the sampler, abandoned heaps, and the region. Meanwhile only owners change
+ * heaps. */
 void gb_heaps_lock(void);
 void gb_heaps_unlock(void);
 

@@ -121,16 +121,26 @@ static gb_page *mixed_page(glebe_heap *heap)
  * class. */
 static void mixed_sort(glebe_heap *heap, gb_page *page)
 {
+    bool sampled = gb_sampled(heap);
+    gb_block *kept = NULL; /* beyond the next sample of their class: they wait in the page */
     for (gb_block *block = page->free, *next; block; block = next) {
         uint32_t mark = map_get(page, cell_first(page, ((uintptr_t)block - gb_page_start(page)) >> CELL_LOG2));
         next = gb_link_get(block);
         if (mark == 0 || mark == INSIDE)
             break; /* not one of our blocks */
+        if (GB_SAMPLES && GB_UNLIKELY(sampled)) {
+            if (heap->sampling.skip[mark - 1] == 0) {
+                gb_link_set(block, kept);
+                kept = block;
+                continue;
+            }
+            heap->sampling.skip[mark - 1]--;
+        }
         gb_link_set(block, heap->front[mark - 1]);
         heap->front[mark - 1] = block;
         page->left++;
     }
-    page->free = NULL;
+    page->free = kept;
 }
 
 /* Returns the first cell at or behind `from` where a row of this class may begin. Blocks are aligned to the power of
@@ -176,12 +186,23 @@ static bool mixed_carve(glebe_heap *heap, gb_page *page, uint32_t cls)
                     bytes = gb_classes[cls].bytes;
     if (cell == CELLS)
         return false;
+    uint32_t most = count; /* blocks before the next sample of the class: others of the row wait in the page */
+    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap))) {
+        most = heap->sampling.skip[cls] < count ? heap->sampling.skip[cls] : count;
+        heap->sampling.skip[cls] -= most;
+    }
     for (uint32_t i = 1; i < cells; i++)
         __atomic_store_n(map_of(page, cell + i), INSIDE, __ATOMIC_RELAXED);
     __atomic_store_n(map_of(page, cell), cls + 1, __ATOMIC_RELAXED);
     page->left += (int32_t)count;
     for (uintptr_t start = gb_page_start(page) + (cell << CELL_LOG2); count-- > 0;) {
         gb_block *block = (gb_block *)(start + count * bytes);
+        if (GB_SAMPLES && GB_UNLIKELY(count >= most)) {
+            gb_link_set(block, page->free);
+            page->free = block;
+            page->left--;
+            continue;
+        }
         gb_link_set(block, heap->front[cls]);
         heap->front[cls] = block;
     }
@@ -198,6 +219,8 @@ bool gb_mixed_supply(glebe_heap *heap, uint32_t cls)
     mixed_sort(heap, page);
     /* carves also if the list has a single block: otherwise each malloc would come here */
     bool few = !heap->front[cls] || !gb_link_get(heap->front[cls]);
+    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)) && heap->front[cls])
+        return true;
     return (few && mixed_carve(heap, page, cls)) || heap->front[cls];
 }
 

@@ -112,6 +112,63 @@ GB_INLINE gb_block *page_supply(gb_page *page, bool one)
     return GB_PURGES && page->holes ? gb_hole_carve(page) : NULL;
 }
 
+/* ---- refill while the heap is sampled ---- */
+#if GB_SAMPLES
+
+/* Cuts a list of the page's blocks, which count as out, behind *skip of them. The rest returns to the page. Subtracts
+ * those that stay from *skip. */
+static gb_block *supply_cut(gb_page *page, gb_block *chain, uint32_t *skip)
+{
+    gb_block *last = chain, *rest;
+    for (--*skip; (rest = gb_link_get(last)) != NULL && *skip > 0; --*skip)
+        last = rest;
+    gb_link_set(last, NULL);
+    if (!rest)
+        return chain;
+    gb_block *end = rest;
+    for (page->left--; gb_link_get(end); page->left--)
+        end = gb_link_get(end);
+    gb_link_set(end, page->free);
+    page->free = rest;
+    return chain;
+}
+
+gb_block *gb_page_supply_some(gb_page *page, uint32_t *skip)
+{
+    gb_block *chain = page->free;
+    uint32_t holes = page->holes ? gb_hole_blocks(page, page->holes) : 0,
+             count = page->bump - holes - (uint32_t)page->left, most = count < *skip ? count : *skip;
+    if (chain) { /* walks only a list with the next sample in it */
+        gb_block *last = chain;
+        for (uint32_t i = 1; i < most && count != most; i++)
+            last = gb_link_get(last);
+        page->free = count == most ? NULL : gb_link_get(last);
+        if (count != most)
+            gb_link_set(last, NULL);
+        page->left += (int32_t)most;
+        *skip -= most;
+        uint32_t more = most < GB_FEW_BLOCKS && count == most ? GB_FEW_BLOCKS - most : 0;
+        more = more < *skip ? more : *skip;
+        if (more == 0 || page->bump == page->cap)
+            return chain;
+        uint32_t before = page->bump;
+        chain = page_carve(page, more, chain);
+        *skip -= page->bump - before;
+        return chain;
+    }
+    uint32_t bytes = gb_classes[page->cls].bytes, fresh = page->cap - page->bump,
+             step = bytes > GB_UNIT_BYTES ? 1 : (uint32_t)(GB_UNIT_BYTES / bytes);
+    most = fresh < step ? fresh : step;
+    most = most < *skip ? most : *skip;
+    if (most > 0) {
+        *skip -= most;
+        return page_carve(page, most, NULL);
+    }
+    chain = holes ? gb_hole_carve(page) : NULL;
+    return chain ? supply_cut(page, chain, skip) : NULL;
+}
+#endif
+
 /* ---- order ---- */
 
 /* Links the blocks of a page's list by address, so that successive allocations are neighbours in memory. If a program's
@@ -289,19 +346,26 @@ GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
     return page ? page : page_fresh(heap, cls);
 }
 
-/* The source of small blocks, inlined in slow.c. Requires an empty front[request->cls]. */
-GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
+/* Refills a thread free list, and returns a block. With `skip`, a constant: hands out no more than *skip blocks, and
+ * subtracts their number. */
+GB_INLINE void *small_supply(glebe_heap *heap, uint32_t cls, uint32_t *skip)
 {
-    uint32_t cls = request->cls;
-    if (GB_BORROWS && heap->borrowed[cls].first)
-        return gb_borrowed_take(heap, cls, heap->waits);
+    if (GB_BORROWS && heap->borrowed[cls].first) {
+        if (skip)
+            --*skip;
+        return gb_borrowed_take(heap, cls, skip || heap->waits);
+    }
     if (GB_BORROWS)
         heap->borrowed[cls].frees = 0;
     if (GB_MIXES && heap->mixed.n && gb_mixed_supply(heap, cls))
         return gb_hand_out(heap, cls, heap->front[cls]);
     gb_page *page = gb_page_if(heap->current[cls]);
     for (;;) {
-        gb_block *chain = page ? page_supply(page, GB_PURGES && heap->waits) : NULL;
+        gb_block *chain = NULL;
+        if (GB_SAMPLES && skip)
+            chain = page ? gb_page_supply_some(page, skip) : NULL;
+        else if (page)
+            chain = page_supply(page, GB_PURGES && heap->waits);
         if (chain)
             return gb_hand_out(heap, cls, chain);
         if (page) {
@@ -317,6 +381,21 @@ GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
         heap->current[cls] = gb_page_id_of(page);
     }
 }
+
+/* The source of small blocks, inlined in slow.c. Requires an empty front[request->cls]. */
+GB_INLINE void *gb_small_source(glebe_heap *heap, gb_request *request)
+{
+    return small_supply(heap, request->cls, NULL);
+}
+
+#if GB_SAMPLES
+void *gb_small_counted(glebe_heap *heap, gb_request *request)
+{
+    uint32_t *skip = &heap->sampling.skip[request->cls];
+    *skip += *skip == 0; /* the caller knows that this block is no sample */
+    return small_supply(heap, request->cls, skip);
+}
+#endif
 
 /* ---- freed blocks ---- */
 
@@ -394,6 +473,8 @@ void gb_fronts_flush(glebe_heap *heap)
 {
     if (GB_BORROWS)
         gb_borrowed_return(heap, false);
+    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)))
+        gb_sampling_flushed(heap);
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
         while (heap->front[cls]) {
             gb_block *block = heap->front[cls];

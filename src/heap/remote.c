@@ -363,15 +363,18 @@ void gb_borrowed_return(glebe_heap *heap, bool idle)
 }
 
 /* Frees of blocks in the program's own heaps bypass the slots: the program may destroy such a heap as soon as free
- * has returned. A thread without a heap has no slots. */
+ * has returned. A thread without a heap has no slots. A sampled block returns to its page at once. */
 void gb_remote_free(glebe_heap *from, gb_page *page, gb_block *block)
 {
     if (GB_BORROWS && GB_UNLIKELY(gb_load_relaxed(&page->xfree) & (GB_XFREE_WHOLE | GB_XFREE_PURGED))) {
         gb_report_address("free", block); /* all blocks of the page are free: it must not be handed out again */
         return;
     }
-    if (from->number.n == 0 || gb_load_relaxed(&gb_page_heap(page)->kind) == GB_HEAP_OWNED)
-        gb_remote_send(page, block, block, 1);
-    else if (!borrow(from, page, block))
+    if (from->number.n == 0 || gb_load_relaxed(&gb_page_heap(page)->kind) >= GB_HEAP_OWNED) {
+        if (GB_SAMPLES && gb_sample_owns(gb_load_relaxed(&page->heap)))
+            gb_sample_returned(page, block);
+        else
+            gb_remote_send(page, block, block, 1);
+    } else if (!borrow(from, page, block))
         slot_put(from, page, block);
 }

@@ -89,8 +89,10 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
             heap->tick = GB_TICK_EVENTS;
             heap->tick_cycles = gb_cycles();
             /* if there are many threads, most of them hold little */
-            bool small = kind == GB_HEAP_OWNED || (kind == GB_HEAP_THREAD && number.n > GB_FEW_HEAPS);
+            bool small = kind >= GB_HEAP_OWNED || (kind == GB_HEAP_THREAD && number.n > GB_FEW_HEAPS);
             heap->mixed.n = GB_MIXES && small ? GB_MIXED_LATER : 0;
+            if (GB_SAMPLES)
+                gb_sampling_set(heap);
             gb_store_relaxed(&gb_the.records.in_use, (uint32_t)++glebe_live.stats.heaps);
         }
     }
@@ -144,6 +146,8 @@ static glebe_heap *heap_reclaim(void)
     if (heap) {
         gb_store_relaxed(&gb_the.abandoned.first, heap->next.n);
         heap->kind = GB_HEAP_THREAD;
+        if (GB_SAMPLES)
+            gb_sampling_set(heap);
         glebe_live.stats.heaps_abandoned--;
         glebe_live.stats.heaps_reclaimed++;
     }

@@ -42,6 +42,12 @@ typedef struct gb_fake {
     char *const *environment; /* NULL-terminated "NAME=value", or NULL */
     const char *program; /* the program's name; NULL: none */
     const char *file; /* the only file that gb_port_append finds; its text goes to `printed`; NULL: none */
+    const uintptr_t *stack; /* what gb_port_stack finds, and its length */
+    uint32_t stack_length;
+    uint32_t profiles; /* how often a profile was finished; its text goes to `profile` */
+    int profile_error; /* of gb_port_put; 0: none */
+    char *profile; /* NULL: profiles are dropped */
+    size_t profile_room, profile_bytes;
     bool stderr_kept; /* gb_port_say without it is a mistake of the core */
 
     /* the plan: calls of the kinds in `fail_calls` (bits) are counted together; `fail_count` of them fail, from the

@@ -6,6 +6,8 @@
  * returns GB_PURGE_REFUSED. Every function keeps errno. */
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
+#include <stdio.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -305,6 +307,204 @@ const char *gb_port_program(void)
 {
     const char *path = (const char *)getauxval(AT_EXECFN), *slash = path ? strrchr(path, '/') : NULL;
     return slash ? slash + 1 : path ? path : "";
+}
+
+/* ---- stacks ----
+ * The unwinder of the compiler's library reads the tables that C++ exceptions use, which nearly all code has. Its
+ * lookup takes no lock of the loader since glibc 2.35. Without it the walk follows frame pointers, where each frame is
+ * above the one before it and on the same stack. */
+
+typedef struct linux_walk {
+    uintptr_t *callers;
+    uint32_t count, most;
+    bool skipped; /* the first frame, which is gb_port_stack's own */
+} linux_walk;
+typedef int linux_step(void *context, void *walk);
+static int (*linux_unwind)(linux_step *step, void *walk);
+static uintptr_t (*linux_unwind_ip)(void *context);
+
+static int linux_walk_step(void *context, void *data)
+{
+    linux_walk *walk = data;
+    uintptr_t at = linux_unwind_ip(context);
+    if (at == 0 || walk->count == walk->most)
+        return 5; /* _URC_END_OF_STACK */
+    if (walk->skipped)
+        walk->callers[walk->count++] = at;
+    walk->skipped = true;
+    return 0;
+}
+
+/* A program in C may not have libgcc_s, so nothing here requires it at link time. Its first walk may allocate, so one
+ * is made here. */
+void gb_port_stack_start(void)
+{
+    extern int _Unwind_Backtrace(linux_step *, void *) __attribute__((weak));
+    extern uintptr_t _Unwind_GetIP(void *) __attribute__((weak));
+    extern void *dlopen(const char *, int) __attribute__((weak));
+    extern void *dlsym(void *, const char *) __attribute__((weak));
+    int saved = errno;
+    if (_Unwind_Backtrace && _Unwind_GetIP) {
+        linux_unwind_ip = _Unwind_GetIP;
+        linux_unwind = _Unwind_Backtrace;
+    } else if (!linux_unwind && dlopen && dlsym) {
+        void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+        void *walk = library ? dlsym(library, "_Unwind_Backtrace") : NULL;
+        void *ip = library ? dlsym(library, "_Unwind_GetIP") : NULL;
+        if (walk && ip) {
+            memcpy(&linux_unwind_ip, &ip, sizeof ip);
+            memcpy(&linux_unwind, &walk, sizeof walk);
+        }
+    }
+    uintptr_t callers[2];
+    gb_port_stack(callers, 2);
+    errno = saved;
+}
+
+/* Follows frame pointers: each frame begins with the address of its caller's, and the return address. */
+static uint32_t linux_frames(const uintptr_t *frame, uintptr_t *callers, uint32_t most)
+{
+    enum { LONGEST = 1 << 20 };
+    uint32_t count = 0;
+    while (count < most && frame[1] > 4096) {
+        const uintptr_t *next = (const uintptr_t *)frame[0];
+        callers[count++] = frame[1];
+        if ((uintptr_t)next <= (uintptr_t)frame || (uintptr_t)next - (uintptr_t)frame > LONGEST
+            || (uintptr_t)next % sizeof(uintptr_t) != 0)
+            break;
+        frame = next;
+    }
+    return count;
+}
+
+GB_NOINLINE uint32_t gb_port_stack(uintptr_t *callers, uint32_t most)
+{
+    linux_walk walk = {callers, 0, most, false};
+    if (linux_unwind)
+        linux_unwind(linux_walk_step, &walk);
+    else if (sizeof(void *) == 8)
+        walk.count = linux_frames(__builtin_frame_address(0), callers, most);
+    return walk.count;
+}
+
+/* ---- loaded code ---- */
+
+typedef struct linux_modules {
+    void (*each)(void *context, const gb_module *module);
+    void *context;
+    const char *program; /* the path of the program itself, which has no name in the list */
+} linux_modules;
+
+/* Finds the note with the build-id in the memory of a module. */
+static void linux_build_id(const struct dl_phdr_info *info, gb_module *module)
+{
+    enum { BUILD_ID = 3 };
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_NOTE)
+            continue;
+        const char *at = (const char *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        const char *end = at + info->dlpi_phdr[i].p_memsz;
+        while (end - at >= (ptrdiff_t)sizeof(ElfW(Nhdr))) {
+            const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)(const void *)at;
+            size_t name = (note->n_namesz + 3u) & ~3u, bytes = (note->n_descsz + 3u) & ~3u;
+            const char *text = at + sizeof *note;
+            if (name > (size_t)(end - text) || bytes > (size_t)(end - text) - name)
+                break;
+            if (note->n_type == BUILD_ID && note->n_namesz == 4 && memcmp(text, "GNU", 4) == 0) {
+                module->build_id = (const uint8_t *)text + name;
+                module->build_id_bytes = note->n_descsz;
+                return;
+            }
+            at = text + name + bytes;
+        }
+    }
+}
+
+static int linux_module(struct dl_phdr_info *info, size_t bytes, void *data)
+{
+    const linux_modules *modules = data;
+    gb_module module = {.path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : modules->program};
+    (void)bytes;
+    linux_build_id(info, &module);
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD || !(info->dlpi_phdr[i].p_flags & PF_X))
+            continue;
+        module.start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        module.end = module.start + info->dlpi_phdr[i].p_memsz;
+        module.offset = info->dlpi_phdr[i].p_offset;
+        modules->each(modules->context, &module);
+    }
+    return 0;
+}
+
+void gb_port_modules(void (*each)(void *context, const gb_module *module), void *context)
+{
+    char program[LINUX_PATH_BYTES];
+    int saved = errno, cancel = posix_cancel_off();
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    linux_modules modules = {each, context, program};
+    dl_iterate_phdr(linux_module, &modules);
+    posix_cancel_restore(cancel);
+    errno = saved;
+}
+
+/* ---- files of profiles ---- */
+
+int gb_port_create(const char *path, bool anew, int *error)
+{
+    int saved = errno, cancel = posix_cancel_off();
+    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | (anew ? O_EXCL : O_TRUNC);
+    int file = open(path, flags, 0600);
+    *error = file < 0 ? errno : 0;
+    posix_cancel_restore(cancel);
+    errno = saved;
+    return file;
+}
+
+/* A write beyond the limit on the size of files raises SIGXFSZ: blocks the signal, and takes it if it came. */
+int gb_port_put(int file, const char *text, size_t bytes)
+{
+    int saved = errno, error = 0, cancel = posix_cancel_off();
+    sigset_t raised, before, waiting;
+    struct timespec none = {0, 0};
+    sigemptyset(&raised);
+    sigaddset(&raised, SIGXFSZ);
+    sigaddset(&raised, SIGPIPE);
+    sigpending(&waiting);
+    pthread_sigmask(SIG_BLOCK, &raised, &before);
+    while (bytes > 0 && !error) {
+        ssize_t written = write(file, text, bytes);
+        if (written > 0) {
+            text += written;
+            bytes -= (size_t)written;
+        } else if (written == 0)
+            error = EIO;
+        else if (errno != EINTR)
+            error = errno;
+    }
+    if (sigismember(&waiting, SIGXFSZ))
+        sigdelset(&raised, SIGXFSZ);
+    if (sigismember(&waiting, SIGPIPE))
+        sigdelset(&raised, SIGPIPE);
+    if (error)
+        sigtimedwait(&raised, NULL, &none);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    posix_cancel_restore(cancel);
+    errno = saved;
+    return error;
+}
+
+int gb_port_finish(int file, const char *from, const char *to)
+{
+    int saved = errno, cancel = posix_cancel_off(), error = close(file) == 0 ? 0 : errno;
+    if (to && !error && rename(from, to) != 0)
+        error = errno;
+    if (!to || error)
+        unlink(from);
+    posix_cancel_restore(cancel);
+    errno = saved;
+    return error;
 }
 
 static long linux_futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)

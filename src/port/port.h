@@ -61,6 +61,29 @@ size_t gb_port_foreign_bytes(const void *block);
 /* Frees such a block by its allocator. Returns false if no other allocator has it. */
 bool gb_port_foreign_free(void *block);
 
+/* ---- stacks, for the profiler (GB_SAMPLES) ---- */
+/* Finds what gb_port_stack needs. May allocate from glebe. Called at the start of a profile. */
+void gb_port_stack_start(void);
+/* Writes the return addresses of this function's callers, the innermost first, and returns their number. Takes no lock
+ * of glebe and allocates nothing. */
+uint32_t gb_port_stack(uintptr_t *callers, uint32_t most);
+/* A piece of code of the program, or of a library. */
+typedef struct gb_module {
+    uintptr_t start, end;
+    uintptr_t offset; /* of `start` in the file */
+    const char *path;
+    const uint8_t *build_id;
+    size_t build_id_bytes; /* 0: the file has none */
+} gb_module;
+/* Calls `each` for every piece of code that is loaded. The caller holds no lock of glebe, which the loader may need. */
+void gb_port_modules(void (*each)(void *context, const gb_module *module), void *context);
+/* Creates a file, or empties it; with `anew` fails if it exists. Returns its descriptor, or -1 and the error. */
+int gb_port_create(const char *path, bool anew, int *error);
+/* Writes all of the text. Returns 0, or an error: never raises SIGXFSZ or SIGPIPE. */
+int gb_port_put(int file, const char *text, size_t bytes);
+/* Closes the file, and gives it its final name `to`; NULL: removes it. Returns 0 or an error. */
+int gb_port_finish(int file, const char *from, const char *to);
+
 /* ---- time, random numbers, text ---- */
 uint32_t gb_port_now_ms(void); /* monotonic, coarse, wraps */
 uint64_t gb_port_random(void);

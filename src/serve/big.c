@@ -16,11 +16,42 @@ static gb_source *big_source(const gb_request *request)
     return request->bytes <= GB_LARGE_MAX && request->alignment <= GB_LARGE_MAX ? gb_large_source : gb_huge_source;
 }
 
+#if GB_SAMPLES
+/* Returns a warm block, for heaps that are sampled: the fast paths pass them by. */
+static void *sampled_warm(glebe_heap *heap, const gb_request *request)
+{
+    if (request->alignment > 1)
+        return NULL;
+    if (request->cls == GB_CLASSES) {
+        if (heap->warm_count && --heap->tick <= 0)
+            gb_tick_due(heap);
+        return gb_warm_take(heap, request->bytes);
+    }
+    void **warm = &heap->warm[request->cls - GB_SMALL_CLASSES], *block = *warm;
+    *warm = NULL;
+    return block;
+}
+
+/* Serves a sample, if the request is one. */
+static void *sampled_take(glebe_heap *heap, gb_request *request)
+{
+    bool due = gb_sample_due(heap, gb_request_bytes(request));
+    return due ? gb_sample_take(big_source(request), request) : NULL;
+}
+#else
+#define sampled_take(heap, request) NULL
+#define sampled_warm(heap, request) NULL
+#endif
+
 /* Returns a medium block of the current page, or a block of the slow path. Sets *dirty if `dirty` is not NULL. */
 static GB_NOINLINE void *big_take(glebe_heap *heap, size_t bytes, size_t alignment, uint32_t cls, size_t *dirty)
 {
-    gb_request request = {.bytes = bytes, .alignment = alignment, .cls = cls};
-    void *block = cls < GB_CLASSES ? gb_medium_claim(heap, &request) : NULL;
+    gb_request request = {.bytes = bytes, .alignment = alignment, .dirty = bytes, .cls = cls};
+    void *block = NULL;
+    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)) && !(block = sampled_take(heap, &request)))
+        block = sampled_warm(heap, &request);
+    if (!block && cls < GB_CLASSES)
+        block = gb_medium_claim(heap, &request);
     if (!block)
         block = gb_serve_sane(heap, big_source(&request), &request);
     if (dirty)
@@ -31,27 +62,35 @@ static GB_NOINLINE void *big_take(glebe_heap *heap, size_t bytes, size_t alignme
 /* Returns a warm large or huge block, or NULL. Ticks, so that other memory is purged even if all requests end here. */
 GB_INLINE void *warm_take(glebe_heap *heap, size_t bytes)
 {
-    if (heap->warm_count == 0)
+    if (heap->warm_count <= gb_warm_least(heap))
         return NULL;
     if (--heap->tick <= 0)
         gb_tick_due(heap);
     return gb_warm_take(heap, bytes);
 }
 
+/* Serves blocks above the small ones that no warm block serves. Out of line, to keep gb_alloc_big short. */
+static GB_NOINLINE void *alloc_cold(glebe_heap *heap, size_t bytes)
+{
+    return big_take(heap, bytes, 1, class_of(bytes), NULL);
+}
+
 void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 {
-    if (GB_LIKELY(bytes <= GB_MEDIUM_MAX)) {
-        void **warm = &heap->warm[gb_class_of_medium(bytes) - GB_SMALL_CLASSES], *block = *warm;
+    void *block;
+    if (GB_LIKELY(bytes <= gb_medium_most(heap))) {
+        void **warm = &heap->warm[gb_class_of_medium(bytes) - GB_SMALL_CLASSES];
+        block = *warm;
         if (GB_LIKELY(block != NULL)) {
             *warm = NULL;
             return block;
         }
     } else {
-        void *block = warm_take(heap, bytes);
-        if (block)
+        block = warm_take(heap, bytes);
+        if (GB_LIKELY(block != NULL))
             return block;
     }
-    return big_take(heap, bytes, 1, class_of(bytes), NULL);
+    return alloc_cold(heap, bytes);
 }
 
 void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)
@@ -102,7 +141,7 @@ const glebe_heap *gb_big_heap(gb_page *entry, const void *block)
     return extent ? gb_heap_at(extent->heap) : NULL;
 }
 
-void *gb_big_resize(gb_page *entry, void *block, size_t before, size_t bytes)
+static void *big_resize(gb_page *entry, void *block, size_t before, size_t bytes)
 {
     void *resized = NULL;
     if (!entry) {
@@ -112,6 +151,44 @@ void *gb_big_resize(gb_page *entry, void *block, size_t before, size_t bytes)
         resized = block;
     gb_retain_bound();
     return resized;
+}
+
+#if GB_SAMPLES
+/* Returns whether the block should not grow where it is, because the bytes that it gains are a sample, and the block is
+ * none: then the new block is the sample. */
+static bool grows_into_sample(const glebe_heap *owner, size_t before, size_t bytes)
+{
+    glebe_heap *self = gb_self;
+    if (bytes <= before || !gb_sampled(self) || !gb_sampled(owner) || !gb_sample_due(self, bytes - before))
+        return false;
+    self->sampling.left = 0;
+    return true;
+}
+
+/* Resizes a block while a profile may have it. */
+static void *sampled_resize(gb_page *entry, void *block, size_t before, size_t bytes)
+{
+    const gb_extent *extent = entry ? NULL : gb_huge_find(block);
+    const gb_page *large = entry ? gb_large_at(block) : NULL;
+    uint32_t owner = extent ? extent->heap.n : large ? gb_load_relaxed(&large->heap) : 0;
+    if (!gb_sample_owns(owner))
+        return owner && grows_into_sample(gb_heap_at((gb_heap_id){owner}), before, bytes)
+            ? NULL
+            : big_resize(entry, block, before, bytes);
+    uint32_t sample = gb_sample_detach(block);
+    void *resized = big_resize(entry, block, before, bytes);
+    gb_sample_attach(sample, resized ? resized : block, resized ? bytes : before);
+    return resized;
+}
+#else
+#define sampled_resize big_resize
+#endif
+
+void *gb_big_resize(gb_page *entry, void *block, size_t before, size_t bytes)
+{
+    if (GB_SAMPLES && GB_UNLIKELY(gb_load_relaxed(&gb_the.sampler.heap)))
+        return sampled_resize(entry, block, before, bytes);
+    return big_resize(entry, block, before, bytes);
 }
 
 /* Lengthens the block of a request where it is, or returns NULL. */
@@ -139,16 +216,31 @@ static void *grown_source(glebe_heap *heap, gb_request *request)
 void *gb_big_grown(glebe_heap *heap, void *block, size_t bytes)
 {
     gb_request request = {.bytes = bytes, .alignment = 1, .block = block, .cls = GB_CLASSES};
+    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap))) {
+        void *sample = sampled_take(heap, &request);
+        if (sample)
+            return sample;
+    }
     return gb_serve_sane(heap, grown_source, &request);
 }
 
 /* ---- free ---- */
 
+/* Frees a huge block of another heap. */
+static GB_NOINLINE void free_huge_remote(gb_extent *extent, void *block)
+{
+    if (GB_SAMPLES && gb_sample_owns(extent->heap.n))
+        gb_sample_drop(block);
+    gb_huge_free(extent);
+}
+
 void gb_free_elsewhere(const char *call, void *block)
 {
     gb_extent *extent = gb_huge_find(block);
     if (extent && !extent->collected) {
-        if (gb_heap_at(extent->heap) != gb_self || !gb_warm_keep(gb_self, block, extent->bytes, &extent->warm))
+        if (gb_heap_at(extent->heap) != gb_self)
+            free_huge_remote(extent, block);
+        else if (!gb_warm_keep(gb_self, block, extent->bytes, &extent->warm))
             gb_huge_free(extent);
         gb_retain_bound();
     } else if (GB_FOREIGN && block && gb_port_foreign_free(block))
@@ -159,8 +251,21 @@ void gb_free_elsewhere(const char *call, void *block)
 
 static GB_NOINLINE void free_medium(glebe_heap *self, gb_page *page, void *block, const char *call)
 {
-    if (!gb_medium_return(self, page, block))
+    bool freed;
+    if (GB_SAMPLES && gb_sample_owns(gb_load_relaxed(&page->heap)))
+        freed = gb_sample_returned(page, block);
+    else
+        freed = gb_medium_return(self, page, block);
+    if (!freed)
         gb_report_address(call, block);
+}
+
+/* Frees a large block of another heap. */
+static GB_NOINLINE void free_large_remote(gb_page *large, void *block)
+{
+    if (GB_SAMPLES && gb_sample_owns(gb_load_relaxed(&large->heap)))
+        gb_sample_drop(block);
+    gb_run_give(large);
 }
 
 /* The entry is that of a free slice. */
@@ -169,7 +274,9 @@ static GB_NOINLINE void free_large(glebe_heap *self, void *block, const char *ca
     gb_page *large = gb_large_at(block);
     if (!large)
         gb_report_address(call, block);
-    else if (!gb_heap_owns(self, large) || !gb_warm_keep(self, block, gb_page_bytes(large), &large->warm))
+    else if (!gb_heap_owns(self, large))
+        free_large_remote(large, block);
+    else if (!gb_warm_keep(self, block, gb_page_bytes(large), &large->warm))
         gb_run_give(large);
 }
 

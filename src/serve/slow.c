@@ -33,6 +33,12 @@ static void *serve_common(gb_source *source, gb_request *request)
  * expect the thread free lists to be empty. */
 void *gb_serve_first(gb_source *source, gb_request *request)
 {
+    if (GB_SAMPLES && gb_load_relaxed(&gb_the.sampler.on)) {
+        bool due = gb_sample_due_common(gb_request_bytes(request));
+        void *sample = due ? gb_sample_take(source, request) : NULL;
+        if (sample)
+            return sample;
+    }
     void *common = serve_common(source, request);
     if (common)
         return common;
@@ -40,9 +46,30 @@ void *gb_serve_first(gb_source *source, gb_request *request)
     if (!heap)
         return gb_out_of_memory();
     gb_fronts_flush(heap);
+    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)) && source == gb_small_source)
+        source = gb_small_counted;
     void *block = gb_serve(heap, source, request);
     gb_thread_late();
     return block;
+}
+#endif
+
+#if GB_SAMPLES
+void *gb_small_refill_sampled(glebe_heap *heap, gb_request *request)
+{
+    uint32_t cls = request->cls, *skip = &heap->sampling.skip[cls];
+    if (*skip == 0) {
+        *skip = gb_sample_draw(&heap->sampling.chance, gb_classes[cls].bytes);
+        void *sample = heap->limit_bytes ? NULL : gb_sample_take(gb_small_source, request);
+        if (sample)
+            return sample;
+        *skip += *skip == 0; /* this block */
+    }
+    gb_page *page = heap->tick > 0 ? gb_page_if(heap->current[cls]) : NULL;
+    gb_block *chain = page && page->holes == 0 && page->bump - page->left >= GB_FEW_BLOCKS
+        ? gb_page_supply_some(page, skip)
+        : NULL;
+    return chain ? gb_hand_out(heap, cls, chain) : gb_serve(heap, gb_small_counted, request);
 }
 #endif
 
@@ -50,6 +77,8 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, size_t cls)
 {
     gb_request request;
     request.cls = (uint32_t)cls; /* gb_small_source reads no other field */
+    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)))
+        return gb_small_refill_sampled(heap, &request);
     return gb_serve(heap, gb_small_source, &request);
 }
 
@@ -63,7 +92,7 @@ void *gb_small_refill(glebe_heap *heap, size_t cls)
     if (GB_LIKELY(page && !due)) {
         gb_block *chain = page->free;
         int32_t all = page->bump;
-        if (GB_LIKELY(chain && (!GB_PURGES || page->holes == 0) && all - page->left >= GB_FEW_BLOCKS)) {
+        if (GB_LIKELY(chain && (!GB_PURGES || page->holes == 0) && all - page->left >= gb_few_blocks(heap))) {
             page->free = NULL;
             page->left = all;
             return gb_hand_out(heap, cls, chain);

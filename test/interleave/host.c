@@ -324,6 +324,15 @@ void gb_port_print(const char *text, size_t bytes)
 
 void gb_port_keep_stderr(void) {}
 void gb_port_say(const char *text, size_t bytes) { gb_port_print(text, bytes); }
+void gb_port_stack_start(void) {}
+uint32_t gb_port_stack(uintptr_t *callers, uint32_t most) { return (void)callers, (void)most, 0; }
+void gb_port_modules(void (*each)(void *context, const gb_module *module), void *context)
+{
+    (void)each, (void)context;
+}
+int gb_port_create(const char *path, bool anew, int *error) { return (void)path, (void)anew, *error = ENOENT, -1; }
+int gb_port_put(int file, const char *text, size_t bytes) { return (void)file, (void)text, (void)bytes, EIO; }
+int gb_port_finish(int file, const char *from, const char *to) { return (void)file, (void)from, (void)to, EIO; }
 bool gb_port_append(const char *path, const char *text, size_t bytes)
 {
     return (void)path, (void)text, (void)bytes, false;

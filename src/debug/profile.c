@@ -1,0 +1,274 @@
+/* Heap profiles: the functions that start, stop and write them. heap/sample.c takes the samples.
+ *
+ * A profile is a text. Addresses are not resolved in the process: its lines name the code that is loaded, and a tool
+ * (the command `glebe profile`) finds functions and lines in the files.
+ *
+ *     glebe-profile 1
+ *     process 4711 python3
+ *     mean 524288
+ *     samples 1207 lost 0
+ *     peak 73400320
+ *     module 55d0a000 55d4c000 1000 4f2ab1... /usr/bin/python3.11        start, end, offset in the file, build-id or -
+ *     site 2.5 1310720 1.0 524288 2.5 1310720 55d0c123 7f3a0042 ...      see below
+ *     end
+ *
+ * A site has blocks and bytes: allocated, live, and live at the peak, then its callers, the innermost first. They are
+ * estimates: blocks are in 1/65536.
+ *
+ * A profile that GLEBE_PROFILE names is written at exit, and while the process allocates once a second: that stays if
+ * the process is killed. It is written beside its final name, and renamed when it is complete. */
+#include "debug.h"
+
+#if GB_SAMPLES
+
+enum { PROFILE_NAME_BYTES = 512 + 48, PROFILE_EVERY_MS = 1000 };
+
+/* A text that goes to a file in pieces. */
+typedef struct gb_profile_text {
+    int file, error;
+    size_t count;
+    char text[4096];
+} gb_profile_text;
+
+static void profile_flush(gb_profile_text *out)
+{
+    if (!out->error)
+        out->error = gb_port_put(out->file, out->text, out->count);
+    out->count = 0;
+}
+
+static void profile_put(gb_profile_text *out, const char *text)
+{
+    for (; *text; text++) {
+        if (out->count == sizeof out->text)
+            profile_flush(out);
+        out->text[out->count++] = *text;
+    }
+}
+
+static void profile_number(gb_profile_text *out, uint64_t value)
+{
+    char digits[24];
+    profile_put(out, " ");
+    profile_put(out, gb_decimal(value, digits));
+}
+
+static void profile_hex(gb_profile_text *out, uintptr_t value)
+{
+    char digits[24];
+    gb_format(digits, sizeof digits, "%p", (void *)value);
+    profile_put(out, " ");
+    profile_put(out, digits + 2);
+}
+
+static void profile_module(void *context, const gb_module *module)
+{
+    gb_profile_text *out = context;
+    profile_put(out, "module");
+    profile_hex(out, module->start);
+    profile_hex(out, module->end);
+    profile_hex(out, module->offset);
+    profile_put(out, module->build_id_bytes ? " " : " -");
+    for (size_t i = 0; i < module->build_id_bytes; i++) {
+        static const char hex[] = "0123456789abcdef";
+        profile_put(out, (char[]){hex[module->build_id[i] >> 4], hex[module->build_id[i] & 15], 0});
+    }
+    profile_put(out, " ");
+    for (const char *c = module->path; *c; c++)
+        profile_put(out, *c == '\n' ? "?" : (char[]){*c, 0});
+    profile_put(out, "\n");
+}
+
+static void profile_weight(gb_profile_text *out, const gb_weight *weight)
+{
+    profile_number(out, weight->objects);
+    profile_number(out, weight->bytes);
+}
+
+/* The sampler's lock is held. */
+static void profile_sites(gb_profile_text *out)
+{
+    const gb_sampler *sampler = &gb_the.sampler;
+    profile_put(out, "mean");
+    profile_number(out, sampler->mean_bytes);
+    profile_put(out, "\nsamples");
+    profile_number(out, sampler->taken);
+    profile_put(out, " lost");
+    profile_number(out, sampler->lost);
+    profile_put(out, "\npeak");
+    profile_number(out, sampler->peak_bytes);
+    profile_put(out, "\n");
+    for (uint32_t number = 1; number < sampler->sites.count; number++) {
+        const gb_site *site = gb_site_at(number);
+        gb_weight peak = gb_site_peak(site);
+        profile_put(out, "site");
+        profile_weight(out, &site->allocated);
+        profile_weight(out, &site->live);
+        profile_weight(out, &peak);
+        for (uint32_t frame = site->frame; frame; frame = gb_frame_at(frame)->caller)
+            if (gb_frame_at(frame)->address)
+                profile_hex(out, gb_frame_at(frame)->address);
+        profile_put(out, "\n");
+    }
+}
+
+/* Writes the text. The caller holds no lock: the loader's list of modules comes first. Returns 0 or an error. */
+static int profile_write(gb_profile_text *out)
+{
+    char program[64];
+    gb_plain(program, sizeof program, gb_port_program(), "");
+    profile_put(out, "glebe-profile 1\nprocess");
+    profile_number(out, gb_port_process());
+    profile_put(out, " ");
+    profile_put(out, program);
+    profile_put(out, "\n");
+    gb_port_modules(profile_module, out);
+    gb_lock_take(&gb_the.sampler.lock);
+    profile_sites(out);
+    gb_lock_drop(&gb_the.sampler.lock);
+    profile_put(out, "end\n");
+    profile_flush(out);
+    return out->error;
+}
+
+/* Writes the profile to `path`, by way of a file beside it. */
+static int profile_replace(const char *path)
+{
+    char beside[PROFILE_NAME_BYTES + 8];
+    gb_profile_text out = {.count = 0};
+    if (gb_format(beside, sizeof beside, "%s.new", path) >= sizeof beside)
+        return EINVAL;
+    out.file = gb_port_create(beside, false, &out.error);
+    if (out.file < 0)
+        return out.error;
+    int error = profile_write(&out), finished = gb_port_finish(out.file, beside, error ? NULL : path);
+    return error ? error : finished;
+}
+
+/* ---- the profile that GLEBE_PROFILE names ---- */
+
+/* The name of this process's profile. A number may have been another process's before, or another program's before
+ * exec: each gets a file of its own. */
+static int profile_name(char *name)
+{
+    gb_sampler *sampler = &gb_the.sampler;
+    uint32_t process = gb_port_process();
+    int error = 0;
+    if (sampler->process != process) {
+        enum { ROUNDS = 1000 };
+        for (sampler->round = 0; sampler->round < ROUNDS; sampler->round++) {
+            gb_format(name, PROFILE_NAME_BYTES, "%s.%u.%u", sampler->path, process, sampler->round);
+            int file = gb_port_create(name, true, &error);
+            if (file >= 0)
+                gb_port_finish(file, name, name);
+            if (error != EEXIST)
+                break;
+        }
+        if (error)
+            return error;
+        sampler->process = process;
+    }
+    gb_format(name, PROFILE_NAME_BYTES, "%s.%u.%u", sampler->path, process, sampler->round);
+    return 0;
+}
+
+/* Says once that no profile can be written. */
+static void profile_failed(const char *name, int error)
+{
+    char line[PROFILE_NAME_BYTES + 96];
+    size_t n = gb_format(line, sizeof line, "glebe: profile: cannot write %s: error %u (%s)\n", name, (unsigned)error,
+        error == ENOSPC || error == EFBIG ? "no room"
+            : error == EACCES || error == EROFS || error == EPERM ? "not permitted"
+            : error == ENOENT || error == ENOTDIR                 ? "no such folder"
+                                                                  : "see errno");
+    gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
+}
+
+static void profile_save(void)
+{
+    static _Atomic uint32_t saving;
+    char name[PROFILE_NAME_BYTES];
+    gb_sampler *sampler = &gb_the.sampler;
+    if (gb_swap(&saving, 1))
+        return; /* another thread does */
+    int error = profile_name(name);
+    error = error ? error : profile_replace(name);
+    sampler->written_ms = gb_port_now_ms();
+    if (error) {
+        profile_failed(name, error);
+        sampler->written = NULL;
+        sampler->path[0] = 0;
+    }
+    gb_store(&saving, 0);
+}
+
+/* Called after each sample. The more sites there are, the longer the pause, so that writing takes little time. */
+static void profile_due(void)
+{
+    const gb_sampler *sampler = &gb_the.sampler;
+    uint32_t sites = sampler->sites.count;
+    if (gb_ms_since(gb_port_now_ms(), sampler->written_ms) >= PROFILE_EVERY_MS + sites / 4)
+        profile_save();
+}
+
+void gb_profile_begin(void)
+{
+    gb_sampler *sampler = &gb_the.sampler;
+    const char *path = gb_port_environment("GLEBE_PROFILE");
+    if (!path || !*path)
+        return;
+    size_t bytes = strlen(path) + 1;
+    if (bytes > sizeof sampler->path) {
+        static const char text[] = "glebe: profile: GLEBE_PROFILE is too long\n";
+        gb_port_print(text, sizeof text - 1);
+        return;
+    }
+    memcpy(sampler->path, path, bytes);
+    sampler->written_ms = gb_port_now_ms();
+    sampler->written = profile_due;
+    int error = glebe_profile_start(0);
+    if (error)
+        profile_failed(sampler->path, error);
+}
+
+void gb_profile_end(void)
+{
+    if (gb_the.sampler.path[0])
+        profile_save();
+}
+
+#endif
+
+/* ---- public ---- */
+
+int glebe_profile_start(size_t mean_bytes)
+{
+    GB_ENTRY;
+#if GB_SAMPLES
+    size_t usual = gb_the.options.profile_bytes ? gb_the.options.profile_bytes : GB_SAMPLE_BYTES;
+    return gb_sampler_start(mean_bytes ? mean_bytes : usual);
+#else
+    (void)mean_bytes;
+    return ENOSYS;
+#endif
+}
+
+void glebe_profile_stop(void)
+{
+    GB_ENTRY;
+#if GB_SAMPLES
+    if (gb_load_relaxed(&gb_the.sampler.heap))
+        gb_sampler_stop();
+#endif
+}
+
+int glebe_profile_write(const char *path)
+{
+    GB_ENTRY;
+#if GB_SAMPLES
+    return !path || !*path ? EINVAL : gb_load_relaxed(&gb_the.sampler.heap) ? profile_replace(path) : ENOENT;
+#else
+    (void)path;
+    return ENOSYS;
+#endif
+}

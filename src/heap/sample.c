@@ -1,0 +1,478 @@
+/* The sampler: which allocations a heap profile has, and what it knows of them.
+ *
+ * Bytes are sampled as a Poisson process: a byte in `mean_bytes`, on average, and each independently of all others. A
+ * block is a sample if such a byte is in it, so a block of s bytes with probability p = 1 - exp(-s / mean), and it
+ * stands for 1 / p blocks: sums over samples have no bias.
+ *
+ *     malloc   front[class] -> block -> block -> block -> NULL        skip[class]: blocks before the next sample
+ *                                                          ^
+ *     the thread free list never holds a block beyond the next sample, so malloc finds the list empty exactly there.
+ *     The refill sees skip[class] == 0, and serves this one request from the heap of sampled blocks
+ *
+ * Each heap has an independent process for each small class, and one for all larger blocks. Together they are one
+ * process. The fast paths compare with fields of the heap in place of constants (gb_sampling). While a heap is sampled,
+ * the compares fail, and requests take slow paths, which count. So sampling costs malloc and free no instruction, off
+ * or on; on, a refill counts the blocks that it hands out.
+ *
+ * Sampled blocks are in a heap of their own, which no thread has as `gb_self`. So each free of such a block fails the
+ * owner compare of the fast path, and ends in gb_sample_returned, or for a large block in gb_sample_drop.
+ *
+ *     gb_frame   a tree of all stacks, from the outermost callers to the innermost
+ *     gb_site    one stack: what it allocated, what is live, what was live at the peak
+ *     gb_sample  one sampled block that is in use: its weight, and its site
+ *
+ * A new peak of the sum of live bytes only increments `peak_number`. A site saves its live weight before the first
+ * change after the peak, so no event looks at all sites.
+ *
+ * One lock guards the heap of sampled blocks and all records. Callers are walked before the lock is taken, since the
+ * unwinder may take locks of the loader. */
+#include "heap.h"
+
+#if GB_SAMPLES
+
+static GB_TLS bool sample_taking; /* this thread takes a sample: what it allocates meanwhile is none */
+
+/* ---- numbers ---- */
+
+static double sample_exponential(uint64_t *chance)
+{
+    enum { TERMS = 21 };
+    *chance += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = *chance;
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    x = (x ^ x >> 31) >> 11 | 1; /* odd, 53 bits */
+    /* -ln(x / 2^53): x = m * 2^e with m in [1, 2), and ln m = 2 atanh((m - 1) / (m + 1)) */
+    unsigned e = gb_log2(x);
+    double m = (double)x / (double)((uint64_t)1 << e), t = (m - 1) / (m + 1), power = t, sum = 0;
+    for (int i = 1; i <= TERMS; i += 2, power *= t * t)
+        sum += power / i;
+    return (53 - (double)e) * 0.69314718055994530942 - 2 * sum;
+}
+
+/* Returns 1 - exp(-x). */
+static double sample_chance(double x)
+{
+    enum { TERMS = 9 };
+    if (x > 40)
+        return 1;
+    if (x > 1.0 / 16) { /* exp(-2y) = exp(-y)^2 */
+        double half = 1 - sample_chance(x / 2);
+        return 1 - half * half;
+    }
+    double term = x, sum = 0;
+    for (int i = 2; i <= TERMS; i++) {
+        sum += term;
+        term *= -x / i;
+    }
+    return sum;
+}
+
+static double sample_distance(uint64_t *chance)
+{
+    return sample_exponential(chance) * (double)gb_the.sampler.mean_bytes;
+}
+
+uint32_t gb_sample_draw(uint64_t *chance, size_t bytes)
+{
+    double blocks = sample_distance(chance) / (double)bytes; /* the sample is in this block, counted from 0 */
+    return blocks < (double)(UINT32_MAX / 2) ? (uint32_t)blocks : UINT32_MAX / 2;
+}
+
+static bool sample_count(int64_t *left, uint64_t *chance, size_t bytes)
+{
+    *left -= (int64_t)bytes;
+    if (GB_LIKELY(*left > 0))
+        return false;
+    *left = (int64_t)sample_distance(chance) + 1;
+    return true;
+}
+
+/* ---- heaps ---- */
+
+static void sampling_arm(glebe_heap *heap)
+{
+    gb_sampling *sampling = &heap->sampling;
+    sampling->chance = gb_port_random();
+    sampling->left = (int64_t)sample_distance(&sampling->chance) + 1;
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        sampling->skip[cls] = gb_sample_draw(&sampling->chance, gb_classes[cls].bytes);
+}
+
+void gb_sampling_set(glebe_heap *heap)
+{
+    gb_sampling *sampling = &heap->sampling;
+    bool on = gb_load_relaxed(&gb_the.sampler.on) && heap->kind == GB_HEAP_THREAD;
+    if (on && !gb_load_relaxed(&sampling->on))
+        sampling_arm(heap);
+    gb_store_relaxed(&sampling->on, on);
+    gb_store_relaxed(&sampling->few, on ? INT32_MAX : GB_FEW_BLOCKS);
+    gb_store_relaxed(&sampling->warm_least, on ? UINT32_MAX : 0);
+    gb_store_relaxed(&sampling->medium_most, on ? 0 : GB_MEDIUM_MAX);
+}
+
+void gb_sampling_flushed(glebe_heap *heap)
+{
+    gb_sampling *sampling = &heap->sampling;
+    for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
+        if (sampling->skip[cls] == 0 && heap->front[cls])
+            sampling->skip[cls] = gb_sample_draw(&sampling->chance, gb_classes[cls].bytes);
+}
+
+bool gb_sample_due(glebe_heap *heap, size_t bytes)
+{
+    return bytes <= GB_BLOCK_MAX && sample_count(&heap->sampling.left, &heap->sampling.chance, bytes);
+}
+
+bool gb_sample_due_common(size_t bytes)
+{
+    gb_sampler *sampler = &gb_the.sampler;
+    if (!gb_load_relaxed(&sampler->on) || bytes > GB_BLOCK_MAX)
+        return false;
+    gb_lock_take(&sampler->lock);
+    bool due = sample_count(&sampler->common_left, &sampler->chance, bytes);
+    gb_lock_drop(&sampler->lock);
+    return due;
+}
+
+/* ---- records ---- */
+
+static glebe_heap *sample_heap(void)
+{
+    return gb_heap_at((gb_heap_id){gb_load_relaxed(&gb_the.sampler.heap)});
+}
+
+/* Memory for records: a large block, which is never freed. Zero. */
+static void *record_chunk(void)
+{
+    gb_request request = {.bytes = GB_SAMPLE_CHUNK_BYTES, .alignment = 1, .cls = GB_CLASSES};
+    void *chunk = gb_large_source(sample_heap(), &request);
+    if (chunk && request.dirty)
+        memset(chunk, 0, request.dirty);
+    return chunk;
+}
+
+static void *record_at(const gb_records *records, size_t bytes, uint32_t number)
+{
+    uint32_t each = (uint32_t)(GB_SAMPLE_CHUNK_BYTES / bytes);
+    return records->chunks[number / each] + number % each * bytes;
+}
+
+/* Returns the number of a new record; 0 if there is no memory. */
+static uint32_t record_new(gb_records *records, size_t bytes)
+{
+    uint32_t each = (uint32_t)(GB_SAMPLE_CHUNK_BYTES / bytes), number = records->count ? records->count : 1;
+    if (number / each >= GB_SAMPLE_CHUNKS)
+        return 0;
+    char **chunk = &records->chunks[number / each];
+    if (!*chunk && !(*chunk = record_chunk()))
+        return 0;
+    records->count = number + 1;
+    return number;
+}
+
+static gb_sample *sample_at(uint32_t number)
+{
+    return record_at(&gb_the.sampler.samples, sizeof(gb_sample), number);
+}
+
+gb_frame *gb_frame_at(uint32_t number)
+{
+    return record_at(&gb_the.sampler.frames, sizeof(gb_frame), number);
+}
+
+gb_site *gb_site_at(uint32_t number)
+{
+    return record_at(&gb_the.sampler.sites, sizeof(gb_site), number);
+}
+
+static uint32_t *record_head(uint32_t *heads, uintptr_t a, uint32_t b)
+{
+    uintptr_t hash = (a ^ b * GB_GOLDEN) * GB_GOLDEN;
+    return heads + (hash >> (sizeof hash * 8 - 12)) % GB_SAMPLE_HEADS;
+}
+
+static uint32_t frame_of(uintptr_t address, uint32_t caller)
+{
+    gb_sampler *sampler = &gb_the.sampler;
+    uint32_t *head = record_head(sampler->frame_heads, address, caller);
+    for (uint32_t number = *head; number;) {
+        const gb_frame *frame = gb_frame_at(number);
+        if (frame->address == address && frame->caller == caller)
+            return number;
+        number = frame->next;
+    }
+    uint32_t number = record_new(&sampler->frames, sizeof(gb_frame));
+    if (number) {
+        *gb_frame_at(number) = (gb_frame){address, caller, *head, 0};
+        *head = number;
+    }
+    return number;
+}
+
+/* Returns the site of this stack, innermost caller first; 0 if there is no memory. An empty stack has a site too. */
+static uint32_t site_of(const uintptr_t *callers, uint32_t count)
+{
+    uint32_t frame = 0;
+    for (uint32_t i = count; i > 0; i--)
+        if ((frame = frame_of(callers[i - 1], frame)) == 0)
+            return 0;
+    if (frame == 0 && (frame = frame_of(0, 0)) == 0)
+        return 0;
+    uint32_t *site = &gb_frame_at(frame)->site;
+    if (*site == 0 && (*site = record_new(&gb_the.sampler.sites, sizeof(gb_site))) != 0)
+        gb_site_at(*site)->frame = frame;
+    return *site;
+}
+
+/* ---- weights ---- */
+
+static void weight_add(gb_weight *to, const gb_sample *sample)
+{
+    to->objects += sample->objects;
+    to->bytes += sample->bytes;
+}
+
+static void weight_take(gb_weight *from, const gb_sample *sample)
+{
+    from->objects -= sample->objects;
+    from->bytes -= sample->bytes;
+}
+
+static void sample_weigh(gb_sample *sample, size_t bytes)
+{
+    double chance = sample_chance((double)bytes / (double)gb_the.sampler.mean_bytes);
+    sample->objects = (uint64_t)(65536 / chance + 0.5);
+    sample->bytes = (uint64_t)((double)bytes / chance + 0.5);
+}
+
+gb_weight gb_site_peak(const gb_site *site)
+{
+    return site->peak_number == gb_the.sampler.peak_number ? site->peak : site->live;
+}
+
+/* Called before the live weight of a site changes. */
+static void site_keep_peak(gb_site *site)
+{
+    if (site->peak_number != gb_the.sampler.peak_number) {
+        site->peak = site->live;
+        site->peak_number = gb_the.sampler.peak_number;
+    }
+}
+
+static void sample_begins(const gb_sample *sample)
+{
+    gb_sampler *sampler = &gb_the.sampler;
+    gb_site *site = gb_site_at(sample->site);
+    site_keep_peak(site);
+    weight_add(&site->live, sample);
+    weight_add(&site->allocated, sample);
+    sampler->live_bytes += sample->bytes;
+    if (sampler->live_bytes > sampler->peak_bytes) {
+        sampler->peak_bytes = sampler->live_bytes;
+        sampler->peak_number++;
+    }
+}
+
+static void sample_ends(const gb_sample *sample)
+{
+    gb_site *site = gb_site_at(sample->site);
+    site_keep_peak(site);
+    weight_take(&site->live, sample);
+    gb_the.sampler.live_bytes -= sample->bytes;
+}
+
+/* ---- samples ---- */
+
+static uint32_t *sample_head(const void *block)
+{
+    return record_head(gb_the.sampler.sample_heads, (uintptr_t)block >> 4, 0);
+}
+
+static void sample_link(uint32_t number, const void *block)
+{
+    uint32_t *head = sample_head(block);
+    gb_sample *sample = sample_at(number);
+    sample->block = (uintptr_t)block;
+    sample->next = *head;
+    *head = number;
+}
+
+/* Returns the number of the block's record, which is on no list then; 0: the block has none. */
+static uint32_t sample_unlink(const void *block)
+{
+    for (uint32_t *link = sample_head(block); *link;) {
+        uint32_t number = *link;
+        gb_sample *sample = sample_at(number);
+        if (sample->block == (uintptr_t)block) {
+            *link = sample->next;
+            return number;
+        }
+        link = &sample->next;
+    }
+    return 0;
+}
+
+static void sample_add(const void *block, size_t bytes, const uintptr_t *callers, uint32_t count)
+{
+    gb_sampler *sampler = &gb_the.sampler;
+    uint32_t number = sampler->sample_free, site = site_of(callers, count);
+    if (number)
+        sampler->sample_free = sample_at(number)->next;
+    else
+        number = record_new(&sampler->samples, sizeof(gb_sample));
+    if (!number || !site) {
+        sampler->lost++;
+        if (number) {
+            sample_at(number)->next = sampler->sample_free;
+            sampler->sample_free = number;
+        }
+        return;
+    }
+    gb_sample *sample = sample_at(number);
+    sample->site = site;
+    sample_weigh(sample, bytes);
+    sample_link(number, block);
+    sample_begins(sample);
+}
+
+void *gb_sample_take(gb_source *source, gb_request *request)
+{
+    uintptr_t callers[GB_SAMPLE_FRAMES];
+    gb_sampler *sampler = &gb_the.sampler;
+    if (sample_taking || !gb_load_relaxed(&sampler->on) || gb_lock_forking())
+        return NULL;
+    sample_taking = true;
+    uint32_t count = gb_port_stack(callers, GB_SAMPLE_FRAMES);
+    size_t bytes = gb_request_bytes(request);
+    gb_lock_take(&sampler->lock);
+    glebe_heap *heap = sample_heap();
+    gb_block *front = gb_class_is_small(request->cls) ? heap->front[request->cls] : NULL;
+    void *block = front ? gb_hand_out(heap, request->cls, front) : source(heap, request);
+    if (block) {
+        sampler->taken++;
+        sample_add(block, bytes, callers, count);
+    }
+    gb_lock_drop(&sampler->lock);
+    if (block && sampler->written)
+        sampler->written();
+    sample_taking = false;
+    return block;
+}
+
+static void sample_forget(uint32_t number)
+{
+    gb_sampler *sampler = &gb_the.sampler;
+    gb_sample *sample = sample_at(number);
+    sample_ends(sample);
+    sample->block = 0;
+    sample->next = sampler->sample_free;
+    sampler->sample_free = number;
+}
+
+uint32_t gb_sample_detach(const void *block)
+{
+    gb_lock_take(&gb_the.sampler.lock);
+    uint32_t number = sample_unlink(block);
+    gb_lock_drop(&gb_the.sampler.lock);
+    return number;
+}
+
+void gb_sample_attach(uint32_t number, const void *block, size_t bytes)
+{
+    if (!number)
+        return;
+    gb_lock_take(&gb_the.sampler.lock);
+    gb_sample *sample = sample_at(number);
+    gb_site *site = gb_site_at(sample->site);
+    sample_ends(sample);
+    weight_take(&site->allocated, sample);
+    sample_weigh(sample, gb_round_up(bytes, GB_UNIT_BYTES));
+    sample_begins(sample);
+    sample_link(number, block);
+    gb_lock_drop(&gb_the.sampler.lock);
+}
+
+void gb_sample_drop(const void *block)
+{
+    gb_lock_take(&gb_the.sampler.lock);
+    uint32_t number = sample_unlink(block);
+    if (number)
+        sample_forget(number);
+    gb_lock_drop(&gb_the.sampler.lock);
+}
+
+bool gb_sample_returned(gb_page *page, void *block)
+{
+    glebe_heap *heap = sample_heap();
+    gb_lock_take(&gb_the.sampler.lock);
+    uint32_t number = sample_unlink(block);
+    bool freed = page->kind == GB_MEDIUM ? gb_medium_return(heap, page, block) : gb_page_put(page, block);
+    if (freed && page->kind == GB_SMALL)
+        gb_page_returned(heap, page, 1);
+    if (number)
+        sample_forget(number);
+    gb_lock_drop(&gb_the.sampler.lock);
+    return freed;
+}
+
+/* ---- start and stop ---- */
+
+/* Makes the heap of sampled blocks, and the tables. */
+static bool sampler_make(gb_sampler *sampler)
+{
+    if (!gb_load_relaxed(&sampler->heap)) {
+        const glebe_heap *heap = gb_heap_new(GB_HEAP_SAMPLED);
+        if (!heap)
+            return false;
+        gb_store_relaxed(&sampler->heap, heap->number.n);
+    }
+    if (!sampler->sample_heads) {
+        _Static_assert(2 * GB_SAMPLE_HEADS * sizeof(uint32_t) <= GB_SAMPLE_CHUNK_BYTES, "both tables are one chunk");
+        sampler->sample_heads = record_chunk();
+        sampler->frame_heads = sampler->sample_heads ? sampler->sample_heads + GB_SAMPLE_HEADS : NULL;
+    }
+    return sampler->sample_heads != NULL;
+}
+
+/* Sets the paths of all heaps of threads. Abandoned heaps follow when a thread reclaims them. */
+static void sampler_switch(bool on)
+{
+    gb_store_relaxed(&gb_the.sampler.on, on);
+    gb_lock_take(&gb_the.abandoned.lock); /* no heap is reclaimed meanwhile */
+    gb_lock_take(&gb_the.lock);
+    for (glebe_heap *heap = NULL; (heap = gb_heap_next(heap));)
+        if (gb_load_relaxed(&heap->kind) == GB_HEAP_THREAD)
+            gb_sampling_set(heap);
+    gb_lock_drop(&gb_the.lock);
+    gb_lock_drop(&gb_the.abandoned.lock);
+}
+
+int gb_sampler_start(size_t mean_bytes)
+{
+    gb_sampler *sampler = &gb_the.sampler;
+    int error = 0;
+    gb_port_stack_start();
+    gb_lock_take(&sampler->lock);
+    if (gb_load_relaxed(&sampler->on))
+        error = EBUSY;
+    else if (!sampler_make(sampler))
+        error = ENOMEM;
+    else {
+        sampler->mean_bytes = mean_bytes ? mean_bytes : 1;
+        sampler->chance = gb_port_random();
+        sampler->common_left = (int64_t)sample_distance(&sampler->chance) + 1;
+        sampler_switch(true);
+    }
+    gb_lock_drop(&sampler->lock);
+    return error;
+}
+
+void gb_sampler_stop(void)
+{
+    gb_lock_take(&gb_the.sampler.lock);
+    sampler_switch(false);
+    gb_lock_drop(&gb_the.sampler.lock);
+}
+
+#endif

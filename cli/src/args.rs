@@ -40,6 +40,8 @@ pub enum Command {
     Leaks(crate::leaks::Options),
     #[cfg(target_os = "linux")]
     Map(crate::map::Options),
+    #[cfg(target_os = "linux")]
+    Profile(ProfileOptions),
 }
 
 impl Command {
@@ -59,6 +61,8 @@ impl Command {
             Command::Leaks(options) => &options.program,
             #[cfg(target_os = "linux")]
             Command::Map(_) => &[],
+            #[cfg(target_os = "linux")]
+            Command::Profile(options) => &options.program,
         }
     }
 }
@@ -268,6 +272,69 @@ pub struct StatsOptions {
     pub pid: Option<i32>,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+/// Show which callers allocate a program's memory, and which hold it: a heap profile.
+///
+/// glebe samples the program's allocations, one byte in 512 KiB on average, and writes estimates without bias, for
+/// `go tool pprof` and other viewers of its format. It prints the functions with the most memory, too.
+///
+/// The profile is written when the program exits, and once a second before: so that much is kept if a signal or
+/// _exit ends it. After exec the new program has a profile of its own, and that one is shown.
+#[cfg(target_os = "linux")]
+#[derive(Args)]
+#[command(
+    override_usage = "\
+glebe profile [OPTIONS] [--] <PROGRAM> [ARGUMENT]...
+       glebe profile [OPTIONS] --from <FILE>",
+    after_help = "\
+Examples:
+  glebe profile -- python3 script.py
+  glebe profile --peak -o peak.pb.gz -- ./server --selftest
+  go tool pprof -top peak.pb.gz
+  glebe profile --folded stacks.txt -- ./program
+
+Exit status: the program's own. Of glebe itself: 125 if it failed or refused, 126 and 127 as a shell's."
+)]
+pub struct ProfileOptions {
+    /// Where the profile is written [default: PROGRAM.pb.gz]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Show what was in use at the end
+    #[arg(long, conflicts_with_all = ["alloc", "peak"])]
+    pub live: bool,
+    /// Show all that was ever allocated
+    #[arg(long, conflicts_with = "peak")]
+    pub alloc: bool,
+    /// Show what was in use when most was (the default)
+    #[arg(long)]
+    pub peak: bool,
+    /// Bytes between two samples, on average (as in 64K) [default: 512K]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub mean: Option<u64>,
+    /// Write the stacks as lines, for flame graph tools
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+    /// Write profiles of the program's children too, beside its own
+    #[arg(long)]
+    pub children: bool,
+    /// Read a profile that a process with GLEBE_PROFILE wrote, or glebe_profile_write
+    #[arg(long, value_name = "FILE", conflicts_with = "program")]
+    pub from: Option<PathBuf>,
+    /// Start the program even if it defines its own malloc or has a sanitizer inside
+    #[arg(long)]
+    pub force: bool,
+    /// Print no table and no notes
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(
+        required_unless_present = "from",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
     pub program: Vec<OsString>,
 }
 

@@ -6,6 +6,7 @@
 //!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
 //!   trace/      glebe record, replay and trace: on Linux
 //!   explain/    glebe explain: the resident set in parts     leaks/   map/   all three on Linux only
+//!   profile/    glebe profile: raw, symbols, pprof (Linux)
 //!   stop        how programs end, and our exit codes     words   what we write     screen   and where
 //!   linux/      preloading, /proc and wait4; Wine runs Windows programs
 //!   windows/    glebe.dll in a process that has not begun
@@ -38,6 +39,8 @@ mod explain;
 mod leaks;
 #[cfg(target_os = "linux")]
 mod map;
+#[cfg(target_os = "linux")]
+mod profile;
 mod program;
 mod run;
 mod screen;
@@ -92,6 +95,8 @@ fn main() {
         Command::Leaks(options) => leaks::leaks(options),
         #[cfg(target_os = "linux")]
         Command::Map(options) => map::map(options),
+        #[cfg(target_os = "linux")]
+        Command::Profile(options) => profile::profile(options),
     });
     match result {
         Ok(ending) => system::pass_on(ending),

@@ -52,6 +52,11 @@ pub struct Start<'a> {
 
 /// Runs the program. This process may become the program; then it returns only with an error.
 pub fn run(options: &RunOptions) -> Result<Ending> {
+    run_with(options, system::run)
+}
+
+/// Finds and judges the program, then lets `go` start it.
+pub fn run_with<T>(options: &RunOptions, go: impl FnOnce(Start) -> Result<T>) -> Result<T> {
     let (build, option) = match (options.secure, options.audit) {
         (true, _) => ("glebe-secure", "--secure"),
         (_, true) => ("glebe-audit", "--audit"),
@@ -98,7 +103,7 @@ pub fn run(options: &RunOptions) -> Result<Ending> {
     for note in checked.notes.iter().filter(|_| !options.quiet) {
         say(format!("note: {note}"));
     }
-    system::run(Start {
+    go(Start {
         program: &program,
         library,
         changes: environment(options),

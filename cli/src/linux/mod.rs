@@ -28,7 +28,7 @@ mod witness;
 pub use launch::{pass_on, Image};
 pub use live::show_live;
 pub use measure::{measure, scratch, NULL, SAMPLED_OF};
-pub use run::{check, run, run_recorded};
+pub use run::{check, run, run_as_child, run_recorded};
 pub use search::search;
 pub use watch::{check_on, preload, start, stop_too, State};
 pub use witness::is_mapped;

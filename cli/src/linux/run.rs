@@ -64,6 +64,17 @@ pub fn run_recorded(mut start: Start, recorder: &Path, beneath: Option<&Path>) -
     supervise(&image, None).map(|(_, ending, _)| ending)
 }
 
+/// Runs the program as a child. Returns its process id, and how it ended.
+pub fn run_as_child(mut start: Start) -> Result<(i32, Ending)> {
+    if let Some((_, library)) = &start.library {
+        let preload = preload_with(variable(OsStr::new("LD_PRELOAD")), library);
+        start.changes.push(("LD_PRELOAD", Some(preload)));
+    }
+    let image = Image::new(start.program, &start.changes);
+    let (pid, ending, _) = supervise(&image, None)?;
+    Ok((pid, ending))
+}
+
 /// Decides how glebe gets into the program, with notes, or refuses it. All builds of the library are for the same kind
 /// of machine, so we look at the first.
 pub fn check(program: &Program, force: bool) -> Result<Checked> {

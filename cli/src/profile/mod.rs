@@ -1,0 +1,292 @@
+//! `glebe profile`: which callers allocate memory, and which hold it.
+//!
+//! ```text
+//!   raw       the text that the library writes          symbols   addresses -> functions and lines
+//!   pprof     a profile as pprof's file                  mod       the run, the table, folded stacks
+//! ```
+//!
+//! The library samples inside the program, and each process writes a text into a folder of ours, at its exit and once a
+//! second. Afterwards this process resolves the addresses, so the program pays nothing for that.
+
+mod pprof;
+mod raw;
+mod symbols;
+
+use crate::args::{ProfileOptions, RunOptions};
+use crate::run;
+use crate::stop::{Ending, Stop, OWN_FAILURE};
+use crate::system;
+use crate::words::say;
+use anyhow::{Context, Result};
+use comfy_table::{presets, CellAlignment, Table};
+use pprof::Kind;
+use raw::{Profile, Site, Weight};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use symbols::Symbols;
+
+fn kind_of(options: &ProfileOptions) -> Kind {
+    match (options.alloc, options.live) {
+        (true, _) => Kind::Allocated,
+        (_, true) => Kind::Live,
+        _ => Kind::Peak,
+    }
+}
+
+pub fn profile(options: &ProfileOptions) -> Result<Ending> {
+    if let Some(path) = &options.from {
+        let profile = read(path)?;
+        let output = options.output.clone().unwrap_or_else(|| default_name(&profile.program));
+        probe(&output)?;
+        write_all(options, &profile, &output)?;
+        return Ok(Ending::Exit(0));
+    }
+    let name = options.program.first().map(PathBuf::from).unwrap_or_default();
+    let name = name.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let output = options.output.clone().unwrap_or_else(|| default_name(&name));
+    probe(&output)?;
+    let folder = Folder::new()?;
+    let prefix = folder.0.join("p");
+    let run_options = RunOptions {
+        force: options.force,
+        quiet: options.quiet,
+        program: options.program.clone(),
+        ..RunOptions::default()
+    };
+    let (pid, ending) = run::run_with(&run_options, |mut start| {
+        let mut set = |name, value: OsString| start.changes.push((name, Some(value)));
+        set("GLEBE_PROFILE", prefix.clone().into());
+        if let Some(mean) = options.mean {
+            set("GLEBE_PROFILE_BYTES", mean.to_string().into());
+        }
+        system::run_as_child(start)
+    })?;
+    match folder.collect(pid, options, &output) {
+        Ok(()) => Ok(ending),
+        // The program's own failure is the more interesting one.
+        Err(error) if ending != Ending::Exit(0) => {
+            say(format!("{error:#}"));
+            Ok(ending)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn default_name(program: &str) -> PathBuf {
+    format!("{program}.pb.gz").into()
+}
+
+fn refused(message: String) -> anyhow::Error {
+    Stop { code: OWN_FAILURE, message }.into()
+}
+
+/// Fails before the program starts if the profile could not be written after it.
+fn probe(output: &Path) -> Result<()> {
+    let existed = output.exists();
+    fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(output)
+        .map_err(|error| refused(format!("cannot write {}: {error}", output.display())))?;
+    if !existed {
+        fs::remove_file(output).ok();
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Profile> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Profile::parse(&text).with_context(|| format!("{} is no profile", path.display()))
+}
+
+/// A folder for the processes' profiles, which goes away with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder> {
+        let place = std::env::temp_dir();
+        for number in 0..1000 {
+            let path = place.join(format!("glebe-profile-{}-{number}", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Folder(path)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(refused(format!(
+                        "cannot make a folder in {}: {error}",
+                        place.display()
+                    )))
+                }
+            }
+        }
+        Err(refused(format!("{} is full of folders glebe-profile-*", place.display())))
+    }
+
+    /// The profiles: process, number of its program (exec begins the next), file.
+    fn files(&self) -> Vec<(i32, u32, PathBuf)> {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let mut files: Vec<_> = entries
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let (process, round) = name.strip_prefix("p.")?.split_once('.')?;
+                Some((process.parse().ok()?, round.parse().ok()?, entry.path()))
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    fn collect(&self, pid: i32, options: &ProfileOptions, output: &Path) -> Result<()> {
+        let files = self.files();
+        let own = files.iter().rev().find(|(process, ..)| *process == pid);
+        let Some((_, _, path)) = own else {
+            return Err(refused(
+                "the program wrote no profile: it ended within a second by a signal or _exit, or glebe was not in it"
+                    .into(),
+            ));
+        };
+        let profile = read(path)?;
+        write_all(options, &profile, output)?;
+        let mut others = 0;
+        for (process, round, other) in files.iter().filter(|(_, _, other)| other != path) {
+            let Ok(profile) = read(other) else { continue };
+            if profile.samples == 0 {
+                continue;
+            }
+            others += 1;
+            if options.children {
+                let name = output.file_name().unwrap_or_default().to_string_lossy();
+                let stem = name.strip_suffix(".pb.gz").unwrap_or(&name);
+                let file = output.with_file_name(format!("{stem}.{process}.{round}.pb.gz"));
+                write_pprof(options, &profile, &file, &mut Symbols::default())?;
+            }
+        }
+        if others > 0 && !options.children && !options.quiet {
+            say(format!("{others} other processes have profiles too: --children writes them"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn write_pprof(
+    options: &ProfileOptions,
+    profile: &Profile,
+    output: &Path,
+    symbols: &mut Symbols,
+) -> Result<()> {
+    let bytes = pprof::compressed(&pprof::build(profile, kind_of(options), symbols))?;
+    fs::write(output, bytes)
+        .map_err(|error| refused(format!("cannot write {}: {error}", output.display())))?;
+    say(format!("{}[{}]: profile in {}", profile.program, profile.process, output.display()));
+    Ok(())
+}
+
+fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Result<()> {
+    let mut symbols = Symbols::default();
+    write_pprof(options, profile, output, &mut symbols)?;
+    if let Some(path) = &options.folded {
+        fs::write(path, folded(profile, kind_of(options), &mut symbols))
+            .map_err(|error| refused(format!("cannot write {}: {error}", path.display())))?;
+    }
+    if profile.lost > 0 {
+        say(format!("{} samples are missing: there was no memory for their records", profile.lost));
+    }
+    for path in &symbols.changed {
+        say(format!(
+            "{} has changed since the program ran: its functions have no names",
+            path.display()
+        ));
+    }
+    if !options.quiet {
+        eprint!("{}", table(profile, kind_of(options), &mut symbols));
+    }
+    Ok(())
+}
+
+fn weight_of(site: &Site, kind: Kind) -> Weight {
+    match kind {
+        Kind::Live => site.live,
+        Kind::Allocated => site.allocated,
+        Kind::Peak => site.peak,
+    }
+}
+
+/// The names on a stack, the innermost first, with inlined functions.
+fn names(profile: &Profile, site: &Site, symbols: &mut Symbols) -> Vec<String> {
+    let mut names = Vec::new();
+    for address in pprof::callers(profile, &site.callers, symbols) {
+        let functions = symbols.of(&profile.modules, *address);
+        names.extend(functions.iter().map(|f| f.name.clone()));
+        if functions.is_empty() {
+            let module = symbols::module_of(&profile.modules, *address - 1);
+            let file = module.and_then(|m| m.path.file_name());
+            let file = file.map_or("?".into(), |f| f.to_string_lossy().into_owned());
+            let from = module.map_or(0, |m| m.start - m.offset);
+            names.push(format!("{file}+{:#x}", *address - 1 - from));
+        }
+    }
+    names
+}
+
+/// One line a stack, the outermost caller first, and its bytes: the input of flame graph tools.
+fn folded(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> String {
+    let mut text = String::new();
+    for site in profile.sites.iter().filter(|site| weight_of(site, kind).bytes > 0) {
+        let mut names = names(profile, site, symbols);
+        names.reverse();
+        let stack = names.iter().map(|n| n.replace([';', '\n'], ":")).collect::<Vec<_>>().join(";");
+        text.push_str(&format!("{stack} {}\n", weight_of(site, kind).bytes));
+    }
+    text
+}
+
+/// The sites with the most bytes, by innermost caller.
+fn table(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> String {
+    const ROWS: usize = 10;
+    let mut sums: HashMap<String, Weight> = HashMap::new();
+    let mut total = 0;
+    for site in &profile.sites {
+        let weight = weight_of(site, kind);
+        let name = names(profile, site, symbols).into_iter().next();
+        let sum = sums.entry(name.unwrap_or_else(|| "(no callers)".into())).or_default();
+        sum.bytes += weight.bytes;
+        sum.objects += weight.objects;
+        total += weight.bytes;
+    }
+    let mut rows: Vec<_> = sums.into_iter().filter(|(_, sum)| sum.bytes > 0).collect();
+    rows.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes).then(a.0.cmp(&b.0)));
+    let what = match kind {
+        Kind::Live => "in use at the end",
+        Kind::Allocated => "allocated",
+        Kind::Peak => "in use at the peak",
+    };
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_header([what, "share", "blocks", "function"]);
+    for (name, sum) in rows.iter().take(ROWS) {
+        table.add_row([
+            format!("{:.1} MiB", sum.bytes as f64 / (1 << 20) as f64),
+            format!("{:.1} %", 100.0 * sum.bytes as f64 / total.max(1) as f64),
+            format!("{:.0}", sum.objects),
+            name.chars().take(80).collect(),
+        ]);
+    }
+    for column in 0..3 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!(
+        "{table}\n{:.1} MiB {what}, estimated from {} samples, one in {} KiB\n",
+        total as f64 / (1 << 20) as f64,
+        profile.samples,
+        profile.mean_bytes >> 10
+    )
+}

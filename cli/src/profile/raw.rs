@@ -1,0 +1,146 @@
+//! The text that the library writes: see src/debug/profile.c.
+
+use anyhow::{bail, Context, Result};
+use std::path::PathBuf;
+
+/// A piece of code that was loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    pub start: u64,
+    pub end: u64,
+    /// Of `start` in the file.
+    pub offset: u64,
+    /// In hexadecimal digits; empty if the file has none.
+    pub build_id: String,
+    pub path: PathBuf,
+}
+
+/// Estimates: blocks, and their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Weight {
+    pub objects: f64,
+    pub bytes: u64,
+}
+
+/// What one stack allocated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Site {
+    pub allocated: Weight,
+    pub live: Weight,
+    pub peak: Weight,
+    /// Return addresses, the innermost first.
+    pub callers: Vec<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Profile {
+    pub process: u32,
+    pub program: String,
+    pub mean_bytes: u64,
+    pub samples: u64,
+    pub lost: u64,
+    pub peak_bytes: u64,
+    pub modules: Vec<Module>,
+    pub sites: Vec<Site>,
+}
+
+fn decimal(word: Option<&str>) -> Result<u64> {
+    let word = word.context("a number is missing")?;
+    word.parse().with_context(|| format!("{word:?} is no number"))
+}
+
+fn hexadecimal(word: Option<&str>) -> Result<u64> {
+    let word = word.context("an address is missing")?;
+    u64::from_str_radix(word, 16).with_context(|| format!("{word:?} is no address"))
+}
+
+fn weight<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Weight> {
+    let objects = decimal(words.next())? as f64 / 65536.0;
+    Ok(Weight { objects, bytes: decimal(words.next())? })
+}
+
+impl Profile {
+    pub fn parse(text: &str) -> Result<Profile> {
+        let mut lines = text.lines().enumerate();
+        if lines.next().map(|(_, line)| line) != Some("glebe-profile 1") {
+            bail!("it does not begin with \"glebe-profile 1\"");
+        }
+        let mut profile = Profile::default();
+        for (number, line) in lines {
+            if line == "end" {
+                return Ok(profile);
+            }
+            profile.line(line).with_context(|| format!("line {}", number + 1))?;
+        }
+        bail!("it has no end: it was not written to the end");
+    }
+
+    fn line(&mut self, line: &str) -> Result<()> {
+        let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let mut words = rest.split(' ');
+        match key {
+            "process" => {
+                let (process, program) = rest.split_once(' ').unwrap_or((rest, ""));
+                self.process = decimal(Some(process))? as u32;
+                self.program = program.into();
+            }
+            "mean" => self.mean_bytes = decimal(words.next())?,
+            "samples" => {
+                self.samples = decimal(words.next())?;
+                self.lost = decimal(words.nth(1))?;
+            }
+            "peak" => self.peak_bytes = decimal(words.next())?,
+            "module" => {
+                let parts: Vec<&str> = rest.splitn(5, ' ').collect();
+                let part = |i: usize| parts.get(i).copied();
+                self.modules.push(Module {
+                    start: hexadecimal(part(0))?,
+                    end: hexadecimal(part(1))?,
+                    offset: hexadecimal(part(2))?,
+                    build_id: part(3).context("a build-id is missing")?.trim_matches('-').into(),
+                    path: part(4).context("a path is missing")?.into(),
+                });
+            }
+            "site" => {
+                let (allocated, live, peak) =
+                    (weight(&mut words)?, weight(&mut words)?, weight(&mut words)?);
+                let callers = words.map(|w| hexadecimal(Some(w))).collect::<Result<_>>()?;
+                self.sites.push(Site { allocated, live, peak, callers });
+            }
+            _ => bail!("{key:?} is unknown"),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "glebe-profile 1\nprocess 12 pro gram\nmodule 1000 9000 800 ab0c /a b\n\
+        module a000 b000 0 - \nmean 4096\nsamples 3 lost 1\npeak 700\n\
+        site 98304 600 65536 400 0 0 1005 2000\nsite 65536 100 0 0 65536 100\nend\n";
+
+    #[test]
+    fn every_line_is_read() {
+        let profile = Profile::parse(TEXT).unwrap();
+        assert_eq!((profile.process, &*profile.program), (12, "pro gram"));
+        assert_eq!((profile.mean_bytes, profile.samples, profile.lost), (4096, 3, 1));
+        assert_eq!(profile.modules[0].path, PathBuf::from("/a b"));
+        assert_eq!(profile.modules[0].build_id, "ab0c");
+        assert_eq!(profile.modules[1].build_id, "");
+        assert_eq!(profile.sites[0].allocated, Weight { objects: 1.5, bytes: 600 });
+        assert_eq!(profile.sites[0].callers, [0x1005, 0x2000]);
+        assert!(profile.sites[1].callers.is_empty());
+    }
+
+    #[test]
+    fn what_is_damaged_is_refused_with_its_line() {
+        let said = |text: &str| format!("{:#}", Profile::parse(text).unwrap_err());
+        assert!(said("").contains("does not begin"));
+        assert!(said(&TEXT.replace("end\n", "")).contains("no end"));
+        assert!(said(&TEXT.replace("1005", "xyz")).contains("line 8"));
+        assert!(said(&TEXT.replace("mean 4096", "mean")).contains("line 5"));
+        assert!(said(&TEXT.replace("peak", "pique")).contains("\"pique\" is unknown"));
+    }
+}

@@ -1,0 +1,132 @@
+//! From addresses to functions and lines, by the files of the modules.
+//!
+//! A file with debug information of its own, found by build-id below /usr/lib/debug/.build-id, comes before the module
+//! itself. A file that changed since the program ran has another build-id, and names nothing.
+
+use super::raw::Module;
+use addr2line::Loader;
+use object::{Object, ObjectSegment};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A function at an address. Several are at one address if some were inlined there, the innermost first.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Function {
+    pub name: String,
+    pub file: String,
+    pub line: u32,
+}
+
+struct File {
+    loader: Option<Loader>,
+    /// Where the bytes of the file are in its own address space: offset, length, address.
+    segments: Vec<(u64, u64, u64)>,
+}
+
+#[derive(Default)]
+pub struct Symbols {
+    files: HashMap<PathBuf, File>,
+    found: HashMap<u64, Vec<Function>>,
+    /// Modules whose file has another build-id now.
+    pub changed: Vec<PathBuf>,
+}
+
+fn separate_debug_file(build_id: &str) -> Option<PathBuf> {
+    let (first, rest) = (build_id.get(..2)?, build_id.get(2..)?);
+    let path = PathBuf::from(format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"));
+    path.exists().then_some(path)
+}
+
+fn open(module: &Module, changed: &mut Vec<PathBuf>) -> File {
+    let none = File { loader: None, segments: Vec::new() };
+    let Ok(bytes) = fs::read(&module.path) else { return none };
+    let Ok(elf) = object::File::parse(&*bytes) else { return none };
+    let now = elf.build_id().ok().flatten().unwrap_or_default();
+    let now: String = now.iter().map(|byte| format!("{byte:02x}")).collect();
+    if now != module.build_id {
+        changed.push(module.path.clone());
+        return none;
+    }
+    let segments =
+        elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
+    let debug = separate_debug_file(&module.build_id);
+    let loader = Loader::new(debug.as_deref().unwrap_or(&module.path)).ok();
+    File { loader, segments }
+}
+
+impl Symbols {
+    /// The functions at the call whose return address this is; empty if nothing is known.
+    pub fn of(&mut self, modules: &[Module], address: u64) -> &[Function] {
+        if !self.found.contains_key(&address) {
+            let functions = self.look_up(modules, address);
+            self.found.insert(address, functions);
+        }
+        &self.found[&address]
+    }
+
+    fn look_up(&mut self, modules: &[Module], address: u64) -> Vec<Function> {
+        let call = address - 1; // a return address may be the first one of the next function
+        let Some(module) = module_of(modules, call) else { return Vec::new() };
+        let Symbols { files, changed, .. } = self;
+        let file = files.entry(module.path.clone()).or_insert_with(|| open(module, changed));
+        let Some(loader) = &file.loader else { return Vec::new() };
+        let offset = call - module.start + module.offset;
+        let segment =
+            file.segments.iter().find(|(from, bytes, _)| offset.wrapping_sub(*from) < *bytes);
+        let Some(place) = segment.map(|(from, _, at)| offset - from + at) else {
+            return Vec::new();
+        };
+        let mut functions = Vec::new();
+        if let Ok(mut frames) = loader.find_frames(place) {
+            while let Ok(Some(frame)) = frames.next() {
+                let Some(name) = frame.function else { continue };
+                let location = frame.location;
+                functions.push(Function {
+                    name: name.demangle().map(|n| n.into_owned()).unwrap_or_default(),
+                    file: location.as_ref().and_then(|l| l.file).unwrap_or_default().into(),
+                    line: location.and_then(|l| l.line).unwrap_or(0),
+                });
+            }
+        }
+        if functions.is_empty() {
+            if let Some(name) = loader.find_symbol(place) {
+                let name = addr2line::demangle_auto(name.into(), None).into_owned();
+                functions.push(Function { name, file: String::new(), line: 0 });
+            }
+        }
+        functions
+    }
+}
+
+pub fn module_of(modules: &[Module], address: u64) -> Option<&Module> {
+    modules.iter().find(|module| (module.start..module.end).contains(&address))
+}
+
+/// Whether a stack's innermost frame at this address belongs to the allocator.
+pub fn is_allocator(module: Option<&Module>, functions: &[Function]) -> bool {
+    const NAMES: [&str; 13] = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "reallocarray",
+        "aligned_alloc",
+        "posix_memalign",
+        "memalign",
+        "valloc",
+        "pvalloc",
+        "strdup",
+        "strndup",
+        "__strdup",
+        "__strndup",
+    ];
+    let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
+    let ours = module.and_then(|m| name(&m.path)).is_some_and(|n| n.starts_with("libglebe"));
+    ours || functions.first().is_some_and(|f| {
+        let n = &*f.name;
+        NAMES.contains(&n)
+            || n.starts_with("gb_")
+            || n.starts_with("glebe_")
+            || n.starts_with("operator new")
+    })
+}

@@ -37,8 +37,11 @@ install(FILES ${PROJECT_BINARY_DIR}/glebe-config.cmake ${PROJECT_BINARY_DIR}/gle
 file(RELATIVE_PATH pc_to_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 # pkg-config escapes spaces in the path of -L, and in no other path.
 set(pc_archive "-L\${libdir} -l:libglebe.a")
-if(APPLE) # Apple's linker does not know -l:NAME
+# Many compilers pass --as-needed, which drops a library that only other libraries call.
+set(pc_shared "-Wl,--push-state,--no-as-needed -lglebe -Wl,--pop-state")
+if(APPLE) # Apple's linker does not know these options, nor -l:NAME
   set(pc_archive "\${libdir}/libglebe.a")
+  set(pc_shared "-lglebe")
 endif()
 foreach(package glebe glebe-static glebe-override)
   configure_file(cmake/${package}.pc.in ${package}.pc @ONLY)

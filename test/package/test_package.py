@@ -109,6 +109,14 @@ def test_override_in_a_program_that_names_no_malloc(consumer):
     assert not re.search(r"\bmalloc\b", undefined), "the program names malloc, so it shows nothing"
 
 
+@pytest.mark.parametrize("library, active", [("glebe", True), ("static", False)])
+def test_shared_in_a_program_of_which_only_libraries_call_malloc(consumer, library, active):
+    """glebe::glebe stays in even if the linker drops what the program's own objects do not call."""
+    done = subprocess.run([consumer / f"only-libraries-{library}"], capture_output=True, text=True, check=True,
+                          env={"GLEBE_VERBOSE": "1"})
+    assert done.stdout == "said\n" and ("was active" in done.stderr) == active
+
+
 @pytest.mark.parametrize("name", ["ends-memory", "ends-memory-static", "ends-memory-static-runtime"])
 def test_bad_alloc_in_static_programs(consumer, name):
     """operator new calls the new_handler and throws also where the C++ runtime is an archive."""

@@ -75,6 +75,16 @@ def test_malloc_without_the_symbol(reader, home, tmp_path):
     assert read("GLEBE_VERBOSE=1 ./program") == "hello\n"
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_malloc_of_the_shared_library(reader, home, tmp_path, kept):
+    """pkg-config's line for the shared library takes it in under --as-needed; control: by --no-as-needed."""
+    read = reader("bindings/c/README.md")
+    flags = shell("pkg-config --libs glebe", tmp_path, env=home).strip()
+    flags = flags if kept else flags.replace("-Wl,--push-state,--no-as-needed", "-Wl,--push-state")
+    shell(f"cc -Wl,--as-needed program.c {flags} -Wl,-rpath,$HOME/.local/lib -o program", tmp_path, env=home)
+    assert re.fullmatch("hello\n" + (ACTIVE if kept else ""), read("GLEBE_VERBOSE=1 ./program"))
+
+
 @pytest.mark.parametrize("flags", ["", "-static", "-static-libstdc++ -static-libgcc"])
 def test_bad_alloc(home, tmp_path, flags):
     """pkg-config's line does for C++ too: operator new throws, with a C++ runtime in the program as well."""

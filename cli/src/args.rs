@@ -12,12 +12,33 @@ cannot be executed, 127 if there is no such program, 2 for a wrong command line.
 /// The largest purge_ms that the library takes.
 const PURGE_MS_MOST: u32 = u32::MAX / 4;
 
+fn purge_ms(text: &str) -> Result<u32, String> {
+    size::whole(text, 0..=PURGE_MS_MOST.into()).map(|ms| ms as u32)
+}
+
+fn runs(text: &str) -> Result<u32, String> {
+    size::whole(text, 1..=10_000).map(|runs| runs as u32)
+}
+
+fn sample_ms(text: &str) -> Result<u64, String> {
+    size::whole(text, 1..=60_000)
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    size::whole(text, 0..=u64::MAX)
+}
+
+/// The id of a process.
+pub fn pid(text: &str) -> Result<i32, String> {
+    size::whole(text, 1..=i32::MAX as u64).map(|pid| pid as i32)
+}
+
 /// The value of `--json` without one.
 pub const JSON_TO_STDOUT: &str = "-";
 
 /// Put the glebe allocator into any program, and compare allocators on it.
 #[derive(Parser)]
-#[command(name = "glebe", version, about, after_help = EXIT_STATUS, disable_help_subcommand = true)]
+#[command(name = "glebe", version, about, after_help = EXIT_STATUS, args_override_self = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -88,7 +109,8 @@ Examples:
   glebe run --secure --on-error=abort -- ./suspect
 
 Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself:
-125 if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program."
+125 if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program,
+2 for a wrong command line."
 )]
 pub struct RunOptions {
     /// Report at exit that glebe was active, what it did, and whether the program really loaded it
@@ -105,8 +127,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub limit: Option<u64>,
     /// Milliseconds that freed memory is retained before the system gets it back, at most 1073741823
-    #[arg(long, value_name = "MS",
-          value_parser = clap::value_parser!(u32).range(..=i64::from(PURGE_MS_MOST)))]
+    #[arg(long, value_name = "MS", value_parser = purge_ms)]
     pub purge_ms: Option<u32>,
     /// What follows the report of a misuse, such as a double free
     #[arg(long, value_name = "WHAT")]
@@ -187,7 +208,7 @@ Null: the system does not report it.
 Ctrl-C ends the running program and prints the table of the complete rounds.
 
 Exit status: 0, or the program's own if it failed under any allocator (128 + n for signal n). Of
-glebe itself: 125 if it failed or refused, 126 and 127 as a shell's."
+glebe itself: 125 if it failed or refused, 126 and 127 as a shell's, 2 for a wrong command line."
 )]
 pub struct CompareOptions {
     /// The peers: names (mimalloc, glebe-secure), paths, NAME=PATH, or `found` for all on this machine;
@@ -197,12 +218,12 @@ pub struct CompareOptions {
     /// Compare only these, named as for --with; ratios are to the first
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "with")]
     pub only: Vec<String>,
-    /// Rounds: runs of each allocator that count
+    /// Rounds: runs of each allocator that count, at most 10000
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10,
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = runs)]
     pub runs: u32,
     /// Seed of the shuffled order, to repeat it [default: from the clock, and printed]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = seed)]
     pub seed: Option<u64>,
     /// The program's standard input [default: empty]
     #[arg(long, value_name = "FILE")]
@@ -213,9 +234,9 @@ pub struct CompareOptions {
     /// Do not sample RSS over time
     #[arg(long)]
     pub no_samples: bool,
-    /// Milliseconds between two samples of RSS
+    /// Milliseconds between two samples of RSS, at most 60000
     #[arg(long, value_name = "MS", default_value_t = 10,
-          value_parser = clap::value_parser!(u64).range(1..=60_000))]
+          value_parser = sample_ms)]
     pub sample_ms: u64,
     /// Print one JSON object a run instead of the table; with =FILE, write them there, and print the table too
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
@@ -268,7 +289,7 @@ pub struct StatsOptions {
     pub json: bool,
     /// A process that runs with glebe inside
     #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program",
-          value_parser = clap::value_parser!(i32).range(1..))]
+          value_parser = pid)]
     pub pid: Option<i32>,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
@@ -369,7 +390,8 @@ Examples:
   glebe record --with glebe -o t.trace -- ./program
 
 Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself: 125
-if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program."
+if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program, 2
+for a wrong command line."
 )]
 pub struct RecordOptions {
     /// The trace to write; while the program runs, the recording is in TRACE.raw/
@@ -418,7 +440,8 @@ Examples:
 
 JSON: as of glebe compare.
 
-Exit status: 0, or 3 if an allocation failed under any allocator. Of glebe itself: 125 if it failed or refused."
+Exit status: 0, or 3 if an allocation failed under any allocator. Of glebe itself: 125 if it failed
+or refused, 2 for a wrong command line."
 )]
 pub struct ReplayOptions {
     /// A trace of glebe record, or a file of TRACE.raw/
@@ -431,19 +454,19 @@ pub struct ReplayOptions {
     /// Compare only these, named as for --with; ratios are to the first
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "with")]
     pub only: Vec<String>,
-    /// Rounds: replays under each allocator that count
+    /// Rounds: replays under each allocator that count, at most 10000
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10,
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = runs)]
     pub runs: u32,
     /// Seed of the shuffled order, to repeat it [default: from the clock, and printed]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = seed)]
     pub seed: Option<u64>,
     /// Do not sample RSS over time
     #[arg(long)]
     pub no_samples: bool,
-    /// Milliseconds between two samples of RSS
+    /// Milliseconds between two samples of RSS, at most 60000
     #[arg(long, value_name = "MS", default_value_t = 10,
-          value_parser = clap::value_parser!(u64).range(1..=60_000))]
+          value_parser = sample_ms)]
     pub sample_ms: u64,
     /// Print one JSON object a replay instead of the table; with =FILE, write them there, and print the table too
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
@@ -529,6 +552,17 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_last_of_two_values_counts() {
+        assert_eq!(run(&["--limit", "1G", "--limit=2G", "ls"]).limit, Some(2 << 30));
+        assert!(run(&["-v", "-v", "ls"]).verbose);
+        let words = ["glebe", "compare", "--with", "a", "--with", "b", "ls"];
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Compare(options) => assert_eq!(options.with, ["a", "b"], "a list grows"),
+            _ => unreachable!(),
+        }
     }
 
     #[test]

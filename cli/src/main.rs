@@ -1,7 +1,7 @@
 //! The `glebe` command: the allocator inside any program, and honest comparisons.
 //!
 //! ```text
-//!   args        the command line, and the help
+//!   args        the command line, and the help          line    its words
 //!   program     words -> the file that will run          run     options -> the library's variables
 //!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
 //!   trace/      glebe record, replay and trace: on Linux
@@ -37,6 +37,7 @@ mod compare;
 mod explain;
 #[cfg(target_os = "linux")]
 mod leaks;
+mod line;
 #[cfg(target_os = "linux")]
 mod map;
 #[cfg(target_os = "linux")]
@@ -54,13 +55,21 @@ mod trace;
 mod words;
 
 use args::Command;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::io::{self, Write};
 
 /// Parses the command line. If there is no command to run, prints the help or the error, and ends the process.
 fn command() -> Command {
-    args::Cli::try_parse().map_or_else(
+    let mut cli = args::Cli::command();
+    cli.build();
+    args::Cli::try_parse_from(line::split(std::env::args_os(), &cli)).map_or_else(
         |told| {
+            if let Err(error) = words::can_print().map_err(|error| error.to_string()) {
+                if !told.use_stderr() {
+                    words::say(error);
+                    std::process::exit(stop::OWN_FAILURE);
+                }
+            }
             let printed = told.print().and_then(|()| io::stdout().flush());
             match printed.err().filter(|e| e.kind() != io::ErrorKind::BrokenPipe) {
                 Some(error) if !told.use_stderr() => {

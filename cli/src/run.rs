@@ -44,6 +44,9 @@ pub struct Start<'a> {
     pub program: &'a Program,
     /// The name and path of the library to put under it; None if glebe is linked into it.
     pub library: Option<(String, PathBuf)>,
+    /// The library leaves malloc alone, so an allocator that is preloaded already stays.
+    #[cfg_attr(windows, allow(dead_code, reason = "nothing is preloaded there"))]
+    pub malloc_stays: bool,
     pub changes: Changes,
     pub verbose: bool,
     #[cfg_attr(windows, allow(dead_code, reason = "each process prints its own there"))]
@@ -100,12 +103,15 @@ pub fn run_with<T>(options: &RunOptions, go: impl FnOnce(Start) -> Result<T>) ->
             .into())
         }
     };
-    for note in checked.notes.iter().filter(|_| !options.quiet) {
+    let ours = library.as_ref().filter(|_| !options.libgc);
+    let left_out = ours.and_then(|(_, path)| system::left_out(Some(path)));
+    for note in checked.notes.iter().chain(&left_out).filter(|_| !options.quiet) {
         say(format!("note: {note}"));
     }
     go(Start {
         program: &program,
         library,
+        malloc_stays: options.libgc,
         changes: environment(options),
         verbose: options.verbose,
         stats: options.stats,

@@ -7,6 +7,8 @@
 //! Every unit is a power of 1024, in capitals or small letters. The library reads GLEBE_LIMIT by the same grammar
 //! (src/api/options.c), so this file and that one change together.
 
+use std::ops::RangeInclusive;
+
 /// The largest size that the library takes: GB_MAX_BYTES.
 const MOST: u64 = i64::MAX as u64;
 
@@ -61,6 +63,20 @@ fn part_of(digits: &str, log2: u32) -> u64 {
     let digits = &digits[..digits.len().min(DIGITS)];
     let part: u128 = digits.parse().unwrap_or(0);
     ((part << log2) / 10u128.pow(digits.len() as u32)) as u64
+}
+
+/// Parses a whole number of this range.
+pub fn whole(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    let right = || match *range.end() {
+        u64::MAX => "write a whole number, below 2^64".to_string(),
+        most => format!("write a whole number from {} to {most}", range.start()),
+    };
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("{text:?} is no whole number: {}", right()));
+    }
+    // Only digits are left, so a number that does not parse is too large.
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("{text} is out of range: {}", right()))
 }
 
 /// `1 run`, `2 runs`.
@@ -142,6 +158,20 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn whole_numbers_have_bounds() {
+        assert_eq!(whole("1", 1..=10), Ok(1));
+        assert_eq!(whole("010", 1..=10), Ok(10));
+        assert_eq!(whole("18446744073709551615", 0..=u64::MAX), Ok(u64::MAX));
+        for text in ["", "-1", "+1", "1.0", "x", " 1", "\u{661}"] {
+            assert!(whole(text, 0..=10).unwrap_err().contains("no whole number"), "{text}");
+        }
+        for text in ["0", "11", "18446744073709551616"] {
+            assert!(whole(text, 1..=10).unwrap_err().ends_with("from 1 to 10"), "{text}");
+        }
+        assert!(whole("x", 0..=u64::MAX).unwrap_err().contains("below 2^64"));
     }
 
     #[test]

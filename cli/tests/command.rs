@@ -152,6 +152,107 @@ fn the_library_is_preloaded_from_a_private_place() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("libglebe-secure-"));
 }
 
+/// The first malloc in LD_PRELOAD serves the program, so an allocator that is there already must not stay.
+#[test]
+fn a_preloaded_allocator_gives_way() {
+    let home = home();
+    let print = ["--", "sh", "-c", "printf %s \"$LD_PRELOAD\""];
+    let output = glebe(&home).arg("run").args(print).output().unwrap();
+    let plain = String::from_utf8(output.stdout).unwrap();
+    let before = format!("libdl.so.2:{plain}");
+    let left_out = format!("note: left {plain} out of the program's LD_PRELOAD");
+    let run = |options: &[&str], words: &[&str]| {
+        let mut command = glebe(&home);
+        let output = command.args(options).args(words).env("LD_PRELOAD", &before).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{options:?}: {said}");
+        (String::from_utf8(output.stdout).unwrap(), said)
+    };
+    let (value, said) = run(&["run", "--secure"], &print);
+    let secure = value.strip_prefix("libdl.so.2:").expect(&value);
+    assert!(secure.contains("/libglebe-secure-") && !secure.contains(':'), "{value}");
+    assert!(said.contains(&left_out), "{said}");
+    // The same build again is no news; and a collector leaves malloc to whoever has it.
+    assert_eq!(run(&["run"], &print), (before.clone(), String::new()));
+    let (value, said) = run(&["run", "--libgc"], &print);
+    assert!(value.starts_with(&format!("{before}:")) && said.is_empty(), "{value} {said}");
+
+    let test = ["--", "sh", "-c", "test \"$LD_PRELOAD\" = libdl.so.2"];
+    let (_, said) = run(&["compare", "--runs", "1", "--only", "system"], &test);
+    assert_eq!(said.matches(&left_out).count(), 1, "{said}");
+}
+
+/// Rust opens /dev/null for streams that were closed; the program must not see it.
+#[test]
+fn closed_streams_stay_closed() {
+    let home = home();
+    let program = assert_cmd::cargo::cargo_bin("glebe");
+    let says = |line: &str| {
+        let words = ["-c", &line.replace("glebe", program.to_str().unwrap())].map(String::from);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(words).env("XDG_CACHE_HOME", home.path()).env_remove("LD_PRELOAD");
+        let output = shell.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(says("ls / >&-").0, Some(2), "control");
+    for options in ["", "--quiet", "--verbose", "--stats"] {
+        let (code, said) = says(&format!("glebe run {options} -- ls / >&-"));
+        assert_eq!(code, Some(2), "{options}: {said}");
+    }
+    assert_eq!(says("glebe run -- sh -c 'test -e /proc/self/fd/0' <&-").0, Some(1));
+    assert_eq!(says("glebe run -- sh -c 'test -e /proc/self/fd/0' </dev/null").0, Some(0));
+    for words in ["--help", "--version", "run --help", "compare --quiet -n1 --only system -- true"]
+    {
+        let (code, said) = says(&format!("glebe {words} >&-"));
+        assert_eq!(code, Some(125), "{words}: {said}");
+        assert!(said.contains("standard output: Bad file descriptor"), "{words}: {said}");
+    }
+    assert_eq!(says("glebe run -- no-such-program 2>&-"), (Some(127), String::new()));
+}
+
+#[test]
+fn what_is_no_program_is_not_opened() {
+    let home = home();
+    let fifo = home.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").args(["-m", "755"]).arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let mut command = glebe(&home);
+    command.timeout(std::time::Duration::from_secs(60)).arg("run").arg(&fifo);
+    let said = format!("glebe: {}: is not a regular file\n", fifo.display());
+    command.assert().code(126).stderr(said);
+    let script = home.path().join("script");
+    fs::write(&script, format!("#!{}\n", fifo.display())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = glebe(&home);
+    command.timeout(std::time::Duration::from_secs(60)).arg("run").arg(&script);
+    command.assert().code(126).stderr(contains("ermission denied"));
+    let assert = glebe(&home).args(["run", "--", ""]).assert().code(127);
+    assert.stderr("glebe: an empty word was given where the program goes\n");
+    let below = glebe(&home).args(["run", "--", "/etc/passwd/x"]).assert().code(126);
+    below.stderr("glebe: /etc/passwd/x: Not a directory\n");
+}
+
+#[test]
+fn short_options_and_help_are_taken_as_elsewhere() {
+    let home = home();
+    for words in [&["-n1"][..], &["-n=1"], &["-qn1"], &["-n9", "-n", "1"]] {
+        let mut command = glebe(&home);
+        let only = ["--only", "system", "--", "true"];
+        let assert = command.arg("compare").args(words).args(only).assert().success();
+        assert.stdout(contains("1 run cannot tell").or(contains("system")));
+    }
+    glebe(&home).arg("help").assert().success().stdout(contains("Usage: glebe <COMMAND>"));
+    let help = String::from_utf8(glebe(&home).args(["help", "compare"]).output().unwrap().stdout);
+    let help = help.unwrap();
+    assert!(help.contains("at most 10000") && help.contains("at most 60000"), "{help}");
+    assert!(help.contains("2 for a wrong command line"), "{help}");
+    for (option, value) in [("--runs", "x"), ("--sample-ms", "60001"), ("--seed", "-1")] {
+        let option = format!("{option}={value}");
+        let assert = glebe(&home).args(["compare", &option, "--", "true"]).assert().code(2);
+        assert.stderr(contains("whole number").and(contains("found in string").not()));
+    }
+}
+
 #[test]
 fn options_reach_the_library() {
     let home = home();
@@ -390,7 +491,9 @@ fn an_interrupted_comparison_ends_its_program_and_shows_whole_rounds() {
 fn unknown_allocators_are_explained() {
     let home = home();
     let assert = glebe(&home).args(["compare", "--with", "nomalloc", "--", "true"]).assert();
-    assert.code(125).stderr(contains("nomalloc").and(contains("NAME=PATH")));
+    assert.code(2).stderr(contains("nomalloc").and(contains("NAME=PATH")));
+    let assert = glebe(&home).args(["compare", "--with", "x=/no/such.so", "--", "true"]).assert();
+    assert.code(125).stderr("glebe: /no/such.so: No such file or directory\n");
 
     let Some(library) = cc(home.path(), "libnone.so", TRIVIAL, &["-shared", "-fPIC"]) else {
         return;
@@ -457,7 +560,7 @@ fn what_windows_programs_need_is_said() {
     let mut command = glebe(&home);
     let assert = command.arg("run").arg(&program).env("GLEBE_TOOL_EXE", "/no/glebe.exe").assert();
     assert
-        .code(127)
+        .code(125)
         .stderr(contains("game.exe is a Windows program").and(contains("make windows")));
     let mut command = glebe(&home);
     command
@@ -465,7 +568,7 @@ fn what_windows_programs_need_is_said() {
         .arg(&program)
         .env("GLEBE_TOOL_EXE", &program)
         .env("WINE", "no-such-wine");
-    command.assert().code(127).stderr(contains("set WINE"));
+    command.assert().code(125).stderr(contains("set WINE"));
 }
 
 /// A file that is full.

@@ -87,6 +87,7 @@ pub fn compare_under(
         say(format!("{}; {rounds}, seed {seed}", names.join(", ")));
     }
 
+    notes.extend(system::left_out(None));
     interrupt::listen();
     let rows = run_rounds(options, setting, contenders, seed, &mut json, &mut notes)?;
     let caught = interrupt::caught();

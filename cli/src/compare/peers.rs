@@ -1,7 +1,8 @@
 //! The allocators of a comparison: names and paths become libraries that can be put under a program.
 
+use crate::stop::{Stop, WRONG_LINE};
 use crate::system::libraries::{build, builds, find, name_of, usable, PEERS};
-use anyhow::{anyhow, bail, Result};
+use anyhow::{anyhow, Result};
 use std::path::{Path, PathBuf};
 
 /// One side of the comparison.
@@ -30,15 +31,17 @@ pub fn choose(with: &[String], only: &[String]) -> Result<Vec<Contender>> {
             match chosen.iter().find(|other| other.name == contender.name) {
                 None => chosen.push(contender),
                 Some(other) if *other == contender => {}
-                Some(_) => bail!(
-                    "two allocators are called {}; name one of them with NAME=PATH",
-                    contender.name
-                ),
+                Some(_) => {
+                    return Err(wrong(format!(
+                        "two allocators are called {}; name one of them with NAME=PATH",
+                        contender.name
+                    )))
+                }
             }
         }
     }
     if chosen.is_empty() {
-        bail!("nothing to compare: --only names no allocator");
+        return Err(wrong("nothing to compare: --only names no allocator".into()));
     }
     Ok(chosen)
 }
@@ -58,7 +61,7 @@ fn contenders_of(word: &str) -> Result<Vec<Contender>> {
     }
     if let Some((name, path)) = word.split_once('=') {
         if name.is_empty() || name == SYSTEM || build(name).is_some() {
-            bail!("{word}: choose a name of its own for {path}");
+            return Err(wrong(format!("{word}: choose a name of its own for {path}")));
         }
         return Ok(one(name, Some(usable(Path::new(path))?)));
     }
@@ -75,11 +78,16 @@ fn contenders_of(word: &str) -> Result<Vec<Contender>> {
         Some(files) => find(files).map(|path| one(word, Some(path))).ok_or_else(|| {
             anyhow!("{word} was not found on this machine ({}); give it as {word}=PATH", files[0])
         }),
-        None => Err(anyhow!(
+        None => Err(wrong(format!(
             "{word}: no allocator of that name; known are {}; others as NAME=PATH",
             known()
-        )),
+        ))),
     }
+}
+
+/// Words of the command line that make no sense. A library that is not there, or cannot be used, is another error.
+fn wrong(message: String) -> anyhow::Error {
+    Stop { code: WRONG_LINE, message }.into()
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -60,6 +60,7 @@ pub fn run(
         Way::Inside => None,
     };
     if let Some(library) = library {
+        system::left_out(Some(&library)).iter().for_each(|note| say(format!("note: {note}")));
         changes.push(("LD_PRELOAD", Some(system::preload(&library))));
     }
     if moment == Moment::Exit {

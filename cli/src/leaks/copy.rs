@@ -13,8 +13,8 @@
 use super::stop::{self, Registers};
 use crate::explain::heap::{self, Glebe, What};
 use crate::explain::process::{mappings, status_bytes, Mapping, Pagemap, Pages, Use};
-use crate::system::live::{denied, name_of, pieces, program_of, Memory, Reader};
-use anyhow::{bail, Result};
+use crate::system::live::{denied, name_of, or_ended, pieces, program_of, Memory, Reader};
+use anyhow::{anyhow, bail, Result};
 use std::fs;
 use std::io;
 use std::time::Duration;
@@ -52,10 +52,11 @@ pub fn copy(pid: i32) -> Result<Snapshot> {
     let program = program_of(&memory).unwrap_or_else(|| name_of(pid));
     let located = heap::locate(&memory, &pieces(&maps))?;
     if heap::read(&memory, &located)?.is_empty() {
-        bail!(
+        let error = anyhow!(
             "no glebe was found in process {pid} ({program}), or it has served no request. To put glebe under the \
              program: glebe run -- {program} ARGUMENT..."
         );
+        return Err(or_ended(pid, error));
     }
     let room = room(pid);
     let stopped = stop::stop(pid)?;

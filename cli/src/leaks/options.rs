@@ -32,7 +32,7 @@ pub struct Options {
     pub force: bool,
     /// A process that runs with glebe inside
     #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program",
-          value_parser = clap::value_parser!(i32).range(1..))]
+          value_parser = crate::args::pid)]
     pub pid: Option<i32>,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]

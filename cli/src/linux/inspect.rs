@@ -5,7 +5,7 @@
 //! ```text
 //!   no loader      static: no PT_INTERP, LD_PRELOAD is not read            refuse
 //!   deaf loader    AT_SECURE (setuid, setgid, file capabilities)            refuse
-//!   wrong kind     other machine or word size than the library              refuse
+//!   wrong kind     other machine, word size or C library than ours          refuse
 //!   lost lookup    the executable itself defines malloc, and comes first    refuse, or --force
 //! ```
 //!
@@ -19,12 +19,13 @@
 
 use super::library::mount_flags;
 use super::live;
+use super::search::open_regular;
 use crate::run::Way;
 use object::elf;
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _, Sym as _};
 use object::Endianness;
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -242,11 +243,6 @@ pub fn judge(name: &str, program: &Facts, library: &Facts) -> Verdict {
              serves only its C parts (cgo)"
         ));
     }
-    if program.loader.as_deref().is_some_and(|loader| loader.contains("ld-musl")) {
-        verdict.notes.push(format!(
-            "{name} uses the musl C library, and this glebe was built for glibc: it may fail to load"
-        ));
-    }
     verdict
 }
 
@@ -276,6 +272,17 @@ fn refuse(name: &str, program: &Facts, library: &Facts) -> Option<(String, bool)
                 kind(program)
             ),
             false,
+        ));
+    }
+    if program.loader.is_some() && is_musl(program) != is_musl(library) {
+        let c_library = |facts| if is_musl(facts) { "musl" } else { "glibc" };
+        let (its, ours) = (c_library(program), c_library(library));
+        return Some((
+            format!(
+                "{name} uses {its}, and this glebe was built for {ours}, whose libraries {its}'s loader cannot load. \
+                 Instead, use a glebe that was built on {its}. (--force starts it anyway.)"
+            ),
+            true,
         ));
     }
     if let Some(why) = program.privileged {
@@ -314,6 +321,13 @@ fn refuse(name: &str, program: &Facts, library: &Facts) -> Option<(String, bool)
     None
 }
 
+/// True if the image is for the C library musl. Its soname has no version, or names the processor.
+fn is_musl(facts: &Facts) -> bool {
+    let needs = |name: &String| name == "libc.so" || name.starts_with("libc.musl");
+    facts.loader.as_deref().is_some_and(|loader| loader.contains("ld-musl"))
+        || facts.needed.iter().any(needs)
+}
+
 /// The allocator in a library of this file name.
 pub fn known_allocator(file_name: &str) -> Option<&'static str> {
     LINKED.iter().find(|(prefix, _)| file_name.starts_with(prefix)).map(|(_, name)| *name)
@@ -343,7 +357,7 @@ struct Mapped {
 
 impl Mapped {
     fn open(path: &Path) -> Option<Mapped> {
-        let file = File::open(path).ok()?;
+        let file = open_regular(path).ok()?;
         let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|n| *n > 0)?;
         // SAFETY: a fresh private read-only mapping of a file that we hold open.
         let start = unsafe {

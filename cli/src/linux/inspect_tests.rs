@@ -114,8 +114,19 @@ fn the_rest_gets_a_note() {
     assert!(notes(Facts { needed, ..dynamic() }).contains("linked with jemalloc"));
     assert!(notes(Facts { inner: Some("mimalloc"), ..dynamic() }).contains("carries mimalloc"));
     assert!(notes(Facts { go: true, ..dynamic() }).contains("cgo"));
-    let loader = Some("/lib/ld-musl-x86_64.so.1".into());
-    assert!(notes(Facts { loader, ..library() }).contains("musl"));
+}
+
+#[test]
+fn programs_of_another_c_library_are_refused() {
+    let musl = || Facts { loader: Some("/lib/ld-musl-x86_64.so.1".into()), ..library() };
+    let refused = refusal(musl());
+    assert!(refused.text.contains("uses musl") && refused.forceable, "{}", refused.text);
+    for needed in ["libc.musl-x86_64.so.1", "libc.so"] {
+        let library = Facts { needed: vec![needed.into()], ..library() };
+        assert_eq!(judge("prog", &musl(), &library).refusal, None);
+        let refused = judge("prog", &dynamic(), &library).refusal.expect("a refusal");
+        assert!(refused.text.contains("uses glibc"), "{}", refused.text);
+    }
 }
 
 /// Compiles a program; None where there is no compiler (the facts above still are tested).

@@ -19,6 +19,7 @@
 //! from a floor. It reports CPU time and faults before execve too, and the caller subtracts them.
 
 use super::c_string;
+use super::closed::close_again;
 use crate::program::Program;
 use crate::stop::{Ending, Stop, NOT_EXECUTABLE, NOT_FOUND};
 use anyhow::Result;
@@ -63,6 +64,7 @@ impl Image {
     pub fn exec(&self) -> Stop {
         let pointers = Pointers::of(self);
         restore_sigpipe();
+        close_again(|_| false);
         // SAFETY: every pointer is to NUL-terminated memory of `self` or `pointers`.
         let error = unsafe { pointers.exec() };
         self.exec_error(error)
@@ -101,6 +103,7 @@ impl Image {
                             libc::dup2(*source, target as RawFd);
                         }
                     }
+                    close_again(|target| streams[target as usize].is_some());
                     restore_sigpipe();
                     libc::signal(libc::SIGCHLD, sigchld);
                     libc::pthread_sigmask(libc::SIG_SETMASK, &held.before, ptr::null_mut());

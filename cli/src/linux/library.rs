@@ -19,8 +19,9 @@
 //!
 //! If a place fails any of these, we try the next.
 
+use super::inspect::known_allocator;
 use anyhow::{anyhow, Result};
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -200,6 +201,22 @@ pub fn preload_with(existing: Option<OsString>, library: &Path) -> OsString {
     value
 }
 
+/// An `LD_PRELOAD` in two lists: what is no allocator, joined again, and the allocators. The first malloc in it serves
+/// the program, so an allocator before ours would take its place.
+pub fn without_allocators(existing: &OsStr) -> (OsString, Vec<OsString>) {
+    let parts = existing.as_bytes().split(|byte| b": \t\n".contains(byte));
+    let parts = parts.filter(|part| !part.is_empty()).map(OsStr::from_bytes);
+    let (gone, kept): (Vec<_>, Vec<_>) = parts.partition(|part| is_allocator(part));
+    (kept.join(OsStr::new(":")), gone.into_iter().map(OsStr::to_owned).collect())
+}
+
+/// True for glebe's builds and the allocators that we know by their files' names.
+fn is_allocator(path: &OsStr) -> bool {
+    let file = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+    let tool = TOOLS.iter().any(|tool| file.starts_with(tool.name.trim_end_matches(".so")));
+    known_allocator(&file).is_some() || (file.starts_with("libglebe") && !tool)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,6 +311,20 @@ mod tests {
         for name in ["with space", "with:colon"] {
             assert!(SAMPLE.place_in(&home.path().join(name)).is_err());
         }
+    }
+
+    #[test]
+    fn allocators_are_taken_out_of_a_preload() {
+        let split = |text: &str| {
+            let (kept, gone) = without_allocators(text.as_ref());
+            (kept.into_string().unwrap(), gone.len())
+        };
+        assert_eq!(split(""), (String::new(), 0));
+        assert_eq!(split("/a.so: b.so"), ("/a.so:b.so".into(), 0));
+        let builds = "/c/libglebe.so.0 libglebe-secure-3f9a.so:x.so:/usr/lib/libjemalloc.so.2";
+        assert_eq!(split(builds), ("x.so".into(), 3));
+        let recorder = "/c/libglebe-record-3f9a.so:libfaketime.so.1:libgc-1-3f9a.so";
+        assert_eq!(split(recorder), (recorder.into(), 0));
     }
 
     #[test]

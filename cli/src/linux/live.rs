@@ -39,9 +39,27 @@ pub fn show_live(pid: i32, json: bool) -> Result<Ending> {
     Ok(Ending::Exit(0))
 }
 
+/// The statistics of the process, which must exist, and may end meanwhile.
+fn read_live(pid: i32) -> Result<Vec<Statistics>> {
+    if fs::metadata(format!("/proc/{pid}")).is_err() {
+        bail!("there is no process {pid}");
+    }
+    read_tree(pid).map_err(|error| or_ended(pid, error))
+}
+
+/// Why a process could not be read: it has ended meanwhile, or `error`.
+pub fn or_ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
+    // The state comes after the name, which may contain spaces and parentheses.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    match stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()) {
+        None | Some('Z' | 'X') => anyhow!("process {pid} has ended"),
+        Some(_) => error,
+    }
+}
+
 /// The statistics of each glebe in the process, mostly one. If it has none, those of the first descendant that has
 /// some: a shell, timeout or this command waits for the program that the user means.
-fn read_live(pid: i32) -> Result<Vec<Statistics>> {
+fn read_tree(pid: i32) -> Result<Vec<Statistics>> {
     const TREE_MAX: usize = 1000;
     let found = read_process(pid)?;
     if !found.is_empty() {
@@ -77,7 +95,7 @@ fn read_process(pid: i32) -> Result<Vec<Statistics>> {
         Err(e) => return Err(denied(pid, &e)),
     };
     if maps.is_empty() {
-        bail!("process {pid} has no memory: it is a kernel thread or has ended");
+        bail!("process {pid} has no memory of its own: it is a kernel thread");
     }
     let memory = Memory { pid };
     let pieces = pieces(&maps);
@@ -101,7 +119,7 @@ fn read_process(pid: i32) -> Result<Vec<Statistics>> {
 pub fn denied(pid: i32, error: &io::Error) -> anyhow::Error {
     anyhow!(
         "no permission to read process {pid} ({error}); it takes the rights of a debugger: its own \
-         user (and kernel.yama.ptrace_scope 0), or root"
+         user (and kernel.yama.ptrace_scope 0), or CAP_SYS_PTRACE, which root has outside of most containers"
     )
 }
 
@@ -412,6 +430,21 @@ mod tests {
         let error = read_live(std::process::id() as i32).unwrap_err().to_string();
         assert!(error.contains("glebe run") && error.contains("GLEBE_VERBOSE"), "{error}");
         assert!(read_live(i32::MAX).unwrap_err().to_string().contains("no process"));
+    }
+
+    #[test]
+    fn a_process_that_ended_meanwhile_is_called_so() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id() as i32;
+        // It ends, and stays as a zombie until we wait for it.
+        while !or_ended(pid, anyhow!("other")).to_string().contains("has ended") {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let error = read_live(pid).unwrap_err().to_string();
+        assert_eq!(error, format!("process {pid} has ended"));
+        child.wait().unwrap();
+        let own = std::process::id() as i32;
+        assert_eq!(or_ended(own, anyhow!("other")).to_string(), "other", "control");
     }
 
     #[test]

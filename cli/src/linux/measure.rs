@@ -13,7 +13,7 @@
 
 use super::interrupt;
 use super::launch::{clock_s, seconds, variable, wait, wait_ended, Image};
-use super::library::preload_with;
+use super::library::{preload_with, without_allocators};
 use super::witness::{is_mapped, Witness};
 use crate::compare::{sample, Measured, Proof, Samples, Streams};
 use crate::program::Program;
@@ -109,8 +109,17 @@ fn peak(maxrss: i64, floor: i64, samples: &Samples) -> (u64, bool) {
 }
 
 fn environment(library: Option<&Path>) -> Changes {
-    let before = variable(OsStr::new("LD_PRELOAD"));
-    library.map(|library| ("LD_PRELOAD", Some(preload_with(before, library)))).into_iter().collect()
+    let Some(before) = variable(OsStr::new("LD_PRELOAD")) else {
+        let preload = library.map(|library| ("LD_PRELOAD", Some(preload_with(None, library))));
+        return preload.into_iter().collect();
+    };
+    // An allocator that is preloaded already would serve every row, that of the system's malloc too.
+    let (kept, _) = without_allocators(&before);
+    let value = match library {
+        Some(library) => preload_with(Some(kept), library),
+        None => kept,
+    };
+    vec![("LD_PRELOAD", Some(value).filter(|value| !value.is_empty()))]
 }
 
 /// A file without a name, for output. It appends, so that two writers never overwrite each other.

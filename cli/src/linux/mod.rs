@@ -7,9 +7,11 @@
 //!   run        glebe run                                       live        glebe stats PID
 //!   collect    the statistics of a run                         statistics  their text and JSON
 //!   measure    one run of a comparison                         interrupt   Ctrl-C in it
+//!   closed     standard streams that were closed
 //!   wine       Windows programs                        watch       a program that explain and leaks look at
 //! ```
 
+mod closed;
 mod collect;
 mod inspect;
 pub mod interrupt;
@@ -25,12 +27,13 @@ mod watch;
 mod wine;
 mod witness;
 
+pub use closed::is_closed;
 pub use launch::{pass_on, Image};
 pub use live::show_live;
 pub use measure::{measure, scratch, NULL, SAMPLED_OF};
 pub use run::{check, run, run_as_child, run_recorded};
 pub use search::search;
-pub use watch::{check_on, preload, start, stop_too, State};
+pub use watch::{check_on, left_out, preload, start, stop_too, State};
 pub use witness::is_mapped;
 
 use anyhow::Result;

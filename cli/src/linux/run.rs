@@ -5,11 +5,12 @@
 //! statistics of the program and its children.
 
 use super::collect::Collection;
-use super::inspect::{self, known_allocator};
+use super::inspect;
 use super::interrupt;
 use super::launch::{self, variable, Image};
-use super::library::{preload_with, EMBEDDED};
+use super::library::{preload_with, without_allocators, EMBEDDED};
 use super::search::image_of;
+use super::watch::preload;
 use super::witness::{is_mapped, Witness};
 use crate::compare::Proof;
 use crate::program::Program;
@@ -26,7 +27,10 @@ use std::time::Duration;
 /// Runs the program. Returns only after `--verbose` or `--stats`, or with an error.
 pub fn run(mut start: Start) -> Result<Ending> {
     if let Some((_, library)) = &start.library {
-        let preload = preload_with(variable(OsStr::new("LD_PRELOAD")), library);
+        let preload = match start.malloc_stays {
+            true => preload_with(variable(OsStr::new("LD_PRELOAD")), library),
+            false => preload(library),
+        };
         start.changes.push(("LD_PRELOAD", Some(preload)));
     }
     // Without a file, each process prints its own statistics.
@@ -42,7 +46,7 @@ pub fn run(mut start: Start) -> Result<Ending> {
     let name = start.program.name.to_string_lossy();
     if start.verbose {
         let build = start.library.as_ref().map(|(build, _)| &**build);
-        say(sentence(&name, build, proof, preloaded_before()));
+        say(sentence(&name, build, proof));
     }
     if let (Some(collection), Some(format)) = (collection, start.stats) {
         let file = name.rsplit('/').next().unwrap_or(&name);
@@ -51,10 +55,15 @@ pub fn run(mut start: Start) -> Result<Ending> {
     Ok(ending)
 }
 
-/// Runs the program as a child with the recorder before whatever is preloaded, and `beneath` behind it.
+/// Runs the program as a child with the recorder before whatever is preloaded, and `beneath` behind it in place of an
+/// allocator.
 pub fn run_recorded(mut start: Start, recorder: &Path, beneath: Option<&Path>) -> Result<Ending> {
     let mut preload = recorder.as_os_str().to_owned();
-    let before = variable(OsStr::new("LD_PRELOAD")).filter(|before| !before.is_empty());
+    let before = variable(OsStr::new("LD_PRELOAD")).map(|before| match beneath {
+        Some(_) => without_allocators(&before).0,
+        None => before,
+    });
+    let before = before.filter(|before| !before.is_empty());
     for next in before.into_iter().chain(beneath.map(|path| path.as_os_str().to_owned())) {
         preload.push(":");
         preload.push(next);
@@ -94,17 +103,7 @@ pub fn check(program: &Program, force: bool) -> Result<Checked> {
         }
         verdict.notes.push("--force starts it; its malloc may not be glebe's".into());
     }
-    verdict.notes.extend(preloaded_before().map(|allocator| {
-        format!("LD_PRELOAD already names {allocator}, which comes first: it serves malloc, and glebe does not")
-    }));
     Ok(Checked { way: verdict.way, notes: verdict.notes })
-}
-
-/// An allocator that LD_PRELOAD names already.
-fn preloaded_before() -> Option<&'static str> {
-    let value = variable(OsStr::new("LD_PRELOAD"))?;
-    let text = value.to_string_lossy().into_owned();
-    text.split([':', ' ']).find_map(|path| known_allocator(path.rsplit('/').next().unwrap_or(path)))
 }
 
 /// The child that gets our signals.
@@ -180,17 +179,11 @@ fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Opti
     Ok((child.pid, ending, proof))
 }
 
-/// The line of `--verbose`. `build`: the library that was put under the program. `before`: an allocator that LD_PRELOAD
-/// already named.
-fn sentence(name: &str, build: Option<&str>, proof: Option<Proof>, before: Option<&str>) -> String {
+/// The line of `--verbose`. `build`: the library that was put under the program.
+fn sentence(name: &str, build: Option<&str>, proof: Option<Proof>) -> String {
     let Some(build) = build else {
         return format!("{name} ran with the glebe that is linked into it");
     };
-    if let (Some(before), Some(Proof::Mapped | Proof::Opened)) = (before, proof) {
-        return format!(
-            "warning: {name} ran with {build} behind {before}, which served its malloc"
-        );
-    }
     match proof {
         Some(Proof::Mapped) => format!("{name} ran with {build} in its memory"),
         Some(Proof::Opened) => {
@@ -209,12 +202,10 @@ mod tests {
 
     #[test]
     fn an_absent_library_is_a_warning() {
-        let says = |proof| sentence("ls", Some("glebe"), proof, None);
+        let says = |proof| sentence("ls", Some("glebe"), proof);
         assert!(says(Some(Proof::Absent)).starts_with("warning: ls never"));
         assert!(!says(Some(Proof::Mapped)).contains("warning"));
         assert!(!says(None).contains("opened"));
-        let second = sentence("ls", Some("glebe"), Some(Proof::Mapped), Some("jemalloc"));
-        assert_eq!(second, "warning: ls ran with glebe behind jemalloc, which served its malloc");
-        assert!(sentence("ls", None, None, None).contains("linked into it"));
+        assert!(sentence("ls", None, None).contains("linked into it"));
     }
 }

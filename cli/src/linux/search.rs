@@ -11,6 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Linux follows at most this many `#!` lines in a row.
@@ -34,6 +35,10 @@ fn search_in(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Stop> {
             Err(e) => Err(cannot(&reason(&e))),
         };
     }
+    if name.is_empty() {
+        let message = "an empty word was given where the program goes".into();
+        return Err(Stop { code: NOT_FOUND, message });
+    }
     let mut blocked = None;
     for directory in env::split_paths(path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"))) {
         let here = if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory };
@@ -48,7 +53,7 @@ fn search_in(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Stop> {
         }
     }
     match blocked {
-        Some(message) if !name.is_empty() => Err(Stop { code: NOT_EXECUTABLE, message }),
+        Some(message) => Err(Stop { code: NOT_EXECUTABLE, message }),
         _ => Err(Stop {
             code: NOT_FOUND,
             message: format!("{shown}: command not found (a file here needs ./ in front)"),
@@ -64,11 +69,24 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
+/// Opens a file for reading, unless it is a pipe, a device or the like. Opening one of these may wait for another
+/// process.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("is not a regular file")),
+    }
+}
+
 /// Ok if this is a file that we may execute.
 fn executable(path: &Path) -> io::Result<()> {
     let meta = fs::metadata(path)?;
     if meta.is_dir() {
         return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
+    if !meta.is_file() {
+        return Err(io::Error::other("is not a regular file"));
     }
     let path = c_string(path.as_os_str());
     // SAFETY: `path` ends in NUL; faccessat reads it and nothing else.
@@ -96,7 +114,7 @@ pub fn image_of(path: &Path) -> PathBuf {
 /// The interpreter of a script; None for an ELF image and for anything unreadable.
 fn interpreter(path: &Path) -> Option<PathBuf> {
     let mut head = [0u8; 256];
-    let length = File::open(path).and_then(|mut file| file.read(&mut head)).ok()?;
+    let length = open_regular(path).and_then(|mut file| file.read(&mut head)).ok()?;
     let head = &head[..length];
     if head.starts_with(b"\x7fELF") || head.is_empty() {
         return None;
@@ -135,6 +153,15 @@ mod tests {
         let stop = search_in("tool".as_ref(), Some(one.as_os_str())).unwrap_err();
         assert_eq!(stop.code, NOT_EXECUTABLE);
         assert!(stop.message.contains("is a directory"), "{}", stop.message);
+
+        let fifo = one.join("fifo");
+        let path_of_fifo = std::ffi::CString::new(fifo.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the path ends in NUL.
+        assert_eq!(unsafe { libc::mkfifo(path_of_fifo.as_ptr(), 0o755) }, 0);
+        let stop = search_in(fifo.as_os_str(), None).unwrap_err();
+        assert_eq!(stop.code, NOT_EXECUTABLE);
+        assert!(stop.message.contains("is not a regular file"), "{}", stop.message);
+        assert_eq!(image_of(&fifo), fifo, "it is not opened");
 
         let stop = search_in("nothing".as_ref(), Some(&path)).unwrap_err();
         assert_eq!(stop.code, NOT_FOUND);

@@ -1,7 +1,7 @@
 //! A program that this command starts, and looks at while it runs: for `glebe explain` and `glebe leaks`.
 
 use super::launch::{self, variable, Image};
-use super::library::preload_with;
+use super::library::{preload_with, without_allocators};
 use super::run::hand_signals_to;
 use crate::stop::Ending;
 use anyhow::Result;
@@ -19,9 +19,21 @@ pub enum State {
     Ended(Ending),
 }
 
-/// The value of LD_PRELOAD with this library behind what is there.
+/// The value of LD_PRELOAD with this library behind what is there and no allocator.
 pub fn preload(library: &Path) -> OsString {
-    preload_with(variable(OsStr::new("LD_PRELOAD")), library)
+    let before = variable(OsStr::new("LD_PRELOAD"));
+    preload_with(before.map(|before| without_allocators(&before).0), library)
+}
+
+/// The note on the allocators in LD_PRELOAD that our `library`, or each library of a comparison, takes the place of.
+pub fn left_out(library: Option<&Path>) -> Option<String> {
+    let (_, mut gone) = without_allocators(&variable(OsStr::new("LD_PRELOAD"))?);
+    gone.retain(|path| library.is_none_or(|library| path != library));
+    let names: Vec<_> = gone.iter().map(|path| path.to_string_lossy()).collect();
+    (!names.is_empty()).then(|| {
+        let names = names.join(" and ");
+        format!("left {names} out of the program's LD_PRELOAD, since only the first malloc there is used")
+    })
 }
 
 /// Starts the program as a child that gets our signals. Returns its process id.

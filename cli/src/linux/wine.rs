@@ -9,12 +9,12 @@
 
 use super::launch::{variable, Image};
 use super::search;
+use super::search::open_regular;
 use crate::program::Program;
-use crate::stop::{Stop, NOT_FOUND};
+use crate::stop::{Stop, OWN_FAILURE};
 use anyhow::Result;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub fn hand_over(words: &[OsString]) -> Result<()> {
     }
     let shown = name.to_string_lossy();
     let missing = |what: &str| Stop {
-        code: NOT_FOUND,
+        code: OWN_FAILURE,
         message: format!("{shown} is a Windows program and needs {what}"),
     };
     let exe = glebe_exe().ok_or_else(|| {
@@ -52,7 +52,7 @@ pub fn hand_over(words: &[OsString]) -> Result<()> {
 /// True if the file begins like a Windows program: `MZ`, and `PE` where the word at 0x3c points.
 fn is_windows(path: &Path) -> bool {
     let signature = || {
-        let mut file = File::open(path).ok().filter(|_| path.is_file())?;
+        let mut file = open_regular(path).ok()?;
         let (mut head, mut inner) = ([0; 64], [0; 4]);
         file.read_exact(&mut head).ok().filter(|()| head.starts_with(b"MZ"))?;
         let at = u32::from_le_bytes(head[0x3c..].try_into().ok()?);

@@ -14,8 +14,9 @@ pub use options::Options;
 use crate::explain::heap::{Free, Glebe, What};
 use crate::explain::{settled, Seen};
 use crate::stop::Ending;
+use crate::system::live::or_ended;
 use crate::words::print;
-use anyhow::{bail, Result};
+use anyhow::{anyhow, Result};
 
 /// What a slice is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,10 +88,11 @@ pub fn map(options: &Options) -> Result<Ending> {
     let seen = settled(options.pid)?;
     if seen.glebes.is_empty() {
         let (program, pid) = (&seen.program, options.pid);
-        bail!(
+        let error = anyhow!(
             "no glebe was found in process {pid} ({program}), or it has served no request. To put glebe under the \
              program: glebe run -- {program} ARGUMENT..."
         );
+        return Err(or_ended(pid, error));
     }
     let map = Map::of(&seen);
     if let Some(file) = &options.svg {

@@ -47,7 +47,17 @@ pub fn record(options: &RecordOptions) -> Result<Ending> {
     let raw = begin(&options.output)?;
     let place = fs::canonicalize(&raw).with_context(|| raw.display().to_string())?;
     let changes = vec![("GLEBE_TOOL_RECORD", Some(OsString::from(place)))];
-    let start = Start { program: &program, library: None, changes, verbose: false, stats: None };
+    let start = Start {
+        program: &program,
+        library: None,
+        malloc_stays: beneath.is_none(),
+        changes,
+        verbose: false,
+        stats: None,
+    };
+    if let Some(note) = beneath.as_deref().and_then(|path| system::left_out(Some(path))) {
+        say(format!("note: {note}"));
+    }
     let ending = system::run_recorded(start, &recorder, beneath.as_deref())?;
     finish(&options.output, &raw, options.anonymous, options.quiet)?;
     Ok(ending)

@@ -24,7 +24,7 @@ use crate::stop::{Ending, Stop, NOT_FOUND};
 use anyhow::{bail, Result};
 use std::ffi::{OsStr, OsString};
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use windows_sys::Win32::Storage::FileSystem::SearchPathW;
 
@@ -41,6 +41,16 @@ pub fn pass_on(program: Ending) -> ! {
 /// Refuses no program, and has no notes.
 pub fn check(_program: &Program, _force: bool) -> Result<Checked> {
     Ok(Checked::default())
+}
+
+/// Nothing is preloaded on Windows.
+pub fn left_out(_library: Option<&Path>) -> Option<String> {
+    None
+}
+
+/// Windows has no closed standard handles that we would open.
+pub fn is_closed(_descriptor: i32) -> bool {
+    false
 }
 
 /// Statistics of other processes are read on Linux only.

@@ -107,10 +107,12 @@ test-all: test-setup | $(build) ## every tier whole: also sanitizers and other p
 test-setup:
 	@tools/setup build test
 
-# Half of each run keeps only one processor busy, so the two run in parallel.
+# Half of each run keeps only one processor busy, so the two run in parallel. What failed comes last.
 test-lint: | $(build) ## headers compile alone, warnings, layers, names, scripts, workflows; and the lint's own test
 	$(call say,lint)
-	@tools/lint --self-test & self_test=$$!; tools/lint; told=$$?; wait $$self_test && exit $$told
+	@logs="$(build)/lint.log $(build)/lint-self-test.log"; set -- $$logs; \
+	    tools/lint --self-test >$$2 2>&1 & self_test=$$!; tools/lint >$$1 2>&1; told=$$?; wait $$self_test; tested=$$?; \
+	    if [ $$told = 0 ]; then cat $$1 $$2; else cat $$2 $$1; fi; [ $$told$$tested = 00 ]
 
 # One suite in one configuration: $(1) names the tree, $(2) are options for CMake, $(3) targets besides the tests.
 # LONG=ON adds tests that take longer than a push can wait for: all seeds under sanitizers and emulators, every test

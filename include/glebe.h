@@ -95,6 +95,7 @@ GLEBE_API int glebe_heap_limit(glebe_heap *heap, size_t limit_bytes);
  * bounds. */
 GLEBE_API size_t glebe_heap_bytes(const glebe_heap *heap);
 
+/* The same as glebe_malloc, glebe_calloc and glebe_aligned_alloc, in this heap. */
 GLEBE_API void *glebe_heap_malloc(glebe_heap *heap, size_t bytes) GLEBE_ALLOC(2);
 GLEBE_API void *glebe_heap_calloc(glebe_heap *heap, size_t count, size_t bytes) GLEBE_ALLOC(2, 3);
 GLEBE_API void *glebe_heap_aligned_alloc(glebe_heap *heap, size_t alignment, size_t bytes) GLEBE_ALLOC(3);
@@ -429,7 +430,8 @@ GLEBE_API size_t glebe_trim(glebe_heap *heap);
  *     count. glebe checks when a heap needs blocks, not while a process idles, and only once 64 MiB were in
  *     use. It calls at most once a second.
  *   - A request would exceed the option `limit`. glebe calls every time, and then tries the request again. A request
- *     beyond a heap's own limit, or beyond the system's memory, fails without a call.
+ *     that alone is larger than the limit, or that is beyond a heap's own limit or the system's memory, fails without a
+ *     call.
  *
  * The call comes from inside malloc in any thread, with no lock held. Several threads may be in it at once, but a
  * thread never enters it twice. The callback must return. It may allocate, free, destroy heaps, and call any other
@@ -543,10 +545,10 @@ typedef void glebe_check_report(void *context, int invariant, const void *addres
  * at rest. In a child of fork, a heap of glebe_heap_create that another thread used at the fork is not at rest.
  * `report` may be NULL; it must not allocate. */
 GLEBE_API int glebe_check(glebe_heap *heap, int level, glebe_check_report *report, void *context);
-/* Checks a collector's pages and marks, between collections. */
+/* Checks a collector's pages and marks, between collections. Returns the number of broken invariants. */
 GLEBE_API int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context);
-/* Checks a pool: every object is free or in use, exactly once. glebe_check of its heap does the same at level 2. No
- * thread may read or use the pool meanwhile. */
+/* Checks a pool: every object is free or in use, exactly once. Returns the number of broken invariants. glebe_check of
+ * its heap does the same at level 2. No thread may read or use the pool meanwhile. */
 GLEBE_API int glebe_pool_check(glebe_pool *pool, glebe_check_report *report, void *context);
 
 #ifdef __cplusplus

@@ -7,6 +7,9 @@ import re
 FENCE = re.compile(r"(?ms)^(```|~~~).*?^\1[ \t]*$")
 CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+# [text][name] or [text][], and what such a name leads to.
+REFERENCE = re.compile(r"(?<![!\w\]])\[([^\[\]]+)\]\[([^\[\]]*)\]")
+DEFINED = re.compile(r"(?m)^ {0,3}\[([^\[\]]+)\]: *(\S+)")
 HEADING = re.compile(r"(?m)^#{1,6} +(.*?)[ #]*$")
 ELSEWHERE = re.compile(r"[a-z][a-z+.-]*:")
 REPOSITORY = "https://github.com/glebe-alloc/glebe"

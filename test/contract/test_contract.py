@@ -136,9 +136,9 @@ def test_signal_handler(box, program, build):
 @every_build
 @pytest.mark.parametrize("heaps", [2000, 6000])
 def test_heaps_that_were_destroyed(box, program, build, heaps):
-    """Destroyed heaps leave no memory behind, not even their records of 2,880 bytes each."""
+    """Destroyed heaps leave no memory behind, not even their records of 3,776 bytes each."""
     most, kept = map(int, box.check(program("heap_rounds", glebe=True), heaps, preload=build).out.split())
-    assert most >= 4 * heaps * 2880 >> 20, "control: they took that much"
+    assert most >= 4 * heaps * 3776 >> 20, "control: they took that much"
     assert kept <= 8
 
 

@@ -1,7 +1,7 @@
 //! Standard streams that were closed when this command started.
 //!
-//! Rust opens /dev/null for them before `main`, since a file that is opened later would get their number. A program must
-//! not see that: `ls >&-` fails, and so must `glebe run -- ls >&-`. So we note which ones were closed before Rust
+//! Rust opens /dev/null for them before `main`, since a file that is opened later would get their number. A program
+//! must not see that: `ls >&-` fails, and so must `glebe run -- ls >&-`. So we note which ones were closed before Rust
 //! starts, and close them again in the process that becomes the program.
 
 use std::os::fd::RawFd;

@@ -201,14 +201,18 @@ void gb_stats_say(void)
     }
 }
 
+#define VERBOSE(beside) \
+    "glebe: %s[%u]: version %u.%u.%u" GB_COPY " was active" beside \
+    ": at most %zu KiB in use, %zu KiB purged, %zu errors\n"
+
+/* A runtime's copy (GB_COPY) has its blocks from its own functions, so it does not matter whose malloc is. */
 void gb_verbose_say(void)
 {
+    bool beside = sizeof GB_COPY == 1 && gb_port_malloc_elsewhere();
     glebe_stats s;
     char text[320], program[STATS_PROGRAM_BYTES];
     glebe_stats_read(&s);
-    size_t n = gb_format(text, sizeof text,
-        "glebe: %s[%u]: version %u.%u.%u" GB_COPY
-        " was active: at most %zu KiB in use, %zu KiB purged, %zu errors\n",
+    size_t n = gb_format(text, sizeof text, beside ? VERBOSE(" beside another malloc") : VERBOSE(""),
         stats_program(program), gb_port_process(), GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH,
         (size_t)(s.peak_used_bytes >> 10), (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
     gb_port_say(text, n < sizeof text ? n : sizeof text - 1);

@@ -414,6 +414,8 @@ const char *gb_port_program(void) { return fake.program ? fake.program : ""; }
 
 uint32_t gb_port_process(void) { return 4711; }
 
+bool gb_port_malloc_elsewhere(void) { return fake.malloc_elsewhere; }
+
 void gb_port_stop_for(uint32_t parent) { (void)parent; }
 
 _Noreturn void gb_port_abort(void)

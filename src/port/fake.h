@@ -48,6 +48,7 @@ typedef struct gb_fake {
     int profile_error; /* of gb_port_put; 0: none */
     char *profile; /* NULL: profiles are dropped */
     size_t profile_room, profile_bytes;
+    bool malloc_elsewhere;
     bool stderr_kept; /* gb_port_say without it is a mistake of the core */
 
     /* the plan: calls of the kinds in `fail_calls` (bits) are counted together; `fail_count` of them fail, from the

@@ -561,6 +561,16 @@ static void linux_stay_loaded(void)
         dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+/* Static programs may have none of these functions, and have no other object. */
+bool gb_port_malloc_elsewhere(void)
+{
+    extern int dladdr(const void *, Dl_info *) __attribute__((weak));
+    extern void *dlsym(void *, const char *) __attribute__((weak));
+    Dl_info theirs, ours;
+    void *found = dladdr && dlsym ? dlsym(RTLD_DEFAULT, "malloc") : NULL;
+    return found && dladdr(found, &theirs) && dladdr((void *)&posix_key, &ours) && theirs.dli_fbase != ours.dli_fbase;
+}
+
 /* ---- fork ----
  * The rules of glibc's own malloc apply:
  * 1. A process with one thread may fork in a signal handler, whatever the signal interrupted. So no lock is taken or

@@ -116,6 +116,8 @@ void gb_port_say(const char *text, size_t bytes)
         posix_write(file, text, bytes);
 }
 
+bool gb_port_malloc_elsewhere(void) { return false; } /* the system's zones, not symbols, decide it there */
+
 const char *gb_port_program(void)
 {
     const char *name = getprogname();

@@ -99,6 +99,9 @@ void gb_port_say(const char *text, size_t bytes);
 bool gb_port_append(const char *path, const char *text, size_t bytes);
 const char *gb_port_program(void); /* the program's name without a path; "" if there is none */
 uint32_t gb_port_process(void); /* the process's number */
+/* True if the program's malloc is known to be in another object, executable or library, than this code. Called at
+ * exit. */
+bool gb_port_malloc_elsewhere(void);
 /* Stops this process until `parent`, its parent, continues it. Does nothing if that is not its parent. */
 void gb_port_stop_for(uint32_t parent);
 _Noreturn void gb_port_abort(void);

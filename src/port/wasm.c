@@ -104,4 +104,6 @@ bool gb_port_append(const char *path, const char *text, size_t bytes)
 }
 const char *gb_port_program(void) { return ""; }
 uint32_t gb_port_process(void) { return 0; }
+bool gb_port_malloc_elsewhere(void) { return false; }
+
 void gb_port_stop_for(uint32_t parent) { (void)parent; }

@@ -511,9 +511,31 @@ NAMES = ["committed_bytes", "used_bytes", "peak_used_bytes", "errors", "out_of_m
 ACTIVE = r"glebe: {}\[(\d+)\]: version \d+\.\d+\.\d+ was active: at most \d+ KiB in use, \d+ KiB purged, 0 errors\n"
 
 
+# A bump allocator, of 16 bytes more for each block than asked.
+OWN_MALLOC = """
+static char room[1 << 20], *next = room;
+void *malloc(size_t n) { char *block = next; next += n + 31 & -16ul; return block; }
+void free(void *block) { (void)block; }
+"""
+
+
 def test_option_verbose(box):
     assert re.fullmatch(ACTIVE.format("true"), box.check("true", verbose=1).text)
     assert box.check("true", verbose=0).text == ""
+
+
+@pytest.mark.parametrize("malloc, active", [(OWN_MALLOC, "was active beside another malloc: "), ("", "was active: ")])
+def test_verbose_beside_another_malloc(box, tmp_path, malloc, active):
+    """The line at exit that shows that glebe is in tells it apart if another malloc serves the program: here the
+    program's own, which comes before a preloaded library, or the C library's beside libglebe.a."""
+    source = tmp_path / "program.c"
+    source.write_text(malloc + "int main(void) { return malloc(100) == 0; }")
+    own = box.compile(source, "-O0", "-include", "stdlib.h", to=f"verbose-{bool(malloc)}")
+    assert active in box.check(own, verbose=1).text
+    source.write_text("int main(void) { return glebe_malloc(100) == 0; }")
+    static = box.compile(source, f"-I{box.root}/include", "-include", "glebe.h", "-pthread", to="verbose-static",
+                         libs=[box.library("libglebe.a")])
+    assert "was active beside another malloc: at most 16" in box.check(static, preload=None, verbose=1).text
 
 
 def test_option_stats(box):

@@ -340,6 +340,7 @@ bool gb_port_append(const char *path, const char *text, size_t bytes)
 const char *gb_port_program(void) { return ""; }
 uint32_t gb_port_process(void) { return 1; }
 void gb_port_stop_for(uint32_t parent) { (void)parent; }
+bool gb_port_malloc_elsewhere(void) { return false; }
 
 _Noreturn void gb_port_abort(void) { il_fail("abort: %s", printed); }
 

@@ -110,8 +110,14 @@ def test_cmake(reader):
 
 
 def test_without_a_build_system(reader, tmp_path):
-    reader("bindings/c/README.md")("$GLEBE/src/glebe.c")
+    reader("bindings/c/README.md")("heaps.c $GLEBE/src/glebe.c")
     assert " blocks in " in subprocess.run([tmp_path / "heaps"], capture_output=True, text=True, check=True).stdout
+
+
+def test_malloc_without_a_build_system(reader):
+    """Two sources of override/ take malloc over; control: the line would say `beside another malloc` without them."""
+    said = reader("bindings/c/README.md")("override/override.c")
+    assert re.fullmatch("hello\n" + ACTIVE.replace("program", "whole"), said)
 
 
 def test_cpp(reader):

@@ -165,6 +165,10 @@ static void test_what_is_said_at_exit(void **state)
     glebe_option("verbose", "1");
     gb_say_at_exit();
     fixture_printed("glebe: prog[4711]: version 0.1.0 was active: at most 16 KiB in use, 0 KiB purged, 0 errors\n");
+    fake.printed_bytes = 0;
+    fake.malloc_elsewhere = true;
+    gb_say_at_exit();
+    expect(fake.printed, "glebe: prog[4711]: version 0.1.0 was active beside another malloc: at most 16 KiB in use, ");
 }
 
 /* Under the command, a tree of processes appends statistics to a file; without the file they go to stderr. */

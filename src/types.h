@@ -251,6 +251,7 @@ typedef struct gb_sampling {
     GB_PEEKED(uint32_t, warm_least); /* 0, or UINT32_MAX */
     GB_PEEKED(size_t, medium_most); /* GB_MEDIUM_MAX, or 0 */
     GB_PEEKED(uint32_t, on); /* the heap's allocations are sampled */
+    uint32_t start; /* number of the start for which the fields below were drawn. Owner */
     uint64_t chance; /* state of the random generator. Owner */
     int64_t left; /* bytes of blocks above the small ones until the next sample. Owner */
     uint32_t skip[GB_SAMPLES ? GB_SMALL_CLASSES : 1]; /* blocks of each class before the next sample. Owner */
@@ -625,7 +626,8 @@ typedef struct gb_sampler {
     alignas(64) gb_lock lock; /* guards all fields that say nothing else; taken before the lock of abandoned heaps */
     _Atomic uint32_t heap; /* n of the heap with the sampled blocks; 0: no sample was ever taken */
     _Atomic uint32_t on;
-    size_t mean_bytes; /* constant while `on` */
+    _Atomic uint32_t starts; /* how often a profile was started */
+    _Atomic size_t mean_bytes; /* constant while `on` */
     uint64_t chance;
     int64_t common_left; /* as gb_sampling.left, for threads without a heap, and for all sizes */
     gb_records samples, frames, sites;

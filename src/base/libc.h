@@ -23,7 +23,7 @@ int strncmp(const char *a, const char *b, size_t bytes);
 char *strchr(const char *text, int byte);
 #define errno gb_errno
 static int gb_errno;
-enum { ENOENT = 2, ENOMEM = 12, EBUSY = 16, EINVAL = 22 };
+enum { ENOENT = 2, ENOMEM = 12, EBUSY = 16, EINVAL = 22, ENOSYS = 38 };
 #else
 #include <errno.h>
 #include <string.h>

@@ -186,10 +186,11 @@ static void profile_failed(const char *name, int error)
 
 static void profile_save(void)
 {
-    static _Atomic uint32_t saving;
+    static _Atomic uint32_t saving; /* process in which a thread is here; a child of fork is another */
     char name[PROFILE_NAME_BYTES];
     gb_sampler *sampler = &gb_the.sampler;
-    if (gb_swap(&saving, 1))
+    uint32_t process = gb_port_process();
+    if (gb_swap(&saving, process) == process)
         return; /* another thread does */
     int error = profile_name(name);
     error = error ? error : profile_replace(name);

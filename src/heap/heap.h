@@ -74,8 +74,9 @@ void gb_heap_look_all(glebe_heap *heap);
 /* ---- mixed: the first page of a small heap ---- */
 /* Returns the heap's mixed page; NULL if it has none now. */
 gb_page *gb_mixed_page(const glebe_heap *heap);
-/* Fills an empty thread free list. Returns false if the heap has no such page, or the page is full. Owner. */
-bool gb_mixed_supply(glebe_heap *heap, uint32_t cls);
+/* Fills an empty thread free list; if it `counts`, with no block beyond the next sample, which is not the next block.
+ * Returns false if the heap has no such page, or the page is full. Owner. */
+bool gb_mixed_supply(glebe_heap *heap, uint32_t cls, bool counts);
 /* gb_page_locate for a mixed page; cls is GB_MIXED where no block was carved. */
 gb_place gb_mixed_locate(const gb_page *page, size_t offset);
 /* Returns the class of the block that starts there; GB_MIXED if none does. */

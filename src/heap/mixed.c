@@ -119,16 +119,15 @@ static gb_page *mixed_page(glebe_heap *heap)
 
 /* Distributes freed blocks to the thread free lists of their classes. Block starts are not verified, as in pages of one
  * class. */
-static void mixed_sort(glebe_heap *heap, gb_page *page)
+static void mixed_sort(glebe_heap *heap, gb_page *page, bool counts)
 {
-    bool sampled = gb_sampled(heap);
     gb_block *kept = NULL; /* beyond the next sample of their class: they wait in the page */
     for (gb_block *block = page->free, *next; block; block = next) {
         uint32_t mark = map_get(page, cell_first(page, ((uintptr_t)block - gb_page_start(page)) >> CELL_LOG2));
         next = gb_link_get(block);
         if (mark == 0 || mark == INSIDE)
             break; /* not one of our blocks */
-        if (GB_SAMPLES && GB_UNLIKELY(sampled)) {
+        if (GB_SAMPLES && GB_UNLIKELY(counts)) {
             if (heap->sampling.skip[mark - 1] == 0) {
                 gb_link_set(block, kept);
                 kept = block;
@@ -180,14 +179,14 @@ static uint32_t row_take(glebe_heap *heap, gb_page *page, uint32_t cls, uint32_t
 }
 
 /* Carves a row of blocks onto the thread free list, counted as out. Returns false if there is no room for it. */
-static bool mixed_carve(glebe_heap *heap, gb_page *page, uint32_t cls)
+static bool mixed_carve(glebe_heap *heap, gb_page *page, uint32_t cls, bool counts)
 {
     uint32_t cells, cell = row_take(heap, page, cls, &cells), count = row_blocks(cls, cell),
                     bytes = gb_classes[cls].bytes;
     if (cell == CELLS)
         return false;
     uint32_t most = count; /* blocks before the next sample of the class: others of the row wait in the page */
-    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap))) {
+    if (GB_SAMPLES && GB_UNLIKELY(counts)) {
         most = heap->sampling.skip[cls] < count ? heap->sampling.skip[cls] : count;
         heap->sampling.skip[cls] -= most;
     }
@@ -209,19 +208,19 @@ static bool mixed_carve(glebe_heap *heap, gb_page *page, uint32_t cls)
     return true;
 }
 
-bool gb_mixed_supply(glebe_heap *heap, uint32_t cls)
+bool gb_mixed_supply(glebe_heap *heap, uint32_t cls, bool counts)
 {
     gb_page *page = mixed_page(heap);
     if (!page)
         return false;
     if (gb_load_relaxed(&heap->inbox))
         gb_inbox_drain(heap);
-    mixed_sort(heap, page);
+    mixed_sort(heap, page, counts);
     /* carves also if the list has a single block: otherwise each malloc would come here */
     bool few = !heap->front[cls] || !gb_link_get(heap->front[cls]);
-    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)) && heap->front[cls])
+    if (GB_SAMPLES && GB_UNLIKELY(counts) && heap->front[cls])
         return true;
-    return (few && mixed_carve(heap, page, cls)) || heap->front[cls];
+    return (few && mixed_carve(heap, page, cls, counts)) || heap->front[cls];
 }
 
 void gb_mixed_give(glebe_heap *heap, bool anyway)

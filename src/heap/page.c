@@ -357,7 +357,7 @@ GB_INLINE void *small_supply(glebe_heap *heap, uint32_t cls, uint32_t *skip)
     }
     if (GB_BORROWS)
         heap->borrowed[cls].frees = 0;
-    if (GB_MIXES && heap->mixed.n && gb_mixed_supply(heap, cls))
+    if (GB_MIXES && heap->mixed.n && gb_mixed_supply(heap, cls, skip))
         return gb_hand_out(heap, cls, heap->front[cls]);
     gb_page *page = gb_page_if(heap->current[cls]);
     for (;;) {

@@ -68,9 +68,14 @@ static double sample_chance(double x)
     return sum;
 }
 
+static double sample_mean(void)
+{
+    return (double)gb_load_relaxed(&gb_the.sampler.mean_bytes);
+}
+
 static double sample_distance(uint64_t *chance)
 {
-    return sample_exponential(chance) * (double)gb_the.sampler.mean_bytes;
+    return sample_exponential(chance) * sample_mean();
 }
 
 uint32_t gb_sample_draw(uint64_t *chance, size_t bytes)
@@ -90,9 +95,13 @@ static bool sample_count(int64_t *left, uint64_t *chance, size_t bytes)
 
 /* ---- heaps ---- */
 
-static void sampling_arm(glebe_heap *heap)
+void gb_sampling_draw(glebe_heap *heap)
 {
     gb_sampling *sampling = &heap->sampling;
+    uint32_t start = gb_load_relaxed(&gb_the.sampler.starts);
+    if (GB_LIKELY(sampling->start == start))
+        return;
+    sampling->start = start;
     sampling->chance = gb_port_random();
     sampling->left = (int64_t)sample_distance(&sampling->chance) + 1;
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
@@ -103,8 +112,6 @@ void gb_sampling_set(glebe_heap *heap)
 {
     gb_sampling *sampling = &heap->sampling;
     bool on = gb_load_relaxed(&gb_the.sampler.on) && heap->kind == GB_HEAP_THREAD;
-    if (on && !gb_load_relaxed(&sampling->on))
-        sampling_arm(heap);
     gb_store_relaxed(&sampling->on, on);
     gb_store_relaxed(&sampling->few, on ? INT32_MAX : GB_FEW_BLOCKS);
     gb_store_relaxed(&sampling->warm_least, on ? UINT32_MAX : 0);
@@ -121,6 +128,7 @@ void gb_sampling_flushed(glebe_heap *heap)
 
 bool gb_sample_due(glebe_heap *heap, size_t bytes)
 {
+    gb_sampling_draw(heap);
     return bytes <= GB_BLOCK_MAX && sample_count(&heap->sampling.left, &heap->sampling.chance, bytes);
 }
 
@@ -241,7 +249,7 @@ static void weight_take(gb_weight *from, const gb_sample *sample)
 
 static void sample_weigh(gb_sample *sample, size_t bytes)
 {
-    double chance = sample_chance((double)bytes / (double)gb_the.sampler.mean_bytes);
+    double chance = sample_chance((double)bytes / sample_mean());
     sample->objects = (uint64_t)(65536 / chance + 0.5);
     sample->bytes = (uint64_t)((double)bytes / chance + 0.5);
 }
@@ -407,8 +415,9 @@ bool gb_sample_returned(gb_page *page, void *block)
     glebe_heap *heap = sample_heap();
     gb_lock_take(&gb_the.sampler.lock);
     uint32_t number = sample_unlink(block);
-    bool freed = page->kind == GB_MEDIUM ? gb_medium_return(heap, page, block) : gb_page_put(page, block);
-    if (freed && page->kind == GB_SMALL)
+    bool medium = page->kind == GB_MEDIUM; /* the page may be another heap's once its last block is free */
+    bool freed = medium ? gb_medium_return(heap, page, block) : gb_page_put(page, block);
+    if (freed && !medium)
         gb_page_returned(heap, page, 1);
     if (number)
         sample_forget(number);
@@ -459,7 +468,8 @@ int gb_sampler_start(size_t mean_bytes)
     else if (!sampler_make(sampler))
         error = ENOMEM;
     else {
-        sampler->mean_bytes = mean_bytes ? mean_bytes : 1;
+        gb_store_relaxed(&sampler->mean_bytes, mean_bytes ? mean_bytes : 1);
+        gb_store_relaxed(&sampler->starts, gb_load_relaxed(&sampler->starts) + 1);
         sampler->chance = gb_port_random();
         sampler->common_left = (int64_t)sample_distance(&sampler->chance) + 1;
         sampler_switch(true);

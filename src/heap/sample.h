@@ -26,8 +26,10 @@ GB_INLINE bool gb_sampled(const glebe_heap *heap)
 }
 
 /* ---- when the next sample is due ---- */
-/* Sets the fields above for a heap that is new, or that a thread reclaimed. */
+/* Sets the fields above. Any thread: the owner may be in the midst of a request. */
 void gb_sampling_set(glebe_heap *heap);
+/* Draws the next samples, unless that was done since the last start. Begins each request that counts blocks. Owner. */
+void gb_sampling_draw(glebe_heap *heap);
 /* Redraws the next sample of each class whose thread free list ends at one. Called before these lists are flushed: a
  * sample among blocks that are never handed out is none. Owner. */
 void gb_sampling_flushed(glebe_heap *heap);

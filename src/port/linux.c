@@ -320,7 +320,7 @@ typedef struct linux_walk {
     bool skipped; /* the first frame, which is gb_port_stack's own */
 } linux_walk;
 typedef int linux_step(void *context, void *walk);
-static int (*linux_unwind)(linux_step *step, void *walk);
+static int (*_Atomic linux_unwind)(linux_step *step, void *walk); /* set once, after linux_unwind_ip */
 static uintptr_t (*linux_unwind_ip)(void *context);
 
 static int linux_walk_step(void *context, void *data)
@@ -344,16 +344,18 @@ void gb_port_stack_start(void)
     extern void *dlopen(const char *, int) __attribute__((weak));
     extern void *dlsym(void *, const char *) __attribute__((weak));
     int saved = errno;
+    if (linux_unwind)
+        return;
     if (_Unwind_Backtrace && _Unwind_GetIP) {
         linux_unwind_ip = _Unwind_GetIP;
         linux_unwind = _Unwind_Backtrace;
-    } else if (!linux_unwind && dlopen && dlsym) {
+    } else if (dlopen && dlsym) {
         void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
         void *walk = library ? dlsym(library, "_Unwind_Backtrace") : NULL;
         void *ip = library ? dlsym(library, "_Unwind_GetIP") : NULL;
         if (walk && ip) {
             memcpy(&linux_unwind_ip, &ip, sizeof ip);
-            memcpy(&linux_unwind, &walk, sizeof walk);
+            linux_unwind = (union { void *data; int (*function)(linux_step *, void *); }){walk}.function;
         }
     }
     uintptr_t callers[2];
@@ -380,8 +382,9 @@ static uint32_t linux_frames(const uintptr_t *frame, uintptr_t *callers, uint32_
 GB_NOINLINE uint32_t gb_port_stack(uintptr_t *callers, uint32_t most)
 {
     linux_walk walk = {callers, 0, most, false};
-    if (linux_unwind)
-        linux_unwind(linux_walk_step, &walk);
+    int (*unwind)(linux_step *, void *) = linux_unwind;
+    if (unwind)
+        unwind(linux_walk_step, &walk);
     else if (sizeof(void *) == 8)
         walk.count = linux_frames(__builtin_frame_address(0), callers, most);
     return walk.count;

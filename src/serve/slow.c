@@ -46,8 +46,10 @@ void *gb_serve_first(gb_source *source, gb_request *request)
     if (!heap)
         return gb_out_of_memory();
     gb_fronts_flush(heap);
-    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)) && source == gb_small_source)
+    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)) && source == gb_small_source) {
+        gb_sampling_draw(heap);
         source = gb_small_counted;
+    }
     void *block = gb_serve(heap, source, request);
     gb_thread_late();
     return block;
@@ -58,6 +60,7 @@ void *gb_serve_first(gb_source *source, gb_request *request)
 void *gb_small_refill_sampled(glebe_heap *heap, gb_request *request)
 {
     uint32_t cls = request->cls, *skip = &heap->sampling.skip[cls];
+    gb_sampling_draw(heap);
     if (*skip == 0) {
         *skip = gb_sample_draw(&heap->sampling.chance, gb_classes[cls].bytes);
         void *sample = heap->limit_bytes ? NULL : gb_sample_take(gb_small_source, request);

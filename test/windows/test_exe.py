@@ -148,7 +148,7 @@ def test_compare_prints_json(glebe, folder):
 
 def test_compare_refusals(glebe, folder):
     status, _, err = glebe("compare", "--with", "mimalloc", "--", folder / "words.exe")
-    assert status == 125 and "known are system, glebe; others as NAME=PATH" in err, err
+    assert status == 2 and "known are system, glebe; others as NAME=PATH" in err, err
     status, _, err = glebe("compare", "-n", "1", "--", folder / "needs.exe")
     assert status == 126 and "the warm-up ended: exit 0xC0000135" in err and "cannot begin" in err, err
 

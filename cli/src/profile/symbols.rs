@@ -5,7 +5,7 @@
 
 use super::raw::Module;
 use addr2line::Loader;
-use object::{Object, ObjectSegment};
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,14 @@ struct File {
     loader: Option<Loader>,
     /// Where the bytes of the file are in its own address space: offset, length, address.
     segments: Vec<(u64, u64, u64)>,
+    symbols: Vec<Symbol>,
+}
+
+/// A function of the symbol table, in a file's own address space.
+struct Symbol {
+    start: u64,
+    end: u64,
+    name: String,
 }
 
 #[derive(Default)]
@@ -39,7 +47,7 @@ fn separate_debug_file(build_id: &str) -> Option<PathBuf> {
 }
 
 fn open(module: &Module, changed: &mut Vec<PathBuf>) -> File {
-    let none = File { loader: None, segments: Vec::new() };
+    let none = File { loader: None, segments: Vec::new(), symbols: Vec::new() };
     let Ok(bytes) = fs::read(&module.path) else { return none };
     let Ok(elf) = object::File::parse(&*bytes) else { return none };
     let now = elf.build_id().ok().flatten().unwrap_or_default();
@@ -52,7 +60,32 @@ fn open(module: &Module, changed: &mut Vec<PathBuf>) -> File {
         elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
     let debug = separate_debug_file(&module.build_id);
     let loader = Loader::new(debug.as_deref().unwrap_or(&module.path)).ok();
-    File { loader, segments }
+    let symbols = match debug.and_then(|path| fs::read(path).ok()) {
+        Some(bytes) => object::File::parse(&*bytes).map(|debug| functions_of(&debug)),
+        None => Ok(functions_of(&elf)),
+    };
+    File { loader, segments, symbols: symbols.unwrap_or_default() }
+}
+
+fn functions_of(elf: &object::File) -> Vec<Symbol> {
+    let mut functions: Vec<Symbol> = elf
+        .symbols()
+        .chain(elf.dynamic_symbols())
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
+        .filter_map(|symbol| {
+            let (start, name) = (symbol.address(), symbol.name().ok()?.to_owned());
+            Some(Symbol { start, end: start.saturating_add(symbol.size()), name })
+        })
+        .collect();
+    functions.sort_by_key(|symbol| symbol.start);
+    functions
+}
+
+/// The function that the address is in. Code between functions with names, as in a stripped library, has none.
+fn name_at(symbols: &[Symbol], address: u64) -> Option<&str> {
+    let behind = symbols.partition_point(|symbol| symbol.start <= address);
+    let symbol = symbols[..behind].last()?;
+    (address < symbol.end).then_some(&symbol.name)
 }
 
 impl Symbols {
@@ -90,7 +123,7 @@ impl Symbols {
             }
         }
         if functions.is_empty() {
-            if let Some(name) = loader.find_symbol(place) {
+            if let Some(name) = name_at(&file.symbols, place) {
                 let name = addr2line::demangle_auto(name.into(), None).into_owned();
                 functions.push(Function { name, file: String::new(), line: 0 });
             }
@@ -129,4 +162,18 @@ pub fn is_allocator(module: Option<&Module>, functions: &[Function]) -> bool {
             || n.starts_with("glebe_")
             || n.starts_with("operator new")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_behind_a_function_has_no_name() {
+        let symbol = |start, end, name: &str| Symbol { start, end, name: name.into() };
+        let symbols = [symbol(16, 32, "first"), symbol(64, 80, "second")];
+        let found = [15, 16, 31, 32, 63, 64, 79, 80].map(|at| name_at(&symbols, at));
+        let (none, first, second) = (None, Some("first"), Some("second"));
+        assert_eq!(found, [none, first, first, none, none, second, second, none]);
+    }
 }

@@ -378,9 +378,9 @@ uint32_t gb_port_process(void)
 
 bool gb_port_malloc_elsewhere(void) { return false; } /* one process has several mallocs there */
 
-/* Ends the process with abort's exit status, without its dialogs. */
 void gb_port_stop_for(uint32_t parent) { (void)parent; }
 
+/* Ends the process with abort's exit status, without its dialogs. */
 _Noreturn void gb_port_abort(void)
 {
     if (IsDebuggerPresent())

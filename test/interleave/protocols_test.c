@@ -1,6 +1,8 @@
 /* Every case on the unchanged source.
  *
- *     protocols [-l] [case...]       -l, or GLEBE_INTERLEAVE=long: the long cases too, and one more spurious failure
+ *     protocols [-l] [-part=K/N] [case...]
+ *                                    -part: every N-th case, from the K-th on, counted from 0
+ *                                    -l, or GLEBE_INTERLEAVE=long: the long cases too, and one more spurious failure
  *                                    GLEBE_INTERLEAVE=short: the first orders of each case
  *
  * Prints the number of orders of each case, and the schedule of a failure. */
@@ -40,15 +42,19 @@ int main(int argc, char **argv)
     const char *environment = getenv("GLEBE_INTERLEAVE");
     bool is_long = environment && strcmp(environment, "long") == 0;
     bool is_short = environment && strcmp(environment, "short") == 0;
+    unsigned part = 0, parts = 1, number = 0;
     int failed = 0, run = 0;
     uint64_t executions = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int i = 1; i < argc; i++)
+    for (int i = 1; i < argc; i++) {
         is_long = is_long || strcmp(argv[i], "-l") == 0;
+        sscanf(argv[i], "-part=%u/%u", &part, &parts);
+    }
     printf("  %-12s %10s %10s %6s %8s  %s\n", "case", "orders", "repeats", "steps", "seconds", "bounds");
     for (size_t set = 0; set < sizeof all_cases / sizeof *all_cases; set++)
         for (const il_case *c = all_cases[set]; c->name; c++) {
-            if (!is_wanted(c->name, argc - 1, argv + 1) || (c->is_long && !is_long))
+            if (!is_wanted(c->name, argc - 1, argv + 1) || (c->is_long && !is_long)
+                || number++ % parts != part)
                 continue;
             double start = seconds();
             int failures = c->failures + is_long;

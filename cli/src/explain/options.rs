@@ -12,7 +12,7 @@ use std::path::PathBuf;
 ///
 /// A running process is not stopped: the command reads glebe's tables by process_vm_readv, and which OS
 /// pages are resident from /proc/PID/pagemap; that takes the rights of a debugger. A program given instead
-/// of a PID runs on glebe, and is explained at its highest resident set seen, or at its exit.
+/// of a PID runs on glebe, and is explained at the highest resident set that was seen, or at its exit.
 #[derive(Args)]
 #[command(
     override_usage = "\

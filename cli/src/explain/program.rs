@@ -28,7 +28,7 @@ pub enum Moment {
 impl Moment {
     pub fn text(self) -> &'static str {
         match self {
-            Moment::Peak => "at its highest resident set seen",
+            Moment::Peak => "at its peak",
             Moment::Exit => "at its exit",
         }
     }

@@ -64,7 +64,7 @@ GB_INLINE void libgc_leave(void)
 /* Returns a new object, all zero, after what bdwgc does on such an occasion: initializes, collects, finalizes, calls
  * the function for the end of memory. `pinned`: it stays until GC_free. */
 void *libgc_take(size_t bytes, uintptr_t layout, bool pinned);
-/* The bytes to allocate for a request: one more if the address behind an object shall count as part of it. */
+/* The bytes to allocate for a request: one more if the address behind an object counts as part of it. */
 GB_INLINE size_t libgc_padded(size_t bytes)
 {
     return bytes + (GC_all_interior_pointers && bytes < SIZE_MAX);

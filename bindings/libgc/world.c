@@ -42,7 +42,7 @@ typedef struct thread {
     pthread_t id;
     uintptr_t base; /* the stack's cold end */
     uintptr_t low; /* the end of its memory; 0: the program set the base, so it is unknown */
-    _Atomic uint32_t asked; /* the epoch in which the thread shall stop: a stray signal does nothing */
+    _Atomic uint32_t asked; /* the epoch in which the thread is to stop, so a stray signal does nothing */
     _Atomic uintptr_t top; /* the hot end, while the thread is stopped or blocks */
     section *sections;
     bool blocks;

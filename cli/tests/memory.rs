@@ -208,8 +208,7 @@ fn a_program_is_explained_at_its_peak_and_at_its_exit() {
     let home = home();
     let picture = home.path().join("memory.svg");
     let svg = picture.to_str().unwrap();
-    for (options, moment) in
-        [(&["--svg", svg][..], "at its peak"), (&["--at-exit"], "at its exit")]
+    for (options, moment) in [(&["--svg", svg][..], "at its peak"), (&["--at-exit"], "at its exit")]
     {
         let words = [&["explain", "--json"], options, &["--", "sqlite3", ":memory:", SQL]].concat();
         let e = object(&home, &words);

@@ -352,8 +352,8 @@ typedef struct glebe_gc_kind {
 #define GLEBE_GC_KIND(kind) ((uintptr_t)(kind) | 2)
 /* Marks the object that `reference` is or points into. Where glebe_gc_mark may be called, and in a kind's `mark`. */
 GLEBE_API void glebe_gc_mark_object(glebe_gc *gc, const void *reference);
-/* Returns whether marking has reached the object that `object` is or points into. Between glebe_gc_begin and
- * glebe_gc_finish, markers included; otherwise true for every object. */
+/* Between glebe_gc_begin and glebe_gc_finish, and in markers: returns whether marking has reached the object that
+ * `object` is or points into. At other times it returns true for every object. */
 GLEBE_API bool glebe_gc_marked(const glebe_gc *gc, const void *object);
 /* Returns the start of the object that `address` points into; NULL if there is none. */
 GLEBE_API void *glebe_gc_base(const glebe_gc *gc, const void *address);

@@ -7,8 +7,9 @@
  *
  * Every block begins with a raw_block; records follow until a word that is zero, or until `used_bytes`. A slot is
  * memory that the file shares, so what a thread recorded is in the file as soon as it is stored, and stays there when a
- * signal kills the process. A full slot is appended to the file and filled again, so a thread touches the same pages
- * for ever. If a process is killed between the two steps, a block exists twice, with the same thread and number.
+ * signal kills the process. A full slot is appended to the file and filled again, so a thread always touches the
+ * same pages. If a signal kills the process between the two steps, the file has the block twice, with the same thread
+ * and number.
  *
  * A record is 2, 3 or 5 words of 64 bits. The first is never zero, and is stored last:
  *

@@ -113,7 +113,7 @@ EXPORT void GC_gcollect_and_unmap(void)
     libgc_leave();
 }
 
-/* The program's function is asked before the collection only: a collection is not broken off. */
+/* Calls the program's function before the collection, and never during it: a collection always runs to its end. */
 EXPORT int GC_try_to_collect(int (*stop)(void))
 {
     if (GC_dont_gc || (stop && stop()))

@@ -74,6 +74,11 @@ PRINTF(GC_printf, STDOUT_FILENO)
 PRINTF(GC_err_printf, STDERR_FILENO)
 PRINTF(GC_log_printf, log_fd)
 
+/* A function that sets a variable, and one that returns it. */
+#define KNOB(type, name, variable)                                                                                     \
+    EXPORT void GC_set_##name(type value) { variable = value; }                                                        \
+    EXPORT type GC_get_##name(void) { return variable; }
+
 typedef void GC_abort_func(const char *message);
 static void abort_default(const char *message)
 {
@@ -81,8 +86,7 @@ static void abort_default(const char *message)
         gb_port_print(message, strlen(message));
 }
 EXPORT GC_abort_func *GC_on_abort = abort_default;
-EXPORT void GC_set_abort_func(GC_abort_func *function) { GC_on_abort = function; }
-EXPORT GC_abort_func *GC_get_abort_func(void) { return GC_on_abort; }
+KNOB(GC_abort_func *, abort_func, GC_on_abort)
 EXPORT void GC_abort_on_oom(void)
 {
     GC_on_abort("Insufficient memory for the allocation\n");
@@ -90,10 +94,6 @@ EXPORT void GC_abort_on_oom(void)
 }
 
 /* ---- callbacks ---- */
-
-#define CALLBACK(name, type, variable)                                                                                 \
-    EXPORT void GC_set_##name(type *function) { variable = function; }                                                 \
-    EXPORT type *GC_get_##name(void) { return variable; }
 
 typedef void event_function(int event);
 typedef void plain_function(void);
@@ -108,15 +108,15 @@ static plain_function *on_start;
 static stop_function *on_stop = stop_never;
 static thread_event_function *on_thread;
 EXPORT plain_function *GC_push_other_roots;
-CALLBACK(on_collection_event, event_function, on_event)
-CALLBACK(start_callback, plain_function, on_start)
-CALLBACK(push_other_roots, plain_function, GC_push_other_roots)
-CALLBACK(oom_fn, oom_function, GC_oom_fn)
-CALLBACK(on_heap_resize, resize_function, GC_on_heap_resize)
-CALLBACK(finalizer_notifier, plain_function, GC_finalizer_notifier)
-CALLBACK(stop_func, stop_function, on_stop)
+KNOB(event_function *, on_collection_event, on_event)
+KNOB(plain_function *, start_callback, on_start)
+KNOB(plain_function *, push_other_roots, GC_push_other_roots)
+KNOB(oom_function *, oom_fn, GC_oom_fn)
+KNOB(resize_function *, on_heap_resize, GC_on_heap_resize)
+KNOB(plain_function *, finalizer_notifier, GC_finalizer_notifier)
+KNOB(stop_function *, stop_func, on_stop)
 
-CALLBACK(on_thread_event, thread_event_function, on_thread)
+KNOB(thread_event_function *, on_thread_event, on_thread)
 EXPORT void GC_set_await_finalize_proc(await_function *function)
 {
     if (function)
@@ -172,9 +172,6 @@ void libgc_ended(const glebe_gc_stats *stats)
 
 /* ---- knobs ---- */
 
-#define KNOB(type, name, variable)                                                                                     \
-    EXPORT void GC_set_##name(type value) { variable = value; }                                                        \
-    EXPORT type GC_get_##name(void) { return variable; }
 #define STORED(type, name, value)                                                                                      \
     static type stored_##name = value;                                                                                 \
     KNOB(type, name, stored_##name)

@@ -172,7 +172,7 @@ fn a_preloaded_allocator_gives_way() {
     let secure = value.strip_prefix("libdl.so.2:").expect(&value);
     assert!(secure.contains("/libglebe-secure-") && !secure.contains(':'), "{value}");
     assert!(said.contains(&left_out), "{said}");
-    // The same build again is no news; and a collector leaves malloc to whoever has it.
+    // The same build again needs no note, and libgc leaves malloc to the allocator in LD_PRELOAD.
     assert_eq!(run(&["run"], &print), (before.clone(), String::new()));
     let (value, said) = run(&["run", "--libgc"], &print);
     assert!(value.starts_with(&format!("{before}:")) && said.is_empty(), "{value} {said}");

@@ -75,7 +75,7 @@ typedef struct gb_module {
     const uint8_t *build_id;
     size_t build_id_bytes; /* 0: the file has none */
 } gb_module;
-/* Calls `each` for every piece of code that is loaded. The caller holds no lock of glebe, which the loader may need. */
+/* Calls `each` for every piece of code that is loaded. The caller holds no lock of glebe: the loader may allocate. */
 void gb_port_modules(void (*each)(void *context, const gb_module *module), void *context);
 /* Creates a file, or empties it; with `anew` fails if it exists. Returns its descriptor, or -1 and the error. */
 int gb_port_create(const char *path, bool anew, int *error);

@@ -71,15 +71,15 @@ impl Command {
         match self {
             Command::Run(options) => &options.program,
             Command::Compare(options) => &options.program,
-            Command::Stats(options) => &options.program,
+            Command::Stats(options) => &options.target.program,
             #[cfg(target_os = "linux")]
             Command::Record(options) => &options.program,
             #[cfg(target_os = "linux")]
             Command::Replay(_) | Command::Trace(_) => &[],
             #[cfg(target_os = "linux")]
-            Command::Explain(options) => &options.program,
+            Command::Explain(options) => &options.target.program,
             #[cfg(target_os = "linux")]
-            Command::Leaks(options) => &options.program,
+            Command::Leaks(options) => &options.target.program,
             #[cfg(target_os = "linux")]
             Command::Map(_) => &[],
             #[cfg(target_os = "linux")]
@@ -287,7 +287,14 @@ pub struct StatsOptions {
     /// Print one JSON object on a line, with exact bytes
     #[arg(long)]
     pub json: bool,
-    /// A process that runs with glebe inside
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// A process that runs, or a program to start.
+#[derive(Args)]
+pub struct Target {
+    /// A process that runs, with glebe inside (explain: also without)
     #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program",
           value_parser = pid)]
     pub pid: Option<i32>,
@@ -364,7 +371,7 @@ impl StatsOptions {
     pub fn of_a_run(&self) -> RunOptions {
         RunOptions {
             stats: Some(if self.json { StatsFormat::Json } else { StatsFormat::Text }),
-            program: self.program.clone(),
+            program: self.target.program.clone(),
             ..RunOptions::default()
         }
     }

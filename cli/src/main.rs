@@ -88,7 +88,7 @@ fn main() {
     let result = system::begin(command.program()).and_then(|()| match &command {
         Command::Run(options) => run::run(options),
         Command::Compare(options) => compare::compare(options),
-        Command::Stats(options) => match options.pid {
+        Command::Stats(options) => match options.target.pid {
             Some(pid) => system::show_live(pid, options.json),
             None => run::run(&options.of_a_run()),
         },

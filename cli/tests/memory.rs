@@ -2,6 +2,9 @@
 //! when it is ready, and then waits.
 #![cfg(target_os = "linux")]
 
+mod common;
+
+use common::{command_of, home};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,24 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// The command with a cache of its own, and without our variables in its environment.
-fn glebe(home: &TempDir, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_glebe"));
-    for (name, _) in
-        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GLEBE_"))
-    {
-        command.env_remove(name);
-    }
-    command.env("XDG_CACHE_HOME", home.path()).env_remove("LD_PRELOAD").args(words);
-    command
-}
-
-fn home() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
-
 fn says(home: &TempDir, words: &[&str]) -> Output {
-    glebe(home, words).output().unwrap()
+    command_of(home, words).output().unwrap()
 }
 
 /// The JSON object that is the last line of the command's output.
@@ -45,7 +32,7 @@ struct Running(Child);
 
 impl Running {
     fn start(home: &TempDir, program: &[&str]) -> Running {
-        let mut command = glebe(home, &["run", "--quiet", "--"]);
+        let mut command = command_of(home, &["run", "--quiet", "--"]);
         let mut child = command.args(program).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -408,7 +395,7 @@ fn the_map_has_every_slice() {
     near(bytes("small"), 500_000 * 208, 2, "small");
     near(bytes("huge"), 20 << 20, 1, "huge");
     assert!(runs.iter().any(|run| run["block_bytes"] == 208 && run["live_percent"] == 50));
-    let output = glebe(&home, &["map", &running.pid()]).env("LC_ALL", "C").output().unwrap();
+    let output = command_of(&home, &["map", &running.pid()]).env("LC_ALL", "C").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.is_ascii() && text.contains("rows like it") && text.contains("HHHH"), "{text}");
     let picture: PathBuf = home.path().join("map.svg");

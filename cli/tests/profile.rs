@@ -1,37 +1,21 @@
 //! `glebe profile` from outside: programs with known callers, and hosts that give no room for the profile.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use assert_cmd::Command;
+use common::{cc, glebe, home};
 use predicates::prelude::*;
 use predicates::str::contains;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tempfile::TempDir;
 
-/// The command in a folder of its own, without our variables in its environment.
+/// The command in a folder of its own.
 fn profile(home: &TempDir, words: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("glebe").unwrap();
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("GLEBE_") {
-            command.env_remove(name);
-        }
-    }
-    command.env("XDG_CACHE_HOME", home.path()).env("TMPDIR", home.path()).env_remove("LD_PRELOAD");
-    command.current_dir(home.path()).arg("profile").args(words);
+    let mut command = glebe(home);
+    command.env("TMPDIR", home.path()).current_dir(home.path()).arg("profile").args(words);
     command
-}
-
-fn home() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
-
-fn cc(dir: &Path, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
-    let input = dir.join(format!("{name}.c"));
-    fs::write(&input, source).unwrap();
-    let output = dir.join(name);
-    let run =
-        std::process::Command::new("cc").args(flags).arg("-o").arg(&output).arg(&input).output();
-    run.ok()?.status.success().then_some(output)
 }
 
 /// 40 MiB stay in use by `keeps`, 20 MiB come and go by `drops`.

@@ -32,7 +32,7 @@ use anyhow::Result;
 
 /// Runs the command.
 pub fn explain(options: &Options) -> Result<Ending> {
-    let Some(pid) = options.pid else { return explain_program(options) };
+    let Some(pid) = options.target.pid else { return explain_program(options) };
     let seen = settled(pid)?;
     report(options, seen, show::NOW)?;
     Ok(Ending::Exit(0))
@@ -54,7 +54,7 @@ pub fn settled(pid: i32) -> Result<Seen> {
 fn explain_program(options: &Options) -> Result<Ending> {
     let moment = if options.at_exit { program::Moment::Exit } else { program::Moment::Peak };
     let mut kept = None;
-    let (name, ending) = program::run(&options.program, options.force, moment, |pid| {
+    let (name, ending) = program::run(&options.target.program, options.force, moment, |pid| {
         // A process that ends while we look leaves the picture of before.
         if let Ok(seen) = parts::look(pid) {
             kept = Some(seen);

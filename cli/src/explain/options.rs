@@ -1,7 +1,7 @@
 //! The options of `glebe explain`.
 
+use crate::args::Target;
 use clap::Args;
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Explain the resident memory of a process: the parts sum to its resident set.
@@ -41,11 +41,6 @@ pub struct Options {
     /// Start the program even if it defines its own malloc or has a sanitizer inside
     #[arg(long, requires = "program")]
     pub force: bool,
-    /// A process, with or without glebe inside
-    #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program",
-          value_parser = crate::args::pid)]
-    pub pid: Option<i32>,
-    /// The program and its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
-    pub program: Vec<OsString>,
+    #[command(flatten)]
+    pub target: Target,
 }

@@ -15,11 +15,9 @@ use super::part::Part;
 use super::process::{
     limits, mappings, stack_pointers, status_bytes, Limit, Mapping, Pagemap, Pages, Stretch, Use,
 };
-use crate::system::live::{denied, name_of, pieces, program_of, Memory, Reader};
-use anyhow::{bail, Result};
+use crate::system::live::{maps_of, memory_of, name_of, pieces, program_of};
+use anyhow::Result;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 
 /// One size class.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -74,22 +72,9 @@ pub struct Seen {
 
 /// Copies what is needed of a process. Does not stop it.
 pub fn look(pid: i32) -> Result<Seen> {
-    let maps = match fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(maps) => maps,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => bail!("there is no process {pid}"),
-        Err(e) => return Err(denied(pid, &e)),
-    };
-    if maps.is_empty() {
-        bail!("process {pid} has no memory: it is a kernel thread or has ended");
-    }
-    let memory = Memory { pid };
+    let maps = maps_of(pid)?;
     let pieces = pieces(&maps);
-    if let Some(first) = pieces.first() {
-        match memory.read::<4>(first.start) {
-            Err(e) if e.raw_os_error() == Some(libc::EPERM) => return Err(denied(pid, &e)),
-            _ => {}
-        }
-    }
+    let memory = memory_of(pid, &pieces)?;
     let glebes = super::heap::read(&memory, &super::heap::locate(&memory, &pieces)?)?;
     let pagemap = Pagemap::open(pid)?;
     let mappings = mappings(&maps, &stack_pointers(pid));

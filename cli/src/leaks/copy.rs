@@ -13,10 +13,9 @@
 use super::stop::{self, Registers};
 use crate::explain::heap::{self, Glebe, What};
 use crate::explain::process::{mappings, status_bytes, Mapping, Pagemap, Pages, Use};
-use crate::system::live::{denied, name_of, or_ended, pieces, program_of, Memory, Reader};
+use crate::system::live::{maps_of, name_of, or_ended, pieces, program_of, Memory, Reader};
 use anyhow::{anyhow, bail, Result};
 use std::fs;
-use std::io;
 use std::time::Duration;
 
 /// Where the bytes from an address of the process are in the copy.
@@ -47,7 +46,7 @@ pub fn copy(pid: i32) -> Result<Snapshot> {
         bail!("there is no process {pid}");
     }
     // Look before we stop anything: a process without glebe is not disturbed.
-    let maps = read_maps(pid)?;
+    let maps = maps_of(pid)?;
     let memory = Memory { pid };
     let program = program_of(&memory).unwrap_or_else(|| name_of(pid));
     let located = heap::locate(&memory, &pieces(&maps))?;
@@ -60,7 +59,7 @@ pub fn copy(pid: i32) -> Result<Snapshot> {
     }
     let room = room(pid);
     let stopped = stop::stop(pid)?;
-    let maps = read_maps(pid)?;
+    let maps = maps_of(pid)?;
     let threads = stopped.registers();
     let glebes = heap::read(&memory, &located)?;
     let mappings = mappings(&maps, &[]);
@@ -87,17 +86,6 @@ fn room(pid: i32) -> Vec<u8> {
     let mut room = vec![0; bytes.iter().sum::<u64>() as usize];
     room.iter_mut().step_by(1024).for_each(|byte| *byte = 1);
     room
-}
-
-fn read_maps(pid: i32) -> Result<String> {
-    match fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(maps) if maps.is_empty() => {
-            bail!("process {pid} has no memory: it is a kernel thread or has ended")
-        }
-        Ok(maps) => Ok(maps),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => bail!("there is no process {pid}"),
-        Err(e) => Err(denied(pid, &e)),
-    }
 }
 
 /// The parts of [start, end) that are in none of the ranges, which are in order.

@@ -29,14 +29,16 @@ use std::time::Duration;
 
 /// Runs the command.
 pub fn leaks(options: &Options) -> Result<Ending> {
-    if let Some(pid) = options.pid {
+    if let Some(pid) = options.target.pid {
         let found = find(pid)?;
         report(options, &found, NOW)?;
         return Ok(Ending::Exit(0));
     }
     let mut found = None;
     let (name, ending) =
-        program::run(&options.program, options.force, Moment::Exit, |pid| found = Some(find(pid)))?;
+        program::run(&options.target.program, options.force, Moment::Exit, |pid| {
+            found = Some(find(pid))
+        })?;
     match found {
         Some(found) => report(options, &found?, Moment::Exit.text())?,
         None => say(format!(

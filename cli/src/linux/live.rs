@@ -87,24 +87,35 @@ fn read_tree(pid: i32) -> Result<Vec<Statistics>> {
     )
 }
 
-/// The statistics of each glebe in one process, the executable's first.
-fn read_process(pid: i32) -> Result<Vec<Statistics>> {
-    let maps = match fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(maps) => maps,
+/// The process's mappings, as text of the kernel.
+pub fn maps_of(pid: i32) -> Result<String> {
+    match fs::read_to_string(format!("/proc/{pid}/maps")) {
+        Ok(maps) if maps.is_empty() => {
+            bail!("process {pid} has no memory: it is a kernel thread or has ended")
+        }
+        Ok(maps) => Ok(maps),
         Err(e) if e.kind() == io::ErrorKind::NotFound => bail!("there is no process {pid}"),
-        Err(e) => return Err(denied(pid, &e)),
-    };
-    if maps.is_empty() {
-        bail!("process {pid} has no memory of its own: it is a kernel thread");
+        Err(e) => Err(denied(pid, &e)),
     }
+}
+
+/// The process's memory. Fails unless it may be read.
+pub fn memory_of(pid: i32, pieces: &[Piece<'_>]) -> Result<Memory> {
     let memory = Memory { pid };
-    let pieces = pieces(&maps);
     if let Some(first) = pieces.first() {
         match memory.read::<4>(first.start) {
             Err(e) if e.raw_os_error() == Some(libc::EPERM) => return Err(denied(pid, &e)),
             _ => {}
         }
     }
+    Ok(memory)
+}
+
+/// The statistics of each glebe in one process, the executable's first.
+fn read_process(pid: i32) -> Result<Vec<Statistics>> {
+    let maps = maps_of(pid)?;
+    let pieces = pieces(&maps);
+    let memory = memory_of(pid, &pieces)?;
     let program = program_of(&memory).unwrap_or_else(|| name_of(pid));
     let mut all = Vec::new();
     for (live, file) in find_live(&memory, &pieces) {

@@ -8,6 +8,7 @@
 //!   explain/    glebe explain: the resident set in parts     leaks/   map/   all three on Linux only
 //!   profile/    glebe profile: raw, symbols, pprof (Linux)
 //!   stop        how programs end, and our exit codes     words   what we write     screen   and where
+//!   picture     what the pictures share
 //!   linux/      preloading, /proc and wait4; Wine runs Windows programs
 //!   windows/    glebe.dll in a process that has not begun
 //! ```
@@ -40,6 +41,7 @@ mod leaks;
 mod line;
 #[cfg(target_os = "linux")]
 mod map;
+mod picture;
 #[cfg(target_os = "linux")]
 mod profile;
 mod program;

@@ -10,24 +10,19 @@
 
 use super::noise::median;
 use super::table::{Measure, Row};
+use crate::picture::{font, write, Area, Drawn, BLUE, FAINT, FONT, GREEN, GREY, INK, ORANGE};
 use crate::size::{counted, mib};
-use anyhow::{anyhow, Result};
-use plotters::coord::Shift;
+use anyhow::Result;
 use plotters::prelude::*;
 use std::path::Path;
 
 const WIDTH: u32 = 1080;
 const HEAD: u32 = 72;
 const CURVES: u32 = 420;
-const FONT: &str = "Helvetica, Arial, sans-serif";
-const INK: RGBColor = RGBColor(0x22, 0x2b, 0x33);
-const FAINT: RGBColor = RGBColor(0xe2, 0xe6, 0xea);
-/// The system's malloc is always grey, and glebe green; peers take the other colours in turn.
-const GREY: RGBColor = RGBColor(0x8a, 0x93, 0x9b);
-const GREEN: RGBColor = RGBColor(0x1b, 0x8a, 0x4b);
+/// Of peers, in turn. The system's malloc is always grey, and glebe green.
 const OTHERS: [RGBColor; 7] = [
-    RGBColor(0x2f, 0x6d, 0xc4),
-    RGBColor(0xd9, 0x77, 0x06),
+    BLUE,
+    ORANGE,
     RGBColor(0x8e, 0x44, 0xad),
     RGBColor(0xc0, 0x39, 0x4b),
     RGBColor(0x0e, 0x8f, 0x9c),
@@ -37,17 +32,7 @@ const OTHERS: [RGBColor; 7] = [
 
 /// Draws into `file`. `title` is the command line.
 pub fn draw(file: &Path, title: &str, rows: &[Row]) -> Result<()> {
-    // Draws into a string: if the file system failed, the backend would panic.
-    let mut text = String::new();
-    draw_into(&mut text, title, rows).map_err(|e| anyhow!("cannot draw: {e}"))?;
-    std::fs::write(file, text).map_err(|e| anyhow!("{}: {e}", file.display()))
-}
-
-type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-fn font(size: i32) -> TextStyle<'static> {
-    (FONT, size).into_font().color(&INK)
+    write(file, |text| draw_into(text, title, rows))
 }
 
 fn draw_into(text: &mut String, title: &str, rows: &[Row]) -> Drawn {
@@ -63,7 +48,7 @@ fn draw_into(text: &mut String, title: &str, rows: &[Row]) -> Drawn {
     head.draw(&Text::new(shorten(title, 88), (28, 16), font(22)))?;
     let runs = counted(runs, "interleaved run");
     let note = format!("median of {runs}; whiskers: lowest and highest run");
-    head.draw(&Text::new(note, (28, 45), (FONT, 14).into_font().color(&GREY)))?;
+    head.draw(&Text::new(note, (28, 45), font(14).color(&GREY)))?;
 
     let colours = colours(rows);
     if has_curves {

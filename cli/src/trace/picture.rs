@@ -2,32 +2,16 @@
 
 use super::analysis::Analysis;
 use super::show::bytes;
+use crate::picture::{font, write, Area, Drawn, BLUE, FAINT, GREEN, GREY};
 use crate::size::mib;
-use anyhow::{anyhow, Result};
-use plotters::coord::Shift;
+use anyhow::Result;
 use plotters::prelude::*;
 use std::path::Path;
 
 const SIZE: (u32, u32) = (1080, 860);
-const FONT: &str = "Helvetica, Arial, sans-serif";
-const INK: RGBColor = RGBColor(0x22, 0x2b, 0x33);
-const FAINT: RGBColor = RGBColor(0xe2, 0xe6, 0xea);
-const GREY: RGBColor = RGBColor(0x8a, 0x93, 0x9b);
-const GREEN: RGBColor = RGBColor(0x1b, 0x8a, 0x4b);
-const BLUE: RGBColor = RGBColor(0x2f, 0x6d, 0xc4);
-
-type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 pub fn draw(file: &Path, found: &Analysis) -> Result<()> {
-    // Draws into a string: if the file system failed, the backend would panic.
-    let mut text = String::new();
-    draw_into(&mut text, found).map_err(|e| anyhow!("cannot draw: {e}"))?;
-    std::fs::write(file, text).map_err(|e| anyhow!("{}: {e}", file.display()))
-}
-
-fn font(size: i32) -> TextStyle<'static> {
-    (FONT, size).into_font().color(&INK)
+    write(file, |text| draw_into(text, found))
 }
 
 fn draw_into(text: &mut String, found: &Analysis) -> Drawn {
@@ -37,7 +21,7 @@ fn draw_into(text: &mut String, found: &Analysis) -> Drawn {
     let title: String = found.about.title().chars().take(88).collect();
     head.draw(&Text::new(title, (28, 14), font(22)))?;
     let peak = format!("{} calls; at most {} live", found.totals.events, bytes(found.peak.bytes));
-    head.draw(&Text::new(peak, (28, 42), (FONT, 14).into_font().color(&GREY)))?;
+    head.draw(&Text::new(peak, (28, 42), font(14).color(&GREY)))?;
     let (top, rest) = body.split_vertically(380);
     curve(&top, found)?;
     let (left, right) = rest.split_horizontally(SIZE.0 / 2);

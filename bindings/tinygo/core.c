@@ -169,6 +169,11 @@ void *glebe_go_finalizer_of(void *object)
     return final ? final->context : NULL;
 }
 
+bool glebe_go_any_ready(void)
+{
+    return go_gc.ready > 0;
+}
+
 /* The next object whose finalizer is ready to run, with its context in *context; NULL if there is none. */
 void *glebe_go_ready(void **context)
 {

@@ -7,6 +7,7 @@ package tinygo
 void *glebe_go_object(void *address);
 bool glebe_go_finalizer(void *object, void *context);
 void *glebe_go_finalizer_of(void *object);
+bool glebe_go_any_ready(void);
 void *glebe_go_ready(void **context);
 */
 import "C"
@@ -149,6 +150,8 @@ func (node *finalizer) drop() {
 	}
 	node.next, node.before = nil, nil
 }
+
+func finalizersReady() bool { return bool(C.glebe_go_any_ready()) || cleanupsReady != nil }
 
 // RunFinalizers runs the finalizers and cleanups of objects that were found unreachable, and returns how many it ran.
 // Programs need not call it: with a scheduler a goroutine runs them after each collection, without one the call that

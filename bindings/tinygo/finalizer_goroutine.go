@@ -23,7 +23,11 @@ func finalizersStart() {
 	}
 }
 
+// finalizersNotice wakes the goroutine only if it has work. It may allocate itself, and so start the next collection.
 func finalizersNotice() {
+	if !finalizersReady() {
+		return
+	}
 	select {
 	case finalizersWake <- struct{}{}:
 	default: // the goroutine is awake, or not started

@@ -200,10 +200,10 @@ def ended(name, module, target, stress):
     return status, re.sub(r"\(\d\.\d\ds\)", "(0.00s)", text) if name == "testing" else text
 
 
-def both_ways(name, target, scheduler="asyncify"):
+def both_ways(name, target, *flags, scheduler="asyncify"):
     """The program prints the expected output, plain and with a collection at every allocation. The two run at once, as
     some programs mostly sleep."""
-    module = build(name, target, *FLAGS.get(name, []), scheduler=scheduler)
+    module = build(name, target, *FLAGS.get(name, []), *flags, scheduler=scheduler)
     with concurrent.futures.ThreadPoolExecutor() as both:
         plain, stressed = both.map(lambda stress: ended(name, module, target, stress), (0, 1))
     assert plain == (0, expected(name)), "plain"

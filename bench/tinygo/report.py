@@ -95,8 +95,7 @@ def gates(results, subject="glebe"):
     for row in results["rows"]:
         if row["program"] == "trees":
             for optimize in ("2", "z"):
-                yield f"code of {name(row)}, -opt={optimize}, KiB over leaking", added(row, subject, optimize), \
-                    {"none": 12, "asyncify": 16}[row["scheduler"]]
+                yield f"code of {name(row)}, -opt={optimize}, KiB over leaking", added(row, subject, optimize), 10
 
 
 def added(row, collector, optimize):

@@ -7,9 +7,11 @@
  * allocation to the marks. The collector's state is a global, at an address that the compiler knows. */
 #define GB_CALLBACKS 0
 #define GB_IS_MALLOC 1
-/* Set by the first weak reference. If a program has none, the compiler sees that it stays 0. */
-static int go_weak;
+/* Set by the first weak reference, and by the first finalizer. In a program that has none the compiler sees that they
+ * stay 0, and drops the code for them. */
+static int go_weak, go_finalizers;
 #define GB_WEAK go_weak
+#define GB_FINALIZERS go_finalizers
 #include "../../src/glebe.c"
 
 static glebe_gc go_gc;
@@ -141,6 +143,28 @@ void glebe_go_stats(glebe_gc_stats *collector, glebe_stats *all)
         glebe_gc_stats_read(&go_gc, collector);
 }
 
+GB_SHORT_BEGIN
+/* Writes the text for exhausted memory, in which `bytes` could not be had, and ends it at `end`: 150 bytes at most.
+ * Returns its start. It is written backwards, because that is how digits come. Go would take four times the code. */
+char *glebe_go_out_of_memory(size_t bytes, char *end)
+{
+    static const char text[] = "panic: glebe: out of memory: # bytes wanted, # of # in use, # live after # collections";
+    size_t numbers[] = {bytes, (size_t)gb_held(), (size_t)glebe_live.stats.committed_bytes, go_gc.live_bytes,
+        (size_t)go_gc.stats.collections}, *number = numbers + sizeof numbers / sizeof *numbers;
+    for (const char *from = text + sizeof text - 1; from > text;) {
+        if (*--from != '#') {
+            *--end = *from;
+            continue;
+        }
+        size_t rest = *--number;
+        do
+            *--end = (char)('0' + rest % 10);
+        while ((rest /= 10) != 0);
+    }
+    return end;
+}
+GB_SHORT_END
+
 /* The start of the object that contains the address; NULL if there is none. */
 void *glebe_go_object(void *address)
 {
@@ -159,6 +183,7 @@ static void go_final(void *object, void *context)
 bool glebe_go_finalizer(void *object, void *context)
 {
     void *before;
+    go_finalizers = 1;
     return gb_finalizer_set(&go_gc, object, context ? go_final : NULL, context, &before) == 0;
 }
 

@@ -45,6 +45,15 @@
  * variable, which a program without weak references never sets */
 #define GB_WEAK GB_CALLBACKS
 #endif
+#ifndef GB_FINALIZERS
+/* the collector has finalizers; it may be a variable too */
+#define GB_FINALIZERS 1
+#endif
+#ifndef GB_TALLIES
+/* the statistics have bytes by kind of page, the peak, and counts of pages and failures. 0: only the bytes in use, of
+ * the heap and of its table */
+#define GB_TALLIES GB_CALLBACKS
+#endif
 
 /* In code between these two the compiler prefers short code, whatever its flags: the code runs once per page or once
  * per collection. */

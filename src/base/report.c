@@ -110,7 +110,8 @@ void gb_report(const char *call, const void *address, const char *format, ...)
 
 void *gb_out_of_memory(void)
 {
-    __atomic_fetch_add(&glebe_live.stats.out_of_memory, 1, __ATOMIC_RELAXED);
+    if (GB_TALLIES)
+        __atomic_fetch_add(&glebe_live.stats.out_of_memory, 1, __ATOMIC_RELAXED);
     errno = ENOMEM;
     return NULL;
 }

@@ -43,7 +43,8 @@ static GB_NOINLINE void pace_next(glebe_gc *gc)
         percent = PACE_PERCENT;
         found = GB_LINEAR ? pace_root(found) : found;
     }
-    uint64_t grow = (uint64_t)(found / 100) * percent + (uint64_t)(found % 100) * percent / 100;
+    uint64_t grow = sizeof found == 4 ? (uint64_t)found * percent / 100
+                                      : (uint64_t)(found / 100) * percent + (uint64_t)(found % 100) * percent / 100;
     gc->trigger_bytes = grow > GB_MAX_BYTES ? GB_MAX_BYTES : grow < gc->least_bytes ? gc->least_bytes : (size_t)grow;
     gc->taken_bytes = 0;
 }

@@ -181,7 +181,7 @@ static void weak_clear(glebe_gc *gc, uintptr_t object, size_t bytes, bool late)
 
 void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes)
 {
-    gb_final *final = final_of(gc, object);
+    gb_final *final = GB_FINALIZERS ? final_of(gc, object) : NULL;
     if (final)
         /* the table keeps its length: shrinking allocates, which may call the program, which could collect the object
          * being freed */
@@ -196,7 +196,7 @@ void gb_object_forget(glebe_gc *gc, uintptr_t object, size_t bytes)
 
 GB_NOINLINE void gb_ready_mark(glebe_gc *gc)
 {
-    if (gc->finals.count == 0)
+    if (!GB_FINALIZERS || gc->finals.count == 0)
         return;
     const gb_final *final = gc->finals.items;
     for (const gb_final *end = final + gc->finals.room; final < end; final++) {
@@ -250,7 +250,7 @@ static void finals_finish_last(glebe_gc *gc, gb_final *start, const gb_final *en
 
 static void finals_finish(glebe_gc *gc)
 {
-    if (gc->finals.count == 0)
+    if (!GB_FINALIZERS || gc->finals.count == 0)
         return;
     gb_final *final, *start = gc->finals.items, *end = start + gc->finals.room;
     for (final = start; final < end; final++)

@@ -49,7 +49,7 @@ static void mark_list(glebe_gc *gc, gb_page *page)
     page->gc_flags |= GB_WAITS;
     page->inbox_next = gc->waiting;
     gc->waiting = gb_page_id_of(page);
-    gc->stats.overflows++;
+    gc->stats.overflows += GB_TALLIES;
 }
 
 /* Makes a marked object wait for its scan. */

@@ -343,13 +343,14 @@ uint64_t gb_cursors_left(const glebe_gc *gc)
 /* Memory that a cursor did not hand out holds no object, even if a word looks like a reference to it. */
 void gb_cursors_drop(glebe_gc *gc)
 {
-    gc->stats.allocated_objects -= gb_cursors_left(gc);
     for (gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++) {
-        gb_page *page = gb_page_at(cursor->page);
-        if (cursor->at != cursor->end)
+        const gb_page *page = gb_page_at(cursor->page);
+        if (cursor->at != cursor->end) {
+            gc->stats.allocated_objects -= (cursor->end - cursor->at) / page->step;
             cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page),
                 (uint32_t)((cursor->at - gb_page_start(page)) / GB_CELL_BYTES),
                 (uint32_t)((cursor->end - gb_page_start(page)) / GB_CELL_BYTES), page->step / (uint32_t)GB_CELL_BYTES);
+        }
         cursor->at = cursor->end = 0;
     }
 }

@@ -56,10 +56,13 @@ static void entries_write(uint32_t first, uint32_t slices, enum gb_kind kind)
 
 /* ---- growing ---- */
 
-/* Bytes of the table for each slice: its entry, and, if there is a collector, the bits of its objects. */
+/* Returns whether the table has bits for objects: a build with one heap is made for its collector. */
+static bool table_bits(void) { return !GB_HEAPS || gb_the.bits->collectors; }
+
+/* Bytes of the table for each slice: its entry, and the bits of its objects. */
 static size_t table_stride(void)
 {
-    return sizeof(gb_page) + (gb_the.bits->collectors ? GB_BITS_TABLES * GB_SLICE_BITS / 8 : 0);
+    return sizeof(gb_page) + (table_bits() ? GB_BITS_TABLES * GB_SLICE_BITS / 8 : 0);
 }
 
 /* Moves the table to `start`; the memory there is zero. No object waits for its scan: marking does not allocate. */
@@ -71,13 +74,13 @@ static void table_move(uintptr_t start, uint32_t room)
              *waiting = unmarked + room * words;
     if (known)
         memcpy(table, gb_the.table, known * sizeof(gb_page));
-    if (known && gb_the.bits->allocated) {
+    if (known && (!GB_HEAPS || gb_the.bits->allocated)) {
         memcpy(allocated, gb_the.bits->allocated, known * words * 8);
         memcpy(unmarked, gb_the.bits->unmarked, known * words * 8);
     }
     gb_the.table = table;
     gb_the.linear.table_room = room;
-    gb_the.bits->allocated = gb_the.bits->collectors ? allocated : NULL;
+    gb_the.bits->allocated = table_bits() ? allocated : NULL;
     gb_the.bits->unmarked = unmarked;
     gb_the.bits->waiting = waiting;
 }
@@ -171,7 +174,7 @@ bool gb_bits_start(glebe_gc *gc)
 {
     (void)gc;
     gb_the.bits->collectors++;
-    if (gb_peek(gb_the.slices) && !gb_the.bits->allocated) {
+    if (GB_HEAPS && gb_peek(gb_the.slices) && !gb_the.bits->allocated) {
         uint32_t room = gb_the.linear.table_room;
         gb_the.linear.table_room = 0; /* forces a new table: the old one has no room for bits */
         if (!gb_memory_grow(GB_TAGGED_LEAST)) {
@@ -267,17 +270,14 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
     uintptr_t at;
     if (slices >= SLICES_MAX / 2 || !gb_account(heap, bytes, gb_statistic(kind)))
         return NULL;
-    gb_tagged *c = page_find(bytes, multiple, &at);
-    if (!c) {
-        gb_tagged_cool();
-        c = page_find(bytes, multiple, &at);
-    }
-    if (!c && gb_memory_grow(bytes + multiple + 8 * GB_TAGGED_LEAST))
-        c = page_find(bytes, multiple, &at);
-    if (!c) {
-        gb_unaccount(heap, bytes, gb_statistic(kind));
-        return NULL;
-    }
+    gb_tagged *c;
+    for (int tries = 0; (c = page_find(bytes, multiple, &at)) == NULL; tries++)
+        if (tries == 0)
+            gb_tagged_cool();
+        else if (tries == 2 || !gb_memory_grow(bytes + multiple + 8 * GB_TAGGED_LEAST)) {
+            gb_unaccount(heap, bytes, gb_statistic(kind));
+            return NULL;
+        }
     *zero = page_cut(c, at, bytes);
     uint32_t first = (uint32_t)((at - gb_the.base) >> GB_SLICE_LOG2);
     gb_page *page = gb_entry_at(first);
@@ -291,7 +291,7 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
         page->state = GB_SINGLE;
         gb_list_push_last(&heap->large, page);
     }
-    glebe_live.stats.pages_taken++;
+    glebe_live.stats.pages_taken += GB_TALLIES;
     gb_account_kept();
     return page;
 }
@@ -309,7 +309,7 @@ void gb_run_give(gb_page *page)
     gb_unaccount(heap, gb_page_bytes(page), gb_statistic((enum gb_kind)page->kind));
     if (page->kind == GB_LARGE)
         gb_list_remove(&heap->large, page);
-    glebe_live.stats.pages_returned++;
+    glebe_live.stats.pages_returned += GB_TALLIES;
     slices_give(first, slices);
     entries_write(first, slices, GB_FREE);
 }

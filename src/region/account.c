@@ -6,6 +6,8 @@ gb_region gb_the;
 uint64_t *gb_statistic(enum gb_kind kind)
 {
     glebe_stats *s = &glebe_live.stats;
+    if (!GB_TALLIES)
+        return NULL;
     return kind == GB_SMALL || kind == GB_COLLECTED ? &s->small_bytes
         : kind == GB_MEDIUM                         ? &s->medium_bytes
                                                     : &s->large_bytes;
@@ -29,7 +31,8 @@ bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic)
     if (!gb_account_allows(heap, bytes))
         return false;
     gb_store_relaxed(&heap->bytes, gb_load_relaxed(&heap->bytes) + bytes);
-    *statistic += bytes;
+    if (GB_TALLIES)
+        *statistic += bytes;
     glebe_live.stats.used_bytes += bytes;
     return true;
 }
@@ -37,13 +40,14 @@ bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic)
 void gb_account_kept(void)
 {
     glebe_stats *s = &glebe_live.stats;
-    if (gb_held() > s->peak_used_bytes)
+    if (GB_TALLIES && gb_held() > s->peak_used_bytes)
         s->peak_used_bytes = gb_held();
 }
 
 void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic)
 {
     gb_store_relaxed(&heap->bytes, gb_load_relaxed(&heap->bytes) - bytes);
-    *statistic -= bytes;
+    if (GB_TALLIES)
+        *statistic -= bytes;
     glebe_live.stats.used_bytes -= bytes;
 }

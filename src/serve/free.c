@@ -6,7 +6,8 @@ void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call
 {
     size_t offset = (uintptr_t)block - gb_page_start(page);
     uint32_t index;
-    if (page->kind == GB_SMALL) {
+    /* with one heap, all blocks of small pages are its own, so the address is wrong */
+    if ((GB_HEAPS || GB_THREADS) && page->kind == GB_SMALL) {
         bool wrong = GB_MIXES && page->cls == GB_MIXED
             ? gb_mixed_class(page, block) == GB_MIXED
             : !gb_class_exact(page->cls, offset, &index) || index >= page->cap;

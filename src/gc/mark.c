@@ -13,7 +13,7 @@
  * collector writes. No lock. */
 #include "gc.h"
 
-enum { PIECE_BYTES = 4096, AHEAD = 16 };
+enum { PIECE_BYTES = 4096, LONG_BYTES = 1024, AHEAD = 16 };
 _Static_assert(GB_MARK_STACK >= 2, "objects that wait fill half of the mark stack");
 
 /* A word of the program's memory. The program may access it by any type, so it may alias any of them. */
@@ -103,6 +103,7 @@ typedef struct gb_marking {
     uintptr_t base;
     size_t bytes; /* from `base`, which have bits */
     size_t reach; /* from `base`, to the end of all objects, huge ones too: most words are numbers, beyond it */
+    uintptr_t least; /* no object is below this address */
     const gb_page *table;
     const gb_half *allocated;
     gb_half *unmarked;
@@ -157,6 +158,42 @@ static GB_NOINLINE uintptr_t *mark_inner(glebe_gc *gc, const gb_marking *m, uint
 static GB_NOINLINE uintptr_t *mark_inner_shared(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top)
 {
     return mark_near(gc, m, word, top, true);
+}
+
+/* Marks the object that `word` refers to, if it refers to any. */
+GB_INLINE uintptr_t *mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top, bool shared)
+{
+    if (word - m->base >= m->reach)
+        return top;
+    if (!GB_HUGE || GB_LIKELY(word - m->base < m->bytes))
+        return mark_near(gc, m, word, top, shared);
+    mark_far(gc, word);
+    return top;
+}
+
+/* Scans [at, end), where every word may be a reference: part of something long. Long ranges have many zeros and small
+ * numbers, and four words below the region are recognized at once: none of them is larger than all their bits. */
+GB_INLINE uintptr_t *mark_long_in(
+    glebe_gc *gc, const gb_marking *marking, uintptr_t at, uintptr_t end, uintptr_t *top, bool shared)
+{
+    enum { WORDS = 4, GROUP_BYTES = WORDS * sizeof(uintptr_t) };
+    const gb_marking m = *marking;
+    for (; end - at >= GROUP_BYTES; at += GROUP_BYTES) {
+        const gb_word *w = (const gb_word *)at;
+        if ((w[0] | w[1] | w[2] | w[3]) < m.least)
+            continue;
+        for (int i = 0; i < WORDS; i++)
+            top = mark_word(gc, &m, w[i], top, shared);
+    }
+    for (; at < end; at += sizeof(uintptr_t))
+        top = mark_word(gc, &m, *(const gb_word *)at, top, shared);
+    return top;
+}
+
+static GB_NOINLINE uintptr_t *mark_long(
+    glebe_gc *gc, const gb_marking *m, uintptr_t at, uintptr_t end, uintptr_t *top)
+{
+    return m->shared ? mark_long_in(gc, m, at, end, top, true) : mark_long_in(gc, m, at, end, top, false);
 }
 
 /* Marks the object that the word at `at` refers to. */
@@ -239,7 +276,10 @@ static GB_NOINLINE uintptr_t *mark_sparse(
             top = mark_at(gc, m, start, top);
     }
     if (layout == 0) {
-        if ((*end - *at) % GB_CELL_BYTES) {
+        if (!GB_LINEAR && *end - *at >= LONG_BYTES) {
+            top = mark_long(gc, m, *at, *end, top);
+            *at = *end;
+        } else if ((*end - *at) % GB_CELL_BYTES) {
             top = mark_at(gc, m, *at, top);
             *at += sizeof(uintptr_t);
         }
@@ -262,7 +302,8 @@ GB_INLINE gb_marking marking_of(const glebe_gc *gc)
 {
     const gb_bits *bits = gb_bits_of(gc);
     size_t bytes = gb_peek(gb_the.slices) << GB_SLICE_LOG2;
-    return (gb_marking){gb_the.base, bytes, marking_reach(gc, bytes), gb_the.table,
+    bool below = GB_HUGE && gc->huge_span && gc->huge_from < gb_the.base;
+    return (gb_marking){gb_the.base, bytes, marking_reach(gc, bytes), below ? 0 : gb_the.base, gb_the.table,
         (const gb_half *)bits->allocated, (gb_half *)bits->unmarked, gc->stack + GB_MARK_STACK, gb_bits_shared(gc)};
 }
 
@@ -300,17 +341,6 @@ GB_INLINE const gb_page *mark_next(
     }
     *at = ahead->items[ahead->first % AHEAD].object;
     return ahead->items[ahead->first++ % AHEAD].entry;
-}
-
-/* Marks the object that `word` refers to, if it refers to any. */
-GB_INLINE uintptr_t *mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top, bool shared)
-{
-    if (word - m->base >= m->reach)
-        return top;
-    if (!GB_HUGE || GB_LIKELY(word - m->base < m->bytes))
-        return mark_near(gc, m, word, top, shared);
-    mark_far(gc, word);
-    return top;
 }
 
 GB_INLINE void mark_pairs_in(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top, bool shared)
@@ -351,6 +381,13 @@ static GB_NOINLINE void mark_pairs(glebe_gc *gc, uintptr_t at, uintptr_t end, ui
         mark_pairs_in(gc, at, end, top, false);
 }
 
+/* Marks all objects reachable from the stack, up to `top`, and from objects that wait. */
+static void mark_stack(glebe_gc *gc, uintptr_t *top)
+{
+    uintptr_t nothing[2] = {0};
+    mark_pairs(gc, (uintptr_t)nothing, (uintptr_t)(nothing + 2), top);
+}
+
 /* Scans [at, end), where every word may be a reference, and the stack up to `top`; marks all objects reachable from
  * there. The range is not empty. */
 static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
@@ -361,15 +398,17 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
         at += sizeof(uintptr_t);
         top = gc->stack;
     }
-    if (at < end)
+    if (!GB_LINEAR && end - at >= LONG_BYTES) {
+        const gb_marking m = marking_of(gc);
+        for (uintptr_t piece; at < end; at = piece) {
+            piece = end - at < PIECE_BYTES ? end : at + PIECE_BYTES;
+            top = mark_long(gc, &m, at, piece, top);
+            if (top != gc->stack)
+                mark_stack(gc, top);
+            top = gc->stack;
+        }
+    } else if (at < end)
         mark_pairs(gc, at, end, top);
-}
-
-/* Marks all objects reachable from the stack, up to `top`, and from objects that wait. */
-static void mark_stack(glebe_gc *gc, uintptr_t *top)
-{
-    uintptr_t nothing[2] = {0};
-    mark_pairs(gc, (uintptr_t)nothing, (uintptr_t)(nothing + 2), top);
 }
 
 /* Scans a huge object, and marks all objects reachable from it. */

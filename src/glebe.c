@@ -81,6 +81,7 @@ GB_MALLOC_END
 
 #include "gc/sweep.c"
 #if !GB_LINEAR
+#include "gc/cache.c"
 #include "gc/huge_object.c"
 #endif
 GB_SHORT_BEGIN

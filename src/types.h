@@ -96,6 +96,7 @@ enum gb_state {
 /* gc_flags of collected pages: mark.c */
 #define GB_WAITS 1
 #define GB_BORN 2
+#define GB_CLEAN 4 /* cells from `bump` on were never handed out, and are zero (GB_RUNTIMES) */
 #define GB_MIXED GB_CLASSES /* cls of a page that has blocks of many classes: mixed.c */
 #define GB_MIXED_LATER UINT32_MAX
 #define GB_HOLDS_HEAP 255 /* cls of a large block that holds a heap, where there are no threads */
@@ -117,7 +118,7 @@ typedef struct gb_page {
     union {
         uint8_t mark; /* small page */
         uint8_t warm; /* large block: its heap keeps it, warm.c */
-        uint8_t gc_flags; /* collected page: GB_WAITS, GB_BORN */
+        uint8_t gc_flags; /* collected page: GB_WAITS, GB_BORN, GB_CLEAN */
     };
     union {
         struct {
@@ -470,6 +471,8 @@ struct glebe_gc {
     uintptr_t *top; /* of the mark stack, while a kind's function marks; else NULL (GB_RUNTIMES) */
     gb_table roots, weak, finals; /* of gb_rooted, gb_weak, gb_final */
     gb_table pins, links; /* of gb_pin, gb_link (GB_RUNTIMES) */
+    struct gb_cache *caches; /* of threads (GB_RUNTIMES) */
+    size_t cached_bytes, cached_objects; /* in the caches' holes when marking began */
     uint32_t ready, ready_at; /* count of ready finalizers; where in the table the search for the next one begins */
     glebe_gc_marker *marker;
     glebe_gc_listener *listener;

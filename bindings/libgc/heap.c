@@ -6,7 +6,9 @@
  * The core is private, with hidden names and its own region: so the one lock here also guards everything in it, and a
  * thread that was stopped anywhere outside holds no lock that a collection needs. malloc is not replaced.
  *
- * One lock around the heap: correctness comes first. Until the program announces threads, there is no lock at all. */
+ * One lock around the heap. Until the program announces threads, there is no lock at all. A registered thread takes
+ * small objects from a cache of its own (cache.c in the core), and the lock only where that is empty: about once in
+ * 4 KiB of objects. */
 #include "libgc.h"
 
 #include <stdlib.h>
@@ -15,16 +17,21 @@ glebe_gc *libgc_gc;
 bool libgc_threads, libgc_after;
 gb_lock libgc_lock;
 GB_TLS unsigned libgc_depth;
+GB_TLS gb_cache *libgc_cache;
 int libgc_on_demand;
 unsigned libgc_every;
 static size_t expanded_bytes; /* by GC_expand_hp: the heap that may fill before a collection */
 
 /* ---- collections ---- */
 
+/* What the program's functions allocate during a collection must count as reached: no cache then. */
 static void heap_listen(void *context, glebe_gc_event event, const glebe_gc_stats *stats)
 {
+    static gb_cache *cache;
     (void)context;
     if (event == GLEBE_GC_BEGINS) {
+        cache = libgc_cache;
+        libgc_cache = NULL;
         libgc_begins();
         libgc_roots_find();
         libgc_event(6 /* GC_EVENT_PRE_STOP_WORLD */);
@@ -41,6 +48,7 @@ static void heap_listen(void *context, glebe_gc_event event, const glebe_gc_stat
         libgc_ended(stats);
         libgc_pace();
         libgc_after = libgc_gc->ready != 0;
+        libgc_cache = cache;
     }
 }
 
@@ -143,12 +151,32 @@ static void *heap_take(size_t bytes, uintptr_t layout)
                                                      : glebe_gc_alloc_layout(libgc_gc, bytes, layout);
 }
 
+/* Fills the row of this thread's cache. Returns NULL if the thread has none, the object is not for caches, a collection
+ * is due, or there is no memory. */
+static void *cache_take(size_t bytes, uintptr_t layout)
+{
+    if (!libgc_cache || bytes > GB_CACHED_MAX || (layout && layout != GB_PLAIN) || libgc_every)
+        return NULL;
+    gb_cache_row *row = gb_cache_row_of(libgc_cache, bytes, layout == GB_PLAIN);
+    void *object = gb_cache_take(row);
+    uint8_t grows = GC_dont_gc | libgc_on_demand ? 1 : 0;
+    if (object || (object = gb_cache_next(row)) != NULL)
+        return object;
+    libgc_gc->forced += grows;
+    bool filled = gb_cache_fill(libgc_gc, row, bytes, layout == GB_PLAIN);
+    libgc_gc->forced -= grows;
+    return filled ? gb_cache_next(row) : NULL;
+}
+
 void *libgc_take(size_t bytes, uintptr_t layout, bool pinned)
 {
     if (GB_UNLIKELY(!libgc_gc))
         GC_init();
+    size_t padded = libgc_padded(bytes);
     libgc_enter();
-    void *object = heap_take(libgc_padded(bytes), layout);
+    void *object = cache_take(padded, layout);
+    if (!object)
+        object = heap_take(padded, layout);
     if (GB_UNLIKELY(pinned) && object) {
         if (glebe_gc_pin(libgc_gc, object))
             object = NULL;
@@ -163,8 +191,23 @@ void *libgc_take(size_t bytes, uintptr_t layout, bool pinned)
     return object;
 }
 
-EXPORT void *GC_malloc(size_t bytes) { return libgc_take(bytes, 0, false); }
-EXPORT void *GC_malloc_atomic(size_t bytes) { return libgc_take(bytes, GB_PLAIN, false); }
+static GB_NOINLINE void *small_take_slow(size_t bytes, bool plain)
+{
+    void *object = libgc_cache ? gb_cache_next(gb_cache_row_of(libgc_cache, libgc_padded(bytes), plain)) : NULL;
+    return object ? object : libgc_take(bytes, plain ? GB_PLAIN : 0, false);
+}
+
+GB_INLINE void *small_take(size_t bytes, bool plain)
+{
+    gb_cache *cache = libgc_cache;
+    if (GB_UNLIKELY(bytes >= GB_CACHED_MAX || !cache))
+        return libgc_take(bytes, plain ? GB_PLAIN : 0, false);
+    void *object = gb_cache_take(gb_cache_row_of(cache, bytes + (GC_all_interior_pointers != 0), plain));
+    return GB_LIKELY(object) ? object : small_take_slow(bytes, plain);
+}
+
+EXPORT void *GC_malloc(size_t bytes) { return small_take(bytes, false); }
+EXPORT void *GC_malloc_atomic(size_t bytes) { return small_take(bytes, true); }
 EXPORT void *GC_malloc_uncollectable(size_t bytes) { return libgc_take(bytes, 0, true); }
 EXPORT void *GC_malloc_atomic_uncollectable(size_t bytes) { return libgc_take(bytes, GB_PLAIN, true); }
 /* An address anywhere in the object keeps it, which is more than asked. */
@@ -176,6 +219,8 @@ EXPORT void GC_end_stubborn_change(const void *object) { (void)object; }
 
 EXPORT void *GC_generic_malloc(size_t bytes, int kind)
 {
+    if (kind == 0 || kind == 1)
+        return small_take(bytes, kind == 0);
     return libgc_take(bytes, libgc_kind(kind), kind == 2 || kind == 3);
 }
 EXPORT void *GC_generic_malloc_ignore_off_page(size_t bytes, int kind) { return GC_generic_malloc(bytes, kind); }

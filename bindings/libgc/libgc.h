@@ -49,6 +49,8 @@ extern bool libgc_threads; /* more threads than one may use the heap: the lock c
 extern int libgc_on_demand; /* only calls of GC_gcollect and its like collect */
 extern bool libgc_after; /* finalizers are ready, or a notifier is to be called */
 extern gb_lock libgc_lock; /* the one lock around the heap, the threads and the roots */
+/* Of this thread, if it is registered: small objects without the lock. NULL while this thread collects. */
+extern GB_TLS gb_cache *libgc_cache;
 extern GB_TLS unsigned libgc_depth; /* of libgc_enter in this thread: callbacks under the lock may call GC_base etc. */
 GB_INLINE void libgc_enter(void)
 {
@@ -67,7 +69,7 @@ void *libgc_take(size_t bytes, uintptr_t layout, bool pinned);
 /* The bytes to allocate for a request: one more if the address behind an object counts as part of it. */
 GB_INLINE size_t libgc_padded(size_t bytes)
 {
-    return bytes + (GC_all_interior_pointers && bytes < SIZE_MAX);
+    return bytes + (GC_all_interior_pointers != 0 && bytes < SIZE_MAX);
 }
 /* Applies GC_expand_hp and GC_free_space_divisor to the pace. Under the lock. */
 void libgc_pace(void);

@@ -45,6 +45,7 @@ typedef struct thread {
     _Atomic uint32_t asked; /* the epoch in which the thread is to stop, so a stray signal does nothing */
     _Atomic uintptr_t top; /* the hot end, while the thread is stopped or blocks */
     section *sections;
+    gb_cache *cache; /* NULL: there was no memory for one */
     bool blocks;
     bool ended, detached; /* by GC_pthread_create: its result stays a root until it is joined */
     void *result;
@@ -230,10 +231,20 @@ static thread *thread_add(uintptr_t base)
     t->next = threads;
     threads = t;
     self = t;
+    libgc_cache = t->cache = gb_cache_new(libgc_gc);
     libgc_leave();
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     pthread_setspecific(ends, t);
     return t;
+}
+
+/* Returns the cache of a thread that ends, or ended. */
+static void cache_drop(thread *t)
+{
+    gb_cache_end(libgc_gc, t->cache);
+    t->cache = NULL;
+    if (t == self)
+        libgc_cache = NULL;
 }
 
 static void thread_unlink(thread *t)
@@ -249,6 +260,7 @@ static void thread_drop(thread *t)
 {
     libgc_enter();
     thread_unlink(t);
+    cache_drop(t);
     if (t == self)
         self = NULL;
     libgc_leave();
@@ -318,6 +330,7 @@ static void thread_ended(void *unused)
     libgc_enter();
     bool drop = t->detached;
     t->ended = true;
+    cache_drop(t);
     if (drop)
         thread_unlink(t);
     self = NULL;
@@ -544,6 +557,7 @@ static void fork_child(void)
             continue;
         }
         *at = t->next;
+        cache_drop(t);
         free(t);
     }
     sem_init(&stopped, 0, 0);

@@ -14,7 +14,7 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
                     && page->cursor == (uint32_t)(cursor - gc->cursors)),
             4, page, "a page is on the list of another cursor");
         CHECK(gb_heap_owns(gc->heap, page), 4, page, "a page is on the list of another collector");
-        CHECK(gc->marking || page->gc_flags == 0, 8, page, "a page has flags of marking, but none runs");
+        CHECK(gc->marking || (page->gc_flags & ~GB_CLEAN) == 0, 8, page, "a page has flags of marking, but none runs");
         uint32_t objects = 0, bits = 0;
         for (uint32_t i = 0; i < page->cap; i++)
             objects += gb_bit(allocated, i * (page->step / GB_CELL_BYTES));

@@ -112,6 +112,8 @@ void glebe_gc_destroy(glebe_gc *gc)
         gb_report("glebe_gc_destroy", gc, "called by a marker or listener of this collector");
         return;
     }
+    gc->caches = NULL;
+    gc->cached_bytes = gc->cached_objects = 0;
     gb_sweep_begin(gc);
     gb_sweep_finish(gc);
     gb_bits_end(gc);
@@ -199,8 +201,11 @@ void glebe_gc_free(glebe_gc *gc, void *object)
     gb_bits_of(gc)->unmarked[cell / 64] &= ~((uint64_t)1 << cell % 64);
     if (page->kind == GB_COLLECTED_LARGE)
         gb_collected_give(gc, &gc->large, page);
-    else if (page->bump > cell - first)
+    else if (page->bump > cell - first) {
         page->bump = (uint16_t)(cell - first);
+        if (GB_RUNTIMES)
+            page->gc_flags &= (uint8_t)~GB_CLEAN;
+    }
 }
 
 size_t glebe_gc_usable_size(const glebe_gc *gc, const void *object)
@@ -308,6 +313,8 @@ void glebe_gc_begin(glebe_gc *gc)
     gb_sweep_begin(gc);
     gb_mark_begin(gc);
     collect_tell(gc, GLEBE_GC_BEGINS); /* objects that the listener allocates count as reached, like a marker's */
+    if (GB_RUNTIMES)
+        gb_caches_shield(gc); /* the listener has stopped the threads */
     gb_ready_mark(gc);
     if (GB_RUNTIMES)
         gb_pins_mark(gc);
@@ -367,6 +374,8 @@ void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out)
     out->live_bytes = gc->live_bytes;
     out->heap_bytes = gc->heap->collected_bytes + gc->huge_bytes;
     out->allocated_objects -= gb_cursors_left(gc);
+    if (GB_RUNTIMES)
+        out->allocated_objects -= gb_caches_left(gc);
 }
 
 void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context)

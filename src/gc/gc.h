@@ -6,6 +6,11 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Free cells in a row that a thread may hand out: cache.c. */
+typedef struct gb_hole {
+    uintptr_t at, end;
+} gb_hole;
+
 /* ---- sweep: where objects come from ----
  * Layouts of pages: 0: every word may be a reference; GB_PLAIN: none; else a layout of glebe_gc_alloc_layout. */
 #define GB_PLAIN ((uintptr_t)3)
@@ -78,6 +83,66 @@ static inline size_t gb_layout_words(uintptr_t layout)
 }
 /* Returns a page of the collector to the arena. */
 void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page);
+
+/* Takes up to `most_bytes` of cells in a row, one object at least, for objects of `bytes`, conservative or plain. Sets
+ * *zero if their memory is known to be zero. Returns the bytes of an object in its page; 0 if a collection is due, or
+ * there is no memory. */
+uint32_t gb_hole_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_hole *hole, bool *zero);
+/* Returns cells that were not handed out. */
+void gb_hole_return(glebe_gc *gc, const gb_hole *hole);
+/* Lets the cells of the hole count as marked: marking leaves them alone, and so does the sweep. */
+void gb_hole_shield(glebe_gc *gc, const gb_hole *hole, uint32_t step);
+
+/* ---- cache: objects for one thread, without a lock (GB_RUNTIMES) ---- */
+/* A thread's holes for requests of one size. The thread alone writes it, except that holes are added under the
+ * collector's lock. */
+typedef struct gb_cache_row {
+    gb_hole holes[15]; /* the first is always empty */
+    uint32_t now; /* place of the hole in use, in bytes from the row's start */
+    uint32_t step; /* bytes of an object */
+    uint16_t dirty; /* bits: holes that are not known to be zero */
+    uint8_t last; /* number of the last hole */
+    uint8_t fills; /* how often the row was filled, at most 255 */
+} gb_cache_row;
+
+#define GB_CACHED_MAX ((size_t)512) /* larger objects are allocated under the lock */
+typedef struct gb_cache {
+    struct gb_cache *next; /* of the same collector */
+    gb_cache_row rows[2][GB_CACHED_MAX / GB_CELL_BYTES + 1]; /* conservative and plain, by cells of the request */
+} gb_cache;
+
+/* Returns a thread's cache, or NULL if there is no memory. It and all functions here but gb_cache_take and
+ * gb_cache_next are called under the lock that guards the collector. */
+gb_cache *gb_cache_new(glebe_gc *gc);
+/* Returns the cache's holes to the pages, and frees it. Its thread uses it no more. */
+void gb_cache_end(glebe_gc *gc, gb_cache *cache);
+/* The row for requests of `bytes`, at most GB_CACHED_MAX. */
+GB_INLINE gb_cache_row *gb_cache_row_of(gb_cache *cache, size_t bytes, bool plain)
+{
+    return &cache->rows[plain][(bytes + GB_CELL_BYTES - 1) / GB_CELL_BYTES];
+}
+/* Returns a new object of the hole in use, all zero; NULL if that hole has ended. A thread may be stopped between any
+ * two instructions here: see cache.c. */
+GB_INLINE void *gb_cache_take(gb_cache_row *row)
+{
+    gb_hole *hole = (gb_hole *)((char *)row + row->now);
+    uintptr_t at = hole->at;
+    if (GB_UNLIKELY(at == hole->end))
+        return NULL;
+    hole->at = at + row->step;
+    return (void *)at;
+}
+/* The same from the row's next hole; NULL if that was the last one. */
+void *gb_cache_next(gb_cache_row *row);
+/* Takes holes for the row, whose holes have ended. Returns false if a collection is due, or there is no memory. */
+bool gb_cache_fill(glebe_gc *gc, gb_cache_row *row, size_t bytes, bool plain);
+/* Called when all threads have stopped, and marking has not begun. */
+void gb_caches_shield(glebe_gc *gc);
+/* For a walk while no marking runs: sets the bits in `waiting` of cells that the caches have not handed out; and clears
+ * them. Threads may use their caches meanwhile, and do not fill them. */
+void gb_caches_hide(glebe_gc *gc, bool hide);
+/* Returns how many objects the caches can still hand out. */
+uint64_t gb_caches_left(const glebe_gc *gc);
 
 /* ---- huge_object: objects over 1 MiB, not in linear memory ---- */
 gb_huge_object *gb_huge_object_at(const glebe_gc *gc, uintptr_t word);

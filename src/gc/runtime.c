@@ -123,7 +123,7 @@ static void each_of_page(
     for (uint32_t i = 0; i < page->cap; i++) {
         size_t bytes;
         uintptr_t object = gb_object_start(page, i);
-        if (gb_object_bounds(gc, object, &bytes))
+        if (gb_object_bounds(gc, object, &bytes) && (gc->marking || !gb_bit(gb_bits_of(gc)->waiting, gb_cell(object))))
             visit(context, (void *)object, bytes);
     }
 }
@@ -131,9 +131,13 @@ static void each_of_page(
 void glebe_gc_each(glebe_gc *gc, void (*visit)(void *context, void *object, size_t bytes), void *context)
 {
     GB_ENTRY;
+    if (!gc->marking)
+        gb_caches_hide(gc, true);
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         for (const gb_page *page = gb_list_first(gb_collected_list(gc, i)); page; page = gb_list_next(page))
             each_of_page(gc, page, visit, context);
+    if (!gc->marking)
+        gb_caches_hide(gc, false);
     const gb_huge_object *huge = gc->huge.items;
     for (uint32_t i = 0; i < gc->huge.count; i++)
         visit(context, (void *)huge[i].from, huge[i].to - huge[i].from);

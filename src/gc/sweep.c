@@ -107,25 +107,37 @@ static void collected_born(glebe_gc *gc, gb_page *page)
     }
 }
 
-/* Moves the cursor to the next hole of the page, from page->bump on. Returns false if there is none. */
-static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
+/* Finds the page's next hole, from page->bump on, and hands out at most `most` cells of it. Returns false if there is
+ * none. */
+GB_INLINE bool page_hole(glebe_gc *gc, gb_page *page, uint32_t most, gb_hole *hole)
 {
     uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
     uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, from = page->bump;
     while (from < end && gb_bit(bits, from))
         from += step;
-    uint32_t to = bits_next(bits, from, end);
+    uint32_t to = bits_next(bits, from, most < end - from ? from + most : end);
     page->bump = (uint16_t)to;
     if (from >= to)
         return false;
     cells_flip(bits, from, to, step);
     collected_born(gc, page);
     size_t bytes = (to - from) * GB_CELL_BYTES;
-    cursor->at = gb_page_start(page) + from * GB_CELL_BYTES;
-    cursor->end = cursor->at + bytes;
-    cursor->page = gb_page_id_of(page);
+    hole->at = gb_page_start(page) + from * GB_CELL_BYTES;
+    hole->end = hole->at + bytes;
     gc->taken_bytes += bytes;
     gc->stats.allocated_objects += (to - from) / step;
+    return true;
+}
+
+/* Moves the cursor to the next hole of the page. Returns false if there is none. */
+static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
+{
+    gb_hole hole;
+    if (!page_hole(gc, page, UINT32_MAX, &hole))
+        return false;
+    cursor->at = hole.at;
+    cursor->end = hole.end;
+    cursor->page = gb_page_id_of(page);
     return true;
 }
 
@@ -150,20 +162,28 @@ static bool layout_dense(uintptr_t layout)
         || (layout & 1 && words < 32 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == ((uintptr_t)1 << words) - 1);
 }
 
-static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
+static gb_page *collected_fresh(glebe_gc *gc, gb_cursor *cursor, bool *zero)
 {
-    bool zero;
     uint32_t slices = cursor->cls < GB_OBJECT_CLASSES ? gb_classes[cursor->cls].first_slices : 1;
     uint32_t step = collected_step(cursor->cls), dense = layout_dense(cursor->layout) ? step : 0;
-    gb_page *page = collected_take(gc, GB_COLLECTED, slices, cursor->layout, dense, &zero);
+    gb_page *page = collected_take(gc, GB_COLLECTED, slices, cursor->layout, dense, zero);
     if (!page)
-        return false;
+        return NULL;
     page->cls = (uint8_t)cursor->cls;
     page->cursor = (uint32_t)(cursor - gc->cursors);
     page->step = step;
     page->magic = (uint32_t)((((uint64_t)1 << 32) + step - 1) / step);
     page->cap = (uint16_t)(gb_page_bytes(page) / step);
     gb_list_push_last(&cursor->pages, page);
+    return page;
+}
+
+static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
+{
+    bool zero;
+    gb_page *page = collected_fresh(gc, cursor, &zero);
+    if (!page)
+        return false;
     cursor_hole(gc, cursor, page);
     if (!zero)
         memset((void *)cursor->at, 0, cursor->end - cursor->at);
@@ -188,6 +208,72 @@ static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
         }
     cursor->page = GB_NO_PAGE;
     return cursor_fresh(gc, cursor);
+}
+
+/* A new page whose memory is zero has GB_CLEAN until its first sweep. */
+static gb_page *collected_fresh_clean(glebe_gc *gc, gb_cursor *cursor)
+{
+    bool zero;
+    gb_page *page = collected_fresh(gc, cursor, &zero);
+    if (page) {
+        page->gc_flags = zero ? GB_CLEAN : 0;
+        cursor->page = gb_page_id_of(page);
+    }
+    return page;
+}
+
+uint32_t gb_hole_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_hole *hole, bool *zero)
+{
+    gb_cursor *cursor = &gc->cursors[(plain ? GB_PLAINS : GB_SCANNED) + collected_class(bytes)];
+    uint32_t step = collected_step(cursor->cls);
+    size_t most = most_bytes < step ? step : most_bytes / step * step;
+    if (!GB_RUNTIMES || collection_due(gc))
+        return 0;
+    *zero = true;
+    if (cursor->at != cursor->end) {
+        *hole = (gb_hole){cursor->at, cursor->end};
+        if (hole->end - hole->at > most)
+            hole->end = hole->at + most;
+        cursor->at = hole->end;
+        return step;
+    }
+    for (gb_page *page = gb_page_if(cursor->page);; page = gb_list_next(page)) {
+        if (!page && (page = collected_fresh_clean(gc, cursor)) == NULL)
+            return 0;
+        if (page_hole(gc, page, (uint32_t)(most / GB_CELL_BYTES), hole)) {
+            cursor->page = gb_page_id_of(page);
+            *zero = page->gc_flags & GB_CLEAN;
+            return step;
+        }
+    }
+}
+
+void gb_hole_return(glebe_gc *gc, const gb_hole *hole)
+{
+    gb_page *page = gb_page_head(gb_page_entry((const void *)hole->at));
+    uint32_t from = (uint32_t)((hole->at - gb_page_start(page)) / GB_CELL_BYTES);
+    size_t bytes = hole->end - hole->at;
+    if (!GB_RUNTIMES || bytes == 0)
+        return;
+    cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page), from, from + (uint32_t)(bytes / GB_CELL_BYTES),
+        page->step / (uint32_t)GB_CELL_BYTES);
+    if (page->bump > from) {
+        page->bump = (uint16_t)from;
+        page->gc_flags &= (uint8_t)~GB_CLEAN;
+    }
+    gc->taken_bytes -= bytes < gc->taken_bytes ? bytes : gc->taken_bytes;
+    gc->stats.allocated_objects -= bytes / page->step;
+}
+
+void gb_hole_shield(glebe_gc *gc, const gb_hole *hole, uint32_t step)
+{
+    size_t from = gb_cell(hole->at), page_from = from - from % 64;
+    if (!GB_RUNTIMES)
+        return;
+    cells_flip(gb_bits_of(gc)->unmarked + from / 64, (uint32_t)(from - page_from),
+        (uint32_t)(gb_cell(hole->end) - page_from), step / (uint32_t)GB_CELL_BYTES);
+    gc->cached_bytes += hole->end - hole->at;
+    gc->cached_objects += (hole->end - hole->at) / step;
 }
 
 /* Depends on every bit of the layout, because two layouts may differ in one word of many. */
@@ -398,7 +484,12 @@ size_t gb_sweep_finish(glebe_gc *gc)
         gc->cursors[i].page = gc->cursors[i].pages.first;
     if (GB_HUGE)
         gb_huge_sweep_finish(gc);
-    gc->stats.freed_objects = gc->stats.allocated_objects - gc->stats.marked_objects;
+    if (GB_RUNTIMES) {
+        gc->live_bytes -= gc->cached_bytes;
+        gc->stats.marked_objects -= gc->cached_objects;
+    }
+    gc->stats.freed_objects
+        = gc->stats.allocated_objects - gc->stats.marked_objects - (GB_RUNTIMES ? gc->cached_objects : 0);
     return gc->live_bytes;
 }
 GB_SHORT_END

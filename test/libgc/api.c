@@ -311,6 +311,20 @@ static void test_typed(void)
     }
 }
 
+/* The count of bytes changes where a thread's cache is filled, under the lock: once in 4 KiB of objects. */
+static void test_the_lock_is_rare(void)
+{
+    enum { OBJECTS = 20000, BYTES = 24 };
+    size_t before = 0, changes = 0;
+    for (int i = 0; i < OBJECTS; i++) {
+        CHECK(GC_malloc(BYTES) && GC_malloc_atomic(BYTES));
+        size_t now = GC_get_bytes_since_gc();
+        changes += now != before;
+        before = now;
+    }
+    CHECK(changes > 2 * OBJECTS * BYTES / 8192 && changes < 2 * OBJECTS / 40);
+}
+
 static void test_fork(void)
 {
     root = GC_malloc(1000 * sizeof(void *));
@@ -341,6 +355,7 @@ int main(void)
     test_links();
     test_kinds();
     test_typed();
+    test_the_lock_is_rare();
     test_fork();
     test_limits();
     puts("well");

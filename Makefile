@@ -206,8 +206,8 @@ test-tinygo-oldest: wasm ## test-tinygo under the oldest TinyGo that is supporte
 test-e2e: cli ## misuse, contract, bdwgc, mimalloc, package and scale tests, with the built libraries
 	$(call say,end to end)
 	@tools/lint --symbols
-	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/contract test/libgc test/mimalloc test/package test/scale \
-	    --ignore-glob='*/test_crates*.py'
+	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/attack test/contract test/libgc test/mimalloc \
+	    test/package test/scale --ignore-glob='*/test_crates*.py'
 
 test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
 	$(call say,macOS objects)

@@ -196,7 +196,7 @@ void *glebe_go_finalizer_of(void *object)
 
 bool glebe_go_any_ready(void)
 {
-    return go_gc.ready > 0;
+    return GB_FINALIZERS && go_gc.ready > 0;
 }
 
 /* The next object whose finalizer is ready to run, with its context in *context; NULL if there is none. */

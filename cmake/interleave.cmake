@@ -32,7 +32,7 @@ foreach(kind subject planted)
   endforeach()
   target_compile_options(interleave-${kind} PRIVATE -fsanitize=thread -O1 -g -UNDEBUG)
   target_compile_definitions(interleave-${kind} PRIVATE GB_PORT_FAKE=1 # the test sets the time
-    GB_BORROWS=0 GB_SAMPLES=0)
+    GB_BORROWS=0 GB_SAMPLES=0 GB_SNAPSHOTS=0)
 endforeach()
 target_compile_options(interleave-subject PRIVATE ${glebe_warnings})
 target_compile_options(interleave-planted PRIVATE -w)
@@ -42,7 +42,7 @@ add_library(interleave-engine OBJECT ${interleave}/engine.c ${interleave}/races.
   ${interleave}/host.c ${interleave_cases} ${PROJECT_SOURCE_DIR}/src/debug/check.c
   ${PROJECT_SOURCE_DIR}/src/debug/check_region.c)
 target_compile_options(interleave-engine PRIVATE ${glebe_warnings} -g -O2 -UNDEBUG)
-target_compile_definitions(interleave-engine PRIVATE GB_BORROWS=0 GB_SAMPLES=0)
+target_compile_definitions(interleave-engine PRIVATE GB_BORROWS=0 GB_SAMPLES=0 GB_SNAPSHOTS=0)
 
 foreach(name engine protocols planted)
   set(kind subject)

@@ -5,6 +5,7 @@
 #elif defined(__linux__)
 #include "port/posix.c"
 #include "port/linux.c"
+#include "port/linux_process.c"
 #elif defined(__APPLE__)
 #include "port/posix.c"
 #include "port/macos.c"
@@ -99,7 +100,9 @@ GB_SHORT_END
 #endif
 
 #include "debug/stats.c"
+#include "debug/text.c"
 #include "debug/profile.c"
+#include "debug/snapshot.c"
 #include "debug/check.c"
 #if GB_LINEAR
 #include "linear/check_region.c"

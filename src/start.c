@@ -1,6 +1,6 @@
 /* The library's start and end. Allocation works before the start and after the end. The start reads the options,
- * arms the fork handlers, and starts the profile of GLEBE_PROFILE. The end prints the output of GLEBE_VERBOSE and
- * GLEBE_STATS, and writes that profile. */
+ * arms the fork handlers, starts the profile of GLEBE_PROFILE, and begins to watch the limits for GLEBE_SNAPSHOT. The
+ * end prints the output of GLEBE_VERBOSE and GLEBE_STATS, and writes that profile. */
 #include "core.h"
 
 /* The process that looks at this one at its exit: `glebe explain` or `glebe leaks`, its parent. 0: none. */
@@ -16,6 +16,8 @@ static void start_library(void)
     gb_port_start();
     if (GB_SAMPLES)
         gb_profile_begin();
+    if (GB_SNAPSHOTS)
+        gb_snapshot_begin();
 }
 GB_AT_START(start_library)
 

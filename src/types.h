@@ -644,6 +644,14 @@ typedef struct gb_sampler {
     char path[GB_SAMPLES ? 512 : 1]; /* where it is written */
 } gb_sampler;
 
+/* When the process looks at its limits, to write a snapshot of itself: debug/snapshot.c. */
+typedef struct gb_watch {
+    void (*look)(size_t failed_bytes); /* NULL: there is no snapshot to write */
+    _Atomic bool due; /* the next slow request calls `look` */
+    _Atomic size_t from_not; /* complement of the bytes in use from which a look is due; 0: none */
+    _Atomic uint32_t looked_ms;
+} gb_watch;
+
 typedef struct gb_options {
     /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
     uint32_t verbose, stats, background, on_error, no_huge_pages;
@@ -768,6 +776,7 @@ typedef struct gb_region {
     const void *shape; /* of this build, for readers outside the process: shape.c */
     _Atomic uint32_t background_state; /* an enum gb_background */
     gb_sampler sampler;
+    gb_watch watch;
 
     /* Guards the heap if threads share one: entry.h. */
     struct {

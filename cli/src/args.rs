@@ -33,6 +33,24 @@ pub fn pid(text: &str) -> Result<i32, String> {
     size::whole(text, 1..=i32::MAX as u64).map(|pid| pid as i32)
 }
 
+/// A file and a threshold, as the library takes them (src/debug/snapshot.c). The path is made absolute here,
+/// since programs start others in other directories.
+fn snapshot(text: &str) -> Result<OsString, String> {
+    let wants = || "it takes FILE@N%, N from 1 to 100, or FILE@SIZE".to_string();
+    let (file, threshold) =
+        text.rsplit_once('@').filter(|(file, _)| !file.is_empty()).ok_or_else(wants)?;
+    match threshold.strip_suffix('%') {
+        Some(percent) => size::whole(percent, 1..=100).map(|_| ()).map_err(|_| wants())?,
+        None => {
+            size::parse(threshold).ok().filter(|bytes| *bytes > 0).ok_or_else(wants)?;
+        }
+    }
+    let file = std::path::absolute(file).map_err(|error| format!("{file}: {error}"))?;
+    let mut value = OsString::from(file);
+    value.push(format!("@{threshold}"));
+    Ok(value)
+}
+
 /// The value of `--json` without one.
 pub const JSON_TO_STDOUT: &str = "-";
 
@@ -77,7 +95,7 @@ impl Command {
             #[cfg(target_os = "linux")]
             Command::Replay(_) | Command::Trace(_) => &[],
             #[cfg(target_os = "linux")]
-            Command::Explain(options) => &options.target.program,
+            Command::Explain(options) => &options.program,
             #[cfg(target_os = "linux")]
             Command::Leaks(options) => &options.target.program,
             #[cfg(target_os = "linux")]
@@ -129,6 +147,13 @@ pub struct RunOptions {
     /// Milliseconds that freed memory is retained before the system gets it back, at most 1073741823
     #[arg(long, value_name = "MS", value_parser = purge_ms)]
     pub purge_ms: Option<u32>,
+    /// Before the end: write a snapshot when memory use reaches N % of the container's or the process's limit, or SIZE
+    #[arg(long, value_name = "FILE@N%", value_parser = snapshot)]
+    pub snapshot: Option<OsString>,
+    /// With --snapshot: sample allocations, one byte in SIZE on average, so that the snapshot says which callers hold
+    /// memory (as in 512K)
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "snapshot")]
+    pub mean: Option<u64>,
     /// What follows the report of a misuse, such as a double free
     #[arg(long, value_name = "WHAT")]
     pub on_error: Option<OnError>,

@@ -139,6 +139,13 @@ pub fn environment(options: &RunOptions) -> Changes {
     if let Some(ms) = options.purge_ms {
         set("GLEBE_PURGE_MS", ms.to_string());
     }
+    if let Some(snapshot) = &options.snapshot {
+        changes.push(("GLEBE_SNAPSHOT", Some(snapshot.clone())));
+    }
+    let mut set = |name, value: String| changes.push((name, Some(value.into())));
+    if let Some(bytes) = options.mean {
+        set("GLEBE_PROFILE_BYTES", bytes.to_string());
+    }
     match options.on_error {
         Some(OnError::Abort) => set("GLEBE_ON_ERROR", "abort".into()),
         Some(OnError::Count) => set("GLEBE_ON_ERROR", "count".into()),
@@ -162,6 +169,8 @@ mod tests {
             stats: Some(StatsFormat::Json),
             background: true,
             limit: Some(1 << 20),
+            snapshot: Some("/a@90%".into()),
+            mean: Some(4096),
             purge_ms: Some(250),
             on_error: Some(OnError::Count),
             children: true,
@@ -174,6 +183,8 @@ mod tests {
         assert_eq!(value("GLEBE_BACKGROUND").unwrap(), "1");
         assert_eq!(value("GLEBE_LIMIT").unwrap(), "1048576");
         assert_eq!(value("GLEBE_PURGE_MS").unwrap(), "250");
+        assert_eq!(value("GLEBE_SNAPSHOT").unwrap(), "/a@90%");
+        assert_eq!(value("GLEBE_PROFILE_BYTES").unwrap(), "4096");
         assert_eq!(value("GLEBE_ON_ERROR").unwrap(), "count");
         assert_eq!(value("GLEBE_TOOL_CHILDREN").unwrap(), "1");
     }

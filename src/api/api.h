@@ -29,6 +29,11 @@ GB_INLINE gb_span *gb_pool_next(const gb_pool *pool, const gb_span *span)
 
 /* ---- options ---- */
 void gb_options_read(void);
+/* Reads a size of at most `most` bytes: DIGITS[.DIGITS][UNIT], rounded down to whole bytes. Returns false if the text
+ * is none. */
+bool gb_option_size(const char *text, uint64_t most, uint64_t *value);
+/* Prints a line about a variable. `wants` names the values that it takes, or is NULL. */
+void gb_option_complain(const char *what, const char *name, const char *value, const char *wants);
 
 #pragma GCC visibility pop
 

@@ -65,10 +65,9 @@ static int option_unit(const char *text)
     return *text ? -1 : log2;
 }
 
-/* Reads a size of at most `most` bytes: DIGITS[.DIGITS][UNIT], rounded down to whole bytes. A fraction needs a unit
- * over one byte, and must not round to 0, which means "none". The command's parser (cli/src/size.rs) accepts the
- * same. */
-static bool option_size(const char *text, uint64_t most, uint64_t *value)
+/* A fraction needs a unit over one byte, and must not round to 0, which means "none". The command's parser
+ * (cli/src/size.rs) accepts the same. */
+bool gb_option_size(const char *text, uint64_t most, uint64_t *value)
 {
     enum { DIGITS = 18 }; /* twice 10^18 fits 64 bits; further digits are less than 2^-19 bytes, even of a TiB */
     uint64_t whole, part = 0, one = 1;
@@ -135,7 +134,7 @@ static int option_set(const gb_option *option, const char *text)
         n += n == 0; /* 0 would read as "not set" */
         break;
     case OPTION_BYTES:
-        if (!option_size(text, GB_MAX_BYTES, &n))
+        if (!gb_option_size(text, GB_MAX_BYTES, &n))
             return EINVAL;
         break;
     }
@@ -171,9 +170,8 @@ int glebe_option(const char *name, const char *value)
     return ENOENT;
 }
 
-/* Prints a line about a variable. `wants` names the values that the option takes, or is NULL. The value may be any
- * text, so characters that would break the line become ?. */
-static void option_complain(const char *what, const char *name, const char *value, const char *wants)
+/* The value may be any text, so characters that would break the line become ?. */
+void gb_option_complain(const char *what, const char *name, const char *value, const char *wants)
 {
     char line[256], shown[128];
     gb_plain(shown, sizeof shown, value, "");
@@ -190,7 +188,8 @@ static bool option_known(const char *entry)
         if (strncmp(entry, options[i].environment, length) == 0 && entry[length] == '=')
             return true;
     }
-    static const char *const of_others[] = {"GLEBE_TOOL_", "GLEBE_LIBRARY", "GLEBE_LARGE_PAGES=", "GLEBE_PROFILE="};
+    static const char *const of_others[] = {"GLEBE_TOOL_", "GLEBE_LIBRARY", "GLEBE_LARGE_PAGES=", "GLEBE_PROFILE=",
+        "GLEBE_SNAPSHOT="};
     for (size_t i = 0; i < sizeof of_others / sizeof of_others[0]; i++)
         if (strncmp(entry, of_others[i], strlen(of_others[i])) == 0)
             return true;
@@ -202,7 +201,7 @@ void gb_options_read(void)
     for (int i = 0; i < OPTIONS; i++) {
         const char *value = gb_port_environment(options[i].environment);
         if (value && *value && option_set(&options[i], value) != 0)
-            option_complain("malformed", options[i].environment, value, option_wants[options[i].kind]);
+            gb_option_complain("malformed", options[i].environment, value, option_wants[options[i].kind]);
     }
     char *const *environment = gb_port_environment_all();
     for (; environment && *environment; environment++)
@@ -213,7 +212,7 @@ void gb_options_read(void)
             length = length < sizeof name - 1 ? length : sizeof name - 1;
             memcpy(name, *environment, length);
             name[length] = 0;
-            option_complain("unknown", name, equals ? equals + 1 : "", NULL);
+            gb_option_complain("unknown", name, equals ? equals + 1 : "", NULL);
         }
     options_follow();
 }

@@ -109,6 +109,15 @@
 #define GB_SAMPLES 0
 #endif
 #endif
+/* the process can write a snapshot of itself, and ask a helper thread for a profile */
+#ifndef GB_SNAPSHOTS
+#if defined(__linux__) || defined(GB_PORT_FAKE)
+#define GB_SNAPSHOTS GB_THREADS
+#else
+#define GB_SNAPSHOTS 0
+#endif
+#endif
+#define GB_WATCH_MS 20 /* between two looks at the limits by the clock */
 #define GB_SAMPLE_BYTES ((size_t)512 << 10) /* default of the option profile_bytes */
 #define GB_SAMPLE_FRAMES 128 /* the most callers that a sample has */
 #define GB_SAMPLE_CHUNKS 128 /* of the sampler's records, each of so many bytes */

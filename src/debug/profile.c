@@ -21,128 +21,90 @@
 
 #if GB_SAMPLES
 
-enum { PROFILE_NAME_BYTES = 512 + 48, PROFILE_EVERY_MS = 1000 };
-
-/* A text that goes to a file in pieces. */
-typedef struct gb_profile_text {
-    int file, error;
-    size_t count;
-    char text[4096];
-} gb_profile_text;
-
-static void profile_flush(gb_profile_text *out)
-{
-    if (!out->error)
-        out->error = gb_port_put(out->file, out->text, out->count);
-    out->count = 0;
-}
-
-static void profile_put(gb_profile_text *out, const char *text)
-{
-    for (; *text; text++) {
-        if (out->count == sizeof out->text)
-            profile_flush(out);
-        out->text[out->count++] = *text;
-    }
-}
-
-static void profile_number(gb_profile_text *out, uint64_t value)
-{
-    char digits[24];
-    profile_put(out, " ");
-    profile_put(out, gb_decimal(value, digits));
-}
-
-static void profile_hex(gb_profile_text *out, uintptr_t value)
-{
-    char digits[24];
-    gb_format(digits, sizeof digits, "%p", (void *)value);
-    profile_put(out, " ");
-    profile_put(out, digits + 2);
-}
+enum { PROFILE_EVERY_MS = 1000 };
 
 static void profile_module(void *context, const gb_module *module)
 {
-    gb_profile_text *out = context;
-    profile_put(out, "module");
-    profile_hex(out, module->start);
-    profile_hex(out, module->end);
-    profile_hex(out, module->offset);
-    profile_put(out, module->build_id_bytes ? " " : " -");
+    gb_text *out = context;
+    gb_text_put(out, "module");
+    gb_text_hex(out, module->start);
+    gb_text_hex(out, module->end);
+    gb_text_hex(out, module->offset);
+    gb_text_put(out, module->build_id_bytes ? " " : " -");
     for (size_t i = 0; i < module->build_id_bytes; i++) {
         static const char hex[] = "0123456789abcdef";
-        profile_put(out, (char[]){hex[module->build_id[i] >> 4], hex[module->build_id[i] & 15], 0});
+        gb_text_put(out, (char[]){hex[module->build_id[i] >> 4], hex[module->build_id[i] & 15], 0});
     }
-    profile_put(out, " ");
+    gb_text_put(out, " ");
     for (const char *c = module->path; *c; c++)
-        profile_put(out, *c == '\n' ? "?" : (char[]){*c, 0});
-    profile_put(out, "\n");
+        gb_text_put(out, *c == '\n' ? "?" : (char[]){*c, 0});
+    gb_text_put(out, "\n");
 }
 
-static void profile_weight(gb_profile_text *out, const gb_weight *weight)
+static void profile_weight(gb_text *out, const gb_weight *weight)
 {
-    profile_number(out, weight->objects);
-    profile_number(out, weight->bytes);
+    gb_text_number(out, weight->objects);
+    gb_text_number(out, weight->bytes);
 }
 
 /* The sampler's lock is held. */
-static void profile_sites(gb_profile_text *out)
+static void profile_sites(gb_text *out)
 {
     const gb_sampler *sampler = &gb_the.sampler;
-    profile_put(out, "mean");
-    profile_number(out, sampler->mean_bytes);
-    profile_put(out, "\nsamples");
-    profile_number(out, sampler->taken);
-    profile_put(out, " lost");
-    profile_number(out, sampler->lost);
-    profile_put(out, "\npeak");
-    profile_number(out, sampler->peak_bytes);
-    profile_put(out, "\n");
+    gb_text_put(out, "mean");
+    gb_text_number(out, sampler->mean_bytes);
+    gb_text_put(out, "\nsamples");
+    gb_text_number(out, sampler->taken);
+    gb_text_put(out, " lost");
+    gb_text_number(out, sampler->lost);
+    gb_text_put(out, "\npeak");
+    gb_text_number(out, sampler->peak_bytes);
+    gb_text_put(out, "\n");
     for (uint32_t number = 1; number < sampler->sites.count; number++) {
         const gb_site *site = gb_site_at(number);
         gb_weight peak = gb_site_peak(site);
-        profile_put(out, "site");
+        gb_text_put(out, "site");
         profile_weight(out, &site->allocated);
         profile_weight(out, &site->live);
         profile_weight(out, &peak);
         for (uint32_t frame = site->frame; frame; frame = gb_frame_at(frame)->caller)
             if (gb_frame_at(frame)->address)
-                profile_hex(out, gb_frame_at(frame)->address);
-        profile_put(out, "\n");
+                gb_text_hex(out, gb_frame_at(frame)->address);
+        gb_text_put(out, "\n");
     }
 }
 
-/* Writes the text. The caller holds no lock: the loader's list of modules comes first. Returns 0 or an error. */
-static int profile_write(gb_profile_text *out)
+/* The list of modules comes first, since the loader's lock comes before ours. */
+void gb_profile_put(gb_text *out, gb_modules_each *modules)
 {
     char program[64];
     gb_plain(program, sizeof program, gb_port_program(), "");
-    profile_put(out, "glebe-profile 1\nprocess");
-    profile_number(out, gb_port_process());
-    profile_put(out, " ");
-    profile_put(out, program);
-    profile_put(out, "\n");
-    gb_port_modules(profile_module, out);
+    gb_text_put(out, "glebe-profile 1\nprocess");
+    gb_text_number(out, gb_port_process());
+    gb_text_put(out, " ");
+    gb_text_put(out, program);
+    gb_text_put(out, "\n");
+    modules(profile_module, out);
     gb_lock_take(&gb_the.sampler.lock);
     profile_sites(out);
     gb_lock_drop(&gb_the.sampler.lock);
-    profile_put(out, "end\n");
-    profile_flush(out);
-    return out->error;
+    gb_text_put(out, "end\n");
 }
 
 /* Writes the profile to `path`, by way of a file beside it. */
 static int profile_replace(const char *path)
 {
-    char beside[PROFILE_NAME_BYTES + 8];
-    gb_profile_text out = {.count = 0};
+    char beside[GB_TEXT_NAME_BYTES + 8];
+    gb_text out = {.count = 0};
     if (gb_format(beside, sizeof beside, "%s.new", path) >= sizeof beside)
         return EINVAL;
     out.file = gb_port_create(beside, false, &out.error);
     if (out.file < 0)
         return out.error;
-    int error = profile_write(&out), finished = gb_port_finish(out.file, beside, error ? NULL : path);
-    return error ? error : finished;
+    gb_profile_put(&out, gb_port_modules);
+    gb_text_flush(&out);
+    int finished = gb_port_finish(out.file, beside, out.error ? NULL : path);
+    return out.error ? out.error : finished;
 }
 
 /* ---- the profile that GLEBE_PROFILE names ---- */
@@ -157,7 +119,7 @@ static int profile_name(char *name)
     if (sampler->process != process) {
         enum { ROUNDS = 1000 };
         for (sampler->round = 0; sampler->round < ROUNDS; sampler->round++) {
-            gb_format(name, PROFILE_NAME_BYTES, "%s.%u.%u", sampler->path, process, sampler->round);
+            gb_format(name, GB_TEXT_NAME_BYTES, "%s.%u.%u", sampler->path, process, sampler->round);
             int file = gb_port_create(name, true, &error);
             if (file >= 0)
                 gb_port_finish(file, name, name);
@@ -168,26 +130,14 @@ static int profile_name(char *name)
             return error;
         sampler->process = process;
     }
-    gb_format(name, PROFILE_NAME_BYTES, "%s.%u.%u", sampler->path, process, sampler->round);
+    gb_format(name, GB_TEXT_NAME_BYTES, "%s.%u.%u", sampler->path, process, sampler->round);
     return 0;
-}
-
-/* Says once that no profile can be written. */
-static void profile_failed(const char *name, int error)
-{
-    char line[PROFILE_NAME_BYTES + 96];
-    size_t n = gb_format(line, sizeof line, "glebe: profile: cannot write %s: error %u (%s)\n", name, (unsigned)error,
-        error == ENOSPC || error == EFBIG ? "no room"
-            : error == EACCES || error == EROFS || error == EPERM ? "not permitted"
-            : error == ENOENT || error == ENOTDIR                 ? "no such folder"
-                                                                  : "see errno");
-    gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
 }
 
 static void profile_save(void)
 {
     static _Atomic uint32_t saving; /* process in which a thread is here; a child of fork is another */
-    char name[PROFILE_NAME_BYTES];
+    char name[GB_TEXT_NAME_BYTES];
     gb_sampler *sampler = &gb_the.sampler;
     uint32_t process = gb_port_process();
     if (gb_swap(&saving, process) == process)
@@ -196,7 +146,7 @@ static void profile_save(void)
     error = error ? error : profile_replace(name);
     sampler->written_ms = gb_port_now_ms();
     if (error) {
-        profile_failed(name, error);
+        gb_text_failed("profile", name, error);
         sampler->written = NULL;
         sampler->path[0] = 0;
     }
@@ -229,7 +179,7 @@ void gb_profile_begin(void)
     sampler->written = profile_due;
     int error = glebe_profile_start(0);
     if (error)
-        profile_failed(sampler->path, error);
+        gb_text_failed("profile", sampler->path, error);
 }
 
 void gb_profile_end(void)

@@ -149,3 +149,9 @@ const void *gb_shape_address(void)
 {
     return &shape_here;
 }
+
+void gb_shape_each(void (*each)(gb_text *out, const void *start, size_t bytes), gb_text *out)
+{
+    each(out, &shape_here, sizeof shape_here);
+    each(out, shape_names, sizeof shape_names);
+}

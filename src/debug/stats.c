@@ -73,22 +73,46 @@ static size_t heap_at_hand(const glebe_heap *heap)
     return bytes;
 }
 
-size_t gb_blocks_bytes(void)
+/* Sums up the blocks in use of all pages; with `sums` also by class. */
+GB_INLINE size_t stats_walk(gb_class_sum *sums)
 {
-    GB_ENTRY;
     enum { AT_ONCE = 128 };
-    size_t bytes = 0, at_hand;
+    size_t bytes = 0;
     for (uint32_t i = 0; i < gb_load_relaxed(&gb_the.slices);) {
         gb_lock_take(&gb_the.lock);
         for (uint32_t end = i + AT_ONCE; i < end && i < gb_load_relaxed(&gb_the.slices);) {
             const gb_page *page = gb_entry_at(i);
             page = page->kind == GB_FREE && gb_large_in(i) ? gb_large_in(i) : page;
             bool run = page->kind != GB_FREE && page->kind != GB_RESERVED;
-            bytes += run ? page_used(page) : 0;
+            size_t used = run ? page_used(page) : 0;
+            bytes += used;
+            if (sums && run) {
+                bool classed = (page->kind == GB_SMALL || page->kind == GB_MEDIUM) && page->cls < GB_CLASSES;
+                gb_class_sum *sum = sums + (classed ? page->cls : page->kind == GB_SMALL ? GB_CLASSES : GB_CLASSES + 1);
+                sum->live_bytes += used;
+                sum->held_bytes += gb_page_bytes(page);
+            }
             i += run && page->slices ? page->slices : 1;
         }
         gb_lock_drop(&gb_the.lock);
     }
+    return bytes;
+}
+
+#if GB_SNAPSHOTS
+void gb_blocks_by_class(gb_class_sum sums[GB_CLASS_SUMS])
+{
+    memset(sums, 0, GB_CLASS_SUMS * sizeof sums[0]);
+    stats_walk(sums);
+    sums[GB_CLASSES + 1].live_bytes += glebe_live.stats.huge_bytes;
+    sums[GB_CLASSES + 1].held_bytes += glebe_live.stats.huge_bytes;
+}
+#endif
+
+size_t gb_blocks_bytes(void)
+{
+    GB_ENTRY;
+    size_t bytes = stats_walk(NULL), at_hand;
     if (GB_LINEAR)
         bytes += gb_the.linear.used - gb_the.linear.warm_bytes;
     at_hand = heap_at_hand(gb_self);

@@ -364,6 +364,7 @@ void *gb_sample_take(gb_source *source, gb_request *request)
     gb_lock_drop(&sampler->lock);
     if (block && sampler->written)
         sampler->written();
+    gb_watch_poll();
     sample_taking = false;
     return block;
 }

@@ -373,6 +373,34 @@ void gb_port_modules(void (*each)(void *context, const gb_module *module), void 
     each(context, &(gb_module){0xa000, 0xb000, 0, "/fake/lib rary", NULL, 0});
 }
 
+void gb_port_modules_seen(void (*each)(void *context, const gb_module *module), void *context)
+{
+    gb_port_modules(each, context);
+}
+
+bool gb_port_limit(unsigned which, uint64_t *limit_bytes, uint64_t *used_bytes)
+{
+    *limit_bytes = fake.limits[which].limit;
+    *used_bytes = fake.limits[which].used;
+    return *limit_bytes != 0;
+}
+
+void gb_port_describe(const gb_port_reader *reader)
+{
+    reader->line(reader->context, "status", "VmRSS: 4 kB");
+    reader->line(reader->context, "map", "1000-2000 rw-p 00000000 00:00 0");
+    reader->pages(reader->context, 0x1000, 0x2000, 'r');
+}
+
+size_t gb_port_absolute(const char *path, char *out, size_t bytes)
+{
+    size_t length = strlen(path);
+    if (length >= bytes)
+        return 0;
+    memcpy(out, path, length + 1);
+    return length;
+}
+
 int gb_port_create(const char *path, bool anew, int *error)
 {
     (void)path, (void)anew;

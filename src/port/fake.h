@@ -38,6 +38,7 @@ typedef struct gb_fake {
     size_t address_bytes; /* SIZE_MAX: plenty; else the core commits without reserving */
     size_t memory_bytes; /* commits beyond it fail */
     uint64_t pressure_limit, pressure_used; /* of the group of processes; limit 0: none */
+    struct { uint64_t limit, used; } limits[2]; /* of the process: address space, data; limit 0: none */
     uint64_t pressure_looks; /* calls of gb_port_pressure */
     char *const *environment; /* NULL-terminated "NAME=value", or NULL */
     const char *program; /* the program's name; NULL: none */

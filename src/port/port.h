@@ -84,6 +84,24 @@ int gb_port_put(int file, const char *text, size_t bytes);
 /* Closes the file, and gives it its final name `to`; NULL: removes it. Returns 0 or an error. */
 int gb_port_finish(int file, const char *from, const char *to);
 
+/* ---- the process itself, for snapshots (GB_SNAPSHOTS) ----
+ * One thread at a time calls the second and the third. They take no lock, neither of glebe nor of the loader. */
+/* The process's limit on its address space (0) or on its data (1), and how much of it is used; false without one. */
+bool gb_port_limit(unsigned which, uint64_t *limit_bytes, uint64_t *used_bytes);
+/* Like gb_port_modules. */
+void gb_port_modules_seen(void (*each)(void *context, const gb_module *module), void *context);
+/* Describes the process's memory: lines of its sums (key "status"), a line for each mapping (key "map"), each in the
+ * system's own words, and after it its pages: stretches [start, end) of one state, which is r resident, f of a file, d
+ * shared after a fork or the page of zeros, s in swap. */
+typedef struct gb_port_reader {
+    void (*line)(void *context, const char *key, const char *line);
+    void (*pages)(void *context, uintptr_t start, uintptr_t end, char state);
+    void *context;
+} gb_port_reader;
+void gb_port_describe(const gb_port_reader *reader);
+/* The absolute path of a path. Returns its length; 0 if that is not below `bytes`, or unknown. */
+size_t gb_port_absolute(const char *path, char *out, size_t bytes);
+
 /* ---- time, random numbers, text ---- */
 uint32_t gb_port_now_ms(void); /* monotonic, coarse, wraps */
 uint64_t gb_port_random(void);

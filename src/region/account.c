@@ -42,6 +42,10 @@ void gb_account_kept(void)
     glebe_stats *s = &glebe_live.stats;
     if (GB_TALLIES && gb_held() > s->peak_used_bytes)
         s->peak_used_bytes = gb_held();
+    if (GB_SNAPSHOTS && GB_UNLIKELY(gb_held() >= ~gb_load_relaxed(&gb_the.watch.from_not))) {
+        gb_store_relaxed(&gb_the.watch.due, true);
+        gb_store_relaxed(&gb_the.kept.over, true); /* a request looks there when it is served */
+    }
 }
 
 void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic)

@@ -16,6 +16,12 @@ bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic);
 void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic);
 /* Called when the counted memory was handed out: updates the peak, which ignores requests that failed. */
 void gb_account_kept(void);
+/* Not locked. Looks at the limits, for the snapshot, if that is due. The caller holds no lock. */
+GB_INLINE void gb_watch_poll(void)
+{
+    if (GB_SNAPSHOTS && GB_UNLIKELY(gb_load_relaxed(&gb_the.watch.due)))
+        gb_the.watch.look(0);
+}
 uint64_t *gb_statistic(enum gb_kind kind);
 
 /* ---- queue: chunks that wait for the purger, and the call that purges ---- */

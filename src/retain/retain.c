@@ -41,6 +41,7 @@ void gb_retain_act(void)
         gb_store_relaxed(&gb_the.kept.peak_bytes, peak + peak / GB_KEPT_SHARE);
     }
     gb_lock_drop(&gb_the.lock);
+    gb_watch_poll();
 }
 
 /* ---- all of it at once ---- */
@@ -241,6 +242,9 @@ static void tick_process(glebe_heap *heap, uint32_t now)
         common_rest(gb_common_heap(common), now);
         gb_common_leave(common);
     }
+    if (GB_SNAPSHOTS && GB_UNLIKELY(gb_the.watch.look != NULL)
+        && gb_ms_since(now, gb_load_relaxed(&gb_the.watch.looked_ms)) >= GB_WATCH_MS)
+        gb_the.watch.look(0);
     pressure_look(heap, now);
     if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_DUE))
         background_late();

@@ -6,7 +6,10 @@
 #if GB_THREADS
 void *gb_serve_again(glebe_heap *heap, gb_source *source, gb_request *request)
 {
-    return gb_make_room(heap) ? source(heap, request) : NULL;
+    void *block = gb_make_room(heap) ? source(heap, request) : NULL;
+    if (GB_SNAPSHOTS && !block && gb_the.watch.look)
+        gb_the.watch.look(gb_request_bytes(request));
+    return block;
 }
 
 /* Returns a block from a common heap; NULL if the thread needs a heap of its own. */

@@ -1,6 +1,6 @@
 //! Numbers in copied memory, and copies of another process's memory.
 
-use crate::system::live::{Memory, Reader};
+use crate::system::live::Reader;
 use std::collections::HashMap;
 use std::io;
 
@@ -25,15 +25,15 @@ pub fn copy(memory: &impl Reader, at: u64, bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Words of another process, read by the slice.
-pub struct Pages<'a> {
-    memory: &'a Memory,
+pub struct Pages<'a, R> {
+    memory: &'a R,
     kept: HashMap<u64, Vec<u8>>,
 }
 
-impl Pages<'_> {
+impl<R: Reader> Pages<'_, R> {
     const BYTES: u64 = 1 << 14;
 
-    pub fn new(memory: &Memory) -> Pages<'_> {
+    pub fn new(memory: &R) -> Pages<'_, R> {
         Pages { memory, kept: HashMap::new() }
     }
 

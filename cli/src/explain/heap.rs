@@ -116,6 +116,7 @@ pub struct Glebe {
 
 /// Where a glebe is in a process. That does not change.
 pub struct Located {
+    pid: i32,
     file: String,
     live: u64,
     shape: Shape,
@@ -128,17 +129,24 @@ pub fn locate(memory: &Memory, pieces: &[Piece]) -> Result<Vec<Located>> {
         let shape = shape::find(memory, pieces, live, file).with_context(|| {
             format!("process {} has glebe inside ({file}), but cannot be read", memory.pid)
         })?;
-        all.push(Located { file: file.into(), live, shape });
+        all.push(Located { pid: memory.pid, file: file.into(), live, shape });
     }
     Ok(all)
 }
 
+impl Located {
+    /// The glebe that a snapshot describes.
+    pub fn at(pid: i32, live: u64, shape: Shape) -> Located {
+        Located { pid, file: "the snapshot".into(), live, shape }
+    }
+}
+
 /// Each glebe that has begun to work.
-pub fn read(memory: &Memory, located: &[Located]) -> Result<Vec<Glebe>> {
+pub fn read(memory: &impl Reader, located: &[Located]) -> Result<Vec<Glebe>> {
     let mut all = Vec::new();
     for one in located {
         let glebe = Glebe::read(memory, one).with_context(|| {
-            format!("the tables of {} in process {} cannot be read", one.file, memory.pid)
+            format!("the tables of {} in process {} cannot be read", one.file, one.pid)
         })?;
         all.extend(glebe);
     }
@@ -147,7 +155,7 @@ pub fn read(memory: &Memory, located: &[Located]) -> Result<Vec<Glebe>> {
 
 impl Glebe {
     /// None if it has not served a request yet.
-    fn read(memory: &Memory, located: &Located) -> Result<Option<Glebe>> {
+    fn read(memory: &impl Reader, located: &Located) -> Result<Option<Glebe>> {
         let shape = &located.shape;
         let l = shape.layout.clone();
         let region = copy(memory, shape.region, l.region as u64)?;
@@ -211,7 +219,7 @@ impl Glebe {
         Ok(Some(glebe))
     }
 
-    fn read_heaps(&mut self, memory: &Memory, heaps: u64, made: u64) -> io::Result<()> {
+    fn read_heaps(&mut self, memory: &impl Reader, heaps: u64, made: u64) -> io::Result<()> {
         let l = self.layout.clone();
         let mut pages = Pages::new(memory);
         for number in 1..=made {
@@ -242,7 +250,7 @@ impl Glebe {
     }
 
     /// Counts the blocks of a list of small blocks as at hand.
-    fn walk(&mut self, pages: &mut Pages, mut block: u64) {
+    fn walk(&mut self, pages: &mut Pages<impl Reader>, mut block: u64) {
         for _ in 0..LINKS_MAX {
             let Some(entry) = self.small_head(block) else { return };
             if !self.listed.insert(block) {
@@ -254,7 +262,7 @@ impl Glebe {
     }
 
     /// The block that a free block's link leads to; 0 at the end of the list.
-    fn link(&self, pages: &mut Pages, block: u64) -> u64 {
+    fn link(&self, pages: &mut Pages<impl Reader>, block: u64) -> u64 {
         let next = pages.word(block);
         if self.layout.secure != 0 {
             next ^ self.key ^ block
@@ -295,7 +303,7 @@ impl Glebe {
     }
 
     /// Sets the mean size of the blocks of each mixed page.
-    fn read_mixed(&mut self, memory: &Memory) {
+    fn read_mixed(&mut self, memory: &impl Reader) {
         for entry in 0..self.slices() {
             let page = self.page(entry);
             if page.is_head() && page.kind() == SMALL && page.is_mixed() {

@@ -5,6 +5,7 @@
 //!   heap      glebe's tables, read from outside; page        parts   resident pages x tables -> parts that sum to RSS
 //!   show      the text, the JSON object, the advice          picture the waterfall as a picture
 //!   program   runs a program, and looks at its peak or at its exit
+//!   snapshot  the file that a process wrote before its end, in place of the process
 //! ```
 //!
 //! Nothing stops the process: we read its tables by process_vm_readv, and /proc/PID/pagemap.
@@ -20,6 +21,7 @@ pub mod process;
 pub mod program;
 pub mod shape;
 pub mod show;
+pub mod snapshot;
 
 pub use options::Options;
 #[cfg(test)]
@@ -29,10 +31,15 @@ pub use parts::Seen;
 use crate::stop::Ending;
 use crate::words::{print, say};
 use anyhow::Result;
+use snapshot::Snapshot;
+use std::path::Path;
 
 /// Runs the command.
 pub fn explain(options: &Options) -> Result<Ending> {
-    let Some(pid) = options.target.pid else { return explain_program(options) };
+    if let Some(file) = &options.from {
+        return explain_snapshot(options, file);
+    }
+    let Some(pid) = options.pid else { return explain_program(options) };
     let seen = settled(pid)?;
     report(options, seen, show::NOW)?;
     Ok(Ending::Exit(0))
@@ -54,7 +61,7 @@ pub fn settled(pid: i32) -> Result<Seen> {
 fn explain_program(options: &Options) -> Result<Ending> {
     let moment = if options.at_exit { program::Moment::Exit } else { program::Moment::Peak };
     let mut kept = None;
-    let (name, ending) = program::run(&options.target.program, options.force, moment, |pid| {
+    let (name, ending) = program::run(&options.program, options.force, moment, |pid| {
         // A process that ends while we look leaves the picture of before.
         if let Ok(seen) = parts::look(pid) {
             kept = Some(seen);
@@ -68,6 +75,16 @@ fn explain_program(options: &Options) -> Result<Ending> {
         None => say(format!("{name} ended before it could be looked at; --at-exit looks at its end")),
     }
     Ok(ending)
+}
+
+fn explain_snapshot(options: &Options, file: &Path) -> Result<Ending> {
+    let snapshot = Snapshot::read(file)?;
+    let moment = snapshot.moment();
+    match snapshot.seen()? {
+        Some(seen) => report(options, seen, &moment)?,
+        None => print(snapshot.sums(options.json))?,
+    }
+    Ok(Ending::Exit(0))
 }
 
 fn report(options: &Options, seen: Seen, moment: &str) -> Result<()> {

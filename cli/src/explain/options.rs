@@ -1,7 +1,8 @@
 //! The options of `glebe explain`.
 
-use crate::args::Target;
+use crate::args::pid;
 use clap::Args;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Explain the resident memory of a process: the parts sum to its resident set.
@@ -17,13 +18,15 @@ use std::path::PathBuf;
 #[command(
     override_usage = "\
 glebe explain [OPTIONS] <PID>
-       glebe explain [OPTIONS] -- <PROGRAM>...",
+       glebe explain [OPTIONS] -- <PROGRAM>...
+       glebe explain [OPTIONS] --from <FILE>",
     after_help = "\
 Examples:
   glebe explain 4711
   glebe explain --json 4711
   glebe explain --svg memory.svg -- ./program input
   glebe explain --at-exit -- python3 script.py
+  glebe run --snapshot last.snapshot@90% -- ./server; glebe explain --from last.snapshot
 
 JSON: one object: rss_bytes, and parts, a list of objects with name and bytes that sum to rss_bytes;
 docs/explain.md has all fields."
@@ -41,6 +44,14 @@ pub struct Options {
     /// Start the program even if it defines its own malloc or has a sanitizer inside
     #[arg(long, requires = "program")]
     pub force: bool,
-    #[command(flatten)]
-    pub target: Target,
+    /// Explain the snapshot that a process with GLEBE_SNAPSHOT wrote near its limit
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "program"])]
+    pub from: Option<PathBuf>,
+    /// A process that runs, with glebe inside or without
+    #[arg(value_name = "PID", required_unless_present_any = ["program", "from"], conflicts_with = "program",
+          value_parser = pid)]
+    pub pid: Option<i32>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
 }

@@ -68,6 +68,8 @@ pub struct Seen {
     pub stretches: Vec<(usize, Vec<Stretch>)>,
     pub program: String,
     pub kernel_bytes: u64,
+    pub peak_bytes: u64,
+    pub limits: Vec<Limit>,
 }
 
 /// Copies what is needed of a process. Does not stop it.
@@ -88,7 +90,9 @@ pub fn look(pid: i32) -> Result<Seen> {
     }
     let program = program_of(&memory).unwrap_or_else(|| name_of(pid));
     let kernel_bytes = status_bytes(pid, "VmRSS").unwrap_or(0);
-    Ok(Seen { pid, mappings, glebes, stretches, program, kernel_bytes })
+    let peak_bytes = status_bytes(pid, "VmHWM").unwrap_or(0);
+    let limits = limits(pid);
+    Ok(Seen { pid, mappings, glebes, stretches, program, kernel_bytes, peak_bytes, limits })
 }
 
 impl Seen {
@@ -117,7 +121,7 @@ impl Seen {
             bytes: [0; Part::ALL.len()],
             swap_bytes: 0,
             kernel_bytes: self.kernel_bytes,
-            peak_bytes: status_bytes(self.pid, "VmHWM").unwrap_or(0),
+            peak_bytes: self.peak_bytes,
             classes: BTreeMap::new(),
             live_blocks_bytes: 0,
             live_absent_bytes: 0,
@@ -125,7 +129,7 @@ impl Seen {
             lazy_bytes: 0,
             glebes: Vec::new(),
             mappings: Vec::new(),
-            limits: limits(self.pid),
+            limits: self.limits,
         };
         let mut runs: Vec<(usize, Run)> = Vec::new();
         for (number, glebe) in self.glebes.iter().enumerate() {

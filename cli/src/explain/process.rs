@@ -242,7 +242,7 @@ pub fn status_bytes(pid: i32, name: &str) -> Option<u64> {
 /// A limit that the process may run into, and how much of it is used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
-    pub name: &'static str,
+    pub name: String,
     pub limit_bytes: u64,
     pub used_bytes: u64,
 }
@@ -257,7 +257,7 @@ pub fn limits(pid: i32) -> Vec<Limit> {
         .find_map(|line| line.strip_prefix("Max address space")?.split_whitespace().next());
     if let Some(limit_bytes) = soft.and_then(|soft| soft.parse().ok()) {
         let used_bytes = status_bytes(pid, "VmSize").unwrap_or(0);
-        all.push(Limit { name: "address space (RLIMIT_AS)", limit_bytes, used_bytes });
+        all.push(Limit { name: "address space (RLIMIT_AS)".into(), limit_bytes, used_bytes });
     }
     all
 }
@@ -287,7 +287,7 @@ fn group_limit(groups: &str, root: &str) -> Option<Limit> {
                 (limit_bytes.filter(|limit| *limit < NONE), used_bytes)
             {
                 let left = |limit: &Limit| limit.limit_bytes.saturating_sub(limit.used_bytes);
-                let this = Limit { name, limit_bytes, used_bytes };
+                let this = Limit { name: name.into(), limit_bytes, used_bytes };
                 if found.as_ref().is_none_or(|before| left(&this) < left(before)) {
                     found = Some(this);
                 }

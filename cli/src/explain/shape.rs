@@ -90,6 +90,11 @@ pub fn find(memory: &Memory, pieces: &[Piece], live: u64, file: &str) -> Result<
              command: glebe run -- PROGRAM)"
         )
     })?;
+    read(memory, at)
+}
+
+/// Reads the shape at an address.
+pub fn read(memory: &impl Reader, at: u64) -> Result<Shape> {
     let head: [u8; HEAD_BYTES as usize] = memory.read(at)?;
     let word = |offset: usize| u64::from_ne_bytes(head[offset..offset + 8].try_into().unwrap());
     let half = |offset: usize| u32::from_ne_bytes(head[offset..offset + 4].try_into().unwrap());

@@ -129,7 +129,7 @@ fn goes(e: &Explanation) -> String {
 fn limits(e: &Explanation) -> Vec<Limit> {
     let own = e.glebes.iter().filter(|glebe| glebe.options.limit > 0);
     let own = own.map(|glebe| Limit {
-        name: "glebe's option limit",
+        name: "glebe's option limit".into(),
         limit_bytes: glebe.options.limit,
         used_bytes: glebe.used_bytes,
     });

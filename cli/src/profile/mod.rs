@@ -13,6 +13,7 @@ mod raw;
 mod symbols;
 
 use crate::args::{ProfileOptions, RunOptions};
+use crate::explain::snapshot::{self, Snapshot};
 use crate::run;
 use crate::stop::{Ending, Stop, OWN_FAILURE};
 use crate::system;
@@ -97,8 +98,18 @@ fn probe(output: &Path) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<Profile> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = if snapshot::is_one(&bytes) {
+        let snapshot = Snapshot::parse(&bytes).with_context(|| path.display().to_string())?;
+        snapshot.profile.ok_or_else(|| {
+            refused(format!(
+                "{} has no profile: its process was started without --mean (GLEBE_PROFILE_BYTES)",
+                path.display()
+            ))
+        })?
+    } else {
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
     Profile::parse(&text).with_context(|| format!("{} is no profile", path.display()))
 }
 

@@ -64,6 +64,7 @@ GB_SHORT_END
 
 #include "retain/purge.c"
 #include "retain/pressure.c"
+#include "retain/ask.c"
 #include "retain/retain.c"
 #include "retain/fork.c"
 #include "serve/slow.c"

@@ -652,6 +652,25 @@ typedef struct gb_watch {
     _Atomic uint32_t looked_ms;
 } gb_watch;
 
+/* A profile that another process asks for: ask.c. */
+enum gb_ask_state {
+    GB_ASK_NONE,
+    GB_ASK_DUE, /* the other process wrote this */
+    GB_ASK_STARTS,
+    GB_ASK_RUNS,
+    GB_ASK_STOP, /* the other process wrote this */
+    GB_ASK_DONE,
+    GB_ASK_FAILED, /* `error` says why */
+    GB_ASK_LOST, /* this is the child of a fork: the next tick stops the sampler */
+};
+typedef struct gb_ask {
+    _Atomic uint32_t state;
+    _Atomic uint32_t beat; /* the other process increments it */
+    uint32_t error; /* of the start */
+    uint32_t ours; /* the sampler did not run before */
+    size_t mean_bytes; /* 0: the default */
+} gb_ask;
+
 typedef struct gb_options {
     /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
     uint32_t verbose, stats, background, on_error, no_huge_pages;
@@ -777,6 +796,7 @@ typedef struct gb_region {
     _Atomic uint32_t background_state; /* an enum gb_background */
     gb_sampler sampler;
     gb_watch watch;
+    gb_ask ask;
 
     /* Guards the heap if threads share one: entry.h. */
     struct {

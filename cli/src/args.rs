@@ -24,6 +24,10 @@ fn sample_ms(text: &str) -> Result<u64, String> {
     size::whole(text, 1..=60_000)
 }
 
+fn seconds(text: &str) -> Result<u64, String> {
+    size::whole(text, 1..=1_000_000)
+}
+
 fn seed(text: &str) -> Result<u64, String> {
     size::whole(text, 0..=u64::MAX)
 }
@@ -335,11 +339,15 @@ pub struct Target {
 ///
 /// The profile is written when the program exits, and once a second before: so that much is kept if a signal or
 /// _exit ends it. After exec the new program has a profile of its own, and that one is shown.
+///
+/// A process that runs on glebe, given by its PID, is sampled for --seconds, or until Ctrl-C; it is not stopped. Its
+/// profile has what it allocated meanwhile. That takes the rights of a debugger.
 #[cfg(target_os = "linux")]
 #[derive(Args)]
 #[command(
     override_usage = "\
 glebe profile [OPTIONS] [--] <PROGRAM> [ARGUMENT]...
+       glebe profile [OPTIONS] <PID>
        glebe profile [OPTIONS] --from <FILE>",
     after_help = "\
 Examples:
@@ -347,6 +355,7 @@ Examples:
   glebe profile --peak -o peak.pb.gz -- ./server --selftest
   go tool pprof -top peak.pb.gz
   glebe profile --folded stacks.txt -- ./program
+  glebe profile --live --seconds 30 4711
 
 Exit status: the program's own. Of glebe itself: 125 if it failed or refused, 126 and 127 as a shell's."
 )]
@@ -366,6 +375,9 @@ pub struct ProfileOptions {
     /// Bytes between two samples, on average (as in 64K) [default: 512K]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub mean: Option<u64>,
+    /// Of a PID: how long to sample [default: until Ctrl-C]
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    pub seconds: Option<u64>,
     /// Write the stacks as lines, for flame graph tools
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,

@@ -138,3 +138,86 @@ fn no_room_is_one_clear_line() {
         .flatten()
         .all(|e| !e.file_name().to_string_lossy().starts_with("glebe-profile")));
 }
+
+/// Says "ready", and then replaces blocks and keeps some, with a pause after each 64.
+const SERVES: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+    static void *ring[4096], *kept[1 << 20];\n\
+    __attribute__((noinline)) void *keeps(void) { void *p = malloc(4000); memset(p, 1, 4000); return p; }\n\
+    __attribute__((noinline)) void *drops(void) { void *p = malloc(4000); memset(p, 1, 4000); return p; }\n\
+    int main(void) {\n\
+        puts(\"ready\"); fflush(stdout);\n\
+        for (unsigned i = 0;; i++) {\n\
+            free(ring[i % 4096]); ring[i % 4096] = drops();\n\
+            if (i % 8 == 0 && i / 8 < 1 << 15) kept[i / 8] = keeps();\n\
+            if (i % 64 == 0) usleep(1000);\n\
+        }\n\
+    }";
+
+/// A process on glebe that has said "ready", and ends with the value.
+struct Running(std::process::Child);
+
+impl Running {
+    fn start(home: &TempDir, program: &str) -> Running {
+        use std::io::BufRead;
+        let mut command = common::command_of(home, &["run", "--quiet", "--", program]);
+        let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Running(child)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Twice: the second profile leaves out what was allocated in the first.
+#[test]
+fn a_process_that_runs_is_profiled() {
+    let home = home();
+    let Some(program) = cc(home.path(), "serves", SERVES, &["-O1", "-g"]) else { return };
+    let running = Running::start(&home, program.to_str().unwrap());
+    let pid = running.0.id().to_string();
+    for _ in 0..2 {
+        let words = ["--mean", "8K", "--seconds", "1", "--alloc", "--folded", "f", &pid];
+        profile(&home, &words).assert().success().stderr(contains("profile in serves.pb.gz"));
+        let (kept, dropped) =
+            (folded(&home.path().join("f"), "keeps"), folded(&home.path().join("f"), "drops"));
+        assert!(kept > 0.0 && dropped > 4.0 * kept && dropped < 16.0 * kept, "{kept} {dropped}");
+    }
+}
+
+#[test]
+fn a_process_that_cannot_be_profiled_is_told_in_one_line() {
+    let home = home();
+    let one_line = |words: &[&str], code: i32, text: &str| {
+        let one = predicate::str::contains("\n").count(1);
+        profile(&home, words).assert().code(code).stderr(contains(text).and(one));
+    };
+    one_line(&["2147483647"], 125, "there is no process 2147483647");
+    one_line(&["0"], 2, "0 is no PID");
+    one_line(&["12", "--seconds", "1"], 2, "options come before the PID");
+    one_line(&["--seconds", "1", "--", "true"], 2, "--seconds is for a process");
+    let mut sleeps = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    one_line(&[&sleeps.id().to_string()], 125, "no glebe was found in process");
+    sleeps.kill().unwrap();
+    sleeps.wait().unwrap();
+}
+
+/// It never allocates again, so it never looks.
+#[test]
+fn a_process_that_only_waits_does_not_answer() {
+    let home = home();
+    let waits = "#include <stdio.h>\n#include <unistd.h>\n\
+        int main(void) { puts(\"ready\"); fflush(stdout); for (;;) pause(); }";
+    let Some(program) = cc(home.path(), "waits", waits, &[]) else { return };
+    let running = Running::start(&home, program.to_str().unwrap());
+    let pid = running.0.id().to_string();
+    let told = "did not answer within 10 s";
+    profile(&home, &["--seconds", "1", &pid]).assert().code(125).stderr(contains(told));
+}

@@ -113,6 +113,38 @@
     FIELD(X, "region", gb_region, options.purge_ms)                                                                    \
     FIELD(X, "region", gb_region, options.purge_lazily)                                                                \
     FIELD(X, "region", gb_region, options.limit)                                                                       \
+    X("samples", GB_SAMPLES)                                                                                           \
+    X("sample_chunk_bytes", GB_SAMPLE_CHUNK_BYTES)                                                                     \
+    X("sample_chunks", GB_SAMPLE_CHUNKS)                                                                               \
+    FIELD(X, "region", gb_region, ask.state)                                                                           \
+    FIELD(X, "region", gb_region, ask.beat)                                                                            \
+    FIELD(X, "region", gb_region, ask.error)                                                                           \
+    FIELD(X, "region", gb_region, ask.ours)                                                                            \
+    FIELD(X, "region", gb_region, ask.mean_bytes)                                                                      \
+    FIELD(X, "region", gb_region, sampler.heap)                                                                        \
+    FIELD(X, "region", gb_region, sampler.on)                                                                          \
+    FIELD(X, "region", gb_region, sampler.mean_bytes)                                                                  \
+    FIELD(X, "region", gb_region, sampler.samples)                                                                     \
+    FIELD(X, "region", gb_region, sampler.frames)                                                                      \
+    FIELD(X, "region", gb_region, sampler.sites)                                                                       \
+    FIELD(X, "region", gb_region, sampler.peak_bytes)                                                                  \
+    FIELD(X, "region", gb_region, sampler.peak_number)                                                                 \
+    FIELD(X, "region", gb_region, sampler.taken)                                                                       \
+    FIELD(X, "region", gb_region, sampler.lost)                                                                        \
+    FIELD(X, "records", gb_records, chunks)                                                                            \
+    FIELD(X, "records", gb_records, count)                                                                             \
+    SIZE(X, "sample", gb_sample)                                                                                       \
+    FIELD(X, "sample", gb_sample, block)                                                                               \
+    FIELD(X, "sample", gb_sample, site)                                                                                \
+    SIZE(X, "frame", gb_frame)                                                                                         \
+    FIELD(X, "frame", gb_frame, address)                                                                               \
+    FIELD(X, "frame", gb_frame, caller)                                                                                \
+    SIZE(X, "site", gb_site)                                                                                           \
+    FIELD(X, "site", gb_site, allocated)                                                                               \
+    FIELD(X, "site", gb_site, live)                                                                                    \
+    FIELD(X, "site", gb_site, peak)                                                                                    \
+    FIELD(X, "site", gb_site, peak_number)                                                                             \
+    FIELD(X, "site", gb_site, frame)                                                                                   \
     SIZE(X, "bits", gb_bits)                                                                                           \
     FIELD(X, "bits", gb_bits, allocated)                                                                               \
     FIELD(X, "bits", gb_bits, unmarked)                                                                                \

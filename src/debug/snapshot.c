@@ -3,7 +3,7 @@
  *     GLEBE_SNAPSHOT=FILE@90%      of the container's limit, RLIMIT_AS, RLIMIT_DATA, or the option limit
  *     GLEBE_SNAPSHOT=FILE@2G       when blocks and pages hold 2 GiB
  *
- *     use ___________________________                a look: after half of what was left to the threshold was taken, and
+ *     use ___________________________                a look: after half of what was left was taken, and
  *          threshold  - - - -/- \- - - -/ - - -      every 20 ms by the clock, at ticks
  *          1/32 below - - - / - -\- - -/ - - - -
  *                        snapshot  ^   snapshot      the use must fall by 1/32 before the next crossing counts

@@ -538,7 +538,7 @@ void gb_port_wake(_Atomic uint32_t *word)
 static void *linux_thread_run(void *run)
 {
     prctl(PR_SET_NAME, "glebe");
-    (*(void (**)(void))run)();
+    gb_load((void (*_Atomic *)(void))run)();
     return NULL;
 }
 

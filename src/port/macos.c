@@ -176,7 +176,7 @@ void gb_port_wake(_Atomic uint32_t *word)
 static void *macos_thread_run(void *run)
 {
     pthread_setname_np("glebe");
-    (*(void (**)(void))run)();
+    gb_load((void (*_Atomic *)(void))run)();
     return NULL;
 }
 

@@ -23,6 +23,9 @@ void gb_fork_child(void)
             gb_the.heaps_dead = true;
         }
     gb_background_forked();
+#if GB_SAMPLES
+    gb_ask_forked();
+#endif
     gb_fork_parent();
     for (glebe_heap *heap = NULL; (heap = gb_heap_next(heap));)
         if (heap->kind == GB_HEAP_DEAD)

@@ -245,6 +245,10 @@ static void tick_process(glebe_heap *heap, uint32_t now)
     if (GB_SNAPSHOTS && GB_UNLIKELY(gb_the.watch.look != NULL)
         && gb_ms_since(now, gb_load_relaxed(&gb_the.watch.looked_ms)) >= GB_WATCH_MS)
         gb_the.watch.look(0);
+#if GB_SAMPLES
+    if (GB_UNLIKELY(gb_load_relaxed(&gb_the.ask.state) != GB_ASK_NONE))
+        gb_ask_tick();
+#endif
     pressure_look(heap, now);
     if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_DUE))
         background_late();

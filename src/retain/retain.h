@@ -44,6 +44,10 @@ GB_INLINE void gb_retain_bound(void)
     if (GB_PURGES && GB_UNLIKELY(gb_load_relaxed(&gb_the.kept.over)))
         gb_retain_act();
 }
+/* ---- ask: a profile that another process asks for (GB_SAMPLES) ---- */
+void gb_ask_tick(void);
+void gb_ask_forked(void);
+
 /* The collector calls this when a collection ends. */
 void gb_retain_collected(void);
 /* Starts the background thread if it does not run. */

@@ -119,7 +119,7 @@ pub struct Located {
     pid: i32,
     file: String,
     live: u64,
-    shape: Shape,
+    pub shape: Shape,
 }
 
 /// Finds each glebe in a process.

@@ -5,12 +5,13 @@
 //!   heap      glebe's tables, read from outside; page        parts   resident pages x tables -> parts that sum to RSS
 //!   show      the text, the JSON object, the advice          picture the waterfall as a picture
 //!   program   runs a program, and looks at its peak or at its exit
+//!   samples   the profiler's samples, read from outside
 //!   snapshot  the file that a process wrote before its end, in place of the process
 //! ```
 //!
 //! Nothing stops the process: we read its tables by process_vm_readv, and /proc/PID/pagemap.
 
-mod bytes;
+pub mod bytes;
 pub mod heap;
 mod options;
 mod page;
@@ -19,6 +20,7 @@ mod parts;
 mod picture;
 pub mod process;
 pub mod program;
+pub mod samples;
 pub mod shape;
 pub mod show;
 pub mod snapshot;

@@ -67,6 +67,15 @@ pub struct Shape {
     pub layout: Layout,
     pub region: u64,
     pub classes: u64,
+    values: HashMap<String, u32>,
+}
+
+impl Shape {
+    /// A value that older libraries lack.
+    pub fn value(&self, name: &str) -> Result<usize> {
+        let value = self.values.get(name).ok_or_else(|| anyhow!("its tables have no {name}"))?;
+        Ok(*value as usize)
+    }
 }
 
 /// Finds the shape that leads to the `glebe_live` at `live`, in the same file.
@@ -122,5 +131,5 @@ pub fn read(memory: &impl Reader, at: u64) -> Result<Shape> {
     let names =
         names.split(|byte| *byte == 0).map(|name| String::from_utf8_lossy(name).into_owned());
     let values = names.zip(numbers).collect();
-    Ok(Shape { layout: Layout::of(&values)?, region: word(32), classes: word(40) })
+    Ok(Shape { layout: Layout::of(&values)?, region: word(32), classes: word(40), values })
 }

@@ -312,6 +312,18 @@ impl Memory {
     /// Fills at most so many parts at once.
     pub const PARTS_MOST: usize = 1024;
 
+    /// Writes into the process.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        let local = libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
+        let remote = libc::iovec { iov_base: address as *mut _, iov_len: bytes.len() };
+        // SAFETY: reads `bytes` only; the remote side is checked by the kernel.
+        match unsafe { libc::process_vm_writev(self.pid, &local, 1, &remote, 1, 0) } {
+            n if n == bytes.len() as isize => Ok(()),
+            -1 => Err(io::Error::last_os_error()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
     /// Fills several parts, by one system call.
     pub fn fill_parts(&self, parts: &mut [(u64, &mut [u8])]) -> io::Result<()> {
         let area =

@@ -3,19 +3,21 @@
 //! ```text
 //!   raw       the text that the library writes          symbols   addresses -> functions and lines
 //!   pprof     a profile as pprof's file                  mod       the run, the table, folded stacks
+//!   live      the profile of a process that runs
 //! ```
 //!
 //! The library samples inside the program, and each process writes a text into a folder of ours, at its exit and once a
 //! second. Afterwards this process resolves the addresses, so the program pays nothing for that.
 
+mod live;
 mod pprof;
-mod raw;
-mod symbols;
+pub mod raw;
+pub mod symbols;
 
 use crate::args::{ProfileOptions, RunOptions};
 use crate::explain::snapshot::{self, Snapshot};
 use crate::run;
-use crate::stop::{Ending, Stop, OWN_FAILURE};
+use crate::stop::{Ending, Stop, OWN_FAILURE, WRONG_LINE};
 use crate::system;
 use crate::words::say;
 use anyhow::{Context, Result};
@@ -41,6 +43,14 @@ pub fn profile(options: &ProfileOptions) -> Result<Ending> {
         let profile = read(path)?;
         let output = options.output.clone().unwrap_or_else(|| default_name(&profile.program));
         probe(&output)?;
+        write_all(options, &profile, &output)?;
+        return Ok(Ending::Exit(0));
+    }
+    if let Some(pid) = pid_of(options)? {
+        let output = options.output.clone();
+        let output = output.unwrap_or_else(|| default_name(&system::live::name_of(pid)));
+        probe(&output)?;
+        let profile = live::profile(pid, options.mean, options.seconds)?;
         write_all(options, &profile, &output)?;
         return Ok(Ending::Exit(0));
     }
@@ -72,6 +82,25 @@ pub fn profile(options: &ProfileOptions) -> Result<Ending> {
             Ok(ending)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// The process, if the first word is a number.
+fn pid_of(options: &ProfileOptions) -> Result<Option<i32>> {
+    let Some(word) = options.program.first().and_then(|word| word.to_str()) else {
+        return Ok(None);
+    };
+    let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+    let wrong = |message: &str| Err(Stop { code: WRONG_LINE, message: message.into() }.into());
+    match crate::args::pid(word) {
+        Ok(_) if options.program.len() > 1 => {
+            wrong("options come before the PID, and no arguments after it")
+        }
+        Ok(_) if options.children => wrong("--children is for a program that glebe starts"),
+        Ok(pid) => Ok(Some(pid)),
+        Err(error) if is_number => wrong(&format!("{word} is no PID: {error}")),
+        Err(_) if options.seconds.is_some() => wrong("--seconds is for a process that runs"),
+        Err(_) => Ok(None),
     }
 }
 

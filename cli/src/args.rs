@@ -342,12 +342,17 @@ pub struct Target {
 ///
 /// A process that runs on glebe, given by its PID, is sampled for --seconds, or until Ctrl-C; it is not stopped. Its
 /// profile has what it allocated meanwhile. That takes the rights of a debugger.
+///
+/// Of a file the command shows the functions with the most memory, and with --diff those of two files whose memory
+/// changed most. The files are in pprof's format, also those of other programs, or texts of GLEBE_PROFILE.
 #[cfg(target_os = "linux")]
 #[derive(Args)]
 #[command(
     override_usage = "\
 glebe profile [OPTIONS] [--] <PROGRAM> [ARGUMENT]...
        glebe profile [OPTIONS] <PID>
+       glebe profile [OPTIONS] <FILE>
+       glebe profile [OPTIONS] --diff <BEFORE> <AFTER>
        glebe profile [OPTIONS] --from <FILE>",
     after_help = "\
 Examples:
@@ -356,6 +361,8 @@ Examples:
   go tool pprof -top peak.pb.gz
   glebe profile --folded stacks.txt -- ./program
   glebe profile --live --seconds 30 4711
+  glebe profile --svg flames.svg peak.pb.gz
+  glebe profile --svg growth.svg --diff monday.pb.gz friday.pb.gz
 
 Exit status: the program's own. Of glebe itself: 125 if it failed or refused, 126 and 127 as a shell's."
 )]
@@ -378,9 +385,19 @@ pub struct ProfileOptions {
     /// Of a PID: how long to sample [default: until Ctrl-C]
     #[arg(long, value_name = "N", value_parser = seconds)]
     pub seconds: Option<u64>,
-    /// Write the stacks as lines, for flame graph tools
+    /// Write the stacks as lines, for flame graph tools; with --diff, with the bytes before and after
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
+    /// Draw the stacks as a flame graph into this file; with --diff, what grew is red, and what shrank blue
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print one JSON object with all functions, instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Compare two profiles: the functions whose memory changed most, from BEFORE to AFTER
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"],
+          conflicts_with_all = ["program", "from", "output", "mean", "children", "force"])]
+    pub diff: Vec<PathBuf>,
     /// Write profiles of the program's children too, beside its own
     #[arg(long)]
     pub children: bool,
@@ -395,7 +412,7 @@ pub struct ProfileOptions {
     pub quiet: bool,
     /// The program and its arguments
     #[arg(
-        required_unless_present = "from",
+        required_unless_present_any = ["from", "diff"],
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "PROGRAM"

@@ -6,7 +6,7 @@
 //!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
 //!   trace/      glebe record, replay and trace: on Linux
 //!   explain/    glebe explain: the resident set in parts     leaks/   map/   all three on Linux only
-//!   profile/    glebe profile: raw, symbols, pprof (Linux)
+//!   profile/    glebe profile (Linux)
 //!   stop        how programs end, and our exit codes     words   what we write     screen   and where
 //!   picture     what the pictures share
 //!   linux/      preloading, /proc and wait4; Wine runs Windows programs

@@ -221,3 +221,54 @@ fn a_process_that_only_waits_does_not_answer() {
     let told = "did not answer within 10 s";
     profile(&home, &["--seconds", "1", &pid]).assert().code(125).stderr(contains(told));
 }
+
+/// The pictures and tables of files, and what changed between two.
+#[test]
+fn files_are_shown_drawn_and_compared() {
+    let home = home();
+    let Some(program) = cc(home.path(), "known", KNOWN, &["-O1", "-g"]) else { return };
+    for (file, kind) in [("peak.pb.gz", "--peak"), ("alloc.pb.gz", "--alloc")] {
+        let words = ["-q", "--mean", "64K", kind, "-o", file, "--", program.to_str().unwrap()];
+        profile(&home, &words).assert().code(3);
+    }
+    let shown = |words: &[&str]| {
+        let output = profile(&home, words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let read = |name: &str| fs::read_to_string(home.path().join(name)).unwrap();
+    let text = shown(&["--svg", "one.svg", "--folded", "f", "peak.pb.gz"]);
+    assert!(text.contains("in use at the peak") && text.contains("keeps"), "{text}");
+    let kept = folded(&home.path().join("f"), "keeps");
+    assert!((kept - 40.0 * MIB).abs() < 8.0 * MIB, "{kept}");
+    let svg = read("one.svg");
+    assert!(svg.contains("\nkeeps\n</text>") && svg.contains("<title>keeps\n"), "{svg}");
+    assert!(!svg.contains("<script") && svg.matches("http").count() == 1, "nothing from outside");
+    let text = shown(&["--alloc", "--json", "peak.pb.gz"]);
+    assert!(text.contains(r#""kind":"alloc""#) && text.contains("drops"), "{text}");
+    let words = ["--alloc", "--svg", "two.svg", "--diff", "peak.pb.gz", "alloc.pb.gz"];
+    let text = shown(&words);
+    // Two runs of a program that allocates the same.
+    assert!(text.contains("growth") && text.contains("keeps"), "{text}");
+    assert!(read("two.svg").contains("red: grew"));
+    profile(&home, &["--diff", "peak.pb.gz", "alloc.pb.gz"])
+        .assert()
+        .code(125)
+        .stderr(contains("--alloc compares what both have"));
+}
+
+#[test]
+fn a_file_that_is_no_profile_is_one_clear_line() {
+    let home = home();
+    fs::write(home.path().join("x.pb.gz"), "no profile").unwrap();
+    let one_line = || predicate::str::contains("\n").count(1);
+    for (words, said) in [
+        (&["nowhere.pb.gz"][..], "cannot read nowhere.pb.gz: No such file"),
+        (&["x.pb.gz"], "x.pb.gz is no profile: it is not in pprof's format"),
+        (&["--diff", "/dev/zero", "x.pb.gz"], "/dev/zero is no file"),
+    ] {
+        profile(&home, words).assert().code(125).stderr(contains(said).and(one_line()));
+    }
+    let words = ["--mean", "4K", "x.pb.gz"];
+    profile(&home, &words).assert().code(2).stderr(contains("is a profile").and(one_line()));
+}

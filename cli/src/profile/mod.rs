@@ -1,17 +1,26 @@
 //! `glebe profile`: which callers allocate memory, and which hold it.
 //!
 //! ```text
-//!   raw       the text that the library writes          symbols   addresses -> functions and lines
-//!   pprof     a profile as pprof's file                  mod       the run, the table, folded stacks
-//!   live      the profile of a process that runs
+//!   raw       the text that the library writes      symbols   addresses -> functions and lines
+//!   pprof     a profile as pprof's file              reader    and back; checks every reference
+//!   stacks    names and bytes, of either             show      tables, folded stacks, JSON
+//!   flame     the flame graph                        files     profiles that exist: FILE, --diff
+//!   live      a process that runs                mod       the run
 //! ```
 //!
 //! The library samples inside the program, and each process writes a text into a folder of ours, at its exit and once a
 //! second. Afterwards this process resolves the addresses, so the program pays nothing for that.
 
+mod files;
+mod flame;
+#[cfg(test)]
+mod hostile;
 mod live;
 mod pprof;
 pub mod raw;
+mod reader;
+mod show;
+mod stacks;
 pub mod symbols;
 
 use crate::args::{ProfileOptions, RunOptions};
@@ -19,26 +28,37 @@ use crate::explain::snapshot::{self, Snapshot};
 use crate::run;
 use crate::stop::{Ending, Stop, OWN_FAILURE, WRONG_LINE};
 use crate::system;
-use crate::words::say;
+use crate::words::{print, say};
 use anyhow::{Context, Result};
-use comfy_table::{presets, CellAlignment, Table};
 use pprof::Kind;
 use raw::{Profile, Site, Weight};
-use std::collections::HashMap;
+use stacks::Stacks;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use symbols::Symbols;
 
-fn kind_of(options: &ProfileOptions) -> Kind {
-    match (options.alloc, options.live) {
-        (true, _) => Kind::Allocated,
-        (_, true) => Kind::Live,
-        _ => Kind::Peak,
+/// What the user wants to see.
+fn wanted(options: &ProfileOptions) -> Option<Kind> {
+    match (options.alloc, options.live, options.peak) {
+        (true, ..) => Some(Kind::Allocated),
+        (_, true, _) => Some(Kind::Live),
+        (.., true) => Some(Kind::Peak),
+        _ => None,
     }
 }
 
+fn kind_of(options: &ProfileOptions) -> Kind {
+    wanted(options).unwrap_or(Kind::Peak)
+}
+
 pub fn profile(options: &ProfileOptions) -> Result<Ending> {
+    if !options.diff.is_empty() {
+        return files::compare(options, &options.diff);
+    }
+    if let Some(path) = files::named(&options.program) {
+        return files::show(options, &path);
+    }
     if let Some(path) = &options.from {
         let profile = read(path)?;
         let output = options.output.clone().unwrap_or_else(|| default_name(&profile.program));
@@ -232,9 +252,12 @@ fn write_pprof(
 fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Result<()> {
     let mut symbols = Symbols::default();
     write_pprof(options, profile, output, &mut symbols)?;
+    let stacks = stacks_of(profile, kind_of(options), &mut symbols)?;
     if let Some(path) = &options.folded {
-        fs::write(path, folded(profile, kind_of(options), &mut symbols))
-            .map_err(|error| refused(format!("cannot write {}: {error}", path.display())))?;
+        files::write(path, &show::folded(&stacks)?)?;
+    }
+    if let Some(path) = &options.svg {
+        flame::draw(path, None, &stacks)?;
     }
     if profile.lost > 0 {
         say(format!("{} samples are missing: there was no memory for their records", profile.lost));
@@ -245,8 +268,10 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
             path.display()
         ));
     }
-    if !options.quiet {
-        eprint!("{}", table(profile, kind_of(options), &mut symbols));
+    if options.json {
+        print(show::json(&stacks))?;
+    } else if !options.quiet {
+        eprintln!("{}", show::table(&stacks, Some(profile.samples)));
     }
     Ok(())
 }
@@ -269,64 +294,20 @@ fn names(profile: &Profile, site: &Site, symbols: &mut Symbols) -> Vec<String> {
             let module = symbols::module_of(&profile.modules, *address - 1);
             let file = module.and_then(|m| m.path.file_name());
             let file = file.map_or("?".into(), |f| f.to_string_lossy().into_owned());
-            let from = module.map_or(0, |m| m.start - m.offset);
-            names.push(format!("{file}+{:#x}", *address - 1 - from));
+            let from = module.map_or(0, |m| m.start.wrapping_sub(m.offset));
+            names.push(format!("{file}+{:#x}", (*address - 1).wrapping_sub(from)));
         }
     }
     names
 }
 
-/// One line a stack, the outermost caller first, and its bytes: the input of flame graph tools.
-fn folded(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> String {
-    let mut text = String::new();
-    for site in profile.sites.iter().filter(|site| weight_of(site, kind).bytes > 0) {
-        let mut names = names(profile, site, symbols);
-        names.reverse();
-        let stack = names.iter().map(|n| n.replace([';', '\n'], ":")).collect::<Vec<_>>().join(";");
-        text.push_str(&format!("{stack} {}\n", weight_of(site, kind).bytes));
-    }
-    text
-}
-
-/// The sites with the most bytes, by innermost caller.
-fn table(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> String {
-    const ROWS: usize = 10;
-    let mut sums: HashMap<String, Weight> = HashMap::new();
-    let mut total = 0;
+fn stacks_of(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> Result<Stacks> {
+    let title = format!("{}[{}]", profile.program, profile.process);
+    let mut stacks = Stacks::new(title, kind, profile.mean_bytes);
     for site in &profile.sites {
-        let weight = weight_of(site, kind);
-        let name = names(profile, site, symbols).into_iter().next();
-        let sum = sums.entry(name.unwrap_or_else(|| "(no callers)".into())).or_default();
-        sum.bytes += weight.bytes;
-        sum.objects += weight.objects;
-        total += weight.bytes;
+        let names = names(profile, site, symbols);
+        let frames = names.iter().rev().map(|name| stacks.number(name)).collect();
+        stacks.add(frames, weight_of(site, kind))?;
     }
-    let mut rows: Vec<_> = sums.into_iter().filter(|(_, sum)| sum.bytes > 0).collect();
-    rows.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes).then(a.0.cmp(&b.0)));
-    let what = match kind {
-        Kind::Live => "in use at the end",
-        Kind::Allocated => "allocated",
-        Kind::Peak => "in use at the peak",
-    };
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header([what, "share", "blocks", "function"]);
-    for (name, sum) in rows.iter().take(ROWS) {
-        table.add_row([
-            format!("{:.1} MiB", sum.bytes as f64 / (1 << 20) as f64),
-            format!("{:.1} %", 100.0 * sum.bytes as f64 / total.max(1) as f64),
-            format!("{:.0}", sum.objects),
-            name.chars().take(80).collect(),
-        ]);
-    }
-    for column in 0..3 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!(
-        "{table}\n{:.1} MiB {what}, estimated from {} samples, one in {} KiB\n",
-        total as f64 / (1 << 20) as f64,
-        profile.samples,
-        profile.mean_bytes >> 10
-    )
+    Ok(stacks)
 }

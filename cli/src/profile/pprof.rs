@@ -112,6 +112,9 @@ pub enum Kind {
     Peak,
 }
 
+/// The comment of a file whose `inuse_...` are not those of the end.
+pub const AT_THE_PEAK: &str = "inuse_objects and inuse_space are those at the peak";
+
 /// Builds the tables of the file.
 #[derive(Default)]
 struct Builder {
@@ -230,7 +233,7 @@ pub fn build(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> File {
     let default = if kind == Kind::Allocated { "alloc_space" } else { "inuse_space" };
     builder.file.default_sample_type = builder.string(default);
     if kind == Kind::Peak {
-        let text = builder.string("inuse_objects and inuse_space are those at the peak");
+        let text = builder.string(AT_THE_PEAK);
         builder.file.comment.push(text);
     }
     builder.file

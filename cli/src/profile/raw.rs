@@ -104,7 +104,10 @@ impl Profile {
             "site" => {
                 let (allocated, live, peak) =
                     (weight(&mut words)?, weight(&mut words)?, weight(&mut words)?);
-                let callers = words.map(|w| hexadecimal(Some(w))).collect::<Result<_>>()?;
+                let callers = words.map(|w| hexadecimal(Some(w))).collect::<Result<Vec<_>>>()?;
+                if callers.contains(&0) {
+                    bail!("a caller is at address 0");
+                }
                 self.sites.push(Site { allocated, live, peak, callers });
             }
             _ => bail!("{key:?} is unknown"),

@@ -104,10 +104,10 @@ impl Symbols {
         let Symbols { files, changed, .. } = self;
         let file = files.entry(module.path.clone()).or_insert_with(|| open(module, changed));
         let Some(loader) = &file.loader else { return Vec::new() };
-        let offset = call - module.start + module.offset;
+        let offset = (call - module.start).wrapping_add(module.offset);
         let segment =
             file.segments.iter().find(|(from, bytes, _)| offset.wrapping_sub(*from) < *bytes);
-        let Some(place) = segment.map(|(from, _, at)| offset - from + at) else {
+        let Some(place) = segment.map(|(from, _, at)| (offset - from).wrapping_add(*at)) else {
             return Vec::new();
         };
         let mut functions = Vec::new();

@@ -1,0 +1,98 @@
+//! Profiles that exist as files: shown, drawn, compared.
+
+use super::pprof::Kind;
+use super::raw::Profile;
+use super::reader::LIMITS;
+use super::stacks::Stacks;
+use super::symbols::Symbols;
+use super::{flame, reader, refused, show, wanted, write_pprof};
+use crate::args::ProfileOptions;
+use crate::stop::{Ending, Stop, WRONG_LINE};
+use crate::words::print;
+use anyhow::{anyhow, ensure, Context, Result};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The file that the words name, if they name a profile and no program.
+pub fn named(words: &[OsString]) -> Option<PathBuf> {
+    let [word] = words else { return None };
+    let path = PathBuf::from(word);
+    let says_so = [".pb.gz", ".pprof"].iter().any(|end| word.to_string_lossy().ends_with(end));
+    (says_so || reader::looks_like_one(&path)).then_some(path)
+}
+
+/// `glebe profile FILE`
+pub fn show(options: &ProfileOptions, path: &Path) -> Result<Ending> {
+    if options.mean.is_some() || options.children || options.force {
+        let message = format!(
+            "{} is a profile: --mean, --children and --force are for a program to run",
+            path.display()
+        );
+        return Err(Stop { code: WRONG_LINE, message }.into());
+    }
+    let stacks = load(path, options)?;
+    if let Some(file) = &options.folded {
+        write(file, &show::folded(&stacks)?)?;
+    }
+    if let Some(file) = &options.svg {
+        flame::draw(file, None, &stacks)?;
+    }
+    if options.json {
+        print(show::json(&stacks))?;
+    } else if !options.quiet {
+        print(show::table(&stacks, None))?;
+    }
+    Ok(Ending::Exit(0))
+}
+
+/// `glebe profile --diff BEFORE AFTER`
+pub fn compare(options: &ProfileOptions, paths: &[PathBuf]) -> Result<Ending> {
+    let [before, after] = paths else { unreachable!("clap counts them") };
+    let read = |path: &Path| load(path, options);
+    let stacks = (read(before)?, read(after)?);
+    let (kind, other) = (stacks.0.kind, stacks.1.kind);
+    if kind != other {
+        let (before, after) = (before.display(), after.display());
+        return Err(refused(format!(
+            "{before} shows what was {}, {after} what was {}: --alloc compares what both have",
+            kind.text(),
+            other.text()
+        )));
+    }
+    let (before, after) = &stacks;
+    if let Some(file) = &options.folded {
+        write(file, &show::changes_folded(before, after)?)?;
+    }
+    if let Some(file) = &options.svg {
+        flame::draw(file, Some(before), after)?;
+    }
+    if options.json {
+        print(show::changes_json(before, after))?;
+    } else if !options.quiet {
+        print(show::changes_table(before, after))?;
+    }
+    Ok(Ending::Exit(0))
+}
+
+pub fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text)
+        .map_err(|error| refused(format!("cannot write {}: {error}", file.display())))
+}
+
+/// The stacks of a file in pprof's format, or of a process's text.
+fn load(path: &Path, options: &ProfileOptions) -> Result<Stacks> {
+    let bytes = reader::bytes_of(path, &LIMITS)?;
+    let no_profile = || format!("{} is no profile", path.display());
+    if !bytes.starts_with(reader::TEXT) {
+        ensure!(options.output.is_none(), "{} is in pprof's format already", path.display());
+        return reader::parse(&bytes, &path.to_string_lossy(), wanted(options), &LIMITS);
+    }
+    let text = String::from_utf8(bytes).map_err(|_| anyhow!("it is not UTF-8"));
+    let profile = text.and_then(|text| Profile::parse(&text)).with_context(no_profile)?;
+    let mut symbols = Symbols::default();
+    if let Some(output) = &options.output {
+        write_pprof(options, &profile, output, &mut symbols)?;
+    }
+    let kind = wanted(options).unwrap_or(Kind::Peak);
+    super::stacks_of(&profile, kind, &mut symbols).with_context(no_profile)
+}

@@ -1,0 +1,165 @@
+//! Stacks with their bytes: what tables, folded lines and pictures are made of.
+//!
+//! ```text
+//!   a process's text (raw) ─┐
+//!                           ├─▶ Stacks: names once, a stack = their numbers, the outermost caller first
+//!   a pprof file (reader) ──┘
+//! ```
+
+use super::pprof::Kind;
+use super::raw::Weight;
+use anyhow::{ensure, Context, Result};
+use std::collections::HashMap;
+
+/// More bytes than this are no profile of a program. So the sums of two profiles fit in 64 bits.
+pub const BYTES_MOST: u64 = i64::MAX as u64;
+
+/// Characters of a name that are kept.
+const NAME_MOST: usize = 4096;
+/// A longer text of folded lines is not written.
+const FOLDED_MOST: usize = 1 << 30;
+
+/// One stack.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stack {
+    /// Numbers of names, the outermost caller first.
+    pub frames: Vec<u32>,
+    pub weight: Weight,
+}
+
+/// All stacks of one state of a program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stacks {
+    /// The program, or the file.
+    pub title: String,
+    pub kind: Kind,
+    /// Bytes between two samples on average; 0: not known.
+    pub mean_bytes: u64,
+    pub names: Vec<String>,
+    pub stacks: Vec<Stack>,
+    pub total_bytes: u64,
+    numbers: HashMap<String, u32>,
+}
+
+impl Stacks {
+    pub fn new(title: String, kind: Kind, mean_bytes: u64) -> Stacks {
+        Stacks {
+            title,
+            kind,
+            mean_bytes,
+            names: Vec::new(),
+            stacks: Vec::new(),
+            total_bytes: 0,
+            numbers: HashMap::new(),
+        }
+    }
+
+    /// The number of a name. Control characters would break lines and pictures.
+    pub fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        let safe = name.chars().map(|c| if c.is_control() { '?' } else { c });
+        self.names.push(safe.take(NAME_MOST).collect());
+        self.numbers.insert(name.into(), number);
+        number
+    }
+
+    /// Adds a stack, unless it has no bytes.
+    pub fn add(&mut self, frames: Vec<u32>, weight: Weight) -> Result<()> {
+        if weight.bytes == 0 {
+            return Ok(());
+        }
+        let total = self.total_bytes.checked_add(weight.bytes).filter(|sum| *sum <= BYTES_MOST);
+        self.total_bytes = total.context("it has more bytes than any memory")?;
+        self.stacks.push(Stack { frames, weight });
+        Ok(())
+    }
+
+    /// The sums by innermost caller.
+    pub fn by_function(&self) -> HashMap<&str, Weight> {
+        let mut sums: HashMap<&str, Weight> = HashMap::new();
+        for stack in &self.stacks {
+            let name = stack.frames.last().map_or(NO_CALLERS, |at| &self.names[*at as usize]);
+            let sum = sums.entry(name).or_default();
+            sum.bytes += stack.weight.bytes;
+            sum.objects += stack.weight.objects;
+        }
+        sums
+    }
+
+    /// Stacks as folded lines name them, each once, in order. Names cannot contain the separators.
+    pub fn folded(&self) -> Result<Vec<(String, u64)>> {
+        let names: Vec<String> = self.names.iter().map(|name| name.replace(';', ":")).collect();
+        let length = |at: &u32| names[*at as usize].len() + 1;
+        let lengths = self.stacks.iter().flat_map(|stack| stack.frames.iter().map(length));
+        ensure!(lengths.sum::<usize>() <= FOLDED_MOST, "its folded lines would have over 1 GiB");
+        let mut sums: HashMap<String, u64> = HashMap::new();
+        for stack in &self.stacks {
+            let words: Vec<&str> = stack.frames.iter().map(|at| &*names[*at as usize]).collect();
+            let line = if words.is_empty() { NO_CALLERS.into() } else { words.join(";") };
+            *sums.entry(line).or_default() += stack.weight.bytes;
+        }
+        let mut lines: Vec<_> = sums.into_iter().collect();
+        lines.sort();
+        Ok(lines)
+    }
+}
+
+/// The name of a stack without a frame.
+pub const NO_CALLERS: &str = "(no callers)";
+
+impl Kind {
+    /// What the bytes are, in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Kind::Live => "in use at the end",
+            Kind::Allocated => "allocated",
+            Kind::Peak => "in use at the peak",
+        }
+    }
+
+    /// The same for JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Live => "live",
+            Kind::Allocated => "alloc",
+            Kind::Peak => "peak",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weight(bytes: u64) -> Weight {
+        Weight { objects: 1.0, bytes }
+    }
+
+    #[test]
+    fn equal_stacks_are_one_line() {
+        let mut stacks = Stacks::new("p".into(), Kind::Live, 0);
+        let (main, f) = (stacks.number("main"), stacks.number("f;\x1b(int)"));
+        assert_eq!(stacks.number("main"), main);
+        for (frames, bytes) in [(vec![main, f], 5), (vec![main], 1), (vec![main, f], 2)] {
+            stacks.add(frames, weight(bytes)).unwrap();
+        }
+        stacks.add(vec![], weight(3)).unwrap();
+        stacks.add(vec![f], weight(0)).unwrap();
+        let lines = [(NO_CALLERS, 3), ("main", 1), ("main;f:?(int)", 7)];
+        assert_eq!(stacks.folded().unwrap(), lines.map(|(line, bytes)| (line.to_string(), bytes)));
+        assert_eq!(stacks.total_bytes, 11);
+        let sums = stacks.by_function();
+        assert_eq!((sums["main"].bytes, sums["f;?(int)"].objects), (1, 2.0));
+    }
+
+    #[test]
+    fn sums_stay_below_any_memory() {
+        let mut stacks = Stacks::new("p".into(), Kind::Live, 0);
+        stacks.add(vec![], weight(BYTES_MOST)).unwrap();
+        assert!(stacks.add(vec![], weight(1)).unwrap_err().to_string().contains("any memory"));
+        assert_eq!(stacks.total_bytes, BYTES_MOST);
+    }
+}

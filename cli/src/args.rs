@@ -84,6 +84,8 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     Map(crate::map::Options),
     #[cfg(target_os = "linux")]
+    Top(crate::top::Options),
+    #[cfg(target_os = "linux")]
     Profile(ProfileOptions),
 }
 
@@ -103,7 +105,7 @@ impl Command {
             #[cfg(target_os = "linux")]
             Command::Leaks(options) => &options.target.program,
             #[cfg(target_os = "linux")]
-            Command::Map(_) => &[],
+            Command::Map(_) | Command::Top(_) => &[],
             #[cfg(target_os = "linux")]
             Command::Profile(options) => &options.program,
         }

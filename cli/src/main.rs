@@ -6,7 +6,7 @@
 //!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
 //!   trace/      glebe record, replay and trace: on Linux
 //!   explain/    glebe explain: the resident set in parts     leaks/   map/   all three on Linux only
-//!   profile/    glebe profile (Linux)
+//!   profile/    glebe profile (Linux)                    top/      glebe top (Linux)
 //!   stop        how programs end, and our exit codes     words   what we write     screen   and where
 //!   picture     what the pictures share
 //!   linux/      preloading, /proc and wait4; Wine runs Windows programs
@@ -52,6 +52,8 @@ mod stop;
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
 #[cfg_attr(windows, path = "windows/mod.rs")]
 mod system;
+#[cfg(target_os = "linux")]
+mod top;
 #[cfg(target_os = "linux")]
 mod trace;
 mod words;
@@ -106,6 +108,8 @@ fn main() {
         Command::Leaks(options) => leaks::leaks(options),
         #[cfg(target_os = "linux")]
         Command::Map(options) => map::map(options),
+        #[cfg(target_os = "linux")]
+        Command::Top(options) => top::top(options),
         #[cfg(target_os = "linux")]
         Command::Profile(options) => profile::profile(options),
     });

@@ -26,9 +26,10 @@ pub mod show;
 pub mod snapshot;
 
 pub use options::Options;
+pub use part::Part;
 #[cfg(test)]
 use parts::look;
-pub use parts::Seen;
+pub use parts::{Explanation, Seen};
 
 use crate::stop::Ending;
 use crate::words::{print, say};

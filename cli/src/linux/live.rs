@@ -127,6 +127,13 @@ fn read_process(pid: i32) -> Result<Vec<Statistics>> {
     Ok(all)
 }
 
+/// One statistic of the first glebe in a process.
+pub fn statistic_of(pid: i32, name: &str) -> Option<u64> {
+    let all = read_process(pid).ok()?;
+    let values = &all.first()?.values;
+    values.iter().find(|(n, _)| n == name).map(|(_, value)| *value)
+}
+
 pub fn denied(pid: i32, error: &io::Error) -> anyhow::Error {
     anyhow!(
         "no permission to read process {pid} ({error}); it takes the rights of a debugger: its own \

@@ -5,7 +5,8 @@
 //!   pprof     a profile as pprof's file              reader    and back; checks every reference
 //!   stacks    names and bytes, of either             show      tables, folded stacks, JSON
 //!   flame     the flame graph                        files     profiles that exist: FILE, --diff
-//!   live      a process that runs                mod       the run
+//!   live      a process that runs, sampled meanwhile
+//!   written   the profile that a process writes      mod       the run
 //! ```
 //!
 //! The library samples inside the program, and each process writes a text into a folder of ours, at its exit and once a
@@ -22,6 +23,9 @@ mod reader;
 mod show;
 mod stacks;
 pub mod symbols;
+mod written;
+
+pub use written::Written;
 
 use crate::args::{ProfileOptions, RunOptions};
 use crate::explain::snapshot::{self, Snapshot};

@@ -47,10 +47,17 @@ lib: | $(build) ## build the libraries into build/
 	@cmake -S . -B $(build)/cmake -DGLEBE_OUTPUT_DIR=$(build) >$(build)/cmake.log || { cat $(build)/cmake.log; exit 1; }
 	@cmake --build $(build)/cmake --parallel $(JOBS)
 
-cli: lib ## build the `glebe` command into build/
+# Packages take the manual pages and completions from build/share.
+share := $(build)/share
+cli: lib ## build the `glebe` command, its manual pages and its completions into build/
 	$(call say,the glebe command)
 	@$(cargo) build --release -p glebe-cli
 	@cmake -E copy_if_different target/release/glebe $(build)/glebe
+	@rm -rf $(share)/man && $(build)/glebe man --all $(share)/man/man1
+	@cd $(share) && mkdir -p bash-completion/completions zsh/site-functions fish/vendor_completions.d
+	@$(build)/glebe completions bash >$(share)/bash-completion/completions/glebe
+	@$(build)/glebe completions zsh >$(share)/zsh/site-functions/_glebe
+	@$(build)/glebe completions fish >$(share)/fish/vendor_completions.d/glebe.fish
 
 # Root installs an existing build as it is, so root needs no Rust.
 PREFIX ?= /usr/local

@@ -21,6 +21,10 @@ if(TARGET glebe-libgc)
   install(TARGETS glebe-libgc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glebe) # the same
 endif()
 install(PROGRAMS ${GLEBE_OUTPUT_DIR}/glebe DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL) # cargo builds it: `make cli`
+install(DIRECTORY ${GLEBE_OUTPUT_DIR}/share/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL) # the same
+foreach(shell bash-completion zsh fish)
+  install(DIRECTORY ${GLEBE_OUTPUT_DIR}/share/${shell} DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)
+endforeach()
 install(FILES LICENSE LICENSE-MIT LICENSE-APACHE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES include/glebe.h bindings/lua/glebe_lua.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # Installed as source: each Lua version's headers yield a different object.

@@ -87,6 +87,8 @@ pub enum Command {
     Top(crate::top::Options),
     #[cfg(target_os = "linux")]
     Profile(ProfileOptions),
+    Man(crate::shares::ManOptions),
+    Completions(crate::shares::CompletionsOptions),
 }
 
 impl Command {
@@ -96,6 +98,7 @@ impl Command {
             Command::Run(options) => &options.program,
             Command::Compare(options) => &options.program,
             Command::Stats(options) => &options.target.program,
+            Command::Man(_) | Command::Completions(_) => &[],
             #[cfg(target_os = "linux")]
             Command::Record(options) => &options.program,
             #[cfg(target_os = "linux")]

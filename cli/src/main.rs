@@ -8,7 +8,7 @@
 //!   explain/    glebe explain: the resident set in parts     leaks/   map/   all three on Linux only
 //!   profile/    glebe profile (Linux)                    top/      glebe top (Linux)
 //!   stop        how programs end, and our exit codes     words   what we write     screen   and where
-//!   picture     what the pictures share
+//!   picture     what the pictures share             shares    manual pages, completions
 //!   linux/      preloading, /proc and wait4; Wine runs Windows programs
 //!   windows/    glebe.dll in a process that has not begun
 //! ```
@@ -47,6 +47,7 @@ mod profile;
 mod program;
 mod run;
 mod screen;
+mod shares;
 mod size;
 mod stop;
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
@@ -96,6 +97,8 @@ fn main() {
             Some(pid) => system::show_live(pid, options.json),
             None => run::run(&options.of_a_run()),
         },
+        Command::Man(options) => shares::man(options),
+        Command::Completions(options) => shares::completions(options),
         #[cfg(target_os = "linux")]
         Command::Record(options) => trace::record(options),
         #[cfg(target_os = "linux")]

@@ -1,0 +1,113 @@
+//! `glebe man` and `glebe completions`: manual pages and completions, made from the definitions of the command line.
+//!
+//! `make share` writes them into build/share, in the folders that `make install` and packages use.
+
+use crate::args::Cli;
+use crate::stop::{Ending, Stop, OWN_FAILURE, WRONG_LINE};
+use crate::words::can_print;
+use anyhow::{Context, Result};
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Print a manual page, or write all of them.
+///
+/// The pages are made from the same definitions as --help.
+#[derive(Args)]
+#[command(
+    override_usage = "\
+glebe man [COMMAND]
+       glebe man --all <DIRECTORY>",
+    after_help = "\
+Examples:
+  glebe man profile | man -l -
+  glebe man --all /usr/local/share/man/man1"
+)]
+pub struct ManOptions {
+    /// The command of glebe that the page is about [default: glebe itself]
+    #[arg(value_name = "COMMAND", conflicts_with = "all")]
+    pub command: Option<String>,
+    /// Write the pages of all commands into this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    pub all: Option<PathBuf>,
+}
+
+/// Print the completions of a shell.
+///
+/// The shell loads them from a file of its completion directory, or at once by `source`.
+#[derive(Args)]
+#[command(
+    override_usage = "glebe completions <SHELL>",
+    after_help = "\
+Examples:
+  source <(glebe completions bash)
+  glebe completions bash > ~/.local/share/bash-completion/completions/glebe
+  glebe completions fish > ~/.config/fish/completions/glebe.fish"
+)]
+pub struct CompletionsOptions {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: Shell,
+}
+
+/// `glebe man`
+pub fn man(options: &ManOptions) -> Result<Ending> {
+    let mut cli = Cli::command();
+    cli.build();
+    if let Some(directory) = &options.all {
+        write_all(&cli, directory)?;
+        return Ok(Ending::Exit(0));
+    }
+    let of = match &options.command {
+        None => cli,
+        Some(name) => cli.find_subcommand(name).cloned().ok_or_else(|| {
+            let names: Vec<&str> = cli.get_subcommands().map(|c| c.get_name()).collect();
+            let message = format!("there is no command {name:?}, only {}", names.join(", "));
+            Stop { code: WRONG_LINE, message }
+        })?,
+    };
+    print(&page(&of)?)
+}
+
+/// `glebe completions`
+pub fn completions(options: &CompletionsOptions) -> Result<Ending> {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Cli::command(), "glebe", &mut script);
+    print(&script)
+}
+
+fn print(bytes: &[u8]) -> Result<Ending> {
+    can_print()?;
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).context("standard output")?;
+    Ok(Ending::Exit(0))
+}
+
+/// The page of a command, whose definition is built.
+fn page(command: &clap::Command) -> Result<Vec<u8>> {
+    let version = concat!("glebe ", env!("CARGO_PKG_VERSION"));
+    let mut page = Vec::new();
+    let man = Man::new(command.clone().disable_help_subcommand(true));
+    man.manual("glebe").source(version).render(&mut page)?;
+    Ok(page)
+}
+
+fn write_all(cli: &clap::Command, directory: &Path) -> Result<()> {
+    let failed = |path: &Path, error: io::Error| Stop {
+        code: OWN_FAILURE,
+        message: format!("cannot write {}: {error}", path.display()),
+    };
+    fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
+    for command in std::iter::once(cli).chain(cli.get_subcommands()) {
+        if command.get_name() == "help" {
+            continue;
+        }
+        let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+        let path = directory.join(format!("{name}.1"));
+        fs::write(&path, page(command)?).map_err(|error| failed(&path, error))?;
+    }
+    Ok(())
+}

@@ -29,7 +29,7 @@ Examples:
   glebe run --snapshot last.snapshot@90% -- ./server; glebe explain --from last.snapshot
 
 JSON: one object: rss_bytes, and parts, a list of objects with name and bytes that sum to rss_bytes;
-docs/explain.md has all fields."
+docs/json.md has all fields."
 )]
 pub struct Options {
     /// Print one JSON object on a line, with exact bytes

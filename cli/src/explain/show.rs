@@ -1,4 +1,4 @@
-//! An explanation in words and as JSON (docs/explain.md has the schema), and the advice.
+//! An explanation in words and as JSON (docs/json.md has the fields), and the advice.
 
 use super::part::Part;
 use super::parts::Explanation;

@@ -40,6 +40,9 @@ function(glebe_compiled name kind)
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(${name} PRIVATE ${glebe_warnings})
+  if(GLEBE_COMMIT)
+    target_compile_definitions(${name} PRIVATE "GB_COMMIT=\"${GLEBE_COMMIT}\"")
+  endif()
   target_link_libraries(${name} PRIVATE Threads::Threads)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   if(kind STREQUAL "SHARED" AND "-Wl,-z,nodelete" IN_LIST glebe_link_options)
@@ -70,5 +73,13 @@ function(glebe_library name kind)
     set_target_properties(${name} PROPERTIES
       VERSION ${PROJECT_VERSION}
       SOVERSION ${PROJECT_VERSION_MAJOR})
+  endif()
+endfunction()
+
+# Gives what a shared library exports the versions of a script for the linker, where that knows such scripts.
+function(glebe_exports name map)
+  if(NOT APPLE AND NOT WIN32)
+    target_link_options(${name} PRIVATE LINKER:--version-script=${map})
+    set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS ${map})
   endif()
 endfunction()

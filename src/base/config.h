@@ -147,6 +147,11 @@
 #define GB_AT_END(f) __attribute__((destructor)) static void f##_at_end(void) { f(); }
 #endif
 
+#ifdef GB_COMMIT /* such as "0123456789ab", which tools/package gives: the text at exit names it */
+#define GB_MADE_OF "; commit " GB_COMMIT
+#else
+#define GB_MADE_OF ""
+#endif
 #ifndef GB_COPY
 #define GB_COPY "" /* names this copy in texts at exit, such as " of the crate": a process may have several */
 #endif

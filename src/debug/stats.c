@@ -227,7 +227,7 @@ void gb_stats_say(void)
 
 #define VERBOSE(beside) \
     "glebe: %s[%u]: version %u.%u.%u" GB_COPY " was active" beside \
-    ": at most %zu KiB in use, %zu KiB purged, %zu errors\n"
+    ": at most %zu KiB in use, %zu KiB purged, %zu errors%s" GB_MADE_OF "\n"
 
 /* A runtime's copy (GB_COPY) has its blocks from its own functions, so it does not matter whose malloc is. */
 void gb_verbose_say(void)
@@ -238,6 +238,7 @@ void gb_verbose_say(void)
     glebe_stats_read(&s);
     size_t n = gb_format(text, sizeof text, beside ? VERBOSE(" beside another malloc") : VERBOSE(""),
         stats_program(program), gb_port_process(), GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH,
-        (size_t)(s.peak_used_bytes >> 10), (size_t)(s.purged_bytes >> 10), (size_t)s.errors);
+        (size_t)(s.peak_used_bytes >> 10), (size_t)(s.purged_bytes >> 10), (size_t)s.errors,
+        GB_AUDIT ? "; audit build" : GB_SECURE ? "; secure build" : "");
     gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
 }

@@ -86,7 +86,7 @@ def test_installed_files(prefix):
 def test_installed_symbols(box, prefix):
     """Stripped, the libraries keep what they export."""
     out = run("nm", "-D", "--defined-only", library_dir(prefix) / "libglebe.so")
-    names = {line.split()[-1] for line in out.splitlines()}
+    names = {line.split()[-1].split("@")[0] for line in out.splitlines()}
     assert {"malloc", "free", "calloc", "realloc", "glebe_malloc", "glebe_check", "_Znwm", "_ZdlPv",
             "glebe_live"} <= names
     assert not [name for name in names if name.startswith("gb_")]

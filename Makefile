@@ -34,7 +34,7 @@ help: ## this list
 
 # ---- build ------------------------------------------------------------------------------------------------------
 
-.PHONY: demo setup lib cli install wasm lua windows
+.PHONY: demo setup lib cli install wasm lua windows package
 demo: ## install what is missing, build, and compare allocators on three real programs (minutes)
 	@demo/run
 
@@ -81,6 +81,11 @@ windows: | $(build) ## build the archives for Windows programs into build/window
 	@tools/setup windows
 	$(call say,archives for Windows)
 	@tools/windows
+
+package: ## build what users install into build/packages/: wheels, Debian packages, crates, archives (half an hour)
+	@tools/setup build package
+	$(call say,packages)
+	@tools/package $(PARTS)
 
 docs: | $(build) ## build the site of docs/ into build/docs/, and follow its links
 	@tools/setup docs
@@ -211,6 +216,7 @@ test-tinygo-oldest: wasm ## test-tinygo under the oldest TinyGo that is supporte
 	    export TINYGO; $(pytest) test/tinygo
 
 test-e2e: cli ## misuse, contract, bdwgc, mimalloc, package and scale tests, with the built libraries
+	@$(call more,tools/setup wheel)
 	$(call say,end to end)
 	@tools/lint --symbols
 	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/attack test/contract test/libgc test/mimalloc \

@@ -1,0 +1,36 @@
+"""glebe: a malloc that is put under any program, and a command that shows what it changes.
+
+    glebe run -- PROGRAM            the command; `glebe --help` lists the others
+    python -m glebe run app.py      the same, with this Python under app.py
+
+The package has no Python API beyond two paths: `command()` is the `glebe` command, `library()` a file for LD_PRELOAD.
+"""
+
+import os
+import sysconfig
+
+_BUILDS = {"default": "libglebe.so", "secure": "libglebe-secure.so", "audit": "libglebe-audit.so"}
+
+
+def command():
+    """The path of the `glebe` command that this package brought."""
+    places = [sysconfig.get_path("scripts")]
+    if os.name == "posix": # pip install --user
+        places.append(sysconfig.get_path("scripts", "posix_user"))
+    # pip install --target FOLDER puts it into FOLDER/bin, beside this package.
+    places.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin"))
+    for place in places:
+        path = os.path.join(place, "glebe")
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    raise FileNotFoundError(f"glebe: the command is in none of {', '.join(places)}: install the package again")
+
+
+def library(build="default"):
+    """The path of the library for LD_PRELOAD: the build "default", "secure" or "audit"."""
+    if build not in _BUILDS:
+        raise ValueError(f"glebe.library({build!r}): the builds are {', '.join(_BUILDS)}")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", _BUILDS[build])
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"glebe: {path} is missing: install the package again")
+    return path

@@ -1,0 +1,130 @@
+"""The wheel, from `pip install` to the first table, and away again: nothing is left. It is packed here from what `make
+cli` built; GLEBE_TEST_LONG tests those that tools/package built, in test_packages.py."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import venv
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKER = ROOT / "build/package-venv/bin/python"
+LIBRARIES = ("libglebe.so", "libglebe-secure.so", "libglebe-audit.so")
+pytestmark = [pytest.mark.more, pytest.mark.xdist_group("package")]
+
+
+def run(*command, fails=False, **options):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("GLEBE_", "PYTHON", "LD_"))}
+    env.update(options.pop("env", {}))
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False, env=env, **options)
+    assert (done.returncode != 0) == fails, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def pack(box, folder):
+    """A wheel by maturin, with the libraries of `box`; cargo finds its work done."""
+    if not PACKER.exists():
+        pytest.skip("maturin is not here: tools/setup package")
+    shutil.copytree(ROOT / "bindings/python", folder / "python",
+                    ignore=shutil.ignore_patterns("__pycache__", "lib"))
+    for name in LIBRARIES:
+        to = folder / "python/glebe/lib" / name
+        to.parent.mkdir(exist_ok=True)
+        shutil.copy(box.library(name), to)
+    text = (ROOT / "pyproject.toml").read_text()
+    for name, here in (("cli/Cargo.toml", ROOT / "cli/Cargo.toml"), ("bindings/python", "python")):
+        text = text.replace(f'"{name}', f'"{here}')
+    for name in ("LICENSE-MIT", "LICENSE-APACHE"):
+        shutil.copy(ROOT / name, folder)
+    (folder / "pyproject.toml").write_text(text)
+    cargo = pathlib.Path(run(ROOT / "tools/setup", "which", "cargo").strip())
+    run(PACKER, "-m", "maturin", "build", "--release", "--compatibility", "linux", "--auditwheel", "skip", "--out",
+        folder / "out", cwd=folder,
+        env={"GLEBE_LIBRARY_DIR": str(box.libraries), "CARGO_TARGET_DIR": str(ROOT / "target"),
+             "PATH": f"{cargo.parent}:{os.environ['PATH']}"})
+    return next((folder / "out").glob("*.whl"))
+
+
+def files(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if "__pycache__" not in path.parts}
+
+
+class Installed:
+    """A wheel in a virtual environment of its own, with a home of its own."""
+
+    def __init__(self, wheel, folder):
+        self.folder = folder / "venv"
+        venv.create(self.folder, with_pip=True)
+        self.before = files(self.folder)
+        self.home = folder / "home"
+        self.home.mkdir()
+        self.env = {"HOME": str(self.home), "PIP_DISABLE_PIP_VERSION_CHECK": "1", "XDG_CACHE_HOME": ""}
+        self.python = self.folder / "bin/python"
+        run(self.python, "-m", "pip", "install", "--quiet", "--no-index", wheel, env=self.env)
+
+    def run(self, *words, **options):
+        env = {**self.env, **options.pop("env", {})}
+        return run(*words, env=env, **options)
+
+    def remove(self):
+        """Uninstalls it, and requires that nothing is left, in the home but for the cache that the pages name."""
+        self.run(self.python, "-m", "pip", "uninstall", "--quiet", "--yes", "glebe")
+        assert files(self.folder) == self.before
+        assert {path.split("/")[0] for path in files(self.home)} <= {".cache"}
+        assert {path.name for path in (self.home / ".cache").glob("*")} <= {"glebe", "pip"}
+
+
+def try_out(installed, folder):
+    """The lines of bindings/python/README.md."""
+    app = folder / "app.py"
+    app.write_text("import sys\nprint(sys.argv[1:], sys.executable)\nblocks = [bytes(i) for i in range(3000)]\n")
+    glebe, python = installed.folder / "bin/glebe", installed.python
+    assert re.match(r"glebe \d+\.\d+\.\d+ \(.*\)\n", installed.run(glebe, "--version"))
+    active = r"was active: at most [1-9]\d* KiB"
+    said = installed.run(python, "-m", "glebe", "run", "-v", app, "--port", "80", cwd=folder)
+    assert f"['--port', '80'] {python}" in said and re.search(active, said), said
+    said = installed.run(python, "-m", "glebe", "run", "--", "app.py", "--", "x", cwd=folder)
+    assert f"['--', 'x'] {python}" in said
+    assert installed.run(python, "-m", "glebe", "run", "--", "echo", "app.py", cwd=folder) == "app.py\n"
+    for build in ("default", "secure", "audit"):
+        path = installed.run(python, "-c", f"import glebe; print(glebe.library({build!r}))").strip()
+        said = installed.run(python, "-c", "pass", env={"LD_PRELOAD": path, "GLEBE_VERBOSE": "1"})
+        assert re.search(active, said) and (f"; {build} build" in said) == (build != "default"), said
+    said = installed.run(python, "-c", "import glebe; glebe.library('fast')", fails=True)
+    assert "glebe.library('fast'): the builds are default, secure, audit" in said
+    said = installed.run(glebe, "compare", "--runs", "2", "--only", "system,glebe", "--", python, app)
+    assert "allocator" in said and "system" in said and "page faults" in said
+
+
+@pytest.fixture(scope="module")
+def wheel(box, tmp_path_factory):
+    return pack(box, tmp_path_factory.mktemp("wheel"))
+
+
+def test_wheel(wheel, tmp_path):
+    installed = Installed(wheel, tmp_path)
+    try_out(installed, tmp_path)
+    installed.remove()
+
+
+def test_wheel_without_its_command(wheel, tmp_path):
+    """Control: what `python -m glebe` runs is the wheel's own command; without it, one line says so."""
+    installed = Installed(wheel, tmp_path)
+    (installed.folder / "bin/glebe").unlink()
+    said = installed.run(installed.python, "-m", "glebe", "--version", fails=True)
+    assert said.count("\n") == 1 and said.startswith("glebe: the command is in none of ") and "Traceback" not in said
+
+
+def test_wheel_content(wheel):
+    """It is at most 6 MB, carries its licences and the list of its parts, and no path of this machine's source."""
+    with zipfile.ZipFile(wheel) as content:
+        names = content.namelist()
+        assert wheel.stat().st_size < 6_000_000
+        for name in (*(f"glebe/lib/{name}" for name in LIBRARIES), "glebe/__main__.py"):
+            assert name in names
+        for part in ("/licenses/LICENSE-MIT", "/licenses/LICENSE-APACHE", ".cyclonedx.json", ".data/scripts/glebe"):
+            assert [name for name in names if name.endswith(part)], part

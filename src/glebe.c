@@ -47,6 +47,7 @@ GB_SHORT_END
 #include "region/idle.c"
 #include "region/region.c"
 #include "heap/address.c"
+#include "heap/listed.c"
 #include "heap/secure.c"
 
 #include "heap/hole.c"

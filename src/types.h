@@ -12,6 +12,10 @@
  * slice i. The entry of a page's first slice (its head) describes the page; the other entries say how far back the head
  * is. Links between entries are their numbers (gb_page_id), and 0 is null: the arena never hands out slice 0.
  *
+ * Behind the large blocks' records are the heads: a table with, for each slice, the address of the entry of its page's
+ * head, which is the slice's own entry if it is in no page. free() reads it, and so needs neither the slice's entry nor
+ * the way back from it.
+ *
  * A large block writes nothing into the slice table: the entries of its slices look like those of free slices. Its
  * record is in a table of its own, a quarter as long: the run of a large block has at least four slices, so no two
  * begin in the same four. Records are numbered like entries.
@@ -52,7 +56,7 @@ typedef struct gb_heap_id {
 #define GB_NO_HEAP ((gb_heap_id){0})
 
 typedef struct gb_block {
-    struct gb_block *next; /* keyed in the secure build: use gb_link_get and gb_link_set */
+    uintptr_t words[2]; /* one has the link, mostly keyed: use gb_link_get and gb_link_set */
 } gb_block;
 
 /* Kind of a run of slices. Each entry of a page holds it; for a large block, its record alone. */
@@ -687,13 +691,14 @@ typedef struct gb_region {
         _Atomic size_t slices; /* how many have a committed entry: an index below it is valid */
         size_t slices_peek;
     };
+    gb_page **heads; /* of each slice, the entry of its page's head; not in linear memory */
+    uintptr_t key; /* of the links of free blocks; not in linear memory */
     gb_page *table;
     gb_page *large; /* records of large blocks; the table is committed as far as the slice table */
     uintptr_t extents_base; /* where the extents begin */
     gb_extent *extents;
     glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
     gb_chunk *chunk_table;
-    uintptr_t key; /* key of free-list links, in the secure build */
     gb_bits bits[GB_BITS]; /* one set for a collector that is alone, one shared by all others */
     uint64_t *shadow; /* bits for the chunks, in the audit build: audit.c */
     gb_heap_bits *heap_bits; /* one entry for 64 heaps */
@@ -708,7 +713,7 @@ typedef struct gb_region {
 
     /* Tables that are committed piece by piece: bytes, from the start of each table. */
     struct {
-        size_t large, table, chunk_table, heaps, heap_bits, extents, spans, shadow;
+        size_t large, table, heads, chunk_table, heaps, heap_bits, extents, spans, shadow;
     } committed;
 
     /* The records of heaps. */

@@ -98,6 +98,16 @@
 #define GB_THREADS (!GB_LINEAR) /* a heap for each thread, remote frees, abandoned heaps */
 #define GB_HUGE (!GB_LINEAR) /* blocks over 1 MiB are extents */
 #define GB_PURGES (!GB_LINEAR) /* memory can be returned to the host: spare pages, holes, ticks */
+/* Links of free blocks are keyed, and in their second word, where a short overflow of the block before does not reach.
+ * In the secure build they are in the first word, since the second one is the block's stamp. docs/decisions/0052 */
+#ifndef GB_KEYED
+#define GB_KEYED (!GB_LINEAR)
+#endif
+#define GB_LINK_AT (GB_KEYED && !GB_SECURE ? sizeof(void *) : 0)
+/* a keyed link has a mark in its top byte, by which free() suspects that the block is free already */
+#define GB_MARKS_LINKS (GB_KEYED && !GB_SECURE && sizeof(void *) == 8)
+#define GB_LINK_MARK 0xa5
+#define GB_HEADS (!GB_LINEAR) /* a table leads from a slice to its page's head */
 #define GB_MIXES (!GB_LINEAR && !GB_SECURE) /* a small heap begins with a mixed page: blocks of many classes */
 
 /* A profiler can sample allocations: heap/sample.c. Not in the secure and the audit build, which check each list of

@@ -9,7 +9,13 @@
 const gb_class gb_classes[GB_CLASSES + 1] = {GB_CLASS_TABLE(GB_CLASS_ROW)};
 #undef GB_CLASS_ROW
 
-const uint8_t gb_class_small[GB_OBJECT_MAX / 16 + 1] = {GB_CLASS_SMALL_LOOKUP};
+#if GB_LINEAR
+#define GB_CLASS_SMALL(cls) cls,
+#else
+#define GB_CLASS_SMALL(c) c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c,
+#endif
+const uint8_t gb_class_small[GB_CLASS_SMALL_ROWS] = {0, GB_CLASS_SMALL_LOOKUP(GB_CLASS_SMALL)};
+#undef GB_CLASS_SMALL
 #if !GB_LINEAR
 const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1] = {GB_CLASS_WORDS_LOOKUP};
 const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1] = {GB_CLASS_MEDIUM_LOOKUP};

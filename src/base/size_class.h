@@ -34,14 +34,16 @@ typedef struct gb_class {
 
 /* the last row is for mixed pages: it makes gb_class_exact find no block anywhere */
 extern const gb_class gb_classes[GB_CLASSES + 1];
-extern const uint8_t gb_class_small[GB_OBJECT_MAX / 16 + 1];
+/* By bytes, so that malloc need not round them. In linear memory, where code must be short, by (bytes + 15) / 16. */
+#define GB_CLASS_SMALL_ROWS (GB_LINEAR ? GB_OBJECT_MAX / 16 + 1 : GB_OBJECT_MAX + 1)
+extern const uint8_t gb_class_small[GB_CLASS_SMALL_ROWS];
 #if !GB_LINEAR
 extern const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1];
 extern const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1];
 #endif
 
 /* bytes <= GB_OBJECT_MAX; 0 counts as 1 */
-GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[(bytes + 15) >> 4]; }
+GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[GB_LINEAR ? (bytes + 15) >> 4 : bytes]; }
 
 #if GB_LINEAR
 GB_INLINE uint32_t gb_class_of_words(size_t bytes) { return gb_class_of_small(bytes); }

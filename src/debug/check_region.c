@@ -33,8 +33,9 @@ static uint32_t check_large(gb_check *check, const gb_chunk *chunk, const gb_pag
     for (uint32_t k = 0; fits && k < large->slices; k++) {
         const gb_page *entry = gb_entry_at(slice + k);
         CHECK(!gb_set_has(chunk->free, start + k), 1, gb_slice_start(slice + k), "a slice in use is marked free");
-        CHECK(entry->kind == GB_FREE && entry->back_bytes == 0 && gb_load_relaxed(&entry->owner) == 0, 1, entry,
-            "the entry of a large block's slice is not a free slice's");
+        CHECK(entry->kind == GB_FREE && entry->back_bytes == 0 && gb_load_relaxed(&entry->owner) == 0
+                && gb_slice_head(slice + k) == entry,
+            1, entry, "the entry of a large block's slice is not a free slice's");
     }
     return fits ? large->slices : 1;
 }
@@ -51,6 +52,7 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
         if (page->kind == GB_FREE || page->kind == GB_RESERVED) {
             const gb_page *large = page->kind == GB_FREE && !is_free ? gb_large_in(first + i) : NULL;
             CHECK(gb_load_relaxed(&page->owner) == 0, 1, page, "a free slice has an owner");
+            CHECK(!is_free || gb_slice_head(first + i) == page, 1, page, "a free slice has a head");
             if (large) {
                 run = 0;
                 larges++;
@@ -75,7 +77,8 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
         glebe_heap *heap = check_run_heap(check, page);
         for (uint32_t k = 0; k < page->slices; k++) {
             CHECK(!gb_set_has(chunk->free, i + k), 1, gb_slice_start(first + i + k), "a slice in use is marked free");
-            CHECK(page[k].back_bytes == k * sizeof(gb_page), 1, page + k, "the distance to the head is wrong");
+            CHECK(page[k].back_bytes == k * sizeof(gb_page) && gb_slice_head(first + i + k) == page, 1, page + k,
+                "the distance to the head is wrong");
             CHECK(page[k].kind == page->kind, 1, page + k, "slices of one run differ in kind");
             CHECK(gb_load_relaxed(&page[k].owner)
                     == (page->kind == GB_SMALL && page->mark == GB_PARKED ? 0

@@ -10,12 +10,14 @@
 #include "debug.h"
 
 #define GB_SHAPE_MAGIC UINT64_C(0x676c656265534841)
-#define GB_SHAPE_VERSION 1
+#define GB_SHAPE_VERSION 2
 
 #define SIZE(X, name, type) X(name, sizeof(type))
 #define FIELD(X, name, type, field) X(name "." #field, offsetof(type, field))
 #define SHAPE(X)                                                                                                       \
     X("secure", GB_SECURE)                                                                                             \
+    X("keyed", GB_KEYED)                                                                                               \
+    X("link_at", GB_LINK_AT)                                                                                           \
     X("audit", GB_AUDIT)                                                                                               \
     X("slice_log2", GB_SLICE_LOG2)                                                                                     \
     X("chunk_log2", GB_CHUNK_LOG2)                                                                                     \
@@ -84,6 +86,7 @@
     SIZE(X, "region", gb_region)                                                                                       \
     FIELD(X, "region", gb_region, base)                                                                                \
     FIELD(X, "region", gb_region, slices)                                                                              \
+    FIELD(X, "region", gb_region, heads)                                                                               \
     FIELD(X, "region", gb_region, table)                                                                               \
     FIELD(X, "region", gb_region, large)                                                                               \
     FIELD(X, "region", gb_region, extents_base)                                                                        \
@@ -97,6 +100,7 @@
     FIELD(X, "region", gb_region, ready)                                                                               \
     FIELD(X, "region", gb_region, page_bytes)                                                                          \
     FIELD(X, "region", gb_region, committed.large)                                                                     \
+    FIELD(X, "region", gb_region, committed.heads)                                                                     \
     FIELD(X, "region", gb_region, committed.table)                                                                     \
     FIELD(X, "region", gb_region, committed.chunk_table)                                                               \
     FIELD(X, "region", gb_region, committed.heaps)                                                                     \

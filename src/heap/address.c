@@ -12,6 +12,8 @@ bool gb_block_in_use(const gb_page *page, const void *block)
             && (!gb_heap_owns(gb_self, page) || gb_self->warm[at.cls - GB_SMALL_CLASSES] != block);
     if (GB_AUDIT && !gb_audit_alive(block))
         return false;
+    if (GB_MARKS_LINKS && gb_link_marked(block) && gb_block_listed(page, block))
+        return false;
     return !GB_SECURE || !gb_secure_stamped(block);
 }
 

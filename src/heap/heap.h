@@ -15,6 +15,12 @@ uintptr_t gb_block_start(const void *address);
 /* Reports, as exactly as the build can tell, why `address` is no valid argument of `call`. */
 GB_COLD void gb_report_address(const char *call, const void *address);
 
+/* ---- listed: whether a small block that looks free is (GB_MARKS_LINKS) ---- */
+/* Returns whether the block, which has the mark of a link, is on a list of free blocks that this thread may read. */
+bool gb_block_listed(const gb_page *page, const gb_block *block);
+/* free() of a block with that mark in a page of this thread's heap. Reports a double free. Owner. */
+GB_NOINLINE void gb_free_suspect(gb_block *block, gb_page *page, const char *call);
+
 /* ---- secure: checks of a small block in the secure and audit builds ---- */
 /* Marks a block of a small page as free. Returns false, after a report, if it cannot be freed. */
 bool gb_free_allowed(const char *call, const gb_page *page, void *block);
@@ -142,6 +148,8 @@ GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
     if (GB_SECURE)
         next = gb_secure_out(block, next);
     heap->front[cls] = next;
+    if (GB_MARKS_LINKS)
+        block->words[GB_LINK_AT / sizeof(void *)] = 0; /* the mark too */
     if (GB_AUDIT)
         gb_audit_born(block);
     return block;

@@ -19,11 +19,14 @@ void gb_page_mark_first(gb_page *page, uint32_t out)
     page_count_down(page, out, GB_MARKS / 8);
 }
 
-/* The secure build walks pages instead of parking them: it would have to verify several lists per page. */
+/* The secure build walks pages instead of parking them: it would have to verify several lists per page. A block of 24,
+ * 40 or 56 bytes may begin in one unit and have its link in the next, and a parked page purges that one if it is a
+ * hole. */
 static bool page_may_park(const gb_page *page)
 {
+    bool whole_links = GB_LINK_AT == 0 || gb_classes[page->cls].shift > 3;
     return !GB_SECURE && page->bump == page->cap && page->slices == GB_BIG_PAGE_SLICES
-        && gb_the.page_bytes <= GB_UNIT_BYTES;
+        && gb_the.page_bytes <= GB_UNIT_BYTES && whole_links;
 }
 
 void gb_page_mark_reached(glebe_heap *heap, gb_page *page, uint32_t coming)

@@ -168,6 +168,7 @@ static void run_enter(gb_page *page, uint32_t from, uint32_t slices, enum gb_kin
         if (owner)
             gb_store_relaxed(&page[i].owner, owner);
         page[i].back_bytes = i * (uint32_t)sizeof(gb_page);
+        gb_the.heads[gb_slice_of(page) + i] = page;
         page[i].kind = (uint8_t)kind;
     }
 }
@@ -177,6 +178,7 @@ static void run_wipe(gb_page *page, uint32_t from, uint32_t slices)
     for (uint32_t i = from; i < slices; i++) {
         gb_store_relaxed(&page[i].owner, 0);
         page[i].back_bytes = 0;
+        gb_the.heads[gb_slice_of(page) + i] = page + i;
         page[i].kind = GB_FREE;
     }
 }
@@ -306,6 +308,7 @@ static gb_chunk *chunk_grow(void)
         size_t entries = (size_t)(number + 1) * GB_CHUNK_SLICES;
         if (!gb_meta_commit(gb_the.table, &gb_the.committed.table, entries * sizeof(gb_page))
             || !gb_meta_commit(gb_the.large, &gb_the.committed.large, entries / GB_LARGE_LEAST * sizeof(gb_page))
+            || !gb_meta_commit(gb_the.heads, &gb_the.committed.heads, entries * sizeof(gb_page *))
             || !gb_meta_commit(gb_the.chunk_table, &gb_the.committed.chunk_table, (number + 1) * sizeof(gb_chunk))
             || (gb_the.bits[0].collectors && !bits_commit(gb_the.bits, number + 1))
             || (gb_the.bits[1].collectors && !bits_commit(gb_the.bits + 1, number + 1))
@@ -317,6 +320,8 @@ static gb_chunk *chunk_grow(void)
         if (got == GB_NO_MEMORY)
             return NULL;
         gb_the.arena.chunks++;
+        for (uint32_t slice = number * GB_CHUNK_SLICES; slice < entries; slice++)
+            gb_the.heads[slice] = gb_entry_at(slice);
         gb_store(&gb_the.slices, entries);
         if (got == GB_COMMITTED)
             return chunk_enter(number);

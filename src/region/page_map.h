@@ -1,6 +1,7 @@
 /* From an address to its page by arithmetic, for free, realloc, usable_size and the checker. Slice number i = (address
- * - base) / 16 KiB; its entry is table[i]; the head is back_bytes before the entry. If the entry is that of a free
- * slice, a large block may begin there: its record is large[i / 4]. */
+ * - base) / 16 KiB; its entry is table[i]; the head is back_bytes before the entry. On
+ * hosts heads[i] is the head too, for free(). If the entry is that of a free slice, a large block may begin there: its
+ * record is large[i / 4]. */
 #ifndef GB_PAGE_MAP_H
 #define GB_PAGE_MAP_H
 
@@ -12,6 +13,14 @@ GB_INLINE gb_page *gb_page_entry(const void *address)
 {
     size_t i = ((uintptr_t)address - gb_the.base) >> GB_SLICE_LOG2;
     return i < gb_peek(gb_the.slices) ? gb_the.table + i : NULL;
+}
+
+/* Returns the head of the page that has the slice; for other slices their own entry. */
+GB_INLINE gb_page *gb_slice_head(size_t slice)
+{
+    if (GB_HEADS)
+        return gb_the.heads[slice];
+    return gb_the.table + slice;
 }
 
 GB_INLINE gb_page *gb_page_head(gb_page *entry) { return (gb_page *)((uintptr_t)entry - entry->back_bytes); }
@@ -178,20 +187,28 @@ GB_INLINE void gb_list_remove(gb_list *list, gb_page *page)
         list->last = page->prev;
 }
 
-/* Links of free blocks. In the secure build a link is keyed with its own address, and must lead into the same page:
+/* Links of free blocks. A link is keyed, so that one that was overwritten leads to no address that a program can have:
+ * following it is a fault. In the secure build it is keyed with its own address too, and must lead into the same page:
  * an overwritten link is found before anyone follows it. */
+GB_INLINE uintptr_t gb_link_coded(const gb_block *block, uintptr_t link)
+{
+    return GB_SECURE ? link ^ gb_the.key ^ (uintptr_t)block : GB_KEYED ? link ^ gb_the.key : link;
+}
+
 GB_INLINE void gb_link_set(gb_block *block, gb_block *next)
 {
-    if (GB_SECURE)
-        next = (gb_block *)((uintptr_t)next ^ gb_the.key ^ (uintptr_t)block);
-    block->next = next;
+    block->words[GB_LINK_AT / sizeof(void *)] = gb_link_coded(block, (uintptr_t)next);
 }
 
 GB_INLINE gb_block *gb_link_get(const gb_block *block)
 {
-    if (GB_SECURE)
-        return (gb_block *)((uintptr_t)block->next ^ gb_the.key ^ (uintptr_t)block);
-    return block->next;
+    return (gb_block *)gb_link_coded(block, block->words[GB_LINK_AT / sizeof(void *)]);
+}
+
+/* Returns whether the block may have a link: it is free, or the program wrote a byte like the mark. */
+GB_INLINE bool gb_link_marked(const gb_block *block)
+{
+    return ((const uint8_t *)block)[GB_LINK_AT + sizeof(void *) - 1] == GB_LINK_MARK;
 }
 
 #endif

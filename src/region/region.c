@@ -12,7 +12,8 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     size_t heaps_max = chunks_bytes >> 19, extents_max = extents_bytes >> GB_GRANULE_LOG2;
     heaps_max = heaps_max > (1 << 20) ? 1 << 20 : heaps_max;
     size_t table = gap, large = table + (chunks_bytes >> GB_SLICE_LOG2) * sizeof(gb_page) + gap;
-    size_t chunk_table = large + (chunks_bytes >> GB_SLICE_LOG2) / GB_LARGE_LEAST * sizeof(gb_page) + gap;
+    size_t heads = large + (chunks_bytes >> GB_SLICE_LOG2) / GB_LARGE_LEAST * sizeof(gb_page) + gap;
+    size_t chunk_table = heads + (chunks_bytes >> GB_SLICE_LOG2) * sizeof(gb_page *) + gap;
     size_t heaps = chunk_table + gb_round_up((chunks_bytes >> GB_CHUNK_LOG2) * sizeof(gb_chunk), gap) + gap;
     size_t heap_bits = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
     size_t extents = heap_bits + gb_round_up((heaps_max / 64 + 1) * sizeof(gb_heap_bits), gap) + gap;
@@ -30,6 +31,7 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     gb_the.reserved = reserve;
     gb_the.table = (gb_page *)(at + table);
     gb_the.large = (gb_page *)(at + large);
+    gb_the.heads = (gb_page **)(at + heads);
     gb_the.chunk_table = (gb_chunk *)(at + chunk_table);
     gb_the.heaps = (glebe_heap *)(at + heaps);
     gb_the.heap_bits = (gb_heap_bits *)(at + heap_bits);
@@ -70,13 +72,23 @@ static bool region_propose(size_t chunks_bytes, size_t extents_bytes)
     return false;
 }
 
+/* A key of links. With the mark in its top byte and bit 55 set, what decodes to an address of the program was a link:
+ * any address that an attacker writes decodes to one that no program has. Some processors ignore the top byte. */
+static uintptr_t region_key(void)
+{
+    uint64_t key = gb_port_random();
+    if (GB_MARKS_LINKS)
+        key = (uint64_t)GB_LINK_MARK << 56 | (key & ~((uint64_t)0xff << 56)) | (uint64_t)1 << 55;
+    return (uintptr_t)key;
+}
+
 bool gb_region_start(void)
 {
     if (gb_the.ready)
         return true;
     gb_the.page_bytes = gb_port_page_bytes();
-    if (GB_SECURE)
-        gb_the.key = (uintptr_t)gb_port_random();
+    if (GB_KEYED)
+        gb_the.key = region_key();
     if (gb_the.options.purge_ms == 0)
         gb_the.options.purge_ms = GB_PURGE_MS;
     size_t address_bytes = gb_port_address_bytes();

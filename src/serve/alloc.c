@@ -17,7 +17,8 @@ size_t gb_block_bytes(const char *call, const void *block)
         if (GB_LIKELY(page->kind == GB_SMALL
                 && gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index)
                 /* the check of gb_block_in_use, without a call */
-                && index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED)))
+                && index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED)
+                && !(GB_MARKS_LINKS && gb_link_marked(block))))
             return gb_classes[page->cls].bytes;
         if (!GB_LINEAR && page->kind == GB_MEDIUM && gb_block_in_use(page, block))
             return gb_classes[page->cls].bytes;

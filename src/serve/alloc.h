@@ -1,7 +1,7 @@
 /* The fast paths, for inlining into the functions that programs call.
  *
  *     malloc   size -> class -> front[class] -> pop                                        15 instructions
- *     free     address -> slice's entry; its owner is this thread's heap? -> push on the page, count down      19
+ *     free     address -> its page's head; its owner is this thread's heap? -> push on the page, count down      20
  *
  * Two compares (bound and owner) send all unusual addresses to big.c and free.c: blocks of other threads, of medium,
  * large and huge size, of other allocators, NULL. The bound check looks redundant, but keeps a wild pointer from
@@ -55,14 +55,18 @@ GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
         gb_free_elsewhere(call, block);
         return;
     }
-    gb_page *page = gb_the.table + slice;
+    gb_page *page = gb_slice_head(slice);
     if (GB_UNLIKELY(gb_peek(page->owner) != (uintptr_t)self)) {
         gb_free_unowned(self, page, block, call);
         return;
     }
-    page = gb_page_head(page);
+    page = GB_HEADS ? page : gb_page_head(page);
     if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
         return;
+    if (GB_MARKS_LINKS && GB_UNLIKELY(gb_link_marked(block))) {
+        gb_free_suspect(block, page, call);
+        return;
+    }
     gb_link_set(block, page->free);
     page->free = block;
     if (GB_UNLIKELY(--page->left == 0))

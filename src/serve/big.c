@@ -282,7 +282,7 @@ static GB_NOINLINE void free_large(glebe_heap *self, void *block, const char *ca
 
 void gb_free_unowned(glebe_heap *self, gb_page *entry, void *block, const char *call)
 {
-    gb_page *page = gb_page_head(entry);
+    gb_page *page = entry; /* the head: gb_slice_head */
     if (GB_UNLIKELY(page->kind != GB_MEDIUM)) {
         if (page->kind == GB_FREE)
             free_large(self, block, call);

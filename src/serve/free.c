@@ -15,6 +15,8 @@ void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call
             gb_report_address(call, block);
         else if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
             return;
+        else if (GB_MARKS_LINKS && gb_link_marked(block) && gb_block_listed(page, block))
+            gb_report_address(call, block);
         else if (!GB_THREADS)
             gb_free_any(call, gb_page_heap(page), block);
         else if (!gb_heap_owns(self, page))

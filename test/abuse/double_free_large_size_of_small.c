@@ -1,7 +1,6 @@
 /* The largest small block, 2 KiB, freed twice.
  *
- * default: undetected
- * secure, audit: glebe: free(ADDRESS): double free: the block of 2048 bytes here is free already */
+ * all: glebe: free(ADDRESS): double free: the block of 2048 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

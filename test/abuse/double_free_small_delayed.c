@@ -1,7 +1,6 @@
 /* A small block freed twice, with other frees between, so that a check of only the last block would miss it.
  *
- * default: undetected
- * secure, audit: glebe: free(ADDRESS): double free: the block of 64 bytes here is free already */
+ * all: glebe: free(ADDRESS): double free: the block of 64 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

@@ -1,7 +1,6 @@
 /* Frees in the order a, b, a: the free list would hold a twice, and malloc would return it twice.
  *
- * default: undetected
- * secure, audit: glebe: free(ADDRESS): double free: the block of 64 bytes here is free already */
+ * all: glebe: free(ADDRESS): double free: the block of 64 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

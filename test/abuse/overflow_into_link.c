@@ -1,6 +1,6 @@
 /* A block written past its end, into the link of the free block behind it.
  *
- * default, audit: undetected
+ * default, audit: faults
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
  *     overflowed */
 #include "abuse.h"
@@ -22,7 +22,7 @@ int main(void)
         if (blocks[i] != block)
             free(blocks[i]);
     __asm__("" : "+r"(block));
-    memset(block, 'A', SMALL + 8);
+    memset(block, 'A', SMALL + 16);
     for (int i = 0; i < 4 * BLOCKS; i++)
         if (!malloc(SMALL))
             return 2;

@@ -1,7 +1,6 @@
 /* realloc of a small block that is free. It returns NULL and sets EINVAL.
  *
- * default: undetected
- * secure, audit: glebe: realloc(ADDRESS): the block of 64 bytes here is free already */
+ * all: glebe: realloc(ADDRESS): the block of 64 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

@@ -1,7 +1,6 @@
 /* malloc_usable_size of a small block that is free.
  *
- * default: undetected
- * secure, audit: glebe: malloc_usable_size(ADDRESS): the block of 64 bytes here is free already */
+ * all: glebe: malloc_usable_size(ADDRESS): the block of 64 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

@@ -1,7 +1,6 @@
 /* The start of a small block that is free in its page, and that malloc never returned.
  *
- * default: undetected
- * secure, audit: glebe: free(ADDRESS): double free: the block of 1792 bytes here is free already */
+ * all: glebe: free(ADDRESS): double free: the block of 1792 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

@@ -1,6 +1,6 @@
 /* The link of a block that another thread freed, overwritten before the owner takes the block back.
  *
- * default, audit: undetected
+ * default, audit: faults
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
  *     overflowed */
 #include "abuse.h"
@@ -23,7 +23,7 @@ int main(void)
         free(blocks[i]);
     on_thread(free_more, blocks + 100);
     uintptr_t *victim = wrong(blocks[ready]);
-    victim[0] = (uintptr_t)target;
+    victim[0] = victim[1] = (uintptr_t)target;
     malloc_trim(0);
     return abuse_end();
 }

@@ -1,6 +1,7 @@
-/* The link of a free block in a thread free list overwritten, before the heap flushes its lists.
+/* The first word of a free block in a thread free list overwritten, before the heap flushes its lists: the secure build
+ * has its link there.
  *
- * default, audit: undetected
+ * default, audit: served
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
  *     overflowed */
 #include "abuse.h"

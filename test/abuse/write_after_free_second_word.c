@@ -1,6 +1,6 @@
 /* The second word of a free block overwritten.
  *
- * default, audit: undetected
+ * default, audit: faults
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
  *     overflowed */
 #include "abuse.h"

@@ -1,6 +1,6 @@
 /* The link of a free block overwritten in a page with room, which glebe_trim then walks.
  *
- * default, audit: undetected
+ * default, audit: faults
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
  *     overflowed */
 #include "abuse.h"
@@ -15,7 +15,7 @@ int main(void)
     for (int i = 0; i < 240; i++)
         free(blocks[i]);
     uintptr_t *victim = wrong(blocks[ready]);
-    victim[0] = (uintptr_t)target;
+    victim[0] = victim[1] = (uintptr_t)target;
     malloc_trim(0);
     return abuse_end();
 }

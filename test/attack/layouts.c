@@ -1,5 +1,5 @@
-/* Attacks that know glebe's layout: free blocks of a page are linked through their first word, and nothing is between
- * blocks. OPEN: malloc handed out the target, the same block twice, or memory of a live block. */
+/* Attacks that know glebe's layout: free blocks of a page are linked through their first or second word, and nothing is
+ * between blocks. OPEN: malloc handed out the target, the same block twice, or memory of a live block. */
 #include "attack.h"
 
 enum { BLOCKS = 256, LATER = 1024, TARGET = 512 };
@@ -48,11 +48,27 @@ static char *drop_at(int i)
     return block;
 }
 
+/* Writes both words where a link may be. */
+static void forge(char *block)
+{
+    uintptr_t *words = wrong(block);
+    words[0] = words[1] = (uintptr_t)target;
+    HIDE(words);
+}
+
+/* Frees more blocks, so that their pages serve requests again. */
+static void wake(void)
+{
+    for (int i = 1; i < BLOCKS; i += 4)
+        (void)drop_at(i);
+}
+
 /* The link of a block that was just freed. */
 static void link_last(size_t size)
 {
     fill(size);
-    *(uintptr_t *)wrong(drop_at(100)) = (uintptr_t)target;
+    wake();
+    forge(drop_at(100));
     harvest(size);
 }
 
@@ -66,13 +82,14 @@ static void link_middle(size_t size)
             char *block = drop_at(i);
             middle = i == 99 ? block : middle;
         }
-    *(uintptr_t *)wrong(middle) = (uintptr_t)target;
+    forge(middle);
     harvest(size);
 }
 
 /* `bytes` past the ends of live blocks, into free ones. */
 static void spill(size_t size, size_t bytes, uintptr_t value)
 {
+    uintptr_t values[] = {value, value};
     static char *freed[BLOCKS];
     fill(size);
     for (int i = 1; i < BLOCKS; i += 2)
@@ -81,7 +98,7 @@ static void spill(size_t size, size_t bytes, uintptr_t value)
         char *end = blocks[i] + malloc_usable_size(blocks[i]);
         for (int j = 1; j < BLOCKS; j += 2)
             if (freed[j] == end) {
-                memcpy(end, &value, bytes);
+                memcpy(end, values, bytes);
                 HIDE(end);
             }
     }
@@ -89,6 +106,8 @@ static void spill(size_t size, size_t bytes, uintptr_t value)
 }
 
 static void spill_8(size_t size) { spill(size, 8, (uintptr_t)target); }
+static void spill_16(size_t size) { spill(size, 16, (uintptr_t)target); }
+static void spill_9(size_t size) { spill(size, 9, 0x4141414141414141 & UINTPTR_MAX); }
 static void spill_1(size_t size) { spill(size, 1, 8); }
 static void spill_2(size_t size) { spill(size, 2, 0x1238); }
 
@@ -153,6 +172,7 @@ static void twice_owned(size_t size)
 static void inside(size_t size, size_t by)
 {
     fill(size);
+    wake();
     drop(wrong(blocks[100] + by));
     harvest(size);
 }
@@ -172,6 +192,7 @@ static void never_taken(size_t size)
 }
 
 const attack attack_layouts[] = {{"link-last", link_last}, {"link-middle", link_middle}, {"spill-8", spill_8},
-    {"spill-1", spill_1}, {"spill-2", spill_2}, {"a-a", twice}, {"a-b-a", twice_between}, {"delayed", twice_delayed},
-    {"a-b-written-a", twice_written}, {"owned", twice_owned}, {"inside-8", inside_8}, {"inside-16", inside_16},
-    {"inside-half", inside_half}, {"never-taken", never_taken}, {NULL, NULL}};
+    {"spill-16", spill_16}, {"spill-9", spill_9}, {"spill-1", spill_1}, {"spill-2", spill_2}, {"a-a", twice},
+    {"a-b-a", twice_between}, {"delayed", twice_delayed}, {"a-b-written-a", twice_written}, {"owned", twice_owned},
+    {"inside-8", inside_8}, {"inside-16", inside_16}, {"inside-half", inside_half}, {"never-taken", never_taken},
+    {NULL, NULL}};

@@ -32,8 +32,8 @@ house_of_lore unsorted_bin_into_stack large_bin_attack house_of_storm house_of_s
 unsafe_unlink poison_null_byte house_of_einherjar overlapping_chunks overlapping_chunks_2 tcache_dup_overflow
 mmap_overlapping house_of_force house_of_orange house_of_tangerine tcache_metadata_poisoning house_of_io house_of_mind
 first_fit""".split()
-LAYOUTS = """link-last link-middle spill-8 spill-1 spill-2 a-a a-b-a delayed a-b-written-a owned inside-8 inside-16
-inside-half never-taken""".split()
+LAYOUTS = """link-last link-middle spill-8 spill-16 spill-9 spill-1 spill-2 a-a a-b-a delayed a-b-written-a owned
+inside-8 inside-16 inside-half never-taken""".split()
 
 # name of the suite -> what it is, and its attacks
 SUITES = {

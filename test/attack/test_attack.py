@@ -2,9 +2,10 @@
 
     python3 test/attack/test_attack.py write           makes expected.txt anew: read what changed
     python3 test/attack/test_attack.py table           the table of docs/security.md
-    python3 test/attack/test_attack.py table name=LIB  with a column for another allocator, preloaded; name= is libc's"""
+    python3 test/attack/test_attack.py table name=LIB  a column for another allocator; name= is libc's"""
 
 import pathlib
+import re
 import sys
 
 import pytest
@@ -36,6 +37,37 @@ def test_attacks_go_through_where_nothing_checks(box):
     attacks = [(kind, 64) for kind in suites.LAYOUTS if kind != "never-taken"]
     results = suites.outcomes(suites.programs(box), library, attacks)
     assert set(results.values()) == {"open"}, results
+
+
+def trials(box, library, count):
+    """Runs the fuzzer. Returns the kinds of trials that went through, and whether malloc handed out the target."""
+    fuzzer = box.compile(suites.FOLDER / "overlap.c", *suites.FLAGS, to="attack")
+    done = box.run(fuzzer, count, 1, preload=None, env={"LD_PRELOAD": str(library)})
+    assert re.search(r"^THROUGH \d+ HARMLESS [1-9]\d* ENDED [1-9]", done.out, re.M), done.out + done.text
+    kinds = re.findall(r"^seed \d+: (.+?) of (\d+) bytes, value \d: (.+)$", done.out, re.M)
+    return {(kind, int(length)) for kind, length, _ in kinds}, any("outside" in what for *_, what in kinds)
+
+
+def test_one_mistake_gains_nothing(box):
+    """In the secure build no trial goes through; in the default build only those that overwrite a part of a link. None
+    makes malloc hand out an address of the program's. Without checks, the same trials do both."""
+    naive = box.compile(suites.FOLDER / "naive.c", "-O1", "-fPIC", "-shared", "-fno-builtin", to="attack-naive")
+    whole = {(kind, length) for kind in ("overflow", "write after free") for length in (8, 16, 32)}
+    found, outside = trials(box, naive, 1500)
+    assert outside and found & whole, "the control found nothing"
+    found, outside = trials(box, box.library("default"), 1500)
+    assert not outside and not found & whole, found
+    assert trials(box, box.library("secure"), 1500) == (set(), False)
+
+
+@pytest.mark.more
+def test_one_mistake_gains_much_where_links_have_no_key(box):
+    """A control: the library built without keys hands out the program's own memory."""
+    sources = [box.root / "override/override.c", box.root / "src/glebe.c"]
+    library = box.compile(sources, "-O1", "-fPIC", "-shared", "-DGB_KEYED=0", "-fvisibility=hidden", to="attack-unkeyed",
+                          libs=["-ldl"])
+    found, outside = trials(box, library, 6000)
+    assert outside and {("overflow", 8), ("write after free", 8)} & found, found
 
 
 def rows(columns):

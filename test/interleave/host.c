@@ -23,7 +23,7 @@ static struct {
     gb_region region;
     struct glebe_live live;
     world world;
-    gb_page table[ONE_CHUNK], large[ONE_CHUNK / GB_LARGE_LEAST];
+    gb_page table[ONE_CHUNK], large[ONE_CHUNK / GB_LARGE_LEAST], *heads[ONE_CHUNK];
     gb_chunk chunk;
     char heaps[HEAPS * GB_HEAP_STRIDE];
     gb_heap_bits heap_bits;
@@ -105,6 +105,7 @@ void host_save(void)
     IL_CHECK(gb_the.records.made < HEAPS, "host.c: too many heaps");
     memcpy(saved.table, gb_the.table, sizeof saved.table);
     memcpy(saved.large, gb_the.large, sizeof saved.large);
+    memcpy(saved.heads, gb_the.heads, sizeof saved.heads);
     saved.chunk = gb_the.chunk_table[0];
     memcpy(saved.heaps, gb_the.heaps, sizeof saved.heaps);
     saved.heap_bits = gb_the.heap_bits[0];
@@ -128,6 +129,7 @@ void host_restore(void)
         return;
     memcpy(gb_the.table, saved.table, sizeof saved.table);
     memcpy(gb_the.large, saved.large, sizeof saved.large);
+    memcpy(gb_the.heads, saved.heads, sizeof saved.heads);
     gb_the.chunk_table[0] = saved.chunk;
     memcpy(gb_the.heaps, saved.heaps, sizeof saved.heaps);
     gb_the.heap_bits[0] = saved.heap_bits;
@@ -149,6 +151,7 @@ uint64_t host_state(void)
         return hash;
     hash = hashed(hash, gb_the.table, sizeof saved.table);
     hash = hashed(hash, gb_the.large, sizeof saved.large);
+    hash = hashed(hash, gb_the.heads, sizeof saved.heads);
     hash = hashed(hash, gb_the.chunk_table, sizeof saved.chunk);
     hash = hashed(hash, gb_the.heaps, sizeof saved.heaps);
     hash = hashed(hash, gb_the.heap_bits, sizeof saved.heap_bits);

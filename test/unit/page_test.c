@@ -418,13 +418,13 @@ static void test_sort_of_a_damaged_list(void **state)
             glebe_free(blocks[i]);
         gb_block *list = page->free, *fifth = list;
         for (int i = 0; i < 4; i++)
-            fifth = fifth->next;
-        fifth->next = mistake ? list : &outside;
+            fifth = gb_link_get(fifth);
+        gb_link_set(fifth, mistake ? list : &outside);
         list = fixture_page_sort(page, list);
         assert_int_equal(glebe_live.stats.errors, 1);
         int count = 0;
-        for (gb_block *block = list; block; block = block->next, count++)
-            assert_true(page_of(block) == page && (!block->next || block < block->next));
+        for (gb_block *block = list; block; block = gb_link_get(block), count++)
+            assert_true(page_of(block) == page && (!gb_link_get(block) || block < gb_link_get(block)));
         assert_int_equal(count, 5);
     }
 }

@@ -172,6 +172,7 @@ impl Glebe {
         let mut tables = vec![
             (at(l.table), at(l.committed_table)),
             (at(l.large), at(l.committed_large)),
+            (at(l.heads), at(l.committed_heads)),
             (at(l.chunk_table), at(l.committed_chunk_table)),
             (at(l.heaps), at(l.committed_heaps)),
             (at(l.heap_bits), at(l.committed_heap_bits)),
@@ -263,11 +264,15 @@ impl Glebe {
 
     /// The block that a free block's link leads to; 0 at the end of the list.
     fn link(&self, pages: &mut Pages<impl Reader>, block: u64) -> u64 {
-        let next = pages.word(block);
-        if self.layout.secure != 0 {
-            next ^ self.key ^ block
-        } else {
-            next
+        self.decoded(block, pages.word(block + self.layout.link_at as u64))
+    }
+
+    /// The address that the word at a free block's link means.
+    pub fn decoded(&self, block: u64, word: u64) -> u64 {
+        match (self.layout.secure != 0, self.layout.keyed != 0) {
+            (true, _) => word ^ self.key ^ block,
+            (false, true) => word ^ self.key,
+            _ => word,
         }
     }
 

@@ -158,13 +158,12 @@ impl Page<'_> {
         let mut walk = |mut at: u64| {
             for _ in 0..LINKS_MAX {
                 let Some(offset) =
-                    at.checked_sub(self.start()).filter(|o| *o + 8 <= bytes.len() as u64)
+                    at.checked_sub(self.start()).filter(|o| *o + l.link_at as u64 + 8 <= bytes.len() as u64)
                 else {
                     return;
                 };
                 block(at);
-                let next = u64_at(bytes, offset as usize);
-                at = if l.secure != 0 { next ^ self.glebe.key ^ at } else { next };
+                at = self.glebe.decoded(at, u64_at(bytes, offset as usize + l.link_at));
             }
         };
         walk(u64_at(self.bytes, l.page_free));

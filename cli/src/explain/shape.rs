@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// The first word of the shape in memory.
 const MAGIC: [u8; 8] = 0x676c_6562_6553_4841_u64.to_ne_bytes();
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEAD_BYTES: u64 = 56;
 const COUNT_MAX: u32 = 4096;
 
@@ -27,7 +27,8 @@ macro_rules! layout {
 }
 
 layout! {
-    secure "secure"  slice_log2 "slice_log2"  chunk_log2 "chunk_log2"  granule_log2 "granule_log2"
+    secure "secure"  keyed "keyed"  link_at "link_at"
+    slice_log2 "slice_log2"  chunk_log2 "chunk_log2"  granule_log2 "granule_log2"
     unit_log2 "unit_log2"  large_least "large_least"  classes "classes"  small_classes "small_classes"
     mixed "mixed"  wake_bytes "wake_bytes"  wake_least "wake_least"  wake_most "wake_most"  marks "marks"
     remote_slots "remote_slots"  borrowed_classes "borrowed_classes"  bits_tables "bits_tables"
@@ -46,10 +47,11 @@ layout! {
     extent "extent"  extent_bytes "extent.bytes"  extent_granules "extent.granules"
     extent_state "extent.state"  extent_warm "extent.warm"  extent_collected "extent.collected"
     region "region"  base "region.base"  slices "region.slices"  table "region.table"  large "region.large"
-    extents_base "region.extents_base"  extents "region.extents"  heaps "region.heaps"
+    heads "region.heads"  extents_base "region.extents_base"  extents "region.extents"  heaps "region.heaps"
     chunk_table "region.chunk_table"  key "region.key"  bits "region.bits"  shadow "region.shadow"
     heap_bits "region.heap_bits"  ready "region.ready"
     committed_large "region.committed.large"  committed_table "region.committed.table"
+    committed_heads "region.committed.heads"
     committed_chunk_table "region.committed.chunk_table"  committed_heaps "region.committed.heaps"
     committed_heap_bits "region.committed.heap_bits"  committed_extents "region.committed.extents"
     committed_spans "region.committed.spans"  committed_shadow "region.committed.shadow"

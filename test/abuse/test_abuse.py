@@ -66,8 +66,8 @@ def test_every_line_names_call_and_address():
 
 
 def test_secure_and_audit_find_what_the_default_build_cannot():
-    """The default build misses only interior frees of the thread's own small blocks, and a block that is free on another
-    thread's lists: the price of a fast free, and the reason for the other builds."""
+    """The default build misses only interior frees of the thread's own small blocks, and double frees of blocks on
+    another thread's lists: the price of a fast free, and the reason for the other builds."""
     found = [name for name, rules in PROGRAMS.items() if rules["default"] == "undetected"
              and rules["secure"].startswith("glebe: ")]
     assert {"double_free_small_then_by_other", "interior_small", "wild_uncarved"} <= set(found)

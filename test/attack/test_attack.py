@@ -17,7 +17,8 @@ from conftest import Toolbox # noqa: E402
 
 
 def right(found, words, chance):
-    """With `chance`: the order of blocks is random, and another check than the usual one may stop the attack."""
+    """With `chance`: the order of blocks is random, or what a part of a key decodes to is, and another check than the
+    usual one may stop the attack."""
     return found in words or (chance and found != "open" and words != ["open"])
 
 
@@ -27,14 +28,14 @@ def test_attacks(box, build):
     assert list(rules) == suites.ATTACKS, "run: python3 test/attack/test_attack.py write"
     results = suites.outcomes(suites.programs(box), box.library(build), suites.ATTACKS)
     wrong = {attack: f"{found}; expected: {' or '.join(rules[attack])}" for attack, found in results.items()
-             if not right(found, rules[attack], chance=build == "secure")}
+             if not right(found, rules[attack], chance=build == "secure" or attack[0] == "spill-9")}
     assert not wrong
 
 
 def test_attacks_go_through_where_nothing_checks(box):
     """A control: against an allocator without checks the attacks on links work, so that `stopped` means something."""
     library = box.compile(suites.FOLDER / "naive.c", "-O1", "-fPIC", "-shared", "-fno-builtin", to="attack-naive")
-    attacks = [(kind, 64) for kind in suites.LAYOUTS if kind != "never-taken"]
+    attacks = [(kind, 64) for kind in suites.LAYOUTS if kind not in ("never-taken", "spill-9")]
     results = suites.outcomes(suites.programs(box), library, attacks)
     assert set(results.values()) == {"open"}, results
 
@@ -64,8 +65,8 @@ def test_one_mistake_gains_nothing(box):
 def test_one_mistake_gains_much_where_links_have_no_key(box):
     """A control: the library built without keys hands out the program's own memory."""
     sources = [box.root / "override/override.c", box.root / "src/glebe.c"]
-    library = box.compile(sources, "-O1", "-fPIC", "-shared", "-DGB_KEYED=0", "-fvisibility=hidden", to="attack-unkeyed",
-                          libs=["-ldl"])
+    library = box.compile(sources, "-O1", "-fPIC", "-shared", "-DGB_KEYED=0", "-fvisibility=hidden",
+                          to="attack-unkeyed", libs=["-ldl"])
     found, outside = trials(box, library, 6000)
     assert outside and {("overflow", 8), ("write after free", 8)} & found, found
 

@@ -1,0 +1,145 @@
+/* listed.c: a double free is found on each list where the block may be, and a block in use is never
+ * taken for a free one, whatever its bytes. */
+#include "fixture.h"
+
+enum { MANY = 600 };
+static gb_block *blocks[MANY];
+
+static gb_page *page_of(const void *block)
+{
+    return gb_page_head(gb_page_entry(block));
+}
+
+/* Fills pages beyond the mixed one. */
+static void fill(void)
+{
+    for (int i = 0; i < MANY; i++)
+        assert_non_null(blocks[i] = glebe_malloc(64));
+}
+
+static void free_twice(gb_block *block)
+{
+    uint64_t before = glebe_live.stats.errors;
+    assert_true(gb_link_marked(block));
+    glebe_free(block);
+    assert_int_equal(glebe_live.stats.errors, before + 1);
+    fixture_check();
+}
+
+static void test_double_frees(void **state)
+{
+    (void)state;
+    if (!GB_MARKS_LINKS)
+        skip();
+    fill();
+    gb_block *one = blocks[MANY - 20], *two = blocks[MANY - 21];
+    glebe_free(one);
+    free_twice(one); /* first on the page's list */
+    glebe_free(two);
+    free_twice(one); /* behind another */
+    gb_block *again = glebe_malloc(64);
+    while (again != one && again != two)
+        again = glebe_malloc(64);
+    free_twice(again == one ? two : one); /* on the thread free list */
+    fixture_thread(1);
+    assert_non_null(glebe_malloc(64));
+    for (int i = 300; i < 310; i++)
+        glebe_free(blocks[i]);
+    free_twice(blocks[305]); /* borrowed, or in a slot */
+    for (int i = 310; i < 500; i++)
+        glebe_free(blocks[i]);
+    free_twice(blocks[499]);
+    gb_remote_flush(gb_self);
+    fixture_thread(0);
+    assert_true(GB_XFREE_COUNT(gb_load(&page_of(blocks[499])->xfree)) > 0);
+    free_twice(blocks[499]); /* on the page's list of remote frees */
+}
+
+static void test_calls_with_free_blocks(void **state)
+{
+    (void)state;
+    if (!GB_MARKS_LINKS)
+        skip();
+    fill();
+    glebe_free(blocks[7]);
+    assert_int_equal(glebe_usable_size(blocks[7]), 0);
+    assert_null(glebe_realloc(blocks[7], 200));
+    assert_int_equal(glebe_live.stats.errors, 2);
+    fixture_check();
+}
+
+/* The program writes what links look like. */
+static void test_blocks_in_use(void **state)
+{
+    (void)state;
+    if (!GB_MARKS_LINKS)
+        skip();
+    fill();
+    glebe_free(blocks[1]);
+    glebe_free(blocks[2]);
+    memset(blocks[3], GB_LINK_MARK, 64); /* the mark alone */
+    memcpy(blocks[4], blocks[2], 64); /* a whole link */
+    gb_link_set(blocks[5], NULL);
+    gb_link_set(blocks[6], blocks[6]);
+    gb_link_set(blocks[8], blocks[7]);
+    for (int i = 3; i < 9; i++) {
+        assert_true(i == 7 || gb_link_marked(blocks[i]));
+        assert_int_equal(glebe_usable_size(blocks[i]), 64);
+        glebe_free(blocks[i]);
+    }
+    assert_int_equal(glebe_live.stats.errors, 0);
+    fixture_check();
+}
+
+/* malloc leaves no mark behind. */
+static void test_new_blocks(void **state)
+{
+    (void)state;
+    if (!GB_MARKS_LINKS)
+        skip();
+    for (size_t bytes = 1; bytes <= GB_SMALL_MAX; bytes += 7)
+        for (int i = 0; i < 20; i++) {
+            gb_block *block = glebe_malloc(bytes);
+            assert_false(gb_link_marked(block));
+            glebe_free(block);
+            assert_true(gb_link_marked(block));
+        }
+    assert_int_equal(glebe_live.stats.errors, 0);
+}
+
+/* Whatever address of a program is written over a link, what it decodes to is none. */
+static void test_forged_links(void **state)
+{
+    (void)state;
+    if (!GB_MARKS_LINKS)
+        skip();
+    fill();
+    gb_block *block = blocks[0];
+    for (unsigned bit = 0; bit < 47; bit++) {
+        block->words[0] = block->words[1] = (uintptr_t)1 << bit;
+        uint64_t link = (uint64_t)(uintptr_t)gb_link_get(block);
+        assert_true(link >> 55 & 1); /* no user's address on processors that ignore the top byte */
+        assert_true(link >> 47 != 0 && link >> 47 != 0x1ffff); /* not canonical on others */
+        assert_null(gb_page_entry((void *)(uintptr_t)link));
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    fixture_start(1);
+    fixture_thread(0);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_double_frees, setup),
+        cmocka_unit_test_setup(test_calls_with_free_blocks, setup),
+        cmocka_unit_test_setup(test_blocks_in_use, setup),
+        cmocka_unit_test_setup(test_new_blocks, setup),
+        cmocka_unit_test_setup(test_forged_links, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

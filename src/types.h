@@ -598,6 +598,7 @@ typedef struct gb_sample {
     uintptr_t block;
     uint64_t objects; /* how many blocks it stands for, in 1/65536 */
     uint64_t bytes; /* and how many bytes */
+    uint64_t born; /* which sample it was, counted from 1 */
     uint32_t site;
     uint32_t next; /* of the same hash, or of free records */
 } gb_sample;

@@ -435,3 +435,44 @@ fn what_cannot_be_looked_at_is_one_clear_line() {
     let failed = says(&home, &["leaks", "--", "no-such-program"]);
     assert_eq!(failed.status.code(), Some(127));
 }
+
+/// `loses` leaks blocks of two sizes; `holds` keeps every hundredth of its blocks, between free ones.
+const SITES: &str = "#include <stdlib.h>\n#include <string.h>\nvoid *kept[4000];\n\
+    __attribute__((noinline)) void *loses(size_t n) { void *p = malloc(n); memset(p, 1, n); return p; }\n\
+    __attribute__((noinline)) void *holds(size_t n) { void *p = malloc(n); memset(p, 1, n); return p; }\n\
+    int main(void) {\n\
+        for (int i = 0; i < 10; i++) loses(300000);\n\
+        for (int i = 0; i < 100; i++) loses(640);\n\
+        for (int i = 0; i < 4000; i++) kept[i] = holds(1000);\n\
+        for (int i = 0; i < 4000; i++) if (i % 100) { free(kept[i]); kept[i] = 0; }\n\
+    }";
+
+/// With samples of all bytes, each leak has its site, and the profiler's own records are none.
+#[test]
+fn sampled_blocks_have_sites() {
+    let home = home();
+    let program = compiled(&home, "sites", SITES, "cc");
+    let found = object(&home, &["leaks", "--mean", "1", "--json", "--", &program]);
+    assert_eq!(found["sites_recorded"], true);
+    assert_eq!(found["leaked_blocks"], 110, "{found}");
+    for leak in found["leaks"].as_array().unwrap() {
+        assert!(leak["frames"][0].as_str().unwrap().starts_with("loses"), "{leak}");
+        assert!(leak["site"].as_str().unwrap().contains(" < main"), "{leak}");
+    }
+    let without = object(&home, &["leaks", "--json", "--", &program]);
+    assert_eq!(
+        (&without["sites_recorded"], &without["leaked_blocks"]),
+        (&false.into(), &110.into())
+    );
+
+    let words = ["explain", "--mean", "1K", "--json", "--at-exit", "--", &program];
+    let seen = object(&home, &words);
+    let sites = seen["sites"].as_array().unwrap();
+    let first = sites.iter().find(|site| site["block_bytes"] == 1024).unwrap();
+    assert!(first["frames"][0].as_str().unwrap().starts_with("holds"), "{first}");
+    assert!(first["class_free_bytes"].as_u64().unwrap() > 1 << 20, "{first}");
+    assert!(part(&seen, "live_large") < 4 << 20, "{seen}"); // not the profiler's records
+    let older = sites.iter().find(|site| site["frames"][0].as_str().unwrap().starts_with("loses"));
+    let age = |site: &Value| site["age_percent"].as_f64().unwrap();
+    assert!(age(older.unwrap()) > age(first), "{sites:?}");
+}

@@ -166,6 +166,8 @@ void gb_profile_begin(void)
 {
     gb_sampler *sampler = &gb_the.sampler;
     const char *path = gb_port_environment("GLEBE_PROFILE");
+    if (gb_port_environment("GLEBE_TOOL_SAMPLE"))
+        glebe_profile_start(0); /* the command reads the samples from outside */
     if (!path || !*path)
         return;
     size_t bytes = strlen(path) + 1;

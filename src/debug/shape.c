@@ -131,6 +131,7 @@
     FIELD(X, "region", gb_region, sampler.samples)                                                                     \
     FIELD(X, "region", gb_region, sampler.frames)                                                                      \
     FIELD(X, "region", gb_region, sampler.sites)                                                                       \
+    FIELD(X, "region", gb_region, sampler.sample_heads)                                                                \
     FIELD(X, "region", gb_region, sampler.peak_bytes)                                                                  \
     FIELD(X, "region", gb_region, sampler.peak_number)                                                                 \
     FIELD(X, "region", gb_region, sampler.taken)                                                                       \
@@ -139,6 +140,9 @@
     FIELD(X, "records", gb_records, count)                                                                             \
     SIZE(X, "sample", gb_sample)                                                                                       \
     FIELD(X, "sample", gb_sample, block)                                                                               \
+    FIELD(X, "sample", gb_sample, objects)                                                                             \
+    FIELD(X, "sample", gb_sample, bytes)                                                                               \
+    FIELD(X, "sample", gb_sample, born)                                                                                \
     FIELD(X, "sample", gb_sample, site)                                                                                \
     SIZE(X, "frame", gb_frame)                                                                                         \
     FIELD(X, "frame", gb_frame, address)                                                                               \

@@ -339,6 +339,7 @@ static void sample_add(const void *block, size_t bytes, const uintptr_t *callers
     }
     gb_sample *sample = sample_at(number);
     sample->site = site;
+    sample->born = sampler->taken;
     sample_weigh(sample, bytes);
     sample_link(number, block);
     sample_begins(sample);

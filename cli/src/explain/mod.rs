@@ -5,6 +5,7 @@
 //!   heap      glebe's tables, read from outside; page        parts   resident pages x tables -> parts that sum to RSS
 //!   show      the text, the JSON object, the advice          picture the waterfall as a picture
 //!   program   runs a program, and looks at its peak or at its exit
+//!   pins      which sites hold pages with free bytes
 //!   samples   the profiler's samples, read from outside
 //!   snapshot  the file that a process wrote before its end, in place of the process
 //! ```
@@ -18,6 +19,7 @@ mod page;
 mod part;
 mod parts;
 mod picture;
+mod pins;
 pub mod process;
 pub mod program;
 pub mod samples;
@@ -64,12 +66,13 @@ pub fn settled(pid: i32) -> Result<Seen> {
 fn explain_program(options: &Options) -> Result<Ending> {
     let moment = if options.at_exit { program::Moment::Exit } else { program::Moment::Peak };
     let mut kept = None;
-    let (name, ending) = program::run(&options.program, options.force, moment, |pid| {
-        // A process that ends while we look leaves the picture of before.
-        if let Ok(seen) = parts::look(pid) {
-            kept = Some(seen);
-        }
-    })?;
+    let (name, ending) =
+        program::run(&options.program, options.force, options.mean, moment, |pid| {
+            // A process that ends while we look leaves the picture of before.
+            if let Ok(seen) = parts::look(pid) {
+                kept = Some(seen);
+            }
+        })?;
     match kept {
         Some(seen) => report(options, seen, moment.text())?,
         None if options.at_exit => say(format!(

@@ -1,6 +1,7 @@
 //! The options of `glebe explain`.
 
 use crate::args::pid;
+use crate::size;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -44,6 +45,9 @@ pub struct Options {
     /// Start the program even if it defines its own malloc or has a sanitizer inside
     #[arg(long, requires = "program")]
     pub force: bool,
+    /// Sample the program's allocations, one byte in SIZE on average (1: all), so that sites are named
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "program")]
+    pub mean: Option<u64>,
     /// Explain the snapshot that a process with GLEBE_SNAPSHOT wrote near its limit
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "program"])]
     pub from: Option<PathBuf>,

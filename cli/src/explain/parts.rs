@@ -12,9 +12,12 @@
 
 use super::heap::{Free, Glebe, Run, What};
 use super::part::Part;
+use super::pins::{pins, Pin};
 use super::process::{
     limits, mappings, stack_pointers, status_bytes, Limit, Mapping, Pagemap, Pages, Stretch, Use,
 };
+use super::samples;
+use crate::profile::sites::Sites;
 use crate::system::live::{maps_of, memory_of, name_of, pieces, program_of};
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -49,6 +52,8 @@ pub struct Explanation {
     pub glebes: Vec<Glebe>,
     pub mappings: Vec<(String, u64)>,
     pub limits: Vec<Limit>,
+    /// None: allocations are not sampled.
+    pub pins: Option<Vec<Pin>>,
 }
 
 impl Explanation {
@@ -70,6 +75,7 @@ pub struct Seen {
     pub kernel_bytes: u64,
     pub peak_bytes: u64,
     pub limits: Vec<Limit>,
+    pub sites: Option<Sites>,
 }
 
 /// Copies what is needed of a process. Does not stop it.
@@ -77,7 +83,12 @@ pub fn look(pid: i32) -> Result<Seen> {
     let maps = maps_of(pid)?;
     let pieces = pieces(&maps);
     let memory = memory_of(pid, &pieces)?;
-    let glebes = super::heap::read(&memory, &super::heap::locate(&memory, &pieces)?)?;
+    let located = super::heap::locate(&memory, &pieces)?;
+    let glebes = super::heap::read(&memory, &located)?;
+    let samples = located.first().map(|first| samples::read(&memory, &first.shape));
+    // Older libraries do not say where their samples are, and a process that ends takes them along.
+    let samples = samples.and_then(|samples| samples.ok().flatten());
+    let sites = samples.map(|samples| Sites::new(samples, samples::modules(&memory, &maps)));
     let pagemap = Pagemap::open(pid)?;
     let mappings = mappings(&maps, &stack_pointers(pid));
     let mut stretches = Vec::new();
@@ -92,7 +103,7 @@ pub fn look(pid: i32) -> Result<Seen> {
     let kernel_bytes = status_bytes(pid, "VmRSS").unwrap_or(0);
     let peak_bytes = status_bytes(pid, "VmHWM").unwrap_or(0);
     let limits = limits(pid);
-    Ok(Seen { pid, mappings, glebes, stretches, program, kernel_bytes, peak_bytes, limits })
+    Ok(Seen { pid, mappings, glebes, stretches, program, kernel_bytes, peak_bytes, limits, sites })
 }
 
 impl Seen {
@@ -130,12 +141,19 @@ impl Seen {
             glebes: Vec::new(),
             mappings: Vec::new(),
             limits: self.limits,
+            pins: None,
         };
         let mut runs: Vec<(usize, Run)> = Vec::new();
         for (number, glebe) in self.glebes.iter().enumerate() {
             runs.extend(glebe.runs().into_iter().map(|run| (number, run)));
         }
         runs.sort_by_key(|(_, run)| run.start);
+        if let Some(sites) = &self.sites {
+            let large = runs.iter_mut().filter(|(_, run)| matches!(run.what, What::Large { .. }));
+            large
+                .filter(|(_, run)| sites.are_at(run.start))
+                .for_each(|(_, run)| run.what = What::Table);
+        }
         for (number, run) in &runs {
             sum.add_live(&self.glebes[*number], run);
         }
@@ -165,6 +183,7 @@ impl Seen {
             Part::ALL[..=Part::LiveHuge as usize].iter().map(|part| sum.part(*part)).sum();
         sum.live_absent_bytes = sum.live_blocks_bytes.saturating_sub(resident);
         sum.glebes = self.glebes;
+        sum.pins = self.sites.map(|mut sites| pins(&sum.classes, &mut sites));
         sum
     }
 }

@@ -44,6 +44,7 @@ const LEAST_GROWTH_BYTES: u64 = 128 << 10;
 pub fn run(
     words: &[OsString],
     force: bool,
+    mean: Option<u64>,
     moment: Moment,
     mut look: impl FnMut(i32),
 ) -> Result<(String, Ending)> {
@@ -62,6 +63,10 @@ pub fn run(
     if let Some(library) = library {
         system::left_out(Some(&library)).iter().for_each(|note| say(format!("note: {note}")));
         changes.push(("LD_PRELOAD", Some(system::preload(&library))));
+    }
+    if let Some(mean) = mean {
+        changes.push(("GLEBE_TOOL_SAMPLE", Some("1".into())));
+        changes.push(("GLEBE_PROFILE_BYTES", Some(mean.to_string().into())));
     }
     if moment == Moment::Exit {
         changes.push(("GLEBE_TOOL_EXIT", Some(std::process::id().to_string().into())));

@@ -27,8 +27,27 @@ pub struct Samples {
     pub peak_bytes: u64,
     /// By number: the first is none.
     pub sites: Vec<Site>,
-    /// The number of the site of each sampled block that is live.
-    pub blocks: HashMap<u64, u32>,
+    /// The sampled blocks that are live, by address.
+    pub blocks: HashMap<u64, Sampled>,
+    /// Where its own records are.
+    pub chunks: Vec<u64>,
+}
+
+/// A sampled block that is live.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampled {
+    /// What it stands for.
+    pub weight: Weight,
+    /// Which sample it was.
+    pub born: u64,
+    /// The number of its site.
+    pub site: u32,
+}
+
+impl Sampled {
+    pub fn block_bytes(&self) -> u64 {
+        (self.weight.bytes as f64 / self.weight.objects).round() as u64
+    }
 }
 
 /// Records of one kind.
@@ -36,6 +55,7 @@ struct Records {
     bytes: Vec<u8>,
     each: usize,
     count: usize,
+    chunks: Vec<u64>,
 }
 
 impl Records {
@@ -51,14 +71,15 @@ impl Records {
         let per_chunk = chunk_bytes / each.max(1);
         let most = per_chunk * value("sample_chunks")?;
         let count = (u32_at(region, at + value("records.count")?) as usize).min(most);
-        let mut bytes = Vec::new();
+        let (mut bytes, mut chunks) = (Vec::new(), Vec::new());
         for chunk in 0..count.div_ceil(per_chunk) {
             let start = u64_at(region, at + value("records.chunks")? + 8 * chunk);
             let piece = copy(memory, start, (per_chunk * each) as u64)
                 .context("the records of its samples cannot be read")?;
             bytes.extend(piece);
+            chunks.push(start);
         }
-        Ok(Records { bytes, each, count })
+        Ok(Records { bytes, each, count, chunks })
     }
 
     fn at(&self, number: usize) -> &[u8] {
@@ -99,10 +120,23 @@ pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
         callers.retain(|address| *address != 0);
         all.push(Site { allocated: weight(value("site.allocated")?), live, peak, callers });
     }
-    let [block, site] = [value("sample.block")?, value("sample.site")?];
+    let [block, site, born] =
+        [value("sample.block")?, value("sample.site")?, value("sample.born")?];
+    let [objects, bytes] = [value("sample.objects")?, value("sample.bytes")?];
     let live = (1..samples.count).map(|number| samples.at(number));
-    let live = live.map(|sample| (u64_at(sample, block), u32_at(sample, site)));
-    let blocks = live.filter(|(at, site)| *at != 0 && (*site as usize) < all.len()).collect();
+    let live = live.map(|sample| {
+        let weight = Weight {
+            objects: u64_at(sample, objects) as f64 / 65536.0,
+            bytes: u64_at(sample, bytes),
+        };
+        let sampled = Sampled { weight, born: u64_at(sample, born), site: u32_at(sample, site) };
+        (u64_at(sample, block), sampled)
+    });
+    let blocks = live
+        .filter(|(at, s)| *at != 0 && (s.site as usize) < all.len() && s.weight.objects > 0.0)
+        .collect();
+    let heads = u64_at(&region, value("region.sampler.sample_heads")?);
+    let chunks = [samples.chunks, sites.chunks, frames.chunks, vec![heads]].concat();
     let word = |name| Ok::<_, anyhow::Error>(u64_at(&region, value(name)?));
     Ok(Some(Samples {
         mean_bytes: word("region.sampler.mean_bytes")?,
@@ -111,6 +145,7 @@ pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
         peak_bytes: word("region.sampler.peak_bytes")?,
         sites: all,
         blocks,
+        chunks,
     }))
 }
 

@@ -22,6 +22,8 @@ pub const NOW: &str = "now";
 /// Classes with the most resident bytes.
 const CLASSES_SHOWN: usize = 8;
 const MAPPINGS_SHOWN: usize = 5;
+const PINS_SHOWN: usize = 6;
+const SITE_COLUMNS: usize = 41;
 const BAR_COLUMNS: f64 = 30.0;
 
 pub fn text(e: &Explanation, moment: &str) -> String {
@@ -88,6 +90,18 @@ fn details(e: &Explanation, line: &mut impl FnMut(String)) {
         }
         if rows.len() > CLASSES_SHOWN {
             line(format!("  and {} more sizes (--json has all)", rows.len() - CLASSES_SHOWN));
+        }
+    }
+    let pins = e.pins.iter().flatten().filter(|pin| pin.free_bytes > 0).take(PINS_SHOWN);
+    let pins: Vec<_> = pins.collect();
+    if !pins.is_empty() {
+        line(String::new());
+        line("Sampled blocks between free bytes, oldest first:".into());
+        line(format!("  {:>12}{:>14}{:>8}   site", "block bytes", "live", "age"));
+        for pin in pins {
+            let (each, live) = (pin.block_bytes, amount(pin.bytes));
+            let site: String = pin.text.chars().take(SITE_COLUMNS).collect();
+            line(format!("  {each:>12}{live:>14}{:>6.0} %   {site}", pin.age_percent));
         }
     }
     line(String::new());
@@ -237,6 +251,18 @@ pub fn json(e: &Explanation, moment: &str) -> String {
         put("purge_ms", json!(glebe.options.purge_ms));
         put("background", json!(glebe.options.background));
         put("classes", Value::Array(classes));
+        let pins = e.pins.iter().flatten().map(|pin| {
+            json!({
+                "block_bytes": pin.block_bytes,
+                "live_blocks": pin.blocks,
+                "live_bytes": pin.bytes,
+                "age_percent": pin.age_percent,
+                "class_free_bytes": pin.free_bytes,
+                "frames": pin.frames,
+            })
+        });
+        put("sites_recorded", json!(e.pins.is_some()));
+        put("sites", pins.collect());
     }
     put("limits", Value::Array(limits));
     put("mappings", Value::Array(mappings));

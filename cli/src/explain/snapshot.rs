@@ -196,6 +196,7 @@ impl Snapshot {
             kernel_bytes: status("VmRSS"),
             peak_bytes: status("VmHWM"),
             limits,
+            sites: None,
         }))
     }
 

@@ -13,6 +13,8 @@
 use super::stop::{self, Registers};
 use crate::explain::heap::{self, Glebe, What};
 use crate::explain::process::{mappings, status_bytes, Mapping, Pagemap, Pages, Use};
+use crate::explain::samples::{self, Samples};
+use crate::profile::raw::Module;
 use crate::system::live::{maps_of, name_of, or_ended, pieces, program_of, Memory, Reader};
 use anyhow::{anyhow, bail, Result};
 use std::fs;
@@ -36,6 +38,8 @@ pub struct Snapshot {
     /// Ranges whose words are roots, in memory.
     pub roots: Vec<(u64, u64)>,
     pub registers: Vec<u64>,
+    /// The sampled blocks, and the code that allocated them.
+    pub samples: Option<(Samples, Vec<Module>)>,
     pub threads: usize,
     pub stopped: Duration,
 }
@@ -69,13 +73,18 @@ pub fn copy(pid: i32) -> Result<Snapshot> {
         parts: Vec::new(),
         bytes: room,
         roots: Vec::new(),
+        samples: None,
         registers: threads.iter().flat_map(|thread| thread.words.iter().copied()).collect(),
         threads: threads.len(),
         stopped: Duration::ZERO,
     };
     copy.read_memory(&memory, &mappings, &Pagemap::open(pid)?)?;
+    let samples = located.first().map(|first| samples::read(&memory, &first.shape));
     copy.stopped = stopped.since.elapsed();
     drop(stopped);
+    // Older libraries do not say where their samples are.
+    let samples = samples.and_then(|samples| samples.ok().flatten());
+    copy.samples = samples.map(|samples| (samples, samples::modules(&memory, &maps)));
     copy.find_roots(&mappings, &threads);
     Ok(copy)
 }

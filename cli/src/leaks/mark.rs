@@ -11,6 +11,7 @@
 
 use super::copy::Snapshot;
 use crate::explain::heap::{Glebe, What};
+use std::collections::HashSet;
 
 /// Blocks of one size, side by side.
 #[derive(Debug, Clone, Copy)]
@@ -59,9 +60,13 @@ impl Blocks {
         let mut blocks =
             Blocks { spans: Vec::new(), live: Vec::new(), marked: Vec::new(), count: 0 };
         let mut free = Vec::new();
+        let own = copy.samples.iter().flat_map(|(samples, _)| samples.chunks.iter().copied());
+        let own: HashSet<u64> = own.collect();
         for glebe in &copy.glebes {
             for run in glebe.runs() {
                 match run.what {
+                    // The profiler's records.
+                    What::Large { .. } if own.contains(&run.start) => {}
                     What::Small { entry } => blocks.add_small(copy, glebe, entry, &mut free),
                     What::Medium { entry } => blocks.add_medium(glebe, entry, &mut free),
                     What::Large { warm: false } => {

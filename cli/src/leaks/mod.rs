@@ -17,6 +17,7 @@ pub use options::Options;
 
 use crate::explain::program::{self, Moment};
 use crate::explain::show::{amount, NOW};
+use crate::profile::sites::Sites;
 use crate::size::counted;
 use crate::stop::Ending;
 use crate::words::{print, say};
@@ -36,7 +37,7 @@ pub fn leaks(options: &Options) -> Result<Ending> {
     }
     let mut found = None;
     let (name, ending) =
-        program::run(&options.target.program, options.force, Moment::Exit, |pid| {
+        program::run(&options.target.program, options.force, options.mean, Moment::Exit, |pid| {
             found = Some(find(pid))
         })?;
     match found {
@@ -48,7 +49,17 @@ pub fn leaks(options: &Options) -> Result<Ending> {
     Ok(ending)
 }
 
-/// Leaked blocks of one site. Until sites are recorded, a site is a size.
+/// What is shown of a site; JSON has all frames.
+const SITE_COLUMNS: usize = 37;
+
+/// Of which blocks a row is: those of a size, or the sampled ones of a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Bytes(u64),
+    Site(u32),
+}
+
+/// Leaked blocks of one site, or of one size.
 #[derive(Debug, Default, Clone, Copy)]
 struct Leak {
     blocks: u64,
@@ -60,7 +71,9 @@ struct Leak {
 struct Found {
     program: String,
     pid: i32,
-    leaks: BTreeMap<u64, Leak>,
+    /// Each with what the text calls it, and the frames of its site.
+    rows: Vec<(String, Vec<String>, Leak)>,
+    sampled: bool,
     live_blocks: u64,
     live_bytes: u64,
     threads: usize,
@@ -68,36 +81,42 @@ struct Found {
 }
 
 fn find(pid: i32) -> Result<Found> {
-    let copy = copy::copy(pid)?;
+    let mut copy = copy::copy(pid)?;
     let mut blocks = Blocks::of(&copy);
     blocks.mark(&copy);
-    let mut leaks: BTreeMap<u64, Leak> = BTreeMap::new();
+    let mut sites = copy.samples.take().map(|(samples, modules)| Sites::new(samples, modules));
+    let key = |block: &mark::Block| {
+        let site = sites.as_ref().and_then(|sites| sites.of(block.start));
+        site.map_or(Key::Bytes(block.bytes), Key::Site)
+    };
+    let mut leaks: BTreeMap<Key, Leak> = BTreeMap::new();
     let (mut live_blocks, mut live_bytes) = (0, 0);
     blocks.each(|block, reached| {
         live_blocks += 1;
         live_bytes += block.bytes;
         if !reached {
-            let leak = leaks.entry(block.bytes).or_default();
+            let leak = leaks.entry(key(&block)).or_default();
             leak.blocks += 1;
             leak.bytes += block.bytes;
         }
     });
     for block in blocks.first_of_leaks(&copy) {
-        leaks.entry(block.bytes).or_default().first_blocks += 1;
+        leaks.entry(key(&block)).or_default().first_blocks += 1;
     }
+    let mut rows: Vec<_> = leaks.into_iter().collect();
+    rows.sort_by_key(|(_, leak)| std::cmp::Reverse(leak.bytes));
+    let rows = rows.into_iter().map(|(key, leak)| match (key, &mut sites) {
+        (Key::Site(site), Some(sites)) => (sites.text(site), sites.frames(site).to_vec(), leak),
+        (Key::Bytes(bytes), _) => (format!("{bytes} bytes"), Vec::new(), leak),
+        (Key::Site(_), None) => unreachable!("a site is of samples"),
+    });
+    let rows = rows.collect();
     let (program, threads, stopped) = (copy.program.clone(), copy.threads, copy.stopped);
-    Ok(Found { program, pid, leaks, live_blocks, live_bytes, threads, stopped })
+    let sampled = sites.is_some();
+    Ok(Found { program, pid, rows, sampled, live_blocks, live_bytes, threads, stopped })
 }
 
 impl Found {
-    /// The sites, most bytes first.
-    fn rows(&self) -> Vec<(String, Leak)> {
-        let mut rows: Vec<_> =
-            self.leaks.iter().map(|(bytes, leak)| (format!("{bytes} bytes"), *leak)).collect();
-        rows.sort_by_key(|(_, leak)| std::cmp::Reverse(leak.bytes));
-        rows
-    }
-
     fn text(&self, moment: &str) -> String {
         let (blocks, bytes) = self.sums();
         let mut out = format!("glebe: {}[{}]: ", self.program, self.pid);
@@ -116,15 +135,21 @@ impl Found {
                 amount(bytes)
             );
             let _ = write!(out, "\n  {:>14}{:>12}{:>12}   site", "bytes", "blocks", "first");
-            for (site, leak) in self.rows() {
+            for (site, frames, leak) in &self.rows {
                 let (blocks, first) = (leak.blocks, leak.first_blocks);
+                let of = if frames.is_empty() { "blocks of " } else { "" };
+                let site: String = site.chars().take(SITE_COLUMNS).collect();
                 let _ = write!(
                     out,
-                    "\n  {:>14}{blocks:>12}{first:>12}   blocks of {site}",
+                    "\n  {:>14}{blocks:>12}{first:>12}   {of}{site}",
                     amount(leak.bytes)
                 );
             }
-            out += "\nFirst: no other leaked block refers to it. Sites are not recorded: each row is a block size.";
+            out += "\nFirst: no other leaked block refers to it.\n";
+            out += match self.sampled {
+                true => "Sampled blocks have their site (--json has all of it); other rows are block sizes.",
+                false => "Sites are not recorded: each row is a block size (--mean 1 records all).",
+            };
         }
         let _ = write!(
             out,
@@ -136,16 +161,16 @@ impl Found {
     }
 
     fn sums(&self) -> (u64, u64) {
-        self.leaks.values().fold((0, 0), |sum, leak| (sum.0 + leak.blocks, sum.1 + leak.bytes))
+        self.rows.iter().fold((0, 0), |sum, (.., leak)| (sum.0 + leak.blocks, sum.1 + leak.bytes))
     }
 
     fn json(&self, moment: &str) -> String {
         let mut leaks = Vec::new();
-        for (site, leak) in self.rows() {
+        for (site, frames, leak) in &self.rows {
             let (blocks, bytes, first) = (leak.blocks, leak.bytes, leak.first_blocks);
-            leaks.push(
-                json!({"blocks": blocks, "bytes": bytes, "site": site, "first_blocks": first}),
-            );
+            leaks.push(json!({
+                "blocks": blocks, "bytes": bytes, "site": site, "frames": frames, "first_blocks": first,
+            }));
         }
         let (blocks, bytes) = self.sums();
         json!({
@@ -155,7 +180,7 @@ impl Found {
             "leaked_blocks": blocks,
             "leaked_bytes": bytes,
             "leaks": leaks,
-            "sites_recorded": false,
+            "sites_recorded": self.sampled,
             "live_blocks": self.live_blocks,
             "live_bytes": self.live_bytes,
             "threads": self.threads,

@@ -1,6 +1,7 @@
 //! The options of `glebe leaks`.
 
 use crate::args::Target;
+use crate::size;
 use clap::Args;
 
 /// Find leaks: blocks that malloc handed out and that nothing in the process refers to.
@@ -19,7 +20,7 @@ glebe leaks [--json] <PID>
 Examples:
   glebe leaks 4711
   glebe leaks --json 4711
-  glebe leaks -- ./program input
+  glebe leaks --mean 1 -- ./program input
 
 JSON: one object with leaks, a list of objects with blocks, bytes and site; docs/explain.md has all fields."
 )]
@@ -30,6 +31,9 @@ pub struct Options {
     /// Start the program even if it defines its own malloc or has a sanitizer inside
     #[arg(long, requires = "program")]
     pub force: bool,
+    /// Sample the program's allocations, one byte in SIZE on average (1: all), so that leaks have sites
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "program")]
+    pub mean: Option<u64>,
     #[command(flatten)]
     pub target: Target,
 }

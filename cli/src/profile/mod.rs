@@ -5,7 +5,7 @@
 //!   pprof     a profile as pprof's file              reader    and back; checks every reference
 //!   stacks    names and bytes, of either             show      tables, folded stacks, JSON
 //!   flame     the flame graph                        files     profiles that exist: FILE, --diff
-//!   live      a process that runs, sampled meanwhile
+//!   live      a process that runs, sampled meanwhile  sites    the sites of sampled blocks
 //!   written   the profile that a process writes      mod       the run
 //! ```
 //!
@@ -21,6 +21,7 @@ mod pprof;
 pub mod raw;
 mod reader;
 mod show;
+pub mod sites;
 mod stacks;
 pub mod symbols;
 mod written;

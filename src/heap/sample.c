@@ -343,6 +343,7 @@ static void sample_add(const void *block, size_t bytes, const uintptr_t *callers
     sample_weigh(sample, bytes);
     sample_link(number, block);
     sample_begins(sample);
+    gb_port_sampled(block, bytes, sample->bytes);
 }
 
 void *gb_sample_take(gb_source *source, gb_request *request)
@@ -375,6 +376,7 @@ static void sample_forget(uint32_t number)
     gb_sampler *sampler = &gb_the.sampler;
     gb_sample *sample = sample_at(number);
     sample_ends(sample);
+    gb_port_sample_freed((const void *)sample->block);
     sample->block = 0;
     sample->next = sampler->sample_free;
     sampler->sample_free = number;
@@ -396,10 +398,12 @@ void gb_sample_attach(uint32_t number, const void *block, size_t bytes)
     gb_sample *sample = sample_at(number);
     gb_site *site = gb_site_at(sample->site);
     sample_ends(sample);
+    gb_port_sample_freed((const void *)sample->block);
     weight_take(&site->allocated, sample);
     sample_weigh(sample, gb_round_up(bytes, GB_UNIT_BYTES));
     sample_begins(sample);
     sample_link(number, block);
+    gb_port_sampled(block, bytes, sample->bytes);
     gb_lock_drop(&gb_the.sampler.lock);
 }
 

@@ -373,6 +373,20 @@ void gb_port_modules(void (*each)(void *context, const gb_module *module), void 
     each(context, &(gb_module){0xa000, 0xb000, 0, "/fake/lib rary", NULL, 0});
 }
 
+void gb_port_sampled(const void *block, size_t bytes, uint64_t weight)
+{
+    (void)block;
+    fake.sampled_bytes += bytes;
+    fake.sampled_weight += weight;
+    fake.sampled++;
+}
+
+void gb_port_sample_freed(const void *block)
+{
+    (void)block;
+    fake.sampled--;
+}
+
 void gb_port_modules_seen(void (*each)(void *context, const gb_module *module), void *context)
 {
     gb_port_modules(each, context);

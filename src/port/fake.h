@@ -46,6 +46,7 @@ typedef struct gb_fake {
     const uintptr_t *stack; /* what gb_port_stack finds, and its length */
     uint32_t stack_length;
     uint32_t profiles; /* how often a profile was finished; its text goes to `profile` */
+    uint64_t sampled, sampled_bytes, sampled_weight; /* by the probes: blocks now, and sums of all so far */
     int profile_error; /* of gb_port_put; 0: none */
     char *profile; /* NULL: profiles are dropped */
     size_t profile_room, profile_bytes;

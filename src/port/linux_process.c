@@ -249,3 +249,49 @@ void gb_port_describe(const gb_port_reader *reader)
     posix_cancel_restore(cancel);
     errno = saved;
 }
+
+/* ---- probes: otel_memory:alloc(ptr, size, weight) and otel_memory:free(ptr) ----
+ * A probe is one no-operation, and a note in the section .note.stapsdt that says where it is and where its arguments
+ * are. Tracers (perf, bpftrace, an eBPF profiler) find it in the file, and put a breakpoint there. The note's layout is
+ * that of SystemTap, version 3: addresses of the probe, of .stapsdt.base and of a semaphore (none), then provider, name
+ * and arguments as texts. An argument is "bytes@operand", and - before it means a signed one. */
+
+#if defined(__x86_64__) || defined(__aarch64__)
+#define LINUX_PROBE(name, operands, ...)                                                                               \
+    __asm__ volatile("990: nop\n"                                                                                      \
+                     ".pushsection .note.stapsdt, \"\", %%note\n"                                                      \
+                     ".balign 4\n"                                                                                     \
+                     ".4byte 992f - 991f, 994f - 993f, 3\n"                                                            \
+                     "991: .asciz \"stapsdt\"\n"                                                                       \
+                     "992: .balign 4\n"                                                                                \
+                     "993: .8byte 990b\n"                                                                              \
+                     ".8byte _.stapsdt.base\n"                                                                         \
+                     ".8byte 0\n"                                                                                      \
+                     ".asciz \"otel_memory\"\n"                                                                        \
+                     ".asciz \"" name "\"\n"                                                                           \
+                     ".asciz \"" operands "\"\n"                                                                       \
+                     "994: .balign 4\n"                                                                                \
+                     ".popsection\n"                                                                                   \
+                     ".ifndef _.stapsdt.base\n"                                                                        \
+                     ".pushsection .stapsdt.base, \"aG\", %%progbits, .stapsdt.base, comdat\n"                         \
+                     ".weak _.stapsdt.base\n"                                                                          \
+                     ".hidden _.stapsdt.base\n"                                                                        \
+                     "_.stapsdt.base: .space 1\n"                                                                      \
+                     ".size _.stapsdt.base, 1\n"                                                                       \
+                     ".popsection\n"                                                                                   \
+                     ".endif\n" ::__VA_ARGS__)
+#else
+#define LINUX_PROBE(name, operands, ...) ((void)0)
+#endif
+
+GB_NOINLINE void gb_port_sampled(const void *block, size_t bytes, uint64_t weight)
+{
+    (void)block, (void)bytes, (void)weight;
+    LINUX_PROBE("alloc", "8@%0 8@%1 8@%2", "r"(block), "r"(bytes), "r"(weight));
+}
+
+GB_NOINLINE void gb_port_sample_freed(const void *block)
+{
+    (void)block;
+    LINUX_PROBE("free", "8@%0", "r"(block));
+}

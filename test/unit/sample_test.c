@@ -326,7 +326,23 @@ static void test_without_memory(void **state)
     for (int i = 0; i < served; i++)
         glebe_free(blocks[i]);
     assert_int_equal((long long)sum(0).live, 0);
+    assert_int_equal(fake.sampled, 0); /* a probe of a free for each of an allocation */
     fixture_check();
+}
+
+/* A tracer sees each sample, and its weight. */
+static void test_probes(void **state)
+{
+    (void)state;
+    start(1);
+    blocks[0] = glebe_malloc(100 * KIB);
+    assert_int_equal(fake.sampled, 1);
+    assert_int_equal(fake.sampled_bytes, fake.sampled_weight); /* of a block that is far larger than the mean */
+    assert_true(fake.sampled_bytes >= 100 * KIB);
+    blocks[0] = glebe_realloc(blocks[0], 3000 * KIB);
+    assert_int_equal(fake.sampled, 1);
+    glebe_free(blocks[0]);
+    assert_int_equal(fake.sampled, 0);
 }
 
 static void test_text(void **state)
@@ -379,6 +395,7 @@ int main(void)
         cmocka_unit_test_setup(test_start_and_stop, setup),
         cmocka_unit_test_setup(test_heaps_are_not_sampled, setup),
         cmocka_unit_test_setup(test_without_memory, setup),
+        cmocka_unit_test_setup(test_probes, setup),
         cmocka_unit_test_setup(test_text, setup),
 #else
         cmocka_unit_test(test_no_profiles),

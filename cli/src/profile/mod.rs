@@ -1,7 +1,7 @@
 //! `glebe profile`: which callers allocate memory, and which hold it.
 //!
 //! ```text
-//!   raw       the text that the library writes      symbols   addresses -> functions and lines
+//!   raw       the text that the library writes       symbols   addresses -> functions and lines
 //!   pprof     a profile as pprof's file              reader    and back; checks every reference
 //!   stacks    names and bytes, of either             show      tables, folded stacks, JSON
 //!   flame     the flame graph                        files     profiles that exist: FILE, --diff

@@ -91,6 +91,10 @@ GB_SHORT_BEGIN
 #include "gc/stack.c"
 GB_SHORT_END
 #include "gc/mark.c"
+#if !GB_LINEAR
+#include "gc/share.c"
+#include "gc/team.c"
+#endif
 GB_SHORT_BEGIN
 #include "gc/table.c"
 #include "gc/finalize.c"

@@ -476,6 +476,9 @@ struct glebe_gc {
     gb_table roots, weak, finals; /* of gb_rooted, gb_weak, gb_final */
     gb_table pins, links; /* of gb_pin, gb_link (GB_RUNTIMES) */
     struct gb_cache *caches; /* of threads (GB_RUNTIMES) */
+    struct gb_marker *team; /* several threads mark (GB_RUNTIMES) */
+    uint32_t helpers; /* threads that mark besides the one that collects, at most */
+    uint64_t scanned_by[2]; /* objects that teams scanned: the collecting thread, all helpers */
     size_t cached_bytes, cached_objects; /* in the caches' holes when marking began */
     uint32_t ready, ready_at; /* count of ready finalizers; where in the table the search for the next one begins */
     glebe_gc_marker *marker;

@@ -90,6 +90,7 @@ EXPORT void GC_init(void)
     }
     libgc_gc = gc;
     libgc_read_environment();
+    libgc_set_helpers();
     libgc_world_init();
     glebe_gc_on_event(gc, heap_listen, NULL);
     glebe_gc_on_mark(gc, heap_mark, NULL);

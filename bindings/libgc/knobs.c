@@ -2,6 +2,7 @@
  * They are accepted, and read back as they were set; docs/libgc.md says for each whether it does anything. */
 #include "libgc.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,9 +233,23 @@ EXPORT int GC_expand_hp(size_t bytes)
 }
 
 EXPORT void GC_set_handle_fork(int value) { (void)value; } /* fork always works */
-EXPORT void GC_set_markers_count(unsigned count) { (void)count; } /* one thread marks */
+
+enum { MARKERS_MOST = 8 };
+static unsigned markers; /* 0: one for each processor */
+
+/* Helpers start when there is much to mark. */
+void libgc_set_helpers(void)
+{
+    cpu_set_t processors;
+    int count = sched_getaffinity(0, sizeof processors, &processors) == 0 ? CPU_COUNT(&processors) : 1;
+    count = markers ? (int)markers : count;
+    libgc_gc->helpers = count > MARKERS_MOST ? MARKERS_MOST - 1 : (uint32_t)count - 1;
+    GC_parallel = (int)libgc_gc->helpers;
+}
+
+EXPORT void GC_set_markers_count(unsigned count) { markers = count; }
 EXPORT void GC_start_mark_threads(void) {}
-EXPORT int GC_get_parallel(void) { return 0; }
+EXPORT int GC_get_parallel(void) { return GC_parallel; }
 EXPORT void GC_register_displacement(size_t bytes) { (void)bytes; } /* every address inside an object counts */
 EXPORT void GC_debug_register_displacement(size_t bytes) { (void)bytes; }
 
@@ -272,6 +287,8 @@ void libgc_read_environment(void)
         libgc_expand(strtoul(value, NULL, 10));
     if ((value = getenv("GC_COLLECT_EVERY")) != NULL)
         libgc_every = (unsigned)strtoul(value, NULL, 10);
+    if ((value = getenv("GC_MARKERS")) != NULL)
+        markers = (unsigned)strtoul(value, NULL, 10);
     if (getenv("GC_DONT_GC"))
         GC_dont_gc = 1;
 }
@@ -352,6 +369,9 @@ EXPORT void GC_dump_named(const char *name)
     printf("***GC dump %s: collections %lu, heap %lu bytes, live %lu at the last collection, allocated since %lu\n",
         name ? name : "", (GC_word)stats.collections, (GC_word)stats.heap_bytes, (GC_word)stats.live_bytes,
         (GC_word)GC_get_bytes_since_gc());
+    if (libgc_gc && libgc_gc->scanned_by[0])
+        printf("***objects scanned where several threads marked: %lu by the collecting thread, %lu by helpers\n",
+            (GC_word)libgc_gc->scanned_by[0], (GC_word)libgc_gc->scanned_by[1]);
 }
 EXPORT void GC_dump(void) { GC_dump_named(NULL); }
 EXPORT void GC_dump_regions(void) { REFUSE(); }

@@ -42,6 +42,8 @@ void libgc_thread_event(int event, pthread_t id);
 void libgc_begins(void);
 void libgc_ended(const glebe_gc_stats *stats);
 void libgc_read_environment(void);
+/* Says how many threads mark. */
+void libgc_set_helpers(void);
 
 /* ---- heap ---- */
 extern glebe_gc *libgc_gc; /* NULL: GC_init was not called */

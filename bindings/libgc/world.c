@@ -561,6 +561,7 @@ static void fork_child(void)
         free(t);
     }
     sem_init(&stopped, 0, 0);
+    gb_team_forked();
     libgc_leave();
 }
 

@@ -112,6 +112,8 @@ void glebe_gc_destroy(glebe_gc *gc)
         gb_report("glebe_gc_destroy", gc, "called by a marker or listener of this collector");
         return;
     }
+    if (GB_RUNTIMES)
+        gb_team_forget(gc);
     gc->caches = NULL;
     gc->cached_bytes = gc->cached_objects = 0;
     gb_sweep_begin(gc);
@@ -312,9 +314,13 @@ void glebe_gc_begin(glebe_gc *gc)
     gc->forced += GB_CALLBACKS;
     gb_sweep_begin(gc);
     gb_mark_begin(gc);
-    collect_tell(gc, GLEBE_GC_BEGINS); /* objects that the listener allocates count as reached, like a marker's */
     if (GB_RUNTIMES)
+        gb_team_prepare(gc);
+    collect_tell(gc, GLEBE_GC_BEGINS); /* objects that the listener allocates count as reached, like a marker's */
+    if (GB_RUNTIMES) {
         gb_caches_shield(gc); /* the listener has stopped the threads */
+        gb_team_begin(gc);
+    }
     gb_ready_mark(gc);
     if (GB_RUNTIMES)
         gb_pins_mark(gc);
@@ -334,6 +340,8 @@ size_t glebe_gc_finish(glebe_gc *gc)
     GB_ENTRY;
     if (GB_CALLBACKS && (!gc->marking || gc->calling))
         return 0;
+    if (GB_RUNTIMES)
+        gb_team_end(gc);
     if (GB_CALLBACKS)
         gb_mark_born(gc);
     gb_finalize_finish(gc);

@@ -163,6 +163,14 @@ void gb_stacks_swept(const glebe_gc *gc);
 /* Returns the start of the object that contains the address `word`, and sets *bytes; both are 0 if there is none. */
 uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes);
 void gb_mark_begin(glebe_gc *gc);
+/* Makes a marked object wait for its scan. */
+void gb_mark_later(glebe_gc *gc, uintptr_t object);
+/* Moves objects that wait in the first pages of the list to the mark stack, which is empty: half a stack at most, so
+ * that the objects they refer to have room. Returns the new top; the stack's start if no object waits. */
+uintptr_t *gb_mark_waiting(glebe_gc *gc);
+/* Marks the huge object that contains the address `word`, if there is one. `word` is in no slice, and before the end of
+ * all huge objects. */
+void gb_mark_huge(glebe_gc *gc, uintptr_t word);
 /* Marks all that is reachable from objects allocated since gb_mark_begin. From here on no object is allocated until the
  * collection ends. */
 void gb_mark_born(glebe_gc *gc);
@@ -179,6 +187,54 @@ uintptr_t gb_object_layout(const glebe_gc *gc, uintptr_t word);
 void gb_pins_mark(glebe_gc *gc);
 /* Drops the object's pins. */
 void gb_pin_forget(glebe_gc *gc, uintptr_t object);
+
+/* ---- share: work that markers hand to each other (GB_RUNTIMES) ---- */
+#ifndef GB_WORK_ITEMS
+#define GB_WORK_ITEMS 254
+#endif
+typedef struct gb_work {
+    struct gb_work *next;
+    uintptr_t count;
+    uintptr_t items[GB_WORK_ITEMS]; /* addresses of objects to scan */
+} gb_work;
+typedef struct gb_share {
+    gb_lock lock;
+    _Atomic uint32_t turn; /* idle markers sleep on it */
+    _Atomic uint32_t wanted; /* a hint: a marker is idle, and there is no full chunk */
+    gb_work *full, *empty;
+    uint32_t markers; /* joined, and not left yet */
+    uint32_t idle;
+    bool open; /* markers may join */
+} gb_share;
+/* Adds an empty chunk. Under the lock, or before markers are started. */
+void gb_share_add(gb_share *share, gb_work *chunk);
+/* Begins a marking with the caller as its only marker, when all have left the last one. */
+void gb_share_start(gb_share *share);
+/* Waits until all markers have left. */
+void gb_share_end(gb_share *share);
+/* Makes the caller a marker. Returns false if marking has ended. */
+bool gb_share_join(gb_share *share);
+/* Returns an empty chunk, or NULL. */
+gb_work *gb_share_empty(gb_share *share);
+void gb_share_give(gb_share *share, gb_work *chunk);
+/* Takes back the chunk `done`, unless it is NULL, and returns one with work; waits until there is one. NULL: marking
+ * has ended, and the caller is no marker any more. */
+gb_work *gb_share_take(gb_share *share, gb_work *done);
+
+/* ---- team: several threads mark (GB_RUNTIMES) ---- */
+/* Starts helpers and allocates what they need, if gc->helpers says so and there is enough to mark. */
+void gb_team_prepare(glebe_gc *gc);
+/* From here to gb_team_end gc->team is set, and helpers mark with the calling thread. The world is stopped. */
+void gb_team_begin(glebe_gc *gc);
+/* Marks all that was found reachable so far. */
+void gb_team_end(glebe_gc *gc);
+/* gb_mark_range and gb_mark_reference while there is a team; in kinds' functions, on any marker's thread. */
+void gb_team_range(glebe_gc *gc, uintptr_t start, uintptr_t end);
+void gb_team_mark(glebe_gc *gc, uintptr_t word);
+/* Called when the collector is destroyed: its heap has the team's chunks. */
+void gb_team_forget(const glebe_gc *gc);
+/* Called in the child of a fork, whose only thread is the caller. */
+void gb_team_forked(void);
 
 /* ---- link: weak references that name their object (GB_RUNTIMES) ---- */
 /* Clears the links, long ones or not, whose object is unmarked. */

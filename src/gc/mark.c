@@ -52,16 +52,13 @@ static void mark_list(glebe_gc *gc, gb_page *page)
     gc->stats.overflows += GB_TALLIES;
 }
 
-/* Makes a marked object wait for its scan. */
-static GB_NOINLINE void mark_later(glebe_gc *gc, uintptr_t object)
+GB_NOINLINE void gb_mark_later(glebe_gc *gc, uintptr_t object)
 {
     gb_bit_set(gb_bits_of(gc)->waiting, gb_cell(object));
     mark_list(gc, gb_page_head(gb_page_entry((const void *)object)));
 }
 
-/* Moves objects that wait in the first pages of the list to the stack, which is empty: half a stack at most, so that
- * the objects they refer to have room. Returns the new top; the stack's start if no object waits. */
-static GB_NOINLINE uintptr_t *mark_waiting(glebe_gc *gc)
+GB_NOINLINE uintptr_t *gb_mark_waiting(glebe_gc *gc)
 {
     uintptr_t *top = gc->stack, *half = top + GB_MARK_STACK / 2;
     for (gb_page *page; top < half && (page = gb_page_if(gc->waiting)) != NULL;) {
@@ -85,9 +82,7 @@ static void huge_later(glebe_gc *gc, gb_huge_object *object)
     gc->huge_waiting = (uint32_t)(object - (gb_huge_object *)gc->huge.items) + 1;
 }
 
-/* Marks the huge object that contains the address `word`, if there is one. `word` is in no slice, and before the end of
- * all huge objects. */
-static GB_COLD void mark_huge(glebe_gc *gc, uintptr_t word)
+GB_COLD void gb_mark_huge(glebe_gc *gc, uintptr_t word)
 {
     gb_huge_object *object = GB_HUGE ? gb_huge_object_at(gc, word) : NULL;
     if (!object || object->marked)
@@ -138,7 +133,7 @@ GB_INLINE uintptr_t *mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word
     if (GB_LIKELY(top < m->end))
         *top++ = word & ~(uintptr_t)(GB_CELL_BYTES - 1);
     else
-        mark_later(gc, word);
+        gb_mark_later(gc, word);
     return top;
 }
 
@@ -146,7 +141,7 @@ GB_INLINE uintptr_t *mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word
 GB_INLINE void mark_far(glebe_gc *gc, uintptr_t word)
 {
     if (GB_HUGE && GB_UNLIKELY(word - gc->huge_from < gc->huge_span))
-        mark_huge(gc, word);
+        gb_mark_huge(gc, word);
 }
 
 /* mark_near out of line, for functions with several calls: most words of a sparse object refer to nothing. */
@@ -326,7 +321,7 @@ GB_INLINE const gb_page *mark_next(
         if (GB_UNLIKELY(*top == gc->stack)) {
             if (!GB_LINEAR && ahead->first != ahead->end)
                 break;
-            if ((*top = mark_waiting(gc)) == gc->stack)
+            if ((*top = gb_mark_waiting(gc)) == gc->stack)
                 return NULL;
         }
         *at = *--*top;
@@ -481,6 +476,10 @@ void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end)
     end = gb_round_down(end, sizeof(uintptr_t));
     if (start >= end)
         return;
+    if (GB_RUNTIMES && gc->team) {
+        gb_team_range(gc, start, end);
+        return;
+    }
     gc->roots_bytes += end - start;
     for (; GB_RUNTIMES && gc->top && start < end; start += sizeof(uintptr_t))
         gb_mark_reference(gc, *(const gb_word *)start);
@@ -492,7 +491,9 @@ void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end)
 
 void gb_mark_reference(glebe_gc *gc, uintptr_t word)
 {
-    if (gc->top) {
+    if (GB_RUNTIMES && gc->team)
+        gb_team_mark(gc, word);
+    else if (gc->top) {
         const gb_marking m = marking_of(gc);
         gc->top = mark_at(gc, &m, (uintptr_t)&word, gc->top);
     } else
@@ -503,6 +504,10 @@ void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)
 {
     const gb_huge_object *huge = GB_HUGE && !itself ? gb_huge_object_at(gc, object) : NULL;
     uintptr_t word = object;
+    if (GB_RUNTIMES && gc->team) { /* only roots are marked then: with themselves */
+        gb_team_mark(gc, word);
+        return;
+    }
     if (itself)
         mark_run(gc, (uintptr_t)&word, (uintptr_t)(&word + 1), gc->stack);
     else if (!huge) {

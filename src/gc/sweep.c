@@ -360,6 +360,8 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
 {
     gb_recent *recent = recent_of(gc, bytes, layout);
     uintptr_t asked = layout;
+    if (GB_RUNTIMES && GB_UNLIKELY(gc->team != NULL))
+        gb_team_end(gc); /* a function of the program allocates while marking runs: pages change */
     if (GB_UNLIKELY(gc->every != 0) && !gc->forced && ++gc->until >= gc->every) {
         gc->until = 0;
         gc->due = true;

@@ -265,10 +265,13 @@ void gb_port_thread_arm(void)
 /* `entry` gets the address of `run`. The thread blocks all signals: they belong to the program. */
 static bool posix_thread_start(void *(*entry)(void *), void (*run)(void))
 {
-    static void (*_Atomic held[2])(void); /* the functions of all calls so far: there are at most two */
-    void (*none)(void) = NULL;
-    int place = atomic_compare_exchange_strong(&held[0], &none, run) || none == run ? 0 : 1;
-    gb_store(&held[place], run);
+    static void (*_Atomic held[4])(void); /* a place for each function that is ever started; there are three */
+    size_t i = 0;
+    for (void (*found)(void);; i++) {
+        found = atomic_load(&held[i]);
+        if (found == run || (!found && atomic_compare_exchange_strong(&held[i], &found, run)) || found == run)
+            break;
+    }
     int saved = errno;
     sigset_t all, before;
     sigfillset(&all);
@@ -279,7 +282,7 @@ static bool posix_thread_start(void *(*entry)(void *), void (*run)(void))
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
         pthread_attr_setstacksize(&attributes, (size_t)256 << 10);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        ok = pthread_create(&thread, &attributes, entry, &held[place]) == 0;
+        ok = pthread_create(&thread, &attributes, entry, &held[i]) == 0;
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&attributes);
     }

@@ -9,9 +9,9 @@
 enum { SMALL = 2048, MEDIUM = 4096, PAGE_BLOCKS = 8 };
 
 extern const il_case cases_remote[], cases_medium[], cases_abandoned[], cases_lock[], cases_dead[], cases_parked[],
-    cases_asleep[], cases_common[];
+    cases_asleep[], cases_common[], cases_share[];
 #define ALL_CASES {cases_remote, cases_medium, cases_abandoned, cases_lock, cases_dead, cases_parked, cases_asleep, \
-    cases_common}
+    cases_common, cases_share}
 
 /* A case: name, title, setup, spurious failures at most, threads. LONG: only for `make test-long`. LOOSE: not checked
  * after each step. */

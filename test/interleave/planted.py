@@ -160,6 +160,17 @@ BUGS = [
         ("common.c", "gb_lock_take(&gb_the.lock);", "gb_lock_take(&gb_the.lock); commons_hold(true);")]),
     dict(name="fork does not wait for common heaps", case="common-child", edits=[
         ("common.c", "commons_hold(true);", ";"), ("common.c", "commons_hold(false);", ";")]),
+    # ---- work that markers share ----
+    dict(name="a marker looks where it sleeps after it dropped the lock", case="share", edits=[
+        ("share.c", "gb_port_wait(&share->turn, turn, UINT32_MAX);",
+         "if (planted == {n}) turn = gb_load_relaxed(&share->turn); gb_port_wait(&share->turn, turn, UINT32_MAX);",
+         "always")]),
+    dict(name="the end of marking wakes no marker", case="share", expression=True,
+         edits=[("share.c", "share->open || share->markers == 1", "share->markers == 1")]),
+    dict(name="marking starts while a marker has not left the last one", case="share-again", expression=True,
+         edits=[("share.c", "share->markers != 0", "false")]),
+    dict(name="a marker joins without being counted", case="share",
+         edits=[("share.c", "share->markers += open;", ";")]),
     # ---- lock, background ----
     dict(name="the lock is dropped and no thread woken", case="lock", expression=True,
          edits=[("lock.c", "gb_swap(&lock->word, 0) == 2", "(gb_store(&lock->word, 0), false)")]),

@@ -40,5 +40,7 @@ int GC_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), vo
 void GC_pthread_exit(void *);
 void *GC_do_blocking(void *(*)(void *), void *), *GC_call_with_gc_active(void *(*)(void *), void *);
 void *GC_call_with_alloc_lock(void *(*)(void *), void *);
+int GC_get_parallel(void);
+size_t GC_get_memory_use(void);
 
 #endif

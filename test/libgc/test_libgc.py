@@ -86,6 +86,13 @@ def test_program(box, ours, name, every):
     assert done.out == "well\n"
 
 
+@pytest.mark.parametrize("markers", ("1", "3"))
+def test_markers(box, ours, markers):
+    program = box.compile(FOLDER / "markers.c", "-O1", "-pthread", to="libgc", libs=[ours])
+    done = box.check(program, preload=None, env={"LD_LIBRARY_PATH": str(ours.parent), "GC_MARKERS": markers})
+    assert done.out == "well\n"
+
+
 # ---- programs of Debian -------------------------------------------------------------------------------------------
 
 def page(tmp_path):

@@ -87,15 +87,27 @@ static uint32_t collected_step(uint32_t cls)
     return cls < GB_OBJECT_CLASSES ? gb_classes[cls].bytes : (cls - GB_OBJECT_CLASSES) * 16 + 8;
 }
 
-/* Flips the bits of objects of `step` cells in [from, to): all are 0 and become 1, or the reverse. */
-static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step)
+/* Returns the bits of the objects of `step` cells that start in a word of 64 bits, if one starts at its first bit. */
+static uint64_t cells_every(uint32_t step)
 {
-    if (64 % step == 0) /* by far the most frequent case */
-        for (uint64_t every = ~(uint64_t)0 / (((uint64_t)2 << (step - 1)) - 1); from % 64 == 0 && from + 64 <= to;
-            from += 64)
-            bits[from / 64] ^= every;
-    for (; from < to; from += step)
-        bits[from / 64] ^= (uint64_t)1 << from % 64;
+    uint64_t every = 1;
+    for (; step < 64; step *= 2)
+        every |= every << step;
+    return every;
+}
+
+/* Returns the first object, from the one at `from` on, that starts in a further word. */
+static uint32_t cells_beyond(uint32_t from, uint32_t step)
+{
+    return from + (63 - from % 64 + step) / step * step;
+}
+
+/* Flips the bits of objects of `step` cells in [from, to): all are 0 and become 1, or the reverse. `every` is
+ * cells_every(step). */
+static void cells_flip(uint64_t *bits, uint32_t from, uint32_t to, uint32_t step, uint64_t every)
+{
+    for (; from < to; from = cells_beyond(from, step))
+        bits[from / 64] ^= every << from % 64 & (from / 64 < to / 64 ? ~(uint64_t)0 : ((uint64_t)1 << to % 64) - 1);
 }
 
 /* If marking runs, records that the page has new objects, which count as reached. */
@@ -113,13 +125,19 @@ GB_INLINE bool page_hole(glebe_gc *gc, gb_page *page, uint32_t most, gb_hole *ho
 {
     uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
     uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, from = page->bump;
-    while (from < end && gb_bit(bits, from))
-        from += step;
+    uint64_t every = cells_every(step);
+    for (; from < end; from = cells_beyond(from, step)) {
+        uint64_t free = every << from % 64 & ~bits[from / 64];
+        if (free) {
+            from = from / 64 * 64 + gb_ctz64(free);
+            break;
+        }
+    }
     uint32_t to = bits_next(bits, from, most < end - from ? from + most : end);
     page->bump = (uint16_t)to;
     if (from >= to)
         return false;
-    cells_flip(bits, from, to, step);
+    cells_flip(bits, from, to, step, every);
     collected_born(gc, page);
     size_t bytes = (to - from) * GB_CELL_BYTES;
     hole->at = gb_page_start(page) + from * GB_CELL_BYTES;
@@ -356,10 +374,28 @@ static gb_recent *recent_of(glebe_gc *gc, size_t bytes, uintptr_t layout)
     return &gc->recent[(eights_of(bytes) ^ layout ^ layout >> 5) % GB_RECENTS];
 }
 
+/* Returns whether the size and the layout are those of `recent`. */
+GB_INLINE bool recent_fits(const gb_recent *recent, size_t bytes, uintptr_t layout)
+{
+    return recent->layout == layout && recent->eights == eights_of(bytes) && recent->cursor;
+}
+
+/* Takes an object of `step` bytes from the cursor, whose hole may have ended. */
+static void *cursor_take(glebe_gc *gc, gb_cursor *cursor, uint32_t step)
+{
+    if (cursor->at == cursor->end && !cursor_refill(gc, cursor))
+        return NULL;
+    uintptr_t at = cursor->at;
+    cursor->at += step;
+    return (void *)at;
+}
+
 static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     gb_recent *recent = recent_of(gc, bytes, layout);
     uintptr_t asked = layout;
+    if (recent_fits(recent, bytes, layout))
+        return cursor_take(gc, recent->cursor, recent->step);
     if (GB_RUNTIMES && GB_UNLIKELY(gc->team != NULL))
         gb_team_end(gc); /* a function of the program allocates while marking runs: pages change */
     if (GB_UNLIKELY(gc->every != 0) && !gc->forced && ++gc->until >= gc->every) {
@@ -383,11 +419,7 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     /* stress mode counts each allocation; no request has the eights of SIZE_MAX */
     if (cursor->layout == layout && bytes && gc->every == 0)
         *recent = (gb_recent){asked, eights_of(bytes), collected_step(cls), cursor};
-    if (cursor->at == cursor->end && !cursor_refill(gc, cursor))
-        return NULL;
-    uintptr_t at = cursor->at;
-    cursor->at += collected_step(cls);
-    return (void *)at;
+    return cursor_take(gc, cursor, collected_step(cls));
 }
 
 /* Most objects have a size and a layout that were requested before. Returns NULL if these were not, or the hole has
@@ -396,11 +428,12 @@ GB_INLINE void *gb_object_recent(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     const gb_recent *recent = recent_of(gc, bytes, layout);
     gb_cursor *cursor = recent->cursor;
-    if (GB_UNLIKELY(
-            recent->layout != layout || recent->eights != eights_of(bytes) || !cursor || cursor->at == cursor->end))
+    if (GB_UNLIKELY(!recent_fits(recent, bytes, layout) || cursor->at == cursor->end))
         return NULL;
     uintptr_t at = cursor->at;
     cursor->at = at + recent->step;
+    if (at == 0)
+        __builtin_unreachable(); /* so callers need not check again */
     return (void *)at;
 }
 
@@ -434,10 +467,11 @@ void gb_cursors_drop(glebe_gc *gc)
     for (gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++) {
         const gb_page *page = gb_page_at(cursor->page);
         if (cursor->at != cursor->end) {
-            gc->stats.allocated_objects -= (cursor->end - cursor->at) / page->step;
-            cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page),
-                (uint32_t)((cursor->at - gb_page_start(page)) / GB_CELL_BYTES),
-                (uint32_t)((cursor->end - gb_page_start(page)) / GB_CELL_BYTES), page->step / (uint32_t)GB_CELL_BYTES);
+            uint32_t from = (uint32_t)((cursor->at - gb_page_start(page)) / GB_CELL_BYTES),
+                     to = (uint32_t)((cursor->end - gb_page_start(page)) / GB_CELL_BYTES),
+                     step = page->step / (uint32_t)GB_CELL_BYTES;
+            cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page), from, to, step, cells_every(step));
+            gc->stats.allocated_objects -= (to - from) / step;
         }
         cursor->at = cursor->end = 0;
     }

@@ -44,11 +44,11 @@ static void slices_give(uint32_t first, uint32_t slices)
     gb_tagged_give(c);
 }
 
-static void entries_write(uint32_t first, uint32_t slices, enum gb_kind kind)
+static void entries_write(uint32_t first, uint32_t slices, enum gb_kind kind, uintptr_t owner)
 {
     for (uint32_t i = 0; i < slices; i++) {
         gb_page *page = gb_entry_at(first + i);
-        gb_store_relaxed(&page->owner, 0);
+        gb_store_relaxed(&page->owner, owner);
         page->back_bytes = kind == GB_FREE ? 0 : i * (uint32_t)sizeof(gb_page);
         page->kind = (uint8_t)kind;
     }
@@ -160,7 +160,7 @@ bool gb_memory_grow(size_t bytes)
     }
     gb_store(&gb_the.slices, end);
     if (start > known)
-        entries_write(known, start - known, GB_RESERVED);
+        entries_write(known, start - known, GB_RESERVED, 0);
     if (table && old) {
         if (gb_tagged_start(old) >= gb_the.linear.fresh)
             memset((void *)gb_tagged_start(old), 0, gb_tagged_bytes(old) - GB_TAG_BYTES);
@@ -282,11 +282,9 @@ gb_page *gb_run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, uint3
     uint32_t first = (uint32_t)((at - gb_the.base) >> GB_SLICE_LOG2);
     gb_page *page = gb_entry_at(first);
     memset(page, 0, sizeof *page);
-    entries_write(first, slices, kind);
+    entries_write(first, slices, kind, gb_owner(heap, kind));
     page->heap = heap->number.n;
     page->slices = slices;
-    if (gb_owner(heap, kind))
-        gb_page_own(page, gb_owner(heap, kind));
     if (kind == GB_LARGE) {
         page->state = GB_SINGLE;
         gb_list_push_last(&heap->large, page);
@@ -311,5 +309,5 @@ void gb_run_give(gb_page *page)
         gb_list_remove(&heap->large, page);
     glebe_live.stats.pages_returned += GB_TALLIES;
     slices_give(first, slices);
-    entries_write(first, slices, GB_FREE);
+    entries_write(first, slices, GB_FREE, 0);
 }

@@ -16,11 +16,13 @@ uint64_t *gb_statistic(enum gb_kind kind)
 bool gb_account_allows(glebe_heap *heap, size_t bytes)
 {
     size_t held = gb_heap_held(heap);
-    heap->refused_bytes = 0;
+    if (GB_PURGES)
+        heap->refused_bytes = 0;
     if (heap->limit_bytes && (held > heap->limit_bytes || bytes > heap->limit_bytes - held))
         return false;
     if (gb_the.options.limit && gb_held() + bytes > gb_the.options.limit) {
-        heap->refused_bytes = bytes;
+        if (GB_PURGES)
+            heap->refused_bytes = bytes;
         return false;
     }
     return true;

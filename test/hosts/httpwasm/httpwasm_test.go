@@ -21,10 +21,10 @@ import (
 )
 
 // server runs the guest before a handler that sends back the body, and the headers that the guest has added.
-func server(t *testing.T, scheduler, configuration string) *httptest.Server {
+func server(t *testing.T, folder, scheduler, configuration string) *httptest.Server {
 	t.Helper()
 	ctx := context.Background()
-	guest := hosts.Build(t, "guest", "-buildmode=c-shared", "-scheduler="+scheduler)
+	guest := hosts.Build(t, folder, "-buildmode=c-shared", "-scheduler="+scheduler)
 	middleware, err := nethttp.NewMiddleware(ctx, guest, handler.GuestConfig([]byte(configuration)),
 		handler.ModuleConfig(wazero.NewModuleConfig().WithStartFunctions("_initialize")))
 	if err != nil {
@@ -79,6 +79,11 @@ func send(t *testing.T, s *httptest.Server, i int) instance {
 			t.Fatalf("request %d: header %d came as %q", i, k, value)
 		}
 	}
+	return instanceOf(t, answer)
+}
+
+func instanceOf(t *testing.T, answer *http.Response) instance {
+	t.Helper()
 	number := func(name string) int {
 		n, err := strconv.Atoi(answer.Header.Get(name))
 		if err != nil {
@@ -91,7 +96,7 @@ func send(t *testing.T, s *httptest.Server, i int) instance {
 
 func TestMemoryIsFlat(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the pool lets instances go when the host collects
-	s := server(t, "asyncify", "0")
+	s := server(t, "guest", "asyncify", "0")
 	before, after, most := 0, 0, 0
 	for i := range 200 {
 		before = max(before, send(t, s, i).pages)
@@ -109,7 +114,7 @@ func TestMemoryIsFlat(t *testing.T) {
 }
 
 func TestCollectingAllTheTime(t *testing.T) {
-	s := server(t, "none", "1")
+	s := server(t, "guest", "none", "1")
 	for i := range hosts.Times(100) {
 		if who := send(t, s, i); who.requests == 0 || who.collections < 5*who.requests {
 			t.Fatalf("request %d: no more than %d collections in %d requests", i, who.collections, who.requests)

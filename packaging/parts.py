@@ -63,7 +63,20 @@ def wheel(job):
             made = list(fresh.glob("*.whl"))
             if len(made) != 1:
                 die(f"maturin made {made}, not one wheel")
-            shutil.copy(made[0], job.out)
+            without_paths(job, made[0], folder)
+
+
+def without_paths(job, made, folder):
+    """Copies a wheel to job.out. The list of parts that maturin puts into it names the folder of the build; here that
+    becomes /glebe, so that the wheel is the same from any folder."""
+    job.run(job.python, "-m", "wheel", "unpack", made, "--dest", made.parent)
+    unpacked = made.parent / f"glebe-{job.version}"
+    lists = list(unpacked.glob("*.dist-info/sboms/*.json"))
+    if not lists:
+        die(f"{made.name} has no list of parts")
+    for path in lists:
+        path.write_text(path.read_text().replace(str(folder), "/glebe"))
+    job.run(job.python, "-m", "wheel", "pack", unpacked, "--dest-dir", job.out)
 
 
 def deb(job):

@@ -54,6 +54,7 @@ const TOOLS: [(&str, &str, &[&str]); 2] = [
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rustc-env=GLEBE_VERSION_TEXT={}", version_text());
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "windows") {
         return inject();
     }
@@ -75,6 +76,18 @@ fn main() {
 }
 
 const STRING: &str = "writing to a string";
+
+/// What `glebe --version` prints: the version, the commit if `GLEBE_COMMIT` names it (tools/package sets it), and what
+/// the command was built for.
+fn version_text() -> String {
+    println!("cargo:rerun-if-env-changed=GLEBE_COMMIT");
+    let variable = |name| env::var(name).unwrap_or_default();
+    let commit = match variable("GLEBE_COMMIT") {
+        none if none.is_empty() => none,
+        commit => format!("commit {commit}, "),
+    };
+    format!("{} ({commit}{})", variable("CARGO_PKG_VERSION"), variable("TARGET"))
+}
 
 /// One library as Rust source.
 fn row(name: &str, file: &str, flags: &[&str], given: Option<&Path>, out: &Path) -> String {

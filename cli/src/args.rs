@@ -60,7 +60,8 @@ pub const JSON_TO_STDOUT: &str = "-";
 
 /// Put the glebe allocator into any program, and compare allocators on it.
 #[derive(Parser)]
-#[command(name = "glebe", version, about, after_help = EXIT_STATUS, args_override_self = true)]
+#[command(name = "glebe", version = env!("GLEBE_VERSION_TEXT"), about)]
+#[command(after_help = EXIT_STATUS, args_override_self = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

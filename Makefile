@@ -103,7 +103,7 @@ c-tiers := test-unit test-asan test-tsan $(foreign-$(shell uname -m))
 tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-tinygo test-cli test-crate test-e2e docs
 
 .PHONY: docs test test-all $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare
-.PHONY: test-long test-setup
+.PHONY: test-long test-setup test-packages
 quick-tiers := $(filter-out docs $(filter-out test-unit,$(c-tiers)),$(tiers))
 # $(1): tiers, $(2): arguments for make
 run-tiers = set -e; for tier in $(1); do start=$$(date +%s); $(MAKE) $$tier $(2); \
@@ -222,6 +222,11 @@ test-e2e: cli ## misuse, contract, bdwgc, mimalloc, package and scale tests, wit
 	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/attack test/contract test/libgc test/mimalloc \
 	    test/package test/scale --ignore-glob='*/test_crates*.py'
 
+test-packages: ## what `make package` built, each installed, used and removed in a fresh place (minutes; takes root)
+	@tools/setup bare
+	$(call say,packages)
+	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/package/test_packages.py test/package/test_recipes.py
+
 test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
 	$(call say,macOS objects)
 	@tools/check-macos
@@ -246,6 +251,8 @@ test-bare: ## `make demo` and `make test` on a bare machine: Debian's minimal tr
 # test/scale, stress with printed seeds, fuzzing.
 longest := test-macos test-windows-long test-miri test-tinygo-oldest test-bare
 test-long: test-all $(longest) ## test-all, and what takes longer: whole programs, all seeds, stress, fuzzing (hours)
+	@$(MAKE) package
+	@$(MAKE) test-packages
 	$(call say,programs on bdwgc and its own tests)
 	@tools/setup libgc
 	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/libgc

@@ -125,6 +125,8 @@ def test_debian_packages(tree):
     inside = ["chroot", tree, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"]
     aside = re.compile(r"(proc|sys|dev|tmp|var|root/\.cache|usr/share/doc)(/|$)")
     every = lambda: {name for name in files(tree) if not aside.match(name)}
+    purge = lambda: run(*inside, "dpkg", "--purge", "glebe", "libglebe0")
+    purge() # what a run that failed may have left
     before = every()
     found = debian()
     document = Document("docs/recipes.md", None)
@@ -136,8 +138,8 @@ def test_debian_packages(tree):
     run(*inside, "dpkg", "-i", f"/tmp/{found['glebe'].name}")
     assert re.match(r"glebe \d+\.\d+\.\d+ \(commit ", run(*inside, "glebe", "--version"))
     assert "was active" in run(*inside, "glebe", "run", "-v", "--", "true")
-    (tree / f"tmp/{found['glebe'].name}").unlink()
-    run(*inside, "dpkg", "--purge", "glebe", "libglebe0")
+    assert every() > before
+    purge()
     assert every() == before
 
 

@@ -62,7 +62,9 @@ class Installed:
         self.before = files(self.folder)
         self.home = folder / "home"
         self.home.mkdir()
-        self.env = {"HOME": str(self.home), "PIP_DISABLE_PIP_VERSION_CHECK": "1", "XDG_CACHE_HOME": ""}
+        rustup = os.environ.get("RUSTUP_HOME") or pathlib.Path.home() / ".rustup"  # pip asks rustc for its version
+        self.env = {"HOME": str(self.home), "PIP_DISABLE_PIP_VERSION_CHECK": "1", "XDG_CACHE_HOME": "",
+                    "RUSTUP_HOME": str(rustup)}
         self.python = self.folder / "bin/python"
         run(self.python, "-m", "pip", "install", "--quiet", "--no-index", wheel, env=self.env)
 

@@ -133,10 +133,12 @@ GB_INLINE bool page_hole(glebe_gc *gc, gb_page *page, uint32_t most, gb_hole *ho
             break;
         }
     }
+    if (from >= end) {
+        page->bump = (uint16_t)end;
+        return false;
+    }
     uint32_t to = bits_next(bits, from, most < end - from ? from + most : end);
     page->bump = (uint16_t)to;
-    if (from >= to)
-        return false;
     cells_flip(bits, from, to, step, every);
     collected_born(gc, page);
     size_t bytes = (to - from) * GB_CELL_BYTES;
@@ -273,8 +275,9 @@ void gb_hole_return(glebe_gc *gc, const gb_hole *hole)
     size_t bytes = hole->end - hole->at;
     if (!GB_RUNTIMES || bytes == 0)
         return;
-    cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page), from, from + (uint32_t)(bytes / GB_CELL_BYTES),
-        page->step / (uint32_t)GB_CELL_BYTES);
+    uint32_t step = page->step / (uint32_t)GB_CELL_BYTES;
+    cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page), from, from + (uint32_t)(bytes / GB_CELL_BYTES), step,
+        cells_every(step));
     if (page->bump > from) {
         page->bump = (uint16_t)from;
         page->gc_flags &= (uint8_t)~GB_CLEAN;
@@ -286,10 +289,11 @@ void gb_hole_return(glebe_gc *gc, const gb_hole *hole)
 void gb_hole_shield(glebe_gc *gc, const gb_hole *hole, uint32_t step)
 {
     size_t from = gb_cell(hole->at), page_from = from - from % 64;
+    uint32_t cells = step / (uint32_t)GB_CELL_BYTES;
     if (!GB_RUNTIMES)
         return;
     cells_flip(gb_bits_of(gc)->unmarked + from / 64, (uint32_t)(from - page_from),
-        (uint32_t)(gb_cell(hole->end) - page_from), step / (uint32_t)GB_CELL_BYTES);
+        (uint32_t)(gb_cell(hole->end) - page_from), cells, cells_every(cells));
     gc->cached_bytes += hole->end - hole->at;
     gc->cached_objects += (hole->end - hole->at) / step;
 }

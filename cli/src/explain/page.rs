@@ -157,8 +157,9 @@ impl Page<'_> {
         let l = self.l();
         let mut walk = |mut at: u64| {
             for _ in 0..LINKS_MAX {
-                let Some(offset) =
-                    at.checked_sub(self.start()).filter(|o| *o + l.link_at as u64 + 8 <= bytes.len() as u64)
+                let Some(offset) = at
+                    .checked_sub(self.start())
+                    .filter(|o| *o + l.link_at as u64 + 8 <= bytes.len() as u64)
                 else {
                     return;
                 };

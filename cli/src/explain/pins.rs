@@ -1,7 +1,7 @@
 //! Which sites hold pages that are mostly free: of each block size, the sites of the sampled blocks that live longest.
 //!
-//! A page returns only when its last block is freed, so a few old blocks hold many free bytes. Sampled blocks have pages
-//! of their own; each stands for blocks of its size and site in the other pages.
+//! A page returns only when its last block is freed, so a few old blocks hold many free bytes. Sampled blocks have
+//! pages of their own; each stands for blocks of its size and site in the other pages.
 
 use super::parts::Class;
 use crate::profile::sites::Sites;

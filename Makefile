@@ -219,8 +219,8 @@ test-e2e: cli ## misuse, contract, bdwgc, mimalloc, package and scale tests, wit
 	@$(call more,tools/setup wheel)
 	$(call say,end to end)
 	@tools/lint --symbols
-	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/attack test/contract test/libgc test/mimalloc \
-	    test/package test/scale --ignore-glob='*/test_crates*.py'
+	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/attack test/safe test/contract test/libgc \
+	    test/mimalloc test/package test/scale --ignore-glob='*/test_crates*.py'
 
 test-packages: ## what `make package` built, each installed, used and removed in a fresh place (minutes; takes root)
 	@tools/setup bare

@@ -1,10 +1,11 @@
-//! Embeds the three builds of the C library, its stand-ins for mimalloc's and bdwgc's, the recorder and the replayer in
+//! Embeds the four builds of the C library, its stand-ins for mimalloc's and bdwgc's, the recorder and the replayer in
 //! the command, so that one file works anywhere.
 //!
 //! The shared objects come from the first of these sources:
 //!
 //!   1. `GLEBE_LIBRARY_DIR` names a directory with `libglebe.so`, `libglebe-secure.so`, `libglebe-audit.so`,
-//!      `mimalloc/`, `libgc/` and `record/` (the Makefile sets it to `build/`). They are used as they are.
+//!      `libglebe-safe.so`, `mimalloc/`, `libgc/` and `record/` (the Makefile sets it to `build/`). They are used as
+//!      they are.
 //!   2. The crate `glebe` contains the C source and passes its path on (`DEP_GLEBE_SOURCE`, from its `links` key). This
 //!      script compiles `src/glebe.c`, `override/*.c` and, for the stand-ins, `bindings/mimalloc/*.c` or
 //!      `bindings/libgc/*.c`, once for each library, and `record/*.c`.
@@ -21,10 +22,11 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Name on the command line, name of the file, flags for the C compiler.
-const BUILDS: [(&str, &str, &[&str]); 3] = [
+const BUILDS: [(&str, &str, &[&str]); 4] = [
     ("glebe", "libglebe.so", &[]),
     ("glebe-secure", "libglebe-secure.so", &["-DGB_SECURE=1"]),
     ("glebe-audit", "libglebe-audit.so", &["-DGB_AUDIT=1"]),
+    ("glebe-safe", "libglebe-safe.so", &["-DGB_SAFE=1"]),
 ];
 
 /// The same; the name is the soname, which CMake gives them too.
@@ -66,6 +68,9 @@ fn main() {
     for (table, libraries) in
         [("EMBEDDED", &BUILDS[..]), ("STAND_INS", &STAND_INS[..]), ("TOOLS", &TOOLS[..])]
     {
+        let wide = env::var("CARGO_CFG_TARGET_POINTER_WIDTH").is_ok_and(|bits| bits == "64");
+        let libraries: Vec<_> =
+            libraries.iter().filter(|(name, ..)| wide || *name != "glebe-safe").collect();
         writeln!(text, "pub static {table}: [Embedded; {}] = [", libraries.len()).expect(STRING);
         for (name, file, flags) in libraries {
             text += &row(name, file, flags, given.as_ref().map(Path::new), &out);
@@ -181,7 +186,7 @@ fn run(mut command: std::process::Command) {
         eprintln!(
             "error: {:?} cannot be started ({e}): install a C compiler (Debian: gcc), set CC to one, or set \
              GLEBE_LIBRARY_DIR to a directory that holds libglebe.so, libglebe-secure.so, libglebe-audit.so, \
-             mimalloc/, libgc/ and record/",
+             libglebe-safe.so, mimalloc/, libgc/ and record/",
             command.get_program()
         );
         std::process::exit(1)

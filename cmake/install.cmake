@@ -13,6 +13,9 @@ set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/glebe)
 
 install(TARGETS glebe glebe-static glebe-override glebe-cpp EXPORT glebe-targets)
 install(TARGETS glebe-secure glebe-audit) # to be preloaded, not linked
+if(TARGET glebe-safe)
+  install(TARGETS glebe-safe)
+endif()
 if(TARGET glebe-mimalloc-3)
   # A folder that no loader searches by default.
   install(TARGETS glebe-mimalloc-2 glebe-mimalloc-3 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glebe)

@@ -6,6 +6,9 @@
 #include "port/posix.c"
 #include "port/linux.c"
 #include "port/linux_process.c"
+#if GB_SAFE
+#include "port/linux_world.c"
+#endif
 #elif defined(__APPLE__)
 #include "port/posix.c"
 #include "port/macos.c"
@@ -23,6 +26,9 @@
 #include "base/report.c"
 #include "region/account.c"
 #include "base/audit.c"
+#if GB_SAFE
+#include "base/held.c"
+#endif
 
 #if GB_LINEAR
 GB_MALLOC_BEGIN
@@ -75,6 +81,9 @@ GB_SHORT_END
 GB_MALLOC_BEGIN
 #include "serve/alloc.c"
 #include "serve/free.c"
+#if GB_SAFE
+#include "serve/safe.c"
+#endif
 GB_MALLOC_END
 
 #include "api/heaps.c"

@@ -528,6 +528,8 @@ enum gb_extent_state {
     GB_EXTENT_AWAY,
     GB_EXTENT_LOST,
 };
+/* What the safe build does with a freed block. */
+enum gb_held { GB_HELD = 1 /* until no word points into it */, GB_RELEASED /* it is about to be free for reuse */ };
 #define GB_EXTENT_SETS (GB_EXTENT_LOST - GB_EXTENT_IDLE + 1)
 #define GB_EXTENT_BINS 128
 typedef struct gb_extent {
@@ -547,6 +549,8 @@ typedef struct gb_extent {
     uint8_t collected; /* a collected object (used) */
     uint8_t room; /* the block keeps the part of it that is not committed (used) */
     uint8_t moved; /* its OS pages were moved here: a mapping of its own */
+    uint8_t held; /* the block was freed, and the safe build holds it: an enum gb_held (used) */
+    uint8_t reached; /* number of the safe build's sweep that found a word that points into this granule; 0: none */
     uint8_t deferred; /* how often its wait began again, because it holds parts of huge pages (idle) */
 } gb_extent;
 
@@ -678,7 +682,7 @@ typedef struct gb_region {
     glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
     gb_chunk *chunk_table;
     gb_bits bits[GB_BITS]; /* one set for a collector that is alone, one shared by all others */
-    uint64_t *shadow; /* bits for the chunks, in the audit build: audit.c */
+    uint64_t *shadow; /* bits for the chunks, in the audit and the safe build: audit.c, held.c */
     gb_heap_bits *heap_bits; /* one entry for 64 heaps */
 
     alignas(64) gb_lock lock; /* guards chunks, extents, and each field that names no other lock */

@@ -168,13 +168,16 @@ pub struct RunOptions {
     #[arg(long, value_name = "WHAT")]
     pub on_error: Option<OnError>,
     /// Use the secure build: it finds double frees, hands out blocks in random order, has guards; a little slower
-    #[arg(long, conflicts_with = "audit")]
+    #[arg(long, conflicts_with_all = ["audit", "safe"])]
     pub secure: bool,
+    /// Use the safe build, on Linux: freed memory is used again only when no pointer to it is left
+    #[arg(long, conflicts_with = "audit")]
+    pub safe: bool,
     /// Use the audit build: it checks the whole heap as it goes; much slower
     #[arg(long)]
     pub audit: bool,
     /// Instead of malloc, replace the collector of a program that uses libgc (bdwgc), on Linux
-    #[arg(long, conflicts_with_all = ["secure", "audit"])]
+    #[arg(long, conflicts_with_all = ["secure", "safe", "audit"])]
     pub libgc: bool,
     /// For a Windows program: put the library into the programs that it starts, too (on Linux children always get it)
     #[arg(long)]
@@ -674,6 +677,8 @@ mod tests {
         for words in [
             &["glebe", "run"][..],
             &["glebe", "run", "--secure", "--audit", "ls"],
+            &["glebe", "run", "--secure", "--safe", "ls"],
+            &["glebe", "run", "--safe", "--audit", "ls"],
             &["glebe", "run", "--limit", "lots", "ls"],
             &["glebe", "run", "--limit", "18446744073709551615", "ls"],
             &["glebe", "run", "--limit", "-1", "ls"],

@@ -60,9 +60,10 @@ pub fn run(options: &RunOptions) -> Result<Ending> {
 
 /// Finds and judges the program, then lets `go` start it.
 pub fn run_with<T>(options: &RunOptions, go: impl FnOnce(Start) -> Result<T>) -> Result<T> {
-    let (build, option) = match (options.secure, options.audit) {
-        (true, _) => ("glebe-secure", "--secure"),
-        (_, true) => ("glebe-audit", "--audit"),
+    let (build, option) = match (options.secure, options.safe, options.audit) {
+        (true, _, _) => ("glebe-secure", "--secure"),
+        (_, true, _) => ("glebe-safe", "--safe"),
+        (_, _, true) => ("glebe-audit", "--audit"),
         _ => ("glebe", "glebe"),
     };
     let refused = |message| Stop { code: OWN_FAILURE, message };

@@ -40,6 +40,11 @@ bool gb_audit_alive(const void *block);
 void gb_audit_wipe(uintptr_t start, size_t bytes);
 bool gb_audit_died(const void *block);
 
+/* ---- held: the safe build's bits. A block that was freed is held until no word points into it ---- */
+bool gb_held_block(const void *block);
+/* Holds the block. Returns false if it is held already. */
+bool gb_held_set(const void *block);
+
 /* ---- bounds: how much freed memory to retain ---- */
 /* Locked. Returns the bytes retained beyond the bound of the process, which grows with memory in use. */
 size_t gb_bounds_over(void);

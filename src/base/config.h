@@ -12,6 +12,11 @@
 #define GB_AUDIT 0
 #endif
 
+#ifndef GB_SAFE
+/* a freed block is used again only when no word of the program's memory points into it: serve/safe.c */
+#define GB_SAFE 0
+#endif
+
 /* Linear memory is one piece that grows at its end (WebAssembly). Slices are one array: no chunks, no purging, no
  * huge blocks, no heap for each thread. linear.c takes the place of arena.c. The tests build it for other hosts too. */
 #ifndef GB_LINEAR
@@ -23,6 +28,9 @@
 #endif
 #if GB_LINEAR && (GB_SECURE || GB_AUDIT)
 #error "the secure and the audit build require memory that is not linear"
+#endif
+#if GB_SAFE && (GB_SECURE || GB_AUDIT || !defined(__linux__) || !defined(__LP64__))
+#error "the safe build is a build of its own, for Linux on 64 bits"
 #endif
 #if defined(GB_WORDS)
 #elif defined(__wasm__)
@@ -114,7 +122,7 @@
  * free blocks as it is used; and only on hosts whose port walks stacks. */
 #ifndef GB_SAMPLES
 #if defined(__linux__) || defined(GB_PORT_FAKE)
-#define GB_SAMPLES (GB_THREADS && !GB_SECURE && !GB_AUDIT)
+#define GB_SAMPLES (GB_THREADS && !GB_SECURE && !GB_AUDIT && !GB_SAFE)
 #else
 #define GB_SAMPLES 0
 #endif
@@ -204,7 +212,9 @@
 
 #define GB_CELL_BYTES (2 * sizeof(void *)) /* collected objects begin at multiples of this */
 #define GB_SLICE_BITS ((uint32_t)(GB_SLICE_BYTES / GB_CELL_BYTES)) /* a bit for each such place in a slice */
-#define GB_SHADOW_LOG2 7 /* the audit build's shadow: a bit for 16 bytes */
+/* the shadow of the audit build has a bit for 16 bytes, that of the safe build two */
+#define GB_SHADOW (GB_AUDIT || GB_SAFE)
+#define GB_SHADOW_LOG2 (GB_SAFE ? 6 : 7)
 
 #define GB_SLICE_BYTES ((size_t)1 << GB_SLICE_LOG2)
 #define GB_CHUNK_BYTES ((size_t)1 << GB_CHUNK_LOG2)

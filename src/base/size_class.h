@@ -49,8 +49,12 @@ GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[GB_LI
 GB_INLINE uint32_t gb_class_of_words(size_t bytes) { return gb_class_of_small(bytes); }
 GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return (void)bytes, GB_CLASSES; }
 #else
-/* bytes <= GB_SMALL_MAX; the request needs only the alignment of a word */
-GB_INLINE uint32_t gb_class_of_words(size_t bytes) { return gb_class_words[(bytes + 7) >> 3]; }
+/* bytes <= GB_SMALL_MAX; the request needs only the alignment of a word. In the safe build blocks begin at multiples of
+ * 16: base/held.c */
+GB_INLINE uint32_t gb_class_of_words(size_t bytes)
+{
+    return GB_SAFE ? gb_class_of_small(bytes) : gb_class_words[(bytes + 7) >> 3];
+}
 
 /* GB_SMALL_MAX < bytes <= GB_MEDIUM_MAX */
 GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return gb_class_medium[(bytes + 255) >> 8]; }

@@ -5,7 +5,7 @@
 bool gb_block_in_use(const gb_page *page, const void *block)
 {
     gb_place at = gb_page_locate(page, (uintptr_t)block - gb_page_start(page));
-    if (!at.carved || at.inside != 0)
+    if (!at.carved || at.inside != 0 || (GB_SAFE && gb_held_block(block)))
         return false;
     if (page->kind == GB_MEDIUM) /* a warm block of this thread is free, though its bit does not say so */
         return (gb_load_relaxed(&page->bits) >> at.index & 1) == 0
@@ -49,7 +49,7 @@ void gb_report_address(const char *call, const void *address)
     if (extent) {
         if (extent->state == GB_EXTENT_USED && extent->collected)
             gb_report(call, address, "address is in the pages of a collector, whose objects only glebe_gc_free takes");
-        else if ((extent->state != GB_EXTENT_USED || extent->warm)
+        else if ((extent->state != GB_EXTENT_USED || extent->warm || (GB_SAFE && extent->held))
             && (at - gb_the.extents_base) % GB_GRANULE_BYTES == 0)
             gb_report(call, address, "%sthe block of over 256 KiB here is free already", report_double(call));
         else
@@ -61,7 +61,7 @@ void gb_report_address(const char *call, const void *address)
         gb_report(call, address, "address is not from glebe");
         return;
     }
-    if (page->kind == GB_LARGE && !page->warm) {
+    if (page->kind == GB_LARGE && !page->warm && !(GB_SAFE && at == gb_run_start(page) && gb_held_block(address))) {
         uintptr_t start = gb_run_start(page);
         gb_report(call, address, "address is %zu bytes inside a block of %zu bytes that starts at %p", at - start,
             gb_page_bytes(page), (void *)start);

@@ -8,7 +8,7 @@
 gb_extent *gb_huge_find(const void *address)
 {
     gb_extent *extent = gb_extent_of(address);
-    bool used = extent && extent->state == GB_EXTENT_USED && !extent->warm;
+    bool used = extent && extent->state == GB_EXTENT_USED && !extent->warm && !(GB_SAFE && extent->held);
     return used && gb_extent_start(extent) == (uintptr_t)address ? extent : NULL;
 }
 

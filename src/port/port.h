@@ -107,6 +107,16 @@ void gb_port_describe(const gb_port_reader *reader);
 /* The absolute path of a path. Returns its length; 0 if that is not below `bytes`, or unknown. */
 size_t gb_port_absolute(const char *path, char *out, size_t bytes);
 
+/* ---- the world: all threads and all memory of the process, for the safe build (GB_SAFE) ---- */
+/* Stops all other threads, wherever they are. Returns false, and stops none, if one of them does not stop soon. Until
+ * gb_port_world_start the caller takes no lock and calls no function of the C library. */
+bool gb_port_world_stop(void);
+void gb_port_world_start(void);
+/* Calls `scan` for each piece of memory that may hold addresses: data, stacks with the registers of their threads, and
+ * mappings. Leaves out memory that was never touched, the contents of files, and memory that is shared with other
+ * processes. Returns false if not all memory could be found. The world is stopped. */
+bool gb_port_world_memory(void (*scan)(void *context, uintptr_t from, uintptr_t to), void *context);
+
 /* ---- time, random numbers, text ---- */
 uint32_t gb_port_now_ms(void); /* monotonic, coarse, wraps */
 uint64_t gb_port_random(void);

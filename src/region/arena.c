@@ -312,7 +312,7 @@ static gb_chunk *chunk_grow(void)
             || !gb_meta_commit(gb_the.chunk_table, &gb_the.committed.chunk_table, (number + 1) * sizeof(gb_chunk))
             || (gb_the.bits[0].collectors && !bits_commit(gb_the.bits, number + 1))
             || (gb_the.bits[1].collectors && !bits_commit(gb_the.bits + 1, number + 1))
-            || (GB_AUDIT
+            || (GB_SHADOW
                 && !gb_meta_commit(
                     gb_the.shadow, &gb_the.committed.shadow, (size_t)(number + 1) << (GB_CHUNK_LOG2 - GB_SHADOW_LOG2))))
             return NULL;

@@ -19,7 +19,7 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     size_t extents = heap_bits + gb_round_up((heaps_max / 64 + 1) * sizeof(gb_heap_bits), gap) + gap;
     size_t spans = extents + gb_round_up(extents_max * sizeof(gb_extent), gap) + gap;
     size_t shadow = spans + gb_round_up((extents_bytes >> GB_CHUNK_LOG2) + 1, gap) + gap;
-    size_t allocated = GB_AUDIT ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow;
+    size_t allocated = GB_SHADOW ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow;
     size_t bits = gb_bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
     size_t chunks = gb_round_up(allocated + GB_BITS_TABLES * GB_BITS * bits, 2 * GB_CHUNK_BYTES);
     size_t extents_start = chunks + chunks_bytes;

@@ -11,7 +11,7 @@ void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
 size_t gb_block_bytes(const char *call, const void *block)
 {
     gb_page *entry = gb_page_entry(block);
-    if (GB_LIKELY(entry && !(GB_SECURE || GB_AUDIT))) {
+    if (GB_LIKELY(entry && !(GB_SECURE || GB_AUDIT || GB_SAFE))) {
         const gb_page *page = gb_page_head(entry);
         uint32_t index;
         if (GB_LIKELY(page->kind == GB_SMALL
@@ -57,7 +57,8 @@ void gb_free_any(const char *call, glebe_heap *self, void *block)
     gb_free(call, self, block);
 }
 
-/* A block that shrinks to more than half stays in place, so that a block whose size alternates does not always move. */
+/* A block that shrinks to more than half stays in place, so that a block whose size alternates does not always move.
+ * In the safe build a block keeps its end, into which words may point, and its OS pages do not move away. */
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
 {
     size_t before = gb_block_bytes(call, block);
@@ -67,7 +68,9 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
     }
     gb_page *entry = gb_page_entry(block);
     if ((GB_HUGE && !entry) || entry->kind == GB_FREE) {
-        void *resized = gb_big_resize(entry, block, before, bytes);
+        if (GB_SAFE && bytes <= before && bytes > before / 2)
+            return block;
+        void *resized = GB_SAFE && bytes <= before ? NULL : gb_big_resize(entry, block, before, bytes);
         if (resized)
             return resized;
     } else if (bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))

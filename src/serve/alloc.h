@@ -47,8 +47,8 @@ GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
     return GB_LIKELY(block) ? memset(block, 0, dirty < total ? dirty : total) : NULL;
 }
 
-/* The caller owns the heap `self`. */
-GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
+/* Makes the block free for reuse. The caller owns the heap `self`. */
+GB_INLINE void gb_free_now(const char *call, glebe_heap *self, void *block)
 {
     size_t slice = ((uintptr_t)block - gb_the.base) >> GB_SLICE_LOG2;
     if (GB_UNLIKELY(slice >= gb_peek(gb_the.slices))) {
@@ -71,6 +71,14 @@ GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
     page->free = block;
     if (GB_UNLIKELY(--page->left == 0))
         gb_page_event(page);
+}
+
+GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
+{
+    if (GB_SAFE)
+        gb_safe_free(call, self, block);
+    else
+        gb_free_now(call, self, block);
 }
 
 /* Out-of-line variants for callers that are slow anyway; they keep code small. */

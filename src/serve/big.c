@@ -128,7 +128,7 @@ size_t gb_big_bytes(gb_page *entry, const void *block)
     gb_page *page = gb_page_head(entry);
     if (page->kind == GB_FREE) {
         const gb_page *large = gb_large_at(block);
-        return large ? gb_page_bytes(large) : 0;
+        return large && !(GB_SAFE && gb_held_block(block)) ? gb_page_bytes(large) : 0;
     }
     if ((page->kind != GB_SMALL && page->kind != GB_MEDIUM) || !gb_block_in_use(page, block))
         return 0;
@@ -146,7 +146,7 @@ static void *big_resize(gb_page *entry, void *block, size_t before, size_t bytes
     void *resized = NULL;
     if (!entry) {
         gb_extent *extent = bytes >= GB_GROWN_FROM ? gb_huge_find(block) : NULL;
-        resized = extent ? gb_huge_resize(extent, bytes, false) : NULL;
+        resized = extent ? gb_huge_resize(extent, bytes, GB_SAFE) : NULL;
     } else if ((bytes < GB_GROWN_FROM || bytes <= before) && gb_large_resize(block, bytes))
         resized = block;
     gb_retain_bound();

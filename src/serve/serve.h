@@ -35,6 +35,11 @@ GB_NOINLINE void *gb_alloc_any(glebe_heap *heap, size_t bytes);
 GB_NOINLINE void gb_free_any(const char *call, glebe_heap *self, void *block);
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes);
 
+/* ---- safe: the safe build's free. Else not defined ---- */
+GB_NOINLINE void gb_safe_free(const char *call, glebe_heap *self, void *block);
+/* Releases the held blocks that no word points into. Returns whether it did so. */
+bool gb_safe_sweep(void);
+
 #pragma GCC visibility pop
 
 #endif

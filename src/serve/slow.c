@@ -7,6 +7,8 @@
 void *gb_serve_again(glebe_heap *heap, gb_source *source, gb_request *request)
 {
     void *block = gb_make_room(heap) ? source(heap, request) : NULL;
+    if (GB_SAFE && !block && gb_safe_sweep())
+        block = source(heap, request);
     if (GB_SNAPSHOTS && !block && gb_the.watch.look)
         gb_the.watch.look(gb_request_bytes(request));
     return block;

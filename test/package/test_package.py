@@ -71,13 +71,14 @@ def library_dir(prefix):
 
 
 def test_installed_files(prefix):
-    """Headers, five libraries, and what finds them: no more, and no path of the build."""
+    """Headers, six libraries, and what finds them: no more, and no path of the build."""
     names = sorted(str(p.relative_to(prefix)) for p in prefix.rglob("*") if p.is_file())
     wanted = {"include/glebe.h", "include/glebe/heap.hpp", "include/glebe/allocator.hpp",
               "include/glebe/memory_resource.hpp"}
     assert wanted <= set(names)
     libraries = {re.sub(r"\.so\..*", ".so", p.name) for p in library_dir(prefix).iterdir() if p.is_file()}
-    assert libraries == {"libglebe.so", "libglebe-secure.so", "libglebe-audit.so", "libglebe.a", "libglebe-override.a"}
+    assert libraries == {"libglebe.so", "libglebe-secure.so", "libglebe-audit.so", "libglebe-safe.so", "libglebe.a",
+                         "libglebe-override.a"}
     for path in prefix.rglob("*"):
         if path.suffix in {".pc", ".cmake"}:
             assert "/first" not in path.read_text() and str(FOLDER.parent.parent) not in path.read_text(), path

@@ -124,7 +124,7 @@ fn stand_in(soname: &str, contenders: &mut [Contender]) -> Result<String> {
     for contender in contenders {
         match contender.name.as_str() {
             "glebe" => contender.library = Some(system::libraries::stand_in(soname)?),
-            name @ ("glebe-secure" | "glebe-audit") => {
+            name @ ("glebe-secure" | "glebe-audit" | "glebe-safe") => {
                 bail!("the program is linked with {soname}, for which {name} cannot stand in")
             }
             _ => {}

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// One build of the library, as the build script wrote it down.
 pub struct Embedded {
-    /// `glebe`, `glebe-secure` or `glebe-audit`; also its name in `compare`. Of a stand-in its soname.
+    /// `glebe`, `glebe-secure`, `glebe-safe` or `glebe-audit`; also its name in `compare`. Of a stand-in its soname.
     pub name: &'static str,
     pub sha256: &'static str,
     pub bytes: &'static [u8],

@@ -24,11 +24,11 @@ GB_NOINLINE void gb_free_suspect(gb_block *block, gb_page *page, const char *cal
 /* ---- secure: checks of a small block in the secure and audit builds ---- */
 /* Marks a block of a small page as free. Returns false, after a report, if it cannot be freed. */
 bool gb_free_allowed(const char *call, const gb_page *page, void *block);
-/* Marks a block as free. */
+/* Marks a block as free, and clears it. */
 void gb_secure_stamp(gb_block *block);
 bool gb_secure_stamped(const gb_block *block);
-/* Takes a block off a thread free list. It must carry its stamp, and its link must lead into its own page; clears
- * both. Returns the link, or NULL if the link leads elsewhere. */
+/* Takes a block off a thread free list. It must carry its stamp, be zero behind it, and its link must lead into its
+ * own page; clears both. Returns the link, or NULL if the link leads elsewhere. */
 gb_block *gb_secure_out(gb_block *block, gb_block *next);
 /* Returns the next block on a list of this page's blocks, or NULL. Reports and cuts a link that leads elsewhere. */
 gb_block *gb_secure_next(const gb_page *page, gb_block *block);

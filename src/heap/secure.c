@@ -2,6 +2,8 @@
  *
  *     secure   The second word of a free block is its stamp: its own address, keyed. A block freed twice has the stamp
  *              already. A free block without it was written to. By chance a program writes the stamp once in 2^64.
+ *              All words behind the stamp are zero: what the block held cannot be read any more, and a block that is
+ *              not zero when it is handed out was written to.
  *     audit    A bit for each block says whether it is in use (audit.c).
  *
  * Both check that an address is the start of a block that was handed out. */
@@ -12,9 +14,29 @@ static uintptr_t secure_stamp(const void *block)
     return (uintptr_t)block ^ ~gb_the.key;
 }
 
+enum { STAMPED_WORDS = 2 }; /* the link and the stamp */
+
+static size_t block_words(const gb_page *page)
+{
+    return gb_classes[page->cls].bytes / sizeof(uintptr_t);
+}
+
 void gb_secure_stamp(gb_block *block)
 {
-    ((uintptr_t *)block)[1] = secure_stamp(block);
+    uintptr_t *words = (uintptr_t *)block;
+    size_t count = block_words(gb_page_head(gb_page_entry(block)));
+    words[1] = secure_stamp(block);
+    memset(words + STAMPED_WORDS, 0, (count - STAMPED_WORDS) * sizeof *words);
+}
+
+/* Returns whether all words behind the stamp are zero. */
+static bool secure_zero(const gb_page *page, const gb_block *block)
+{
+    const uintptr_t *words = (const uintptr_t *)block;
+    uintptr_t all = 0;
+    for (size_t i = STAMPED_WORDS, count = block_words(page); i < count; i++)
+        all |= words[i];
+    return all == 0;
 }
 
 bool gb_secure_stamped(const gb_block *block)
@@ -50,8 +72,10 @@ gb_block *gb_secure_out(gb_block *block, gb_block *next)
 {
     const gb_page *page = gb_page_head(gb_page_entry(block));
     bool astray = next && (uintptr_t)next - gb_page_start(page) >= gb_page_bytes(page);
-    if (astray || !gb_secure_stamped(block))
+    if (astray || !gb_secure_stamped(block) || !secure_zero(page, block)) {
         secure_report(page, block);
+        memset(block, 0, gb_classes[page->cls].bytes);
+    }
     ((uintptr_t *)block)[0] = ((uintptr_t *)block)[1] = 0;
     return astray ? NULL : next;
 }

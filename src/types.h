@@ -37,6 +37,7 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/links.h"
+#include "base/samples.h"
 #include "base/size_class.h"
 #include "base/slice_set.h"
 #include "base/watch.h"
@@ -600,43 +601,6 @@ typedef struct gb_purge_budget {
 } gb_purge_budget;
 
 /* ---- samples: sample.c has the picture ---- */
-
-/* A sampled block that is in use. */
-typedef struct gb_sample {
-    uintptr_t block;
-    uint64_t objects; /* how many blocks it stands for, in 1/65536 */
-    uint64_t bytes; /* and how many bytes */
-    uint64_t born; /* which sample it was, counted from 1 */
-    uint32_t site;
-    uint32_t next; /* of the same hash, or of free records */
-} gb_sample;
-
-/* One caller of a stack: the tree of all stacks has its root at number 0. */
-typedef struct gb_frame {
-    uintptr_t address;
-    uint32_t caller; /* the frame that called it */
-    uint32_t next; /* of the same hash */
-    uint32_t site; /* of the stack that ends here; 0: none */
-} gb_frame;
-
-typedef struct gb_weight {
-    uint64_t objects; /* in 1/65536 */
-    uint64_t bytes;
-} gb_weight;
-
-/* What was allocated by one stack. */
-typedef struct gb_site {
-    gb_weight allocated, live;
-    gb_weight peak; /* what was live at the peak number `peak_number`, if that is the last peak; else `live` was */
-    uint64_t peak_number;
-    uint32_t frame; /* the innermost caller */
-} gb_site;
-
-/* Records by number. Number 0 is no record. */
-typedef struct gb_records {
-    char *chunks[GB_SAMPLES ? GB_SAMPLE_CHUNKS : 1];
-    uint32_t count;
-} gb_records;
 
 typedef struct gb_sampler {
     alignas(64) gb_lock lock; /* guards all fields that say nothing else; taken before the lock of abandoned heaps */

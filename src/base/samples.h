@@ -1,0 +1,46 @@
+/* What a heap profile has: samples, the stacks that allocated them, and their sums. sample.c has the picture. */
+#ifndef GB_SAMPLES_H
+#define GB_SAMPLES_H
+
+#include "config.h"
+
+#include <stdint.h>
+
+/* A sampled block that is in use. */
+typedef struct gb_sample {
+    uintptr_t block;
+    uint64_t objects; /* how many blocks it stands for, in 1/65536 */
+    uint64_t bytes; /* and how many bytes */
+    uint64_t born; /* which sample it was, counted from 1 */
+    uint32_t site;
+    uint32_t next; /* of the same hash, or of free records */
+} gb_sample;
+
+/* One caller of a stack: the tree of all stacks has its root at number 0. */
+typedef struct gb_frame {
+    uintptr_t address;
+    uint32_t caller; /* the frame that called it */
+    uint32_t next; /* of the same hash */
+    uint32_t site; /* of the stack that ends here; 0: none */
+} gb_frame;
+
+typedef struct gb_weight {
+    uint64_t objects; /* in 1/65536 */
+    uint64_t bytes;
+} gb_weight;
+
+/* What was allocated by one stack. */
+typedef struct gb_site {
+    gb_weight allocated, live;
+    gb_weight peak; /* what was live at the peak number `peak_number`, if that is the last peak; else `live` was */
+    uint64_t peak_number;
+    uint32_t frame; /* the innermost caller */
+} gb_site;
+
+/* Records by number. Number 0 is no record. */
+typedef struct gb_records {
+    char *chunks[GB_SAMPLES ? GB_SAMPLE_CHUNKS : 1];
+    uint32_t count;
+} gb_records;
+
+#endif

@@ -255,24 +255,37 @@ enum { WORLD_FILE = 4, WORLD_PRESENT = 8, WORLD_SWAPPED = 16, WORLD_ZERO = 32, W
 typedef struct world_range {
     uint64_t start, end, categories;
 } world_range;
+static world_range world_ranges[WORLD_RANGES];
 typedef struct world_query {
     uint64_t size, flags, start, end, walked, ranges, ranges_count, pages_most, inverted, all, any, wanted;
 } world_query;
 static const unsigned long WORLD_SCAN = 3u << 30 | sizeof(world_query) << 16 | 'f' << 8 | 16;
 
+/* The kernel's answer is the addresses of pages: here they must not count as pointers into blocks. */
+static void world_scan_piece(const world_reader *r, uintptr_t from, uintptr_t to)
+{
+    uintptr_t start = (uintptr_t)world_ranges, end = (uintptr_t)(world_ranges + WORLD_RANGES);
+    if (from < end && to > start) {
+        if (from < start)
+            r->scan(r->context, from, start);
+        from = end;
+    }
+    if (from < to)
+        r->scan(r->context, from, to);
+}
+
 /* Scans the OS pages of [top, to) as world_scan_pages does. Returns false, and scans none, if the kernel is older. */
 static bool world_scan_ranges(const world_reader *r, uintptr_t top, uintptr_t to)
 {
-    static world_range ranges[WORLD_RANGES];
     world_query query = {.size = sizeof query, .start = gb_round_down(top, r->page_bytes), .end = to,
-        .ranges = (uintptr_t)ranges, .ranges_count = WORLD_RANGES, .inverted = WORLD_FILE | WORLD_ZERO,
+        .ranges = (uintptr_t)world_ranges, .ranges_count = WORLD_RANGES, .inverted = WORLD_FILE | WORLD_ZERO,
         .all = WORLD_FILE | WORLD_ZERO, .any = WORLD_PRESENT | WORLD_SWAPPED, .wanted = WORLD_PRESENT};
     do {
         long got = syscall(SYS_ioctl, r->pages, WORLD_SCAN, &query);
         if (got < 0 || query.walked <= query.start)
             return false;
-        for (long i = 0; i < got; i++)
-            r->scan(r->context, ranges[i].start < top ? top : (uintptr_t)ranges[i].start, (uintptr_t)ranges[i].end);
+        for (const world_range *range = world_ranges; range < world_ranges + got; range++)
+            world_scan_piece(r, range->start < top ? top : (uintptr_t)range->start, (uintptr_t)range->end);
         query.start = query.walked;
     } while (query.walked < to);
     return true;

@@ -362,7 +362,8 @@ void gb_port_stack_start(void) {}
 uint32_t gb_port_stack(uintptr_t *callers, uint32_t most)
 {
     uint32_t count = fake.stack_length < most ? fake.stack_length : most;
-    memcpy(callers, fake.stack, count * sizeof *callers);
+    if (count)
+        memcpy(callers, fake.stack, count * sizeof *callers);
     return count;
 }
 

@@ -646,6 +646,7 @@ typedef struct gb_region {
     glebe_heap *heaps; /* GB_HEAP_STRIDE apart */
     gb_chunk *chunk_table;
     gb_bits bits[GB_BITS]; /* one set for a collector that is alone, one shared by all others */
+    uint32_t process; /* whose memory this is, in the safe build: the child of a vfork shares it */
     uint64_t *shadow; /* bits for the chunks, in the audit and the safe build: audit.c, held.c */
     gb_heap_bits *heap_bits; /* one entry for 64 heaps */
 

@@ -192,6 +192,28 @@ fn a_process_that_runs_is_profiled() {
     }
 }
 
+/// The second is refused while the first runs, and for some seconds after the first was killed.
+#[test]
+fn a_process_is_profiled_by_one_command() {
+    let home = home();
+    let Some(program) = cc(home.path(), "serves", SERVES, &["-O1", "-g"]) else { return };
+    let running = Running::start(&home, program.to_str().unwrap());
+    let pid = running.0.id().to_string();
+    let words = ["profile", "-q", "-o", "first.pb.gz", "--seconds", "60", &pid];
+    let mut command = common::command_of(&home, &words);
+    let mut first = Running(command.current_dir(home.path()).spawn().unwrap());
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let refused = || {
+        let one = predicate::str::contains("\n").count(1);
+        let told = contains("by another glebe profile; one that was killed counts for 10 s more");
+        profile(&home, &["--seconds", "1", &pid]).assert().code(125).stderr(told.and(one));
+    };
+    refused();
+    first.0.kill().unwrap();
+    first.0.wait().unwrap();
+    refused();
+}
+
 #[test]
 fn a_process_that_cannot_be_profiled_is_told_in_one_line() {
     let home = home();
@@ -271,4 +293,11 @@ fn a_file_that_is_no_profile_is_one_clear_line() {
     }
     let words = ["--mean", "4K", "x.pb.gz"];
     profile(&home, &words).assert().code(2).stderr(contains("is a profile").and(one_line()));
+    // By its name or by its first bytes; it is never run as a program.
+    fs::write(home.path().join("packed"), b"\x1f\x8b\x08").unwrap();
+    for words in [&["x.pb.gz", "--svg", "x"][..], &["packed", "--json"], &["x.pb.gz", "y.pb.gz"]] {
+        let said = format!("{} is a profile: options come before the file", words[0]);
+        profile(&home, words).assert().code(2).stderr(contains(said).and(one_line()));
+        assert!(!home.path().join("x").exists());
+    }
 }

@@ -47,6 +47,7 @@ void gb_text_failed(const char *what, const char *name, int error)
         error == ENOSPC || error == EFBIG ? "no room"
             : error == EACCES || error == EROFS || error == EPERM ? "not permitted"
             : error == ENOENT || error == ENOTDIR                 ? "no such folder"
+            : error == EEXIST                                     ? "it is no regular file"
                                                                   : "see errno");
     gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
 }

@@ -6,15 +6,24 @@
  * block could be are walked: what is not on one of them is in use, whatever its bytes say. */
 #include "heap.h"
 
+/* Walks cost time, and what a program writes decides about them: copies of one old link could make each free walk whole
+ * lists. So a thread has a credit of steps. A walk in vain spends it, and each question adds LISTED_STEPS to it. A
+ * thread without credit walks no further: it takes the block for one in use. */
+enum { LISTED_STEPS = 16, LISTED_CREDIT = 4 * GB_PAGE_BLOCKS_MAX };
+static GB_TLS uint32_t listed_spent;
+
 /* Returns whether the list has the block. A list that the program damaged may lead anywhere: the walk ends there. */
 static bool list_has(const gb_block *list, const gb_block *block)
 {
     for (uint32_t n = 0; list && n < GB_PAGE_BLOCKS_MAX; n++, list = gb_link_get(list)) {
+        if (listed_spent >= LISTED_CREDIT)
+            break;
         if (list == block)
             return true;
         const gb_page *entry = gb_page_entry(list);
         if (!entry || entry->kind != GB_SMALL || (uintptr_t)list % sizeof(void *) != 0)
             break;
+        listed_spent++;
     }
     return false;
 }
@@ -35,6 +44,7 @@ bool gb_block_listed(const gb_page *page, const gb_block *block)
     const gb_block *next = gb_link_get(block);
     if (next && !gb_page_entry(next))
         return false;
+    listed_spent -= listed_spent < LISTED_STEPS ? listed_spent : LISTED_STEPS;
     const glebe_heap *heap = gb_self;
     uint32_t cls = gb_page_locate(page, (uintptr_t)block - gb_page_start(page)).cls;
     if (cls >= GB_SMALL_CLASSES)

@@ -501,6 +501,9 @@ int gb_port_put(int file, const char *text, size_t bytes)
 int gb_port_finish(int file, const char *from, const char *to)
 {
     int saved = errno, cancel = posix_cancel_off(), error = close(file) == 0 ? 0 : errno;
+    struct stat there;
+    if (to && !error && lstat(to, &there) == 0 && !S_ISREG(there.st_mode))
+        error = EEXIST; /* a device, say */
     if (to && !error && rename(from, to) != 0)
         error = errno;
     if (!to || error)
@@ -564,14 +567,34 @@ static void linux_stay_loaded(void)
         dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+/* Whether the address is only the program's own name for a function of a library: a program at a fixed address has a
+ * stub for each function whose address it takes, and dlsym returns that. Only glibc tells. */
+static bool linux_is_stub(const void *address)
+{
+#ifdef RTLD_DL_SYMENT
+    extern int dladdr1(const void *, Dl_info *, void **, int) __attribute__((weak));
+    Dl_info info;
+    void *symbol = NULL;
+    if (dladdr1 && dladdr1(address, &info, &symbol, RTLD_DL_SYMENT) && symbol)
+        return ((const ElfW(Sym) *)symbol)->st_shndx == SHN_UNDEF;
+#endif
+    (void)address;
+    return false;
+}
+
 /* Static programs may have none of these functions, and have no other object. */
 bool gb_port_malloc_elsewhere(void)
 {
     extern int dladdr(const void *, Dl_info *) __attribute__((weak));
     extern void *dlsym(void *, const char *) __attribute__((weak));
+    static const char *const family[] = {"malloc", "calloc", "realloc", "memalign"};
     Dl_info theirs, ours;
-    void *found = dladdr && dlsym ? dlsym(RTLD_DEFAULT, "malloc") : NULL;
-    return found && dladdr(found, &theirs) && dladdr((void *)&posix_key, &ours) && theirs.dli_fbase != ours.dli_fbase;
+    for (size_t i = 0; dladdr && dlsym && i < sizeof family / sizeof *family; i++) {
+        void *found = dlsym(RTLD_DEFAULT, family[i]);
+        if (found && !linux_is_stub(found))
+            return dladdr(found, &theirs) && dladdr((void *)&posix_key, &ours) && theirs.dli_fbase != ours.dli_fbase;
+    }
+    return false;
 }
 
 /* ---- fork ----

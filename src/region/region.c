@@ -87,6 +87,8 @@ bool gb_region_start(void)
     if (gb_the.ready)
         return true;
     gb_the.page_bytes = gb_port_page_bytes();
+    if (GB_SAFE)
+        gb_the.process = gb_port_process();
     if (GB_KEYED)
         gb_the.key = region_key();
     if (gb_the.options.purge_ms == 0)

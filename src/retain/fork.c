@@ -17,6 +17,8 @@ void gb_fork_parent(void)
 
 void gb_fork_child(void)
 {
+    if (GB_SAFE)
+        gb_the.process = gb_port_process();
     for (glebe_heap *heap = NULL; (heap = gb_heap_next(heap));)
         if (heap->kind == GB_HEAP_THREAD && heap != gb_self && heap != gb_thread_left) {
             heap->kind = GB_HEAP_DEAD;

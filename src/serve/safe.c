@@ -358,6 +358,8 @@ static void safe_tell(void)
 bool gb_safe_sweep(void)
 {
     uint32_t process = gb_port_process(), sweeper = gb_load_relaxed(&safe.sweeper);
+    if (process != gb_the.process) /* the child of a vfork: the memory, and the threads that use it, are the parent's */
+        return false;
     if (sweeper == process || !atomic_compare_exchange_strong(&safe.sweeper, &sweeper, process))
         return false;
     safe_sweep sweep = {0};

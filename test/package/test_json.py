@@ -79,6 +79,12 @@ def printed(box, tmp_path_factory):
     of["stats"] += run("stats", "--json", "--", program)
     of["explain"] += run("explain", "--json", "--at-exit", "--", program)
     of["leaks"] += run("leaks", "--json", "--", program)
+    # With sites: all blocks are samples.
+    of["explain"] += run("explain", "--json", "--at-exit", "--mean", 1, "--", program)
+    of["leaks"] += run("leaks", "--json", "--mean", 1, "--", program)
+    for name, rows in (("explain", "sites"), ("leaks", "leaks")):
+        assert not of[name][0]["sites_recorded"] and of[name][-1]["sites_recorded"]
+        assert any(frame.startswith("main (program.c:") for row in of[name][-1][rows] for frame in row["frames"]), name
     of["compare"] += run("compare", "-q", "--only", "system,glebe", "-n", 2, "--json", "--samples-json", "--", program)
     run("record", "-q", "-o", "t.trace", "--", program)
     of["trace"] += run("trace", "--json", "t.trace") + run("trace", "--json", "--anonymous", "t.trace")

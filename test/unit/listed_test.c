@@ -132,6 +132,31 @@ static int setup(void **state)
     return 0;
 }
 
+/* Copies of one old link in blocks in use: their frees must not walk long lists for ever. */
+static void test_walks_are_bounded(void **state)
+{
+    (void)state;
+    if (!GB_MARKS_LINKS)
+        skip();
+    fill();
+    gb_page *page = page_of(blocks[MANY - 1]);
+    gb_block *used = blocks[MANY - 1], *first = NULL, *last = NULL;
+    int count = 0;
+    for (int i = 0; i < MANY - 1; i++)
+        if (page_of(blocks[i]) == page) {
+            last = blocks[i];
+            first = first ? first : last;
+            glebe_free(last);
+            count++;
+        }
+    assert_true(count > 40);
+    assert_true(gb_block_listed(page, first)); /* the last on the list */
+    memcpy(used, last, sizeof *used);
+    for (int i = 0; i < 20000; i++)
+        assert_false(gb_block_listed(page, used));
+    assert_false(gb_block_listed(page, first)); /* the credit is spent */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +165,7 @@ int main(void)
         cmocka_unit_test_setup(test_blocks_in_use, setup),
         cmocka_unit_test_setup(test_new_blocks, setup),
         cmocka_unit_test_setup(test_forged_links, setup),
+        cmocka_unit_test_setup(test_walks_are_bounded, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

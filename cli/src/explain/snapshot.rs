@@ -125,10 +125,14 @@ impl Snapshot {
                 self.classes.push((next()?, next()?, next()?));
             }
             "glebe-profile" => {
-                let text = String::from_utf8_lossy(rest);
-                let end = text.find("\nend\n").context("its profile has no end")? + 5;
-                self.profile = Some(format!("{line}\n{}", &text[..end]));
-                *rest = &rest[text[..end].len()..];
+                // The end is searched in the bytes: a path need not be UTF-8, and the text in
+                // which its bytes are replaced has another length.
+                const END: &[u8] = b"\nend\n";
+                let end = rest.windows(END.len()).position(|bytes| bytes == END);
+                let end = end.context("its profile has no end")? + END.len();
+                let text = String::from_utf8_lossy(&rest[..end]);
+                self.profile = Some(format!("{line}\n{text}"));
+                *rest = &rest[end..];
             }
             "status" => {
                 let (name, value) = behind.split_once(':').unwrap_or((behind, ""));
@@ -258,6 +262,20 @@ mod tests {
         let object: Value = serde_json::from_str(&snapshot.sums(true)).unwrap();
         assert_eq!(object["used_bytes"], 800);
         assert_eq!(object["classes"][0]["live_bytes"], 300);
+    }
+
+    #[test]
+    fn a_profile_need_not_be_utf_8() {
+        // Each \xff becomes three bytes in a text.
+        let bytes = TEXT.replace("mean 5", "mean 5 ????????").into_bytes();
+        let bytes = bytes.iter().map(|byte| if *byte == b'?' { 0xff } else { *byte });
+        let snapshot = Snapshot::parse(&bytes.collect::<Vec<_>>()).unwrap();
+        let text = format!("glebe-profile 1\nmean 5 {}\nend\n", "\u{fffd}".repeat(8));
+        assert_eq!(snapshot.profile, Some(text));
+        let mut bytes = TEXT.strip_suffix("\nend\nend\n").unwrap().as_bytes().to_vec();
+        bytes.extend_from_slice(b"\xff\xff\n");
+        let error = Snapshot::parse(&bytes).unwrap_err();
+        assert!(format!("{error:#}").contains("its profile has no end"), "{error:#}");
     }
 
     #[test]

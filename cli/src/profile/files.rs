@@ -14,11 +14,23 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The file that the words name, if they name a profile and no program.
-pub fn named(words: &[OsString]) -> Option<PathBuf> {
-    let [word] = words else { return None };
+pub fn named(words: &[OsString]) -> Result<Option<PathBuf>> {
+    let Some((word, others)) = words.split_first() else { return Ok(None) };
     let path = PathBuf::from(word);
     let says_so = [".pb.gz", ".pprof"].iter().any(|end| word.to_string_lossy().ends_with(end));
-    (says_so || reader::looks_like_one(&path)).then_some(path)
+    if !says_so && !reader::looks_like_one(&path) {
+        return Ok(None);
+    }
+    // All words behind the first are a program's own, so no option was read from them.
+    if !others.is_empty() {
+        let message = format!(
+            "{} is a profile: options come before the file, and no words after it \
+             (--diff compares two files)",
+            path.display()
+        );
+        return Err(Stop { code: WRONG_LINE, message }.into());
+    }
+    Ok(Some(path))
 }
 
 /// `glebe profile FILE`

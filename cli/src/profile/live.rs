@@ -100,7 +100,10 @@ pub fn profile(pid: i32, mean: Option<u64>, seconds: Option<u64>) -> Result<Prof
     let program = asked.program.clone();
     match asked.get("state")? {
         NONE | DONE | FAILED => {}
-        _ => bail!("process {pid} ({program}) is being profiled by another glebe profile"),
+        _ => bail!(
+            "process {pid} ({program}) is being profiled by another glebe profile; \
+             one that was killed counts for 10 s more"
+        ),
     }
     asked.put("mean_bytes", &mean.unwrap_or(0).to_ne_bytes())?;
     let before = samples::read(&asked.memory, &asked.located.shape)?;

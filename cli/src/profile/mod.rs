@@ -61,7 +61,7 @@ pub fn profile(options: &ProfileOptions) -> Result<Ending> {
     if !options.diff.is_empty() {
         return files::compare(options, &options.diff);
     }
-    if let Some(path) = files::named(&options.program) {
+    if let Some(path) = files::named(&options.program)? {
         return files::show(options, &path);
     }
     if let Some(path) = &options.from {

@@ -4,7 +4,7 @@
 //! itself. A file that changed since the program ran has another build-id, and names nothing.
 
 use super::raw::Module;
-use addr2line::Loader;
+use addr2line::{gimli, Loader};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::collections::HashMap;
 use std::fs;
@@ -88,6 +88,17 @@ fn name_at(symbols: &[Symbol], address: u64) -> Option<&str> {
     (address < symbol.end).then_some(&symbol.name)
 }
 
+/// The name as its source has it. The demangler also reads types, so it would make `int` of a C
+/// function `i`: only names that begin as mangled ones do go through it. The units of C++ have
+/// names of C too (`extern "C"`).
+fn demangled(name: &str, language: Option<gimli::DwLang>) -> String {
+    let is_mangled = ["_Z", "__Z", "_R"].iter().any(|begin| name.starts_with(begin));
+    match is_mangled {
+        true => addr2line::demangle_auto(name.into(), language).into_owned(),
+        false => name.into(),
+    }
+}
+
 impl Symbols {
     /// The functions at the call whose return address this is; empty if nothing is known.
     pub fn of(&mut self, modules: &[Module], address: u64) -> &[Function] {
@@ -116,7 +127,7 @@ impl Symbols {
                 let Some(name) = frame.function else { continue };
                 let location = frame.location;
                 functions.push(Function {
-                    name: name.demangle().map(|n| n.into_owned()).unwrap_or_default(),
+                    name: name.raw_name().map(|n| demangled(&n, name.language)).unwrap_or_default(),
                     file: location.as_ref().and_then(|l| l.file).unwrap_or_default().into(),
                     line: location.and_then(|l| l.line).unwrap_or(0),
                 });
@@ -124,7 +135,7 @@ impl Symbols {
         }
         if functions.is_empty() {
             if let Some(name) = name_at(&file.symbols, place) {
-                let name = addr2line::demangle_auto(name.into(), None).into_owned();
+                let name = demangled(name, None);
                 functions.push(Function { name, file: String::new(), line: 0 });
             }
         }
@@ -175,5 +186,18 @@ mod tests {
         let found = [15, 16, 31, 32, 63, 64, 79, 80].map(|at| name_at(&symbols, at));
         let (none, first, second) = (None, Some("first"), Some("second"));
         assert_eq!(found, [none, first, first, none, none, second, second, none]);
+    }
+
+    #[test]
+    fn only_mangled_names_are_demangled() {
+        for language in [None, Some(gimli::DW_LANG_C_plus_plus), Some(gimli::DW_LANG_Rust)] {
+            for name in ["i", "f", "w", "Pc", "main", "_Z", "_R", "_start", ""] {
+                assert_eq!(demangled(name, language), name);
+            }
+        }
+        assert_eq!(demangled("_Z4keepi", None), "keep(int)");
+        assert_eq!(demangled("_Z4keepi", Some(gimli::DW_LANG_C_plus_plus)), "keep(int)");
+        assert_eq!(demangled("_ZN4core4keep17h0123456789abcdefE", None), "core::keep");
+        assert_eq!(demangled("_RNvC4core4keep", Some(gimli::DW_LANG_Rust)), "core::keep");
     }
 }

@@ -571,7 +571,7 @@ static void linux_stay_loaded(void)
  * stub for each function whose address it takes, and dlsym returns that. Only glibc tells. */
 static bool linux_is_stub(const void *address)
 {
-#ifdef RTLD_DL_SYMENT
+#ifdef __GLIBC__
     extern int dladdr1(const void *, Dl_info *, void **, int) __attribute__((weak));
     Dl_info info;
     void *symbol = NULL;

@@ -177,12 +177,14 @@ def test_systemd_finds_a_mistake(page, box, tmp_path):
     assert "glebe.conf" in said.stderr
 
 
-def test_kubernetes(box, page):
+def test_kubernetes(box, page, tmp_path):
     """The variables of the deployment are options, with values that glebe takes."""
     lines = page.lines("kind: Deployment", language="yaml")
-    found = dict(re.findall(r"- \{name: (\w+), value: \"?([\w.]+)\"?\}", lines))
-    assert found.pop("LD_PRELOAD") == "libglebe.so.0" and found
+    found = dict(re.findall(r"- \{name: (\w+), value: \"?([^\"}]+)\"?\}", lines))
+    assert found.pop("LD_PRELOAD") == "libglebe.so.0" and len(found) == 2
+    found = {name: value.replace("/snapshots", str(tmp_path)) for name, value in found.items()}
     assert box.check("true", env=found).text == ""
+    assert "GLEBE_SNAPSHOT" in box.check("true", env={**found, "GLEBE_SNAPSHOT": "service@90%%"}).text  # the control
 
 
 def test_options_of_the_tables(box, page):

@@ -70,11 +70,6 @@ def test_threads_signals_and_forks(box, program):
     assert box.check(program("storm"), preload=SAFE).text == ""
 
 
-def test_the_child_of_a_vfork_does_not_sweep(box, program):
-    """It shares the memory, and would not stop the parent's threads."""
-    assert box.check(program("vfork"), preload=SAFE).out == "ok\n"
-
-
 def test_without_proc_nothing_is_reused(box, program):
     """Where /proc is not there, the library says so once, and uses no freed memory again."""
     if not shutil.which("unshare") or box.run("unshare", "-Urm", "true", preload=None).returncode:

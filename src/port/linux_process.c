@@ -7,9 +7,11 @@
 
 enum { LINUX_LINE_BYTES = 4096 + 256 }; /* a path, and what is before it */
 
-/* Lines of a file, one after the other. */
+/* Lines of a file, one after the other. By system calls alone: a call of the C library may be the end of a thread that
+ * was cancelled. */
 typedef struct linux_lines {
     int file;
+    bool whole; /* all lines were read */
     size_t from, to; /* of `text`: not yet taken */
     char text[2 * LINUX_LINE_BYTES];
 } linux_lines;
@@ -27,11 +29,13 @@ static char *linux_line(linux_lines *lines)
         memmove(lines->text, start, lines->to - lines->from);
         lines->to -= lines->from;
         lines->from = 0;
-        ssize_t got = lines->to < sizeof lines->text
-            ? read(lines->file, lines->text + lines->to, sizeof lines->text - lines->to)
-            : 0;
-        if (got <= 0)
+        long got = lines->to < sizeof lines->text
+            ? syscall(SYS_read, lines->file, lines->text + lines->to, sizeof lines->text - lines->to)
+            : -1;
+        if (got <= 0) {
+            lines->whole = got == 0 && lines->to == 0;
             return NULL;
+        }
         lines->to += (size_t)got;
     }
 }
@@ -39,7 +43,8 @@ static char *linux_line(linux_lines *lines)
 static bool linux_lines_open(linux_lines *lines, const char *path)
 {
     lines->from = lines->to = 0;
-    lines->file = open(path, O_RDONLY | O_CLOEXEC);
+    lines->whole = false;
+    lines->file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     return lines->file >= 0;
 }
 

@@ -243,7 +243,7 @@ void gb_port_world_start(void)
 /* ---- memory ---- */
 
 typedef struct world_reader {
-    int maps, pages; /* /proc/self/maps, /proc/self/pagemap */
+    int pages; /* /proc/self/pagemap */
     size_t page_bytes;
     void (*scan)(void *context, uintptr_t from, uintptr_t to);
     void *context;
@@ -342,57 +342,31 @@ static uintptr_t world_stack_top(const world_reader *r, uintptr_t from, uintptr_
     return stack ? gb_round_down(top, sizeof top) : from;
 }
 
-static bool world_hex(const char **at, uintptr_t *value)
+/* Shared mappings hold no addresses that serve this process alone; devices may not be read. */
+static bool world_mapping(world_reader *r, const linux_mapping *mapping)
 {
-    const char *first = *at;
-    for (*value = 0;; (*at)++) {
-        unsigned digit = (unsigned char)**at - (unsigned)'0', letter = (unsigned char)**at - (unsigned)'a';
-        if (digit > 9 && letter > 5)
-            return *at != first;
-        *value = *value * 16 + (digit > 9 ? letter + 10 : digit);
-    }
-}
-
-/* A line of maps: "55d0c8a00000-55d0c8a21000 rw-p 00000000 00:00 0    [heap]". Shared mappings hold no addresses that
- * serve this process alone; devices may not be read. */
-static bool world_line(world_reader *r, const char *line)
-{
-    uintptr_t from, to;
-    if (!world_hex(&line, &from) || *line++ != '-' || !world_hex(&line, &to) || *line++ != ' ')
-        return false;
-    const char *path = strpbrk(line, "/[");
-    bool device = path && strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/zero", 9) != 0;
-    bool kernels = path && path[0] == '[' && path[1] == 'v'; /* vdso, vvar, vsyscall */
-    if (line[0] != 'r') {
-        r->guard_end = to;
+    const char *rights = mapping->rights, *path = mapping->path;
+    bool device = strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/zero", 9) != 0;
+    bool kernels = path[0] == '[' && path[1] == 'v'; /* vdso, vvar, vsyscall */
+    if (rights[0] != 'r') {
+        r->guard_end = mapping->end;
         return true;
     }
-    if (line[3] != 'p' || device || kernels)
+    if (rights[3] != 'p' || device || kernels)
         return true;
-    return world_scan_pages(r, world_stack_top(r, from, to, path && strncmp(path, "[stack]", 7) == 0), to);
+    uintptr_t top = world_stack_top(r, mapping->start, mapping->end, strncmp(path, "[stack]", 7) == 0);
+    return world_scan_pages(r, top, mapping->end);
 }
 
-static bool world_lines(world_reader *r)
+static bool world_mappings(world_reader *r, linux_lines *lines)
 {
-    static char text[2 * WORLD_TEXT_BYTES];
-    size_t have = 0;
-    for (;;) {
-        long got = syscall(SYS_read, r->maps, text + have, sizeof text - 1 - have);
-        if (got <= 0)
-            return got == 0 && have == 0;
-        have += (size_t)got;
-        text[have] = 0;
-        char *line = text, *end;
-        for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-            *end = 0;
-            if (!world_line(r, line))
-                return false;
-        }
-        have -= (size_t)(line - text);
-        memmove(text, line, have);
-        if (have == sizeof text - 1)
-            return false; /* no path is as long */
+    const char *line;
+    while ((line = linux_line(lines)) != NULL) {
+        linux_mapping mapping = linux_mapping_of(line);
+        if (mapping.start >= mapping.end || strlen(mapping.rights) < 4 || !world_mapping(r, &mapping))
+            return false;
     }
+    return lines->whole;
 }
 
 GB_NOINLINE bool gb_port_world_memory(void (*scan)(void *context, uintptr_t from, uintptr_t to), void *context)
@@ -401,11 +375,12 @@ GB_NOINLINE bool gb_port_world_memory(void (*scan)(void *context, uintptr_t from
     __builtin_unwind_init(); /* the registers are in this frame */
     world.own_frame = (uintptr_t)__builtin_frame_address(0) - 1024;
     world_reader r = {.page_bytes = gb_port_page_bytes(), .scan = scan, .context = context};
-    r.maps = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    static linux_lines lines;
+    bool opened = linux_lines_open(&lines, "/proc/self/maps");
     r.pages = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    bool all = r.maps >= 0 && r.pages >= 0 && world_lines(&r);
-    if (r.maps >= 0)
-        syscall(SYS_close, r.maps);
+    bool all = opened && r.pages >= 0 && world_mappings(&r, &lines);
+    if (opened)
+        syscall(SYS_close, lines.file);
     if (r.pages >= 0)
         syscall(SYS_close, r.pages);
     errno = saved;

@@ -106,6 +106,13 @@ GB_INLINE gb_place gb_page_locate(const gb_page *page, size_t offset)
 gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *zero);
 /* Called when page->left has reached 0. Owner. */
 GB_NOINLINE void gb_page_event(gb_page *page);
+/* The program freed the block: puts it on its page's list, and counts down. Owner. */
+GB_INLINE void gb_page_freed(gb_page *page, gb_block *block)
+{
+    gb_page_push(page, block);
+    if (GB_UNLIKELY(--page->left == 0))
+        gb_page_event(page);
+}
 /* Counts `count` blocks that were put on page->free by other means than free(). Owner. */
 void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 /* Called before the heap takes `bytes`. A heap that is about to become larger than ever before first returns memory

@@ -63,8 +63,5 @@ void gb_free_suspect(gb_block *block, gb_page *page, const char *call)
         gb_report_address(call, block);
         return;
     }
-    gb_link_set(block, page->free);
-    page->free = block;
-    if (--page->left == 0)
-        gb_page_event(page);
+    gb_page_freed(page, block);
 }

@@ -197,8 +197,7 @@ static bool mixed_carve(glebe_heap *heap, gb_page *page, uint32_t cls, bool coun
     for (uintptr_t start = gb_page_start(page) + (cell << CELL_LOG2); count-- > 0;) {
         gb_block *block = (gb_block *)(start + count * bytes);
         if (GB_SAMPLES && GB_UNLIKELY(count >= most)) {
-            gb_link_set(block, page->free);
-            page->free = block;
+            gb_page_push(page, block);
             page->left--;
             continue;
         }

@@ -460,8 +460,7 @@ void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count)
 bool gb_page_put(gb_page *page, gb_block *block)
 {
     if (!GB_PURGES || page->mark != GB_PARKED) {
-        gb_link_set(block, page->free);
-        page->free = block;
+        gb_page_push(page, block);
     } else if (!gb_parked_put(page, block)) {
         gb_report_address("free", block);
         return false;

@@ -205,6 +205,13 @@ GB_INLINE gb_block *gb_link_get(const gb_block *block)
     return (gb_block *)gb_link_coded(block, block->words[GB_LINK_AT / sizeof(void *)]);
 }
 
+/* Puts a block on the page's list of free blocks. */
+GB_INLINE void gb_page_push(gb_page *page, gb_block *block)
+{
+    gb_link_set(block, page->free);
+    page->free = block;
+}
+
 /* Returns whether the block may have a link: it is free, or the program wrote a byte like the mark. */
 GB_INLINE bool gb_link_marked(const gb_block *block)
 {

@@ -67,10 +67,7 @@ GB_INLINE void gb_free_now(const char *call, glebe_heap *self, void *block)
         gb_free_suspect(block, page, call);
         return;
     }
-    gb_link_set(block, page->free);
-    page->free = block;
-    if (GB_UNLIKELY(--page->left == 0))
-        gb_page_event(page);
+    gb_page_freed(page, block);
 }
 
 GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)

@@ -70,6 +70,11 @@ def test_threads_signals_and_forks(box, program):
     assert box.check(program("storm"), preload=SAFE).text == ""
 
 
+def test_the_line_at_exit_names_the_build(box):
+    assert "; safe build\n" in box.check("true", preload=SAFE, verbose=1).text
+    assert "build" not in box.check("true", verbose=1).text
+
+
 def test_without_proc_nothing_is_reused(box, program):
     """Where /proc is not there, the library says so once, and uses no freed memory again."""
     if not shutil.which("unshare") or box.run("unshare", "-Urm", "true", preload=None).returncode:

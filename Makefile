@@ -34,7 +34,7 @@ help: ## this list
 
 # ---- build ------------------------------------------------------------------------------------------------------
 
-.PHONY: demo setup lib cli install wasm lua windows package
+.PHONY: demo setup lib cli share install wasm lua windows package
 demo: ## install what is missing, build, and compare allocators on three real programs (minutes)
 	@demo/run
 
@@ -47,12 +47,14 @@ lib: | $(build) ## build the libraries into build/
 	@cmake -S . -B $(build)/cmake -DGLEBE_OUTPUT_DIR=$(build) >$(build)/cmake.log || { cat $(build)/cmake.log; exit 1; }
 	@cmake --build $(build)/cmake --parallel $(JOBS)
 
-# Packages take the manual pages and completions from build/share.
-share := $(build)/share
 cli: lib ## build the `glebe` command, its manual pages and its completions into build/
 	$(call say,the glebe command)
 	@$(cargo) build --release -p glebe-cli
 	@cmake -E copy_if_different target/release/glebe $(build)/glebe
+	@$(MAKE) share
+
+share := $(build)/share
+share: # manual pages and completions, by build/glebe; packages have no other way to make them
 	@rm -rf $(share)/man && $(build)/glebe man --all $(share)/man/man1
 	@cd $(share) && mkdir -p bash-completion/completions zsh/site-functions fish/vendor_completions.d
 	@$(build)/glebe completions bash >$(share)/bash-completion/completions/glebe
@@ -223,7 +225,7 @@ test-e2e: cli ## misuse, contract, bdwgc, mimalloc, package and scale tests, wit
 	    test/mimalloc test/package test/scale --ignore-glob='*/test_crates*.py'
 
 test-packages: ## what `make package` built, each installed, used and removed in a fresh place (minutes; takes root)
-	@tools/setup bare
+	@tools/setup bare recipes
 	$(call say,packages)
 	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/package/test_packages.py test/package/test_recipes.py
 

@@ -24,7 +24,6 @@ class Job:
         self.epoch = self.git("log", "-1", "--format=%ct", "HEAD")
         at = {f"GIT_{who}_DATE": f"@{self.epoch} +0000" for who in ("AUTHOR", "COMMITTER")}
         self.snapshot = self.git("stash", "create", **at) or self.commit
-        self.made = {}
 
     def git(self, *words, **more):
         return subprocess.run(["git", "-C", str(self.root), *words], check=True, capture_output=True, text=True,
@@ -49,14 +48,12 @@ class Job:
     def source(self, name):
         """The tracked files, unpacked into a folder of their own, which is made anew in each run."""
         folder = self.work / name / f"glebe-{self.version}"
-        if name not in self.made:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            archive = subprocess.Popen(["git", "-C", str(self.root), "archive", self.snapshot], stdout=subprocess.PIPE)
-            subprocess.run(["tar", "-x", "-C", str(folder)], stdin=archive.stdout, check=True)
-            if archive.wait():
-                die("git archive failed")
-            self.made[name] = folder
+        self.remove(folder)
+        folder.mkdir(parents=True)
+        archive = subprocess.Popen(["git", "-C", str(self.root), "archive", self.snapshot], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", str(folder)], stdin=archive.stdout, check=True)
+        if archive.wait():
+            die("git archive failed")
         return folder
 
     def environment(self, folder=None, **more):
@@ -90,7 +87,6 @@ class Job:
             check=True, stdout=subprocess.PIPE).stdout
         with open(file, "wb") as out:
             subprocess.run(["gzip", "-9", "--no-name"], input=packed, check=True, stdout=out)
-        return file
 
     def zip(self, folder, file, inside=False):
         """A .zip of a folder, or of what is inside it, that has the same bits each time."""
@@ -101,4 +97,3 @@ class Job:
         # With -@, zip adds its suffix to a name that has another.
         self.run("zip", "-X", "-9", "-q", "-@", "out.zip", cwd=top, text="\n".join(names) + "\n")
         shutil.move(top / "out.zip", file)
-        return file

@@ -1,5 +1,6 @@
 """The parts of tools/package: each is a function of a Job, which puts its files into job.out."""
 
+import platform
 import re
 import shutil
 import zipfile
@@ -13,17 +14,17 @@ MUSL = {"x86_64": ("x86_64-linux-musl", "x86_64-unknown-linux-musl"),
         "aarch64": ("aarch64-linux-musl", "aarch64-unknown-linux-musl")}
 
 # What the command embeds: see cli/build.rs.
-EMBEDDED = ["glebe", "glebe-secure", "glebe-audit", "glebe-mimalloc-2", "glebe-mimalloc-3", "glebe-libgc",
-            "glebe-record", "glebe-replayer"]
+EMBEDDED = ["glebe", "glebe-secure", "glebe-audit", "glebe-safe", "glebe-mimalloc-2", "glebe-mimalloc-3",
+            "glebe-libgc", "glebe-record", "glebe-replayer"]
 PRELOADED = ["libglebe.so", "libglebe-secure.so", "libglebe-audit.so"]
 
 
-def libraries(job, folder, arch, target, strip="-s"):
+def libraries(job, folder, arch, target):
     """The shared libraries for one target by zig, stripped, in a folder that cli/build.rs can embed from."""
     out = folder / "libraries"
     musl = "musl" in target
     compiler = job.root / "packaging/zig-cc"
-    link = f"{strip} -L{folder}"
+    link = f"-s -L{folder}"
     env = job.environment(folder, CC=f"{compiler} {target}")
     if musl:
         link += " -dynamic"
@@ -97,7 +98,7 @@ def deb(job):
         job.say(f"deb: {debian}")
         job.run("dpkg-buildpackage", "-b", "-us", "-uc", *([] if debian == native else ["-d", f"-a{debian}"]),
                 cwd=folder, env=job.environment(GLEBE_COMMAND=str(built)))
-        for path in sorted(folder.parent.glob("*.deb")):
+        for path in sorted(folder.parent.glob(f"*_{job.version}_*.deb")):
             if "-dbgsym_" not in path.name:
                 shutil.copy(path, job.out)
 
@@ -117,9 +118,12 @@ def maintainer(folder):
 
 
 def share(job, folder):
-    """Man pages and completions, for which the Makefile may have a target."""
-    if re.search(r"^share:", (folder / "Makefile").read_text(), re.M):
-        job.run("make", "-C", folder, "share")
+    """Man pages and completions, by the command for this machine."""
+    built = folder / "build/glebe"
+    built.parent.mkdir(exist_ok=True)
+    built.write_bytes(command(job, platform.machine()))
+    built.chmod(0o755)
+    job.run("make", "-C", folder, "share")
 
 
 def crates(job):

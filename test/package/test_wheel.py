@@ -28,7 +28,7 @@ def run(*command, fails=False, **options):
 def pack(box, folder):
     """A wheel by maturin, with the libraries of `box`; cargo finds its work done."""
     if not PACKER.exists():
-        pytest.skip("maturin is not here: tools/setup package")
+        pytest.skip("maturin is not here: tools/setup wheel")
     shutil.copytree(ROOT / "bindings/python", folder / "python",
                     ignore=shutil.ignore_patterns("__pycache__", "lib"))
     for name in LIBRARIES:

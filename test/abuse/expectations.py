@@ -9,6 +9,8 @@ import re
 
 FOLDER = pathlib.Path(__file__).parent
 BUILDS = ("default", "secure", "audit")
+FLAGS = ("-O1", "-fno-builtin", "-pthread", "-Wno-use-after-free", "-Wno-free-nonheap-object", "-Wno-unused-result",
+         "-Wno-stringop-overflow", "-Wno-stringop-overread", "-Wno-deprecated-declarations")
 
 
 def expectations(source):

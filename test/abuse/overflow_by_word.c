@@ -4,28 +4,5 @@
  * default, audit: served
  * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
  *     overflowed */
-#include "abuse.h"
-
-int main(void)
-{
-    enum { BLOCKS = 256 };
-    char *blocks[BLOCKS], *behind = NULL;
-    for (int i = 0; i < BLOCKS; i++)
-        blocks[i] = malloc(SMALL);
-    char *block = blocks[BLOCKS / 2];
-    for (int i = 0; i < BLOCKS; i++)
-        if (blocks[i] == block + SMALL)
-            behind = blocks[i];
-    if (!behind)
-        return 2;
-    wrong(behind);
-    for (int i = 0; i < BLOCKS; i++) /* a page is reused only when a good part of it is free */
-        if (blocks[i] != block)
-            free(blocks[i]);
-    __asm__("" : "+r"(block));
-    memset(block, 'A', SMALL + sizeof(void *));
-    for (int i = 0; i < 4 * BLOCKS; i++)
-        if (!malloc(SMALL))
-            return 2;
-    return abuse_end();
-}
+#define PAST sizeof(void *)
+#include "overflow.h"

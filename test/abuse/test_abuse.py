@@ -20,11 +20,7 @@ import signal
 
 import pytest
 
-from expectations import BACKTRACE, BUILDS, FOLDER, PROGRAMS, judge
-
-FLAGS = ("-O1", "-fno-builtin", "-pthread", "-Wno-use-after-free", "-Wno-free-nonheap-object", "-Wno-unused-result",
-         "-Wno-stringop-overflow", "-Wno-stringop-overread", "-Wno-deprecated-declarations")
-
+from expectations import BACKTRACE, BUILDS, FLAGS, FOLDER, PROGRAMS, judge
 
 @pytest.fixture(scope="session")
 def programs(box):

@@ -50,12 +50,6 @@ static void fill_drop(void)
         drop(fill[i]);
 }
 
-static void fill_again(size_t size)
-{
-    for (int i = 0; i < FILL; i++)
-        fill[i] = take(size);
-}
-
 static size_t *words(void *block)
 {
     HIDE(block);
@@ -78,7 +72,8 @@ static void tcache_dup(size_t size)
     harvest(size, NULL, 0);
 }
 
-static void fastbin_dup(size_t size)
+/* Frees a, b, a. Returns a. */
+static char *fastbin_twice(size_t size)
 {
     fill_take(size);
     char *a = take(size), *b = take(size);
@@ -86,19 +81,19 @@ static void fastbin_dup(size_t size)
     drop(a);
     drop(b);
     drop(wrong(a));
-    fill_again(size);
+    fill_take(size);
+    return a;
+}
+
+static void fastbin_dup(size_t size)
+{
+    fastbin_twice(size);
     harvest(size, NULL, 0);
 }
 
 static void fastbin_dup_into_stack(size_t size)
 {
-    fill_take(size);
-    char *a = take(size), *b = take(size);
-    fill_drop();
-    drop(a);
-    drop(b);
-    drop(wrong(a));
-    fill_again(size);
+    char *a = fastbin_twice(size);
     words(take(size))[0] = mangled(a, (uintptr_t)target);
     harvest(size, NULL, 0);
 }
@@ -196,7 +191,7 @@ static void fastbin_reverse_into_tcache(size_t size)
     for (int i = 0; i < FILL; i++)
         drop(more[i]);
     words(wrong(more[0]))[0] = mangled(more[0], (uintptr_t)target);
-    fill_again(size);
+    fill_take(size);
     harvest(size, NULL, 0);
 }
 
@@ -218,7 +213,7 @@ static void bins(size_t size, size_t next_larger, bool far)
     w[1] = (uintptr_t)target;
     if (far)
         w[3] = (uintptr_t)&target[16];
-    fill_again(size);
+    fill_take(size);
     if (far) {
         char *b = take(size + 16);
         (void)take(16);

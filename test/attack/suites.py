@@ -8,11 +8,9 @@ An outcome is one word:
     r3          glebe reported it: line r3 of expected.txt, where ADDRESS is the last one that attack.c printed
     open/none   either, by chance: the secure build hands out blocks in random order"""
 
-import os
 import pathlib
 import re
 import signal
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 FOLDER = pathlib.Path(__file__).parent
@@ -65,14 +63,10 @@ def programs(box):
             box.compile(SOURCES, *FLAGS, to="attack-cxx", libs=["-Wl,--no-as-needed", "-lstdc++"])]
 
 
-def outcome(made, attack, library):
+def outcome(box, made, attack, library):
     """What the attack does with this library preloaded (None: the C library's malloc): a word, or glebe's line."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GLEBE_") and k != "LD_PRELOAD"}
-    if library:
-        environment["LD_PRELOAD"] = str(library)
-    program = made[attack[0].startswith("cxx-")]
-    done = subprocess.run([str(program), attack[0], str(attack[1])], env=environment, capture_output=True, timeout=120,
-                          text=True, errors="replace", stdin=subprocess.DEVNULL, check=False)
+    done = box.run(made[attack[0].startswith("cxx-")], *attack, preload=None, timeout=120,
+                   env={"LD_PRELOAD": str(library)} if library else None)
     assert "preload" not in done.stderr and done.returncode not in (2, 127), f"{attack}: {done.stderr}"
     if "OPEN\n" in done.stdout:
         return "open"
@@ -84,9 +78,10 @@ def outcome(made, attack, library):
     return signal.Signals(-done.returncode).name[3:] if done.returncode < 0 else "none"
 
 
-def outcomes(made, library, attacks, jobs=2):
+def outcomes(box, library, attacks, jobs=2):
+    made = programs(box)
     with ThreadPoolExecutor(jobs) as pool:
-        return dict(zip(attacks, pool.map(lambda attack: outcome(made, attack, library), attacks)))
+        return dict(zip(attacks, pool.map(lambda attack: outcome(box, made, attack, library), attacks)))
 
 
 def stopped(results, suite):

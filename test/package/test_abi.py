@@ -30,7 +30,7 @@ def kept():
     return KEPT
 
 
-@pytest.mark.parametrize("build", ["default", "secure", "audit"])
+@pytest.mark.parametrize("build", ["default", "secure", "audit", "libglebe-safe.so"])
 def test_interface_is_that_of_the_last_release(box, kept, build):
     """Each build serves a program that was linked with the last release's default build."""
     status, text = abidiff(box, kept, box.library(build))

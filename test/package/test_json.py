@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 jsonschema = pytest.importorskip("jsonschema", reason="tools/setup test installs python3-jsonschema")
+pytestmark = pytest.mark.xdist_group("json") # its programs run once
 
 # A program with a leak, blocks of each kind, and reallocs.
 PROGRAM = """

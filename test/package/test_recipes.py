@@ -153,15 +153,20 @@ def test_postgres(box, page, tmp_path):
         shutil.rmtree(home)
 
 
+def verify(folder):
+    """What systemd says of a service with the folder's drop-in."""
+    (folder / "service.service").write_text("[Service]\nExecStart=/bin/true\n")
+    return subprocess.run(["systemd-analyze", "--man=no", "verify", folder / "service.service"], capture_output=True,
+                          text=True, check=False, env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"}).stderr
+
+
 def test_systemd(box, page, tmp_path):
     """systemd takes the drop-in, and its variables put glebe in."""
     box.need("systemd-analyze")
     (tmp_path / "service.service.d").mkdir()
     (tmp_path / "glebe.conf").rename(tmp_path / "service.service.d/glebe.conf")
-    (tmp_path / "service.service").write_text("[Service]\nExecStart=/bin/true\n")
-    said = subprocess.run(["systemd-analyze", "--man=no", "verify", tmp_path / "service.service"], capture_output=True,
-                          text=True, check=False, env={**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"})
-    assert "glebe.conf" not in said.stderr, said.stderr
+    said = verify(tmp_path)
+    assert "glebe.conf" not in said, said
     lines = page.lines("[Service]", language="ini")
     assert "was active" in box.check("true", preload=None, env={**preload(box, lines), "GLEBE_VERBOSE": "1"}).text
 
@@ -171,10 +176,8 @@ def test_systemd_finds_a_mistake(page, box, tmp_path):
     box.need("systemd-analyze")
     (tmp_path / "service.service.d").mkdir()
     (tmp_path / "service.service.d/glebe.conf").write_text("[Service]\nEnvironments=LD_PRELOAD=libglebe.so.0\n")
-    (tmp_path / "service.service").write_text("[Service]\nExecStart=/bin/true\n")
-    said = subprocess.run(["systemd-analyze", "--man=no", "verify", tmp_path / "service.service"], capture_output=True,
-                          text=True, check=False, env={**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"})
-    assert "glebe.conf" in said.stderr
+    said = verify(tmp_path)
+    assert "glebe.conf" in said
 
 
 def test_kubernetes(box, page, tmp_path):

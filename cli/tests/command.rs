@@ -569,8 +569,10 @@ fn a_full_standard_output_is_an_error() {
 #[test]
 fn a_full_standard_error_changes_no_exit_code() {
     let home = home();
+    let profile = home.path().join("p.pb.gz");
     for (words, code) in [
         (&["run", "--verbose", "--", "sh", "-c", "exit 3"][..], 3),
+        (&["profile", "-o", profile.to_str().unwrap(), "--", "true"], 0),
         (&["compare", "--only", "system", "--runs", "1", "--", "true"], 0),
         (&["run", "--", "no-such-program"], 127),
         (&["stats", "999999999"], 125),
@@ -581,6 +583,7 @@ fn a_full_standard_error_changes_no_exit_code() {
         let status = status.unwrap();
         assert_eq!(status.code(), Some(code), "{words:?}");
     }
+    assert!(profile.exists());
 }
 
 /// Without a reader the command ends by SIGPIPE, like other programs, or as if all was read, and prints no error.

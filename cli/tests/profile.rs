@@ -279,6 +279,19 @@ fn files_are_shown_drawn_and_compared() {
         .stderr(contains("--alloc compares what both have"));
 }
 
+/// The text of a process whose program's path is not UTF-8.
+#[test]
+fn a_path_may_be_any_bytes() {
+    let home = home();
+    let text = b"glebe-profile 1\nprocess 1 x\nmodule 1000 9000 0 - /b\xff\nmean 4096\n\
+        samples 1 lost 0\npeak 600\nsite 65536 600 65536 600 65536 600 1005\nend\n";
+    fs::write(home.path().join("x.1.0"), text).unwrap();
+    for words in [&["x.1.0"][..], &["--diff", "x.1.0", "x.1.0"], &["--from", "x.1.0"]] {
+        profile(&home, words).assert().success();
+    }
+    profile(&home, &["--json", "x.1.0"]).assert().success().stdout(contains("b\u{fffd}+0x4"));
+}
+
 #[test]
 fn a_file_that_is_no_profile_is_one_clear_line() {
     let home = home();

@@ -73,6 +73,7 @@ fn a_program_at_its_limit_leaves_parts_and_a_profile() {
     assert!(sum.abs_diff(kernel) < kernel / 50, "{sum} {kernel}");
     assert!(object["live_bytes"].as_u64().unwrap() > 120 << 20, "{object}");
     assert!(object["moment"].as_str().unwrap().contains("RLIMIT_AS"), "{object}");
+    assert_eq!(object["sites_recorded"], true);
     let limit = &object["limits"][0];
     assert!(limit["used_bytes"].as_u64() >= Some(200_000 * 1024 / 10 * 9), "{limit}");
     let mut profile = glebe(&home);
@@ -91,6 +92,7 @@ fn a_file_of_that_name_is_whole_whenever_the_process_is_killed() {
         let object = explained(&home, "snap");
         assert!(object["moment"].as_str().unwrap().contains("RLIMIT_AS"), "{object}");
         assert!(!object["classes"].as_array().unwrap().is_empty(), "{object}");
+        assert_ne!(object["sites_recorded"], true);
         for entry in fs::read_dir(home.path()).unwrap().flatten() {
             if entry.file_name().to_string_lossy().contains("snap") {
                 fs::remove_file(entry.path()).unwrap();

@@ -5,6 +5,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -74,10 +75,16 @@ def test_without_a_terminal_one_frame_is_text(command, process):
         assert text in result.stdout, result.stdout
     assert "\x1b" not in result.stdout
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    assert "option limit" not in result.stdout
     plain = top(command, child.pid, LC_ALL="C")
     assert plain.stdout.isascii() and "####" in plain.stdout
     # Two frames: the second has rates.
     assert "faults/s" in top(command, "-n", 2, child.pid).stdout
+
+
+def test_the_limit_of_glebe_is_shown(command, process):
+    text = top(command, process(GLEBE_LIMIT="1G").pid).stdout
+    assert "  limit: glebe's option limit: " in text and " of 1024.0 MiB\n" in text, text
 
 
 def test_a_process_that_samples_shows_its_callers(command, process, tmp_path):
@@ -102,8 +109,14 @@ def test_the_end_of_the_process_is_one_line(command, process):
     assert result.returncode == 125 and result.stderr == f"glebe: there is no process {child.pid}\n"
 
 
+def is_cooked(terminal):
+    """Whether the terminal edits lines, as a shell leaves it."""
+    return bool(termios.tcgetattr(terminal)[3] & termios.ICANON)
+
+
 def on_terminal(command, pid, keys, size=(24, 80), **variables):
-    """What the command writes to a terminal until it ends, and its exit status."""
+    """What the command writes to a terminal until it ends, and its exit status. `keys`: pressed when a frame is there, or
+    a signal that comes then."""
     waits, ready = os.pipe()
     child, terminal = pty.fork()
     if child == 0:
@@ -128,14 +141,19 @@ def on_terminal(command, pid, keys, size=(24, 80), **variables):
             shown += part
             if b"resident set" in shown and keys and not pressed:
                 pressed = True
-                screen.write(keys)
+                assert not is_cooked(screen), "control"
+                if isinstance(keys, signal.Signals):
+                    os.kill(child, keys)
+                else:
+                    screen.write(keys)
         else:
             os.kill(child, 9)
+        assert is_cooked(screen)
     return shown.decode(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-@pytest.mark.parametrize("keys", [b"q", b"\x03"])
-def test_a_key_ends_it_and_the_terminal_is_as_before(command, process, keys):
+@pytest.mark.parametrize("keys", [b"q", b"\x03", signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_key_or_a_signal_ends_it_and_the_terminal_is_as_before(command, process, keys):
     shown, status = on_terminal(command, process().pid, keys)
     assert status == 0 and "program[" in shown, shown
     # The other screen is entered, and left at the end.

@@ -14,12 +14,16 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).map_or(0, |eight| u64::from_ne_bytes(eight.try_into().unwrap()))
 }
 
-/// Copies a range, however long.
+/// Copies a range, however long. A length that is wrong allocates little more than what can be read.
 pub fn copy(memory: &impl Reader, at: u64, bytes: u64) -> io::Result<Vec<u8>> {
-    const STEP: usize = 4 << 20;
-    let mut all = vec![0; bytes as usize];
-    for (i, part) in all.chunks_mut(STEP).enumerate() {
-        memory.fill(at + (i * STEP) as u64, part)?;
+    const STEP: u64 = 4 << 20;
+    let mut all = Vec::new();
+    let mut done = 0;
+    while done < bytes {
+        let step = STEP.min(bytes - done);
+        all.resize((done + step) as usize, 0);
+        memory.fill(at + done, &mut all[done as usize..])?;
+        done += step;
     }
     Ok(all)
 }
@@ -46,5 +50,30 @@ impl<R: Reader> Pages<'_, R> {
             .entry(start)
             .or_insert_with(|| copy(memory, start, Self::BYTES).unwrap_or_default());
         u64_at(bytes, (address - start) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes from address 0 on.
+    struct First(u64);
+
+    impl Reader for First {
+        fn fill(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+            let is_there = address + bytes.len() as u64 <= self.0;
+            bytes.fill((address >> 20) as u8);
+            is_there.then_some(()).ok_or(io::ErrorKind::UnexpectedEof.into())
+        }
+    }
+
+    #[test]
+    fn a_copy_is_as_long_as_asked_or_an_error() {
+        let memory = First(9 << 20);
+        assert!(copy(&memory, 100, 0).unwrap().is_empty());
+        let all = copy(&memory, 0, 9 << 20).unwrap();
+        assert_eq!((all.len(), all[0], all[9 << 20 >> 1], all[8 << 20]), (9 << 20, 0, 4, 8));
+        assert!(copy(&memory, 0, u64::MAX).is_err());
     }
 }

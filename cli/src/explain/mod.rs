@@ -94,7 +94,8 @@ fn explain_snapshot(options: &Options, file: &Path) -> Result<Ending> {
 }
 
 fn report(options: &Options, seen: Seen, moment: &str) -> Result<()> {
-    let explanation = seen.explain();
+    let mut explanation = seen.explain();
+    explanation.find_pins();
     if let Some(file) = &options.svg {
         picture::draw(file, &explanation, moment)?;
     }

@@ -52,8 +52,12 @@ pub struct Explanation {
     pub glebes: Vec<Glebe>,
     pub mappings: Vec<(String, u64)>,
     pub limits: Vec<Limit>,
-    /// None: allocations are not sampled.
-    pub pins: Option<Vec<Pin>>,
+    /// Whether allocations were sampled.
+    pub sampled: bool,
+    /// None: a snapshot, or no samples.
+    pub sites: Option<Sites>,
+    /// After find_pins.
+    pub pins: Vec<Pin>,
 }
 
 impl Explanation {
@@ -62,6 +66,14 @@ impl Explanation {
     }
     pub fn part(&self, part: Part) -> u64 {
         self.bytes[part as usize]
+    }
+
+    /// Finds the sites that hold free bytes. It reads the names of functions from the program's files, so only who
+    /// shows them calls it.
+    pub fn find_pins(&mut self) {
+        if let Some(sites) = &mut self.sites {
+            self.pins = pins(&self.classes, sites);
+        }
     }
 }
 
@@ -75,6 +87,8 @@ pub struct Seen {
     pub kernel_bytes: u64,
     pub peak_bytes: u64,
     pub limits: Vec<Limit>,
+    /// Whether allocations were sampled. A snapshot has no `sites` even then.
+    pub sampled: bool,
     pub sites: Option<Sites>,
 }
 
@@ -103,7 +117,18 @@ pub fn look(pid: i32) -> Result<Seen> {
     let kernel_bytes = status_bytes(pid, "VmRSS").unwrap_or(0);
     let peak_bytes = status_bytes(pid, "VmHWM").unwrap_or(0);
     let limits = limits(pid);
-    Ok(Seen { pid, mappings, glebes, stretches, program, kernel_bytes, peak_bytes, limits, sites })
+    Ok(Seen {
+        pid,
+        mappings,
+        glebes,
+        stretches,
+        program,
+        kernel_bytes,
+        peak_bytes,
+        limits,
+        sampled: sites.is_some(),
+        sites,
+    })
 }
 
 impl Seen {
@@ -141,7 +166,9 @@ impl Seen {
             glebes: Vec::new(),
             mappings: Vec::new(),
             limits: self.limits,
-            pins: None,
+            sampled: self.sampled,
+            sites: None,
+            pins: Vec::new(),
         };
         let mut runs: Vec<(usize, Run)> = Vec::new();
         for (number, glebe) in self.glebes.iter().enumerate() {
@@ -183,7 +210,7 @@ impl Seen {
             Part::ALL[..=Part::LiveHuge as usize].iter().map(|part| sum.part(*part)).sum();
         sum.live_absent_bytes = sum.live_blocks_bytes.saturating_sub(resident);
         sum.glebes = self.glebes;
-        sum.pins = self.sites.map(|mut sites| pins(&sum.classes, &mut sites));
+        sum.sites = self.sites;
         sum
     }
 }

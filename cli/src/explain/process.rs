@@ -15,6 +15,7 @@
 
 use crate::system::live::denied;
 use anyhow::{bail, Context, Result};
+use serde_json::{json, Value};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -239,12 +240,22 @@ pub fn status_bytes(pid: i32, name: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// The name of the limit that glebe's option sets, here and in a snapshot.
+pub const OWN_LIMIT: &str = "glebe's option limit";
+
 /// A limit that the process may run into, and how much of it is used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
     pub name: String,
     pub limit_bytes: u64,
     pub used_bytes: u64,
+}
+
+impl Limit {
+    pub fn json(&self) -> Value {
+        let (limit_bytes, used_bytes) = (self.limit_bytes, self.used_bytes);
+        json!({"name": self.name, "limit_bytes": limit_bytes, "used_bytes": used_bytes})
+    }
 }
 
 /// The limits of the process from outside: of its container, and of its address space.

@@ -68,7 +68,7 @@ impl Records {
     ) -> Result<Records> {
         let value = |name| shape.value(name);
         let chunk_bytes = value("sample_chunk_bytes")?;
-        let per_chunk = chunk_bytes / each.max(1);
+        let per_chunk = (chunk_bytes / each.max(1)).max(1);
         let most = per_chunk * value("sample_chunks")?;
         let count = (u32_at(region, at + value("records.count")?) as usize).min(most);
         let (mut bytes, mut chunks) = (Vec::new(), Vec::new());

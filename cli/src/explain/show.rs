@@ -2,7 +2,7 @@
 
 use super::part::Part;
 use super::parts::Explanation;
-use super::process::Limit;
+use super::process::{Limit, OWN_LIMIT};
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
 
@@ -92,7 +92,7 @@ fn details(e: &Explanation, line: &mut impl FnMut(String)) {
             line(format!("  and {} more sizes (--json has all)", rows.len() - CLASSES_SHOWN));
         }
     }
-    let pins = e.pins.iter().flatten().filter(|pin| pin.free_bytes > 0).take(PINS_SHOWN);
+    let pins = e.pins.iter().filter(|pin| pin.free_bytes > 0).take(PINS_SHOWN);
     let pins: Vec<_> = pins.collect();
     if !pins.is_empty() {
         line(String::new());
@@ -140,10 +140,10 @@ fn goes(e: &Explanation) -> String {
 }
 
 /// The limits from outside, and glebe's own.
-fn limits(e: &Explanation) -> Vec<Limit> {
+pub fn limits(e: &Explanation) -> Vec<Limit> {
     let own = e.glebes.iter().filter(|glebe| glebe.options.limit > 0);
     let own = own.map(|glebe| Limit {
-        name: "glebe's option limit".into(),
+        name: OWN_LIMIT.into(),
         limit_bytes: glebe.options.limit,
         used_bytes: glebe.used_bytes,
     });
@@ -225,10 +225,7 @@ pub fn json(e: &Explanation, moment: &str) -> String {
             })
         })
         .collect();
-    let limits: Vec<Value> = limits(e)
-        .iter()
-        .map(|l| json!({"name": l.name, "limit_bytes": l.limit_bytes, "used_bytes": l.used_bytes}))
-        .collect();
+    let limits: Vec<Value> = limits(e).iter().map(Limit::json).collect();
     let mappings: Vec<Value> =
         e.mappings.iter().map(|(file, bytes)| json!({"name": file, "bytes": bytes})).collect();
     let mut object = Map::new();
@@ -251,7 +248,7 @@ pub fn json(e: &Explanation, moment: &str) -> String {
         put("purge_ms", json!(glebe.options.purge_ms));
         put("background", json!(glebe.options.background));
         put("classes", Value::Array(classes));
-        let pins = e.pins.iter().flatten().map(|pin| {
+        let pins = e.pins.iter().map(|pin| {
             json!({
                 "block_bytes": pin.block_bytes,
                 "live_blocks": pin.blocks,
@@ -261,7 +258,7 @@ pub fn json(e: &Explanation, moment: &str) -> String {
                 "frames": pin.frames,
             })
         });
-        put("sites_recorded", json!(e.pins.is_some()));
+        put("sites_recorded", json!(e.sampled));
         put("sites", pins.collect());
     }
     put("limits", Value::Array(limits));

@@ -10,7 +10,7 @@
 
 use super::heap::{self, Located};
 use super::parts::Seen;
-use super::process::{mappings, Limit, Pages, Stretch, Use};
+use super::process::{mappings, Limit, Pages, Stretch, Use, OWN_LIMIT};
 use super::shape;
 use super::show::amount;
 use crate::system::live::Reader;
@@ -137,7 +137,7 @@ impl Snapshot {
             "status" => {
                 let (name, value) = behind.split_once(':').unwrap_or((behind, ""));
                 let value = value.split_whitespace().next();
-                self.status.insert(name.into(), number(value, 10)? * 1024);
+                self.status.insert(name.into(), number(value, 10)?.saturating_mul(1024));
             }
             "map" => {
                 self.stretches.push((self.stretches.len(), Vec::new()));
@@ -154,6 +154,9 @@ impl Snapshot {
                     Some("s") => Pages::Swapped,
                     _ => bail!("pages of an unknown state"),
                 };
+                if start > end {
+                    bail!("pages that end before they begin");
+                }
                 let (_, of) = self.stretches.last_mut().context("pages without a mapping")?;
                 of.push(Stretch { start, end, pages });
             }
@@ -189,8 +192,8 @@ impl Snapshot {
         let is_there = |i: &usize| mappings.get(*i).is_some_and(|m| m.usage != Use::Apart);
         let stretches = self.stretches.iter().filter(|(i, _)| is_there(i)).cloned().collect();
         let status = |name| self.status.get(name).copied().unwrap_or(0);
-        let own = "glebe's option limit"; // explain adds it by itself
-        let limits = self.limits.iter().filter(|limit| limit.name != own).cloned().collect();
+        // explain adds glebe's own by itself.
+        let limits = self.limits.iter().filter(|l| l.name != OWN_LIMIT).cloned().collect();
         Ok(Some(Seen {
             pid: self.pid,
             mappings,
@@ -200,6 +203,7 @@ impl Snapshot {
             kernel_bytes: status("VmRSS"),
             peak_bytes: status("VmHWM"),
             limits,
+            sampled: self.profile.is_some(),
             sites: None,
         }))
     }
@@ -211,9 +215,7 @@ impl Snapshot {
             object.insert("program".into(), json!(self.program));
             object.insert("pid".into(), json!(self.pid));
             object.insert("moment".into(), json!(self.moment()));
-            let limits = self.limits.iter().map(|l| {
-                json!({"name": l.name, "limit_bytes": l.limit_bytes, "used_bytes": l.used_bytes})
-            });
+            let limits = self.limits.iter().map(Limit::json);
             object.insert("limits".into(), limits.collect());
             let classes = self.classes.iter().map(|(block, live, held)| {
                 json!({"block_bytes": block, "live_bytes": live, "held_bytes": held})
@@ -296,5 +298,10 @@ mod tests {
         assert!(said(&TEXT.replace("class 64", "class x")).contains("\"x\" is no number"));
         assert!(said(&TEXT.replace("class", "klass")).contains("\"klass\" is unknown"));
         assert!(said("glebe-snapshot 1\nmemory 0 9\nend\n").contains("cut off"));
+        let pages = "glebe-snapshot 1\nmap 1000-3000 rw-p 0 0 0\npages 2000 1000 r\nend\n";
+        assert!(said(pages).contains("end before they begin"));
+        // The most that a number can be is no overflow.
+        let most = format!("glebe-snapshot 1\nstatus VmRSS: {} kB\nend\n", u64::MAX);
+        assert_eq!(Snapshot::parse(most.as_bytes()).unwrap().status["VmRSS"], u64::MAX);
     }
 }

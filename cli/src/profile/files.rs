@@ -9,7 +9,7 @@ use super::{flame, reader, refused, show, wanted, write_pprof};
 use crate::args::ProfileOptions;
 use crate::stop::{Ending, Stop, WRONG_LINE};
 use crate::words::print;
-use anyhow::{anyhow, ensure, Context, Result};
+use anyhow::{ensure, Context, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -99,8 +99,8 @@ fn load(path: &Path, options: &ProfileOptions) -> Result<Stacks> {
         ensure!(options.output.is_none(), "{} is in pprof's format already", path.display());
         return reader::parse(&bytes, &path.to_string_lossy(), wanted(options), &LIMITS);
     }
-    let text = String::from_utf8(bytes).map_err(|_| anyhow!("it is not UTF-8"));
-    let profile = text.and_then(|text| Profile::parse(&text)).with_context(no_profile)?;
+    // A path in it need not be UTF-8.
+    let profile = Profile::parse(&String::from_utf8_lossy(&bytes)).with_context(no_profile)?;
     let mut symbols = Symbols::default();
     if let Some(output) = &options.output {
         write_pprof(options, &profile, output, &mut symbols)?;

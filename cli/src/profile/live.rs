@@ -147,6 +147,7 @@ pub fn profile(pid: i32, mean: Option<u64>, seconds: Option<u64>) -> Result<Prof
     // What was allocated before we asked is not of this profile.
     if let Some(before) = before.filter(|_| is_ours) {
         after.taken -= before.taken.min(after.taken);
+        after.lost -= before.lost.min(after.lost);
         for (site, before) in after.sites.iter_mut().zip(&before.sites) {
             site.allocated.bytes = site.allocated.bytes.saturating_sub(before.allocated.bytes);
             site.allocated.objects -= before.allocated.objects;

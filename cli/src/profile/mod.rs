@@ -40,6 +40,7 @@ use raw::{Profile, Site, Weight};
 use stacks::Stacks;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use symbols::Symbols;
 
@@ -276,7 +277,8 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
     if options.json {
         print(show::json(&stacks))?;
     } else if !options.quiet {
-        eprintln!("{}", show::table(&stacks, Some(profile.samples)));
+        // eprintln! would panic if standard error is full.
+        let _ = writeln!(io::stderr().lock(), "{}", show::table(&stacks, Some(profile.samples)));
     }
     Ok(())
 }

@@ -63,8 +63,10 @@ impl Written {
         let at = fs::metadata(&path).ok()?.modified().ok()?;
         let is_new = self.last.is_none_or(|(last, _)| last != at);
         // A file that is being written has no end yet: then what was read before stays.
-        let profile = is_new.then(|| fs::read_to_string(&path).ok()).flatten();
-        if let Some(profile) = profile.and_then(|text| Profile::parse(&text).ok()) {
+        let bytes = is_new.then(|| fs::read(&path).ok()).flatten();
+        // A path in it need not be UTF-8.
+        let profile = bytes.and_then(|b| Profile::parse(&String::from_utf8_lossy(&b)).ok());
+        if let Some(profile) = profile {
             self.update(&profile, at);
         }
         let age = SystemTime::now().duration_since(self.last?.0).unwrap_or_default();

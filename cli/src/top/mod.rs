@@ -31,21 +31,25 @@ pub fn top(options: &Options) -> Result<Ending> {
     let mut watched = Watched::new(options.pid)?;
     // What fails at first is an error; later it is the end of the process.
     let first = watched.look()?;
-    if screen.moves && screen::is_there() {
-        screen::run(&mut watched, first, screen, options.frames)?;
+    let ended = if screen.moves && screen::is_there() {
+        screen::run(&mut watched, first, screen, options.frames)?
     } else {
-        text(&mut watched, first, screen, options.frames.unwrap_or(1))?;
+        text(&mut watched, first, screen, options.frames.unwrap_or(1))?
+    };
+    // Said when the prompt's screen is back.
+    if ended {
+        say(format!("{} has ended", watched.name()));
     }
     Ok(Ending::Exit(0))
 }
 
-/// Frames as text, with an empty line between two.
-fn text(watched: &mut Watched, first: Look, screen: Screen, frames: u64) -> Result<()> {
+/// Frames as text, with an empty line between two. Whether the process has ended.
+fn text(watched: &mut Watched, first: Look, screen: Screen, frames: u64) -> Result<bool> {
     let mut looks = (None, first);
     for frame in 1..=frames {
         if frame > 1 {
             std::thread::sleep(EVERY);
-            let Some(next) = watched.next()? else { return Ok(()) };
+            let Some(next) = watched.next()? else { return Ok(true) };
             looks = (Some(looks.1), next);
             print("")?;
         }
@@ -54,18 +58,15 @@ fn text(watched: &mut Watched, first: Look, screen: Screen, frames: u64) -> Resu
             lines.iter().map(|line| line.to_string().trim_end().to_string()).collect();
         print(text.join("\n"))?;
     }
-    Ok(())
+    Ok(false)
 }
 
 impl Watched {
-    /// The next look; None, and a line about it, if the process has ended.
+    /// The next look; None if the process has ended.
     fn next(&mut self) -> Result<Option<Look>> {
         match self.look() {
             Ok(look) => Ok(Some(look)),
-            Err(_) if self.has_ended() => {
-                say(format!("{} has ended", self.name()));
-                Ok(None)
-            }
+            Err(_) if self.has_ended() => Ok(None),
             Err(error) => Err(error),
         }
     }

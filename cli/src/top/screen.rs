@@ -1,7 +1,7 @@
 //! The frames on a terminal, by ratatui.
 //!
-//! The terminal is put back in every case: at the end, after an error, a panic (ratatui's hook), and after SIGTERM and
-//! SIGHUP, which end the loop. Ctrl-C is a key here, and Ctrl-Z does nothing.
+//! The terminal is put back in every case: at the end, after an error, a panic (ratatui's hook), and after a signal
+//! (SIGINT, SIGTERM or SIGHUP), which ends the loop. Ctrl-C is a key here, and Ctrl-Z does nothing.
 
 use super::look::{Look, Watched};
 use super::{show, EVERY};
@@ -14,7 +14,6 @@ use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Sparkline};
 use ratatui::{layout::Rect, symbols, DefaultTerminal, Frame};
 use std::io::{self, IsTerminal};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A signal is seen at most so late.
@@ -22,35 +21,24 @@ const STEP: Duration = Duration::from_millis(100);
 /// Seconds of the resident set that the line below shows.
 const HISTORY: usize = 512;
 
-static ENDED: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn end(
-    _signal: libc::c_int,
-    _info: *const libc::siginfo_t,
-    _context: *const libc::c_void,
-) {
-    ENDED.store(true, Ordering::SeqCst);
-}
-
 /// Whether there is a screen with room, and keys can be read.
 pub fn is_there() -> bool {
     let room = terminal_size::terminal_size_of(io::stdout());
     io::stdin().is_terminal() && room.is_some_and(|(width, height)| width.0 > 0 && height.0 > 0)
 }
 
-/// Shows frames until a key or the end of the process ends it.
-pub fn run(watched: &mut Watched, first: Look, screen: Screen, frames: Option<u64>) -> Result<()> {
-    for signal in [libc::SIGTERM, libc::SIGHUP] {
-        interrupt::handle(signal, end, 0, false);
-    }
+/// Shows frames until a key, a signal or the end of the process ends it. Whether the process has ended.
+pub fn run(
+    watched: &mut Watched,
+    first: Look,
+    screen: Screen,
+    frames: Option<u64>,
+) -> Result<bool> {
+    interrupt::listen();
     let mut terminal = ratatui::try_init().context("the terminal")?;
     let result = watch(&mut terminal, watched, first, screen, frames);
     ratatui::restore();
-    // What is said about the end comes below the prompt's screen, so it is said after it is back.
-    match result? {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
+    result
 }
 
 fn watch(
@@ -59,7 +47,7 @@ fn watch(
     first: Look,
     screen: Screen,
     frames: Option<u64>,
-) -> Result<Option<anyhow::Error>> {
+) -> Result<bool> {
     let mut looks = (None, first);
     let mut history = vec![looks.1.explanation.rss_bytes()];
     let mut shown = 0;
@@ -67,12 +55,12 @@ fn watch(
         terminal.draw(|frame| draw(frame, &looks.1, looks.0.as_ref(), &history, screen))?;
         shown += 1;
         if frames.is_some_and(|frames| shown >= frames) {
-            return Ok(None);
+            return Ok(false);
         }
         let until = Instant::now() + EVERY;
         while Instant::now() < until {
-            if ENDED.load(Ordering::SeqCst) {
-                return Ok(None);
+            if interrupt::caught().is_some() {
+                return Ok(false);
             }
             if !event::poll(STEP.min(until.saturating_duration_since(Instant::now())))? {
                 continue;
@@ -81,8 +69,8 @@ fn watch(
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     let control = key.modifiers.contains(KeyModifiers::CONTROL);
                     match key.code {
-                        KeyCode::Char('q') | KeyCode::Esc => return Ok(None),
-                        KeyCode::Char('c') if control => return Ok(None),
+                        KeyCode::Char('q') | KeyCode::Esc => return Ok(false),
+                        KeyCode::Char('c') if control => return Ok(false),
                         _ => {}
                     }
                 }
@@ -93,14 +81,9 @@ fn watch(
                 _ => {}
             }
         }
-        match watched.look() {
-            Ok(next) => looks = (Some(looks.1), next),
-            Err(_) if watched.has_ended() => {
-                ratatui::restore();
-                crate::words::say(format!("{} has ended", watched.name()));
-                return Ok(None);
-            }
-            Err(error) => return Ok(Some(error)),
+        match watched.next()? {
+            Some(next) => looks = (Some(looks.1), next),
+            None => return Ok(true),
         }
         history.push(looks.1.explanation.rss_bytes());
         if history.len() > HISTORY {

@@ -1,7 +1,7 @@
 //! The lines of a frame.
 
 use super::look::Look;
-use crate::explain::show::amount;
+use crate::explain::show::{amount, limits};
 use crate::explain::{Explanation, Part};
 use crate::size::counted;
 use ratatui::style::{Color, Modifier, Style};
@@ -75,7 +75,7 @@ pub fn lines(
     if e.swap_bytes > 0 {
         lines.push(Line::from(format!("  {:<26}{:>12}", "and in swap", amount(e.swap_bytes))));
     }
-    for limit in &e.limits {
+    for limit in limits(e) {
         let (used, most) = (amount(limit.used_bytes), amount(limit.limit_bytes));
         lines.push(Line::from(format!("  limit: {}: {used} of {most}", limit.name)));
     }

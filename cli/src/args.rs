@@ -332,7 +332,7 @@ pub struct StatsOptions {
 /// A process that runs, or a program to start.
 #[derive(Args)]
 pub struct Target {
-    /// A process that runs, with glebe inside (explain: also without)
+    /// A process that runs, with glebe inside
     #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program",
           value_parser = pid)]
     pub pid: Option<i32>,

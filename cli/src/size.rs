@@ -84,6 +84,20 @@ pub fn counted(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
+/// Bytes as the statistics show them: MiB, or KiB below 1 MiB, rounded down to a tenth.
+#[cfg_attr(windows, allow(dead_code, reason = "only Linux has the commands that show it"))]
+pub fn amount(bytes: u64) -> String {
+    let (log2, unit) = if bytes >> 20 > 0 { (20, "MiB") } else { (10, "KiB") };
+    let tenths = ((bytes & ((1 << log2) - 1)) * 10) >> log2;
+    format!("{}.{tenths} {unit}", bytes >> log2)
+}
+
+/// A part as percent of the whole; a whole of 0 is taken as 1.
+#[cfg_attr(windows, allow(dead_code, reason = "only Linux has the commands that show it"))]
+pub fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
 /// Bytes as MiB, the unit of every table and picture here.
 pub fn mib(bytes: f64) -> f64 {
     bytes / (1u64 << 20) as f64
@@ -172,6 +186,19 @@ mod tests {
             assert!(whole(text, 1..=10).unwrap_err().ends_with("from 1 to 10"), "{text}");
         }
         assert!(whole("x", 0..=u64::MAX).unwrap_err().contains("below 2^64"));
+    }
+
+    #[test]
+    fn amounts_are_those_of_the_statistics() {
+        assert_eq!(amount(0), "0.0 KiB");
+        assert_eq!(amount(1023), "0.9 KiB");
+        assert_eq!(amount((1 << 20) - 1), "1023.9 KiB");
+        assert_eq!(amount(3 << 19), "1.5 MiB");
+    }
+
+    #[test]
+    fn parts_of_nothing_are_no_error() {
+        assert_eq!((percent(1, 8), percent(3, 2), percent(0, 0)), (12.5, 150.0, 0.0));
     }
 
     #[test]

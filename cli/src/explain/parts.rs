@@ -99,9 +99,7 @@ pub fn look(pid: i32) -> Result<Seen> {
     let memory = memory_of(pid, &pieces)?;
     let located = super::heap::locate(&memory, &pieces)?;
     let glebes = super::heap::read(&memory, &located)?;
-    let samples = located.first().map(|first| samples::read(&memory, &first.shape));
-    // Older libraries do not say where their samples are, and a process that ends takes them along.
-    let samples = samples.and_then(|samples| samples.ok().flatten());
+    let samples = samples::of(&memory, &located);
     let sites = samples.map(|samples| Sites::new(samples, samples::modules(&memory, &maps)));
     let pagemap = Pagemap::open(pid)?;
     let mappings = mappings(&maps, &stack_pointers(pid));

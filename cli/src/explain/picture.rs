@@ -2,8 +2,8 @@
 
 use super::part::Part;
 use super::parts::Explanation;
-use super::show::amount;
 use crate::picture::{font, write, Drawn, BLUE, GREEN, GREY, INK, ORANGE};
+use crate::size::amount;
 use anyhow::Result;
 use plotters::prelude::*;
 use std::path::Path;

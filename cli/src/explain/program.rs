@@ -52,7 +52,7 @@ pub fn run(
     let name = program.name.to_string_lossy().into_owned();
     let checked = system::check(&program, force)?;
     checked.notes.iter().for_each(|note| say(format!("note: {note}")));
-    let mut changes = environment(&RunOptions::default());
+    let mut changes = environment(&RunOptions { mean, ..RunOptions::default() });
     let library = match checked.way {
         Way::Under => {
             system::libraries::build("glebe").map(|library| library.place()).transpose()?
@@ -64,9 +64,8 @@ pub fn run(
         system::left_out(Some(&library)).iter().for_each(|note| say(format!("note: {note}")));
         changes.push(("LD_PRELOAD", Some(system::preload(&library))));
     }
-    if let Some(mean) = mean {
+    if mean.is_some() {
         changes.push(("GLEBE_TOOL_SAMPLE", Some("1".into())));
-        changes.push(("GLEBE_PROFILE_BYTES", Some(mean.to_string().into())));
     }
     if moment == Moment::Exit {
         changes.push(("GLEBE_TOOL_EXIT", Some(std::process::id().to_string().into())));

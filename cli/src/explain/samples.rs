@@ -9,11 +9,12 @@
 //! bounded, so that a walk along frames ends.
 
 use super::bytes::{copy, u32_at, u64_at};
+use super::heap::Located;
 use super::shape::Shape;
 use crate::profile::raw::{Module, Profile, Site, Weight};
 use crate::system::live::Reader;
 use anyhow::{Context, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// At most so many callers has a stack.
 const FRAMES_MAX: usize = 128;
@@ -30,7 +31,7 @@ pub struct Samples {
     /// The sampled blocks that are live, by address.
     pub blocks: HashMap<u64, Sampled>,
     /// Where its own records are.
-    pub chunks: Vec<u64>,
+    pub chunks: HashSet<u64>,
 }
 
 /// A sampled block that is live.
@@ -85,6 +86,12 @@ impl Records {
     fn at(&self, number: usize) -> &[u8] {
         self.bytes.get(number * self.each..(number + 1) * self.each).unwrap_or_default()
     }
+}
+
+/// The samples of the process whose glebes these are. None if there are none, also since older libraries do not say where
+/// they are, and a process that ends takes them along.
+pub fn of(memory: &impl Reader, located: &[Located]) -> Option<Samples> {
+    read(memory, &located.first()?.shape).ok().flatten()
 }
 
 /// The samples; None if the process never took any.
@@ -145,7 +152,7 @@ pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
         peak_bytes: word("region.sampler.peak_bytes")?,
         sites: all,
         blocks,
-        chunks,
+        chunks: chunks.into_iter().collect(),
     }))
 }
 

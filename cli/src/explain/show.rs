@@ -3,19 +3,9 @@
 use super::part::Part;
 use super::parts::Explanation;
 use super::process::{Limit, OWN_LIMIT};
+use crate::size::{amount, percent};
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
-
-/// Bytes as the statistics show them: MiB, or KiB below 1 MiB, rounded down to a tenth.
-pub fn amount(bytes: u64) -> String {
-    let (log2, unit) = if bytes >> 20 > 0 { (20, "MiB") } else { (10, "KiB") };
-    let tenths = ((bytes & ((1 << log2) - 1)) * 10) >> log2;
-    format!("{}.{tenths} {unit}", bytes >> log2)
-}
-
-fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole.max(1) as f64
-}
 
 /// The moment of a look at a process that runs on.
 pub const NOW: &str = "now";
@@ -270,14 +260,6 @@ pub fn json(e: &Explanation, moment: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn amounts_are_those_of_the_statistics() {
-        assert_eq!(amount(0), "0.0 KiB");
-        assert_eq!(amount(1023), "0.9 KiB");
-        assert_eq!(amount((1 << 20) - 1), "1023.9 KiB");
-        assert_eq!(amount(3 << 19), "1.5 MiB");
-    }
 
     #[test]
     fn json_has_parts_that_sum_to_rss() {

@@ -12,7 +12,8 @@ use super::heap::{self, Located};
 use super::parts::Seen;
 use super::process::{mappings, Limit, Pages, Stretch, Use, OWN_LIMIT};
 use super::shape;
-use super::show::amount;
+use crate::profile::raw::{decimal, hexadecimal};
+use crate::size::amount;
 use crate::system::live::Reader;
 use anyhow::{bail, Context, Result};
 use serde_json::{json, Map, Value};
@@ -65,11 +66,6 @@ pub fn is_one(bytes: &[u8]) -> bool {
     bytes.starts_with(FIRST_LINE)
 }
 
-fn number(word: Option<&str>, radix: u32) -> Result<u64> {
-    let word = word.context("a number is missing")?;
-    u64::from_str_radix(word, radix).with_context(|| format!("{word:?} is no number"))
-}
-
 impl Snapshot {
     pub fn read(file: &Path) -> Result<Snapshot> {
         let shown = file.display();
@@ -102,26 +98,26 @@ impl Snapshot {
         let mut words = behind.split(' ');
         match key {
             "process" => {
-                self.pid = number(words.next(), 10)? as i32;
+                self.pid = decimal(words.next())? as i32;
                 self.program = words.collect::<Vec<_>>().join(" ");
             }
             "crossed" => {
-                let bytes = number(words.next(), 10)?;
+                let bytes = decimal(words.next())?;
                 self.crossed = Some((bytes, words.collect::<Vec<_>>().join(" ")));
             }
-            "failed" => self.failed_bytes = Some(number(words.next(), 10)?),
+            "failed" => self.failed_bytes = Some(decimal(words.next())?),
             "limit" => {
-                let limit_bytes = number(words.next(), 10)?;
-                let used_bytes = number(words.next(), 10)?;
+                let limit_bytes = decimal(words.next())?;
+                let used_bytes = decimal(words.next())?;
                 let name = words.collect::<Vec<_>>().join(" ");
                 self.limits.push(Limit { name, limit_bytes, used_bytes });
             }
             "statistic" => {
                 let name = words.next().unwrap_or_default().to_string();
-                self.statistics.push((name, number(words.next(), 10)?));
+                self.statistics.push((name, decimal(words.next())?));
             }
             "class" => {
-                let mut next = || number(words.next(), 10);
+                let mut next = || decimal(words.next());
                 self.classes.push((next()?, next()?, next()?));
             }
             "glebe-profile" => {
@@ -137,7 +133,7 @@ impl Snapshot {
             "status" => {
                 let (name, value) = behind.split_once(':').unwrap_or((behind, ""));
                 let value = value.split_whitespace().next();
-                self.status.insert(name.into(), number(value, 10)?.saturating_mul(1024));
+                self.status.insert(name.into(), decimal(value)?.saturating_mul(1024));
             }
             "map" => {
                 self.stretches.push((self.stretches.len(), Vec::new()));
@@ -145,8 +141,8 @@ impl Snapshot {
                 self.maps.push('\n');
             }
             "pages" => {
-                let start = number(words.next(), 16)?;
-                let end = number(words.next(), 16)?;
+                let start = hexadecimal(words.next())?;
+                let end = hexadecimal(words.next())?;
                 let pages = match words.next() {
                     Some("r") => Pages::Resident,
                     Some("f") => Pages::File,
@@ -160,11 +156,11 @@ impl Snapshot {
                 let (_, of) = self.stretches.last_mut().context("pages without a mapping")?;
                 of.push(Stretch { start, end, pages });
             }
-            "shape" => self.shape = Some(number(words.next(), 16)?),
-            "live" => self.live = Some(number(words.next(), 16)?),
+            "shape" => self.shape = Some(hexadecimal(words.next())?),
+            "live" => self.live = Some(hexadecimal(words.next())?),
             "memory" => {
-                let at = number(words.next(), 16)?;
-                let count = number(words.next(), 10)? as usize;
+                let at = hexadecimal(words.next())?;
+                let count = decimal(words.next())? as usize;
                 let copy = rest.get(..count).context("its memory is cut off")?;
                 self.memory.0.insert(at, copy.to_vec());
                 *rest = rest.get(count + 1..).unwrap_or_default();

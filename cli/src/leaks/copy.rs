@@ -79,11 +79,9 @@ pub fn copy(pid: i32) -> Result<Snapshot> {
         stopped: Duration::ZERO,
     };
     copy.read_memory(&memory, &mappings, &Pagemap::open(pid)?)?;
-    let samples = located.first().map(|first| samples::read(&memory, &first.shape));
+    let samples = samples::of(&memory, &located);
     copy.stopped = stopped.since.elapsed();
     drop(stopped);
-    // Older libraries do not say where their samples are.
-    let samples = samples.and_then(|samples| samples.ok().flatten());
     copy.samples = samples.map(|samples| (samples, samples::modules(&memory, &maps)));
     copy.find_roots(&mappings, &threads);
     Ok(copy)

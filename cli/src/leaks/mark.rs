@@ -11,7 +11,6 @@
 
 use super::copy::Snapshot;
 use crate::explain::heap::{Glebe, What};
-use std::collections::HashSet;
 
 /// Blocks of one size, side by side.
 #[derive(Debug, Clone, Copy)]
@@ -60,13 +59,13 @@ impl Blocks {
         let mut blocks =
             Blocks { spans: Vec::new(), live: Vec::new(), marked: Vec::new(), count: 0 };
         let mut free = Vec::new();
-        let own = copy.samples.iter().flat_map(|(samples, _)| samples.chunks.iter().copied());
-        let own: HashSet<u64> = own.collect();
+        let own = copy.samples.as_ref().map(|(samples, _)| &samples.chunks);
+        let is_own = |start: u64| own.is_some_and(|chunks| chunks.contains(&start));
         for glebe in &copy.glebes {
             for run in glebe.runs() {
                 match run.what {
                     // The profiler's records.
-                    What::Large { .. } if own.contains(&run.start) => {}
+                    What::Large { .. } if is_own(run.start) => {}
                     What::Small { entry } => blocks.add_small(copy, glebe, entry, &mut free),
                     What::Medium { entry } => blocks.add_medium(glebe, entry, &mut free),
                     What::Large { warm: false } => {

@@ -16,9 +16,9 @@ mod stop;
 pub use options::Options;
 
 use crate::explain::program::{self, Moment};
-use crate::explain::show::{amount, NOW};
+use crate::explain::show::NOW;
 use crate::profile::sites::Sites;
-use crate::size::counted;
+use crate::size::{amount, counted};
 use crate::stop::Ending;
 use crate::words::{print, say};
 use anyhow::Result;

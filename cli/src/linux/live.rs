@@ -49,12 +49,18 @@ fn read_live(pid: i32) -> Result<Vec<Statistics>> {
 
 /// Why a process could not be read: it has ended meanwhile, or `error`.
 pub fn or_ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
-    // The state comes after the name, which may contain spaces and parentheses.
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    match stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()) {
-        None | Some('Z' | 'X') => anyhow!("process {pid} has ended"),
+    let words = stat_of(pid).unwrap_or_default();
+    match words.first().map(String::as_str) {
+        None | Some("Z" | "X") => anyhow!("process {pid} has ended"),
         Some(_) => error,
     }
+}
+
+/// The words of /proc/PID/stat behind the name, which may contain spaces and parentheses: the state is the first.
+pub fn stat_of(pid: i32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, behind) = text.rsplit_once(')')?;
+    Some(behind.split_whitespace().map(String::from).collect())
 }
 
 /// The statistics of each glebe in the process, mostly one. If it has none, those of the first descendant that has

@@ -3,7 +3,7 @@
 //! We write the elements ourselves: a heap of a gigabyte has 65,536 cells, and neighbours of one colour share one.
 
 use super::{Cell, Kind, Map};
-use crate::explain::show::amount;
+use crate::size::amount;
 use anyhow::{anyhow, Result};
 use std::fmt::Write;
 use std::path::Path;

@@ -6,7 +6,7 @@
 //! ```
 
 use super::{Cell, Kind, Map};
-use crate::explain::show::amount;
+use crate::size::amount;
 use serde_json::json;
 use std::env;
 use std::fmt::Write;

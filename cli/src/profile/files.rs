@@ -1,11 +1,10 @@
 //! Profiles that exist as files: shown, drawn, compared.
 
-use super::pprof::Kind;
 use super::raw::Profile;
 use super::reader::LIMITS;
 use super::stacks::Stacks;
 use super::symbols::Symbols;
-use super::{flame, reader, refused, show, wanted, write_pprof};
+use super::{flame, kind_of, reader, refused, show, wanted, write_pprof};
 use crate::args::ProfileOptions;
 use crate::stop::{Ending, Stop, WRONG_LINE};
 use crate::words::print;
@@ -43,12 +42,7 @@ pub fn show(options: &ProfileOptions, path: &Path) -> Result<Ending> {
         return Err(Stop { code: WRONG_LINE, message }.into());
     }
     let stacks = load(path, options)?;
-    if let Some(file) = &options.folded {
-        write(file, &show::folded(&stacks)?)?;
-    }
-    if let Some(file) = &options.svg {
-        flame::draw(file, None, &stacks)?;
-    }
+    beside(options, &stacks)?;
     if options.json {
         print(show::json(&stacks))?;
     } else if !options.quiet {
@@ -86,6 +80,17 @@ pub fn compare(options: &ProfileOptions, paths: &[PathBuf]) -> Result<Ending> {
     Ok(Ending::Exit(0))
 }
 
+/// The files that the options want besides.
+pub fn beside(options: &ProfileOptions, stacks: &Stacks) -> Result<()> {
+    if let Some(file) = &options.folded {
+        write(file, &show::folded(stacks)?)?;
+    }
+    if let Some(file) = &options.svg {
+        flame::draw(file, None, stacks)?;
+    }
+    Ok(())
+}
+
 pub fn write(file: &Path, text: &str) -> Result<()> {
     std::fs::write(file, text)
         .map_err(|error| refused(format!("cannot write {}: {error}", file.display())))
@@ -105,6 +110,5 @@ fn load(path: &Path, options: &ProfileOptions) -> Result<Stacks> {
     if let Some(output) = &options.output {
         write_pprof(options, &profile, output, &mut symbols)?;
     }
-    let kind = wanted(options).unwrap_or(Kind::Peak);
-    super::stacks_of(&profile, kind, &mut symbols).with_context(no_profile)
+    super::stacks_of(&profile, kind_of(options), &mut symbols).with_context(no_profile)
 }

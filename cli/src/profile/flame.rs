@@ -10,9 +10,9 @@
 //! ```
 
 use super::stacks::{Stacks, NO_CALLERS};
-use crate::explain::show::amount;
 use crate::picture::FONT;
-use anyhow::{anyhow, Result};
+use crate::size::amount;
+use anyhow::Result;
 use std::collections::HashMap;
 use std::path::Path;
 use svg::node::element::{Group, Rectangle, Style, Text, Title};
@@ -60,12 +60,10 @@ impl Tree {
         tree.frames.push(Frame::new(all));
         own.push([0; 2]);
         above.push(0);
-        for (side, stacks) in [(0, before), (1, Some(after))] {
-            for stack in stacks.iter().flat_map(|stacks| &stacks.stacks) {
-                let names = stack.frames.iter().map(|name| {
-                    let stacks = if side == 0 { before.unwrap_or(after) } else { after };
-                    stacks.names[*name as usize].as_str()
-                });
+        let sides = [before, Some(after)].into_iter().enumerate();
+        for (side, stacks) in sides.filter_map(|(side, stacks)| Some((side, stacks?))) {
+            for stack in &stacks.stacks {
+                let names = stack.frames.iter().map(|name| stacks.names[*name as usize].as_str());
                 let none = stack.frames.is_empty().then_some(NO_CALLERS);
                 let mut at = 0;
                 for name in names.chain(none) {
@@ -146,7 +144,7 @@ fn fitting(name: &str, width: f64) -> String {
 
 /// Draws the stacks into `file`; the change, if there are stacks of before.
 pub fn draw(file: &Path, before: Option<&Stacks>, after: &Stacks) -> Result<()> {
-    std::fs::write(file, picture(before, after)).map_err(|e| anyhow!("{}: {e}", file.display()))
+    super::files::write(file, &picture(before, after))
 }
 
 fn picture(before: Option<&Stacks>, after: &Stacks) -> String {
@@ -211,7 +209,7 @@ fn drawn(tree: &Tree, frame: &Frame, x: f64, depth: usize, width: f64, differ: b
     };
     let y = HEAD + ROW * depth as f64;
     let round = |number: f64| (number * 100.0).round() / 100.0;
-    let fill = match (frame.name, differ) {
+    let fill = match (depth, differ) {
         (_, true) => changed(frame.bytes),
         (0, _) => "#e8eaec".into(),
         _ => warm(name),

@@ -42,7 +42,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use symbols::Symbols;
+use symbols::{Function, Symbols};
 
 /// What the user wants to see.
 fn wanted(options: &ProfileOptions) -> Option<Kind> {
@@ -65,25 +65,25 @@ pub fn profile(options: &ProfileOptions) -> Result<Ending> {
     if let Some(path) = files::named(&options.program)? {
         return files::show(options, &path);
     }
+    let output_of = |program: &str| {
+        let output = options.output.clone().unwrap_or_else(|| default_name(program));
+        probe(&output).map(|()| output)
+    };
     if let Some(path) = &options.from {
         let profile = read(path)?;
-        let output = options.output.clone().unwrap_or_else(|| default_name(&profile.program));
-        probe(&output)?;
+        let output = output_of(&profile.program)?;
         write_all(options, &profile, &output)?;
         return Ok(Ending::Exit(0));
     }
     if let Some(pid) = pid_of(options)? {
-        let output = options.output.clone();
-        let output = output.unwrap_or_else(|| default_name(&system::live::name_of(pid)));
-        probe(&output)?;
+        let output = output_of(&system::live::name_of(pid))?;
         let profile = live::profile(pid, options.mean, options.seconds)?;
         write_all(options, &profile, &output)?;
         return Ok(Ending::Exit(0));
     }
     let name = options.program.first().map(PathBuf::from).unwrap_or_default();
     let name = name.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let output = options.output.clone().unwrap_or_else(|| default_name(&name));
-    probe(&output)?;
+    let output = output_of(&name)?;
     let folder = Folder::new()?;
     let prefix = folder.0.join("p");
     let run_options = RunOptions {
@@ -259,12 +259,7 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
     let mut symbols = Symbols::default();
     write_pprof(options, profile, output, &mut symbols)?;
     let stacks = stacks_of(profile, kind_of(options), &mut symbols)?;
-    if let Some(path) = &options.folded {
-        files::write(path, &show::folded(&stacks)?)?;
-    }
-    if let Some(path) = &options.svg {
-        flame::draw(path, None, &stacks)?;
-    }
+    files::beside(options, &stacks)?;
     if profile.lost > 0 {
         say(format!("{} samples are missing: there was no memory for their records", profile.lost));
     }
@@ -291,12 +286,17 @@ fn weight_of(site: &Site, kind: Kind) -> Weight {
     }
 }
 
-/// The names on a stack, the innermost first, with inlined functions.
-fn names(profile: &Profile, site: &Site, symbols: &mut Symbols) -> Vec<String> {
+/// The functions on a stack as `text` shows them, the innermost first, with those that were inlined.
+fn names(
+    profile: &Profile,
+    site: &Site,
+    symbols: &mut Symbols,
+    text: impl Fn(&Function) -> String,
+) -> Vec<String> {
     let mut names = Vec::new();
     for address in pprof::callers(profile, &site.callers, symbols) {
         let functions = symbols.of(&profile.modules, *address);
-        names.extend(functions.iter().map(|f| f.name.clone()));
+        names.extend(functions.iter().map(&text));
         if functions.is_empty() {
             let module = symbols::module_of(&profile.modules, *address - 1);
             let file = module.and_then(|m| m.path.file_name());
@@ -312,7 +312,7 @@ fn stacks_of(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> Result<Sta
     let title = format!("{}[{}]", profile.program, profile.process);
     let mut stacks = Stacks::new(title, kind, profile.mean_bytes);
     for site in &profile.sites {
-        let names = names(profile, site, symbols);
+        let names = names(profile, site, symbols, |function| function.name.clone());
         let frames = names.iter().rev().map(|name| stacks.number(name)).collect();
         stacks.add(frames, weight_of(site, kind))?;
     }

@@ -44,12 +44,14 @@ pub struct Profile {
     pub sites: Vec<Site>,
 }
 
-fn decimal(word: Option<&str>) -> Result<u64> {
+/// A word of a text that the library writes.
+pub fn decimal(word: Option<&str>) -> Result<u64> {
     let word = word.context("a number is missing")?;
     word.parse().with_context(|| format!("{word:?} is no number"))
 }
 
-fn hexadecimal(word: Option<&str>) -> Result<u64> {
+/// An address, in hexadecimal digits.
+pub fn hexadecimal(word: Option<&str>) -> Result<u64> {
     let word = word.context("an address is missing")?;
     u64::from_str_radix(word, 16).with_context(|| format!("{word:?} is no address"))
 }

@@ -1,7 +1,7 @@
 //! A profile, or the difference of two, as a table, as folded lines and as JSON.
 
 use super::stacks::Stacks;
-use crate::size::mib;
+use crate::size::{mib, percent};
 use anyhow::Result;
 use comfy_table::{presets, CellAlignment, Table};
 use serde_json::{json, Value};
@@ -29,10 +29,6 @@ fn short(name: &str) -> String {
 
 fn amount(bytes: u64) -> String {
     format!("{:.1} MiB", mib(bytes as f64))
-}
-
-fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole.max(1) as f64
 }
 
 /// The functions, those with the most bytes first.

@@ -1,20 +1,28 @@
 //! The sites of sampled blocks, for `glebe leaks` and `glebe explain`: a site is the stack that allocated.
 
+use super::names;
 use super::raw::{Module, Profile};
-use super::symbols::Symbols;
-use super::{names, pprof};
+use super::symbols::{Function, Symbols};
 use crate::explain::samples::{Sampled, Samples};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// So many frames name a site in a text.
 const SHOWN: usize = 3;
+
+/// "function (file:line)"
+fn with_line(function: &Function) -> String {
+    match function.file.rsplit('/').next().unwrap_or_default() {
+        "" => function.name.clone(),
+        file => format!("{} ({file}:{})", function.name, function.line),
+    }
+}
 
 pub struct Sites {
     profile: Profile,
     blocks: HashMap<u64, Sampled>,
     symbols: Symbols,
     known: HashMap<u32, Vec<String>>,
-    chunks: Vec<u64>,
+    chunks: HashSet<u64>,
 }
 
 impl Sites {
@@ -57,17 +65,7 @@ impl Sites {
             let Some(of) = (site as usize).checked_sub(1).and_then(|i| profile.sites.get(i)) else {
                 return Vec::new();
             };
-            let mut lines = Vec::new();
-            for address in pprof::callers(profile, &of.callers, symbols) {
-                let functions = symbols.of(&profile.modules, *address);
-                lines.extend(functions.iter().map(|function| {
-                    let file = function.file.rsplit('/').next().unwrap_or_default();
-                    (!file.is_empty()).then(|| format!(" ({file}:{})", function.line))
-                }));
-                lines.extend(functions.is_empty().then_some(None));
-            }
-            let names = names(profile, of, symbols);
-            names.into_iter().zip(lines).map(|(n, l)| n + &l.unwrap_or_default()).collect()
+            names(profile, of, symbols, with_line)
         })
     }
 

@@ -2,9 +2,8 @@
 
 use crate::explain::{settled, Explanation};
 use crate::profile::Written;
-use crate::system::live::{or_ended, statistic_of};
+use crate::system::live::{or_ended, stat_of, statistic_of};
 use anyhow::{bail, Result};
-use std::fs;
 use std::time::Instant;
 
 /// What a process is doing at one moment.
@@ -42,7 +41,7 @@ pub struct Watched {
 
 impl Watched {
     pub fn new(pid: i32) -> Result<Watched> {
-        let Some(words) = stat(pid) else { bail!("there is no process {pid}") };
+        let Some(words) = stat_of(pid) else { bail!("there is no process {pid}") };
         Ok(Watched { pid, name: None, began: words.get(19).cloned(), written: Written::of(pid) })
     }
 
@@ -55,7 +54,7 @@ impl Watched {
 
     /// Whether the process that we watched is gone.
     pub fn has_ended(&self) -> bool {
-        let words = stat(self.pid);
+        let words = stat_of(self.pid);
         let state = words.as_ref().and_then(|words| words.first()).map_or("X", |state| state);
         let began = words.as_ref().and_then(|words| words.get(19));
         matches!(state, "Z" | "X") || began != self.began.as_ref()
@@ -65,7 +64,7 @@ impl Watched {
         let pid = self.pid;
         let explanation = settled(pid).map_err(|error| or_ended(pid, error))?.explain();
         self.name = Some(explanation.program.clone());
-        let words = stat(pid).unwrap_or_default();
+        let words = stat_of(pid).unwrap_or_default();
         let number = |at: usize| words.get(at).and_then(|w| w.parse::<u64>().ok()).unwrap_or(0);
         Ok(Look {
             at: Instant::now(),
@@ -77,13 +76,6 @@ impl Watched {
             explanation,
         })
     }
-}
-
-/// The words of /proc/PID/stat behind the name: the state is the first.
-fn stat(pid: i32) -> Option<Vec<String>> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, behind) = text.rsplit_once(')')?;
-    Some(behind.split_whitespace().map(String::from).collect())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The lines of a frame.
 
 use super::look::Look;
-use crate::explain::show::{amount, limits};
+use crate::explain::show::limits;
 use crate::explain::{Explanation, Part};
-use crate::size::counted;
+use crate::size::{amount, counted, percent};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
@@ -57,10 +57,11 @@ pub fn lines(
     }
     let rss = e.rss_bytes();
     let row = |name: &str, bytes: u64, was: Option<u64>, style: Style| {
-        let share = bytes as f64 / rss.max(1) as f64;
-        let bar = if unicode { "█" } else { "#" }.repeat((share * BAR as f64).round() as usize);
+        let share = percent(bytes, rss);
+        let bar =
+            if unicode { "█" } else { "#" }.repeat((share / 100.0 * BAR as f64).round() as usize);
         Line::from(vec![
-            Span::raw(format!("  {name:<26}{:>12}{:>7.1} % ", amount(bytes), 100.0 * share)),
+            Span::raw(format!("  {name:<26}{:>12}{:>7.1} % ", amount(bytes), share)),
             Span::styled(format!("{bar:<BAR$}"), style),
             Span::raw(format!(" {}", change(bytes, was, seconds))),
         ])

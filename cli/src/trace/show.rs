@@ -5,7 +5,7 @@ use super::event::About;
 use super::{open, picture, record};
 use crate::args::TraceOptions;
 use crate::screen::Screen;
-use crate::size::counted;
+use crate::size::{self, counted};
 use crate::stop::Ending;
 use crate::words::{print, say};
 use anyhow::{bail, Result};
@@ -64,7 +64,7 @@ fn seconds(ns: u64) -> String {
 }
 
 fn percent(part: u64, whole: u64) -> String {
-    format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+    format!("{:.1} %", size::percent(part, whole))
 }
 
 /// A table with a title above; the first column is on the left, the others on the right.

@@ -4,12 +4,11 @@
 
 mod common;
 
-use common::{command_of, home};
+use common::{command_of, home, Running};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use tempfile::TempDir;
 
 fn says(home: &TempDir, words: &[&str]) -> Output {
@@ -25,31 +24,6 @@ fn object(home: &TempDir, words: &[&str]) -> Value {
         .last()
         .unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))
-}
-
-/// A program that runs on glebe and waits; it is ended when this is dropped.
-struct Running(Child);
-
-impl Running {
-    fn start(home: &TempDir, program: &[&str]) -> Running {
-        let mut command = command_of(home, &["run", "--quiet", "--"]);
-        let mut child = command.args(program).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n", "{program:?}");
-        Running(child)
-    }
-    /// `glebe run` becomes the program.
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn compiled(dir: &TempDir, name: &str, source: &str, compiler: &str) -> String {

@@ -4,7 +4,7 @@
 mod common;
 
 use assert_cmd::Command;
-use common::{cc, glebe, home};
+use common::{cc, command_of, glebe, home, Running};
 use predicates::prelude::*;
 use predicates::str::contains;
 use std::fs;
@@ -153,36 +153,13 @@ const SERVES: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.
         }\n\
     }";
 
-/// A process on glebe that has said "ready", and ends with the value.
-struct Running(std::process::Child);
-
-impl Running {
-    fn start(home: &TempDir, program: &str) -> Running {
-        use std::io::BufRead;
-        let mut command = common::command_of(home, &["run", "--quiet", "--", program]);
-        let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Running(child)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
 /// Twice: the second profile leaves out what was allocated in the first.
 #[test]
 fn a_process_that_runs_is_profiled() {
     let home = home();
     let Some(program) = cc(home.path(), "serves", SERVES, &["-O1", "-g"]) else { return };
-    let running = Running::start(&home, program.to_str().unwrap());
-    let pid = running.0.id().to_string();
+    let running = Running::start(&home, &[program.to_str().unwrap()]);
+    let pid = running.pid();
     for _ in 0..2 {
         let words = ["--mean", "8K", "--seconds", "1", "--alloc", "--folded", "f", &pid];
         profile(&home, &words).assert().success().stderr(contains("profile in serves.pb.gz"));
@@ -197,10 +174,10 @@ fn a_process_that_runs_is_profiled() {
 fn a_process_is_profiled_by_one_command() {
     let home = home();
     let Some(program) = cc(home.path(), "serves", SERVES, &["-O1", "-g"]) else { return };
-    let running = Running::start(&home, program.to_str().unwrap());
-    let pid = running.0.id().to_string();
+    let running = Running::start(&home, &[program.to_str().unwrap()]);
+    let pid = running.pid();
     let words = ["profile", "-q", "-o", "first.pb.gz", "--seconds", "60", &pid];
-    let mut command = common::command_of(&home, &words);
+    let mut command = command_of(&home, &words);
     let mut first = Running(command.current_dir(home.path()).spawn().unwrap());
     std::thread::sleep(std::time::Duration::from_secs(1));
     let refused = || {
@@ -238,8 +215,8 @@ fn a_process_that_only_waits_does_not_answer() {
     let waits = "#include <stdio.h>\n#include <unistd.h>\n\
         int main(void) { puts(\"ready\"); fflush(stdout); for (;;) pause(); }";
     let Some(program) = cc(home.path(), "waits", waits, &[]) else { return };
-    let running = Running::start(&home, program.to_str().unwrap());
-    let pid = running.0.id().to_string();
+    let running = Running::start(&home, &[program.to_str().unwrap()]);
+    let pid = running.pid();
     let told = "did not answer within 10 s";
     profile(&home, &["--seconds", "1", &pid]).assert().code(125).stderr(contains(told));
 }

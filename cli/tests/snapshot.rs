@@ -4,7 +4,7 @@
 mod common;
 
 use assert_cmd::Command;
-use common::{cc, glebe, home};
+use common::{cc, glebe, home, with_environment};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -31,16 +31,10 @@ const GROWS: &str = "#include <pthread.h>\n#include <signal.h>\n#include <stdlib
 
 /// The command in a folder of its own, under a shell with a limit of 200 MB of address space.
 fn limited(home: &TempDir, words: &[&str]) -> Command {
-    let ours = glebe(home);
-    let mut command = Command::new("sh");
+    let mut command = Command::from_std(with_environment(home, "sh"));
     let script = "ulimit -v 200000; ulimit -c 0; exec \"$@\"";
-    command.args(["-c", script, "sh"]).arg(ours.get_program()).args(words).current_dir(home.path());
-    for (name, value) in ours.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    command.args(["-c", script, "sh"]).arg(glebe(home).get_program());
+    command.args(words).current_dir(home.path());
     command
 }
 

@@ -9,7 +9,7 @@
 //! ```
 
 mod measure;
-mod noise;
+pub mod noise;
 mod peers;
 mod picture;
 mod progress;

@@ -114,6 +114,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// From 0 to below `end`; a remainder is even enough for tests.
+    #[cfg(test)]
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+
     /// Fisher and Yates.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {

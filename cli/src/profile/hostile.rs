@@ -6,28 +6,12 @@ use super::reader::Limits;
 use super::stacks::{Stacks, BYTES_MOST};
 use super::symbols::Symbols;
 use super::{reader, show};
+use crate::compare::noise::Random;
 use anyhow::Result;
 use prost::Message;
 
 /// Limits that small files can reach.
 const SMALL: Limits = Limits { plain_bytes: 1 << 20, depth: 100, frames: 10_000 };
-
-/// A generator of numbers (SplitMix64), so that a failure can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-}
 
 /// A profile with functions in some frames and none in others.
 fn sample(sites: u64) -> File {

@@ -4,25 +4,9 @@ use super::analysis::analyse;
 use super::event::{About, Call, Event, Kind, Source, Totals};
 use super::format::{Reader, Writer};
 use super::raw::Raw;
+use crate::compare::noise::Random;
 use anyhow::Result;
 use std::fs;
-
-/// A generator of numbers (SplitMix64), so that a failure can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-}
 
 /// Calls of three threads: every kind, blocks that cross threads, and some that stay.
 fn sample(calls: usize) -> Vec<Event> {

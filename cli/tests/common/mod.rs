@@ -2,8 +2,11 @@
 #![allow(dead_code)] // each test uses a part
 
 use assert_cmd::Command;
+use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use tempfile::TempDir;
 
 /// The command with a cache of its own, and without our variables in its environment.
@@ -20,16 +23,46 @@ pub fn glebe(home: &TempDir) -> Command {
 
 /// The same with words, as the standard library's own `Command`.
 pub fn command_of(home: &TempDir, words: &[&str]) -> std::process::Command {
-    let ours = glebe(home);
-    let mut command = std::process::Command::new(ours.get_program());
-    for (name, value) in ours.get_envs() {
+    let mut command = with_environment(home, glebe(home).get_program());
+    command.args(words);
+    command
+}
+
+/// Another program, in the environment of the command.
+pub fn with_environment(home: &TempDir, program: impl AsRef<OsStr>) -> std::process::Command {
+    let mut command = std::process::Command::new(program);
+    for (name, value) in glebe(home).get_envs() {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
     }
-    command.args(words);
     command
+}
+
+/// A program that runs on glebe and has said "ready"; it is ended when this is dropped.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn start(home: &TempDir, program: &[&str]) -> Running {
+        let mut command = command_of(home, &["run", "--quiet", "--"]);
+        let mut child = command.args(program).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n", "{program:?}");
+        Running(child)
+    }
+    /// `glebe run` becomes the program.
+    pub fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 pub fn home() -> TempDir {

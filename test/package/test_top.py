@@ -115,8 +115,8 @@ def is_cooked(terminal):
 
 
 def on_terminal(command, pid, keys, size=(24, 80), **variables):
-    """What the command writes to a terminal until it ends, and its exit status. `keys`: pressed when a frame is there, or
-    a signal that comes then."""
+    """What the command writes to a terminal until it ends, and its exit status. `keys`: pressed when a frame is there,
+    or a signal that comes then."""
     waits, ready = os.pipe()
     child, terminal = pty.fork()
     if child == 0:

@@ -288,6 +288,13 @@ mod tests {
     }
 
     #[test]
+    fn only_the_root_is_grey() {
+        let svg = picture(None, &stacks(&[(&["all", "main"], 100)]));
+        assert_eq!(widths(&svg, "all"), [1179.5; 2]);
+        assert_eq!(svg.matches("fill=\"#e8eaec\"").count(), 1, "{svg}");
+    }
+
+    #[test]
     fn names_fit_or_are_cut() {
         assert_eq!(fitting("malloc", 50.0), "malloc");
         assert_eq!(fitting("malloc", 40.0), "mal..");

@@ -24,6 +24,7 @@ fn sample_ms(text: &str) -> Result<u64, String> {
     size::whole(text, 1..=60_000)
 }
 
+#[cfg(target_os = "linux")]
 fn seconds(text: &str) -> Result<u64, String> {
     size::whole(text, 1..=1_000_000)
 }

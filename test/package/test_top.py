@@ -121,6 +121,8 @@ def on_terminal(command, pid, keys, size=(24, 80), **variables):
     child, terminal = pty.fork()
     if child == 0:
         os.read(waits, 1) # the terminal has its size
+        for number in (signal.SIGINT, signal.SIGHUP): # nohup and a shell's `&` ignore them
+            signal.signal(number, signal.SIG_DFL)
         os.environ.update({"TERM": "xterm", "LC_ALL": "C.UTF-8", "COLUMNS": "80", **variables})
         os.execv(command, ["glebe", "top", str(pid)])
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))

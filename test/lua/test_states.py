@@ -30,7 +30,9 @@ def states(box):
     return make
 
 
-@pytest.mark.parametrize("lua, build", [(lua, "plain") for lua in LUAS] + [(lua, "sanitized") for lua in SANITIZED])
+@pytest.mark.parametrize("lua, build", [
+    pytest.param(lua, build, marks=[] if lua in ("lua5.4", "luajit") else pytest.mark.more)
+    for lua, build in [*((lua, "plain") for lua in LUAS), *((lua, "sanitized") for lua in SANITIZED)]])
 def test_states(box, states, lua, build):
     """The contract of lua_Alloc, caps and recovery, thousands of states, with and without finalizers, pressure, relief,
     adoption."""
@@ -43,7 +45,7 @@ def test_states(box, states, lua, build):
     assert missing in said, "what this Lua is said not to have"
 
 
-@pytest.mark.parametrize("lua", SANITIZED)
+@pytest.mark.parametrize("lua", [pytest.param("lua5.1", marks=pytest.mark.more), "lua5.4"])
 def test_the_sanitizer_sees_leaks(box, states, lua):
     """Control: the sanitizer reports blocks that an adoption leaves with malloc for good."""
     done = box.run(states(lua, "sanitized"), "leak", preload=None, env={"ASAN_OPTIONS": "detect_leaks=1"})

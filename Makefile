@@ -121,8 +121,8 @@ test-all: test-setup | $(build) ## every tier whole: also sanitizers and other p
 test-setup:
 	@tools/setup build test
 
-# Half of each run keeps only one processor busy, so the two run in parallel. What failed comes last. The lint's own test
-# finds faults of the lint alone, and clippy's warnings are of style, so `make test` leaves both to `make test-all`.
+# Half of each run keeps only one processor busy, so the two run in parallel. What failed comes last. `make test` leaves
+# the lint's own test to `make test-all`, like clippy.
 test-lint: | $(build) ## headers compile alone, warnings, layers, names, scripts, workflows; and the lint's own test
 	$(call say,lint)
 	@$(if $(call more,yes),,exec tools/lint;) logs="$(build)/lint.log $(build)/lint-self-test.log"; set -- $$logs; \

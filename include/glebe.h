@@ -79,8 +79,8 @@ GLEBE_API char *glebe_strndup(const char *string, size_t bytes);
 
 /* A heap owns its memory. A program can limit it, measure it, and destroy it at once with all its blocks. Only one
  * thread at a time may allocate in a heap or call the functions below on it; the thread may change, if the caller
- * orders the calls. Any thread may free its blocks at any time by `free` or glebe_free. NULL as `heap` means the calling
- * thread's own heap, unless the function's comment says otherwise. */
+ * orders the calls. Any thread may free its blocks at any time by `free` or glebe_free. NULL as `heap` means the
+ * calling thread's own heap, unless the function's comment says otherwise. */
 typedef struct glebe_heap glebe_heap;
 
 /* Returns a new heap, or NULL and ENOMEM. `limit_bytes` bounds the pages and blocks that the heap holds (counted in

@@ -43,7 +43,8 @@ GLEBE_API int glebe_version(void);
  * free the blocks. With the override linked or preloaded, `malloc` IS `glebe_malloc`, and blocks of the two mix
  * freely. */
 
-/* Returns at least `bytes` bytes, not cleared. `bytes` 0 gives a unique pointer that must be freed. */
+/* Returns at least `bytes` bytes, not cleared. `bytes` 0 gives a unique pointer that must be freed. Where
+ * memory can be protected, nobody can read or write there, and glebe_usable_size of it is 0. */
 GLEBE_API void *glebe_malloc(size_t bytes) GLEBE_ALLOC(1);
 /* Returns `count * bytes` bytes, all zero; NULL and ENOMEM if the product overflows. Memory known to be zero is not
  * cleared again. */

@@ -134,8 +134,9 @@ NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothro
 NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9nothrow_t",
     (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
 
-/* The default build ignores the size and alignment that delete gets, because the compiler writes them. A wrong
- * destructor, or a type other than that of new, passes a wrong size: the secure and the audit build report that. */
+/* A wrong destructor, or a type other than that of new, passes a wrong size or alignment. The secure and the audit
+ * build report that. The default build does so only where delete gets an alignment, since few programs call that form.
+ * For others the check of the size would add six instructions. */
 GB_COLD static bool delete_allowed(const void *block, size_t bytes, size_t alignment)
 {
     static const char call[] = "operator delete";
@@ -146,7 +147,7 @@ GB_COLD static bool delete_allowed(const void *block, size_t bytes, size_t align
     EXPORT void name parameters __asm__(mangled); \
     void name parameters \
     { \
-        if (!(GB_SECURE || GB_AUDIT) || delete_allowed(block, bytes, alignment)) \
+        if (!(GB_SECURE || GB_AUDIT || (alignment) != 1) || delete_allowed(block, bytes, alignment)) \
             gb_free("operator delete", gb_self, block); \
     }
 #define DELETE(name, mangled, parameters) \

@@ -52,6 +52,7 @@ GB_SHORT_END
 #include "region/extent.c"
 #include "region/idle.c"
 #include "region/region.c"
+#include "heap/zero.c"
 #include "heap/address.c"
 #include "heap/listed.c"
 #include "heap/secure.c"

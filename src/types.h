@@ -265,14 +265,21 @@ typedef struct gb_sampling {
 } gb_sampling;
 
 struct glebe_heap {
-    gb_block *front[GB_SMALL_CLASSES]; /* the thread free lists: malloc pops here and reads nothing else */
-    /* for each medium class, the block that was freed last; it counts as out of its page */
-    void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR];
+    union {
+        /* the thread free lists: malloc pops here and reads nothing else. Only those of small classes have blocks; that
+         * of GB_ZERO_CLASS is always empty */
+        gb_block *front[GB_LINEAR ? GB_SMALL_CLASSES : GB_CLASSES + 1];
+        struct {
+            gb_block *front_small[GB_SMALL_CLASSES];
+            /* for each medium class, the block that was freed last; it counts as out of its page */
+            void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR];
+        };
+    };
     gb_warm warm_big[GB_LINEAR ? 1 : GB_WARM_BLOCKS]; /* large and huge blocks that were freed last: warm.c */
     uint32_t warm_count;
     uint16_t gap, gap_end; /* cells of the mixed page that the rows of larger blocks skipped */
     size_t warm_bytes;
-    gb_page_id current[GB_CLASSES];
+    gb_page_id current[GB_CLASSES + 1]; /* the last, of GB_ZERO_CLASS, is none */
     gb_page_id mixed; /* n is GB_MIXED_LATER: made when first needed */
     gb_list avail[GB_CLASSES]; /* longest waiting first: that page has had the most time to gather free blocks */
     uint32_t class_slices[GB_CLASSES]; /* demand: decides the size of the next page */
@@ -714,6 +721,16 @@ typedef struct gb_region {
         uint32_t moved; /* extents whose OS pages were moved */
         uint32_t blocks;
     } huge;
+
+    /* Blocks of no bytes: zero.c. */
+    struct {
+        uintptr_t base; /* where they begin */
+        _Atomic uint64_t *bits; /* a bit for each block: 1: free */
+        _Atomic uint32_t words; /* of `bits`, which have blocks; only grows */
+        _Atomic uint32_t next; /* the word where the next search for free blocks begins */
+        uint32_t words_max;
+        size_t committed, bits_committed; /* bytes; the first only if address space is not reserved */
+    } zeros;
 
     /* Huge pages of huge blocks: span.c. */
     struct {

@@ -193,6 +193,8 @@ static glebe_heap *heap_of(const void *address)
     if (extent)
         return extent->state == GB_EXTENT_USED && !extent->collected ? gb_heap_at(extent->heap) : NULL;
     const gb_page *page = gb_page_around(address);
+    if (!page && gb_zero_in_use(address)) /* of no heap */
+        return gb_self;
     bool of_blocks = page && (page->kind == GB_SMALL || page->kind == GB_MEDIUM || page->kind == GB_LARGE);
     return of_blocks ? gb_page_heap(page) : NULL;
 }
@@ -332,7 +334,7 @@ GB_NOINLINE static void *take(
     else if (alignment > 16)
         block = gb_alloc_aligned(heap, alignment, bytes);
     else {
-        block = zero ? gb_calloc(heap, 1, good(bytes)) : gb_alloc(heap, bytes);
+        block = zero && bytes ? gb_calloc(heap, 1, good(bytes)) : gb_alloc(heap, bytes);
         clear = false;
     }
     heap_drop(owner);
@@ -349,7 +351,7 @@ GB_NOINLINE static void *resize(
     if (!p)
         return take(call, owner, bytes, alignment, offset, zero);
     size_t before = usable(call, p);
-    if (before == 0 || !gb_is_pow2(alignment)) {
+    if ((before == 0 && !gb_zero_in_use(p)) || !gb_is_pow2(alignment)) {
         errno = EINVAL;
         return NULL;
     }

@@ -51,7 +51,9 @@ static size_t crt_whole(size_t bytes)
 void *calloc(size_t count, size_t bytes)
 {
     size_t total;
-    return __builtin_mul_overflow(count, bytes, &total) ? gb_out_of_memory() : gb_calloc(gb_self, 1, crt_whole(total));
+    if (__builtin_mul_overflow(count, bytes, &total))
+        return gb_out_of_memory();
+    return gb_calloc(gb_self, 1, total ? crt_whole(total) : 0);
 }
 CRT(calloc)
 
@@ -75,7 +77,7 @@ void *_recalloc(void *block, size_t count, size_t bytes)
     size_t total, before = block ? gb_block_bytes("_recalloc", block) : 0;
     if (__builtin_mul_overflow(count, bytes, &total))
         return gb_out_of_memory();
-    if (block && before == 0) { /* gb_block_bytes reported it */
+    if (block && before == 0 && !gb_zero_in_use(block)) { /* gb_block_bytes reported it */
         errno = EINVAL;
         return NULL;
     }

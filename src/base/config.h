@@ -115,6 +115,9 @@
 /* a keyed link has a mark in its top byte, by which free() suspects that the block is free already */
 #define GB_MARKS_LINKS (GB_KEYED && !GB_SECURE && sizeof(void *) == 8)
 #define GB_LINK_MARK 0xa5
+/* malloc(0) returns an address without memory: heap/zero.c. Linear memory has no pages that nobody may read. */
+#define GB_ZEROS (!GB_LINEAR)
+#define GB_ZERO_BYTES ((size_t)16) /* from one such address to the next */
 #define GB_HEADS (!GB_LINEAR) /* a table leads from a slice to its page's head */
 #define GB_MIXES (!GB_LINEAR && !GB_SECURE) /* a small heap begins with a mixed page: blocks of many classes */
 

@@ -14,7 +14,7 @@ const gb_class gb_classes[GB_CLASSES + 1] = {GB_CLASS_TABLE(GB_CLASS_ROW)};
 #else
 #define GB_CLASS_SMALL(c) c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c,
 #endif
-const uint8_t gb_class_small[GB_CLASS_SMALL_ROWS] = {0, GB_CLASS_SMALL_LOOKUP(GB_CLASS_SMALL)};
+const uint8_t gb_class_small[GB_CLASS_SMALL_ROWS] = {GB_ZERO_CLASS, GB_CLASS_SMALL_LOOKUP(GB_CLASS_SMALL)};
 #undef GB_CLASS_SMALL
 #if !GB_LINEAR
 const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1] = {GB_CLASS_WORDS_LOOKUP};

@@ -21,6 +21,9 @@
 
 #pragma GCC visibility push(hidden)
 
+/* What malloc takes for the class of a request of no bytes. It has no blocks, so that malloc takes the slow path. */
+#define GB_ZERO_CLASS (GB_ZEROS ? GB_CLASSES : 0)
+
 typedef struct gb_class {
     uint32_t bytes;
     uint32_t magic; /* ceil(2^31 / odd part of bytes) */
@@ -42,7 +45,7 @@ extern const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1];
 extern const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1];
 #endif
 
-/* bytes <= GB_OBJECT_MAX; 0 counts as 1 */
+/* bytes <= GB_OBJECT_MAX. 0: GB_ZERO_CLASS, where it exists; else as 1 */
 GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[GB_LINEAR ? (bytes + 15) >> 4 : bytes]; }
 
 #if GB_LINEAR
@@ -60,9 +63,10 @@ GB_INLINE uint32_t gb_class_of_words(size_t bytes)
 GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return gb_class_medium[(bytes + 255) >> 8]; }
 #endif
 
+/* 0 counts as 1 */
 GB_INLINE uint32_t gb_class_of(size_t bytes)
 {
-    return bytes <= GB_OBJECT_MAX ? gb_class_of_small(bytes) : gb_class_of_medium(bytes);
+    return bytes <= GB_OBJECT_MAX ? gb_class_of_small(bytes + (bytes == 0)) : gb_class_of_medium(bytes);
 }
 
 GB_INLINE bool gb_class_is_small(uint32_t cls) { return cls < GB_SMALL_CLASSES; }

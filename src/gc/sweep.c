@@ -78,7 +78,7 @@ static uint32_t collected_class(size_t bytes)
 {
     if (GB_CELL_BYTES == 8 && bytes <= 56 && (bytes + 7) & 8)
         return GB_OBJECT_CLASSES + (uint32_t)bytes / 16;
-    uint32_t cls = gb_class_of_small(bytes), eights = gb_class_of_small(128) + 1;
+    uint32_t cls = gb_class_of_small(bytes + (GB_ZEROS && bytes == 0)), eights = gb_class_of_small(128) + 1;
     return cls < eights ? cls : eights + ((cls - eights) | 1);
 }
 

@@ -15,6 +15,18 @@ uintptr_t gb_block_start(const void *address);
 /* Reports, as exactly as the build can tell, why `address` is no valid argument of `call`. */
 GB_COLD void gb_report_address(const char *call, const void *address);
 
+/* ---- zero: blocks of no bytes (GB_ZEROS). Any thread ---- */
+/* Returns a block with this alignment, a power of two; NULL if there is none, so that another block must do. */
+void *gb_zero_take(size_t alignment);
+/* Returns whether such a block is in use, and starts there. */
+bool gb_zero_in_use(const void *block);
+/* Frees such a block. Returns false if none in use starts there. */
+bool gb_zero_give(const void *block);
+/* Returns whether the address is where such blocks are. */
+bool gb_zero_place(const void *address);
+/* gb_report_address for an address there. `twice` begins the text about a block that is free. */
+GB_COLD void gb_zero_report(const char *call, const void *address, const char *twice);
+
 /* ---- listed: whether a small block that looks free is (GB_MARKS_LINKS) ---- */
 /* Returns whether the block, which has the mark of a link, is on a list of free blocks that this thread may read. */
 bool gb_block_listed(const gb_page *page, const gb_block *block);

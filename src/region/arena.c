@@ -227,13 +227,20 @@ static bool chunk_asks(uint32_t number, uintptr_t at)
     return chunk_samples_dense(number) && gb_huge_page_ask(at);
 }
 
+/* Slice 0 is the null of links, and never handed out. It is never committed, so that a write before the first block of
+ * the heap faults. In the secure build it is a guard like others. */
+static size_t chunk_without(uint32_t number)
+{
+    return !GB_SECURE && number == 0 && gb_the.page_bytes <= GB_SLICE_BYTES ? GB_SLICE_BYTES : 0;
+}
+
 /* Enters a committed chunk as free. The entries of its slices are those of free slices already, or were never
  * written. */
 static gb_chunk *chunk_enter(uint32_t number)
 {
     gb_chunk *chunk = gb_chunk_at(number);
     uintptr_t at = gb_slice_start(number * GB_CHUNK_SLICES);
-    glebe_live.stats.committed_bytes += GB_CHUNK_BYTES;
+    glebe_live.stats.committed_bytes += GB_CHUNK_BYTES - chunk_without(number);
     uint32_t guards = GB_SECURE ? chunk_guards() : number == 0;
     if (guards) { /* slice 0 is the null of links; in the secure build each chunk begins with a guard */
         for (uint32_t i = 0; i < guards; i++)
@@ -316,7 +323,9 @@ static gb_chunk *chunk_grow(void)
                 && !gb_meta_commit(
                     gb_the.shadow, &gb_the.committed.shadow, (size_t)(number + 1) << (GB_CHUNK_LOG2 - GB_SHADOW_LOG2))))
             return NULL;
-        got = gb_port_commit(gb_slice_start(number * GB_CHUNK_SLICES), GB_CHUNK_BYTES, gb_the.reserved);
+        size_t without = chunk_without(number);
+        got = gb_port_commit(
+            gb_slice_start(number * GB_CHUNK_SLICES) + without, GB_CHUNK_BYTES - without, gb_the.reserved);
         if (got == GB_NO_MEMORY)
             return NULL;
         gb_the.arena.chunks++;

@@ -21,7 +21,9 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     size_t shadow = spans + gb_round_up((extents_bytes >> GB_CHUNK_LOG2) + 1, gap) + gap;
     size_t allocated = GB_SHADOW ? shadow + (chunks_bytes >> GB_SHADOW_LOG2) + gap : shadow;
     size_t bits = gb_bits_bytes((uint32_t)(chunks_bytes >> GB_CHUNK_LOG2)) + gap;
-    size_t chunks = gb_round_up(allocated + GB_BITS_TABLES * GB_BITS * bits, 2 * GB_CHUNK_BYTES);
+    size_t zero_bits = gb_round_up(allocated + GB_BITS_TABLES * GB_BITS * bits, gap), zeros_bytes = chunks_bytes >> 10;
+    size_t zeros = zero_bits + gb_round_up(zeros_bytes / GB_ZERO_BYTES / 8, gap) + gap;
+    size_t chunks = gb_round_up(zeros + zeros_bytes + gap, 2 * GB_CHUNK_BYTES);
     size_t extents_start = chunks + chunks_bytes;
 
     uintptr_t at = reserve ? gb_port_reserve(extents_start + extents_bytes)
@@ -44,6 +46,9 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
         gb_the.bits[k].unmarked = (uint64_t *)(tables + bits);
         gb_the.bits[k].waiting = (uint64_t *)(tables + 2 * bits);
     }
+    gb_the.zeros.bits = (_Atomic uint64_t *)(at + zero_bits);
+    gb_the.zeros.base = at + zeros;
+    gb_the.zeros.words_max = (uint32_t)(zeros_bytes / GB_ZERO_BYTES / 64);
     gb_the.base = at + chunks;
     gb_the.extents_base = at + extents_start;
     gb_the.huge.granules_max = (uint32_t)extents_max;

@@ -24,7 +24,7 @@ size_t gb_block_bytes(const char *call, const void *block)
             return gb_classes[page->cls].bytes;
     }
     size_t bytes = gb_big_bytes(entry, block);
-    if (!bytes)
+    if (!bytes && !(GB_ZEROS && gb_zero_in_use(block)))
         gb_report_address(call, block);
     return bytes;
 }
@@ -32,7 +32,7 @@ size_t gb_block_bytes(const char *call, const void *block)
 bool gb_size_fits(const char *call, const void *block, size_t bytes)
 {
     size_t usable = gb_block_bytes(call, block);
-    if (usable == 0)
+    if (usable == 0 && !(GB_ZEROS && gb_zero_in_use(block)))
         return false;
     if (bytes > usable)
         gb_report(call, block, "size %zu is wrong: the block has %zu bytes", bytes, usable);
@@ -62,6 +62,12 @@ void gb_free_any(const char *call, glebe_heap *self, void *block)
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
 {
     size_t before = gb_block_bytes(call, block);
+    if (GB_ZEROS && before == 0 && gb_zero_in_use(block)) {
+        void *fresh = bytes ? gb_alloc(self, bytes) : block;
+        if (fresh && bytes)
+            gb_zero_give(block);
+        return fresh;
+    }
     if (before == 0) {
         errno = EINVAL;
         return NULL;

@@ -109,6 +109,9 @@ void *gb_alloc_dirty(glebe_heap *heap, size_t bytes, size_t *dirty)
 /* Blocks of a class are aligned to the largest power of two that divides its size, because pages start on slices. */
 void *gb_big_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
 {
+    void *none = bytes == 0 ? gb_alloc_none(heap, alignment) : NULL;
+    if (none)
+        return none;
     uint32_t cls = alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
     if (gb_class_is_small(cls))
         return gb_alloc_small(heap, cls);
@@ -243,7 +246,9 @@ void gb_free_elsewhere(const char *call, void *block)
         else if (!gb_warm_keep(gb_self, block, extent->bytes, &extent->warm))
             gb_huge_free(extent);
         gb_retain_bound();
-    } else if (GB_FOREIGN && block && gb_port_foreign_free(block))
+    } else if (block && gb_zero_give(block))
+        return;
+    else if (GB_FOREIGN && block && gb_port_foreign_free(block))
         __atomic_fetch_add(&glebe_live.stats.foreign_frees, 1, __ATOMIC_RELAXED);
     else if (block)
         gb_report_address(call, block);

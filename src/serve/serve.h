@@ -23,7 +23,8 @@ void *gb_small_refill(glebe_heap *heap, size_t cls);
 GB_NOINLINE void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
 /* free() of a block in a page that is not `self`'s, or in a parked page. */
 GB_NOINLINE void gb_free_page(glebe_heap *self, gb_page *page, void *block, const char *call);
-/* Returns the usable bytes of the block; 0, after a report that names `call`, if no block in use starts there. */
+/* Returns the usable bytes of the block; 0, after a report that names `call`, if no block in use starts there. A block
+ * of no bytes has 0 without a report. */
 size_t gb_block_bytes(const char *call, const void *block);
 /* Check the size or alignment that the caller states for a block that it frees. Return false, after a report, if it is
  * surely wrong. A block may be larger than the request, an aligned block much larger. So only a size beyond the usable

@@ -90,6 +90,17 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, size_t cls)
     return gb_serve(heap, gb_small_source, &request);
 }
 
+#if GB_ZEROS
+/* malloc(0). Out of line, so that the refill needs no frame. */
+static GB_NOINLINE void *small_none(glebe_heap *heap)
+{
+    void *none = gb_alloc_none(heap, 1);
+    return none ? none : gb_alloc_small(heap, gb_class_of_small(1));
+}
+#else
+#define small_none(heap) NULL
+#endif
+
 /* Most refills take the blocks that were freed to the current page since the last refill. Every fourth refill looks at
  * the cycle counter. */
 void *gb_small_refill(glebe_heap *heap, size_t cls)
@@ -106,5 +117,7 @@ void *gb_small_refill(glebe_heap *heap, size_t cls)
             return gb_hand_out(heap, cls, chain);
         }
     }
+    if (GB_ZEROS && GB_UNLIKELY(cls == GB_ZERO_CLASS))
+        return small_none(heap);
     return small_refill_slow(heap, cls);
 }

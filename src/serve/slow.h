@@ -16,6 +16,12 @@
 
 #include "serve.h"
 
+/* Serves a request of no bytes. Returns NULL if a block with a byte must do. */
+GB_INLINE void *gb_alloc_none(const glebe_heap *heap, size_t alignment)
+{
+    return GB_ZEROS && gb_load_relaxed(&heap->kind) != GB_HEAP_OWNED ? gb_zero_take(alignment) : NULL;
+}
+
 /* Returns a block, or NULL; does not set errno. Owner. */
 GB_INLINE void *gb_serve_quietly(glebe_heap *heap, gb_source *source, gb_request *request)
 {

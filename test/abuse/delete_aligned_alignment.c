@@ -1,7 +1,6 @@
 /* operator delete with an alignment that the block does not have.
  *
- * default: served
- * secure, audit: glebe: operator delete(ADDRESS): alignment 1048576 is wrong: the block does not have it */
+ * all: glebe: operator delete(ADDRESS): alignment 1048576 is wrong: the block does not have it */
 #include "abuse.h"
 
 extern void delete_aligned(void *, size_t) __asm__("_ZdlPvSt11align_val_t");

@@ -17,7 +17,7 @@ static void test_smallest_fitting_class(void **state)
         if (bytes <= GB_SMALL_MAX)
             assert_int_equal(gb_class_of_words(bytes), words);
         if (bytes <= GB_OBJECT_MAX)
-            assert_int_equal(gb_class_of_small(bytes), best);
+            assert_int_equal(gb_class_of_small(bytes), bytes ? best : GB_ZERO_CLASS);
         if (bytes > GB_OBJECT_MAX)
             assert_int_equal(gb_class_of_medium(bytes), best);
     }

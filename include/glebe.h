@@ -487,6 +487,38 @@ GLEBE_API void glebe_profile_stop(void);
  * was ever started; EINVAL for a path that is empty or over 560 bytes long; the system's error; ENOSYS as above. */
 GLEBE_API int glebe_profile_write(const char *path);
 
+/* ---- Leaks ------------------------------------------------------------------------------------------------------- */
+
+/* A block that malloc handed out and that nothing in the process refers to any more. `callers` are the return addresses
+ * of its allocation, the innermost first, if that was sampled by a heap profile; else callers_count is 0. */
+typedef struct glebe_leak {
+    const void *block;
+    size_t bytes; /* of the block: at least those that the program asked for */
+    bool first; /* no other leaked block refers to it, as to the head of a list */
+    uint32_t callers_count;
+    const uintptr_t *callers; /* valid until the callback returns */
+} glebe_leak;
+/* Later versions may add fields at the end of these two. */
+typedef struct glebe_leaks_sums {
+    uint64_t leaked_blocks, leaked_bytes;
+    uint64_t live_blocks, live_bytes; /* all that malloc has handed out, leaked or not */
+    uint64_t threads; /* of the process */
+    uint64_t stopped_us; /* microseconds of the longest stop */
+} glebe_leaks_sums;
+typedef void glebe_leaks_each(void *context, const glebe_leak *leak);
+
+/* Searches this process for leaks, and calls `each` (NULL: nothing) with every leaked block, by address. `each` runs on
+ * the calling thread and may call any function. Sets *sums (NULL: not wanted), of which the caller knows the first
+ * `sums_bytes` bytes: sizeof *sums. docs/explain.md says what a root is, and what a search may miss.
+ *
+ * All other threads stop while the process is copied as by fork, twice if there are leaks. The copies are searched while
+ * the program goes on; a search takes three bits for each 16 bytes of memory. The answer is that of `glebe leaks`.
+ *
+ * Returns 0; EBUSY if another thread searches, as does a call from `each`; EAGAIN if a thread did not stop within
+ * 0.2 s; EDEADLK within a fork handler; ENOMEM if the search had no memory, could not read /proc, or was ended; the
+ * system's error if it permits no file in memory or no child; ENOSYS on hosts other than Linux on 64 bits. */
+GLEBE_API int glebe_leaks(glebe_leaks_sums *sums, size_t sums_bytes, glebe_leaks_each *each, void *context);
+
 /* ---- Statistics -------------------------------------------------------------------------------------------------- */
 
 /* One list: glebe_stats_read reads it, glebe_stats_text and glebe_stats_json print it, and `glebe_live` holds it for

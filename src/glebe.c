@@ -6,8 +6,9 @@
 #include "port/posix.c"
 #include "port/linux.c"
 #include "port/linux_process.c"
-#if GB_SAFE
+#if GB_SAFE || GB_LEAKS
 #include "port/linux_world.c"
+#include "port/linux_copy.c"
 #endif
 #elif defined(__APPLE__)
 #include "port/posix.c"
@@ -119,6 +120,7 @@ GB_SHORT_END
 #include "debug/text.c"
 #include "debug/profile.c"
 #include "debug/snapshot.c"
+#include "debug/leaks.c"
 #include "debug/check.c"
 #if GB_LINEAR
 #include "linear/check_region.c"

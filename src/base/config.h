@@ -138,6 +138,14 @@
 #define GB_SNAPSHOTS 0
 #endif
 #endif
+/* the process can search a copy of itself for leaks: debug/leaks.c */
+#ifndef GB_LEAKS
+#if defined(__linux__) && defined(__LP64__) && !defined(GB_PORT_FAKE)
+#define GB_LEAKS GB_THREADS
+#else
+#define GB_LEAKS 0
+#endif
+#endif
 #define GB_WATCH_MS 20 /* between two looks at the limits by the clock */
 #define GB_SAMPLE_BYTES ((size_t)512 << 10) /* default of the option profile_bytes */
 #define GB_SAMPLE_FRAMES 128 /* the most callers that a sample has */

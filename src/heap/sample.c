@@ -382,6 +382,23 @@ static void sample_forget(uint32_t number)
     sampler->sample_free = number;
 }
 
+uint32_t gb_sample_callers(const void *block, uintptr_t callers[GB_SAMPLE_FRAMES])
+{
+    gb_sampler *sampler = &gb_the.sampler;
+    uint32_t number = 0, count = 0;
+    gb_lock_take(&sampler->lock);
+    if (sampler->sample_heads)
+        number = *sample_head(block);
+    while (number && sample_at(number)->block != (uintptr_t)block)
+        number = sample_at(number)->next;
+    uint32_t frame = number ? gb_site_at(sample_at(number)->site)->frame : 0;
+    for (; frame && count < GB_SAMPLE_FRAMES; frame = gb_frame_at(frame)->caller)
+        if (gb_frame_at(frame)->address)
+            callers[count++] = gb_frame_at(frame)->address;
+    gb_lock_drop(&sampler->lock);
+    return count;
+}
+
 uint32_t gb_sample_detach(const void *block)
 {
     gb_lock_take(&gb_the.sampler.lock);

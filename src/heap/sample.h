@@ -66,6 +66,9 @@ GB_COLD void gb_sample_drop(const void *block);
 /* Records a detached block again, which has another address or length now. */
 GB_COLD void gb_sample_attach(uint32_t number, const void *block, size_t bytes);
 
+/* Writes the callers of a sampled block's allocation, the innermost first. Returns their number; 0 if it is none. */
+uint32_t gb_sample_callers(const void *block, uintptr_t callers[GB_SAMPLE_FRAMES]);
+
 /* ---- the profile ---- */
 /* Starts to sample all threads' allocations. Returns 0, EBUSY or ENOMEM. */
 int gb_sampler_start(size_t mean_bytes);

@@ -1,4 +1,5 @@
-/* Stopping all threads, and finding all memory of the process, for the safe build (GB_SAFE) on Linux.
+/* Stopping all threads, and finding all memory of the process, for the safe build (GB_SAFE) and the search for leaks
+ * (GB_LEAKS) on Linux.
  *
  *     the sweeping thread                     another thread
  *     lists /proc/self/task, signals each -->  handler: notes its frame, says STOPPED
@@ -29,6 +30,9 @@ typedef struct world_slot {
     _Atomic uint32_t state;
     int thread;
     _Atomic uintptr_t frame; /* of the handler */
+    uintptr_t pointer; /* the thread's stack pointer when it was stopped: its handler may have a stack of its own */
+    uintptr_t control; /* its thread control block; 0: not known */
+    uint64_t ran_ns; /* its time on a processor */
 } world_slot;
 
 /* The kernel's form of struct sigaction. The C library's function refuses this signal. */
@@ -47,6 +51,7 @@ static struct world_all {
     world_action before;
     uint64_t blocked; /* the sweeping thread's signals before: its handlers may wait for a stopped thread */
     uintptr_t own_frame;
+    bool copied; /* this process is a copy: see gb_port_copy */
 } world;
 
 #ifdef __x86_64__
@@ -60,6 +65,30 @@ static void world_restore(void) {}
 enum { WORLD_RESTORER = 0 };
 #endif
 
+/* The address of the calling thread's control block; 0: not known. */
+static uintptr_t world_control(void)
+{
+    uintptr_t control = 0;
+#ifdef __x86_64__
+    __asm__("movq %%fs:0, %0" : "=r"(control)); /* its first word is its own address */
+#endif
+    return control;
+}
+
+static uintptr_t world_pointer(const void *context)
+{
+    const ucontext_t *thread = context;
+    (void)thread;
+#if defined(__x86_64__)
+    enum { RSP = 15, RED_ZONE = 128 };
+    return (uintptr_t)thread->uc_mcontext.gregs[RSP] - RED_ZONE;
+#elif defined(__aarch64__)
+    return (uintptr_t)thread->uc_mcontext.sp;
+#else
+    return 0;
+#endif
+}
+
 static void world_handler(int signal, siginfo_t *info, void *context)
 {
     int saved = errno;
@@ -67,6 +96,8 @@ static void world_handler(int signal, siginfo_t *info, void *context)
     uint32_t now = atomic_load(&world.epoch), asked = WORLD_ASKED;
     if (info->si_code == SI_QUEUE && slot >= world.slots && slot < world.slots + WORLD_SLOTS) {
         if (now % 2 && slot->thread == (int)syscall(SYS_gettid)) {
+            slot->pointer = world_pointer(context);
+            slot->control = world_control();
             atomic_store(&slot->frame, (uintptr_t)__builtin_frame_address(0));
             if (atomic_compare_exchange_strong(&slot->state, &asked, WORLD_STOPPED)) {
                 atomic_fetch_add(&world.stopped, 1);
@@ -141,10 +172,9 @@ static bool world_ask_all(int process, int self)
     return asked && got == 0;
 }
 
-/* Returns whether the thread runs no code of the program any more, or never did: it ended, or is the kernel's. */
-static bool world_idle(int thread)
+/* Returns the thread's state as the kernel names it by a letter, and sets its flags. 0: it has ended; '?': unknown. */
+static char world_state_of(int thread, uint64_t *flags)
 {
-    enum { IO_WORKER = 0x10, USER_WORKER = 0x4000 };
     char path[64], text[512];
     const char *name = "/proc/self/task/", *rest = "/stat";
     char digits[12], *digit = digits + sizeof digits;
@@ -155,22 +185,28 @@ static bool world_idle(int thread)
     memcpy(path + strlen(name) + strlen(digit), rest, strlen(rest) + 1);
     int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        return errno == ENOENT || errno == ESRCH;
+        return errno == ENOENT || errno == ESRCH ? 0 : '?';
     long got = syscall(SYS_read, file, text, sizeof text - 1);
     syscall(SYS_close, file);
     if (got <= 0)
-        return got == 0 || errno == ESRCH;
+        return got == 0 || errno == ESRCH ? 0 : '?';
     text[got] = 0;
     const char *state = strrchr(text, ')'); /* "4711 (name) S parent group session terminal group flags ..." */
-    uint64_t flags = 0;
     if (!state || !state[1])
-        return false;
-    if (state[2] == 'Z' || state[2] == 'X')
-        return true;
+        return '?';
     const char *at = state + 2;
     for (int fields = 0; at && fields < 6; fields++)
         at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
-    return at && linux_number(at, &flags) && (flags & (IO_WORKER | USER_WORKER));
+    return at && linux_number(at, flags) ? state[2] : '?';
+}
+
+/* Returns whether the thread runs no code of the program any more, or never did: it ended, or is the kernel's. */
+static bool world_idle(int thread)
+{
+    enum { IO_WORKER = 0x10, USER_WORKER = 0x4000 };
+    uint64_t flags = 0;
+    char state = world_state_of(thread, &flags);
+    return state == 0 || state == 'Z' || state == 'X' || (flags & (IO_WORKER | USER_WORKER));
 }
 
 /* Waits until all threads that were asked have stopped. */
@@ -261,6 +297,15 @@ typedef struct world_query {
 } world_query;
 static const unsigned long WORLD_SCAN = 3u << 30 | sizeof(world_query) << 16 | 'f' << 8 | 16;
 
+#if GB_LEAKS
+/* linux_copy.c */
+static uintptr_t copy_dead_stack(const world_reader *r, uintptr_t from, uintptr_t to);
+static void copy_scan_shared(const world_reader *r, uintptr_t from, uintptr_t to);
+#else
+#define copy_dead_stack(r, from, to) (from)
+#define copy_scan_shared(r, from, to) ((void)0)
+#endif
+
 /* The kernel's answer is the addresses of pages: here they must not count as pointers into blocks. */
 static void world_scan_piece(const world_reader *r, uintptr_t from, uintptr_t to)
 {
@@ -322,39 +367,59 @@ static bool world_scan_pages(const world_reader *r, uintptr_t top, uintptr_t to)
     return true;
 }
 
+/* Returns the lowest frame in [from, to), and counts the frames there; in a copy also the threads' stack pointers. */
+static uintptr_t world_lowest(uintptr_t from, uintptr_t to, int *frames)
+{
+    uintptr_t lowest = to;
+    for (uint32_t i = 0; i <= world.count; i++) {
+        const world_slot *slot = world.slots + i;
+        bool own = i == world.count;
+        if (!own && atomic_load(&slot->state) != WORLD_STOPPED)
+            continue;
+        uintptr_t at[2] = {own ? world.own_frame : atomic_load(&slot->frame), own || !world.copied ? 0 : slot->pointer};
+        for (int k = 0; k < 2; k++)
+            if (at[k] >= from && at[k] < to) {
+                ++*frames;
+                lowest = at[k] < lowest ? at[k] : lowest;
+            }
+    }
+    return lowest;
+}
+
 /* Returns where the live part of a stack begins; `from` if the mapping is no stack. A stack has a guard before it, and
  * nothing else in its mapping: then what is below the frame is dead. The kernel calls the first thread's by name. */
-static uintptr_t world_stack_top(const world_reader *r, uintptr_t from, uintptr_t to, bool named)
+static uintptr_t world_stack_top(const world_reader *r, uintptr_t from, uintptr_t to, const char *path)
 {
     enum { STACK_MOST = 64 << 20 };
-    uintptr_t top = 0;
     int frames = 0;
-    for (uint32_t i = 0; i <= world.count; i++) {
-        uintptr_t frame = i == world.count ? world.own_frame
-            : atomic_load(&world.slots[i].state) == WORLD_STOPPED ? atomic_load(&world.slots[i].frame)
-                                                                    : 0;
-        if (frame >= from && frame < to) {
-            frames++;
-            top = frame;
-        }
-    }
-    bool stack = frames == 1 && (named || (r->guard_end == from && to - from <= STACK_MOST));
+    uintptr_t top = world_lowest(from, to, &frames);
+    bool guarded = r->guard_end == from && to - from <= STACK_MOST, named = strncmp(path, "[stack]", 7) == 0;
+    if (world.copied && guarded && frames == 0 && *path != '/')
+        return copy_dead_stack(r, from, to);
+    bool stack = (world.copied ? frames > 0 : frames == 1) && (named || guarded);
     return stack ? gb_round_down(top, sizeof top) : from;
 }
 
-/* Shared mappings hold no addresses that serve this process alone; devices may not be read. */
+/* Shared mappings hold no addresses that serve this process alone, but a search for leaks believes each word; devices
+ * may not be read. */
 static bool world_mapping(world_reader *r, const linux_mapping *mapping)
 {
     const char *rights = mapping->rights, *path = mapping->path;
-    bool device = strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/zero", 9) != 0;
+    bool device = strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/zero", 9) != 0
+        && strncmp(path, "/dev/shm/", 9) != 0;
     bool kernels = path[0] == '[' && path[1] == 'v'; /* vdso, vvar, vsyscall */
     if (rights[0] != 'r') {
         r->guard_end = mapping->end;
         return true;
     }
-    if (rights[3] != 'p' || device || kernels)
+    if (device || kernels)
         return true;
-    uintptr_t top = world_stack_top(r, mapping->start, mapping->end, strncmp(path, "[stack]", 7) == 0);
+    if (rights[3] != 'p') {
+        if (world.copied && rights[1] == 'w')
+            copy_scan_shared(r, mapping->start, mapping->end);
+        return true;
+    }
+    uintptr_t top = world_stack_top(r, mapping->start, mapping->end, path);
     return world_scan_pages(r, top, mapping->end);
 }
 
@@ -373,7 +438,8 @@ GB_NOINLINE bool gb_port_world_memory(void (*scan)(void *context, uintptr_t from
 {
     int saved = errno;
     __builtin_unwind_init(); /* the registers are in this frame */
-    world.own_frame = (uintptr_t)__builtin_frame_address(0) - 1024;
+    if (!world.copied)
+        world.own_frame = (uintptr_t)__builtin_frame_address(0) - 1024;
     world_reader r = {.page_bytes = gb_port_page_bytes(), .scan = scan, .context = context};
     static linux_lines lines;
     bool opened = linux_lines_open(&lines, "/proc/self/maps");

@@ -107,7 +107,7 @@ void gb_port_describe(const gb_port_reader *reader);
 /* The absolute path of a path. Returns its length; 0 if that is not below `bytes`, or unknown. */
 size_t gb_port_absolute(const char *path, char *out, size_t bytes);
 
-/* ---- the world: all threads and all memory of the process, for the safe build (GB_SAFE) ---- */
+/* ---- the world: all threads and all memory of the process, for the safe build (GB_SAFE), and in a copy ---- */
 /* Stops all other threads, wherever they are. Returns false, and stops none, if one of them does not stop soon. Until
  * gb_port_world_start the caller takes no lock and calls no function of the C library. */
 bool gb_port_world_stop(void);
@@ -116,6 +116,25 @@ void gb_port_world_start(void);
  * mappings. Leaves out memory that was never touched, the contents of files, and memory that is shared with other
  * processes. Returns false if not all memory could be found. The world is stopped. */
 bool gb_port_world_memory(void (*scan)(void *context, uintptr_t from, uintptr_t to), void *context);
+
+/* ---- a copy of the process, for the search for leaks (GB_LEAKS) ---- */
+typedef struct gb_copied {
+    int file; /* what the copy wrote */
+    uint32_t threads; /* of the process */
+    uint64_t stopped_us; /* how long they were stopped */
+} gb_copied;
+/* Runs in the copy. It has all memory as it was at one moment, and this thread alone. gb_port_world_memory finds the
+ * roots there: it leaves out stacks of ended threads and what is below `frame`, and has shared memory. */
+typedef void gb_copy_work(void *context, int file);
+/* Copies the process while all other threads are stopped, and waits until the copy has ended. Returns 0 or an error:
+ * EAGAIN if a thread did not stop. The caller holds the locks of whatever the copy reads; `frame` is on its stack. */
+int gb_port_copy(const void *frame, gb_copy_work *work, void *context, gb_copied *out);
+/* Waits until each thread that was stopped then has run for a while, or sleeps; a second at most. So none is still
+ * where it was stopped in its work. */
+void gb_port_copy_wait(void);
+/* Reads the next bytes of what the copy wrote. Returns false if there are not so many. */
+bool gb_port_copy_read(const gb_copied *copied, void *to, size_t bytes);
+void gb_port_copy_end(gb_copied *copied);
 
 /* ---- time, random numbers, text ---- */
 uint32_t gb_port_now_ms(void); /* monotonic, coarse, wraps */

@@ -152,6 +152,53 @@ def test_a_cancelled_thread(box, program, build):
     box.check(path, "works", preload=build)
 
 
+# ---- leaks --------------------------------------------------------------------------------------------------------
+
+LEAKS = {24: (1, 1), 600: (11, 1), 900: (2, 0), 1300: (7, 7), 9000: (1, 1), 100000: (1, 1), 1 << 18: (1, 1),
+         5 << 20: (1, 1)} # bytes asked for: blocks, first blocks
+
+
+def told(out):
+    """What the program printed: bytes of a block -> blocks, first blocks; then the line of sums."""
+    *rows, sums = out.splitlines()
+    return {int(size): (int(blocks), int(first)) for size, blocks, first in map(str.split, rows)}, sums
+
+
+@every_build
+def test_leaks(box, program, build):
+    """glebe_leaks finds 25 planted leaks of eight kinds, and none where nothing leaks: references in globals, on a
+    stack, in a register, in thread-local and in shared memory, and to the inside of a block."""
+    path = program("leaks", "-O0", glebe=True)
+    rows, sums = told(box.check(path, preload=build).out)
+    assert [rows[size] for size in sorted(rows)] == list(LEAKS.values()) and all(
+        asked <= got <= asked * 1.5 for asked, got in zip(LEAKS, sorted(rows))), rows
+    assert re.fullmatch(r"sums 25 \d+ 2 callers 0", sums)
+    if build == "default":
+        _, sums = told(box.check(path, "mean", preload=build).out)
+        assert sums.endswith("2 callers 25"), "each block was sampled"
+
+
+@every_build
+def test_leaks_while_others_allocate(box, program, build):
+    """While threads are inside malloc and free, no block on its way is a leak."""
+    box.check(program("leaks", "-O0", glebe=True), "busy", 10, preload=build, timeout=300)
+
+
+def test_leaks_are_those_of_the_command(box, program):
+    """glebe_leaks and `glebe leaks` say the same of one process."""
+    path = program("leaks", "-O0", glebe=True)
+    with subprocess.Popen([path, "wait"], stdout=subprocess.PIPE, text=True) as child:
+        out = ""
+        while "sums" not in out:
+            out += child.stdout.readline()
+        rows, sums = told(out)
+        command = [box.libraries / "glebe", "leaks", "--json", str(child.pid)]
+        found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        child.kill()
+    assert {leak["bytes"] // leak["blocks"]: (leak["blocks"], leak["first_blocks"]) for leak in found["leaks"]} == rows
+    assert sums.split()[1:4] == [str(found[key]) for key in ("leaked_blocks", "leaked_bytes", "threads")]
+
+
 # ---- fork ---------------------------------------------------------------------------------------------------------
 
 @every_build

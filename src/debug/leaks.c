@@ -1,7 +1,7 @@
 /* Leaks: blocks that malloc handed out and that nothing in the process refers to. The search runs in a copy of the
  * process (gb_port_copy), so the program goes on meanwhile.
  *
- *     tables -> live      a bit for each 16 bytes of chunks, and for each granule of extents: a block in use begins here
+ *     tables -> live      a bit for each 16 bytes of chunks and each granule of extents: a block in use begins here
  *     roots  -> words -> blocks that are live and not marked -> their words -> ...              a stack of addresses
  *     live and not marked -> the file -> the process, which calls the program back
  *
@@ -115,8 +115,10 @@ static const gb_page *leaks_run(uint32_t slice)
     return entry->kind == GB_FREE && gb_large_in(slice) ? gb_large_in(slice) : entry;
 }
 
+typedef void leaks_run_visit(const gb_page *page);
+typedef void leaks_extent_visit(const gb_extent *extent);
 /* Calls `run` for each run of slices, and `huge` for each extent in use. */
-static void leaks_each_run(void (*run)(const gb_page *page), void (*huge)(const gb_extent *extent))
+static void leaks_each_run(leaks_run_visit *run, leaks_extent_visit *huge)
 {
     for (uint32_t slice = 0; slice < leaks.chunk_bytes >> GB_SLICE_LOG2;) {
         const gb_page *page = leaks_run(slice);
@@ -287,8 +289,9 @@ static uintptr_t leaks_memory(size_t bytes, int which)
     return at;
 }
 
-/* Calls `each` with each live block. */
-static void leaks_each(void (*each)(gb_text *out, const leaks_block *block), gb_text *out)
+typedef void leaks_visit(gb_text *out, const leaks_block *block);
+/* Calls `visit` with each live block. */
+static void leaks_each(leaks_visit *visit, gb_text *out)
 {
     size_t cells = leaks.chunk_bytes >> 4;
     for (size_t i = 0; i < leaks.words; i++)
@@ -298,7 +301,7 @@ static void leaks_each(void (*each)(gb_text *out, const leaks_block *block), gb_
             uintptr_t at = bit < cells ? gb_the.base + (bit << 4) + 15 /* the block begins in these 16 bytes */
                                        : gb_the.extents_base + ((bit - cells) << GB_GRANULE_LOG2);
             if (leaks_find(at, &block))
-                each(out, &block);
+                visit(out, &block);
         }
 }
 

@@ -208,17 +208,41 @@ fn a_process_that_cannot_be_profiled_is_told_in_one_line() {
     sleeps.wait().unwrap();
 }
 
-/// It never allocates again, so it never looks.
+/// It never allocates again, so it never looks; the file is valid, and empty.
 #[test]
-fn a_process_that_only_waits_does_not_answer() {
+fn a_process_that_only_waits_has_an_empty_profile() {
     let home = home();
     let waits = "#include <stdio.h>\n#include <unistd.h>\n\
         int main(void) { puts(\"ready\"); fflush(stdout); for (;;) pause(); }";
     let Some(program) = cc(home.path(), "waits", waits, &[]) else { return };
     let running = Running::start(&home, &[program.to_str().unwrap()]);
     let pid = running.pid();
-    let told = "did not answer within 10 s";
-    profile(&home, &["--seconds", "1", &pid]).assert().code(125).stderr(contains(told));
+    let told = "allocated nothing in this time: the profile is empty";
+    for _ in 0..2 {
+        profile(&home, &["--seconds", "1", &pid]).assert().success().stderr(contains(told));
+    }
+    profile(&home, &["--alloc", "--json", "waits.pb.gz"])
+        .assert()
+        .success()
+        .stdout(contains(r#""functions":[]"#));
+}
+
+/// It gets the block that it freed last each time, by fast paths alone until it is asked, and again afterwards.
+#[test]
+fn a_process_that_reuses_one_block_answers() {
+    let home = home();
+    let reuses = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+        int main(int argc, char **argv) { size_t bytes = atoi(argv[1]); puts(\"ready\"); fflush(stdout);\n\
+        for (int i = 0;; i++) {\n\
+            char *p = malloc(bytes); memset(p, argc, 16); free(p); if (i % 64 == 0) usleep(100); } }";
+    let Some(program) = cc(home.path(), "reuses", reuses, &["-O0", "-g"]) else { return };
+    for bytes in ["64", "4000", "30000", "200000", "3000000"] {
+        let running = Running::start(&home, &[program.to_str().unwrap(), bytes]);
+        let pid = running.pid();
+        let words = ["--mean", "4K", "--seconds", "1", "--alloc", "--folded", "f", &pid];
+        profile(&home, &words).assert().success().stderr(contains("profile in reuses.pb.gz"));
+        assert!(folded(&home.path().join("f"), "main") > 0.0, "{bytes}");
+    }
 }
 
 /// The pictures and tables of files, and what changed between two.

@@ -65,6 +65,10 @@
     FIELD(X, "heap", glebe_heap, collected_bytes)                                                                      \
     FIELD(X, "heap", glebe_heap, remote)                                                                               \
     FIELD(X, "heap", glebe_heap, borrowed)                                                                             \
+    FIELD(X, "heap", glebe_heap, sampling.few)                                                                         \
+    FIELD(X, "heap", glebe_heap, sampling.warm_least)                                                                  \
+    FIELD(X, "heap", glebe_heap, sampling.medium_most)                                                                 \
+    FIELD(X, "heap", glebe_heap, sampling.on)                                                                          \
     SIZE(X, "remote", gb_remote)                                                                                       \
     FIELD(X, "remote", gb_remote, page)                                                                                \
     FIELD(X, "remote", gb_remote, count)                                                                               \

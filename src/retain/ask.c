@@ -2,13 +2,16 @@
  * process's memory, and reads the samples from there; no signal, no file, and no stop.
  *
  *     the command                         this process
+ *     heaps look sampled, so that requests tick
  *     mean, state = DUE          -->      the next tick of any thread starts a thread of glebe's      STARTS
  *                                         it starts the sampler                                       RUNS, or FAILED
  *     beat += 1 at times         -->      it waits; without a beat for ASK_LOST_MS it ends too
  *     state = STOP               -->      it stops the sampler, unless the sampler ran before         DONE
  *
- * The thread exists since a start of the sampler may open a library, which no request can do. A process that never
- * allocates never ticks. In the child of a fork there is no such thread, so the next tick there stops the sampler. */
+ * The thread exists since a start of the sampler may open a library, which no request can do. The command makes the
+ * compares of the fast paths fail, as the sampler does, since a program that gets a warm block each time never ticks. A
+ * start of the sampler, or the command, sets them again. A process that never allocates never ticks. In the child of a
+ * fork there is no such thread, so the next tick there stops the sampler. */
 #include "retain.h"
 
 #if GB_SAMPLES

@@ -17,16 +17,16 @@ static gb_source *big_source(const gb_request *request)
 }
 
 #if GB_SAMPLES
-/* Returns a warm block, for heaps that are sampled: the fast paths pass them by. */
+/* Returns a warm block, for heaps that are sampled: the fast paths pass them by. Ticks, so that a program which gets
+ * the same warm block each time answers when it is asked for a profile, and when that shall end: retain/ask.c. */
 static void *sampled_warm(glebe_heap *heap, const gb_request *request)
 {
     if (request->alignment > 1)
         return NULL;
-    if (request->cls == GB_CLASSES) {
-        if (heap->warm_count && --heap->tick <= 0)
-            gb_tick_due(heap);
+    if (--heap->tick <= 0)
+        gb_tick_due(heap);
+    if (request->cls == GB_CLASSES)
         return gb_warm_take(heap, request->bytes);
-    }
     void **warm = &heap->warm[request->cls - GB_SMALL_CLASSES], *block = *warm;
     *warm = NULL;
     return block;

@@ -6,14 +6,19 @@
 //!   we write another word ─▶ it stops the sampler; we read its samples from outside
 //! ```
 //!
-//! No signal, no file, and no stop: the process looks at the word when malloc looks at the clock.
+//! No signal, no file, and no stop: the process looks at the word when malloc looks at the clock. A program that gets
+//! the same warm block each time would never do that, so we make the compares of the fast paths fail meanwhile, as the
+//! sampler does.
 
 use super::raw::{Module, Profile};
-use crate::explain::bytes::u32_at;
+use crate::explain::bytes::{copy, u32_at};
 use crate::explain::heap::{locate, Located};
 use crate::explain::samples;
 use crate::system::interrupt;
-use crate::system::live::{maps_of, memory_of, name_of, or_ended, pieces, program_of, Memory};
+use crate::system::live::{
+    maps_of, memory_of, name_of, or_ended, pieces, program_of, Memory, Reader,
+};
+use crate::words::say;
 use anyhow::{anyhow, bail, Result};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,8 +32,10 @@ const STOP: u32 = 4;
 const DONE: u32 = 5;
 const FAILED: u32 = 6;
 
+/// What the process samples if it is not told otherwise: GB_SAMPLE_BYTES.
+const MEAN_BYTES: u64 = 512 << 10;
 const STEP: Duration = Duration::from_millis(20);
-/// A process that makes no slow request for so long does not answer.
+/// A thread that was asked to stop the sampler, and does not run for so long, does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Asked {
@@ -45,7 +52,6 @@ impl Asked {
     }
 
     fn get(&self, field: &str) -> Result<u32> {
-        use crate::system::live::Reader;
         let bytes = self.memory.read::<4>(self.at(field)?);
         Ok(u32_at(&bytes.map_err(|error| or_ended(self.memory.pid, error.into()))?, 0))
     }
@@ -59,19 +65,49 @@ impl Asked {
         written.map_err(|error| or_ended(self.memory.pid, error.into()))
     }
 
-    /// Waits until the state is none of `states`, and returns it; None after the time.
-    fn wait(&self, states: &[u32]) -> Result<Option<u32>> {
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+    /// Waits until the state is none of `states`, and returns it; None once `gives_up`.
+    fn wait(&self, states: &[u32], gives_up: impl Fn() -> bool) -> Result<Option<u32>> {
+        loop {
             let state = self.get("state")?;
             if !states.contains(&state) {
                 return Ok(Some(state));
             }
+            if gives_up() {
+                return Ok(None);
+            }
             thread::sleep(STEP);
         }
-        Ok(None)
+    }
+
+    /// Makes the heaps of threads look sampled. Returns what each field was, by its address.
+    fn slow_down(&self) -> Result<Vec<(u64, Vec<u8>)>> {
+        let shape = &self.located.shape;
+        let word = |at: usize| self.memory.u64(shape.region + at as u64);
+        let (heaps, made) = (word(shape.layout.heaps)?, word(shape.layout.heaps_made)? as u32);
+        let mut before = Vec::new();
+        for number in 1..=u64::from(made) {
+            let heap = heaps + number * shape.layout.heap as u64;
+            if copy(&self.memory, heap + shape.layout.heap_kind as u64, 4)? != HEAP_THREAD {
+                continue;
+            }
+            for (field, value) in SAMPLED {
+                let at = heap + shape.value(&format!("heap.sampling.{field}"))? as u64;
+                before.push((at, copy(&self.memory, at, value.len() as u64)?));
+                self.memory.write(at, value)?;
+            }
+        }
+        Ok(before)
     }
 }
+
+/// Of gb_sampling in src/types.h, as gb_sampling_set in src/heap/sample.c sets them while it samples.
+const SAMPLED: [(&str, &[u8]); 4] = [
+    ("few", &i32::MAX.to_ne_bytes()),
+    ("warm_least", &u32::MAX.to_ne_bytes()),
+    ("medium_most", &0u64.to_ne_bytes()),
+    ("on", &1u32.to_ne_bytes()),
+];
+const HEAP_THREAD: [u8; 4] = 1u32.to_ne_bytes();
 
 fn find(pid: i32) -> Result<Asked> {
     let maps = maps_of(pid)?;
@@ -107,8 +143,15 @@ pub fn profile(pid: i32, mean: Option<u64>, seconds: Option<u64>) -> Result<Prof
     }
     asked.put("mean_bytes", &mean.unwrap_or(0).to_ne_bytes())?;
     let before = samples::read(&asked.memory, &asked.located.shape)?;
+    interrupt::listen();
+    let begun = Instant::now();
     asked.set("state", DUE)?;
-    match asked.wait(&[DUE, STARTS])? {
+    let quick = asked.slow_down()?;
+    let over = || {
+        let over = |seconds| begun.elapsed() >= Duration::from_secs(seconds);
+        interrupt::caught().is_some() || seconds.is_some_and(over)
+    };
+    match asked.wait(&[DUE, STARTS], over)? {
         Some(RUNS) => {}
         Some(FAILED) => {
             bail!(
@@ -119,18 +162,25 @@ pub fn profile(pid: i32, mean: Option<u64>, seconds: Option<u64>) -> Result<Prof
         Some(state) => bail!("process {pid} ({program}) answered {state}"),
         None => {
             asked.set("state", NONE)?;
-            bail!(
-                "process {pid} ({program}) did not answer within {} s: it makes no request of malloc that is slow",
-                PATIENCE.as_secs()
-            );
+            for (at, bytes) in quick {
+                asked.memory.write(at, &bytes)?;
+            }
+            say(format!(
+                "process {pid} ({program}) allocated nothing in this time: the profile is empty"
+            ));
+            let mean_bytes = mean.unwrap_or(MEAN_BYTES);
+            let modules = asked.modules;
+            return Ok(Profile {
+                process: pid as u32,
+                program,
+                mean_bytes,
+                modules,
+                ..Profile::default()
+            });
         }
     }
-    interrupt::listen();
-    let begun = Instant::now();
     let mut beat = 0;
-    while interrupt::caught().is_none()
-        && seconds.is_none_or(|seconds| begun.elapsed() < Duration::from_secs(seconds))
-    {
+    while !over() {
         beat += 1;
         if asked.set("beat", beat).is_err() {
             bail!("process {pid} ({program}) has ended, and its samples with it");
@@ -139,7 +189,8 @@ pub fn profile(pid: i32, mean: Option<u64>, seconds: Option<u64>) -> Result<Prof
     }
     let is_ours = asked.get("ours")? != 0;
     asked.set("state", STOP)?;
-    if asked.wait(&[STOP, RUNS])? != Some(DONE) {
+    let stopping = Instant::now();
+    if asked.wait(&[STOP, RUNS], || stopping.elapsed() > PATIENCE)? != Some(DONE) {
         bail!("process {pid} ({program}) does not stop its profiler");
     }
     let after = samples::read(&asked.memory, &asked.located.shape)?;

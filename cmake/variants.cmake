@@ -8,7 +8,7 @@
 #   relro, now        symbols are resolved at load time, so no lazy binding calls us before we are ready
 #   nodelete          dlclose does not unload it: threads hold its key. Saves each process a call at run time
 #   hash-style=gnu    one symbol hash table instead of two
-#   compact.ld        read-only data before code, so that fewer windows of the file are mapped
+#   compact.ld        what most processes touch comes first, so that fewer windows of the file are mapped
 #   max-page-size     64 KiB: the library begins where a window begins
 # The driver links as for C: the libraries must not need libstdc++, although they define operator new.
 
@@ -40,6 +40,9 @@ function(glebe_compiled name kind)
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(${name} PRIVATE ${glebe_warnings})
+  if(kind STREQUAL "SHARED" AND NOT MSVC)
+    target_compile_options(${name} PRIVATE -ffunction-sections) # compact.ld orders the functions
+  endif()
   if(GLEBE_COMMIT)
     target_compile_definitions(${name} PRIVATE "GB_COMMIT=\"${GLEBE_COMMIT}\"")
   endif()

@@ -328,10 +328,12 @@ bench-rust: | $(build) ## glebe's Rust allocators beside those of other crates (
 	@$(rust) $(PYTHON) bench/rust/run
 	@$(rust) $(PYTHON) bench/rust/run --native
 
-bench-libgc: lib ## programs on bdwgc's library and on glebe's (ten minutes; bench/libgc/run --help)
+bench-libgc: lib ## programs and graphs on bdwgc's library and on glebe's (a quarter of an hour; bench/libgc/run --help)
 	@tools/setup libgc
 	$(call say,programs on bdwgc)
 	@bench/libgc/run
+	$(call say,graphs of objects)
+	@bench/libgc/graphs --instructions --times
 
 bench-windows: windows ## Windows programs under Wine, beside mimalloc (ten minutes; bench/windows/run --help)
 	@bench/windows/run --write

@@ -166,6 +166,8 @@ static void *cache_take(size_t bytes, uintptr_t layout)
     libgc_gc->forced += grows;
     bool filled = gb_cache_fill(libgc_gc, row, bytes, layout == GB_PLAIN);
     libgc_gc->forced -= grows;
+    if (layout == GB_PLAIN)
+        row->dirty = 0; /* bdwgc does not clear atomic objects either */
     return filled ? gb_cache_next(row) : NULL;
 }
 

@@ -67,7 +67,7 @@ void *gb_cache_next(gb_cache_row *row)
         return NULL;
     const gb_hole *hole = &row->holes[i];
     if (row->dirty >> i & 1)
-        memset((void *)hole->at, 0, hole->end - hole->at);
+        gb_hole_zero(hole->at, hole->end);
     row->now = i * (uint32_t)sizeof *hole;
     return gb_cache_take(row);
 }
@@ -75,22 +75,13 @@ void *gb_cache_next(gb_cache_row *row)
 /* The first fills are small, so that a thread which allocates little holds little. */
 bool gb_cache_fill(glebe_gc *gc, gb_cache_row *row, size_t bytes, bool plain)
 {
-    size_t most = CACHE_LEAST_BYTES << (row->fills < 3 ? row->fills : 3), taken = 0;
-    uint32_t i = 0, step;
-    bool zero;
+    size_t most = CACHE_LEAST_BYTES << (row->fills < 3 ? row->fills : 3);
     _Static_assert(CACHE_LEAST_BYTES << 3 == CACHE_MOST_BYTES, "three fills double the bytes");
-    row->now = row->last = 0;
+    row->now = 0;
+    row->last = 0;
     row->dirty = 0;
     row->fills += row->fills < 3;
-    while (taken < most && i + 1 < sizeof row->holes / sizeof *row->holes
-        && (step = gb_hole_next(gc, bytes, plain, most - taken, &row->holes[i + 1], &zero)) != 0) {
-        row->step = step;
-        i++;
-        taken += row->holes[i].end - row->holes[i].at;
-        row->dirty |= (uint16_t)(!zero << i);
-    }
-    row->last = (uint8_t)i;
-    return i != 0;
+    return gb_holes_next(gc, bytes, plain, most, row);
 }
 
 void gb_caches_shield(glebe_gc *gc)

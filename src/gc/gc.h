@@ -84,26 +84,38 @@ static inline size_t gb_layout_words(uintptr_t layout)
 /* Returns a page of the collector to the arena. */
 void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page);
 
-/* Takes up to `most_bytes` of cells in a row, one object at least, for objects of `bytes`, conservative or plain. Sets
- * *zero if their memory is known to be zero. Returns the bytes of an object in its page; 0 if a collection is due, or
- * there is no memory. */
-uint32_t gb_hole_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_hole *hole, bool *zero);
+/* Clears a hole; most are short. The empty statement keeps the compiler from turning the loop into a memset, which may
+ * be a call. */
+GB_INLINE void gb_hole_zero(uintptr_t at, uintptr_t end)
+{
+    if (end - at > 256)
+        memset((void *)at, 0, end - at);
+    else
+        for (; at < end; at += sizeof(uint64_t)) {
+            *(uint64_t *)at = 0;
+            __asm__ volatile("" ::: "memory");
+        }
+}
 /* Returns cells that were not handed out. */
 void gb_hole_return(glebe_gc *gc, const gb_hole *hole);
 /* Lets the cells of the hole count as marked: marking leaves them alone, and so does the sweep. */
 void gb_hole_shield(glebe_gc *gc, const gb_hole *hole, uint32_t step);
 
 /* ---- cache: objects for one thread, without a lock (GB_RUNTIMES) ---- */
+#define GB_ROW_HOLES 14
 /* A thread's holes for requests of one size. The thread alone writes it, except that holes are added under the
  * collector's lock. */
 typedef struct gb_cache_row {
-    gb_hole holes[15]; /* the first is always empty */
+    gb_hole holes[GB_ROW_HOLES + 1]; /* the first is always empty */
     uint32_t now; /* place of the hole in use, in bytes from the row's start */
     uint32_t step; /* bytes of an object */
     uint16_t dirty; /* bits: holes that are not known to be zero */
     uint8_t last; /* number of the last hole */
     uint8_t fills; /* how often the row was filled, at most 255 */
 } gb_cache_row;
+/* Adds holes for objects of `bytes`, conservative or plain, to the row, whose holes have ended: `most_bytes` in all, one
+ * object at least. Sets the row's `step`. Returns false if a collection is due, or there is no memory. */
+bool gb_holes_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_cache_row *row);
 
 #define GB_CACHED_MAX ((size_t)512) /* larger objects are allocated under the lock */
 typedef struct gb_cache {
@@ -178,6 +190,24 @@ void gb_mark_born(glebe_gc *gc);
 void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end);
 /* Marks all that is reachable from the object; with `itself`, the object too. */
 void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself);
+/* References that are marked together: a marking of its own for each takes longer than most objects do. */
+typedef struct gb_batch {
+    uint32_t count;
+    uintptr_t words[64];
+} gb_batch;
+/* Marks all that is reachable from the batch, and empties it. */
+void gb_batch_mark(glebe_gc *gc, gb_batch *batch);
+/* gb_mark_object(gc, object, true), now or when the batch is marked. */
+GB_INLINE void gb_batch_add(glebe_gc *gc, gb_batch *batch, uintptr_t object)
+{
+    if (!GB_RUNTIMES) {
+        gb_mark_object(gc, object, true);
+        return;
+    }
+    batch->words[batch->count++] = object;
+    if (batch->count == sizeof batch->words / sizeof *batch->words)
+        gb_batch_mark(gc, batch);
+}
 /* Marks all that is reachable from `word`, if it is a reference. Works in a kind's function too. */
 void gb_mark_reference(glebe_gc *gc, uintptr_t word);
 bool gb_object_marked(const glebe_gc *gc, uintptr_t object);

@@ -119,9 +119,8 @@ static void collected_born(glebe_gc *gc, gb_page *page)
     }
 }
 
-/* Finds the page's next hole, from page->bump on, and hands out at most `most` cells of it. Returns false if there is
- * none. */
-GB_INLINE bool page_hole(glebe_gc *gc, gb_page *page, uint32_t most, gb_hole *hole)
+/* Moves the cursor to the next hole of the page, from page->bump on. Returns false if there is none. */
+static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
 {
     uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
     uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, from = page->bump;
@@ -137,41 +136,17 @@ GB_INLINE bool page_hole(glebe_gc *gc, gb_page *page, uint32_t most, gb_hole *ho
         page->bump = (uint16_t)end;
         return false;
     }
-    uint32_t to = bits_next(bits, from, most < end - from ? from + most : end);
+    uint32_t to = bits_next(bits, from, end);
     page->bump = (uint16_t)to;
     cells_flip(bits, from, to, step, every);
     collected_born(gc, page);
     size_t bytes = (to - from) * GB_CELL_BYTES;
-    hole->at = gb_page_start(page) + from * GB_CELL_BYTES;
-    hole->end = hole->at + bytes;
+    cursor->at = gb_page_start(page) + from * GB_CELL_BYTES;
+    cursor->end = cursor->at + bytes;
+    cursor->page = gb_page_id_of(page);
     gc->taken_bytes += bytes;
     gc->stats.allocated_objects += (to - from) / step;
     return true;
-}
-
-/* Moves the cursor to the next hole of the page. Returns false if there is none. */
-static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
-{
-    gb_hole hole;
-    if (!page_hole(gc, page, UINT32_MAX, &hole))
-        return false;
-    cursor->at = hole.at;
-    cursor->end = hole.end;
-    cursor->page = gb_page_id_of(page);
-    return true;
-}
-
-/* Clears a hole; most are short. The empty statement keeps the compiler from turning the loop into a memset, which may
- * be a call. */
-static void hole_zero(uintptr_t at, uintptr_t end)
-{
-    if (end - at > 256)
-        memset((void *)at, 0, end - at);
-    else
-        for (; at < end; at += sizeof(uint64_t)) {
-            *(uint64_t *)at = 0;
-            __asm__ volatile("" ::: "memory");
-        }
 }
 
 GB_SHORT_BEGIN /* to the end of the file */
@@ -223,7 +198,7 @@ static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
         return false;
     for (gb_page *page = gb_page_if(cursor->page); page; page = gb_list_next(page))
         if (cursor_hole(gc, cursor, page)) {
-            hole_zero(cursor->at, cursor->end);
+            gb_hole_zero(cursor->at, cursor->end);
             return true;
         }
     cursor->page = GB_NO_PAGE;
@@ -242,28 +217,66 @@ static gb_page *collected_fresh_clean(glebe_gc *gc, gb_cursor *cursor)
     return page;
 }
 
-uint32_t gb_hole_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_hole *hole, bool *zero)
+/* Adds holes of the page, from page->bump on, to the row: `most` cells at most. Returns their cells. Holes of one or two
+ * objects are the rule in an old heap, and most begin and end in one word of bits. */
+static uint32_t page_holes(glebe_gc *gc, gb_page *page, uint32_t most, gb_cache_row *row)
 {
-    gb_cursor *cursor = &gc->cursors[(plain ? GB_PLAINS : GB_SCANNED) + collected_class(bytes)];
-    uint32_t step = collected_step(cursor->cls);
-    size_t most = most_bytes < step ? step : most_bytes / step * step;
-    if (!GB_RUNTIMES || collection_due(gc))
+    uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
+    uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, at = page->bump, taken = 0;
+    uint64_t every = cells_every(step);
+    while (at < end && taken < most && row->last < GB_ROW_HOLES) {
+        uint64_t here = every << at % 64, free = here & ~bits[at / 64];
+        if (at / 64 == end / 64)
+            free &= ((uint64_t)1 << end % 64) - 1;
+        if (!free) {
+            at = cells_beyond(at, step);
+            continue;
+        }
+        uint32_t from = at / 64 * 64 + gb_ctz64(free), limit = most - taken < end - from ? from + most - taken : end;
+        at = bits_next(bits, from, limit);
+        if (from / 64 == at / 64)
+            bits[from / 64] |= here & (~(uint64_t)0 << from % 64) & (((uint64_t)1 << at % 64) - 1);
+        else
+            cells_flip(bits, from, at, step, every);
+        taken += at - from;
+        uintptr_t start = gb_page_start(page) + from * GB_CELL_BYTES;
+        row->holes[++row->last] = (gb_hole){start, start + (at - from) * GB_CELL_BYTES};
+    }
+    page->bump = (uint16_t)(at < end ? at : end);
+    if (taken == 0)
         return 0;
-    *zero = true;
+    collected_born(gc, page);
+    gc->taken_bytes += taken * GB_CELL_BYTES;
+    gc->stats.allocated_objects += taken / step;
+    return taken;
+}
+
+bool gb_holes_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_cache_row *row)
+{
+    if (!GB_RUNTIMES || collection_due(gc))
+        return false;
+    gb_cursor *cursor = &gc->cursors[(plain ? GB_PLAINS : GB_SCANNED) + collected_class(bytes)];
+    uint32_t step = row->step = collected_step(cursor->cls);
+    uint32_t most = (uint32_t)((most_bytes < step ? step : most_bytes / step * step) / GB_CELL_BYTES);
     if (cursor->at != cursor->end) {
+        gb_hole *hole = &row->holes[++row->last];
         *hole = (gb_hole){cursor->at, cursor->end};
-        if (hole->end - hole->at > most)
-            hole->end = hole->at + most;
+        if (hole->end - hole->at > most * GB_CELL_BYTES)
+            hole->end = hole->at + most * GB_CELL_BYTES;
         cursor->at = hole->end;
-        return step;
+        return true;
     }
     for (gb_page *page = gb_page_if(cursor->page);; page = gb_list_next(page)) {
-        if (!page && (page = collected_fresh_clean(gc, cursor)) == NULL)
-            return 0;
-        if (page_hole(gc, page, (uint32_t)(most / GB_CELL_BYTES), hole)) {
+        if (!page && (row->last || (page = collected_fresh_clean(gc, cursor)) == NULL))
+            return row->last;
+        uint32_t before = row->last, taken = page_holes(gc, page, most, row);
+        if (taken) {
             cursor->page = gb_page_id_of(page);
-            *zero = page->gc_flags & GB_CLEAN;
-            return step;
+            most -= taken;
+            if (!(page->gc_flags & GB_CLEAN))
+                row->dirty |= (uint16_t)((2u << row->last) - (2u << before));
+            if (most == 0 || row->last == GB_ROW_HOLES)
+                return true;
         }
     }
 }

@@ -199,12 +199,16 @@ GB_NOINLINE void gb_ready_mark(glebe_gc *gc)
     if (!GB_FINALIZERS || gc->finals.count == 0)
         return;
     const gb_final *final = gc->finals.items;
+    gb_batch batch;
+    batch.count = 0;
     for (const gb_final *end = final + gc->finals.room; final < end; final++) {
         if (final->object && (final->ready || final->running) && !(GB_RUNTIMES && final->order & FINAL_TRIED))
-            gb_mark_object(gc, ~final->object, true);
+            gb_batch_add(gc, &batch, ~final->object);
         if (GB_RUNTIMES && final->object && final->order & GLEBE_GC_ROOTS_CONTEXT)
-            gb_mark_object(gc, (uintptr_t)final->context, true);
+            gb_batch_add(gc, &batch, (uintptr_t)final->context);
     }
+    if (GB_RUNTIMES)
+        gb_batch_mark(gc, &batch);
 }
 
 /* Marks what the words of the object refer to, but for the object itself. */
@@ -250,19 +254,25 @@ static void finals_finish_last(glebe_gc *gc, gb_final *start, const gb_final *en
 
 static void finals_finish(glebe_gc *gc)
 {
+    if (GB_RUNTIMES)
+        gc->ready_bytes = 0;
     if (!GB_FINALIZERS || gc->finals.count == 0)
         return;
     gb_final *final, *start = gc->finals.items, *end = start + gc->finals.room;
     for (final = start; final < end; final++)
         if (final->object && !gb_object_marked(gc, ~final->object))
             final_mark(gc, final);
-    for (final = start; final < end; final++)
+    for (final = start; final < end; final++) {
         if (final->object && !gb_object_marked(gc, ~final->object)) {
             final->ready = true;
             gc->ready++;
             if (GB_RUNTIMES && (final->order & GLEBE_GC_ORDERS) == GLEBE_GC_LAST)
                 final->order |= FINAL_TRIED;
         }
+        size_t bytes = 0;
+        if (GB_RUNTIMES && final->object && final->ready && gb_object_bounds(gc, ~final->object, &bytes))
+            gc->ready_bytes += bytes;
+    }
     gb_ready_mark(gc);
     if (GB_RUNTIMES)
         finals_finish_last(gc, start, end);

@@ -518,6 +518,20 @@ void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)
     mark_huge_waiting(gc);
 }
 
+void gb_batch_mark(glebe_gc *gc, gb_batch *batch)
+{
+    if (!GB_RUNTIMES || batch->count == 0)
+        return;
+    if (gc->team)
+        for (uint32_t i = 0; i < batch->count; i++)
+            gb_team_mark(gc, batch->words[i]);
+    else {
+        mark_run(gc, (uintptr_t)batch->words, (uintptr_t)(batch->words + batch->count), gc->stack);
+        mark_huge_waiting(gc);
+    }
+    batch->count = 0;
+}
+
 bool gb_object_marked(const glebe_gc *gc, uintptr_t word)
 {
     uintptr_t start;

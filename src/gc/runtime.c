@@ -110,9 +110,12 @@ void gb_pin_forget(glebe_gc *gc, uintptr_t object)
 void gb_pins_mark(glebe_gc *gc)
 {
     const gb_pin *pins = gc->pins.items;
+    gb_batch batch;
+    batch.count = 0;
     for (uint32_t i = 0; i < gc->pins.room; i++)
         if (pins[i].object)
-            gb_mark_object(gc, ~pins[i].object, true);
+            gb_batch_add(gc, &batch, ~pins[i].object);
+    gb_batch_mark(gc, &batch);
 }
 
 /* ---- a walk ---- */

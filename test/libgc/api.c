@@ -344,6 +344,23 @@ static void test_fork(void)
     CHECK(alive() == 1000);
 }
 
+static void ignore(void *object, void *data) { (void)object, (void)data; }
+
+/* What only waits for its finalizer does not put the next collection off: the heap stays small. */
+static void test_finalizers_do_not_pile_up(void)
+{
+    size_t most = 0;
+    root = GC_malloc(2 << 20);
+    GC_set_finalize_on_demand(0);
+    for (size_t i = 0; i < 1000000; i++) {
+        GC_register_finalizer_no_order(GC_malloc(40), ignore, NULL, NULL, NULL);
+        most = GC_get_heap_size() > most ? GC_get_heap_size() : most;
+    }
+    GC_set_finalize_on_demand(1);
+    root = NULL;
+    CHECK(most < 12 << 20);
+}
+
 int main(void)
 {
     GC_init();
@@ -357,6 +374,7 @@ int main(void)
     test_typed();
     test_the_lock_is_rare();
     test_fork();
+    test_finalizers_do_not_pile_up();
     test_limits();
     puts("well");
     return 0;

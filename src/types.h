@@ -489,6 +489,7 @@ struct glebe_gc {
     uint32_t helpers; /* threads that mark besides the one that collects, at most */
     uint64_t scanned_by[2]; /* objects that teams scanned: the collecting thread, all helpers */
     size_t cached_bytes, cached_objects; /* in the caches' holes when marking began */
+    const struct gb_hooks *hooks; /* of a runtime that is built with the core, or NULL (GB_RUNTIMES) */
     size_t ready_bytes; /* of live_bytes: objects that only their ready finalizers keep */
     uint32_t ready, ready_at; /* count of ready finalizers; where in the table the search for the next one begins */
     glebe_gc_marker *marker;

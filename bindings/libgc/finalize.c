@@ -122,12 +122,6 @@ EXPORT void *GC_finalized_malloc(size_t bytes, const struct GC_finalizer_closure
     return object;
 }
 
-EXPORT void GC_register_disclaim_proc(int kind, int (*disclaim)(void *object), int mark_from_all)
-{
-    (void)kind, (void)disclaim, (void)mark_from_all;
-    REFUSE();
-}
-
 /* ---- links ---- */
 
 static int link_register(void **link, const void *object, bool is_long)
@@ -175,19 +169,3 @@ EXPORT int GC_move_disappearing_link(void **link, void **to) { return link_move(
 EXPORT int GC_register_long_link(void **link, const void *object) { return link_register(link, object, true); }
 EXPORT int GC_unregister_long_link(void **link) { return link_unregister(link, true); }
 EXPORT int GC_move_long_link(void **link, void **to) { return link_move(link, to, true); }
-
-/* ---- toggle references ---- */
-
-typedef int GC_toggleref_func(void *object);
-EXPORT void GC_set_toggleref_func(GC_toggleref_func *function)
-{
-    if (function)
-        REFUSE();
-}
-EXPORT GC_toggleref_func *GC_get_toggleref_func(void) { return NULL; }
-EXPORT int GC_toggleref_add(void *object, int is_strong)
-{
-    (void)object, (void)is_strong;
-    REFUSE();
-    return GC_NO_MEMORY;
-}

@@ -33,17 +33,13 @@ static void heap_listen(void *context, glebe_gc_event event, const glebe_gc_stat
         cache = libgc_cache;
         libgc_cache = NULL;
         libgc_begins();
+        libgc_toggles_ask();
         libgc_roots_find();
         libgc_event(6 /* GC_EVENT_PRE_STOP_WORLD */);
         libgc_world_stop();
         libgc_event(7 /* GC_EVENT_POST_STOP_WORLD */);
         libgc_event(1 /* GC_EVENT_MARK_START */);
     } else {
-        libgc_event(2 /* GC_EVENT_MARK_END */);
-        libgc_event(8 /* GC_EVENT_PRE_START_WORLD */);
-        libgc_world_start();
-        libgc_event(9 /* GC_EVENT_POST_START_WORLD */);
-        libgc_event(3 /* GC_EVENT_RECLAIM_START */);
         libgc_event(4 /* GC_EVENT_RECLAIM_END */);
         libgc_ended(stats);
         libgc_pace();
@@ -52,12 +48,24 @@ static void heap_listen(void *context, glebe_gc_event event, const glebe_gc_stat
     }
 }
 
+/* The threads need not wait for the sweep: it leaves alone what is marked, and the cells of their caches. */
+static void heap_marked(glebe_gc *gc)
+{
+    libgc_event(2 /* GC_EVENT_MARK_END */);
+    libgc_event(8 /* GC_EVENT_PRE_START_WORLD */);
+    libgc_world_start();
+    libgc_event(9 /* GC_EVENT_POST_START_WORLD */);
+    libgc_event(3 /* GC_EVENT_RECLAIM_START */);
+    libgc_marked(gc);
+}
+
 extern void (*GC_push_other_roots)(void);
 
 static void heap_mark(void *context, glebe_gc *gc)
 {
     (void)context;
     libgc_roots_mark(gc);
+    libgc_toggles_mark(gc);
     libgc_world_mark(gc);
     if (GC_push_other_roots)
         GC_push_other_roots();
@@ -88,13 +96,17 @@ EXPORT void GC_init(void)
         libgc_warn("cannot start: no memory\n", 0);
         abort();
     }
+    static const gb_hooks hooks = {libgc_traced, heap_marked};
     libgc_gc = gc;
+    gc->hooks = &hooks;
     libgc_read_environment();
     libgc_set_helpers();
     libgc_world_init();
     glebe_gc_on_event(gc, heap_listen, NULL);
     glebe_gc_on_mark(gc, heap_mark, NULL);
     libgc_pace();
+    if (GC_find_leak)
+        atexit(GC_gcollect);
 }
 
 EXPORT int GC_is_init_called(void) { return libgc_gc != NULL; }

@@ -289,6 +289,8 @@ void libgc_read_environment(void)
         libgc_every = (unsigned)strtoul(value, NULL, 10);
     if ((value = getenv("GC_MARKERS")) != NULL)
         markers = (unsigned)strtoul(value, NULL, 10);
+    if (getenv("GC_FIND_LEAK"))
+        GC_find_leak = 1;
     if (getenv("GC_DONT_GC"))
         GC_dont_gc = 1;
 }

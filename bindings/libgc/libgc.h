@@ -23,7 +23,7 @@ enum { GC_SUCCESS, GC_DUPLICATE, GC_NO_MEMORY, GC_UNIMPLEMENTED, GC_NOT_FOUND };
 
 /* Data that programs read and write by name. */
 extern GC_word GC_gc_no, GC_non_gc_bytes, GC_free_space_divisor, GC_max_retries;
-extern int GC_dont_gc, GC_all_interior_pointers, GC_finalize_on_demand, GC_java_finalization, GC_no_dls;
+extern int GC_dont_gc, GC_find_leak, GC_all_interior_pointers, GC_finalize_on_demand, GC_java_finalization, GC_no_dls;
 extern char *GC_stackbottom;
 extern void *(*GC_oom_fn)(size_t bytes);
 extern void (*GC_finalizer_notifier)(void);
@@ -82,6 +82,14 @@ void libgc_expand(size_t bytes);
 /* Runs or announces what is ready. Without the lock. */
 void libgc_finalize(void);
 
+/* ---- reclaim ---- */
+/* Of the collector: see gb_hooks. */
+void libgc_traced(glebe_gc *gc);
+void libgc_marked(glebe_gc *gc);
+/* Asks the program about each toggle reference. Before the world stops. */
+void libgc_toggles_ask(void);
+void libgc_toggles_mark(glebe_gc *gc);
+
 /* ---- kinds ---- */
 /* Returns the layout of the kind with this number; reports a number that GC_new_kind did not return. */
 uintptr_t libgc_kind(int number);
@@ -105,6 +113,7 @@ extern int libgc_suspend_signal, libgc_restart_signal;
 #pragma GCC visibility pop
 
 EXPORT void GC_init(void);
+EXPORT __attribute__((format(printf, 1, 2))) void GC_err_printf(const char *format, ...);
 EXPORT void *GC_malloc(size_t bytes);
 EXPORT void GC_free(void *object);
 EXPORT void GC_gcollect(void);

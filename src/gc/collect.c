@@ -10,9 +10,9 @@
  *
  * One thread does all the work, while the program's other threads that hold references wait. The next collection is due
  * when the program was handed `percent` of the bytes that this one found live, roots included: so the work of marking
- * is proportional to the bytes that the program allocates. Objects that only wait for their finalizers do not count: they
- * are garbage of the next collection. In linear memory the default percentage falls where more than a few MiB are live.
- */
+ * is proportional to the bytes that the program allocates. Objects that only wait for their finalizers do not count:
+ * they are garbage of the next collection. In linear memory the default percentage falls where more than a few MiB are
+ * live. */
 
 #include "../serve/alloc.h"
 #include "../serve/slow.h"
@@ -347,7 +347,13 @@ size_t glebe_gc_finish(glebe_gc *gc)
         gb_team_end(gc);
     if (GB_CALLBACKS)
         gb_mark_born(gc);
+    if (GB_RUNTIMES && gc->hooks)
+        gc->hooks->traced(gc);
     gb_finalize_finish(gc);
+    if (GB_RUNTIMES && gc->hooks) {
+        gc->hooks->marked(gc);
+        gb_mark_born(gc);
+    }
     gc->marking = false;
     size_t before = gc->live_bytes + gc->taken_bytes;
     size_t live = gb_sweep_finish(gc);

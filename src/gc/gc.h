@@ -113,8 +113,8 @@ typedef struct gb_cache_row {
     uint8_t last; /* number of the last hole */
     uint8_t fills; /* how often the row was filled, at most 255 */
 } gb_cache_row;
-/* Adds holes for objects of `bytes`, conservative or plain, to the row, whose holes have ended: `most_bytes` in all, one
- * object at least. Sets the row's `step`. Returns false if a collection is due, or there is no memory. */
+/* Adds holes for objects of `bytes`, conservative or plain, to the row, whose holes have ended: `most_bytes` in all,
+ * one object at least. Sets the row's `step`. Returns false if a collection is due, or there is no memory. */
 bool gb_holes_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_cache_row *row);
 
 #define GB_CACHED_MAX ((size_t)512) /* larger objects are allocated under the lock */
@@ -273,6 +273,16 @@ void gb_links_clear(glebe_gc *gc, bool late);
 void gb_links_finish(glebe_gc *gc);
 
 /* ---- collect ---- */
+/* What a runtime that is built with the core does in each collection besides the listener. */
+typedef struct gb_hooks {
+    /* All that roots refer to is marked; finalizers, links and weak references were not looked at. */
+    void (*traced)(glebe_gc *gc);
+    /* What is unmarked now is about to be freed, and gb_mark_object still keeps it. From here on the program's threads
+     * may run, but for functions of this collector: they may use their caches. */
+    void (*marked)(glebe_gc *gc);
+} gb_hooks;
+/* Calls `visit` for each unmarked object of the kind; it may mark. */
+void gb_each_unmarked(glebe_gc *gc, uintptr_t layout, void (*visit)(glebe_gc *gc, uintptr_t object));
 /* Initializes the collector `gc`, which is all zero. Returns false if there is no memory. The caller owns the heap. */
 bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap);
 

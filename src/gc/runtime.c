@@ -131,6 +131,32 @@ static void each_of_page(
     }
 }
 
+static void each_unmarked_of(
+    glebe_gc *gc, const gb_page *page, void (*visit)(glebe_gc *gc, uintptr_t object))
+{
+    const uint64_t *words = gb_page_bits(gb_bits_of(gc)->unmarked, page);
+    for (uint32_t w = 0; w < gb_page_words(page); w++)
+        for (uint64_t later = ~(uint64_t)0, bits; (bits = words[w] & later) != 0;) {
+            unsigned bit = gb_ctz64(bits);
+            later = bit == 63 ? 0 : ~(uint64_t)0 << (bit + 1);
+            visit(gc, gb_page_start(page) + (w * 64 + bit) * GB_CELL_BYTES);
+        }
+}
+
+void gb_each_unmarked(glebe_gc *gc, uintptr_t layout, void (*visit)(glebe_gc *gc, uintptr_t object))
+{
+    for (uint32_t i = GB_KINDS; GB_RUNTIMES && i <= GB_CURSORS; i++)
+        if (i == GB_CURSORS || gc->cursors[i].layout == layout)
+            for (const gb_page *page = gb_list_first(gb_collected_list(gc, i)); page; page = gb_list_next(page))
+                if (page->layout == layout)
+                    each_unmarked_of(gc, page, visit);
+    for (uint32_t i = 0; GB_RUNTIMES && i < gc->huge.count; i++) {
+        const gb_huge_object *huge = (const gb_huge_object *)gc->huge.items + i;
+        if (huge->layout == layout && !huge->marked)
+            visit(gc, huge->from);
+    }
+}
+
 void glebe_gc_each(glebe_gc *gc, void (*visit)(void *context, void *object, size_t bytes), void *context)
 {
     GB_ENTRY;

@@ -217,8 +217,8 @@ static gb_page *collected_fresh_clean(glebe_gc *gc, gb_cursor *cursor)
     return page;
 }
 
-/* Adds holes of the page, from page->bump on, to the row: `most` cells at most. Returns their cells. Holes of one or two
- * objects are the rule in an old heap, and most begin and end in one word of bits. */
+/* Adds holes of the page, from page->bump on, to the row: `most` cells at most. Returns their cells. Holes of one or
+ * two objects are the rule in an old heap, and most begin and end in one word of bits. */
 static uint32_t page_holes(glebe_gc *gc, gb_page *page, uint32_t most, gb_cache_row *row)
 {
     uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);

@@ -41,6 +41,11 @@ void GC_pthread_exit(void *);
 void *GC_do_blocking(void *(*)(void *), void *), *GC_call_with_gc_active(void *(*)(void *), void *);
 void *GC_call_with_alloc_lock(void *(*)(void *), void *);
 int GC_get_parallel(void);
+void GC_register_disclaim_proc(int, int (*)(void *), int), GC_set_find_leak(int);
+int GC_is_marked(const void *), GC_toggleref_add(void *, int);
+typedef int GC_toggleref_func(void *);
+void GC_set_toggleref_func(GC_toggleref_func *);
+GC_toggleref_func *GC_get_toggleref_func(void);
 size_t GC_get_memory_use(void);
 
 #endif

@@ -53,6 +53,8 @@ typedef struct thread {
 
 int libgc_suspend_signal = SIGPWR, libgc_restart_signal = SIGXCPU;
 static thread *threads;
+static thread *first; /* the one that initialized, if it has not ended */
+static char *first_bottom; /* GC_stackbottom, unless the program changed it */
 static GB_TLS thread *self;
 static _Atomic uint32_t epoch; /* odd: the world is stopped */
 static sem_t stopped;
@@ -172,15 +174,23 @@ static uintptr_t stack_lowest(const thread *t)
     return at;
 }
 
+/* The cold end of the stack that the thread runs on. A program with coroutines may say it by writing GC_stackbottom, as
+ * Crystal's does at each switch: that is the first thread's. */
+static uintptr_t stack_base(const thread *t)
+{
+    return t == first && GC_stackbottom != first_bottom ? (uintptr_t)GC_stackbottom : t->base;
+}
+
 static void stack_mark(glebe_gc *gc, const thread *t, uintptr_t top)
 {
+    uintptr_t base = stack_base(t);
     for (const section *s = t->sections; s; s = s->before) {
         glebe_gc_mark(gc, (const void *)top, (const void *)s->base);
         top = s->top_before;
     }
-    if (t->low && (top < t->low || top > t->base))
+    if (base == t->base && t->low && (top < t->low || top > base))
         top = stack_lowest(t); /* it runs on another stack, as a coroutine: nothing says where this one ends */
-    glebe_gc_mark(gc, (const void *)top, (const void *)t->base);
+    glebe_gc_mark(gc, (const void *)top, (const void *)base);
 }
 
 /* A frame of its own, below that with the registers. */
@@ -209,7 +219,7 @@ GB_NOINLINE void libgc_world_mark(glebe_gc *gc)
 
 bool libgc_on_stack(const void *address)
 {
-    return self && (uintptr_t)address >= (uintptr_t)__builtin_frame_address(0) && (uintptr_t)address < self->base;
+    return self && (uintptr_t)address >= (uintptr_t)__builtin_frame_address(0) && (uintptr_t)address < stack_base(self);
 }
 
 /* ---- records ---- */
@@ -249,6 +259,7 @@ static void cache_drop(thread *t)
 
 static void thread_unlink(thread *t)
 {
+    first = first == t ? NULL : first;
     for (thread **at = &threads; *at; at = &(*at)->next)
         if (*at == t) {
             *at = t->next;
@@ -512,6 +523,8 @@ EXPORT void GC_set_stackbottom(void *handle, const struct GC_stack_base *base)
     if (libgc_gc && t) {
         t->base = (uintptr_t)base->mem_base;
         t->low = 0;
+        if (t == first)
+            GC_stackbottom = first_bottom = base->mem_base;
     }
 }
 
@@ -557,6 +570,7 @@ static void fork_child(void)
             continue;
         }
         *at = t->next;
+        first = first == t ? NULL : first;
         cache_drop(t);
         free(t);
     }
@@ -583,6 +597,6 @@ void libgc_world_init(void)
         base = (uintptr_t)__builtin_frame_address(0);
     if (GC_stackbottom)
         base = (uintptr_t)GC_stackbottom;
-    GC_stackbottom = (char *)base;
-    thread_add(base);
+    GC_stackbottom = first_bottom = (char *)base;
+    first = thread_add(base);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static void *root, *excluded[2];
@@ -361,6 +362,38 @@ static void test_finalizers_do_not_pile_up(void)
     CHECK(most < 12 << 20);
 }
 
+/* A coroutine says where its stack ends by writing GC_stackbottom, as Crystal's fibers do: its locals are roots then. */
+static ucontext_t coroutine, caller;
+static size_t found_there;
+
+static void run_there(void)
+{
+    void **kept = GC_malloc(1000 * sizeof *kept);
+    fill(kept, false);
+    collect();
+    found_there = alive();
+    __asm__ volatile("" : : "r"(kept) : "memory");
+    swapcontext(&coroutine, &caller);
+}
+
+static void test_stackbottom(void)
+{
+    enum { STACK_BYTES = 256 << 10 };
+    char *stack = malloc(STACK_BYTES), *before = GC_stackbottom;
+    CHECK(stack && before && getcontext(&coroutine) == 0);
+    coroutine.uc_stack.ss_sp = stack;
+    coroutine.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&coroutine, run_there, 0);
+    GC_stackbottom = stack + STACK_BYTES;
+    swapcontext(&caller, &coroutine);
+    GC_stackbottom = before;
+    CHECK(found_there == 1000);
+    memset(&coroutine, 0, sizeof coroutine); /* it has its registers */
+    collect();
+    CHECK(alive() <= 20);
+    free(stack);
+}
+
 int main(void)
 {
     GC_init();
@@ -369,6 +402,7 @@ int main(void)
     test_sizes();
     test_finalizers();
     test_orders();
+    test_stackbottom();
     test_links();
     test_kinds();
     test_typed();

@@ -40,6 +40,7 @@ int GC_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), vo
 void GC_pthread_exit(void *);
 void *GC_do_blocking(void *(*)(void *), void *), *GC_call_with_gc_active(void *(*)(void *), void *);
 void *GC_call_with_alloc_lock(void *(*)(void *), void *);
+extern char *GC_stackbottom;
 int GC_get_parallel(void);
 void GC_register_disclaim_proc(int, int (*)(void *), int), GC_set_find_leak(int);
 int GC_is_marked(const void *), GC_toggleref_add(void *, int);

@@ -362,7 +362,7 @@ static void test_finalizers_do_not_pile_up(void)
     CHECK(most < 12 << 20);
 }
 
-/* A coroutine says where its stack ends by writing GC_stackbottom, as Crystal's fibers do: its locals are roots then. */
+/* A coroutine says where its stack ends by writing GC_stackbottom, as Crystal's fibers do: its locals are roots. */
 static ucontext_t coroutine, caller;
 static size_t found_there;
 

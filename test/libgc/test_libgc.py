@@ -107,6 +107,13 @@ def neko(tmp_path):
     return tmp_path / "work.n"
 
 
+def crystal(tmp_path):
+    """A program with fibers, compiled by a compiler that is on libgc itself."""
+    subprocess.run(["crystal", "build", PROGRAMS / "work.cr", "-o", tmp_path / "work"], cwd=tmp_path, check=True,
+                   env={**os.environ, "CRYSTAL_CACHE_DIR": str(tmp_path / "cache"), "HOME": str(tmp_path)})
+    return tmp_path / "work"
+
+
 POKE = ("type P = struct { int x; string s; }; var q = 0; for (var i = 0; i < 3000; i++) { var p = P { x = i, "
         's = "abc" }; q = q + p.x; } printf "%v\\n", q;')
 QUICK = {
@@ -120,6 +127,9 @@ SLOW = {
     "ecl": lambda tmp: ["ecl", "--shell", PROGRAMS / "work.lisp"],
     "nix-instantiate": lambda tmp: ["nix-instantiate", "--eval", "--strict", PROGRAMS / "work.nix"],
     "lilypond": lambda tmp: ["sh", "-c", f"lilypond -s --svg -o {tmp}/page {PROGRAMS}/work.ly && cat {tmp}/page.svg"],
+    "crystal": lambda tmp: [crystal(tmp)],
+    "inkscape": lambda tmp: ["inkscape", "--actions=select-all;object-to-path;path-union", "--export-type=svg",
+                             "--export-plain-svg", "-o", "-", PROGRAMS / "work.svg"],
     "asy": lambda tmp: ["asy", "-noV", "-f", "pdf", PROGRAMS / "work.asy"],
 }
 
@@ -149,10 +159,10 @@ def test_long_programs(box, ours, tmp_path, name):
 
 
 @LONG
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", (*QUICK, "crystal", "inkscape"))
 def test_programs_that_collect_often(box, ours, tmp_path, name):
     box.need(name)
-    same(box, ours, tmp_path, QUICK[name](tmp_path), GC_COLLECT_EVERY="100")
+    same(box, ours, tmp_path, {**SLOW, **QUICK}[name](tmp_path), GC_COLLECT_EVERY="100")
 
 
 def test_command(box, ours, tmp_path):

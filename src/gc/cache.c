@@ -9,9 +9,10 @@
  *
  * 1. A collection leaves rows alone. When a thread goes on, its row is as it was.
  * 2. The cells from `at` to `end` count as marked, so no word leads the marker into them, and the sweep keeps them. An
- *    object that the thread is about to hand out is one of them: it is zero, and nothing refers to it.
+ *    object that the thread is about to hand out is one of them: nothing refers to it, and it is zero or plain.
  * 3. So an object is in use from the write to `at` on. From then on its address is in a register or on a stack.
- * 4. A hole is cleared when the thread gets to it, before `now` says so. Until then its words are not read.
+ * 4. A hole that has to be cleared is cleared when the thread gets to it, before `now` says so. Until then its words
+ *    are not read.
  *
  * The cells of holes count neither as live nor as garbage: cached_bytes is subtracted. Who allocates
  * while marking runs must not use a cache: such objects count as reached, and are scanned at the end. */

@@ -109,7 +109,7 @@ typedef struct gb_cache_row {
     gb_hole holes[GB_ROW_HOLES + 1]; /* the first is always empty */
     uint32_t now; /* place of the hole in use, in bytes from the row's start */
     uint32_t step; /* bytes of an object */
-    uint16_t dirty; /* bits: holes that are not known to be zero */
+    uint16_t dirty; /* bits: holes to clear. A user who promises no zeros may clear the bits of plain holes */
     uint8_t last; /* number of the last hole */
     uint8_t fills; /* how often the row was filled, at most 255 */
 } gb_cache_row;

@@ -177,6 +177,7 @@ typedef struct gb_page {
 
 _Static_assert(sizeof(gb_page) == 64, "free() finds entries by a shift");
 
+#define GB_WATCHED 2
 /* A large or huge block that was freed, and that its heap keeps. */
 typedef struct gb_warm {
     void *block;
@@ -275,7 +276,10 @@ struct glebe_heap {
             void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR];
         };
     };
-    gb_warm warm_big[GB_LINEAR ? 1 : GB_WARM_BLOCKS]; /* large and huge blocks that were freed last: warm.c */
+    union {
+        gb_warm warm_big[GB_LINEAR ? 1 : GB_WARM_BLOCKS]; /* large and huge blocks that were freed last: warm.c */
+        gb_block *watched[GB_WATCHED]; /* the block handed out last, and the one freed last (secure build) */
+    };
     uint32_t warm_count;
     uint16_t gap, gap_end; /* cells of the mixed page that the rows of larger blocks skipped */
     size_t warm_bytes;
@@ -634,6 +638,7 @@ typedef struct gb_options {
     /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
     uint32_t verbose, stats, background, on_error, no_huge_pages;
     uint32_t purge_ms, purge_lazily;
+    uint32_t secure; /* level of the secure build; 0: the default */
     uint32_t deepbind; /* pass RTLD_DEEPBIND on: override/dlopen.c */
     size_t limit;
     size_t profile_bytes; /* 0: the default */

@@ -108,7 +108,7 @@ void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes)
 /* Between small sizes, copies without looking the block up: it has at least the bytes that the caller states. */
 static GB_NOINLINE void *heap_resize_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes)
 {
-    if (old_bytes > GB_SMALL_MAX || bytes > GB_SMALL_MAX)
+    if (GB_SECURE || old_bytes > GB_SMALL_MAX || bytes > GB_SMALL_MAX)
         return gb_realloc("glebe_heap_realloc_sized", heap, block, bytes);
     size_t cls = gb_class_of_words(bytes);
     if (gb_class_of_words(old_bytes) == cls)

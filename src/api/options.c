@@ -4,12 +4,21 @@
 
 typedef struct gb_option {
     const char *name, *environment;
-    enum { OPTION_FLAG, OPTION_OFF, OPTION_STATS, OPTION_ERROR, OPTION_PURGE, OPTION_MS, OPTION_BYTES } kind;
+    enum {
+        OPTION_LEVEL,
+        OPTION_FLAG,
+        OPTION_OFF,
+        OPTION_STATS,
+        OPTION_ERROR,
+        OPTION_PURGE,
+        OPTION_MS,
+        OPTION_BYTES
+    } kind;
     void *value;
 } gb_option;
 
-static const char *const option_wants[] = {"0 or 1", "0 or 1", "0, 1 or json", "abort or count", "dontneed or free",
-    "milliseconds, at most 1073741823", "bytes, or a number with K, M, G or T"};
+static const char *const option_wants[] = {"1, 2 or 3", "0 or 1", "0 or 1", "0, 1 or json", "abort or count",
+    "dontneed or free", "milliseconds, at most 1073741823", "bytes, or a number with K, M, G or T"};
 
 static const gb_option options[] = {
     {"verbose", "GLEBE_VERBOSE", OPTION_FLAG, &gb_the.options.verbose},
@@ -21,6 +30,7 @@ static const gb_option options[] = {
     {"purge", "GLEBE_PURGE", OPTION_PURGE, &gb_the.options.purge_lazily},
     {"purge_ms", "GLEBE_PURGE_MS", OPTION_MS, &gb_the.options.purge_ms},
     {"on_error", "GLEBE_ON_ERROR", OPTION_ERROR, &gb_the.options.on_error},
+    {"secure", "GLEBE_SECURE", OPTION_LEVEL, &gb_the.options.secure},
     {"deepbind", "GLEBE_DEEPBIND", OPTION_FLAG, &gb_the.options.deepbind},
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
@@ -128,6 +138,10 @@ static int option_set(const gb_option *option, const char *text)
         if (!option_number(text, 1, &n))
             return EINVAL;
         break;
+    case OPTION_LEVEL:
+        if (!option_number(text, 3, &n) || n == 0)
+            return EINVAL;
+        break;
     case OPTION_MS:
         if (!option_number(text, UINT32_MAX / 4, &n))
             return EINVAL;
@@ -161,6 +175,8 @@ int glebe_option(const char *name, const char *value)
         return EINVAL;
     for (int i = 0; i < OPTIONS; i++)
         if (strcmp(options[i].name, name) == 0) {
+            if (options[i].kind == OPTION_LEVEL)
+                return EBUSY; /* blocks were freed at the level of the start */
             gb_lock_take(&gb_the.lock);
             int error = option_set(&options[i], value);
             gb_lock_drop(&gb_the.lock);

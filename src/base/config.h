@@ -4,7 +4,8 @@
 #define GB_CONFIG_H
 
 #ifndef GB_SECURE
-/* keyed links, stamps in free blocks, random carving, quarantine, guard slices: finds double and interior frees */
+/* a tail behind each block, free blocks that are zero, random order, guards: finds overflows, writes to free blocks,
+ * and wrong frees. heap/secure.c has the picture */
 #define GB_SECURE 0
 #endif
 #ifndef GB_AUDIT
@@ -107,7 +108,7 @@
 #define GB_HUGE (!GB_LINEAR) /* blocks over 1 MiB are extents */
 #define GB_PURGES (!GB_LINEAR) /* memory can be returned to the host: spare pages, holes, ticks */
 /* Links of free blocks are keyed, and in their second word, where a short overflow of the block before does not reach.
- * In the secure build they are in the first word, since the second one is the block's stamp. docs/decisions/0052 */
+ * In the secure build they are in the block's tail. docs/decisions/0052 */
 #ifndef GB_KEYED
 #define GB_KEYED (!GB_LINEAR)
 #endif
@@ -118,6 +119,7 @@
 /* malloc(0) returns an address without memory: heap/zero.c. Linear memory has no pages that nobody may read. */
 #define GB_ZEROS (!GB_LINEAR)
 #define GB_ZERO_BYTES ((size_t)16) /* from one such address to the next */
+#define GB_TAIL_BYTES ((size_t)(GB_SECURE ? 8 : 0)) /* the end of a small or medium block, which is not the program's */
 #define GB_HEADS (!GB_LINEAR) /* a table leads from a slice to its page's head */
 #define GB_MIXES (!GB_LINEAR && !GB_SECURE) /* a small heap begins with a mixed page: blocks of many classes */
 
@@ -235,8 +237,11 @@
 
 #define GB_SMALL_MAX ((size_t)(GB_LINEAR ? 512 : 2048)) /* free blocks are linked through themselves; the fast path */
 #define GB_OBJECT_MAX ((size_t)2048) /* larger collected objects have a run or an extent of their own */
+/* the largest request that a small block serves */
+#define GB_SMALL_MOST (GB_SMALL_MAX - GB_TAIL_BYTES)
 /* free blocks are bits in the page's entry; in linear memory only up to the last class */
 #define GB_MEDIUM_MAX (GB_LINEAR ? GB_OBJECT_MAX : (size_t)64 << 10)
+#define GB_MEDIUM_MOST (GB_MEDIUM_MAX - GB_TAIL_BYTES)
 /* blocks with a run of slices; larger ones have an extent */
 #define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20)
 #define GB_LARGE_LEAST ((uint32_t)4) /* least slices of such a run: no two runs begin in the four of one record */

@@ -8,13 +8,13 @@ bool gb_block_in_use(const gb_page *page, const void *block)
     if (!at.carved || at.inside != 0 || (GB_SAFE && gb_held_block(block)))
         return false;
     if (page->kind == GB_MEDIUM) /* a warm block of this thread is free, though its bit does not say so */
-        return (gb_load_relaxed(&page->bits) >> at.index & 1) == 0
+        return (gb_load_relaxed(&page->bits) >> at.index & 1) == 0 && !(GB_SECURE && gb_secure_is_free(page, block))
             && (!gb_heap_owns(gb_self, page) || gb_self->warm[at.cls - GB_SMALL_CLASSES] != block);
     if (GB_AUDIT && !gb_audit_alive(block))
         return false;
     if (GB_MARKS_LINKS && gb_link_marked(block) && gb_block_listed(page, block))
         return false;
-    return !GB_SECURE || !gb_secure_stamped(block);
+    return !GB_SECURE || !gb_secure_is_free(page, block);
 }
 
 uintptr_t gb_block_start(const void *address)
@@ -42,6 +42,13 @@ static const char *report_double(const char *call)
     return "";
 }
 
+/* blocks that may have an extent: large.c */
+#if GB_SECURE
+#define EXTENT_FROM "64 KiB"
+#else
+#define EXTENT_FROM "256 KiB"
+#endif
+
 void gb_report_address(const char *call, const void *address)
 {
     if (!GB_WORDS)
@@ -53,9 +60,9 @@ void gb_report_address(const char *call, const void *address)
             gb_report(call, address, "address is in the pages of a collector, whose objects only glebe_gc_free takes");
         else if ((extent->state != GB_EXTENT_USED || extent->warm || (GB_SAFE && extent->held))
             && (at - gb_the.extents_base) % GB_GRANULE_BYTES == 0)
-            gb_report(call, address, "%sthe block of over 256 KiB here is free already", report_double(call));
+            gb_report(call, address, "%sthe block of over " EXTENT_FROM " here is free already", report_double(call));
         else
-            gb_report(call, address, "address is inside a block of over 256 KiB, or between two");
+            gb_report(call, address, "address is inside a block of over " EXTENT_FROM ", or between two");
         return;
     }
     gb_page *page = gb_page_around(address);
@@ -88,6 +95,8 @@ void gb_report_address(const char *call, const void *address)
     }
     gb_place found = gb_page_locate(page, at - gb_page_start(page));
     uint32_t bytes = gb_classes[found.cls].bytes;
+    if (GB_SECURE && found.carved)
+        bytes = (uint32_t)gb_secure_bytes(page, (const void *)(at - found.inside));
     if (GB_MIXES && found.cls == GB_MIXED)
         gb_report(call, address, "address is in a page of blocks of many sizes, where no block was given out");
     else if (!found.carved)

@@ -36,13 +36,34 @@ GB_NOINLINE void gb_free_suspect(gb_block *block, gb_page *page, const char *cal
 /* ---- secure: checks of a small block in the secure and audit builds ---- */
 /* Marks a block of a small page as free. Returns false, after a report, if it cannot be freed. */
 bool gb_free_allowed(const char *call, const gb_page *page, void *block);
-/* Marks a block as free, and clears it. */
-void gb_secure_stamp(gb_block *block);
-bool gb_secure_stamped(const gb_block *block);
-/* Takes a block off a thread free list. It must carry its stamp, be zero behind it, and its link must lead into its
- * own page; clears both. Returns the link, or NULL if the link leads elsewhere. */
-gb_block *gb_secure_out(gb_block *block, gb_block *next);
-/* Returns the next block on a list of this page's blocks, or NULL. Reports and cuts a link that leads elsewhere. */
+/* Returns what the program chose by GLEBE_SECURE: docs/security.md. */
+GB_INLINE uint32_t gb_secure_level(void) { return gb_the.options.secure ? gb_the.options.secure : 2; }
+/* Checks and clears a small block that is being freed. */
+void gb_secure_clear(const char *call, const gb_page *page, void *block);
+/* Clears a block that was carved, and makes it free. */
+void gb_secure_fresh(const gb_page *page, gb_block *block);
+/* Returns whether the block has the tail of a free one. */
+bool gb_secure_is_free(const gb_page *page, const void *block);
+/* Takes a block off a thread free list, after a report if it was written to. Returns the next one, or NULL. */
+gb_block *gb_secure_out(gb_block *block);
+/* Sets the bytes of a block that was just handed out: the rest of it is not the program's. */
+void gb_secure_size(void *block, uint32_t cls, size_t bytes);
+/* Returns the bytes that the program asked for; of a free block, for its last use. */
+size_t gb_secure_bytes(const gb_page *page, const void *block);
+/* Changes the size of a block in place. Returns false if it is too small, or too large by half. */
+bool gb_secure_resize(const gb_page *page, void *block, size_t bytes);
+/* Checks and clears a medium block in use that is being freed; checks one that is handed out. */
+void gb_secure_medium_freed(const char *call, const gb_page *page, void *block);
+void gb_secure_medium_out(const gb_page *page, void *block);
+/* Returns how many blocks on either side of a block are its neighbours. */
+uint32_t gb_secure_near(uint32_t cls);
+/* Checks the watched blocks and their neighbours. Owner. */
+void gb_secure_look(glebe_heap *heap);
+/* Puts a block on its page's list; the caller counts it. Returns false, after a report, if it cannot be freed. At
+ * level 3 it looks at the neighbours at once. Owner. */
+bool gb_secure_free(const char *call, glebe_heap *self, gb_page *page, gb_block *block);
+#define GB_SECURE_MOST 3 /* the highest level */
+/* Returns the next block on a list of this page's blocks, or NULL. Reports and cuts a link that was overwritten. */
 gb_block *gb_secure_next(const gb_page *page, gb_block *block);
 void gb_secure_cut(const gb_page *page, gb_block *block);
 /* gb_link_get for code that walks a list. */
@@ -56,6 +77,8 @@ GB_INLINE gb_block *gb_link_next(const gb_page *page, gb_block *block)
 unsigned gb_hole_take(gb_page *page);
 /* Locked. Purges the page's holes. Returns the bytes purged. */
 size_t gb_holes_purge(gb_page *page, bool lazily, gb_purge_budget *budget);
+/* Returns whether the block touches a hole. Owner. */
+bool gb_hole_has(const gb_page *page, uint32_t index);
 /* Returns how many carved blocks of the page touch a unit in `units` (a bit mask). */
 uint32_t gb_hole_blocks(const gb_page *page, uint32_t units);
 /* Returns the blocks of one hole as a list, counted as out; NULL if the page has no hole left. Skips a hole if each
@@ -118,12 +141,17 @@ GB_INLINE gb_place gb_page_locate(const gb_page *page, size_t offset)
 gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *zero);
 /* Called when page->left has reached 0. Owner. */
 GB_NOINLINE void gb_page_event(gb_page *page);
+/* Counts down: a block was put on its page's list. Owner. */
+GB_INLINE void gb_page_counted(gb_page *page)
+{
+    if (GB_UNLIKELY(--page->left == 0))
+        gb_page_event(page);
+}
 /* The program freed the block: puts it on its page's list, and counts down. Owner. */
 GB_INLINE void gb_page_freed(gb_page *page, gb_block *block)
 {
     gb_page_push(page, block);
-    if (GB_UNLIKELY(--page->left == 0))
-        gb_page_event(page);
+    gb_page_counted(page);
 }
 /* Counts `count` blocks that were put on page->free by other means than free(). Owner. */
 void gb_page_returned(glebe_heap *heap, gb_page *page, uint32_t count);
@@ -161,11 +189,11 @@ void gb_heap_trim(glebe_heap *heap, bool looks);
  * that block: the prefetch hides the cache miss. */
 GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
 {
-    gb_block *next = gb_link_get(block);
+    gb_block *next = GB_SECURE ? gb_secure_out(block) : gb_link_get(block);
     if (!GB_LINEAR)
         __builtin_prefetch(next, 1);
     if (GB_SECURE)
-        next = gb_secure_out(block, next);
+        heap->watched[0] = block;
     heap->front[cls] = next;
     if (GB_MARKS_LINKS)
         block->words[GB_LINK_AT / sizeof(void *)] = 0; /* the mark too */

@@ -35,6 +35,13 @@ static uint32_t block_unit_mask(const gb_page *page, uint32_t index)
     return (uint32_t)1 << first | (uint32_t)1 << last; /* a small block touches two units at most */
 }
 
+#if GB_SECURE
+bool gb_hole_has(const gb_page *page, uint32_t index)
+{
+    return (block_unit_mask(page, index) & page->holes) != 0;
+}
+#endif
+
 /* Sets the range of blocks that touch `unit`: the first, and one past the last. */
 static void unit_blocks(const gb_page *page, unsigned unit, uint32_t *from, uint32_t *to)
 {
@@ -81,8 +88,6 @@ static gb_block *hole_carve_one(gb_page *page)
         if ((block_unit_mask(page, i) & page->holes) == 0) {
             gb_block *block = gb_block_at(page, i);
             gb_link_set(block, chain);
-            if (GB_SECURE)
-                gb_secure_stamp(block);
             chain = block;
             count++;
         }

@@ -3,9 +3,16 @@
  * memory free. */
 #include "heap.h"
 
-/* Returns whether an idle extent is long enough, but no run of touched slices. */
+/* Returns whether an idle extent is long enough, but no run of touched slices. In the secure build blocks get an
+ * extent, with a guard behind it, while they are few. */
 static bool extents_serve(const gb_request *request, uint32_t slices)
 {
+    if (GB_SECURE) {
+        gb_lock_take(&gb_the.lock);
+        bool few = gb_the.huge.blocks < GB_AWAY_MOST / 2;
+        gb_lock_drop(&gb_the.lock);
+        return few && gb_secure_level() > 1;
+    }
     if (request->bytes < GB_GROWN_FROM || request->alignment > GB_SLICE_BYTES)
         return false;
     gb_lock_take(&gb_the.lock);

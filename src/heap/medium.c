@@ -19,6 +19,10 @@ static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
     heap->class_slices[cls] += page->slices;
     page->cls = (uint8_t)cls;
     page->cap = page->bump = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
+    if (GB_SECURE && !zero) {
+        memset((void *)gb_page_start(page), 0, gb_page_bytes(page));
+        zero = true;
+    }
     gb_store_relaxed(&page->dirty, zero ? 0 : gb_medium_all(page));
     gb_store(&page->bits, gb_medium_all(page)); /* last: from here on the purger may look */
     return page;
@@ -43,12 +47,24 @@ static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
     return page;
 }
 
-/* Claims the lowest free block, so that pages fill from the front and their ends stay untouched. Returns -1 if there
- * is none. */
+/* Returns the number of one of the bits, which nobody can guess. */
+static unsigned bit_chosen(uint32_t bits)
+{
+    static _Atomic uint64_t chance; /* two threads may draw the same number */
+    uint64_t drawn = gb_load_relaxed(&chance);
+    drawn = (drawn ? drawn : gb_port_random()) * 6364136223846793005u + 1442695040888963407u;
+    gb_store_relaxed(&chance, drawn);
+    for (uint32_t skip = (uint32_t)(drawn >> 33) % gb_popcount32(bits); skip > 0; skip--)
+        bits &= bits - 1;
+    return gb_ctz32(bits);
+}
+
+/* Claims the lowest free block, so that pages fill from the front and their ends stay untouched; in the secure build
+ * any. Returns -1 if there is none. */
 static int medium_claim(gb_page *page)
 {
     for (uint32_t bits; (bits = gb_load_relaxed(&page->bits)) != 0;) {
-        unsigned index = gb_ctz32(bits);
+        unsigned index = GB_SECURE ? bit_chosen(bits) : gb_ctz32(bits);
         if (GB_LIKELY(gb_and(&page->bits, ~((uint32_t)1 << index)) & (uint32_t)1 << index))
             return (int)index;
     }
@@ -94,7 +110,15 @@ void *gb_medium_claim(glebe_heap *heap, gb_request *request)
     if (gb_load_relaxed(&page->idle) & bit)
         gb_and(&page->idle, ~bit);
     request->dirty = clean ? 0 : gb_classes[cls].bytes;
-    return (void *)(gb_page_start(page) + (size_t)index * gb_classes[cls].bytes);
+    void *block = (void *)(gb_page_start(page) + (size_t)index * gb_classes[cls].bytes);
+    if (GB_SECURE) {
+        heap->watched[0] = block;
+        if (!clean && gb_secure_level() > 1) {
+            gb_secure_medium_out(page, block);
+            request->dirty = 0;
+        }
+    }
+    return block;
 }
 
 void *gb_medium_source(glebe_heap *heap, gb_request *request)

@@ -68,10 +68,13 @@ static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_bl
         order[i] = order[j];
         order[j] = (uint16_t)(from + i);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        gb_link_set(gb_block_at(page, order[i]), i + 1 < n ? gb_block_at(page, order[i + 1]) : chain);
-        gb_secure_stamp(gb_block_at(page, order[i]));
+    if (GB_SECURE) {
+        uint32_t near = to + gb_secure_near(page->cls); /* gb_secure_look reads that far */
+        for (uint32_t i = from; i < near && i < page->cap; i++)
+            gb_secure_fresh(page, gb_block_at(page, i));
     }
+    for (uint32_t i = 0; i < n; i++)
+        gb_link_set(gb_block_at(page, order[i]), i + 1 < n ? gb_block_at(page, order[i + 1]) : chain);
     return gb_block_at(page, order[0]);
 }
 
@@ -290,14 +293,15 @@ static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
     return page;
 }
 
-/* The secure build retains its spare pages. */
+/* The secure build retains its spare pages, and the medium blocks that it holds. */
 void gb_heap_grows(glebe_heap *heap, size_t bytes)
 {
     if (!GB_PURGES || !gb_bounds_grow(heap, bytes))
         return;
+    if (GB_SECURE)
+        return;
     gb_medium_trim(heap);
-    if (!GB_SECURE)
-        gb_spares_give(heap, UINT32_MAX);
+    gb_spares_give(heap, UINT32_MAX);
 }
 
 gb_page *gb_page_run(glebe_heap *heap, enum gb_kind kind, uint32_t cls, bool *zero)

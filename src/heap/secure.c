@@ -1,85 +1,342 @@
-/* Checks of small blocks that only the secure and the audit build make.
+/* Checks of blocks that only the secure and the audit build make.
  *
- *     secure   The second word of a free block is its stamp: its own address, keyed. A block freed twice has the stamp
- *              already. A free block without it was written to. By chance a program writes the stamp once in 2^64.
- *              All words behind the stamp are zero: what the block held cannot be read any more, and a block that is
- *              not zero when it is handed out was written to.
+ *     secure   The end of a small or medium block is its tail (page_map.h), which is secret.
+ *
+ *                  | the program's bytes | slack: the first 64 bytes are a pattern | tail |    in use
+ *                  | zeros                                                         | tail |    free, small
+ *                  | zeros                                                                |    free, medium
+ *
+ *              A tail or a pattern that has changed is an overflow: of the block itself, or from the block behind. A
+ *              free block that is not zero was written to. A block freed twice has the tail of a free one, which no
+ *              write to the program's bytes reaches. What a block held cannot be read any more.
  *     audit    A bit for each block says whether it is in use (audit.c).
  *
- * Both check that an address is the start of a block that was handed out. */
+ * Both check that an address is the start of a block that was handed out. The secure build checks a block when it is
+ * freed, resized and handed out. The blocks that a heap has handed out and freed last are checked once more, with their
+ * neighbours, at the heap's next slow request: many overflows are then found although nobody frees those blocks. */
 #include "heap.h"
 
-static uintptr_t secure_stamp(const void *block)
-{
-    return (uintptr_t)block ^ ~gb_the.key;
-}
+#if GB_SECURE
+enum { PATTERN_MOST = 64, AROUND = 64 /* bytes on either side of a block whose blocks are its neighbours */ };
 
-enum { STAMPED_WORDS = 2 }; /* the link and the stamp */
-
-static size_t block_words(const gb_page *page)
+static bool bytes_zero(const void *at, size_t bytes)
 {
-    return gb_classes[page->cls].bytes / sizeof(uintptr_t);
-}
-
-void gb_secure_stamp(gb_block *block)
-{
-    uintptr_t *words = (uintptr_t *)block;
-    size_t count = block_words(gb_page_head(gb_page_entry(block)));
-    words[1] = secure_stamp(block);
-    memset(words + STAMPED_WORDS, 0, (count - STAMPED_WORDS) * sizeof *words);
-}
-
-/* Returns whether all words behind the stamp are zero. */
-static bool secure_zero(const gb_page *page, const gb_block *block)
-{
-    const uintptr_t *words = (const uintptr_t *)block;
-    uintptr_t all = 0;
-    for (size_t i = STAMPED_WORDS, count = block_words(page); i < count; i++)
+    enum { COMPARES_FROM = 128 };
+    const uint64_t *words = at;
+    uint64_t all = words[0];
+    if (bytes > COMPARES_FROM)
+        return all == 0 && memcmp(words, words + 1, bytes - sizeof *words) == 0;
+    for (size_t i = 1, count = bytes / sizeof *words; i < count; i++)
         all |= words[i];
     return all == 0;
 }
 
-bool gb_secure_stamped(const gb_block *block)
+static size_t pattern_bytes(size_t slack)
 {
-    return ((const uintptr_t *)block)[1] == secure_stamp(block);
+    return slack < PATTERN_MOST ? slack : PATTERN_MOST;
 }
 
-static void secure_report(const gb_page *page, const gb_block *block)
+/* The byte that slack is filled with. It is not zero. */
+static uint8_t pattern_byte(const uint64_t *tail)
 {
-    gb_report("malloc", block, "free block of %u bytes was written to after it was freed, or its neighbour overflowed",
-        gb_classes[page->cls].bytes);
+    return (uint8_t)gb_tail_secret(tail);
+}
+
+#define PATTERN(byte) ((byte) * UINT64_C(0x0101010101010101))
+
+/* memset for few bytes costs more than its stores. */
+GB_INLINE void bytes_clear(void *at, size_t bytes)
+{
+    enum { FEW = 56 };
+    if (bytes > FEW)
+        memset(at, 0, bytes);
+    else
+        for (uint64_t *word = at, *end = word + bytes / sizeof *word; word < end; word++)
+            *word = 0;
+}
+
+/* ---- blocks in use ---- */
+
+void gb_secure_size(void *block, uint32_t cls, size_t bytes)
+{
+    size_t most = gb_classes[cls].bytes - GB_TAIL_BYTES, slack = most - (bytes ? bytes : 1);
+    uint64_t *tail = gb_tail_at(block, gb_classes[cls].bytes);
+    if (slack == sizeof *tail)
+        tail[-1] = PATTERN(pattern_byte(tail));
+    else if (slack)
+        memset((char *)block + most - slack, pattern_byte(tail), pattern_bytes(slack));
+    gb_tail_set(tail, (uint64_t)slack << GB_TAIL_SLACK);
+}
+
+size_t gb_secure_bytes(const gb_page *page, const void *block)
+{
+    size_t most = gb_classes[page->cls].bytes - GB_TAIL_BYTES;
+    uint64_t plain = gb_tail_get(gb_tail_at(block, gb_classes[page->cls].bytes));
+    return gb_tail_is(plain, plain & GB_TAIL_FREE) && gb_tail_slack(plain) < most ? most - gb_tail_slack(plain) : most;
+}
+
+/* Takes what gb_tail_get returned. */
+GB_INLINE bool tail_intact(const uint64_t *tail, uint64_t plain, size_t most)
+{
+    size_t slack = gb_tail_slack(plain);
+    if (!gb_tail_is(plain, 0) || slack >= most)
+        return false;
+    if (slack == sizeof *tail)
+        return tail[-1] == PATTERN(pattern_byte(tail));
+    const uint8_t *pattern = (const uint8_t *)tail - slack, byte = pattern_byte(tail);
+    for (size_t i = 0, n = pattern_bytes(slack); i < n; i++)
+        if (pattern[i] != byte)
+            return false;
+    return true;
+}
+
+static bool used_intact(const gb_page *page, const void *block)
+{
+    const uint64_t *tail = gb_tail_at(block, gb_classes[page->cls].bytes);
+    return tail_intact(tail, gb_tail_get(tail), gb_classes[page->cls].bytes - GB_TAIL_BYTES);
+}
+
+static void report_overflow(const char *call, const gb_page *page, const void *block)
+{
+    gb_report(call, block, "the block of %zu bytes here was written past its end, or from the block behind it",
+        gb_secure_bytes(page, block));
+}
+
+bool gb_secure_resize(const gb_page *page, void *block, size_t bytes)
+{
+    size_t most = gb_classes[page->cls].bytes - GB_TAIL_BYTES;
+    if (bytes > most || bytes <= most / 2)
+        return false;
+    if (!used_intact(page, block))
+        report_overflow("realloc", page, block);
+    size_t before = gb_secure_bytes(page, block);
+    if (bytes < before) /* gb_secure_medium_freed relies on it */
+        memset((char *)block + bytes, 0, before - bytes + pattern_bytes(most - before));
+    gb_secure_size(block, page->cls, bytes);
+    return true;
+}
+
+/* ---- free blocks ---- */
+
+void gb_secure_fresh(const gb_page *page, gb_block *block)
+{
+    size_t bytes = gb_classes[page->cls].bytes;
+    memset(block, 0, bytes - GB_TAIL_BYTES);
+    gb_tail_set(gb_tail_at(block, bytes), GB_TAIL_FREE);
+}
+
+bool gb_secure_is_free(const gb_page *page, const void *block)
+{
+    return gb_tail_is(gb_tail_get(gb_tail_at(block, gb_classes[page->cls].bytes)), GB_TAIL_FREE);
+}
+
+static void report_written(const gb_page *page, const void *block)
+{
+    gb_report("malloc", block, "free block of %zu bytes was written to after it was freed, or its neighbour overflowed",
+        gb_secure_bytes(page, block));
 }
 
 void gb_secure_cut(const gb_page *page, gb_block *block)
 {
-    secure_report(page, block);
+    report_written(page, block);
     gb_link_set(block, NULL);
 }
 
 gb_block *gb_secure_next(const gb_page *page, gb_block *block)
 {
+    size_t most = gb_classes[page->cls].bytes - GB_TAIL_BYTES, some = most < AROUND ? most : AROUND;
     gb_block *next = gb_link_get(block);
-    size_t offset = (uintptr_t)next - gb_page_start(page);
-    uint32_t index;
-    if (!next
-        || (offset >> GB_SLICE_LOG2 < page->slices && gb_class_exact(page->cls, offset, &index) && index < page->bump))
-        return next;
-    gb_secure_cut(page, block);
-    return NULL;
-}
-
-gb_block *gb_secure_out(gb_block *block, gb_block *next)
-{
-    const gb_page *page = gb_page_head(gb_page_entry(block));
-    bool astray = next && (uintptr_t)next - gb_page_start(page) >= gb_page_bytes(page);
-    if (astray || !gb_secure_stamped(block) || !secure_zero(page, block)) {
-        secure_report(page, block);
-        memset(block, 0, gb_classes[page->cls].bytes);
+    if (!next && !gb_secure_is_free(page, block))
+        gb_secure_cut(page, block);
+    else if (!bytes_zero(block, some)) {
+        report_written(page, block);
+        memset(block, 0, most);
     }
-    ((uintptr_t *)block)[0] = ((uintptr_t *)block)[1] = 0;
-    return astray ? NULL : next;
+    return next;
 }
 
+gb_block *gb_secure_out(gb_block *block)
+{
+    const gb_page *page = gb_block_page(block);
+    size_t bytes = gb_classes[page->cls].bytes;
+    uint64_t *tail = gb_tail_at(block, bytes), plain = gb_tail_get(tail);
+    gb_block *next = gb_tail_next(page, plain);
+    if (GB_UNLIKELY(!gb_tail_is(plain, GB_TAIL_FREE) || !bytes_zero(block, bytes - GB_TAIL_BYTES))) {
+        report_written(page, block);
+        memset(block, 0, bytes - GB_TAIL_BYTES);
+    }
+    gb_tail_set(tail, 0);
+    return next;
+}
+
+/* Marks a block that is about to be cleared: gb_secure_look of another thread must not see a pattern half gone. */
+static void tail_retire(uint64_t *tail)
+{
+    uint64_t plain = gb_tail_get(tail);
+    gb_tail_set(tail, (gb_tail_is(plain, 0) ? plain : 0) | GB_TAIL_LINK_MASK | GB_TAIL_FREE);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+bool gb_secure_free(const char *call, glebe_heap *self, gb_page *page, gb_block *block)
+{
+    const size_t bytes = gb_classes[page->cls].bytes, most = bytes - GB_TAIL_BYTES;
+    uint32_t index;
+    uint64_t *tail = gb_tail_at(block, bytes), plain = 0;
+    bool exact = gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index) && index < page->bump;
+    if (GB_UNLIKELY(!exact || !tail_intact(tail, plain = gb_tail_get(tail), most))) {
+        if (!exact || gb_tail_is(plain, GB_TAIL_FREE)) {
+            gb_report_address(call, block);
+            return false;
+        }
+        report_overflow(call, page, block);
+    }
+    bytes_clear(block, most);
+    plain = gb_tail_is(plain, 0) ? plain : 0;
+    gb_tail_set(tail, plain | GB_TAIL_FREE | gb_tail_to(page, page->free));
+    page->free = block;
+    self->watched[1] = block;
+    if (GB_UNLIKELY(gb_the.options.secure == GB_SECURE_MOST))
+        gb_secure_look(self);
+    return true;
+}
+
+void gb_secure_clear(const char *call, const gb_page *page, void *block)
+{
+    if (!used_intact(page, block))
+        report_overflow(call, page, block);
+    tail_retire(gb_tail_at(block, gb_classes[page->cls].bytes));
+    memset(block, 0, gb_classes[page->cls].bytes - GB_TAIL_BYTES);
+}
+
+/* ---- medium blocks ---- */
+
+void gb_secure_medium_freed(const char *call, const gb_page *page, void *block)
+{
+    uint64_t *tail = gb_tail_at(block, gb_classes[page->cls].bytes);
+    size_t slack = gb_tail_slack(gb_tail_get(tail)), most = gb_classes[page->cls].bytes - GB_TAIL_BYTES;
+    if (!used_intact(page, block)) {
+        report_overflow(call, page, block);
+        slack = 0;
+    }
+    tail_retire(tail);
+    if (gb_secure_level() > 1) /* what is behind the pattern is zero still */
+        memset(block, 0, most - slack + pattern_bytes(slack));
+}
+
+void gb_secure_medium_out(const gb_page *page, void *block)
+{
+    size_t bytes = gb_classes[page->cls].bytes - GB_TAIL_BYTES;
+    if (bytes_zero(block, bytes))
+        return;
+    report_written(page, block);
+    memset(block, 0, bytes);
+}
+
+/* ---- neighbours ---- */
+
+/* Checks a block that may be free or in use. Another thread may free it meanwhile. Blocks that the purger took are
+ * zero: it says so before. */
+static void look_at(const gb_page *page, gb_block *block)
+{
+    size_t bytes = gb_classes[page->cls].bytes - GB_TAIL_BYTES;
+    uint64_t plain = gb_tail_get(gb_tail_at(block, gb_classes[page->cls].bytes));
+    bool is_free = gb_tail_is(plain, GB_TAIL_FREE), clearing = (plain & GB_TAIL_LINK_MASK) == GB_TAIL_LINK_MASK;
+    if (is_free ? clearing || bytes_zero(block, bytes < AROUND ? bytes : AROUND) : gb_tail_is(plain, 0))
+        return;
+    if (gb_load(&page->xfree) & GB_XFREE_PURGED)
+        return;
+    if (is_free)
+        report_written(page, block);
+    else
+        report_overflow("malloc", page, block);
+}
+
+static void look_around(const gb_page *page, const gb_block *block)
+{
+    uint32_t index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page)),
+             near = gb_secure_near(page->cls),
+             to = page->bump + near < page->cap ? page->bump + near : page->cap;
+    to = index + near + 1 < to ? index + near + 1 : to;
+    if (page->state == GB_SPARE || page->bump == 0)
+        return;
+    for (uint32_t i = index > near ? index - near : 0; i < to; i++)
+        if (!page->holes || !gb_hole_has(page, i))
+            look_at(page, gb_block_at(page, i));
+}
+
+uint32_t gb_secure_near(uint32_t cls)
+{
+    uint32_t near = AROUND / gb_classes[cls].bytes;
+    return near ? near : 1;
+}
+
+/* Checks the slack of a block too. If it is in use, another thread may free it meanwhile. */
+static void look_at_used(const gb_page *page, const void *block)
+{
+    if (used_intact(page, block))
+        return;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (!gb_secure_is_free(page, block))
+        report_overflow("malloc", page, block);
+}
+
+/* Returns whether a medium block is in use. Under the lock no bit is the purger's. */
+static bool medium_used(const gb_page *page, uint32_t index)
+{
+    gb_lock_take(&gb_the.lock);
+    bool is_free = gb_page_purged(page) || (gb_load_relaxed(&page->bits) >> index & 1);
+    gb_lock_drop(&gb_the.lock);
+    return !is_free;
+}
+
+/* The end of the block before is checked too, unless reading it could touch memory. */
+static void look_medium(const glebe_heap *heap, const gb_page *page, void *block)
+{
+    uint32_t index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page));
+    void *held = heap->warm[page->cls - GB_SMALL_CLASSES];
+    if (held == block) {
+        if (gb_secure_level() > 1 && !bytes_zero(block, AROUND))
+            gb_secure_medium_out(page, block);
+    } else if (!used_intact(page, block) && medium_used(page, index))
+        look_at_used(page, block);
+    const char *before = (const char *)block - AROUND;
+    if (index == 0 || (uintptr_t)before / GB_UNIT_BYTES != (uintptr_t)block / GB_UNIT_BYTES)
+        return;
+    const void *neighbour = (const char *)block - gb_classes[page->cls].bytes;
+    uint64_t tail = *gb_tail_at(block, 0), plain = gb_tail_get(gb_tail_at(block, 0));
+    if (!gb_tail_is(plain, plain & GB_TAIL_FREE) && tail != 0) {
+        if (medium_used(page, index - 1) && neighbour != held)
+            look_at_used(page, neighbour);
+        else
+            report_written(page, neighbour);
+    } else if (!gb_tail_is(plain, 0) && gb_secure_level() > 1 && !bytes_zero(before, AROUND - GB_TAIL_BYTES)
+        && !medium_used(page, index - 1) && !bytes_zero(before, AROUND - GB_TAIL_BYTES))
+        report_written(page, neighbour); /* no other thread is clearing it */
+}
+
+void gb_secure_look(glebe_heap *heap)
+{
+    for (unsigned i = 0; i < GB_WATCHED; i++) {
+        gb_block *block = heap->watched[i];
+        if (!block || !GB_TAIL_ATOMIC)
+            continue;
+        heap->watched[i] = NULL;
+        uint32_t index;
+        const gb_page *page = gb_block_page(block);
+        if ((page->kind != GB_SMALL && page->kind != GB_MEDIUM) || !gb_heap_owns(heap, page)
+            || !gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->bump)
+            continue; /* the page has other blocks now */
+        if (page->kind == GB_SMALL) {
+            look_around(page, block);
+            if (page->state != GB_SPARE && gb_tail_is(gb_tail_get(gb_tail_at(block, gb_classes[page->cls].bytes)), 0))
+                look_at_used(page, block);
+        } else
+            look_medium(heap, page, block);
+    }
+}
+#endif
+
+#if GB_SECURE || GB_AUDIT
 bool gb_free_allowed(const char *call, const gb_page *page, void *block)
 {
     if (!gb_block_in_use(page, block) || (GB_AUDIT && !gb_audit_died(block))) {
@@ -87,6 +344,7 @@ bool gb_free_allowed(const char *call, const gb_page *page, void *block)
         return false;
     }
     if (GB_SECURE)
-        gb_secure_stamp(block);
+        gb_secure_clear(call, page, block);
     return true;
 }
+#endif

@@ -34,9 +34,11 @@ bool gb_size_fits(const char *call, const void *block, size_t bytes)
     size_t usable = gb_block_bytes(call, block);
     if (usable == 0 && !(GB_ZEROS && gb_zero_in_use(block)))
         return false;
-    if (bytes > usable)
+    const gb_page *entry = GB_SECURE && bytes ? gb_page_entry(block) : NULL;
+    bool exact = entry && entry->kind != GB_FREE, fits = exact ? bytes == usable : bytes <= usable;
+    if (!fits)
         gb_report(call, block, "size %zu is wrong: the block has %zu bytes", bytes, usable);
-    return bytes <= usable;
+    return fits;
 }
 
 bool gb_alignment_fits(const char *call, const void *block, size_t alignment)
@@ -79,7 +81,10 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
         void *resized = GB_SAFE && bytes <= before ? NULL : gb_big_resize(entry, block, before, bytes);
         if (resized)
             return resized;
-    } else if (bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
+    } else if (GB_SECURE && gb_secure_resize(gb_page_head(entry), block, bytes))
+        return block;
+    else if (!GB_SECURE && bytes <= before && bytes > before / 2
+        && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
         return block;
     int saved = bytes > before ? 0 : errno;
     void *fresh = GB_GROWN_FROM < SIZE_MAX && bytes > before && bytes >= GB_GROWN_FROM

@@ -17,18 +17,30 @@ GB_INLINE void *gb_alloc_small(glebe_heap *heap, size_t cls)
     return GB_LIKELY(block) ? gb_hand_out(heap, cls, block) : gb_small_refill(heap, cls);
 }
 
+/* gb_alloc_small for a request of `bytes`. */
+GB_INLINE void *gb_alloc_sized(glebe_heap *heap, uint32_t cls, size_t bytes)
+{
+    void *block = gb_alloc_small(heap, cls);
+    if (GB_SECURE && GB_LIKELY(block && cls != GB_ZERO_CLASS))
+        gb_secure_size(block, cls, bytes);
+    return block;
+}
+
+/* Blocks of no bytes have no tail. */
+GB_INLINE size_t gb_with_tail(size_t bytes) { return bytes && GB_SECURE ? bytes + GB_TAIL_BYTES : bytes; }
+
 GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
 {
-    if (GB_LIKELY(bytes <= GB_SMALL_MAX))
-        return gb_alloc_small(heap, gb_class_of_small(bytes));
+    if (GB_LIKELY(bytes <= GB_SMALL_MOST))
+        return gb_alloc_sized(heap, gb_class_of_small(gb_with_tail(bytes)), bytes);
     return gb_alloc_big(heap, bytes);
 }
 
 /* For objects that need only the alignment of a word. */
 GB_INLINE void *gb_alloc_words(glebe_heap *heap, size_t bytes)
 {
-    if (GB_LIKELY(bytes <= GB_SMALL_MAX))
-        return gb_alloc_small(heap, gb_class_of_words(bytes));
+    if (GB_LIKELY(bytes <= GB_SMALL_MOST))
+        return gb_alloc_sized(heap, gb_class_of_words(bytes + GB_TAIL_BYTES), bytes);
     return gb_alloc_big(heap, bytes);
 }
 
@@ -39,9 +51,9 @@ GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
     if (GB_UNLIKELY(__builtin_mul_overflow(count, bytes, &total)))
         return gb_out_of_memory();
     void *block;
-    if (GB_LIKELY(total <= GB_SMALL_MAX)) {
-        block = gb_alloc_small(heap, gb_class_of_small(total));
-        dirty = total;
+    if (GB_LIKELY(total <= GB_SMALL_MOST)) {
+        block = gb_alloc_sized(heap, gb_class_of_small(gb_with_tail(total)), total);
+        dirty = GB_SECURE ? 0 : total; /* a free block of the secure build is zero */
     } else
         block = gb_alloc_dirty(heap, total, &dirty);
     return GB_LIKELY(block) ? memset(block, 0, dirty < total ? dirty : total) : NULL;
@@ -61,7 +73,12 @@ GB_INLINE void gb_free_now(const char *call, glebe_heap *self, void *block)
         return;
     }
     page = GB_HEADS ? page : gb_page_head(page);
-    if ((GB_SECURE || GB_AUDIT) && !gb_free_allowed(call, page, block))
+    if (GB_SECURE) {
+        if (gb_secure_free(call, self, page, block))
+            gb_page_counted(page);
+        return;
+    }
+    if (GB_AUDIT && !gb_free_allowed(call, page, block))
         return;
     if (GB_MARKS_LINKS && GB_UNLIKELY(gb_link_marked(block))) {
         gb_free_suspect(block, page, call);

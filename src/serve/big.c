@@ -6,7 +6,7 @@
 
 static uint32_t class_of(size_t bytes)
 {
-    return bytes <= GB_MEDIUM_MAX ? gb_class_of_medium(bytes) : GB_CLASSES;
+    return bytes <= GB_MEDIUM_MOST ? gb_class_of_medium(bytes + GB_TAIL_BYTES) : GB_CLASSES;
 }
 
 static gb_source *big_source(const gb_request *request)
@@ -54,6 +54,8 @@ static GB_NOINLINE void *big_take(glebe_heap *heap, size_t bytes, size_t alignme
         block = gb_medium_claim(heap, &request);
     if (!block)
         block = gb_serve_sane(heap, big_source(&request), &request);
+    if (GB_SECURE && block && cls < GB_CLASSES)
+        gb_secure_size(block, cls, bytes);
     if (dirty)
         *dirty = request.dirty;
     return block;
@@ -78,6 +80,10 @@ static GB_NOINLINE void *alloc_cold(glebe_heap *heap, size_t bytes)
 void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 {
     void *block;
+    if (GB_SECURE) {
+        gb_secure_look(heap);
+        return alloc_cold(heap, bytes);
+    }
     if (GB_LIKELY(bytes <= gb_medium_most(heap))) {
         void **warm = &heap->warm[gb_class_of_medium(bytes) - GB_SMALL_CLASSES];
         block = *warm;
@@ -112,9 +118,11 @@ void *gb_big_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
     void *none = bytes == 0 ? gb_alloc_none(heap, alignment) : NULL;
     if (none)
         return none;
-    uint32_t cls = alignment <= GB_SLICE_BYTES ? gb_class_of_aligned(bytes, alignment) : GB_CLASSES;
+    uint32_t cls = alignment <= GB_SLICE_BYTES && bytes <= GB_MEDIUM_MOST
+        ? gb_class_of_aligned(bytes + GB_TAIL_BYTES, alignment)
+        : GB_CLASSES;
     if (gb_class_is_small(cls))
-        return gb_alloc_small(heap, cls);
+        return gb_alloc_sized(heap, cls, bytes);
     return big_take(heap, bytes ? bytes : 1, alignment, cls, NULL);
 }
 
@@ -135,6 +143,8 @@ size_t gb_big_bytes(gb_page *entry, const void *block)
     }
     if ((page->kind != GB_SMALL && page->kind != GB_MEDIUM) || !gb_block_in_use(page, block))
         return 0;
+    if (GB_SECURE)
+        return gb_secure_bytes(page, block);
     return gb_classes[GB_MIXES && page->cls == GB_MIXED ? gb_mixed_class(page, block) : page->cls].bytes;
 }
 
@@ -148,7 +158,7 @@ static void *big_resize(gb_page *entry, void *block, size_t before, size_t bytes
 {
     void *resized = NULL;
     if (!entry) {
-        gb_extent *extent = bytes >= GB_GROWN_FROM ? gb_huge_find(block) : NULL;
+        gb_extent *extent = bytes >= (GB_SECURE ? GB_MEDIUM_MAX : GB_GROWN_FROM) ? gb_huge_find(block) : NULL;
         resized = extent ? gb_huge_resize(extent, bytes, GB_SAFE) : NULL;
     } else if ((bytes < GB_GROWN_FROM || bytes <= before) && gb_large_resize(block, bytes))
         resized = block;
@@ -257,6 +267,23 @@ void gb_free_elsewhere(const char *call, void *block)
 static GB_NOINLINE void free_medium(glebe_heap *self, gb_page *page, void *block, const char *call)
 {
     bool freed;
+    void **held = &self->warm[page->cls - GB_SMALL_CLASSES];
+    if (GB_SECURE) {
+        if (!gb_block_in_use(page, block)) {
+            gb_report_address(call, block);
+            return;
+        }
+        gb_secure_medium_freed(call, page, block);
+        if (gb_heap_owns(self, page) && gb_classes[page->cls].bytes <= GB_SLICE_BYTES) {
+            /* the block that was held before is returned instead */
+            void *before = *held;
+            *held = self->watched[1] = block;
+            if (!before)
+                return;
+            block = before;
+            page = gb_block_page(block);
+        }
+    }
     if (GB_SAMPLES && gb_sample_owns(gb_load_relaxed(&page->heap)))
         freed = gb_sample_returned(page, block);
     else

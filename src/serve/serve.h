@@ -28,7 +28,7 @@ GB_NOINLINE void gb_free_page(glebe_heap *self, gb_page *page, void *block, cons
 size_t gb_block_bytes(const char *call, const void *block);
 /* Check the size or alignment that the caller states for a block that it frees. Return false, after a report, if it is
  * surely wrong. A block may be larger than the request, an aligned block much larger. So only a size beyond the usable
- * bytes is wrong. */
+ * bytes is wrong; the secure build knows the request of a block up to 64 KiB. */
 bool gb_size_fits(const char *call, const void *block, size_t bytes);
 bool gb_alignment_fits(const char *call, const void *block, size_t alignment);
 /* The fast paths out of line: see gb_alloc_seldom. */

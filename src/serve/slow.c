@@ -95,7 +95,7 @@ static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, size_t cls)
 static GB_NOINLINE void *small_none(glebe_heap *heap)
 {
     void *none = gb_alloc_none(heap, 1);
-    return none ? none : gb_alloc_small(heap, gb_class_of_small(1));
+    return none ? none : gb_alloc(heap, 1);
 }
 #else
 #define small_none(heap) NULL
@@ -105,6 +105,8 @@ static GB_NOINLINE void *small_none(glebe_heap *heap)
  * the cycle counter. */
 void *gb_small_refill(glebe_heap *heap, size_t cls)
 {
+    if (GB_SECURE)
+        gb_secure_look(heap);
     gb_page *page = gb_page_if(heap->current[cls]);
     bool due = GB_PURGES && page
         && (--heap->tick <= 0 || (heap->tick % 4 == 0 && gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES));

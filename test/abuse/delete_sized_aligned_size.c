@@ -1,6 +1,7 @@
 /* operator delete with the right alignment and a size that the block cannot hold.
  *
- * all: glebe: operator delete(ADDRESS): size 6145 is wrong: the block has 6144 bytes */
+ * default, audit: glebe: operator delete(ADDRESS): size 6145 is wrong: the block has 6144 bytes
+ * secure: glebe: operator delete(ADDRESS): size 6145 is wrong: the block has 6000 bytes */
 #include "abuse.h"
 
 extern void delete_sized_aligned(void *, size_t, size_t) __asm__("_ZdlPvmSt11align_val_t");

@@ -1,6 +1,7 @@
 /* A huge block freed twice.
  *
- * all: glebe: free(ADDRESS): double free: the block of over 256 KiB here is free already */
+ * default, audit: glebe: free(ADDRESS): double free: the block of over 256 KiB here is free already
+ * secure: glebe: free(ADDRESS): double free: the block of over 64 KiB here is free already */
 #include "abuse.h"
 
 int main(void)

@@ -1,7 +1,8 @@
 /* A large block freed twice.
  *
  * default: glebe: free(ADDRESS): double free: the block of 114688 bytes here is free already
- * secure, audit: glebe: free(ADDRESS): address is in free memory: freed already, or never given out */
+ * secure: glebe: free(ADDRESS): double free: the block of over 64 KiB here is free already
+ * audit: glebe: free(ADDRESS): address is in free memory: freed already, or never given out */
 #include "abuse.h"
 
 int main(void)

@@ -1,6 +1,7 @@
 /* A medium block freed twice.
  *
- * all: glebe: free(ADDRESS): double free: the block of 6144 bytes here is free already */
+ * default, audit: glebe: free(ADDRESS): double free: the block of 6144 bytes here is free already
+ * secure: glebe: free(ADDRESS): double free: the block of 6000 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

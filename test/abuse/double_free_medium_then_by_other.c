@@ -1,7 +1,8 @@
 /* A medium block freed by its own thread, then by another.
  *
  * default: undetected
- * secure, audit: glebe: free(ADDRESS): double free: the block of 6144 bytes here is free already */
+ * secure: glebe: free(ADDRESS): double free: the block of 6000 bytes here is free already
+ * audit: glebe: free(ADDRESS): double free: the block of 6144 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

@@ -1,6 +1,7 @@
 /* The same medium block freed three times: each wrong call is reported.
  *
- * all: glebe: free(ADDRESS): double free: the block of 6144 bytes here is free already
+ * default, audit: glebe: free(ADDRESS): double free: the block of 6144 bytes here is free already
+ * secure: glebe: free(ADDRESS): double free: the block of 6000 bytes here is free already
  * lines: 2 */
 #include "abuse.h"
 

@@ -1,6 +1,7 @@
 /* free_aligned_sized with the right alignment and a size that the block cannot hold.
  *
- * all: glebe: free_aligned_sized(ADDRESS): size 4097 is wrong: the block has 4096 bytes */
+ * default, audit: glebe: free_aligned_sized(ADDRESS): size 4097 is wrong: the block has 4096 bytes
+ * secure: glebe: free_aligned_sized(ADDRESS): size 4097 is wrong: the block has 4000 bytes */
 #include "abuse.h"
 
 int main(void)

@@ -1,6 +1,7 @@
 /* free_sized of a medium block that is free.
  *
- * all: glebe: free_sized(ADDRESS): double free: the block of 6144 bytes here is free already */
+ * default, audit: glebe: free_sized(ADDRESS): double free: the block of 6144 bytes here is free already
+ * secure: glebe: free_sized(ADDRESS): double free: the block of 6000 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

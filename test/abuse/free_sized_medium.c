@@ -1,6 +1,7 @@
 /* free_sized of a medium block with a size that it cannot hold.
  *
- * all: glebe: free_sized(ADDRESS): size 6145 is wrong: the block has 6144 bytes */
+ * default, audit: glebe: free_sized(ADDRESS): size 6145 is wrong: the block has 6144 bytes
+ * secure: glebe: free_sized(ADDRESS): size 6145 is wrong: the block has 6000 bytes */
 #include "abuse.h"
 
 int main(void)

@@ -1,6 +1,7 @@
 /* A large block freed after its heap was destroyed.
  *
- * all: glebe: free(ADDRESS): address is in free memory: freed already, or never given out */
+ * default, audit: glebe: free(ADDRESS): address is in free memory: freed already, or never given out
+ * secure: glebe: free(ADDRESS): double free: the block of over 64 KiB here is free already */
 #include "abuse.h"
 
 int main(void)

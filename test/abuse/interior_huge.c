@@ -1,6 +1,7 @@
 /* Addresses inside a huge block: in its first piece, and in a later one.
  *
- * all: glebe: free(ADDRESS): address is inside a block of over 256 KiB, or between two
+ * default, audit: glebe: free(ADDRESS): address is inside a block of over 256 KiB, or between two
+ * secure: glebe: free(ADDRESS): address is inside a block of over 64 KiB, or between two
  * lines: 2 */
 #include "abuse.h"
 

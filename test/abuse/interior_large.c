@@ -1,6 +1,7 @@
 /* An address inside a large block, on the start of a slice.
  *
- * all: glebe: free(ADDRESS): address is 16384 bytes inside a block of 114688 bytes that starts at START */
+ * default, audit: glebe: free(ADDRESS): address is 16384 bytes inside a block of 114688 bytes that starts at START
+ * secure: glebe: free(ADDRESS): address is inside a block of over 64 KiB, or between two */
 #include "abuse.h"
 
 int main(void)

@@ -1,6 +1,7 @@
 /* An address inside a medium block.
  *
- * all: glebe: free(ADDRESS): address is 4096 bytes inside a block of 6144 bytes that starts at START */
+ * default, audit: glebe: free(ADDRESS): address is 4096 bytes inside a block of 6144 bytes that starts at START
+ * secure: glebe: free(ADDRESS): address is 4096 bytes inside a block of 6000 bytes that starts at START */
 #include "abuse.h"
 
 int main(void)

@@ -2,7 +2,6 @@
  * where a word does not reach.
  *
  * default, audit: served
- * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
- *     overflowed */
+ * secure: glebe: free(ADDRESS): the block of 64 bytes here was written past its end, or from the block behind it */
 #define PAST sizeof(void *)
 #include "overflow.h"

@@ -1,7 +1,6 @@
 /* A block written past its end, into the link of the free block behind it.
  *
  * default, audit: faults
- * secure: glebe: malloc(ADDRESS): free block of 64 bytes was written to after it was freed, or its neighbour
- *     overflowed */
+ * secure: glebe: free(ADDRESS): the block of 72 bytes here was written past its end, or from the block behind it */
 #define PAST 16
 #include "overflow.h"

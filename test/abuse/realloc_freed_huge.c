@@ -1,6 +1,7 @@
 /* realloc of a huge block that is free.
  *
- * all: glebe: realloc(ADDRESS): the block of over 256 KiB here is free already */
+ * default, audit: glebe: realloc(ADDRESS): the block of over 256 KiB here is free already
+ * secure: glebe: realloc(ADDRESS): the block of over 64 KiB here is free already */
 #include "abuse.h"
 
 int main(void)

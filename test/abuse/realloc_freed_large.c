@@ -1,7 +1,8 @@
 /* realloc of a large block that is free.
  *
  * default: glebe: realloc(ADDRESS): the block of 114688 bytes here is free already
- * secure, audit: glebe: realloc(ADDRESS): address is in free memory: freed already, or never given out */
+ * secure: glebe: realloc(ADDRESS): the block of over 64 KiB here is free already
+ * audit: glebe: realloc(ADDRESS): address is in free memory: freed already, or never given out */
 #include "abuse.h"
 
 int main(void)

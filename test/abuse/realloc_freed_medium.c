@@ -1,6 +1,7 @@
 /* realloc of a medium block that is free. It returns NULL and sets EINVAL.
  *
- * all: glebe: realloc(ADDRESS): the block of 6144 bytes here is free already */
+ * default, audit: glebe: realloc(ADDRESS): the block of 6144 bytes here is free already
+ * secure: glebe: realloc(ADDRESS): the block of 6000 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

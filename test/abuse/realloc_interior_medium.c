@@ -1,6 +1,7 @@
 /* realloc of an address inside a medium block.
  *
- * all: glebe: realloc(ADDRESS): address is 16 bytes inside a block of 6144 bytes that starts at START */
+ * default, audit: glebe: realloc(ADDRESS): address is 16 bytes inside a block of 6144 bytes that starts at START
+ * secure: glebe: realloc(ADDRESS): address is 16 bytes inside a block of 6000 bytes that starts at START */
 #include "abuse.h"
 
 int main(void)

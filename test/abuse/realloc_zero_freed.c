@@ -1,6 +1,7 @@
 /* realloc(p, 0) of a free block: it is a free, so this is a double free.
  *
- * all: glebe: realloc(ADDRESS): the block of 6144 bytes here is free already */
+ * default, audit: glebe: realloc(ADDRESS): the block of 6144 bytes here is free already
+ * secure: glebe: realloc(ADDRESS): the block of 6000 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

@@ -69,8 +69,8 @@ def test_secure_and_audit_find_what_the_default_build_cannot():
     assert {"double_free_small_then_by_other", "interior_small", "wild_uncarved"} <= set(found)
     for name, rules in PROGRAMS.items():
         if rules["default"].startswith("glebe: "):
-            assert rules["secure"] == rules["audit"], f"{name}: secure and audit differ"
-            assert rules["secure"].startswith("glebe: "), f"{name}: found by the default build alone"
+            found = all(rules[build].startswith("glebe: ") for build in ("secure", "audit"))
+            assert found, f"{name}: found by the default build alone"
 
 
 @pytest.mark.parametrize("how", ["command", "preload", "linked"])

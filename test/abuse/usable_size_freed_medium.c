@@ -1,6 +1,7 @@
 /* malloc_usable_size of a medium block that is free: 0.
  *
- * all: glebe: malloc_usable_size(ADDRESS): the block of 6144 bytes here is free already */
+ * default, audit: glebe: malloc_usable_size(ADDRESS): the block of 6144 bytes here is free already
+ * secure: glebe: malloc_usable_size(ADDRESS): the block of 6000 bytes here is free already */
 #include "abuse.h"
 
 int main(void)

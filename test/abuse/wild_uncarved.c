@@ -1,7 +1,8 @@
 /* An address in a page of small blocks, in a part where no block was handed out yet.
  *
  * default: undetected
- * secure, audit: glebe: free(ADDRESS): address is in a page of blocks of 1280 bytes, where no block was given out */
+ * secure: glebe: free(ADDRESS): address is in a page of blocks of 1408 bytes, where no block was given out
+ * audit: glebe: free(ADDRESS): address is in a page of blocks of 1280 bytes, where no block was given out */
 #include "abuse.h"
 
 int main(void)

@@ -43,10 +43,45 @@ static void test_a_chain_passes_a_mark(void **state)
         assert_true(fixture_filled(blocks[i], BYTES, (uint64_t)i));
 }
 
+/* A block has the bytes that were requested. A write of one byte behind them is one report, at the free. */
+static void test_one_byte_too_many_is_found(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 8, 9, 24, 100, 2040, 2041, 5000, 65528};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *sound = glebe_malloc(sizes[i]), *block = glebe_malloc(sizes[i]);
+        assert_int_equal(glebe_usable_size(block), sizes[i]);
+        uint64_t before = glebe_live.stats.errors;
+        memset(sound, 0xff, sizes[i]);
+        glebe_free(sound);
+        assert_int_equal(glebe_live.stats.errors, before);
+        block[sizes[i]] ^= 1;
+        glebe_free(block);
+        assert_int_equal(glebe_live.stats.errors, before + 1);
+    }
+    glebe_live.stats.errors = 0;
+}
+
+/* A block that shrinks in place has its new end; what is behind it is zero when the block comes back. */
+static void test_a_resized_block_has_its_new_end(void **state)
+{
+    (void)state;
+    unsigned char *block = glebe_malloc(6000);
+    memset(block, 0xff, 6000);
+    assert_ptr_equal(glebe_realloc(block, 4000), block);
+    assert_int_equal(glebe_usable_size(block), 4000);
+    glebe_free(block);
+    for (int i = 0; i < 40; i++)
+        assert_non_null(glebe_malloc(6000));
+    assert_int_equal(glebe_live.stats.errors, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_a_chain_passes_a_mark),
+        FIXTURE_TEST(test_one_byte_too_many_is_found),
+        FIXTURE_TEST(test_a_resized_block_has_its_new_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,15 +264,35 @@ impl Glebe {
 
     /// The block that a free block's link leads to; 0 at the end of the list.
     fn link(&self, pages: &mut Pages<impl Reader>, block: u64) -> u64 {
-        self.decoded(block, pages.word(block + self.layout.link_at as u64))
+        match self.small_head(block) {
+            Some(entry) => {
+                let page = self.page(entry);
+                self.decoded(&page, block, pages.word(block + self.link_at(&page)))
+            }
+            None => 0,
+        }
     }
 
-    /// The address that the word at a free block's link means.
-    pub fn decoded(&self, block: u64, word: u64) -> u64 {
-        match (self.layout.secure != 0, self.layout.keyed != 0) {
-            (true, _) => word ^ self.key ^ block,
-            (false, true) => word ^ self.key,
-            _ => word,
+    /// Where the link of a free block of this page is, in bytes from the block's start.
+    pub fn link_at(&self, page: &Page) -> u64 {
+        match self.layout.secure {
+            0 => self.layout.link_at as u64,
+            _ => self.classes.get(page.cls()).map_or(0, |bytes| u64::from(*bytes) - 8),
+        }
+    }
+
+    /// The address that the word at a free block's link means. In the secure build that is the block's tail:
+    /// src/region/page_map.h.
+    pub fn decoded(&self, page: &Page, block: u64, word: u64) -> u64 {
+        const SECRET: u64 = 0x9e37_79b9_7f4a_7c15;
+        if self.layout.secure == 0 {
+            return if self.layout.keyed != 0 { word ^ self.key } else { word };
+        }
+        let tail = block + self.link_at(page);
+        let plain = word ^ ((self.key ^ tail).wrapping_mul(SECRET) | 1 | 1 << 63);
+        match (plain >> 49 & 1, plain >> 35 & 0x3fff) {
+            (0, _) | (_, 0) => 0,
+            (_, link) => page.start() + (link - 1) * 8,
         }
     }
 

@@ -155,16 +155,16 @@ impl Page<'_> {
     /// those of its units if it is parked. Blocks in holes are not on a list.
     pub fn free_blocks(&self, bytes: &[u8], mut block: impl FnMut(u64)) {
         let l = self.l();
+        let link = self.glebe.link_at(self);
         let mut walk = |mut at: u64| {
             for _ in 0..LINKS_MAX {
-                let Some(offset) = at
-                    .checked_sub(self.start())
-                    .filter(|o| *o + l.link_at as u64 + 8 <= bytes.len() as u64)
+                let Some(offset) =
+                    at.checked_sub(self.start()).filter(|o| *o + link + 8 <= bytes.len() as u64)
                 else {
                     return;
                 };
                 block(at);
-                at = self.glebe.decoded(at, u64_at(bytes, offset as usize + l.link_at));
+                at = self.glebe.decoded(self, at, u64_at(bytes, (offset + link) as usize));
             }
         };
         walk(u64_at(self.bytes, l.page_free));

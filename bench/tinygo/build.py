@@ -28,7 +28,7 @@ COLLECTORS = {
     "leaking": ["-gc=leaking"],
 }
 FLOORS = ("never", "leaking")  # they never collect, with and without TinyGo's code to note references
-PROGRAMS = ("strings", "trees", "maps", "json", "server", "regex", "goroutines")
+PROGRAMS = ("strings", "trees", "maps", "json", "server", "regex", "waf", "goroutines")
 
 
 def rows():

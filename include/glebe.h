@@ -314,7 +314,8 @@ GLEBE_API size_t glebe_gc_finish(glebe_gc *gc);
  *
  * The default is GLEBE_GC_PERCENT_DEFAULT: 90 percent. In WebAssembly, where memory never shrinks, that holds up to
  * 4 MiB live; from there on the bytes to allocate grow as the square root of the live ones: with 16 MiB live they are
- * 45 percent, with 64 MiB 22. */
+ * 45 percent, with 64 MiB 22. There a third of any pace is enough where memory would have to grow for an object over
+ * 2 KiB, and if the pace is at most 384 KiB, for any object. */
 #define GLEBE_GC_PERCENT_DEFAULT ((unsigned)-1)
 GLEBE_API void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned every);
 

@@ -22,8 +22,9 @@ const defaultPercent = 90
 
 // SetGCPercent sets how much may be allocated between two collections, in percent of the bytes that the last one found
 // live, and returns the previous value. The default, 90, holds up to 4 MiB live; from there on it falls with the square
-// root of the live bytes, at 16 MiB to 45 and at 64 MiB to 22. Any other value is exact. With a negative value only
-// [runtime.GC] collects, until memory or its limit is exhausted.
+// root of the live bytes, at 16 MiB to 45 and at 64 MiB to 22. Any other value is exact, but a third of it is enough
+// where memory would have to grow for an object over 2 KiB, or for any object if it is at most 384 KiB. With a negative
+// value only [runtime.GC] collects, until memory or its limit is exhausted.
 func SetGCPercent(value int) int {
 	before := percent
 	percent = value

@@ -9,14 +9,14 @@
  * holes are found and cleared only when needed. If no hole is left the cursor takes a new page, unless a collection is
  * due.
  *
- * A layout gets its own pages once 1 KiB of it was allocated. Until then, and if too many layouts are in use, its
- * objects are in the conservative pages, where every word may be a reference. Objects over 2 KiB have a run of slices
- * each.
+ * A layout gets its own pages once 4 KiB of it were allocated between two collections. Until then, and if too many
+ * layouts are in use, its objects are in the conservative pages, where every word may be a reference. Objects over 2
+ * KiB have a run of slices each.
  *
  * One thread at a time uses a collector, so the only lock is the region's, in gb_run_take and gb_run_give. */
 #include "gc.h"
 
-enum { EARLY_BYTES = 1024, PROBES = 4 };
+enum { EARLY_BYTES = 4096, PROBES = 4, SPARING_BYTES = 384 << 10 };
 
 GB_NOINLINE gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object)
 {
@@ -82,7 +82,7 @@ static uint32_t collected_class(size_t bytes)
     return cls < eights ? cls : eights + ((cls - eights) | 1);
 }
 
-static uint32_t collected_step(uint32_t cls)
+static GB_NOINLINE uint32_t collected_step(uint32_t cls)
 {
     return cls < GB_OBJECT_CLASSES ? gb_classes[cls].bytes : (cls - GB_OBJECT_CLASSES) * 16 + 8;
 }
@@ -185,16 +185,19 @@ static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
     return true;
 }
 
-static bool collection_due(glebe_gc *gc)
+/* Linear memory never shrinks, so there a third of the pace is enough if it would have to grow by `slices`. */
+static GB_NOINLINE bool collection_due(glebe_gc *gc, uint32_t slices)
 {
-    gc->due = !gc->forced && gc->taken_bytes >= gc->trigger_bytes;
+    gc->due = !gc->forced
+        && (gc->taken_bytes >= gc->trigger_bytes
+            || (GB_LINEAR && slices && gc->taken_bytes >= gc->trigger_bytes / 3 && !gb_run_fits(slices)));
     return gc->due;
 }
 
 /* Finds the cursor's next hole. Returns false if a collection is due or there is no memory. */
 static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
 {
-    if (collection_due(gc))
+    if (collection_due(gc, 0))
         return false;
     for (gb_page *page = gb_page_if(cursor->page); page; page = gb_list_next(page))
         if (cursor_hole(gc, cursor, page)) {
@@ -202,6 +205,9 @@ static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
             return true;
         }
     cursor->page = GB_NO_PAGE;
+    /* a large heap takes long to mark */
+    if (GB_LINEAR && gc->trigger_bytes <= SPARING_BYTES && collection_due(gc, 1))
+        return false;
     return cursor_fresh(gc, cursor);
 }
 
@@ -253,7 +259,7 @@ static uint32_t page_holes(glebe_gc *gc, gb_page *page, uint32_t most, gb_cache_
 
 bool gb_holes_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_cache_row *row)
 {
-    if (!GB_RUNTIMES || collection_due(gc))
+    if (!GB_RUNTIMES || collection_due(gc, 0))
         return false;
     gb_cursor *cursor = &gc->cursors[(plain ? GB_PLAINS : GB_SCANNED) + collected_class(bytes)];
     uint32_t step = row->step = collected_step(cursor->cls);
@@ -359,17 +365,12 @@ static gb_cursor *cursor_of_kind(glebe_gc *gc, uint32_t cls, uintptr_t layout)
 static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     bool zero;
-    if (bytes > GB_MAX_BYTES || collection_due(gc))
+    uint32_t slices = (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
+    bool apart = GB_STACKS && layout == 0 && bytes % GB_SLICE_BYTES == 0; /* it may be a stack: stack.c */
+    if (bytes > GB_MAX_BYTES || collection_due(gc, slices + apart))
         return NULL;
     if (bytes > GB_LARGE_MAX)
         return GB_HUGE ? gb_huge_object_new(gc, bytes, layout) : NULL;
-    uint32_t slices = (uint32_t)(gb_round_up(bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
-    bool apart = GB_STACKS && layout == 0 && bytes % GB_SLICE_BYTES == 0; /* it may be a stack: stack.c */
-    /* large objects leave much memory idle between them */
-    if (GB_LINEAR && !gc->forced && gc->taken_bytes >= gc->trigger_bytes / 2 && !gb_run_fits(slices + apart)) {
-        gc->due = true;
-        return NULL;
-    }
     gb_page *page = collected_take(gc, GB_COLLECTED_LARGE, slices + apart, layout, 0, &zero);
     if (!page)
         return NULL;
@@ -533,8 +534,12 @@ size_t gb_sweep_finish(glebe_gc *gc)
     gc->stats.marked_objects = 0;
     for (uint32_t i = 0; i <= GB_CURSORS; i++)
         list_sweep(gc, gb_collected_list(gc, i));
-    for (uint32_t i = 0; i < GB_CURSORS; i++)
-        gc->cursors[i].page = gc->cursors[i].pages.first;
+    for (gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++) {
+        cursor->page = cursor->pages.first;
+        if (cursor->page.n == 0)
+            cursor->early = 0;
+    }
+    memset(gc->recent, 0, sizeof gc->recent); /* they lead to pages without a look at `early` */
     if (GB_HUGE)
         gb_huge_sweep_finish(gc);
     if (GB_RUNTIMES) {

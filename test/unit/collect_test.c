@@ -614,6 +614,31 @@ static void test_pace(void **state)
     gc->live_bytes = 0;
 }
 
+static uint64_t grown_to(void)
+{
+    glebe_stats all;
+    for (int i = 0; i < 40000; i++)
+        roots[1] = glebe_gc_alloc(gc, 48);
+    glebe_stats_read(&all);
+    return all.committed_bytes;
+}
+
+/* In linear memory a small heap collects before it grows. */
+static void test_small_heaps_grow_last(void **state)
+{
+    (void)state;
+    if (!GB_LINEAR)
+        skip();
+    for (size_t bytes = 0; bytes < 300 << 10; bytes += sizeof(node))
+        roots[0] = node_new(roots[0], NULL);
+    glebe_gc_collect(gc);
+    uint64_t first = grown_to();
+    assert_int_equal(grown_to(), first);
+    glebe_gc_pace(gc, 90, 385 << 10, 0); /* as if the heap were larger */
+    assert_true(grown_to() > first);
+    well();
+}
+
 #define COLLECT_TEST(f) cmocka_unit_test_setup_teardown(f, start, end)
 
 int main(void)
@@ -638,6 +663,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_huge_by_hand, start_patient, end),
         cmocka_unit_test_setup_teardown(test_huge_without_memory, start_patient, end),
         COLLECT_TEST(test_pace),
+        COLLECT_TEST(test_small_heaps_grow_last),
         COLLECT_TEST(test_two_collectors),
         COLLECT_TEST(test_host_fails),
     };

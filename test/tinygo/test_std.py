@@ -43,24 +43,40 @@ func glebeGo(folder string) bool {{
 }}
 """
 
-# Checks that collections happen; otherwise no test runs.
+# Collects at every n-th allocation, where the environment's GLEBE_EVERY is n, or else as always. Checks that
+# collections happen; otherwise no test runs.
 STRESS = """//go:build gc.custom
 
 package {package}
 
-import glebe "glebe/bindings/tinygo"
+import (
+	"unsafe"
+
+	glebe "glebe/bindings/tinygo"
+)
 
 var glebeSink *int
 
+//export getenv
+func glebeGetenv(name *byte) unsafe.Pointer
+
 func init() {{
+	name, every := []byte("GLEBE_EVERY\\x00"), 0
+	for at := glebeGetenv(&name[0]); at != nil && *(*byte)(at) != 0; at = unsafe.Add(at, 1) {{
+		every = 10*every + int(*(*byte)(at)-'0')
+	}}
+	if every == 0 {{
+		return
+	}}
 	before := glebe.ReadStats().Collections
-	glebe.SetStress({every})
-	for i := 0; i < 2*{every}; i++ {{
+	glebe.SetStress(every)
+	for i := 0; i < 2*every; i++ {{
 		glebeSink = new(int)
 	}}
 	if glebe.ReadStats().Collections == before {{
 		panic("no stress")
 	}}
+	println("glebe: under stress")
 }}
 """
 
@@ -77,19 +93,18 @@ def source(package):
 
 
 @functools.cache
-def compiled(package, every):
-    """The package's tests as a module: with glebe, collecting at every n-th allocation, or with TinyGo's own
-    collector."""
+def compiled(package, glebe):
+    """The package's tests as a module, with glebe or with TinyGo's own collector."""
     tree, folder = source(package)
     texts = [path.read_text() for path in sorted((tree / folder).glob("*_test.go")) if "glebe" not in path.name]
     names = re.findall(r"^package (\w+)", "\n".join(texts), re.M)
     # What tests from outside import cannot import them back.
     name = next((name for name in names if name.endswith("_test")), names[0])
     (tree / folder / FOLDER_FILE).write_text(FOLDER.format(package=name, folder=folder))
-    (tree / folder / "glebe_test.go").write_text(STRESS.format(package=name, every=every or 1))
-    module = OUT / "std" / f"{package.replace('/', '+')}-{'glebe' if every else 'stock'}.wasm"
+    (tree / folder / "glebe_test.go").write_text(STRESS.format(package=name))
+    module = OUT / "std" / f"{package.replace('/', '+')}-{'glebe' if glebe else 'stock'}.wasm"
     module.parent.mkdir(parents=True, exist_ok=True)
-    flags = ["-gc=custom", "-tags=custommalloc"] if every else []
+    flags = ["-gc=custom", "-tags=custommalloc"] if glebe else []
     command = [roots.command(), "test", "-c", "-target=wasip1", "-opt=1", "-no-debug", *flags, "-o", str(module),
                package]
     done = subprocess.run(command, cwd=OUT / "std", env=environment(), capture_output=True, text=True, check=False)
@@ -97,15 +112,17 @@ def compiled(package, every):
     return module
 
 
-def outcome(package, every, arguments, timeout=TIMEOUT):
-    """(status, [(test, how it ended)], the last word, seconds)"""
-    module = compiled(package, every)
+def outcome(package, every, arguments, timeout=TIMEOUT, options=()):
+    """(status, [(test, how it ended)], the last word, seconds) with TinyGo's own collector, or where `every` is given
+    with glebe, which then collects at every so many allocations besides; 0: as always."""
+    module = compiled(package, every is not None)
     begin = time.monotonic()
-    command = [WAZERO, "run", f"-mount={source(package)[0]}:/", f"-timeout={timeout}", str(module), "-test.v",
-               *arguments]
+    command = [WAZERO, "run", f"-mount={source(package)[0]}:/", f"-timeout={timeout}", *options,
+               f"-env=GLEBE_EVERY={every or 0}", str(module), "-test.v", *arguments]
     done = subprocess.run(command, cwd=OUT, capture_output=True, text=True, errors="replace", check=False)
     text = done.stdout + done.stderr
     module.with_suffix(".log").write_text(text)
+    assert not every or "glebe: under stress" in text, f"{package} never got to its stress: {text[-1000:]}"
     text = re.sub("0x[0-9a-f]+", "0x", text)  # names with addresses in them
     ends = re.findall(r"^\s*--- (PASS|FAIL|SKIP): (\S+)", text, re.M)
     return done.returncode, [(test, end) for end, test in ends], text.split()[-1:], time.monotonic() - begin

@@ -17,7 +17,7 @@ static void test_no_objects(void **state)
     const uintptr_t layouts[] = {0, GB_PLAIN, GLEBE_GC_LAYOUT(3, 1), (uintptr_t)&first};
     glebe_gc *gc = glebe_gc_create(0);
     for (size_t kind = 0; kind < 4; kind++)
-        for (int i = 0; i < 100; i++) { /* until a layout has pages of its own */
+        for (int i = 0, moves = 0; i < 100; i++) { /* until a layout has pages of its own: then it moves, once */
             char *object = glebe_gc_alloc_layout(gc, 48, layouts[kind]),
                 *next = object + glebe_gc_usable_size(gc, object);
             uintptr_t start;
@@ -27,8 +27,9 @@ static void test_no_objects(void **state)
                 assert_int_equal(glebe_gc_finalizer(gc, next, no_final, NULL), EINVAL);
                 glebe_gc_free(gc, next);
                 assert_int_equal(glebe_live.stats.errors, errors + 1);
-                assert_ptr_equal(glebe_gc_alloc_layout(gc, 48, layouts[kind]), next);
-                assert_true(glebe_gc_usable_size(gc, next) >= 48);
+                char *fresh = glebe_gc_alloc_layout(gc, 48, layouts[kind]);
+                assert_true(fresh == next || ++moves == 1);
+                assert_true(glebe_gc_usable_size(gc, fresh) >= 48);
             }
             assert_true(glebe_gc_usable_size(gc, object) >= 48);
         }

@@ -94,7 +94,7 @@ def abuse_rules(name):
         return None
     if rules["default"] != "undetected":
         return rules["default"]
-    return rules["secure"] if name in FOUND else None
+    return rules["audit"] if name in FOUND else None
 
 
 def test_each_undetected_mistake_has_an_answer():

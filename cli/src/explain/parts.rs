@@ -385,6 +385,9 @@ fn each_medium(glebe: &Glebe, entry: usize, mut block: impl FnMut(u64, bool)) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -401,10 +404,15 @@ mod tests {
         assert!(Part::Tables.of_glebe() && !Part::Brk.of_glebe());
     }
 
-    /// This process, which has no glebe: all of it is in mappings.
+    /// A process at rest that has no glebe: all of it is in mappings.
     #[test]
     fn parts_sum_to_the_resident_set() {
-        let explanation = look(std::process::id() as i32).unwrap().explain();
+        let mut cat =
+            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        cat.stdin.as_ref().unwrap().write_all(b"x").unwrap();
+        cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let explanation = look(cat.id() as i32).unwrap().explain();
+        cat.kill().and_then(|()| cat.wait()).unwrap();
         let (ours, kernel) = (explanation.rss_bytes(), explanation.kernel_bytes);
         assert!(ours.abs_diff(kernel) <= kernel / 100 + (256 << 10), "{ours} {kernel}");
         assert!(explanation.part(Part::Code) > 0 && explanation.part(Part::Stacks) > 0);

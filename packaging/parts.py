@@ -16,7 +16,7 @@ MUSL = {"x86_64": ("x86_64-linux-musl", "x86_64-unknown-linux-musl"),
 # What the command embeds: see cli/build.rs.
 EMBEDDED = ["glebe", "glebe-secure", "glebe-audit", "glebe-safe", "glebe-mimalloc-2", "glebe-mimalloc-3",
             "glebe-libgc", "glebe-record", "glebe-replayer"]
-PRELOADED = ["libglebe.so", "libglebe-secure.so", "libglebe-audit.so"]
+PRELOADED = ["libglebe.so", "libglebe-secure.so", "libglebe-audit.so", "libglebe-safe.so"]
 
 
 def libraries(job, folder, arch, target):

@@ -1,4 +1,4 @@
-/* Every structure of the core.
+/* The structures that several folders share. The others are in the headers of their folders.
  *
  *     low addresses                                                                              high addresses
  *     +-------------+----------+-------------+-------+--- chunks ----------------------+ - - +--- extents ----------+

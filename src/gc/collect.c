@@ -8,11 +8,11 @@
  * program between the parts, allocate. Such objects are marked from birth on (their bit in `unmarked` is never set),
  * and scanned when the collection ends. A collection needs no memory: finalizers that are ready stay in their table.
  *
- * One thread does all the work, while the program's other threads that hold references wait. The next collection is due
- * when the program was handed `percent` of the bytes that this one found live, roots included: so the work of marking
- * is proportional to the bytes that the program allocates. Objects that only wait for their finalizers do not count:
- * they are garbage of the next collection. In linear memory the default percentage falls where more than a few MiB are
- * live. */
+ * One thread collects, and several mark where there are helpers (team.c), while the program's threads that hold
+ * references wait. The next collection is due when the program was handed `percent` of the bytes that this one found
+ * live, roots included: so the work of marking is proportional to the bytes that the program allocates. Objects that
+ * only wait for their finalizers do not count: they are garbage of the next collection. In linear memory the default
+ * percentage falls where more than a few MiB are live. */
 
 #include "../serve/alloc.h"
 #include "../serve/slow.h"

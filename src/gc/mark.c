@@ -1,12 +1,12 @@
 /* Marking: finds the objects that can be reached.
  *
  *     roots --> a word --> outside our slices, in a free cell, or in a marked object: skip it
- *                      --> otherwise mark the object, and push it on the stack --> unless it is plain, scan its words
+ *                      --> otherwise mark the object; push it on the mark stack --> unless it is plain, scan its words
  *
- * The stack is short. If it is full, the object waits: a bit beside its mark says so, and its page joins a list. When
- * the stack is empty, the objects that wait in the first pages of the list move there, by address. So each object is
+ * The mark stack is short. If it is full, the object waits: a bit beside its mark says so, and its page joins a list.
+ * When it is empty, the objects that wait in the first pages of the list move there, by address. So each object is
  * scanned once, however little memory there is. Large objects are scanned in pieces, so that a long array does not fill
- * the stack. Nothing here allocates or calls the program.
+ * the stack. Nothing here allocates, and of the program only the functions of kinds are called.
  *
  * A word may be any number: the address of another collector's object, or of a block of malloc, whose entries and bits
  * other threads write meanwhile. There marking reads only the slice's owner, which is atomic, and bits that no other
@@ -18,8 +18,8 @@ _Static_assert(GB_MARK_STACK >= 2, "objects that wait fill half of the mark stac
 
 /* A word of the program's memory. The program may access it by any type, so it may alias any of them. */
 typedef uintptr_t __attribute__((may_alias)) gb_word;
-/* Half a word of the bit tables, whose bits have the same numbers: processors are little-endian. In WebAssembly a bit
- * of 32 is found with fewer instructions than one of 64. */
+/* The bit tables as words of 32 bits: bit i of a table is bit i % 32 of word i / 32, as processors are little-endian.
+ * In WebAssembly a bit of 32 is found with fewer instructions than one of 64. */
 typedef uint32_t __attribute__((may_alias)) gb_half;
 
 uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)

@@ -2,8 +2,8 @@
  *
  * The link of a free block has a mark in its top byte, and malloc clears the link when it hands the block out. So
  * free() looks at one byte. Without the mark the block is in use. With it, the block is free already, or the program
- * wrote such a byte: then the link, decoded, is hardly ever an address of the region. If it is, the lists where the
- * block could be are walked: what is not on one of them is in use, whatever its bytes say. */
+ * wrote such a byte: then the link, decoded, is hardly ever an address of the region. If it is, or is null, the
+ * lists where the block could be are walked: what is not on one of them is in use, whatever its bytes say. */
 #include "heap.h"
 
 /* Walks cost time, and what a program writes decides about them: copies of one old link could make each free walk whole

@@ -57,7 +57,7 @@ static void avail_look(glebe_heap *heap, gb_page *page, bool now)
 
 bool gb_heap_look(glebe_heap *heap)
 {
-    /* budget of a step: a tenth of a millisecond, or 0.4 ms if memory is slow */
+    /* what a step may spend: BLOCKS, or GB_STEP_CYCLES if memory is slow. It ends the page that it began */
     enum { BLOCKS = 16384, PER_PAGE = 64 };
     uint32_t walked = 0;
     uint64_t begun = gb_cycles();

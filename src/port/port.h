@@ -18,8 +18,8 @@ size_t gb_port_address_bytes(void);
 /* Address space without memory, aligned to a chunk; 0 if there is none of that size. */
 uintptr_t gb_port_reserve(size_t bytes);
 /* Returns an address from which `bytes` of address space are likely free, or 0 if there is none. Takes nothing: this is
- * for hosts that limit address space. A commit there takes the address space too, and may find it taken. `attempt`
- * counts from 0; each attempt selects another address. */
+ * for hosts where address space costs something. A commit there takes the address space too, and may find it taken.
+ * `attempt` counts from 0; each attempt selects another address. */
 uintptr_t gb_port_propose(size_t bytes, unsigned attempt);
 enum gb_commit { GB_COMMITTED, GB_NO_MEMORY, GB_TAKEN };
 /* Makes memory usable, and zero if it was not committed before. The memory is not resident yet. */

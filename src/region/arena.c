@@ -3,15 +3,15 @@
  *     chunk:  |DDDD....Dcc.....|   128 slices; D free and dirty, c free and clean. Its longest row of either kind has
  *                                  four slices: rows[GB_ROW_DIRTY][4] and rows[GB_ROW_FREE][4] lead to it
  *
- * A run is taken from the chunk with the shortest row that fits, at the first place there. So full chunks fill up,
- * and empty ones stay empty and can be purged. A slice that was never touched, or was purged, is known to be zero;
- * `dirty` marks the others.
+ * A run is taken where most of its slices are dirty, in one of the first chunks with the shortest rows that fit. So
+ * full chunks fill up, and empty ones stay empty and can be purged. A slice that was never touched, or was purged, is
+ * known to be zero; `dirty` marks the others.
  *
- * If address space is plentiful the region is reserved as a whole. If it is limited (RLIMIT_AS, 32 bits) only its
- * place is chosen: a commit then takes address space too. In that case a wholly free chunk is not purged but leaves:
- * its address space returns to the host, for huge blocks, stacks, other libraries. A chunk is "away" when it has left,
- * or when other code has taken its place. Its entries say GB_RESERVED, and it is on a list of its own. The arena tries
- * chunks on that list before it commits a new one.
+ * Where address space costs nothing the region is reserved as a whole. On Linux, and where pointers have 32 bits, only
+ * its place is chosen: a commit then takes address space too. If that is limited (RLIMIT_AS, 32 bits), a wholly free
+ * chunk is not purged but leaves: its address space returns to the host, for huge blocks, stacks, other libraries. A
+ * chunk is "away" when it has left, or when other code has taken its place. Its entries say GB_RESERVED, and it is on a
+ * list of its own. The arena tries chunks on that list before it commits a new one.
  *
  * Everything here is under gb_the.lock. Functions take it themselves unless region.h says "locked". */
 #include "region.h"

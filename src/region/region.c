@@ -1,7 +1,7 @@
 /* The region: one piece of address space for the chunks, the extents and their tables (types.h has the picture).
  *
- * If address space is plentiful it is reserved as a whole. Otherwise only a place is chosen, and a commit takes
- * address space too. */
+ * Where address space costs nothing it is reserved as a whole. Elsewhere, as on Linux, only a place is chosen, and a
+ * commit takes address space too. */
 #include "region.h"
 
 /* Lays the region out for `chunks_bytes` of chunks and `extents_bytes` of extents, at a place that is reserved or

@@ -19,9 +19,9 @@
  *
  * A heap rests once purge_ms pass between two looks at the clock, because its program is quiet, and more than 1 MiB is
  * in its spare and AVAIL pages. From then on each slow event does one step. The first steps return spare pages to the
- * arena. Each later step searches pages for holes, at most 16,384 blocks or 0.4 ms and one page; if that took less than
- * 0.4 ms, it purges 2 MiB or 96 pieces. A step continues where the last one stopped, so no request pays for more than
- * one step. The background thread purges in the same steps, one after the other.
+ * arena. Each later step searches pages for holes, until 16,384 blocks or 0.4 ms are spent, and ends the page that it
+ * began; if that took less than 0.4 ms, it purges 2 MiB or 96 pieces. A step continues where the last one stopped, so
+ * no request pays for more than one step. The background thread purges in the same steps, one after the other.
  *
  * Locks: the heap's own lists need none, because only the owner thread calls here. The region's lock guards bounds and
  * purging. */

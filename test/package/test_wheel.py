@@ -13,7 +13,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKER = ROOT / "build/package-venv/bin/python"
-LIBRARIES = ("libglebe.so", "libglebe-secure.so", "libglebe-audit.so")
+LIBRARIES = ("libglebe.so", "libglebe-secure.so", "libglebe-audit.so", "libglebe-safe.so")
 pytestmark = [pytest.mark.more, pytest.mark.xdist_group("package")]
 
 

@@ -9,7 +9,7 @@ The package has no Python API beyond two paths: `command()` is the `glebe` comma
 import os
 import sysconfig
 
-_BUILDS = {"default": "libglebe.so", "secure": "libglebe-secure.so", "audit": "libglebe-audit.so"}
+_BUILDS = {"default": "libglebe.so", **{name: f"libglebe-{name}.so" for name in ("secure", "audit", "safe")}}
 
 
 def command():
@@ -27,7 +27,7 @@ def command():
 
 
 def library(build="default"):
-    """The path of the library for LD_PRELOAD: the build "default", "secure" or "audit"."""
+    """The path of the library for LD_PRELOAD: the build "default", "secure", "audit" or "safe"."""
     if build not in _BUILDS:
         raise ValueError(f"glebe.library({build!r}): the builds are {', '.join(_BUILDS)}")
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", _BUILDS[build])

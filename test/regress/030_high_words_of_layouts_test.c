@@ -14,7 +14,7 @@ static void test_each_word(void **state)
     assert_int_equal(glebe_gc_root_add(gc, &root, sizeof root), 0);
     for (unsigned w = WORDS; w-- > 0;) {
         uintptr_t layout = GLEBE_GC_LAYOUT(WORDS, (uintptr_t)1 << w), start;
-        for (int i = 0; i < 20; i++) { /* until it has pages of its own */
+        for (size_t bytes = 0; bytes <= 5000; bytes += WORDS * sizeof *root) { /* until it has pages of its own */
             root = glebe_gc_alloc_layout(gc, WORDS * sizeof *root, layout);
             root[w] = glebe_gc_alloc(gc, 32);
         }

@@ -22,7 +22,7 @@ static void test_words(void **state)
             size_t index = log2 % 4;
             const void *layout = log2 % 8 < 4 ? (const void *)&great : (const void *)&layouts[index];
             size_t words = sizes[s] / sizeof(void *);
-            for (int i = 0; i < 40; i++) { /* until it has pages of its own */
+            for (size_t bytes = 0; bytes <= 5000; bytes += sizes[s]) { /* until it has pages of its own */
                 void **object = root = glebe_gc_alloc_layout(gc, sizes[s], (uintptr_t)layout);
                 object[words - 1] = glebe_gc_alloc(gc, 32);
                 if (sizes[s] > 2048)

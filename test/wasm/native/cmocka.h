@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define fail() (printf("%s:%d: failed\n", __FILE__, __LINE__), exit(1))
+#define skip() return
 #define assert_true(c) ((c) ? (void)0 : (printf("%s:%d: %s\n", __FILE__, __LINE__, #c), exit(1)))
 #define assert_false(c) assert_true(!(c))
 #define assert_null(p) assert_true((p) == NULL)

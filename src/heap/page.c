@@ -69,8 +69,8 @@ static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_bl
         order[j] = (uint16_t)(from + i);
     }
     if (GB_SECURE) {
-        uint32_t near = to + gb_secure_near(page->cls); /* gb_secure_look reads that far */
-        for (uint32_t i = from; i < near && i < page->cap; i++)
+        uint32_t beyond = to + gb_secure_near(page->cls); /* gb_secure_look reads that far */
+        for (uint32_t i = from; i < beyond && i < page->cap; i++)
             gb_secure_fresh(page, gb_block_at(page, i));
     }
     for (uint32_t i = 0; i < n; i++)

@@ -254,20 +254,20 @@ static void look_at(const gb_page *page, gb_block *block)
 static void look_around(const gb_page *page, const gb_block *block)
 {
     uint32_t index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page)),
-             near = gb_secure_near(page->cls),
-             to = page->bump + near < page->cap ? page->bump + near : page->cap;
-    to = index + near + 1 < to ? index + near + 1 : to;
+             beside = gb_secure_near(page->cls),
+             to = page->bump + beside < page->cap ? page->bump + beside : page->cap;
+    to = index + beside + 1 < to ? index + beside + 1 : to;
     if (page->state == GB_SPARE || page->bump == 0)
         return;
-    for (uint32_t i = index > near ? index - near : 0; i < to; i++)
+    for (uint32_t i = index > beside ? index - beside : 0; i < to; i++)
         if (!page->holes || !gb_hole_has(page, i))
             look_at(page, gb_block_at(page, i));
 }
 
 uint32_t gb_secure_near(uint32_t cls)
 {
-    uint32_t near = AROUND / gb_classes[cls].bytes;
-    return near ? near : 1;
+    uint32_t beside = AROUND / gb_classes[cls].bytes;
+    return beside ? beside : 1;
 }
 
 /* Checks the slack of a block too. If it is in use, another thread may free it meanwhile. */

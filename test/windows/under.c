@@ -98,7 +98,7 @@ static DWORD WINAPI work(void *number)
     unsigned seed = (unsigned)(uintptr_t)number;
     for (int i = 0; i < 3000; i++) {
         seed = seed * 1103515245 + 12345;
-        char *block = malloc(seed >> 8 & 4095);
+        char *block = malloc((seed >> 8 & 4095) + 1);
         *block = 1;
         free(InterlockedExchangePointer((void *volatile *)&exchanged[seed >> 20 & 63], block));
     }

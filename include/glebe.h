@@ -513,8 +513,9 @@ typedef void glebe_leaks_each(void *context, const glebe_leak *leak);
  * the calling thread and may call any function. Sets *sums (NULL: not wanted), of which the caller knows the first
  * `sums_bytes` bytes: sizeof *sums. docs/explain.md says what a root is, and what a search may miss.
  *
- * All other threads stop while the process is copied as by fork, twice if there are leaks. The copies are searched
- * while the program goes on; a search takes three bits for each 16 bytes. The answer is that of `glebe leaks`.
+ * All other threads stop while the process is copied as by fork, twice if there are leaks. They stop by a signal, so
+ * calls that wait, such as poll and nanosleep, may end with EINTR. The copies are searched while the program goes on; a
+ * search takes three bits for each 16 bytes. The answer is that of `glebe leaks`.
  *
  * Returns 0; EBUSY if another thread searches, as does a call from `each`; EAGAIN if a thread did not stop within
  * 0.2 s; EDEADLK within a fork handler; ENOMEM if the search had no memory, could not read /proc, or was ended; the

@@ -45,6 +45,29 @@ bool gb_held_block(const void *block);
 /* Holds the block. Returns false if it is held already. */
 bool gb_held_set(const void *block);
 
+/* ---- memory that is zero. `bytes` is a multiple of a word ---- */
+GB_INLINE bool gb_words_zero(const void *at, size_t bytes)
+{
+    enum { COMPARES_FROM = 128 };
+    const uint64_t *words = at;
+    uint64_t all = words[0];
+    if (bytes > COMPARES_FROM)
+        return all == 0 && memcmp(words, words + 1, bytes - sizeof *words) == 0;
+    for (size_t i = 1, count = bytes / sizeof *words; i < count; i++)
+        all |= words[i];
+    return all == 0;
+}
+/* Clears a block. OS pages that the program never touched stay so: reading one allocates nothing. */
+GB_INLINE void gb_clear_touched(void *block, size_t bytes)
+{
+    for (uintptr_t at = (uintptr_t)block, end = at + bytes, next; at < end; at = next) {
+        next = gb_round_up(at + 1, gb_the.page_bytes);
+        next = next < end ? next : end;
+        if (!gb_words_zero((void *)at, next - at))
+            memset((void *)at, 0, next - at);
+    }
+}
+
 /* ---- bounds: how much freed memory to retain ---- */
 /* Locked. Returns the bytes retained beyond the bound of the process, which grows with memory in use. */
 size_t gb_bounds_over(void);

@@ -19,18 +19,6 @@
 #if GB_SECURE
 enum { PATTERN_MOST = 64, AROUND = 64 /* bytes on either side of a block whose blocks are its neighbours */ };
 
-static bool bytes_zero(const void *at, size_t bytes)
-{
-    enum { COMPARES_FROM = 128 };
-    const uint64_t *words = at;
-    uint64_t all = words[0];
-    if (bytes > COMPARES_FROM)
-        return all == 0 && memcmp(words, words + 1, bytes - sizeof *words) == 0;
-    for (size_t i = 1, count = bytes / sizeof *words; i < count; i++)
-        all |= words[i];
-    return all == 0;
-}
-
 static size_t pattern_bytes(size_t slack)
 {
     return slack < PATTERN_MOST ? slack : PATTERN_MOST;
@@ -148,7 +136,7 @@ gb_block *gb_secure_next(const gb_page *page, gb_block *block)
     gb_block *next = gb_link_get(block);
     if (!next && !gb_secure_is_free(page, block))
         gb_secure_cut(page, block);
-    else if (!bytes_zero(block, some)) {
+    else if (!gb_words_zero(block, some)) {
         report_written(page, block);
         memset(block, 0, most);
     }
@@ -161,7 +149,7 @@ gb_block *gb_secure_out(gb_block *block)
     size_t bytes = gb_classes[page->cls].bytes;
     uint64_t *tail = gb_tail_at(block, bytes), plain = gb_tail_get(tail);
     gb_block *next = gb_tail_next(page, plain);
-    if (GB_UNLIKELY(!gb_tail_is(plain, GB_TAIL_FREE) || !bytes_zero(block, bytes - GB_TAIL_BYTES))) {
+    if (GB_UNLIKELY(!gb_tail_is(plain, GB_TAIL_FREE) || !gb_words_zero(block, bytes - GB_TAIL_BYTES))) {
         report_written(page, block);
         memset(block, 0, bytes - GB_TAIL_BYTES);
     }
@@ -205,7 +193,7 @@ void gb_secure_clear(const char *call, const gb_page *page, void *block)
     if (!used_intact(page, block))
         report_overflow(call, page, block);
     tail_retire(gb_tail_at(block, gb_classes[page->cls].bytes));
-    memset(block, 0, gb_classes[page->cls].bytes - GB_TAIL_BYTES);
+    gb_clear_touched(block, gb_classes[page->cls].bytes - GB_TAIL_BYTES);
 }
 
 /* ---- medium blocks ---- */
@@ -220,13 +208,13 @@ void gb_secure_medium_freed(const char *call, const gb_page *page, void *block)
     }
     tail_retire(tail);
     if (gb_secure_level() > 1) /* what is behind the pattern is zero still */
-        memset(block, 0, most - slack + pattern_bytes(slack));
+        gb_clear_touched(block, gb_round_up(most - slack + pattern_bytes(slack), sizeof *tail));
 }
 
 void gb_secure_medium_out(const gb_page *page, void *block)
 {
     size_t bytes = gb_classes[page->cls].bytes - GB_TAIL_BYTES;
-    if (bytes_zero(block, bytes))
+    if (gb_words_zero(block, bytes))
         return;
     report_written(page, block);
     memset(block, 0, bytes);
@@ -241,7 +229,7 @@ static void look_at(const gb_page *page, gb_block *block)
     size_t bytes = gb_classes[page->cls].bytes - GB_TAIL_BYTES;
     uint64_t plain = gb_tail_get(gb_tail_at(block, gb_classes[page->cls].bytes));
     bool is_free = gb_tail_is(plain, GB_TAIL_FREE), clearing = (plain & GB_TAIL_LINK_MASK) == GB_TAIL_LINK_MASK;
-    if (is_free ? clearing || bytes_zero(block, bytes < AROUND ? bytes : AROUND) : gb_tail_is(plain, 0))
+    if (is_free ? clearing || gb_words_zero(block, bytes < AROUND ? bytes : AROUND) : gb_tail_is(plain, 0))
         return;
     if (gb_load(&page->xfree) & GB_XFREE_PURGED)
         return;
@@ -295,7 +283,7 @@ static void look_medium(const glebe_heap *heap, const gb_page *page, void *block
     uint32_t index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page));
     void *held = heap->warm[page->cls - GB_SMALL_CLASSES];
     if (held == block) {
-        if (gb_secure_level() > 1 && !bytes_zero(block, AROUND))
+        if (gb_secure_level() > 1 && !gb_words_zero(block, AROUND))
             gb_secure_medium_out(page, block);
     } else if (!used_intact(page, block) && medium_used(page, index))
         look_at_used(page, block);
@@ -309,8 +297,8 @@ static void look_medium(const glebe_heap *heap, const gb_page *page, void *block
             look_at_used(page, neighbour);
         else
             report_written(page, neighbour);
-    } else if (!gb_tail_is(plain, 0) && gb_secure_level() > 1 && !bytes_zero(before, AROUND - GB_TAIL_BYTES)
-        && !medium_used(page, index - 1) && !bytes_zero(before, AROUND - GB_TAIL_BYTES))
+    } else if (!gb_tail_is(plain, 0) && gb_secure_level() > 1 && !gb_words_zero(before, AROUND - GB_TAIL_BYTES)
+        && !medium_used(page, index - 1) && !gb_words_zero(before, AROUND - GB_TAIL_BYTES))
         report_written(page, neighbour); /* no other thread is clearing it */
 }
 

@@ -138,8 +138,9 @@ void gb_port_copy_end(gb_copied *copied)
 
 /* Returns the end of what a thread that ended left in a mapping that looks like a stack, which the C library keeps for
  * the next thread; `from` if this is none. glibc's control block has its own address in its first and third word on
- * x86-64. Its second word leads to the table of thread-local memory, which the library keeps too. */
-static uintptr_t copy_dead_stack(const world_reader *r, uintptr_t from, uintptr_t to)
+ * x86-64. The block is still used: it leads to the table of thread-local memory, which the library keeps too, and holds
+ * the thread's result until pthread_join. */
+static uintptr_t copy_dead_stack(uintptr_t from, uintptr_t to)
 {
     enum { STEP = 64 };
     if (world_control() == 0)
@@ -153,9 +154,7 @@ static uintptr_t copy_dead_stack(const world_reader *r, uintptr_t from, uintptr_
                 return from;
         if (world_control() == at)
             return from;
-        r->scan(r->context, (uintptr_t)(block + 1), (uintptr_t)(block + 2));
-        at = gb_round_up(at + STEP, r->page_bytes);
-        return at < to ? at : to;
+        return at;
     }
     return from;
 }

@@ -299,10 +299,10 @@ static const unsigned long WORLD_SCAN = 3u << 30 | sizeof(world_query) << 16 | '
 
 #if GB_LEAKS
 /* linux_copy.c */
-static uintptr_t copy_dead_stack(const world_reader *r, uintptr_t from, uintptr_t to);
+static uintptr_t copy_dead_stack(uintptr_t from, uintptr_t to);
 static void copy_scan_shared(const world_reader *r, uintptr_t from, uintptr_t to);
 #else
-#define copy_dead_stack(r, from, to) (from)
+#define copy_dead_stack(from, to) (from)
 #define copy_scan_shared(r, from, to) ((void)0)
 #endif
 
@@ -395,7 +395,7 @@ static uintptr_t world_stack_top(const world_reader *r, uintptr_t from, uintptr_
     uintptr_t top = world_lowest(from, to, &frames);
     bool guarded = r->guard_end == from && to - from <= STACK_MOST, named = strncmp(path, "[stack]", 7) == 0;
     if (world.copied && guarded && frames == 0 && *path != '/')
-        return copy_dead_stack(r, from, to);
+        return copy_dead_stack(from, to);
     bool stack = (world.copied ? frames > 0 : frames == 1) && (named || guarded);
     return stack ? gb_round_down(top, sizeof top) : from;
 }

@@ -60,7 +60,7 @@ static GB_NOINLINE void safe_count(_Atomic size_t *bytes, size_t more)
 static void safe_clear(void *block, size_t bytes)
 {
     if (bytes <= SAFE_PURGED_FROM || gb_port_purge((uintptr_t)block, bytes, false) != GB_PURGE_ZERO)
-        memset(block, 0, bytes);
+        gb_clear_touched(block, bytes);
 }
 
 /* Returns the bytes of a block in a small or medium page. */

@@ -1,8 +1,10 @@
-//! The command line: every option with its unit and its default. `--help` prints the same text.
+//! The command line: each option with its unit and its default, from which `--help` is made. The options of `explain`,
+//! `leaks`, `map` and `top` are with their code.
 
 use crate::size;
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 const EXIT_STATUS: &str = "\
@@ -38,6 +40,32 @@ pub fn pid(text: &str) -> Result<i32, String> {
     size::whole(text, 1..=i32::MAX as u64).map(|pid| pid as i32)
 }
 
+/// The PID of a command. A word that is no number may be meant as a program, if the command takes one.
+#[derive(Clone)]
+pub struct PidParser;
+
+impl TypedValueParser for PidParser {
+    type Value = i32;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<i32, clap::Error> {
+        let takes_one = command.get_arguments().any(|arg| arg.get_id() == "program");
+        let name = command.get_name().to_string();
+        let parse = move |text: &str| {
+            let is_word = takes_one && !text.bytes().all(|byte| byte.is_ascii_digit());
+            pid(text).map_err(|error| match is_word {
+                true => format!("{error}; a program goes behind --: glebe {name} -- {text}"),
+                false => error,
+            })
+        };
+        parse.parse_ref(command, arg, value)
+    }
+}
+
 /// A file and a threshold, as the library takes them (src/debug/snapshot.c). The path is made absolute here,
 /// since programs start others in other directories.
 fn snapshot(text: &str) -> Result<OsString, String> {
@@ -59,7 +87,6 @@ fn snapshot(text: &str) -> Result<OsString, String> {
 /// The value of `--json` without one.
 pub const JSON_TO_STDOUT: &str = "-";
 
-/// Put the glebe allocator into any program, and compare allocators on it.
 #[derive(Parser)]
 #[command(name = "glebe", version = env!("GLEBE_VERSION_TEXT"), about)]
 #[command(after_help = EXIT_STATUS, args_override_self = true)]
@@ -335,7 +362,7 @@ pub struct StatsOptions {
 pub struct Target {
     /// A process that runs, with glebe inside
     #[arg(value_name = "PID", required_unless_present = "program", conflicts_with = "program",
-          value_parser = pid)]
+          value_parser = PidParser)]
     pub pid: Option<i32>,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
@@ -623,6 +650,14 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in Cli::command().get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("\nExamples:\n"), "{}", command.get_name());
+        }
     }
 
     #[test]

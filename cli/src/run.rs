@@ -106,7 +106,16 @@ pub fn run_with<T>(options: &RunOptions, go: impl FnOnce(Start) -> Result<T>) ->
     };
     let ours = library.as_ref().filter(|_| !options.libgc);
     let left_out = ours.and_then(|(_, path)| system::left_out(Some(path)));
-    for note in checked.notes.iter().chain(&left_out).filter(|_| !options.quiet) {
+    let unused = options.libgc.then(|| system::unused(&program, LIBGC)).flatten();
+    let no_limit = options.snapshot.as_ref().and_then(|at| system::no_limit(at, options.limit));
+    for note in checked
+        .notes
+        .iter()
+        .chain(&left_out)
+        .chain(&unused)
+        .chain(&no_limit)
+        .filter(|_| !options.quiet)
+    {
         say(format!("note: {note}"));
     }
     go(Start {

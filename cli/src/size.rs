@@ -68,7 +68,7 @@ fn part_of(digits: &str, log2: u32) -> u64 {
 /// Parses a whole number of this range.
 pub fn whole(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     let right = || match *range.end() {
-        u64::MAX => "write a whole number, below 2^64".to_string(),
+        u64::MAX => format!("write a whole number from {}, below 2^64", range.start()),
         most => format!("write a whole number from {} to {most}", range.start()),
     };
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {

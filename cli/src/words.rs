@@ -28,6 +28,15 @@ pub fn can_print() -> Result<()> {
     Ok(())
 }
 
+/// The text in at most so many characters; one that is cut ends with `...`.
+#[cfg_attr(windows, allow(dead_code, reason = "only Linux has the commands that show sites"))]
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.into(),
+        Some(_) => text.chars().take(most - 3).chain("...".chars()).collect(),
+    }
+}
+
 /// The text without Rust's `(os error 20)`: the words before it say the same.
 fn without_numbers(text: &str) -> String {
     let mut parts = text.split(" (os error ");
@@ -44,6 +53,12 @@ fn without_numbers(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_is_cut_says_so() {
+        assert_eq!(cut("aßcde", 5), "aßcde");
+        assert_eq!(cut("aßcdef", 5), "aß...");
+    }
 
     #[test]
     fn numbers_of_errors_are_left_out() {

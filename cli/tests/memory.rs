@@ -55,6 +55,18 @@ fn near(value: u64, wanted: u64, percent: u64, of: &str) {
     assert!(value.abs_diff(wanted) <= wanted * percent / 100, "{of}: {value}, not {wanted}");
 }
 
+#[test]
+fn a_program_that_never_calls_malloc_has_no_leaks() {
+    let home = home();
+    for (program, code) in [("/bin/true", 0), ("/bin/false", 1)] {
+        let output = says(&home, &["leaks", "--", program]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.ends_with("no leaks at its exit (0 blocks live)\n"), "{text}");
+        assert_eq!(output.status.code(), Some(code));
+        assert!(output.stderr.is_empty());
+    }
+}
+
 /// 100 MB of one class, every second block freed; a huge block of which half is touched.
 const HALF: &str = r#"
 #include <stdio.h>

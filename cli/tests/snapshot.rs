@@ -73,6 +73,18 @@ fn a_program_at_its_limit_leaves_parts_and_a_profile() {
     let mut profile = glebe(&home);
     profile.current_dir(home.path()).args(["profile", "--from", "snap", "-o", "out.pb.gz"]);
     profile.assert().success().stderr(contains("grows"));
+    let mut shown = glebe(&home);
+    shown
+        .current_dir(home.path())
+        .args(["profile", "snap"])
+        .assert()
+        .success()
+        .stdout(contains("grows"));
+    fs::write(home.path().join("cut"), &fs::read(home.path().join("snap")).unwrap()[..400])
+        .unwrap();
+    let mut cut = glebe(&home);
+    let told = "glebe: cut is incomplete: it was not written to its end\n";
+    cut.current_dir(home.path()).args(["profile", "cut"]).assert().code(125).stderr(told);
 }
 
 #[test]
@@ -123,12 +135,12 @@ fn what_cannot_be_is_told_in_one_line() {
         run.assert().code(2).stderr(contains("it takes FILE@N%, N from 1 to 100, or FILE@SIZE"));
     }
     let mut run = glebe(&home);
-    run.args(["run", "--snapshot", "/nowhere/x@5%", "--", "/bin/true"]);
+    run.args(["run", "-q", "--snapshot", "/nowhere/x@5%", "--", "/bin/true"]);
     let told = "glebe: snapshot: cannot write /nowhere/x: error 2 (no such folder)\n";
     run.assert().success().stderr(told);
     fs::write(home.path().join("damaged"), "glebe-snapshot 1\nprocess 5 x\n").unwrap();
     let mut explain = glebe(&home);
     explain.current_dir(home.path()).args(["explain", "--from", "damaged"]);
-    let told = "glebe: damaged is no snapshot: it has no end: it was not written to the end\n";
+    let told = "glebe: damaged is incomplete: it was not written to its end\n";
     explain.assert().code(125).stderr(told);
 }

@@ -1,6 +1,6 @@
 //! The options of `glebe explain`.
 
-use crate::args::pid;
+use crate::args::PidParser;
 use crate::size;
 use clap::Args;
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ pub struct Options {
     pub from: Option<PathBuf>,
     /// A process that runs, with glebe inside or without
     #[arg(value_name = "PID", required_unless_present_any = ["program", "from"], conflicts_with = "program",
-          value_parser = pid)]
+          value_parser = PidParser)]
     pub pid: Option<i32>,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]

@@ -258,17 +258,20 @@ impl Limit {
     }
 }
 
-/// The limits of the process from outside: of its container, and of its address space.
+/// The limits of the process from outside: of its container, and of its address space and data.
 pub fn limits(pid: i32) -> Vec<Limit> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let mut all: Vec<Limit> = group_limit(&groups, "/sys/fs/cgroup").into_iter().collect();
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
-    let soft = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Max address space")?.split_whitespace().next());
-    if let Some(limit_bytes) = soft.and_then(|soft| soft.parse().ok()) {
-        let used_bytes = status_bytes(pid, "VmSize").unwrap_or(0);
-        all.push(Limit { name: "address space (RLIMIT_AS)".into(), limit_bytes, used_bytes });
+    for (row, used, name) in [
+        ("Max address space", "VmSize", "address space (RLIMIT_AS)"),
+        ("Max data size", "VmData", "data (RLIMIT_DATA)"),
+    ] {
+        let soft = text.lines().find_map(|line| line.strip_prefix(row)?.split_whitespace().next());
+        if let Some(limit_bytes) = soft.and_then(|soft| soft.parse().ok()) {
+            let used_bytes = status_bytes(pid, used).unwrap_or(0);
+            all.push(Limit { name: name.into(), limit_bytes, used_bytes });
+        }
     }
     all
 }

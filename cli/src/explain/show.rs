@@ -4,6 +4,7 @@ use super::part::Part;
 use super::parts::Explanation;
 use super::process::{Limit, OWN_LIMIT};
 use crate::size::{amount, percent};
+use crate::words::cut;
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
 
@@ -90,7 +91,7 @@ fn details(e: &Explanation, line: &mut impl FnMut(String)) {
         line(format!("  {:>12}{:>14}{:>8}   site", "block bytes", "live", "age"));
         for pin in pins {
             let (each, live) = (pin.block_bytes, amount(pin.bytes));
-            let site: String = pin.text.chars().take(SITE_COLUMNS).collect();
+            let site = cut(&pin.text, SITE_COLUMNS);
             line(format!("  {each:>12}{live:>14}{:>6.0} %   {site}", pin.age_percent));
         }
     }

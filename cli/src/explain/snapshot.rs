@@ -15,10 +15,10 @@ use super::shape;
 use crate::profile::raw::{decimal, hexadecimal};
 use crate::size::amount;
 use crate::system::live::Reader;
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::io;
 use std::path::Path;
 
@@ -26,6 +26,16 @@ const FIRST_LINE: &[u8] = b"glebe-snapshot 1\n";
 
 /// A class: the size of its blocks (0: many sizes), bytes of blocks in use, bytes of its pages.
 type Class = (u64, u64, u64);
+
+/// The error about a file that ends too early.
+#[derive(Debug)]
+struct Cut;
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("it was not written to its end")
+    }
+}
 
 #[derive(Debug, Default)]
 pub struct Snapshot {
@@ -70,10 +80,19 @@ impl Snapshot {
     pub fn read(file: &Path) -> Result<Snapshot> {
         let shown = file.display();
         let bytes = std::fs::read(file).with_context(|| format!("cannot read {shown}"))?;
-        Snapshot::parse(&bytes).with_context(|| format!("{shown} is no snapshot"))
+        Snapshot::of_file(&bytes, file)
     }
 
-    pub fn parse(bytes: &[u8]) -> Result<Snapshot> {
+    /// The snapshot in the bytes of a file.
+    pub fn of_file(bytes: &[u8], file: &Path) -> Result<Snapshot> {
+        let shown = file.display();
+        Snapshot::parse(bytes).map_err(|error| match error.downcast_ref::<Cut>() {
+            Some(cut) => anyhow!("{shown} is incomplete: {cut}"),
+            None => error.context(format!("{shown} is no snapshot")),
+        })
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Snapshot> {
         if !is_one(bytes) {
             bail!("it does not begin with \"glebe-snapshot 1\"");
         }
@@ -81,7 +100,7 @@ impl Snapshot {
         let mut rest = &bytes[FIRST_LINE.len()..];
         loop {
             let end = rest.iter().position(|byte| *byte == b'\n');
-            let end = end.context("it has no end: it was not written to the end")?;
+            let end = end.context(Cut)?;
             let line = String::from_utf8_lossy(&rest[..end]).into_owned();
             let offset = bytes.len() - rest.len();
             rest = &rest[end + 1..];
@@ -125,7 +144,7 @@ impl Snapshot {
                 // which its bytes are replaced has another length.
                 const END: &[u8] = b"\nend\n";
                 let end = rest.windows(END.len()).position(|bytes| bytes == END);
-                let end = end.context("its profile has no end")? + END.len();
+                let end = end.context(Cut)? + END.len();
                 let text = String::from_utf8_lossy(&rest[..end]);
                 self.profile = Some(format!("{line}\n{text}"));
                 *rest = &rest[end..];
@@ -161,7 +180,7 @@ impl Snapshot {
             "memory" => {
                 let at = hexadecimal(words.next())?;
                 let count = decimal(words.next())? as usize;
-                let copy = rest.get(..count).context("its memory is cut off")?;
+                let copy = rest.get(..count).context(Cut)?;
                 self.memory.0.insert(at, copy.to_vec());
                 *rest = rest.get(count + 1..).unwrap_or_default();
             }
@@ -272,8 +291,8 @@ mod tests {
         assert_eq!(snapshot.profile, Some(text));
         let mut bytes = TEXT.strip_suffix("\nend\nend\n").unwrap().as_bytes().to_vec();
         bytes.extend_from_slice(b"\xff\xff\n");
-        let error = Snapshot::parse(&bytes).unwrap_err();
-        assert!(format!("{error:#}").contains("its profile has no end"), "{error:#}");
+        let error = Snapshot::of_file(&bytes, Path::new("f")).unwrap_err();
+        assert_eq!(format!("{error:#}"), "f is incomplete: it was not written to its end");
     }
 
     #[test]
@@ -290,10 +309,10 @@ mod tests {
     fn what_is_damaged_is_refused() {
         let said = |text: &str| format!("{:#}", Snapshot::parse(text.as_bytes()).unwrap_err());
         assert!(said("").contains("does not begin"));
-        assert!(said(TEXT.strip_suffix("end\n").unwrap()).contains("no end"));
+        assert!(said(TEXT.strip_suffix("end\n").unwrap()).contains("its end"));
         assert!(said(&TEXT.replace("class 64", "class x")).contains("\"x\" is no number"));
         assert!(said(&TEXT.replace("class", "klass")).contains("\"klass\" is unknown"));
-        assert!(said("glebe-snapshot 1\nmemory 0 9\nend\n").contains("cut off"));
+        assert!(said("glebe-snapshot 1\nmemory 0 9\nend\n").contains("its end"));
         let pages = "glebe-snapshot 1\nmap 1000-3000 rw-p 0 0 0\npages 2000 1000 r\nend\n";
         assert!(said(pages).contains("end before they begin"));
         // The most that a number can be is no overflow.

@@ -15,8 +15,8 @@ use crate::explain::heap::{self, Glebe, What};
 use crate::explain::process::{mappings, status_bytes, Mapping, Pagemap, Pages, Use};
 use crate::explain::samples::{self, Samples};
 use crate::profile::raw::Module;
-use crate::system::live::{maps_of, name_of, or_ended, pieces, program_of, Memory, Reader};
-use anyhow::{anyhow, bail, Result};
+use crate::system::live::{maps_of, name_of, no_glebe, pieces, program_of, Memory, Reader};
+use anyhow::{bail, Result};
 use std::fs;
 use std::time::Duration;
 
@@ -44,8 +44,9 @@ pub struct Snapshot {
     pub stopped: Duration,
 }
 
-/// Stops the process, copies, and lets it go on.
-pub fn copy(pid: i32) -> Result<Snapshot> {
+/// Stops the process, copies, and lets it go on. At its exit a process has glebe, and none was set up if it never called
+/// malloc.
+pub fn copy(pid: i32, at_exit: bool) -> Result<Snapshot> {
     if fs::metadata(format!("/proc/{pid}")).is_err() {
         bail!("there is no process {pid}");
     }
@@ -55,11 +56,10 @@ pub fn copy(pid: i32) -> Result<Snapshot> {
     let program = program_of(&memory).unwrap_or_else(|| name_of(pid));
     let located = heap::locate(&memory, &pieces(&maps))?;
     if heap::read(&memory, &located)?.is_empty() {
-        let error = anyhow!(
-            "no glebe was found in process {pid} ({program}), or it has served no request. To put glebe under the \
-             program: glebe run -- {program} ARGUMENT..."
-        );
-        return Err(or_ended(pid, error));
+        return match at_exit {
+            true => Ok(Snapshot::of(program)),
+            false => Err(no_glebe(pid, &program, "run")),
+        };
     }
     let room = room(pid);
     let stopped = stop::stop(pid)?;
@@ -68,15 +68,11 @@ pub fn copy(pid: i32) -> Result<Snapshot> {
     let glebes = heap::read(&memory, &located)?;
     let mappings = mappings(&maps, &[]);
     let mut copy = Snapshot {
-        program,
         glebes,
-        parts: Vec::new(),
         bytes: room,
-        roots: Vec::new(),
-        samples: None,
         registers: threads.iter().flat_map(|thread| thread.words.iter().copied()).collect(),
         threads: threads.len(),
-        stopped: Duration::ZERO,
+        ..Snapshot::of(program)
     };
     copy.read_memory(&memory, &mappings, &Pagemap::open(pid)?)?;
     let samples = samples::of(&memory, &located);
@@ -115,6 +111,21 @@ fn outside(start: u64, end: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 impl Snapshot {
+    /// Of a process without memory.
+    fn of(program: String) -> Snapshot {
+        Snapshot {
+            program,
+            glebes: Vec::new(),
+            parts: Vec::new(),
+            bytes: Vec::new(),
+            roots: Vec::new(),
+            registers: Vec::new(),
+            samples: None,
+            threads: 0,
+            stopped: Duration::ZERO,
+        }
+    }
+
     /// Glebe's own ranges that hold no reference of the program: in order.
     fn without_references(&self) -> Vec<(u64, u64)> {
         let mut ranges = Vec::new();

@@ -20,6 +20,7 @@ use crate::explain::show::NOW;
 use crate::profile::sites::Sites;
 use crate::size::{amount, counted};
 use crate::stop::Ending;
+use crate::words::cut;
 use crate::words::{print, say};
 use anyhow::Result;
 use mark::Blocks;
@@ -31,14 +32,14 @@ use std::time::Duration;
 /// Runs the command.
 pub fn leaks(options: &Options) -> Result<Ending> {
     if let Some(pid) = options.target.pid {
-        let found = find(pid)?;
+        let found = find(pid, false)?;
         report(options, &found, NOW)?;
         return Ok(Ending::Exit(0));
     }
     let mut found = None;
     let (name, ending) =
         program::run(&options.target.program, options.force, options.mean, Moment::Exit, |pid| {
-            found = Some(find(pid))
+            found = Some(find(pid, true))
         })?;
     match found {
         Some(found) => report(options, &found?, Moment::Exit.text())?,
@@ -80,8 +81,8 @@ struct Found {
     stopped: Duration,
 }
 
-fn find(pid: i32) -> Result<Found> {
-    let mut copy = copy::copy(pid)?;
+fn find(pid: i32, at_exit: bool) -> Result<Found> {
+    let mut copy = copy::copy(pid, at_exit)?;
     let mut blocks = Blocks::of(&copy);
     blocks.mark(&copy);
     let mut sites = copy.samples.take().map(|(samples, modules)| Sites::new(samples, modules));
@@ -120,11 +121,10 @@ impl Found {
     fn text(&self, moment: &str) -> String {
         let (blocks, bytes) = self.sums();
         let mut out = format!("glebe: {}[{}]: ", self.program, self.pid);
-        let live = format!(
-            "{} live, {}",
-            counted(self.live_blocks as usize, "block"),
-            amount(self.live_bytes)
-        );
+        let mut live = counted(self.live_blocks as usize, "block") + " live";
+        if self.live_blocks > 0 {
+            let _ = write!(live, ", {}", amount(self.live_bytes));
+        }
         if blocks == 0 {
             let _ = write!(out, "no leaks {moment} ({live})");
         } else {
@@ -138,7 +138,7 @@ impl Found {
             for (site, frames, leak) in &self.rows {
                 let (blocks, first) = (leak.blocks, leak.first_blocks);
                 let of = if frames.is_empty() { "blocks of " } else { "" };
-                let site: String = site.chars().take(SITE_COLUMNS).collect();
+                let site = cut(site, SITE_COLUMNS);
                 let _ = write!(
                     out,
                     "\n  {:>14}{blocks:>12}{first:>12}   {of}{site}",
@@ -151,12 +151,11 @@ impl Found {
                 false => "Sites are not recorded: each row is a block size (--mean 1 records all).",
             };
         }
-        let _ = write!(
-            out,
-            "\n{} stopped for {:.1} ms.",
-            counted(self.threads, "thread"),
-            self.stopped.as_secs_f64() * 1e3
-        );
+        if self.threads > 0 {
+            let threads = counted(self.threads, "thread");
+            let _ =
+                write!(out, "\n{threads} stopped for {:.1} ms.", self.stopped.as_secs_f64() * 1e3);
+        }
         out
     }
 

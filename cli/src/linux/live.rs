@@ -85,12 +85,17 @@ fn read_tree(pid: i32) -> Result<Vec<Statistics>> {
             tree.extend(children(child));
         }
     }
-    let name = name_of(pid);
-    bail!(
-        "no glebe was found in process {pid} ({name}), nor in a child of it. To put glebe under the program: \
-         glebe run -- {name} ARGUMENT... To see whether glebe is linked into it, start it with GLEBE_VERBOSE=1 and \
-         look for `was active` at its exit."
-    )
+    Err(no_glebe(pid, &name_of(pid), "run"))
+}
+
+/// The error about a process without glebe. `command`: the one that puts glebe under the program.
+pub fn no_glebe(pid: i32, program: &str, command: &str) -> anyhow::Error {
+    let error = anyhow!(
+        "no glebe was found in process {pid} ({program}), or it has served no request. To put glebe under the \
+         program: glebe {command} -- {program} ARGUMENT... To see whether glebe is linked into it, start it with \
+         GLEBE_VERBOSE=1 and look for `was active` at its exit."
+    );
+    or_ended(pid, error)
 }
 
 /// The process's mappings, as text of the kernel.

@@ -13,6 +13,7 @@ use super::search::image_of;
 use super::watch::preload;
 use super::witness::{is_mapped, Witness};
 use crate::compare::Proof;
+use crate::explain::process::limits;
 use crate::program::Program;
 use crate::run::{Checked, Start};
 use crate::stop::{Ending, Stop, OWN_FAILURE};
@@ -104,6 +105,30 @@ pub fn check(program: &Program, force: bool) -> Result<Checked> {
         verdict.notes.push("--force starts it; its malloc may not be glebe's".into());
     }
     Ok(Checked { way: verdict.way, notes: verdict.notes })
+}
+
+/// A note about `--libgc` under a program that is known not to use the library of this name itself.
+pub fn unused(program: &Program, soname: &str) -> Option<String> {
+    let facts = (image_of(&program.path) == program.path).then(|| inspect::facts_of(&program.path));
+    let facts = facts.flatten().filter(|facts| facts.loader.is_some() && !facts.is_loader)?;
+    let name = program.name.to_string_lossy();
+    (!facts.needed.is_empty() && facts.needed.iter().all(|needed| needed != soname))
+        .then(|| format!("{name} does not use {soname}; libraries and programs that it starts may"))
+}
+
+/// A note about a snapshot at a share of a limit while there is no limit. `own`: glebe's.
+pub fn no_limit(snapshot: &OsStr, own: Option<u64>) -> Option<String> {
+    let snapshot = snapshot.to_string_lossy();
+    let (file, threshold) = snapshot.rsplit_once('@').filter(|(_, at)| at.ends_with('%'))?;
+    // A value that the library would refuse is none.
+    let variable = || crate::size::parse(&std::env::var("GLEBE_LIMIT").ok()?).ok();
+    let is_set = own.or_else(variable).is_some_and(|bytes| bytes > 0);
+    (!is_set && limits(std::process::id() as i32).is_empty()).then(|| {
+        format!(
+            "no limit is set for this process now: {file}@{threshold} is written only once one is; {file}@SIZE needs \
+             none"
+        )
+    })
 }
 
 /// The child that gets our signals.
@@ -199,6 +224,19 @@ fn sentence(name: &str, build: Option<&str>, proof: Option<Proof>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_of_no_limit_has_a_note() {
+        let note = |snapshot: &str, own| no_limit(OsStr::new(snapshot), own);
+        assert_eq!(note("f@1G", None), None);
+        assert_eq!(note("f@90%", Some(1 << 30)), None);
+        let limited = !limits(std::process::id() as i32).is_empty();
+        for own in [None, Some(0)] {
+            let text = note("a@b@90%", own);
+            assert_eq!(text.is_none(), limited, "{text:?}");
+            assert!(text.is_none_or(|text| text.ends_with("a@b@SIZE needs none")));
+        }
+    }
 
     #[test]
     fn an_absent_library_is_a_warning() {

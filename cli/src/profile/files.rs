@@ -6,6 +6,7 @@ use super::stacks::Stacks;
 use super::symbols::Symbols;
 use super::{flame, kind_of, reader, refused, show, wanted, write_pprof};
 use crate::args::ProfileOptions;
+use crate::explain::snapshot;
 use crate::stop::{Ending, Stop, WRONG_LINE};
 use crate::words::print;
 use anyhow::{ensure, Context, Result};
@@ -96,19 +97,27 @@ pub fn write(file: &Path, text: &str) -> Result<()> {
         .map_err(|error| refused(format!("cannot write {}: {error}", file.display())))
 }
 
-/// The stacks of a file in pprof's format, or of a process's text.
+/// The stacks of a file in pprof's format, or of a process's text or snapshot.
 fn load(path: &Path, options: &ProfileOptions) -> Result<Stacks> {
-    let bytes = reader::bytes_of(path, &LIMITS)?;
     let no_profile = || format!("{} is no profile", path.display());
+    if snapshot::is_one(&reader::head_of(path)) {
+        return of_process(&super::read(path)?, options).with_context(no_profile);
+    }
+    let bytes = reader::bytes_of(path, &LIMITS)?;
     if !bytes.starts_with(reader::TEXT) {
         ensure!(options.output.is_none(), "{} is in pprof's format already", path.display());
         return reader::parse(&bytes, &path.to_string_lossy(), wanted(options), &LIMITS);
     }
     // A path in it need not be UTF-8.
     let profile = Profile::parse(&String::from_utf8_lossy(&bytes)).with_context(no_profile)?;
+    of_process(&profile, options).with_context(no_profile)
+}
+
+/// The stacks of a process's profile, which is written in pprof's format too if the options want that.
+fn of_process(profile: &Profile, options: &ProfileOptions) -> Result<Stacks> {
     let mut symbols = Symbols::default();
     if let Some(output) = &options.output {
-        write_pprof(options, &profile, output, &mut symbols)?;
+        write_pprof(options, profile, output, &mut symbols)?;
     }
-    super::stacks_of(&profile, kind_of(options), &mut symbols).with_context(no_profile)
+    super::stacks_of(profile, kind_of(options), &mut symbols)
 }

@@ -16,7 +16,7 @@ use crate::explain::heap::{locate, Located};
 use crate::explain::samples;
 use crate::system::interrupt;
 use crate::system::live::{
-    maps_of, memory_of, name_of, or_ended, pieces, program_of, Memory, Reader,
+    maps_of, memory_of, name_of, no_glebe, or_ended, pieces, program_of, Memory, Reader,
 };
 use crate::words::say;
 use anyhow::{anyhow, bail, Result};
@@ -115,10 +115,7 @@ fn find(pid: i32) -> Result<Asked> {
     let memory = memory_of(pid, &pieces)?;
     let program = program_of(&memory).unwrap_or_else(|| name_of(pid));
     let Some(located) = locate(&memory, &pieces)?.into_iter().next() else {
-        bail!(
-            "no glebe was found in process {pid} ({program}). To put glebe under the program: \
-             glebe profile -- {program} ARGUMENT..."
-        );
+        return Err(no_glebe(pid, &program, "profile"));
     };
     if located.shape.value("samples").ok() != Some(1) {
         bail!("the glebe in process {pid} ({program}) takes no samples: it is a secure or audit build, or too old");

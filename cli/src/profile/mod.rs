@@ -155,7 +155,7 @@ fn probe(output: &Path) -> Result<()> {
 fn read(path: &Path) -> Result<Profile> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let text = if snapshot::is_one(&bytes) {
-        let snapshot = Snapshot::parse(&bytes).with_context(|| path.display().to_string())?;
+        let snapshot = Snapshot::of_file(&bytes, path)?;
         snapshot.profile.ok_or_else(|| {
             refused(format!(
                 "{} has no profile: its process was started without --mean (GLEBE_PROFILE_BYTES)",

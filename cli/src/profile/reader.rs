@@ -10,6 +10,7 @@
 use super::pprof::{File, Kind, Mapping};
 use super::raw::Weight;
 use super::stacks::Stacks;
+use crate::explain::snapshot;
 use anyhow::{anyhow, bail, ensure, Context, Result};
 use flate2::read::MultiGzDecoder;
 use prost::Message;
@@ -30,6 +31,8 @@ pub const LIMITS: Limits = Limits { plain_bytes: 128 << 20, depth: 2000, frames:
 const PACKED: [u8; 2] = [0x1f, 0x8b];
 /// What begins the text of a process.
 pub const TEXT: &[u8] = b"glebe-profile ";
+/// What tells a profile or a snapshot from a program.
+const HEAD_BYTES: u64 = 32;
 
 /// The bytes of a file, unpacked.
 pub fn bytes_of(path: &Path, limits: &Limits) -> Result<Vec<u8>> {
@@ -57,13 +60,21 @@ fn unpacked(packed: Vec<u8>, most: u64) -> Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// Whether a file looks like a profile: packed, or a process's text.
+/// Whether a file looks like a profile: packed, or a process's text or snapshot.
 pub fn looks_like_one(path: &Path) -> bool {
+    let head = head_of(path);
+    head.starts_with(&PACKED) || head.starts_with(TEXT) || snapshot::is_one(&head)
+}
+
+/// The first bytes of a file; none of what is no file.
+pub fn head_of(path: &Path) -> Vec<u8> {
     let mut head = Vec::new();
     let file = std::fs::metadata(path).ok().filter(|about| about.is_file());
     let file = file.and_then(|_| std::fs::File::open(path).ok());
-    file.is_some_and(|file| file.take(TEXT.len() as u64).read_to_end(&mut head).is_ok())
-        && (head.starts_with(&PACKED) || head.starts_with(TEXT))
+    if let Some(file) = file {
+        let _ = file.take(HEAD_BYTES).read_to_end(&mut head); // the error comes again when the file is read
+    }
+    head
 }
 
 /// The stacks of pprof's bytes. Without a `kind`, those that a viewer would show first.

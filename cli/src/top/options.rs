@@ -1,6 +1,6 @@
 //! The options of `glebe top`.
 
-use crate::args::pid;
+use crate::args::PidParser;
 use crate::size;
 use clap::Args;
 
@@ -31,6 +31,6 @@ pub struct Options {
     #[arg(short = 'n', long, value_name = "N", value_parser = frames)]
     pub frames: Option<u64>,
     /// The process
-    #[arg(value_name = "PID", value_parser = pid)]
+    #[arg(value_name = "PID", value_parser = PidParser)]
     pub pid: i32,
 }

@@ -48,6 +48,26 @@ pub fn left_out(_library: Option<&Path>) -> Option<String> {
     None
 }
 
+/// The library that `--libgc` replaces is one of Linux.
+pub fn unused(_program: &Program, _soname: &str) -> Option<String> {
+    None
+}
+
+/// What limits a process is not looked at here.
+pub fn no_limit(_snapshot: &OsStr, _own: Option<u64>) -> Option<String> {
+    None
+}
+
+/// The library that `--libgc` replaces is one of Linux.
+pub fn unused(_program: &Program, _soname: &str) -> Option<String> {
+    None
+}
+
+/// The limits of a process are looked at on Linux only.
+pub fn no_limit(_snapshot: &OsStr, _own: Option<u64>) -> Option<String> {
+    None
+}
+
 /// Windows has no closed standard handles that we would open.
 pub fn is_closed(_descriptor: i32) -> bool {
     false

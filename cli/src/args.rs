@@ -7,9 +7,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-const EXIT_STATUS: &str = "\
+const AFTER_HELP: &str = "\
 Exit status: the program's own. Of glebe itself: 125 if it failed or refused, 126 if the program \
-cannot be executed, 127 if there is no such program, 2 for a wrong command line.";
+cannot be executed, 127 if there is no such program, 2 for a wrong command line.
+
+Documentation: https://glebe-alloc.github.io/glebe";
 
 /// The largest purge_ms that the library takes.
 const PURGE_MS_MOST: u32 = u32::MAX / 4;
@@ -89,7 +91,7 @@ pub const JSON_TO_STDOUT: &str = "-";
 
 #[derive(Parser)]
 #[command(name = "glebe", version = env!("GLEBE_VERSION_TEXT"), about)]
-#[command(after_help = EXIT_STATUS, args_override_self = true)]
+#[command(after_help = AFTER_HELP, args_override_self = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -164,8 +166,8 @@ Examples:
   glebe run --limit 512M --background -- ./server --port 8080
   glebe run --secure --on-error=abort -- ./suspect
 
-Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself:
-125 if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program,
+Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself: \
+125 if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program, \
 2 for a wrong command line."
 )]
 pub struct RunOptions {
@@ -263,17 +265,17 @@ pub enum OnError {
 Examples:
   glebe compare -- python3 script.py
   glebe compare --with mimalloc,jemalloc --runs 20 -- ./server --selftest
-  glebe compare --with v3=/opt/mimalloc3/libmimalloc.so --svg picture.svg -- ./build.sh
+  glebe compare --with v3=/opt/v3/libmimalloc.so --svg ram.svg -- ./build.sh
   glebe compare --only glebe,glebe-secure --json -- ./program > runs.jsonl
   glebe compare --svg=picture.svg --json=runs.jsonl -- ./program
 
-JSON: one object a line, one line a run: allocator, run, cpu_s, cpu_user_s, cpu_sys_s, wall_s,
-peak_rss_bytes, mean_rss_bytes (null if too short to sample), faults, major_faults, exit, signal.
+JSON: one object a line, one line a run: allocator, run, cpu_s, cpu_user_s, cpu_sys_s, wall_s, \
+peak_rss_bytes, mean_rss_bytes (null if too short to sample), faults, major_faults, exit, signal. \
 Null: the system does not report it.
 
 Ctrl-C ends the running program and prints the table of the complete rounds.
 
-Exit status: 0, or the program's own if it failed under any allocator (128 + n for signal n). Of
+Exit status: 0, or the program's own if it failed under any allocator (128 + n for signal n). Of \
 glebe itself: 125 if it failed or refused, 126 and 127 as a shell's, 2 for a wrong command line."
 )]
 pub struct CompareOptions {
@@ -487,8 +489,8 @@ Examples:
   glebe record --anonymous -o server.trace -- ./server --port 8080
   glebe record --with glebe -o t.trace -- ./program
 
-Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself: 125
-if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program, 2
+Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself: 125 \
+if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program, 2 \
 for a wrong command line."
 )]
 pub struct RecordOptions {
@@ -538,7 +540,7 @@ Examples:
 
 JSON: as of glebe compare.
 
-Exit status: 0, or 3 if an allocation failed under any allocator. Of glebe itself: 125 if it failed
+Exit status: 0, or 3 if an allocation failed under any allocator. Of glebe itself: 125 if it failed \
 or refused, 2 for a wrong command line."
 )]
 pub struct ReplayOptions {
@@ -615,7 +617,9 @@ Examples:
   glebe trace --json python.trace | jq .peak
   glebe trace --svg picture.svg python.trace
   glebe trace --anonymous --output send.trace python.trace
-  glebe trace python.trace.raw/4711-1          (a recording that was never made into a trace)"
+  glebe trace python.trace.raw/4711-1
+
+The last is a recording that was never made into a trace."
 )]
 pub struct TraceOptions {
     /// A trace of glebe record, or a file of TRACE.raw/
@@ -657,6 +661,25 @@ mod tests {
         for command in Cli::command().get_subcommands_mut() {
             let help = command.render_long_help().to_string();
             assert!(help.contains("\nExamples:\n"), "{}", command.get_name());
+        }
+    }
+
+    /// A line may be broken by clap, but not an example, which is copied.
+    #[test]
+    fn examples_fit_80_columns() {
+        let mut cli = Cli::command().term_width(80);
+        cli.build();
+        for command in cli.get_subcommands_mut() {
+            let name = command.get_name().to_string();
+            let help = command.render_long_help().to_string();
+            let examples = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+            for line in examples.take_while(|line| !line.is_empty()) {
+                let begins = ["  glebe ", "  go tool ", "  source <("]
+                    .iter()
+                    .any(|begin| line.starts_with(begin));
+                assert!(begins && line.len() <= 80, "{name}: {line}");
+            }
+            assert!(help.lines().all(|line| line.len() <= 80), "{name}: {help}");
         }
     }
 

@@ -27,10 +27,11 @@ Examples:
   glebe explain --json 4711
   glebe explain --svg memory.svg -- ./program input
   glebe explain --at-exit -- python3 script.py
-  glebe run --snapshot last.snapshot@90% -- ./server; glebe explain --from last.snapshot
+  glebe run --snapshot last.snap@90% -- ./server
+  glebe explain --from last.snap
 
-JSON: one object: rss_bytes, and parts, a list of objects with name and bytes that sum to rss_bytes;
-docs/json.md has all fields."
+JSON: one object: rss_bytes, and parts, a list of objects with name and bytes that sum to rss_bytes; \
+https://glebe-alloc.github.io/glebe/json.html has all fields."
 )]
 pub struct Options {
     /// Print one JSON object on a line, with exact bytes

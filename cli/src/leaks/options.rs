@@ -14,15 +14,16 @@ use clap::Args;
 #[derive(Args)]
 #[command(
     override_usage = "\
-glebe leaks [--json] <PID>
-       glebe leaks [--json] -- <PROGRAM>...",
+glebe leaks [OPTIONS] <PID>
+       glebe leaks [OPTIONS] -- <PROGRAM>...",
     after_help = "\
 Examples:
   glebe leaks 4711
   glebe leaks --json 4711
   glebe leaks --mean 1 -- ./program input
 
-JSON: one object with leaks, a list of objects with blocks, bytes and site; docs/explain.md has all fields."
+JSON: one object with leaks, a list of objects with blocks, bytes and site; \
+https://glebe-alloc.github.io/glebe/json.html has all fields."
 )]
 pub struct Options {
     /// Print one JSON object on a line, with exact bytes

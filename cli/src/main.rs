@@ -8,7 +8,8 @@
 //!   explain/    glebe explain: the resident set in parts     leaks/   map/   all three on Linux only
 //!   profile/    glebe profile (Linux)                    top/      glebe top (Linux)
 //!   stop        how programs end, and our exit codes     words   what we write     screen   and where
-//!   picture     what the pictures share             shares    manual pages, completions
+//!   picture     what the pictures share             table     tables that fit the screen
+//!   shares      manual pages, completions
 //!   linux/      preloading, /proc and wait4; Wine runs Windows programs
 //!   windows/    glebe.dll in a process that has not begun
 //! ```
@@ -53,6 +54,8 @@ mod stop;
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
 #[cfg_attr(windows, path = "windows/mod.rs")]
 mod system;
+#[cfg_attr(windows, allow(dead_code, reason = "the tables of texts are of commands on Linux"))]
+mod table;
 #[cfg(target_os = "linux")]
 mod top;
 #[cfg(target_os = "linux")]

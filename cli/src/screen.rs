@@ -53,6 +53,11 @@ impl Screen {
         }
     }
 
+    /// The text in lines that fit. Of a line that does not, the rest begins two columns further to the right.
+    pub fn wrapped(self, text: &str) -> String {
+        text.lines().map(|line| wrapped(line, self.width)).collect::<Vec<_>>().join("\n")
+    }
+
     /// "±", or "+-" in ASCII.
     pub fn plus_minus(self) -> &'static str {
         if self.unicode {
@@ -61,6 +66,36 @@ impl Screen {
             "+-"
         }
     }
+}
+
+/// Breaks a line at spaces, and a word that is wider than a line anywhere.
+fn wrapped(line: &str, width: usize) -> String {
+    let indent = line.chars().take_while(|c| *c == ' ').count();
+    let hang = if indent + 2 <= width / 2 { indent + 2 } else { 0 };
+    let (mut out, mut column, mut rest) = (String::new(), 0, line);
+    while !rest.is_empty() {
+        // A word with the spaces before it.
+        let spaces = rest.len() - rest.trim_start_matches(' ').len();
+        let end = rest[spaces..].find(' ').map_or(rest.len(), |end| spaces + end);
+        let (mut word, behind) = rest.split_at(end);
+        rest = behind;
+        if column + word.chars().count() > width {
+            word = &word[spaces..];
+            if column > hang || !out.is_empty() && column > 0 {
+                out = out + "\n" + &" ".repeat(hang);
+                column = hang;
+            }
+        }
+        for c in word.chars() {
+            if column == width {
+                out = out + "\n" + &" ".repeat(hang);
+                column = hang;
+            }
+            out.push(c);
+            column += 1;
+        }
+    }
+    out
 }
 
 /// The variable's value, unless it is unset or empty.
@@ -86,6 +121,21 @@ mod tests {
         assert_eq!(width(Some(132), &[("COLUMNS", "60")]), 132);
         assert_eq!(width(None, &[("COLUMNS", "60")]), 60);
         assert_eq!(width(None, &[("COLUMNS", "wide")]), 80);
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_nothing_is_lost() {
+        assert_eq!(wrapped("short", 20), "short");
+        assert_eq!(wrapped("", 20), "");
+        assert_eq!(wrapped("  a  b     c d", 9), "  a  b\n    c d");
+        assert_eq!(wrapped("aaa bbbbbbbbbb cc", 6), "aaa\n  bbbb\n  bbbb\n  bb\n  cc");
+        let text = "Rounding of requests to block sizes is not known, since /a/very/long/path/of/a/file is äöü.";
+        for width in 20..100 {
+            let lines = wrapped(text, width);
+            assert!(lines.lines().all(|line| line.chars().count() <= width), "{lines}");
+            let plain = |text: &str| text.replace([' ', '\n'], "");
+            assert_eq!(plain(&lines), plain(text));
+        }
     }
 
     #[test]

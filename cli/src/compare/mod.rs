@@ -238,6 +238,7 @@ impl Json {
 fn print_table(rows: &[Row]) -> Result<()> {
     let screen = Screen::stdout();
     table::tables(rows, screen).iter().try_for_each(print)?;
+    let print = |text: String| print(screen.wrapped(&text));
     let base = rows.first().map_or("", |row| &row.name);
     let sampled = rows.iter().any(|row| row.median(Measure::Mean).is_some());
     let of = system::SAMPLED_OF;
@@ -246,7 +247,7 @@ fn print_table(rows: &[Row]) -> Result<()> {
     if sampled {
         print(format!("Mean RSS is over time, of {of}."))?;
     }
-    table::verdicts(rows).iter().try_for_each(print)
+    table::verdicts(rows).into_iter().try_for_each(print)
 }
 
 /// Notes on the figures.

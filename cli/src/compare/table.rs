@@ -7,6 +7,7 @@ use super::measure::Run;
 use super::noise::{deviation, difference, median, Difference, PAIRS_MIN};
 use crate::screen::Screen;
 use crate::size::{counted, mib};
+use crate::table::divided;
 use comfy_table::{presets, Attribute, Cell, CellAlignment, ContentArrangement, Table};
 
 /// The measures, in the order of the columns.
@@ -117,15 +118,8 @@ pub fn tables(rows: &[Row], screen: Screen) -> Vec<Table> {
     if let Some(table) = fits(&columns, false) {
         return vec![table];
     }
-    let mut tables = Vec::new();
-    let mut rest = &columns[..];
-    while !rest.is_empty() {
-        let most = (2..=rest.len()).rev().find_map(|n| Some((fits(&rest[..n], true)?, n)));
-        let (next, n) = most.unwrap_or_else(|| (table(rows, &rest[..1], true, screen), 1));
-        tables.push(next);
-        rest = &rest[n..];
-    }
-    tables
+    let tall = |columns: &[Column]| table(rows, columns, true, screen);
+    divided(&columns, |columns| fits(columns, true), tall)
 }
 
 /// The width of a line in columns. It has no wide characters, and escape sequences take no column.

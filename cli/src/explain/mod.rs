@@ -33,6 +33,7 @@ pub use part::Part;
 use parts::look;
 pub use parts::{Explanation, Seen};
 
+use crate::screen::Screen;
 use crate::stop::Ending;
 use crate::words::{print, say};
 use anyhow::Result;
@@ -88,7 +89,10 @@ fn explain_snapshot(options: &Options, file: &Path) -> Result<Ending> {
     let moment = snapshot.moment();
     match snapshot.seen()? {
         Some(seen) => report(options, seen, &moment)?,
-        None => print(snapshot.sums(options.json))?,
+        None => print(match options.json {
+            true => snapshot.sums(true),
+            false => Screen::stdout().wrapped(&snapshot.sums(false)),
+        })?,
     }
     Ok(Ending::Exit(0))
 }
@@ -102,6 +106,6 @@ fn report(options: &Options, seen: Seen, moment: &str) -> Result<()> {
     print(if options.json {
         show::json(&explanation, moment)
     } else {
-        show::text(&explanation, moment)
+        show::text(&explanation, moment, Screen::stdout())
     })
 }

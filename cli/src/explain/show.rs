@@ -3,6 +3,7 @@
 use super::part::Part;
 use super::parts::Explanation;
 use super::process::{Limit, OWN_LIMIT};
+use crate::screen::Screen;
 use crate::size::{amount, percent};
 use crate::words::cut;
 use serde_json::{json, Map, Value};
@@ -15,13 +16,22 @@ const CLASSES_SHOWN: usize = 8;
 const MAPPINGS_SHOWN: usize = 5;
 const PINS_SHOWN: usize = 6;
 const SITE_COLUMNS: usize = 41;
-const BAR_COLUMNS: f64 = 30.0;
+/// The bar of a whole resident set, if there is room for it beside the numbers.
+const BAR_COLUMNS: usize = 30;
+const PART_COLUMNS: usize = 55;
 
-pub fn text(e: &Explanation, moment: &str) -> String {
+pub fn text(e: &Explanation, moment: &str, screen: Screen) -> String {
     let rss = e.rss_bytes();
-    let mut out = format!("glebe: {}[{}]: resident set {moment}", e.program, e.pid);
+    let head = format!("glebe: {}[{}]: resident set {moment}", e.program, e.pid);
+    let mut out = screen.wrapped(&head);
     let mut line = |text: String| {
-        let _ = write!(out, "\n{}", text.trim_end());
+        let _ = write!(out, "\n{}", screen.wrapped(text.trim_end()));
+    };
+    let bar_columns = BAR_COLUMNS.min(screen.width.saturating_sub(PART_COLUMNS)) as f64;
+    // On a narrow screen there is no room for columns.
+    let row = |name: &str, bytes: u64| match screen.width >= PART_COLUMNS {
+        true => format!("  {name:<28}{:>14}", amount(bytes)),
+        false => format!("  {name}: {}", amount(bytes)),
     };
     for part in Part::ALL {
         let bytes = e.part(part);
@@ -29,12 +39,12 @@ pub fn text(e: &Explanation, moment: &str) -> String {
             continue;
         }
         let share = percent(bytes, rss);
-        let bar = "#".repeat((share / 100.0 * BAR_COLUMNS).round() as usize);
-        line(format!("  {:<28}{:>14}{share:>7.1} %  {bar}", part.text(), amount(bytes)));
+        let bar = "#".repeat((share / 100.0 * bar_columns).round() as usize);
+        line(format!("{}{share:>7.1} %  {bar}", row(part.text(), bytes)));
     }
-    line(format!("  {:<28}{:>14}", "resident set", amount(rss)));
+    line(row("resident set", rss));
     if e.swap_bytes > 0 {
-        line(format!("  {:<28}{:>14}", "and in swap", amount(e.swap_bytes)));
+        line(row("and in swap", e.swap_bytes));
     }
     if e.glebes.is_empty() {
         line(String::new());
@@ -270,6 +280,12 @@ mod tests {
         let sum: u64 = parts.map(|part| part["bytes"].as_u64().unwrap()).sum();
         assert_eq!(Some(sum), object["rss_bytes"].as_u64());
         assert!(sum > 1 << 20 && object["glebe"] == false);
-        assert!(text(&e, "now").contains("No glebe"), "{}", text(&e, "now"));
+        for width in [20, 40, 80, 200] {
+            let screen = Screen { width, unicode: false, moves: false, styles: false };
+            let text = text(&e, "now", screen);
+            assert!(text.lines().all(|line| line.len() <= width), "{text}");
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains("No glebe is in this process: the parts are what the kernel"));
+        }
     }
 }

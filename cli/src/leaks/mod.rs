@@ -18,6 +18,7 @@ pub use options::Options;
 use crate::explain::program::{self, Moment};
 use crate::explain::show::NOW;
 use crate::profile::sites::Sites;
+use crate::screen::Screen;
 use crate::size::{amount, counted};
 use crate::stop::Ending;
 use crate::words::cut;
@@ -190,5 +191,8 @@ impl Found {
 }
 
 fn report(options: &Options, found: &Found, moment: &str) -> Result<()> {
-    print(if options.json { found.json(moment) } else { found.text(moment) })
+    print(match options.json {
+        true => found.json(moment),
+        false => Screen::stdout().wrapped(&found.text(moment)),
+    })
 }

@@ -1,7 +1,7 @@
 //! `glebe map`: every slice of glebe's memory in a process, as a picture.
 //!
 //! ```text
-//!   explain::look ─▶ tables, resident pages ─▶ cells, one for a slice      text   terminal, in rows of 2 MiB
+//!   explain::look ─▶ tables, resident pages ─▶ cells, one for a slice      text   terminal, in rows of 2 MiB or less
 //!                                                                          picture  --svg
 //! ```
 
@@ -13,10 +13,11 @@ pub use options::Options;
 
 use crate::explain::heap::{Free, Glebe, What};
 use crate::explain::{settled, Seen};
+use crate::screen::Screen;
 use crate::stop::Ending;
-use crate::system::live::or_ended;
+use crate::system::live::no_glebe;
 use crate::words::print;
-use anyhow::{anyhow, Result};
+use anyhow::Result;
 
 /// What a slice is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,12 +88,7 @@ pub struct Map {
 pub fn map(options: &Options) -> Result<Ending> {
     let seen = settled(options.pid)?;
     if seen.glebes.is_empty() {
-        let (program, pid) = (&seen.program, options.pid);
-        let error = anyhow!(
-            "no glebe was found in process {pid} ({program}), or it has served no request. To put glebe under the \
-             program: glebe run -- {program} ARGUMENT..."
-        );
-        return Err(or_ended(pid, error));
+        return Err(no_glebe(options.pid, &seen.program, "run"));
     }
     let map = Map::of(&seen);
     if let Some(file) = &options.svg {
@@ -101,7 +97,7 @@ pub fn map(options: &Options) -> Result<Ending> {
     if options.json {
         print(text::json(&map))?;
     } else if options.svg.is_none() {
-        print(text::text(&map, text::Style::of_terminal()))?;
+        print(text::text(&map, Screen::stdout()))?;
     }
     Ok(Ending::Exit(0))
 }

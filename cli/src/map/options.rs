@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 /// Draw glebe's memory in a process: every slice, how full it is, holes, retained memory and huge pages.
 ///
-/// The process is not stopped. The terminal gets a character for each 16 KiB; with LC_ALL=C or TERM=dumb,
-/// plain ASCII.
+/// The process is not stopped. The terminal gets a character for each 32 KiB; --svg a cell for each 16 KiB. With
+/// LC_ALL=C the characters are plain ASCII, and NO_COLOR has letters in place of colours.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -20,6 +20,6 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// A process that runs with glebe inside
-    #[arg(value_name = "PID", value_parser = crate::args::pid)]
+    #[arg(value_name = "PID", value_parser = crate::args::PidParser)]
     pub pid: i32,
 }

@@ -2,43 +2,36 @@
 //!
 //! ```text
 //!   glebe: half[4711]: 110.0 MiB in 2 MiB rows, a character for 32 KiB
-//!   0x13e000000000  ssssssssssssSSSS....mmLLLL rrrr          capitals: at least half full
+//!   0x13e000000000* ssssssssssssSSSS....mmLLLL rrrr          capitals: at least half full
 //! ```
 
 use super::{Cell, Kind, Map};
+use crate::screen::Screen;
 use crate::size::amount;
 use serde_json::json;
-use std::env;
 use std::fmt::Write;
-use std::io::{stdout, IsTerminal};
 
-/// Two slices for a character: a row has 64, and is 2 MiB.
-const CELLS_OF_ONE: usize = 2;
+/// Two slices for a character: a row of 2 MiB has 64.
+const CELLS_OF_ONE: u64 = 2;
 const ROW_BYTES: u64 = 2 << 20;
+/// An address, and whether its 2 MiB asked for a huge page.
+const HEAD_COLUMNS: usize = 16;
 /// More rows with nothing in them are one line.
 const SAME_ROWS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+enum Style {
     Ascii,
-    Blocks,
+    Letters,
     Colours,
 }
 
 impl Style {
-    /// Of the standard output.
-    pub fn of_terminal() -> Style {
-        let value = |name| env::var(name).unwrap_or_default();
-        let locale =
-            ["LC_ALL", "LC_CTYPE", "LANG"].map(value).into_iter().find(|value| !value.is_empty());
-        let utf8 = locale
-            .is_some_and(|locale| locale.to_ascii_uppercase().replace('-', "").contains("UTF8"));
-        if !utf8 || value("TERM") == "dumb" {
-            Style::Ascii
-        } else if stdout().is_terminal() && env::var_os("NO_COLOR").is_none() {
-            Style::Colours
-        } else {
-            Style::Blocks
+    fn of(screen: Screen) -> Style {
+        match screen {
+            Screen { unicode: false, .. } => Style::Ascii,
+            Screen { styles: true, .. } => Style::Colours,
+            _ => Style::Letters,
         }
     }
 }
@@ -63,49 +56,61 @@ fn drawn(cell: &Cell, style: Style) -> (char, u8) {
         Style::Colours if live => {
             (['░', '▒', '▓', '█'][usize::from(cell.live.min(99) / 25)], colour)
         }
-        Style::Blocks if live && full => (letter.to_ascii_uppercase(), colour),
-        Style::Blocks | Style::Colours if cell.kind == Kind::Clean => {
+        Style::Letters if live && full => (letter.to_ascii_uppercase(), colour),
+        Style::Letters | Style::Colours if cell.kind == Kind::Clean => {
             (if cell.resident > 0 { '+' } else { '·' }, colour)
         }
         _ => (letter, colour),
     }
 }
 
-fn legend(style: Style) -> &'static str {
-    match style {
+fn legend(style: Style) -> String {
+    let kinds = match style {
         Style::Colours => {
-            "green small, cyan medium, blue large, magenta huge, yellow collected; ░▒▓█ how full; o has holes; red r \
-             retained; + free but resident, · free"
+            "green small, cyan medium, blue large, magenta huge, yellow c collected; ░▒▓█ how full"
         }
-        _ => {
-            "s small, m medium, l large, h huge (capitals: at least half of it live); o has holes; c collected; \
-             r retained; + free but resident; . free; | guard; * at the end: huge pages"
-        }
-    }
+        _ => "s small, m medium, l large, h huge (capitals: at least half of it live); c collected",
+    };
+    let free = if style == Style::Ascii { '.' } else { '·' };
+    format!(
+        "{kinds}; o has holes; r retained; + free but resident; {free} free; | guard; * at an address: huge pages"
+    )
 }
 
-pub fn text(map: &Map, style: Style) -> String {
+/// The bytes of a row: the most that fit, as a power of two.
+fn row_bytes(width: usize, cell_bytes: u64) -> u64 {
+    let one = CELLS_OF_ONE * cell_bytes;
+    let fits = |bytes: &u64| HEAD_COLUMNS as u64 + bytes / one <= width as u64;
+    let smaller = std::iter::successors(Some(ROW_BYTES), |bytes| Some(bytes / 2));
+    smaller.take_while(|bytes| *bytes > one).find(fits).unwrap_or(one)
+}
+
+pub fn text(map: &Map, screen: Screen) -> String {
+    let style = Style::of(screen);
     let bytes = map.cells.len() as u64 * map.cell_bytes;
-    let mut out =
-        format!("glebe: {}[{}]: {} in rows of 2 MiB, ", map.program, map.pid, amount(bytes));
-    let _ = write!(
-        out,
-        "a character for {}\n{}",
-        amount(CELLS_OF_ONE as u64 * map.cell_bytes),
-        legend(style)
+    let row_bytes = row_bytes(screen.width, map.cell_bytes);
+    let head = format!(
+        "glebe: {}[{}]: {} in rows of {}, a character for {}",
+        map.program,
+        map.pid,
+        amount(bytes),
+        amount(row_bytes),
+        amount(CELLS_OF_ONE * map.cell_bytes),
     );
+    let mut out = screen.wrapped(&head) + "\n" + &screen.wrapped(&legend(style));
     let mut rows: Vec<(u64, String, String)> = Vec::new();
-    for cells in map.cells.chunk_by(|a, b| a.start / ROW_BYTES == b.start / ROW_BYTES) {
-        let (plain, shown) = row(cells, map.cell_bytes, style);
-        rows.push((cells[0].start & !(ROW_BYTES - 1), plain, shown));
+    for cells in map.cells.chunk_by(|a, b| a.start / row_bytes == b.start / row_bytes) {
+        let (plain, shown) = row(cells, map.cell_bytes, row_bytes, style);
+        rows.push((cells[0].start & !(row_bytes - 1), plain, shown));
     }
     for same in rows.chunk_by(|a, b| a.1 == b.1 && b.0 >= a.0) {
-        let _ = write!(out, "\n{:#014x}  {}", same[0].0, same[0].2);
+        let _ = write!(out, "\n{:#014x}{}", same[0].0, same[0].2);
         if same.len() > SAME_ROWS {
-            let _ = write!(out, "\n                and {} more rows like it", same.len() - 1);
+            let more = format!("and {} more rows like it", same.len() - 1);
+            out = out + "\n" + &screen.wrapped(&format!("{:HEAD_COLUMNS$}{more}", ""));
         } else {
             for other in &same[1..] {
-                let _ = write!(out, "\n{:#014x}  {}", other.0, other.2);
+                let _ = write!(out, "\n{:#014x}{}", other.0, other.2);
             }
         }
     }
@@ -113,15 +118,16 @@ pub fn text(map: &Map, style: Style) -> String {
 }
 
 /// A row without and with colours. Of the cells of a character, the one with the most live bytes is shown.
-fn row(cells: &[Cell], cell_bytes: u64, style: Style) -> (String, String) {
-    let place = |cell: &Cell| (cell.start % ROW_BYTES / cell_bytes) as usize / CELLS_OF_ONE;
-    let (mut plain, mut shown) = (String::new(), String::new());
+fn row(cells: &[Cell], cell_bytes: u64, row_bytes: u64, style: Style) -> (String, String) {
+    let place = |cell: &Cell| (cell.start % row_bytes / cell_bytes / CELLS_OF_ONE) as usize;
+    let huge_page = if cells.iter().any(|cell| cell.huge_page) { "* " } else { "  " };
+    let (mut plain, mut shown) = (huge_page.to_string(), huge_page.to_string());
     let mut colour_now = 0;
     for of_one in cells.chunk_by(|a, b| place(a) == place(b)) {
         let Some(cell) = of_one.iter().max_by_key(|cell| (cell.live, cell.resident)) else {
             continue;
         };
-        while plain.chars().count() < place(cell) {
+        while plain.chars().count() < huge_page.len() + place(cell) {
             plain.push(' ');
             shown.push(' ');
         }
@@ -135,10 +141,6 @@ fn row(cells: &[Cell], cell_bytes: u64, style: Style) -> (String, String) {
     }
     if style == Style::Colours {
         shown += "\x1b[0m";
-    }
-    if cells.iter().any(|cell| cell.huge_page) {
-        plain.push_str(" *");
-        shown.push_str(" *");
     }
     (plain, shown)
 }
@@ -183,6 +185,29 @@ mod tests {
         huge_page: false,
     };
 
+    const ASCII: Screen = Screen { width: 80, unicode: false, moves: false, styles: false };
+
+    fn one_line(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn rows_fit_the_screen_and_nothing_is_lost() {
+        let cells: Vec<_> =
+            (0..128).map(|i| Cell { start: i << 14, huge_page: true, ..CELL }).collect();
+        let map = Map { program: "p".into(), pid: 7, cells, cell_bytes: 1 << 14 };
+        for (width, rows, of) in
+            [(200, 1, "2.0 MiB"), (80, 1, "2.0 MiB"), (79, 2, "1.0 MiB"), (20, 16, "128.0 KiB")]
+        {
+            let text = text(&map, Screen { width, ..ASCII });
+            assert!(text.lines().all(|line| line.len() <= width), "{text}");
+            assert!(one_line(&text).contains(&format!("in rows of {of}")), "{text}");
+            let alike = one_line(&text).contains(&format!("and {} more rows like it", rows - 1));
+            let shown = text.lines().filter(|line| line.starts_with("0x")).count();
+            assert!(if rows > SAME_ROWS { alike && shown == 1 } else { shown == rows }, "{text}");
+        }
+    }
+
     #[test]
     fn ascii_is_ascii_and_says_how_full() {
         let cell = |i: u64, kind, live| Cell { start: (3 << 21) + (i << 15), kind, live, ..CELL };
@@ -194,15 +219,27 @@ mod tests {
             Cell { holes: true, huge_page: true, ..cell(6, Kind::Small, 10) },
         ];
         let map = Map { program: "p".into(), pid: 7, cells, cell_bytes: 1 << 14 };
-        let text = text(&map, Style::Ascii);
-        assert!(text.is_ascii());
-        assert!(text.ends_with("0x000000600000  Smr  .o *"), "{text}");
+        let screen = ASCII;
+        let ascii = text(&map, screen);
+        assert!(ascii.is_ascii());
+        assert!(ascii.ends_with("0x000000600000* Smr  .o"), "{ascii}");
+        // The legend has each character of the map.
+        for (screen, free) in [
+            (screen, '.'),
+            (Screen { unicode: true, ..screen }, '·'),
+            (Screen { unicode: true, styles: true, ..screen }, '·'),
+        ] {
+            let text = text(&map, screen);
+            let row = text.lines().last().unwrap();
+            assert!(row.contains(free), "{text}");
+            assert!(one_line(&text).contains(&format!("; {free} free; | guard; * at")));
+        }
     }
 
     #[test]
     fn rows_that_are_alike_are_counted() {
         let cells = (0..10).map(|i| Cell { start: i << 21, ..CELL }).collect();
         let map = Map { program: "p".into(), pid: 7, cells, cell_bytes: 1 << 14 };
-        assert!(text(&map, Style::Ascii).ends_with("and 9 more rows like it"));
+        assert!(text(&map, ASCII).ends_with("and 9 more rows like it"));
     }
 }

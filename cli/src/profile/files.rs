@@ -7,6 +7,7 @@ use super::symbols::Symbols;
 use super::{flame, kind_of, reader, refused, show, wanted, write_pprof};
 use crate::args::ProfileOptions;
 use crate::explain::snapshot;
+use crate::screen::Screen;
 use crate::stop::{Ending, Stop, WRONG_LINE};
 use crate::words::print;
 use anyhow::{ensure, Context, Result};
@@ -47,7 +48,7 @@ pub fn show(options: &ProfileOptions, path: &Path) -> Result<Ending> {
     if options.json {
         print(show::json(&stacks))?;
     } else if !options.quiet {
-        print(show::table(&stacks, None))?;
+        print(show::table(&stacks, Screen::stdout()))?;
     }
     Ok(Ending::Exit(0))
 }
@@ -76,7 +77,7 @@ pub fn compare(options: &ProfileOptions, paths: &[PathBuf]) -> Result<Ending> {
     if options.json {
         print(show::changes_json(before, after))?;
     } else if !options.quiet {
-        print(show::changes_table(before, after))?;
+        print(show::changes_table(before, after, Screen::stdout()))?;
     }
     Ok(Ending::Exit(0))
 }

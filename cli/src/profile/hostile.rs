@@ -7,6 +7,7 @@ use super::stacks::{Stacks, BYTES_MOST};
 use super::symbols::Symbols;
 use super::{reader, show};
 use crate::compare::noise::Random;
+use crate::screen::Screen;
 use anyhow::Result;
 use prost::Message;
 
@@ -60,8 +61,8 @@ fn use_all(stacks: &Stacks) {
     let lines = text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap());
     assert_eq!(lines.sum::<u64>(), stacks.total_bytes);
     assert!(stacks.total_bytes <= BYTES_MOST);
-    show::table(stacks, None);
-    show::changes_table(stacks, stacks);
+    show::table(stacks, Screen::stdout());
+    show::changes_table(stacks, stacks, Screen::stdout());
 }
 
 #[test]

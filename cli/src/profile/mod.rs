@@ -31,6 +31,7 @@ pub use written::Written;
 use crate::args::{ProfileOptions, RunOptions};
 use crate::explain::snapshot::{self, Snapshot};
 use crate::run;
+use crate::screen::Screen;
 use crate::stop::{Ending, Stop, OWN_FAILURE, WRONG_LINE};
 use crate::system;
 use crate::words::{print, say};
@@ -273,7 +274,7 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
         print(show::json(&stacks))?;
     } else if !options.quiet {
         // eprintln! would panic if standard error is full.
-        let _ = writeln!(io::stderr().lock(), "{}", show::table(&stacks, Some(profile.samples)));
+        let _ = writeln!(io::stderr().lock(), "{}", show::table(&stacks, Screen::stderr()));
     }
     Ok(())
 }
@@ -314,7 +315,9 @@ fn stacks_of(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> Result<Sta
     for site in &profile.sites {
         let names = names(profile, site, symbols, |function| function.name.clone());
         let frames = names.iter().rev().map(|name| stacks.number(name)).collect();
-        stacks.add(frames, weight_of(site, kind))?;
+        let Weight { objects, bytes } = weight_of(site, kind);
+        // As in pprof's file, which has whole numbers: both show the same.
+        stacks.add(frames, Weight { objects: objects.round(), bytes })?;
     }
     Ok(stacks)
 }

@@ -1,31 +1,16 @@
 //! A profile, or the difference of two, as a table, as folded lines and as JSON.
 
 use super::stacks::Stacks;
-use crate::size::{mib, percent};
+use crate::screen::Screen;
+use crate::size::{counted, mib, percent};
+use crate::table::Texts;
 use anyhow::Result;
-use comfy_table::{presets, CellAlignment, Table};
 use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Functions in a table, and characters of their names.
+/// Functions in a table.
 const ROWS: usize = 10;
-const NAME_COLUMNS: usize = 80;
-
-fn table_of(head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header(head).add_rows(rows);
-    for column in 0..head.len() - 1 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.to_string()
-}
-
-fn short(name: &str) -> String {
-    name.chars().take(NAME_COLUMNS).collect()
-}
 
 fn amount(bytes: u64) -> String {
     format!("{:.1} MiB", mib(bytes as f64))
@@ -38,8 +23,8 @@ fn functions(stacks: &Stacks) -> Vec<(&str, super::raw::Weight)> {
     rows
 }
 
-/// The functions with the most bytes. `samples`: how many there were, if that is known.
-pub fn table(stacks: &Stacks, samples: Option<u64>) -> String {
+/// The functions with the most bytes.
+pub fn table(stacks: &Stacks, screen: Screen) -> String {
     let rows: Vec<Vec<String>> = functions(stacks)
         .iter()
         .take(ROWS)
@@ -48,22 +33,26 @@ pub fn table(stacks: &Stacks, samples: Option<u64>) -> String {
                 amount(sum.bytes),
                 format!("{:.1} %", percent(sum.bytes, stacks.total_bytes)),
                 format!("{:.0}", sum.objects),
-                short(name),
+                name.to_string(),
             ]
         })
         .collect();
     let what = stacks.kind.text();
-    let mut text = table_of(&[what, "share", "blocks", "function"], &rows);
-    let _ = write!(text, "\n{} {what}", amount(stacks.total_bytes));
-    if let Some(samples) = samples {
-        let _ = write!(text, ", estimated from {samples} samples");
-    } else if stacks.mean_bytes > 0 {
-        text += ", estimated from samples";
-    }
+    let head = [what, "share", "blocks", "function"];
+    let mut sum = format!("{} {what}", amount(stacks.total_bytes));
     if stacks.mean_bytes > 0 {
-        let _ = write!(text, ", one in {} KiB", stacks.mean_bytes >> 10);
+        let (samples, mean) = (stacks.samples(), spelled(stacks.mean_bytes));
+        let _ = write!(sum, ", estimated from about {}, one in {mean}", counted(samples, "sample"));
     }
-    text
+    Texts { head: &head, rows, name: 3 }.table(screen) + "\n" + &screen.wrapped(&sum)
+}
+
+/// Bytes as --mean takes them: in KiB if there are whole ones.
+fn spelled(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1024 && bytes % 1024 == 0 => format!("{} KiB", bytes >> 10),
+        bytes => counted(bytes as usize, "byte"),
+    }
 }
 
 /// One line a stack, the outermost caller first, and its bytes: the input of flame graph tools.
@@ -140,7 +129,7 @@ fn error_of(before: u64, after: u64, means: [u64; 2]) -> Option<f64> {
 }
 
 /// The functions whose bytes changed most.
-pub fn changes_table(before: &Stacks, after: &Stacks) -> String {
+pub fn changes_table(before: &Stacks, after: &Stacks, screen: Screen) -> String {
     let means = [before.mean_bytes, after.mean_bytes];
     let error = |before, after| match error_of(before, after, means) {
         Some(bytes) => format!("{:.1} MiB", mib(bytes)),
@@ -156,16 +145,14 @@ pub fn changes_table(before: &Stacks, after: &Stacks) -> String {
                 error(row.before, row.after),
                 amount(row.before),
                 amount(row.after),
-                short(row.function),
+                row.function.to_string(),
             ]
         })
         .collect();
     let head = ["growth", "error", "before", "after", "function"];
-    let mut text = table_of(&head, &rows);
     let (first, last) = (before.total_bytes, after.total_bytes);
-    let _ = write!(
-        text,
-        "\n{}: {} in {}, {} in {}: {} (error at most {})",
+    let mut sums = format!(
+        "{}: {} in {}, {} in {}: {} (error at most {})",
         after.kind.text(),
         amount(first),
         before.title,
@@ -175,9 +162,9 @@ pub fn changes_table(before: &Stacks, after: &Stacks) -> String {
         error(first, last)
     );
     if all.len() > ROWS {
-        let _ = write!(text, "\nand {} more functions (--json has all)", all.len() - ROWS);
+        let _ = write!(sums, "\nand {} more functions (--json has all)", all.len() - ROWS);
     }
-    text
+    Texts { head: &head, rows, name: 4 }.table(screen) + "\n" + &screen.wrapped(&sums)
 }
 
 /// One line a stack with its bytes before and after.
@@ -233,6 +220,8 @@ mod tests {
     use super::super::raw::Weight;
     use super::*;
 
+    const WIDE: Screen = Screen { width: 200, unicode: false, moves: false, styles: false };
+
     fn stacks(rows: &[(&[&str], u64)]) -> Stacks {
         let mut stacks = Stacks::new("t".into(), Kind::Peak, 1 << 19);
         for (names, mib) in rows {
@@ -246,10 +235,10 @@ mod tests {
     fn the_largest_change_is_first() {
         let before = stacks(&[(&["main", "gone"], 8), (&["main", "same"], 5), (&["main", "f"], 1)]);
         let after = stacks(&[(&["main", "f"], 3), (&["main", "same"], 5), (&["g", "f"], 1)]);
-        let text = changes_table(&before, &after);
+        let text = changes_table(&before, &after, WIDE);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[2].contains("-8.0 MiB") && lines[2].contains("gone"), "{text}");
-        assert!(lines[3].contains("+3.0 MiB") && lines[3].contains("1.0 MiB"), "{text}");
+        assert!(lines[3].contains("-8.0 MiB") && lines[3].contains("gone"), "{text}");
+        assert!(lines[4].contains("+3.0 MiB") && lines[4].contains("1.0 MiB"), "{text}");
         assert!(!text.contains("same"), "{text}");
         // sqrt((14 + 9) MiB * 0.5 MiB)
         assert!(text.contains("14.0 MiB in t, 9.0 MiB in t: -5.0 MiB (error at most 3.4 MiB)"));
@@ -262,10 +251,16 @@ mod tests {
 
     #[test]
     fn a_table_has_shares() {
-        let text = table(&stacks(&[(&["main", "f"], 3), (&["main"], 1)]), Some(7));
+        let mut stacks = stacks(&[(&["main", "f"], 3), (&["main"], 1)]);
+        let text = table(&stacks, WIDE);
         assert!(text.contains("75.0 %") && text.contains("in use at the peak"), "{text}");
-        assert!(
-            text.ends_with("4.0 MiB in use at the peak, estimated from 7 samples, one in 512 KiB")
+        let told = "4.0 MiB in use at the peak, estimated from about 3 samples, one in 512 KiB";
+        assert!(text.ends_with(told), "{text}");
+        stacks.mean_bytes = 1;
+        assert!(table(&stacks, WIDE).ends_with("from about 4 samples, one in 1 byte"));
+        assert_eq!(
+            [spelled(1000), spelled(1024), spelled(1 << 20)],
+            ["1000 bytes", "1 KiB", "1024 KiB"]
         );
     }
 }

@@ -77,6 +77,17 @@ impl Stacks {
         Ok(())
     }
 
+    /// How many samples the sums rest on, about. A block of b bytes is sampled with probability 1 - exp(-b / mean), and
+    /// a sample stands for one over that many blocks.
+    pub fn samples(&self) -> usize {
+        let of = |weight: Weight| {
+            let each = weight.bytes as f64 / weight.objects.max(1.0);
+            let chance = -(-each / self.mean_bytes.max(1) as f64).exp_m1();
+            (weight.objects * chance).round().max(1.0)
+        };
+        self.stacks.iter().map(|stack| of(stack.weight)).sum::<f64>() as usize
+    }
+
     /// The sums by innermost caller.
     pub fn by_function(&self) -> HashMap<&str, Weight> {
         let mut sums: HashMap<&str, Weight> = HashMap::new();
@@ -153,6 +164,16 @@ mod tests {
         assert_eq!(stacks.total_bytes, 11);
         let sums = stacks.by_function();
         assert_eq!((sums["main"].bytes, sums["f;?(int)"].objects), (1, 2.0));
+    }
+
+    #[test]
+    fn samples_are_known_from_their_weights() {
+        let mut stacks = Stacks::new("p".into(), Kind::Live, 1000);
+        // 1 in 10.5 blocks of 100 bytes, 1 in 1.58 of 1000; of one block of a million, that.
+        for (objects, bytes) in [(105.0, 10_500), (16.0, 16_000), (1.0, 1_000_000), (1.0, 40)] {
+            stacks.add(vec![], Weight { objects, bytes }).unwrap();
+        }
+        assert_eq!(stacks.samples(), 10 + 10 + 1 + 1);
     }
 
     #[test]

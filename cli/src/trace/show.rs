@@ -7,9 +7,9 @@ use crate::args::TraceOptions;
 use crate::screen::Screen;
 use crate::size::{self, counted};
 use crate::stop::Ending;
+use crate::table::Texts;
 use crate::words::{print, say};
 use anyhow::{bail, Result};
-use comfy_table::{presets, Cell, CellAlignment, ContentArrangement, Table};
 
 pub fn show(options: &TraceOptions) -> Result<Ending> {
     if let Some(to) = &options.output {
@@ -67,24 +67,11 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", size::percent(part, whole))
 }
 
-/// A table with a title above; the first column is on the left, the others on the right.
+/// A table with a title above.
 fn table(title: &str, head: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_preset(match Screen::stdout().unicode {
-        true => presets::UTF8_BORDERS_ONLY,
-        false => presets::ASCII_BORDERS_ONLY_CONDENSED,
-    });
-    table.set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
-    let side = |i: usize| if i == 0 { CellAlignment::Left } else { CellAlignment::Right };
-    table.set_header(
-        head.iter().enumerate().map(|(i, text)| Cell::new(text).set_alignment(side(i))),
-    );
-    for row in rows {
-        table.add_row(
-            row.into_iter().enumerate().map(|(i, text)| Cell::new(text).set_alignment(side(i))),
-        );
-    }
-    format!("{title}\n{table}")
+    let screen = Screen::stdout();
+    let title = screen.wrapped(title);
+    format!("{title}\n{}", Texts { head, rows, name: 0 }.table(screen))
 }
 
 fn tables(found: &Analysis) -> Vec<String> {
@@ -131,7 +118,7 @@ fn summary(found: &Analysis) -> String {
         let unknown = counted(found.totals.unknown_frees as usize, "free");
         lines.push(format!("{unknown} of blocks from before the recording, left out"));
     }
-    lines.join("\n")
+    Screen::stdout().wrapped(&lines.join("\n"))
 }
 
 fn sizes(found: &Analysis) -> String {
@@ -158,8 +145,12 @@ fn sizes(found: &Analysis) -> String {
             percent(row.peak_bytes, found.peak.bytes),
         ]
     });
-    let head = ["size", "allocations", "of all", "bytes", "live at peak", "bytes", "of peak"];
-    table("Sizes (a realloc that grows counts as an allocation)", &head, rows.collect())
+    let head = ["size", "allocations", "of all", "bytes", "at peak", "its bytes", "of peak"];
+    table(
+        "Sizes (a realloc that grows counts as an allocation; at peak: live blocks)",
+        &head,
+        rows.collect(),
+    )
 }
 
 fn lifetimes(found: &Analysis, unit: fn(u64) -> String, rows: &[Lifetimes]) -> String {

@@ -473,8 +473,9 @@ GLEBE_API int glebe_option(const char *name, const char *value);
 
 /* A heap profile says which callers allocated how many bytes, which of them are in use, and which were when most was
  * in use. glebe samples one byte in `mean_bytes` on average, and notes the callers of the allocation with that byte.
- * The sums are estimates without bias. docs/profile.md says how large their error is, and how to read a profile (the
- * command `glebe profile`).
+ * The sums are estimates without bias, except at the peak of a process that held 1 MiB before the start: its peak is
+ * the largest estimate. docs/profile.md says how large their error is, and how to read a profile (the command
+ * `glebe profile`).
  *
  * Blocks of malloc and its family are sampled, in all threads; blocks of heaps from glebe_heap_create, pools and
  * collected objects are not. There is one profile a process. GLEBE_PROFILE=PATH starts it with the process, and writes

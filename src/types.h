@@ -624,9 +624,13 @@ typedef struct gb_sampler {
     uint64_t chance;
     int64_t common_left; /* as gb_sampling.left, for threads without a heap, and for all sizes */
     gb_records samples, frames, sites;
+    uint32_t chunks; /* of all records */
     uint32_t sample_free; /* first of the free records */
     uint32_t *sample_heads, *frame_heads;
-    uint64_t live_bytes, peak_bytes, peak_number; /* sums over all sites */
+    uint64_t live_bytes, peak_bytes, peak_number; /* estimates: sums over all sites */
+    double live_noise, peak_noise; /* the squares of their standard errors */
+    uint64_t peak_used; /* the exact count at the peak */
+    bool late; /* blocks were in use before the start, so the largest estimate is the peak */
     uint64_t taken, lost; /* samples; those without room for their records */
     void (*written)(void); /* called after a sample was taken, without the lock */
     uint32_t written_ms; /* when the profile was last written */
@@ -671,6 +675,7 @@ typedef struct gb_region {
     _Atomic bool limited; /* not reserved, and the process has a limit: free memory leaves with its address space */
     size_t page_bytes; /* of the OS */
     _Atomic uint32_t now_ms; /* as last read; no lock */
+    size_t owned_bytes; /* in use by all heaps of GB_HEAP_OWNED; only where there are samples */
 
     /* Tables that are committed piece by piece: bytes, from the start of each table. */
     struct {

@@ -153,6 +153,7 @@
 #define GB_SAMPLE_FRAMES 128 /* the most callers that a sample has */
 #define GB_SAMPLE_CHUNKS 128 /* of the sampler's records, each of so many bytes */
 #define GB_SAMPLE_CHUNK_BYTES ((size_t)128 << 10)
+#define GB_SAMPLE_LATE_BYTES ((size_t)1 << 20) /* more in use at the start: sample.c */
 #define GB_SAMPLE_HEADS 4096 /* of each hash table */
 
 /* free() regularly gets blocks of C libraries with a heap of their own, and the port passes them on. 0: such a block

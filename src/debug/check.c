@@ -334,12 +334,14 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
 
 static size_t check_heaps(gb_check *check)
 {
-    size_t held = 0;
+    size_t held = 0, owned = 0;
     for (const glebe_heap *heap = NULL; (heap = gb_heap_next(heap));) {
         held += gb_heap_held(heap);
+        owned += heap->kind == GB_HEAP_OWNED ? gb_heap_held(heap) : 0;
         if (heap->kind != GB_HEAP_DEAD)
             gb_check_heap(check, heap);
     }
+    CHECK(!GB_SAMPLES || owned == gb_the.owned_bytes, 7, &gb_the, "the bytes of owned heaps do not add up");
     return held;
 }
 

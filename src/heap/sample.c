@@ -21,8 +21,14 @@
  *     gb_site    one stack: what it allocated, what is live, what was live at the peak
  *     gb_sample  one sampled block that is in use: its weight, and its site
  *
- * A new peak of the sum of live bytes only increments `peak_number`. A site saves its live weight before the first
- * change after the peak, so no event looks at all sites.
+ * A new peak only increments `peak_number`. A site saves its live weight before the first change after the peak, so no
+ * event looks at all sites.
+ *
+ * An exact count chooses the peak: bytes in use. A maximum over time of the estimate would find the moment with the
+ * largest error, and be the further above the truth the longer a process runs. But the count is of pages. Samples move
+ * it a little, since they have pages of their own, so a new peak is higher than the last by more than an eighth of the
+ * estimate's standard error. Holes between blocks count too, so the estimates have a say where chance cannot explain
+ * their difference: a moment with clearly less in use is no peak, and one with far more is.
  *
  * One lock guards the heap of sampled blocks and all records. Callers are walked before the lock is taken, since the
  * unwinder may take locks of the loader. */
@@ -157,6 +163,7 @@ static void *record_chunk(void)
     void *chunk = gb_large_source(sample_heap(), &request);
     if (chunk && request.dirty)
         memset(chunk, 0, request.dirty);
+    gb_the.sampler.chunks += chunk != NULL;
     return chunk;
 }
 
@@ -259,6 +266,45 @@ gb_weight gb_site_peak(const gb_site *site)
     return site->peak_number == gb_the.sampler.peak_number ? site->peak : site->live;
 }
 
+/* Returns the exact count that chooses the peak: bytes in use by heaps whose allocations are sampled. */
+static uint64_t sampler_used(const gb_sampler *sampler)
+{
+    gb_lock_take(&gb_the.lock);
+    uint64_t used = gb_held() - gb_the.owned_bytes;
+    gb_lock_drop(&gb_the.lock);
+    return used - sampler->chunks * GB_SAMPLE_CHUNK_BYTES;
+}
+
+/* Returns the part of a sample in the square of the estimate's standard error: s^2 (1 - p) / p^2. */
+static double sample_noise(const gb_sample *sample)
+{
+    double bytes = (double)sample->bytes;
+    return bytes * bytes * (1 - 65536 / (double)sample->objects);
+}
+
+/* Returns whether `more` is above `less` by more than so many standard errors, of which `noise` is the square. */
+static bool sample_above(uint64_t more, uint64_t less, double errors, double noise)
+{
+    double by = (double)more - (double)less;
+    return by > 0 && by * by > errors * errors * noise;
+}
+
+/* Returns whether more is in use now than at the last peak. */
+static bool sampler_peaks(gb_sampler *sampler)
+{
+    uint64_t live = sampler->live_bytes, peak = sampler->peak_bytes;
+    double noise = sampler->live_noise, peak_noise = sampler->peak_noise;
+    if (sampler->late)
+        return live > peak;
+    uint64_t used = sampler_used(sampler);
+    bool grown = sample_above(used, sampler->peak_used, 0.125, noise) && !sample_above(peak, live, 2, peak_noise);
+    if (!grown && !sample_above(live, peak, 6, noise + peak_noise))
+        return false;
+    if (used > sampler->peak_used)
+        sampler->peak_used = used;
+    return true;
+}
+
 /* Called before the live weight of a site changes. */
 static void site_keep_peak(gb_site *site)
 {
@@ -276,8 +322,10 @@ static void sample_begins(const gb_sample *sample)
     weight_add(&site->live, sample);
     weight_add(&site->allocated, sample);
     sampler->live_bytes += sample->bytes;
-    if (sampler->live_bytes > sampler->peak_bytes) {
+    sampler->live_noise += sample_noise(sample);
+    if (sampler_peaks(sampler)) {
         sampler->peak_bytes = sampler->live_bytes;
+        sampler->peak_noise = sampler->live_noise;
         sampler->peak_number++;
     }
 }
@@ -288,6 +336,7 @@ static void sample_ends(const gb_sample *sample)
     site_keep_peak(site);
     weight_take(&site->live, sample);
     gb_the.sampler.live_bytes -= sample->bytes;
+    gb_the.sampler.live_noise -= sample_noise(sample);
 }
 
 /* ---- samples ---- */
@@ -493,6 +542,7 @@ int gb_sampler_start(size_t mean_bytes)
     else {
         gb_store_relaxed(&sampler->mean_bytes, mean_bytes ? mean_bytes : 1);
         gb_store_relaxed(&sampler->starts, gb_load_relaxed(&sampler->starts) + 1);
+        sampler->late = sampler_used(sampler) > GB_SAMPLE_LATE_BYTES;
         sampler->chance = gb_port_random();
         sampler->common_left = (int64_t)sample_distance(&sampler->chance) + 1;
         sampler_switch(true);

@@ -35,6 +35,8 @@ bool gb_account(glebe_heap *heap, size_t bytes, uint64_t *statistic)
     gb_store_relaxed(&heap->bytes, gb_load_relaxed(&heap->bytes) + bytes);
     if (GB_TALLIES)
         *statistic += bytes;
+    if (GB_SAMPLES && gb_load_relaxed(&heap->kind) == GB_HEAP_OWNED)
+        gb_the.owned_bytes += bytes;
     glebe_live.stats.used_bytes += bytes;
     return true;
 }
@@ -55,5 +57,7 @@ void gb_unaccount(glebe_heap *heap, size_t bytes, uint64_t *statistic)
     gb_store_relaxed(&heap->bytes, gb_load_relaxed(&heap->bytes) - bytes);
     if (GB_TALLIES)
         *statistic -= bytes;
+    if (GB_SAMPLES && gb_load_relaxed(&heap->kind) == GB_HEAP_OWNED)
+        gb_the.owned_bytes -= bytes;
     glebe_live.stats.used_bytes -= bytes;
 }

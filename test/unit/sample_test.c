@@ -272,6 +272,32 @@ static void test_peak(void **state)
     assert_int_equal((long long)sum(0).live, 0);
 }
 
+/* Each seed replaces blocks at random for a while, and as much is live all the time. So the mean of the peaks is what
+ * is live: a peak that the estimates chose would be two standard errors above it. */
+static void test_peak_of_churn_has_no_bias(void **state)
+{
+    (void)state;
+    enum { BYTES = 512, LIVE = 4000, ROUNDS = 40000, SEEDS = 40, SPARSE = 32 * KIB };
+    double off = 0, exact = (double)LIVE * BYTES;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        uint32_t chance = (uint32_t)seed;
+        fixture_start(seed * 7919);
+        start(SPARSE);
+        for (int i = 0; i < LIVE; i++)
+            blocks[i] = glebe_malloc(BYTES);
+        for (int i = 0; i < ROUNDS; i++) {
+            chance = chance * 1664525 + 1013904223;
+            int k = (int)((chance >> 8) % LIVE);
+            glebe_free(blocks[k]);
+            blocks[k] = glebe_malloc(BYTES);
+        }
+        off += sum(0).peak - exact;
+    }
+    off = off < 0 ? -off : off;
+    if (off / SEEDS > 3 * root(exact * SPARSE / SEEDS))
+        fail_msg("the mean of peaks is %.0f off, of %.0f", off / SEEDS, exact);
+}
+
 /* Nothing is sampled before the start and after the stop, and what began before is freed as ever. */
 static void test_start_and_stop(void **state)
 {
@@ -392,6 +418,7 @@ int main(void)
         cmocka_unit_test_setup(test_aligned, setup),
         cmocka_unit_test_setup(test_threads, setup),
         cmocka_unit_test_setup(test_peak, setup),
+        cmocka_unit_test_setup(test_peak_of_churn_has_no_bias, setup),
         cmocka_unit_test_setup(test_start_and_stop, setup),
         cmocka_unit_test_setup(test_heaps_are_not_sampled, setup),
         cmocka_unit_test_setup(test_without_memory, setup),

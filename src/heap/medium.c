@@ -20,7 +20,7 @@ static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
     page->cls = (uint8_t)cls;
     page->cap = page->bump = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
     if (GB_SECURE && !zero) {
-        memset((void *)gb_page_start(page), 0, gb_page_bytes(page));
+        gb_clear_touched((void *)gb_page_start(page), gb_page_bytes(page));
         zero = true;
     }
     gb_store_relaxed(&page->dirty, zero ? 0 : gb_medium_all(page));

@@ -9,8 +9,10 @@
 #include <glebe.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 struct node { struct node *next, *prev; };
@@ -44,6 +46,13 @@ static void *leaker(void *unused)
         last = malloc(1300);
     last = NULL;
     return unused;
+}
+
+/* Ends, and has not been joined: the C library keeps its result. */
+static void *giver(void *tid)
+{
+    *(pid_t *)tid = (pid_t)syscall(SYS_gettid);
+    return malloc(6666);
 }
 
 /* Its references are on its stack, in its thread-local memory, and in a register of the running thread. */
@@ -173,6 +182,11 @@ int main(int argc, char **argv)
     plant();
     CHECK(pthread_create(&thread, NULL, leaker, NULL) == 0);
     pthread_join(thread, NULL);
+    pthread_t ended;
+    static volatile pid_t tid;
+    CHECK(pthread_create(&ended, NULL, giver, (void *)&tid) == 0);
+    while (tid == 0 || syscall(SYS_tgkill, getpid(), tid, 0) == 0)
+        sched_yield();
     pthread_barrier_init(&ready, NULL, 2);
     CHECK(pthread_create(&thread, NULL, waiter, NULL) == 0);
     pthread_barrier_wait(&ready);

@@ -70,6 +70,13 @@ def test_threads_signals_and_forks(box, program):
     assert box.check(program("storm"), preload=SAFE).text == ""
 
 
+@pytest.mark.parametrize("library", [SAFE, "secure"])
+def test_what_the_program_never_touched_stays_untouched(box, program, library):
+    """Both builds clear freed blocks."""
+    first, last = map(int, box.check(program("sparse"), 60000, 5000, preload=library).out.split())
+    assert last < 3 * first, (first, last) # the safe build holds blocks for a while
+
+
 def test_the_line_at_exit_names_the_build(box):
     assert "; safe build\n" in box.check("true", preload=SAFE, verbose=1).text
     assert "build" not in box.check("true", verbose=1).text

@@ -3,7 +3,7 @@
 //! ```text
 //!   writable mappings, resident or in swap ─▶ bytes        less glebe's tables and free slices
 //!       a thread's stack                      from its stack pointer on
-//!       the stack of a thread that ended      nothing: the C library keeps it for the next thread
+//!       the stack of a thread that ended      its control block, which has the result until pthread_join
 //!   registers of every thread ─▶ words
 //! ```
 //!
@@ -250,14 +250,7 @@ impl Snapshot {
                 start = match pointers.min() {
                     Some(pointer) => below(pointer).max(mapping.start),
                     None if is_main => start,
-                    None => match self.dead_stack(mapping, threads) {
-                        // The C library keeps the table of thread-local memory for the next thread.
-                        Some((end, dtv)) => {
-                            self.registers.push(dtv);
-                            end
-                        }
-                        None => start,
-                    },
+                    None => self.dead_stack(mapping, threads).unwrap_or(start),
                 };
             }
             roots.extend(outside(start, mapping.end, &blocks));
@@ -265,9 +258,10 @@ impl Snapshot {
         self.roots = roots;
     }
 
-    /// The end of the stack that a thread that ended left in a mapping with a guard in front, and the second word of
-    /// its control block. The C library of x86-64 stores the block's own address in its first and third word.
-    fn dead_stack(&self, mapping: &Mapping, threads: &[Registers]) -> Option<(u64, u64)> {
+    /// The end of the stack that a thread that ended left in a mapping with a guard in front: its control block. The C
+    /// library still uses the block, for the table of thread-local memory and, until pthread_join, for the result. On
+    /// x86-64 it stores the block's own address in the first and third word.
+    fn dead_stack(&self, mapping: &Mapping, threads: &[Registers]) -> Option<u64> {
         const STEP: u64 = 64;
         for (part, bytes) in self.overlapping(mapping.start, mapping.end) {
             for (i, block) in bytes.chunks_exact(STEP as usize).enumerate() {
@@ -276,8 +270,7 @@ impl Snapshot {
                     |i: usize| u64::from_ne_bytes(block[8 * i..8 * i + 8].try_into().unwrap());
                 if cfg!(target_arch = "x86_64") && word(0) == at && word(2) == at {
                     let lives = threads.iter().any(|thread| thread.thread_pointer == at);
-                    let end = (at + STEP).next_multiple_of(4096).min(mapping.end);
-                    return (!lives).then_some((end, word(1)));
+                    return (!lives).then_some(at);
                 }
             }
         }

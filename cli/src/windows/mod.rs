@@ -53,16 +53,6 @@ pub fn unused(_program: &Program, _soname: &str) -> Option<String> {
     None
 }
 
-/// What limits a process is not looked at here.
-pub fn no_limit(_snapshot: &OsStr, _own: Option<u64>) -> Option<String> {
-    None
-}
-
-/// The library that `--libgc` replaces is one of Linux.
-pub fn unused(_program: &Program, _soname: &str) -> Option<String> {
-    None
-}
-
 /// The limits of a process are looked at on Linux only.
 pub fn no_limit(_snapshot: &OsStr, _own: Option<u64>) -> Option<String> {
     None

@@ -170,8 +170,19 @@ glebe_heap *gb_thread_start(void)
     return heap;
 }
 
+/* A heap of the program's that is abandoned is from then on like a thread's. */
+static void heap_disown(glebe_heap *heap)
+{
+    gb_lock_take(&gb_the.lock);
+    gb_the.owned_bytes -= gb_heap_held(heap);
+    gb_store_relaxed(&heap->kind, GB_HEAP_THREAD);
+    gb_lock_drop(&gb_the.lock);
+}
+
 void gb_heap_abandon(glebe_heap *heap)
 {
+    if (GB_SAMPLES && heap->kind == GB_HEAP_OWNED)
+        heap_disown(heap);
     gb_remote_flush(heap);
     gb_inbox_drain(heap);
     gb_fronts_flush(heap); /* the pages now know all their free blocks */

@@ -49,4 +49,4 @@ def test_a_row_whose_floor_is_high_is_held_to_the_floor():
         for engine in strings["samples"].values():
             engine["glebe"][0]["seconds"] = seconds
         assert verdicts(found)["wazero: strings, none, of leaking"] is passes
-        assert verdicts(found)["wazero: none, 5 rows whose floor allows it, mean, of the best peer of each"]
+        assert verdicts(found)["wazero: none, 6 rows whose floor allows it, mean, of the best peer of each"]

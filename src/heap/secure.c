@@ -291,7 +291,8 @@ static void look_medium(const glebe_heap *heap, const gb_page *page, void *block
     if (index == 0 || (uintptr_t)before / GB_UNIT_BYTES != (uintptr_t)block / GB_UNIT_BYTES)
         return;
     const void *neighbour = (const char *)block - gb_classes[page->cls].bytes;
-    uint64_t tail = *gb_tail_at(block, 0), plain = gb_tail_get(gb_tail_at(block, 0));
+    uint64_t *tail_at = gb_tail_at(block, 0), plain = gb_tail_get(tail_at); /* one read: the purger may clear it now */
+    uint64_t tail = plain ^ gb_tail_secret(tail_at);
     if (!gb_tail_is(plain, plain & GB_TAIL_FREE) && tail != 0) {
         if (medium_used(page, index - 1) && neighbour != held)
             look_at_used(page, neighbour);

@@ -215,7 +215,8 @@ def test_fork_inherits(box, program, build, bytes_):
     done = box.check(program("fork_inherits", glebe=True), bytes_, preload=build)
     held, kept, half = (int(n) for n in done.out.split())
     assert held >= 16 << 20 and kept <= 1 << 20, done.out
-    assert half <= 17 << 20, "where every other block was free, no more than all of it is lost"
+    most = (17 << 20) * (1.25 if build == "secure" and bytes_ == 64 else 1) # a tail makes a block of 80 bytes
+    assert half <= most, "where every other block was free, no more than all of it is lost"
 
 
 @pytest.mark.more
@@ -726,7 +727,7 @@ def test_option_purge(box, program, build):
     lazy = int(box.check(path, preload=build, purge="free", purge_ms=50).out)
     if lazy == -1:
         pytest.skip("this system does not count LazyFree")
-    assert lazy > 20000
+    assert lazy > (4000 if build == "secure" else 20000) # in the secure build larger blocks leave at once
     assert int(box.check(path, preload=build, purge="dontneed", purge_ms=50).out) == 0, "control"
 
 

@@ -380,8 +380,8 @@ pub struct Target {
 /// _exit ends it. After exec the new program has a profile of its own, and that one is shown.
 ///
 /// A process that runs on glebe, given by its PID, is sampled for --seconds, or until Ctrl-C; it is not stopped. Its
-/// profile has what it allocated meanwhile. Its peak is the largest estimate, which is too high if it runs long:
-/// --live has no bias. That takes the rights of a debugger.
+/// profile has what it allocated meanwhile. The peak is the largest of many estimates, so it is too high for a process
+/// that runs long; --live has no bias. That takes the rights of a debugger.
 ///
 /// Of a file the command shows the functions with the most memory, and with --diff those of two files whose memory
 /// changed most. The files are in pprof's format, also those of other programs, or texts of GLEBE_PROFILE.

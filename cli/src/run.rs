@@ -71,7 +71,7 @@ pub fn run_with<T>(options: &RunOptions, go: impl FnOnce(Start) -> Result<T>) ->
         refused(format!("{option}: this system has no such build of the library yet"))
     })?;
     let program = Program::find(&options.program)?;
-    let checked = system::check(&program, options.force)?;
+    let checked = system::check(&program, options.force, options.libgc.then_some(LIBGC))?;
     let name = program.name.to_string_lossy();
     let ordinary = build == "glebe";
     let library = match checked.way {
@@ -106,16 +106,8 @@ pub fn run_with<T>(options: &RunOptions, go: impl FnOnce(Start) -> Result<T>) ->
     };
     let ours = library.as_ref().filter(|_| !options.libgc);
     let left_out = ours.and_then(|(_, path)| system::left_out(Some(path)));
-    let unused = options.libgc.then(|| system::unused(&program, LIBGC)).flatten();
     let no_limit = options.snapshot.as_ref().and_then(|at| system::no_limit(at, options.limit));
-    for note in checked
-        .notes
-        .iter()
-        .chain(&left_out)
-        .chain(&unused)
-        .chain(&no_limit)
-        .filter(|_| !options.quiet)
-    {
+    for note in checked.notes.iter().chain(&left_out).chain(&no_limit).filter(|_| !options.quiet) {
         say(format!("note: {note}"));
     }
     go(Start {

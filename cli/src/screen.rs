@@ -68,10 +68,13 @@ impl Screen {
     }
 }
 
-/// Breaks a line at spaces, and a word that is wider than a line anywhere.
 fn wrapped(line: &str, width: usize) -> String {
-    let indent = line.chars().take_while(|c| *c == ' ').count();
-    let hang = if indent + 2 <= width / 2 { indent + 2 } else { 0 };
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    broken(line, width, if indent + 2 <= width / 2 { indent + 2 } else { 0 })
+}
+
+/// Breaks a line at spaces, and a word that is wider than a line anywhere. `hang`: spaces before the rest.
+pub fn broken(line: &str, width: usize, hang: usize) -> String {
     let (mut out, mut column, mut rest) = (String::new(), 0, line);
     while !rest.is_empty() {
         // A word with the spaces before it.
@@ -81,9 +84,8 @@ fn wrapped(line: &str, width: usize) -> String {
         rest = behind;
         if column + word.chars().count() > width {
             word = &word[spaces..];
-            if column > hang || !out.is_empty() && column > 0 {
-                out = out + "\n" + &" ".repeat(hang);
-                column = hang;
+            if !out.is_empty() {
+                column = width;
             }
         }
         for c in word.chars() {

@@ -6,12 +6,12 @@
 //!   still too wide                   several tables, each with the names
 //! ```
 
-use crate::screen::Screen;
+use crate::screen::{broken, Screen};
 use comfy_table::{presets, Cell, CellAlignment, ContentArrangement, Table};
 
-/// Names are not broken into less.
+/// Names are broken into lines of at least so many characters.
 const NAME_COLUMNS: usize = 16;
-/// What a column takes beside its text, and the table's own border.
+/// What a column takes besides its text; the table takes one more.
 const BESIDE: usize = 3;
 
 /// The texts of a table. Column `name` is on the left, and its texts may be broken; the others are on the right.
@@ -70,7 +70,7 @@ impl Texts<'_> {
         });
         table.set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
         let cell = |text: &str, i: usize| match i == self.name {
-            true => Cell::new(broken(text, name_columns)).set_alignment(CellAlignment::Left),
+            true => Cell::new(broken(text, name_columns, 0)).set_alignment(CellAlignment::Left),
             false => Cell::new(text).set_alignment(CellAlignment::Right),
         };
         table.set_header(columns.iter().map(|i| cell(self.head[*i], *i)));
@@ -81,29 +81,15 @@ impl Texts<'_> {
     }
 }
 
-/// The text in lines of at most so many characters, broken at a space if there is one.
-fn broken(text: &str, width: usize) -> String {
-    let mut lines = Vec::new();
-    let mut rest = text;
-    while let Some((most, _)) = rest.char_indices().nth(width) {
-        let space = rest[..most].rfind(' ').filter(|at| *at > 0);
-        let (line, behind) = rest.split_at(space.unwrap_or(most));
-        lines.push(line);
-        rest = behind.strip_prefix(' ').unwrap_or(behind);
-    }
-    lines.push(rest);
-    lines.join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_break_at_spaces() {
-        assert_eq!(broken("768 KiB to 1.00 MiB", 14), "768 KiB to\n1.00 MiB");
-        assert_eq!(broken("äöüß::long and", 4), "äöüß\n::lo\nng\nand");
-        assert_eq!(broken("main", 4), "main");
+        assert_eq!(broken("768 KiB to 1.00 MiB", 14, 0), "768 KiB to\n1.00 MiB");
+        assert_eq!(broken("äöüß::long and", 4, 0), "äöüß\n::lo\nng\nand");
+        assert_eq!(broken("main", 4, 0), "main");
     }
 
     #[test]

@@ -10,7 +10,12 @@ use std::io::{self, Write};
 
 /// Writes a line to standard error.
 pub fn say(text: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "glebe: {}", without_numbers(&text.to_string()));
+    tell(format!("glebe: {}", without_numbers(&text.to_string())));
+}
+
+/// Writes lines to standard error as they are: a table, or lines that name glebe themselves.
+pub fn tell(text: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Writes a line to standard output and flushes it.

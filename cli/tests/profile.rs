@@ -133,6 +133,10 @@ fn no_room_is_one_clear_line() {
         .assert()
         .code(125)
         .stderr(contains("damaged is no profile: it has no end"));
+    // Nothing is wrong with the profile.
+    fs::write(home.path().join("text"), "glebe-profile 1\nprocess 1 x\nmean 4096\nend\n").unwrap();
+    let said = predicate::str::starts_with("glebe: cannot write /nowhere/x: ");
+    profile(&home, &["-o", "/nowhere/x", "text"]).assert().code(125).stderr(said);
     assert!(fs::read_dir(home.path())
         .unwrap()
         .flatten()
@@ -227,7 +231,8 @@ fn a_process_that_only_waits_has_an_empty_profile() {
         .stdout(contains(r#""functions":[]"#));
 }
 
-/// It gets the block that it freed last each time, by fast paths alone until it is asked, and again afterwards.
+/// malloc returns the block that was freed last, each time. Only the fast paths serve it, before the command's request
+/// for a profile and after the answer.
 #[test]
 fn a_process_that_reuses_one_block_answers() {
     let home = home();

@@ -41,7 +41,7 @@ use table::{Measure, Row};
 pub fn compare(options: &CompareOptions) -> Result<Ending> {
     let program = Program::find(&options.program)?;
     let mut contenders = choose(&options.with, &options.only)?;
-    let Checked { way, mut notes } = check(&program, options.force)?;
+    let Checked { way, mut notes } = check(&program, options.force, None)?;
     let title = program.display();
     match way {
         Way::Under => {}

@@ -258,18 +258,9 @@ impl Glebe {
                 return;
             }
             *self.at_hand.entry(entry).or_default() += 1;
-            block = self.link(pages, block);
-        }
-    }
-
-    /// The block that a free block's link leads to; 0 at the end of the list.
-    fn link(&self, pages: &mut Pages<impl Reader>, block: u64) -> u64 {
-        match self.small_head(block) {
-            Some(entry) => {
-                let page = self.page(entry);
-                self.decoded(&page, block, pages.word(block + self.link_at(&page)))
-            }
-            None => 0,
+            let page = self.page(entry);
+            // 0 at the end of the list.
+            block = self.decoded(&page, block, pages.word(block + self.link_at(&page)));
         }
     }
 
@@ -277,7 +268,9 @@ impl Glebe {
     pub fn link_at(&self, page: &Page) -> u64 {
         match self.layout.secure {
             0 => self.layout.link_at as u64,
-            _ => self.classes.get(page.cls()).map_or(0, |bytes| u64::from(*bytes) - 8),
+            _ => {
+                self.classes.get(page.cls()).map_or(0, |bytes| u64::from(*bytes).saturating_sub(8))
+            }
         }
     }
 

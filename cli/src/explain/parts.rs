@@ -68,8 +68,8 @@ impl Explanation {
         self.bytes[part as usize]
     }
 
-    /// Finds the sites that hold free bytes. It reads the names of functions from the program's files, so only who
-    /// shows them calls it.
+    /// Finds the sites that hold free bytes. It reads the names of functions from the program's files, so only
+    /// callers that show them call it.
     pub fn find_pins(&mut self) {
         if let Some(sites) = &mut self.sites {
             self.pins = pins(&self.classes, sites);

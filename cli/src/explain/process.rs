@@ -13,6 +13,7 @@
 //! A page that was only read is the kernel's page of zeros: present, but not resident. pagemap does not mark it, except
 //! that this process is not the only one to map it. Pages that a fork shares look the same. VmRSS decides which.
 
+use crate::size::amount;
 use crate::system::live::denied;
 use anyhow::{bail, Context, Result};
 use serde_json::{json, Value};
@@ -252,6 +253,10 @@ pub struct Limit {
 }
 
 impl Limit {
+    pub fn text(&self) -> String {
+        format!("{}: {} of {}", self.name, amount(self.used_bytes), amount(self.limit_bytes))
+    }
+
     pub fn json(&self) -> Value {
         let (limit_bytes, used_bytes) = (self.limit_bytes, self.used_bytes);
         json!({"name": self.name, "limit_bytes": limit_bytes, "used_bytes": used_bytes})

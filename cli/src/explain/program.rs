@@ -50,7 +50,7 @@ pub fn run(
 ) -> Result<(String, Ending)> {
     let program = Program::find(words)?;
     let name = program.name.to_string_lossy().into_owned();
-    let checked = system::check(&program, force)?;
+    let checked = system::check(&program, force, None)?;
     checked.notes.iter().for_each(|note| say(format!("note: {note}")));
     let mut changes = environment(&RunOptions { mean, ..RunOptions::default() });
     let library = match checked.way {

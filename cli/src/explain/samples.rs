@@ -88,8 +88,8 @@ impl Records {
     }
 }
 
-/// The samples of the process whose glebes these are. None if there are none, also since older libraries do not say
-/// where they are, and a process that ends takes them along.
+/// The samples of the process whose glebes these are. None if there are none, if the library is too old to say
+/// where they are, or if the process ended meanwhile.
 pub fn of(memory: &impl Reader, located: &[Located]) -> Option<Samples> {
     read(memory, &located.first()?.shape).ok().flatten()
 }

@@ -67,8 +67,7 @@ pub fn text(e: &Explanation, moment: &str, screen: Screen) -> String {
     line(String::new());
     for limit in limits(e) {
         let left = limit.limit_bytes.saturating_sub(limit.used_bytes);
-        let (used, most) = (amount(limit.used_bytes), amount(limit.limit_bytes));
-        line(format!("Limit: {}: {used} of {most}; {} left", limit.name, amount(left)));
+        line(format!("Limit: {}; {} left", limit.text(), amount(left)));
     }
     line(format!("Advice: {}", advice(e, moment)));
     out

@@ -252,9 +252,8 @@ impl Snapshot {
             let (live, held) = (amount(*live), amount(*held));
             let _ = write!(out, "\n  blocks of {block:>9} bytes: {live:>12} in use of {held:>12}");
         }
-        for l in &self.limits {
-            let (used, most) = (amount(l.used_bytes), amount(l.limit_bytes));
-            let _ = write!(out, "\nLimit: {}: {used} of {most}", l.name);
+        for limit in &self.limits {
+            let _ = write!(out, "\nLimit: {}", limit.text());
         }
         out + "\nThe process ended before it had written which pages are resident, so there are no parts."
     }

@@ -44,8 +44,8 @@ pub struct Snapshot {
     pub stopped: Duration,
 }
 
-/// Stops the process, copies, and lets it go on. One that is at its exit and never called malloc has no glebe that was
-/// set up: its copy is empty.
+/// Stops the process, copies, and lets it go on. A process that never called malloc has not set up its glebe: at its
+/// exit, its copy is empty.
 pub fn copy(pid: i32, at_exit: bool) -> Result<Snapshot> {
     if fs::metadata(format!("/proc/{pid}")).is_err() {
         bail!("there is no process {pid}");

@@ -11,10 +11,10 @@
 
 use super::statistics::{summary, Statistics};
 use crate::args::StatsFormat;
-use crate::words::say;
+use crate::words::{say, tell};
 use std::env;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -60,11 +60,6 @@ impl Collection {
             }
         }
     }
-}
-
-/// Writes lines to standard error that already name glebe and the process.
-fn tell(text: String) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 impl Drop for Collection {

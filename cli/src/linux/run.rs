@@ -86,8 +86,8 @@ pub fn run_as_child(mut start: Start) -> Result<(i32, Ending)> {
 }
 
 /// Decides how glebe gets into the program, with notes, or refuses it. All builds of the library are for the same kind
-/// of machine, so we look at the first.
-pub fn check(program: &Program, force: bool) -> Result<Checked> {
+/// of machine, so we look at the first. `replaces`: the soname of a library that ours is to replace.
+pub fn check(program: &Program, force: bool, replaces: Option<&str>) -> Result<Checked> {
     let image = image_of(&program.path);
     let ours = inspect::parse(EMBEDDED[0].bytes);
     let (Some(facts), Some(ours)) = (inspect::facts_of(&image), ours) else {
@@ -104,16 +104,17 @@ pub fn check(program: &Program, force: bool) -> Result<Checked> {
         }
         verdict.notes.push("--force starts it; its malloc may not be glebe's".into());
     }
+    // What a script or the program of `ld.so PROGRAM` uses is not known here.
+    let is_known = image == program.path && facts.loader.is_some() && !facts.is_loader;
+    let is_unused = |soname: &&str| facts.needed.iter().all(|needed| needed != soname);
+    if let Some(soname) =
+        replaces.filter(is_unused).filter(|_| is_known && !facts.needed.is_empty())
+    {
+        let note =
+            format!("{name} does not use {soname}; libraries and programs that it starts may");
+        verdict.notes.push(note);
+    }
     Ok(Checked { way: verdict.way, notes: verdict.notes })
-}
-
-/// A note about `--libgc` under a program that is known not to use the library of this name itself.
-pub fn unused(program: &Program, soname: &str) -> Option<String> {
-    let facts = (image_of(&program.path) == program.path).then(|| inspect::facts_of(&program.path));
-    let facts = facts.flatten().filter(|facts| facts.loader.is_some() && !facts.is_loader)?;
-    let name = program.name.to_string_lossy();
-    (!facts.needed.is_empty() && facts.needed.iter().all(|needed| needed != soname))
-        .then(|| format!("{name} does not use {soname}; libraries and programs that it starts may"))
 }
 
 /// A note about a snapshot at a share of a limit while there is no limit. `own`: glebe's.
@@ -121,12 +122,12 @@ pub fn no_limit(snapshot: &OsStr, own: Option<u64>) -> Option<String> {
     let snapshot = snapshot.to_string_lossy();
     let (file, threshold) = snapshot.rsplit_once('@').filter(|(_, at)| at.ends_with('%'))?;
     // A value that the library would refuse is none.
-    let variable = || crate::size::parse(&std::env::var("GLEBE_LIMIT").ok()?).ok();
-    let is_set = own.or_else(variable).is_some_and(|bytes| bytes > 0);
+    let outer = || crate::size::parse(variable(OsStr::new("GLEBE_LIMIT"))?.to_str()?).ok();
+    let is_set = own.or_else(outer).is_some_and(|bytes| bytes > 0);
     (!is_set && limits(std::process::id() as i32).is_empty()).then(|| {
         format!(
-            "no limit is set for this process now: {file}@{threshold} is written only once one is; {file}@SIZE needs \
-             none"
+            "this process has no limit now: {file}@{threshold} is written only if one is set later; {file}@SIZE \
+             needs none"
         )
     })
 }

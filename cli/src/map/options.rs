@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Draw glebe's memory in a process: every slice, how full it is, holes, retained memory and huge pages.
 ///
 /// The process is not stopped. The terminal gets a character for each 32 KiB; --svg a cell for each 16 KiB. With
-/// LC_ALL=C the characters are plain ASCII, and NO_COLOR has letters in place of colours.
+/// LC_ALL=C the characters are plain ASCII; with NO_COLOR, letters replace the colours.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

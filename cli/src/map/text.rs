@@ -1,7 +1,7 @@
 //! The map on a terminal, and as JSON.
 //!
 //! ```text
-//!   glebe: half[4711]: 110.0 MiB in 2 MiB rows, a character for 32 KiB
+//!   glebe: half[4711]: 110.0 MiB in rows of 2.0 MiB, a character for 32.0 KiB
 //!   0x13e000000000* ssssssssssssSSSS....mmLLLL rrrr          capitals: at least half full
 //! ```
 
@@ -36,6 +36,15 @@ impl Style {
     }
 }
 
+/// The character of free memory that is not resident.
+fn free(style: Style) -> char {
+    if style == Style::Ascii {
+        '.'
+    } else {
+        '·'
+    }
+}
+
 /// The character of a cell, and its colour (SGR).
 fn drawn(cell: &Cell, style: Style) -> (char, u8) {
     let full = cell.live >= 50;
@@ -46,20 +55,16 @@ fn drawn(cell: &Cell, style: Style) -> (char, u8) {
         Kind::Huge => ('h', 35),
         Kind::Collected => ('c', 33),
         Kind::Retained => ('r', 31),
-        Kind::Clean => (if cell.resident > 0 { '+' } else { '.' }, 90),
+        Kind::Clean => (if cell.resident > 0 { '+' } else { free(style) }, 90),
         Kind::Guard => ('|', 90),
     };
     let live = matches!(cell.kind, Kind::Small | Kind::Medium | Kind::Large | Kind::Huge);
     match style {
         _ if live && cell.holes => ('o', colour),
-        Style::Ascii if live && full => (letter.to_ascii_uppercase(), colour),
         Style::Colours if live => {
             (['░', '▒', '▓', '█'][usize::from(cell.live.min(99) / 25)], colour)
         }
-        Style::Letters if live && full => (letter.to_ascii_uppercase(), colour),
-        Style::Letters | Style::Colours if cell.kind == Kind::Clean => {
-            (if cell.resident > 0 { '+' } else { '·' }, colour)
-        }
+        _ if live && full => (letter.to_ascii_uppercase(), colour),
         _ => (letter, colour),
     }
 }
@@ -71,7 +76,7 @@ fn legend(style: Style) -> String {
         }
         _ => "s small, m medium, l large, h huge (capitals: at least half of it live); c collected",
     };
-    let free = if style == Style::Ascii { '.' } else { '·' };
+    let free = free(style);
     format!(
         "{kinds}; o has holes; r retained; + free but resident; {free} free; | guard; * at an address: huge pages"
     )
@@ -80,9 +85,8 @@ fn legend(style: Style) -> String {
 /// The bytes of a row: the most that fit, as a power of two.
 fn row_bytes(width: usize, cell_bytes: u64) -> u64 {
     let one = CELLS_OF_ONE * cell_bytes;
-    let fits = |bytes: &u64| HEAD_COLUMNS as u64 + bytes / one <= width as u64;
-    let smaller = std::iter::successors(Some(ROW_BYTES), |bytes| Some(bytes / 2));
-    smaller.take_while(|bytes| *bytes > one).find(fits).unwrap_or(one)
+    let columns = (width.saturating_sub(HEAD_COLUMNS) as u64).min(ROW_BYTES / one).max(1);
+    one << columns.ilog2()
 }
 
 pub fn text(map: &Map, screen: Screen) -> String {
@@ -196,9 +200,13 @@ mod tests {
         let cells: Vec<_> =
             (0..128).map(|i| Cell { start: i << 14, huge_page: true, ..CELL }).collect();
         let map = Map { program: "p".into(), pid: 7, cells, cell_bytes: 1 << 14 };
-        for (width, rows, of) in
-            [(200, 1, "2.0 MiB"), (80, 1, "2.0 MiB"), (79, 2, "1.0 MiB"), (20, 16, "128.0 KiB")]
-        {
+        for (width, rows, of) in [
+            (usize::MAX, 1, "2.0 MiB"),
+            (200, 1, "2.0 MiB"),
+            (80, 1, "2.0 MiB"),
+            (79, 2, "1.0 MiB"),
+            (20, 16, "128.0 KiB"),
+        ] {
             let text = text(&map, Screen { width, ..ASCII });
             assert!(text.lines().all(|line| line.len() <= width), "{text}");
             assert!(one_line(&text).contains(&format!("in rows of {of}")), "{text}");

@@ -100,25 +100,24 @@ pub fn write(file: &Path, text: &str) -> Result<()> {
 
 /// The stacks of a file in pprof's format, or of a process's text or snapshot.
 fn load(path: &Path, options: &ProfileOptions) -> Result<Stacks> {
-    let no_profile = || format!("{} is no profile", path.display());
     if snapshot::is_one(&reader::head_of(path)) {
-        return of_process(&super::read(path)?, options).with_context(no_profile);
+        return of_process(&super::read(path)?, options, path);
     }
     let bytes = reader::bytes_of(path, &LIMITS)?;
     if !bytes.starts_with(reader::TEXT) {
         ensure!(options.output.is_none(), "{} is in pprof's format already", path.display());
         return reader::parse(&bytes, &path.to_string_lossy(), wanted(options), &LIMITS);
     }
-    // A path in it need not be UTF-8.
-    let profile = Profile::parse(&String::from_utf8_lossy(&bytes)).with_context(no_profile)?;
-    of_process(&profile, options).with_context(no_profile)
+    let no_profile = || format!("{} is no profile", path.display());
+    of_process(&Profile::of_bytes(&bytes).with_context(no_profile)?, options, path)
 }
 
 /// The stacks of a process's profile, which is written in pprof's format too if the options want that.
-fn of_process(profile: &Profile, options: &ProfileOptions) -> Result<Stacks> {
+fn of_process(profile: &Profile, options: &ProfileOptions, path: &Path) -> Result<Stacks> {
     let mut symbols = Symbols::default();
     if let Some(output) = &options.output {
         write_pprof(options, profile, output, &mut symbols)?;
     }
     super::stacks_of(profile, kind_of(options), &mut symbols)
+        .with_context(|| format!("{} is no profile", path.display()))
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! No signal, no file, and no stop: the process looks at the word when malloc looks at the clock. A program that gets
-//! the same warm block each time would never do that, so we make the compares of the fast paths fail meanwhile, as the
+//! the same warm block each time would never look, so we make the comparisons of its fast paths fail meanwhile, as the
 //! sampler does.
 
 use super::raw::{Module, Profile};
@@ -35,7 +35,7 @@ const FAILED: u32 = 6;
 /// What the process samples if it is not told otherwise: GB_SAMPLE_BYTES.
 const MEAN_BYTES: u64 = 512 << 10;
 const STEP: Duration = Duration::from_millis(20);
-/// A thread that was asked to stop the sampler, and does not run for so long, does not answer.
+/// How long we wait for the process to stop its sampler.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Asked {
@@ -61,7 +61,11 @@ impl Asked {
     }
 
     fn put(&self, field: &str, bytes: &[u8]) -> Result<()> {
-        let written = self.memory.write(self.at(field)?, bytes);
+        self.write(self.at(field)?, bytes)
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.memory.write(at, bytes);
         written.map_err(|error| or_ended(self.memory.pid, error.into()))
     }
 
@@ -87,13 +91,13 @@ impl Asked {
         let mut before = Vec::new();
         for number in 1..=u64::from(made) {
             let heap = heaps + number * shape.layout.heap as u64;
-            if copy(&self.memory, heap + shape.layout.heap_kind as u64, 4)? != HEAP_THREAD {
+            if self.memory.read::<4>(heap + shape.layout.heap_kind as u64)? != HEAP_THREAD {
                 continue;
             }
             for (field, value) in SAMPLED {
                 let at = heap + shape.value(&format!("heap.sampling.{field}"))? as u64;
                 before.push((at, copy(&self.memory, at, value.len() as u64)?));
-                self.memory.write(at, value)?;
+                self.write(at, value)?;
             }
         }
         Ok(before)
@@ -145,8 +149,8 @@ pub fn profile(pid: i32, mean: Option<u64>, seconds: Option<u64>) -> Result<Prof
     asked.set("state", DUE)?;
     let quick = asked.slow_down()?;
     let over = || {
-        let over = |seconds| begun.elapsed() >= Duration::from_secs(seconds);
-        interrupt::caught().is_some() || seconds.is_some_and(over)
+        interrupt::caught().is_some()
+            || seconds.is_some_and(|most| begun.elapsed() >= Duration::from_secs(most))
     };
     match asked.wait(&[DUE, STARTS], over)? {
         Some(RUNS) => {}
@@ -160,7 +164,7 @@ pub fn profile(pid: i32, mean: Option<u64>, seconds: Option<u64>) -> Result<Prof
         None => {
             asked.set("state", NONE)?;
             for (at, bytes) in quick {
-                asked.memory.write(at, &bytes)?;
+                asked.write(at, &bytes)?;
             }
             say(format!(
                 "process {pid} ({program}) allocated nothing in this time: the profile is empty"

@@ -34,14 +34,13 @@ use crate::run;
 use crate::screen::Screen;
 use crate::stop::{Ending, Stop, OWN_FAILURE, WRONG_LINE};
 use crate::system;
-use crate::words::{print, say};
+use crate::words::{print, say, tell};
 use anyhow::{Context, Result};
 use pprof::Kind;
 use raw::{Profile, Site, Weight};
 use stacks::Stacks;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use symbols::{Function, Symbols};
 
@@ -155,18 +154,19 @@ fn probe(output: &Path) -> Result<()> {
 
 fn read(path: &Path) -> Result<Profile> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let text = if snapshot::is_one(&bytes) {
+    let profile = if snapshot::is_one(&bytes) {
         let snapshot = Snapshot::of_file(&bytes, path)?;
-        snapshot.profile.ok_or_else(|| {
+        let text = snapshot.profile.ok_or_else(|| {
             refused(format!(
                 "{} has no profile: its process was started without --mean (GLEBE_PROFILE_BYTES)",
                 path.display()
             ))
-        })?
+        })?;
+        Profile::parse(&text)
     } else {
-        String::from_utf8_lossy(&bytes).into_owned()
+        Profile::of_bytes(&bytes)
     };
-    Profile::parse(&text).with_context(|| format!("{} is no profile", path.display()))
+    profile.with_context(|| format!("{} is no profile", path.display()))
 }
 
 /// A folder for the processes' profiles, which goes away with the value.
@@ -273,8 +273,7 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
     if options.json {
         print(show::json(&stacks))?;
     } else if !options.quiet {
-        // eprintln! would panic if standard error is full.
-        let _ = writeln!(io::stderr().lock(), "{}", show::table(&stacks, Screen::stderr()));
+        tell(show::table(&stacks, Screen::stderr()));
     }
     Ok(())
 }

@@ -62,6 +62,11 @@ fn weight<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Weight> {
 }
 
 impl Profile {
+    /// From the bytes of a file. A path in it need not be UTF-8.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Profile> {
+        Profile::parse(&String::from_utf8_lossy(bytes))
+    }
+
     pub fn parse(text: &str) -> Result<Profile> {
         let mut lines = text.lines().enumerate();
         if lines.next().map(|(_, line)| line) != Some("glebe-profile 1") {

@@ -88,9 +88,9 @@ fn name_at(symbols: &[Symbol], address: u64) -> Option<&str> {
     (address < symbol.end).then_some(&symbol.name)
 }
 
-/// The name as its source has it. The demangler also reads types, so it would make `int` of a C
-/// function `i`: only names that begin as mangled ones do go through it. The units of C++ have
-/// names of C too (`extern "C"`).
+/// The name as its source has it. The demangler also reads types, and would make `int` of a C
+/// function `i`, so it gets only names that begin like mangled ones. The units of C++ have names
+/// of C too (`extern "C"`).
 fn demangled(name: &str, language: Option<gimli::DwLang>) -> String {
     let is_mangled = ["_Z", "__Z", "_R"].iter().any(|begin| name.starts_with(begin));
     match is_mangled {

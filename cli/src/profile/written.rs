@@ -64,9 +64,7 @@ impl Written {
         let is_new = self.last.is_none_or(|(last, _)| last != at);
         // A file that is being written has no end yet: then what was read before stays.
         let bytes = is_new.then(|| fs::read(&path).ok()).flatten();
-        // A path in it need not be UTF-8.
-        let profile = bytes.and_then(|b| Profile::parse(&String::from_utf8_lossy(&b)).ok());
-        if let Some(profile) = profile {
+        if let Some(profile) = bytes.and_then(|bytes| Profile::of_bytes(&bytes).ok()) {
             self.update(&profile, at);
         }
         let age = SystemTime::now().duration_since(self.last?.0).unwrap_or_default();

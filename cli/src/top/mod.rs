@@ -43,7 +43,7 @@ pub fn top(options: &Options) -> Result<Ending> {
     Ok(Ending::Exit(0))
 }
 
-/// Frames as text, with an empty line between two. Whether the process has ended.
+/// Frames as text, with an empty line between two. Returns whether the process has ended.
 fn text(watched: &mut Watched, first: Look, screen: Screen, frames: u64) -> Result<bool> {
     let mut looks = (None, first);
     for frame in 1..=frames {

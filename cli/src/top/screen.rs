@@ -27,7 +27,7 @@ pub fn is_there() -> bool {
     io::stdin().is_terminal() && room.is_some_and(|(width, height)| width.0 > 0 && height.0 > 0)
 }
 
-/// Shows frames until a key, a signal or the end of the process ends it. Whether the process has ended.
+/// Shows frames until a key, a signal or the end of the process ends it. Returns whether the process has ended.
 pub fn run(
     watched: &mut Watched,
     first: Look,

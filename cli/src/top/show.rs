@@ -77,8 +77,7 @@ pub fn lines(
         lines.push(Line::from(format!("  {:<26}{:>12}", "and in swap", amount(e.swap_bytes))));
     }
     for limit in limits(e) {
-        let (used, most) = (amount(limit.used_bytes), amount(limit.limit_bytes));
-        lines.push(Line::from(format!("  limit: {}: {used} of {most}", limit.name)));
+        lines.push(Line::from(format!("  limit: {}", limit.text())));
     }
     if e.glebes.is_empty() {
         lines.push(Line::default());

@@ -28,7 +28,7 @@ pub fn record(options: &RecordOptions) -> Result<Ending> {
         bail!("this system has 32 bits; programs are recorded on 64 bits only so far");
     }
     let program = Program::find(&options.program)?;
-    let checked = system::check(&program, options.force)?;
+    let checked = system::check(&program, options.force, None)?;
     let name = program.name.to_string_lossy();
     match checked.way {
         Way::Under => {}

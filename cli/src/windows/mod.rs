@@ -39,17 +39,12 @@ pub fn pass_on(program: Ending) -> ! {
 }
 
 /// Refuses no program, and has no notes.
-pub fn check(_program: &Program, _force: bool) -> Result<Checked> {
+pub fn check(_program: &Program, _force: bool, _replaces: Option<&str>) -> Result<Checked> {
     Ok(Checked::default())
 }
 
 /// Nothing is preloaded on Windows.
 pub fn left_out(_library: Option<&Path>) -> Option<String> {
-    None
-}
-
-/// The library that `--libgc` replaces is one of Linux.
-pub fn unused(_program: &Program, _soname: &str) -> Option<String> {
     None
 }
 

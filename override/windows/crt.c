@@ -42,7 +42,7 @@ void override_delete(void *block)
 static size_t crt_whole(size_t bytes)
 {
     if (bytes <= GB_MEDIUM_MAX)
-        return gb_classes[gb_class_of(bytes)].bytes;
+        return bytes ? gb_classes[gb_class_of(bytes)].bytes : 0;
     return bytes > GB_MAX_BYTES
         ? bytes
         : gb_round_up(bytes, bytes > GB_LARGE_MAX ? gb_the.page_bytes + !gb_the.page_bytes : GB_SLICE_BYTES);
@@ -53,7 +53,7 @@ void *calloc(size_t count, size_t bytes)
     size_t total;
     if (__builtin_mul_overflow(count, bytes, &total))
         return gb_out_of_memory();
-    return gb_calloc(gb_self, 1, total ? crt_whole(total) : 0);
+    return gb_calloc(gb_self, 1, crt_whole(total));
 }
 CRT(calloc)
 
@@ -81,7 +81,7 @@ void *_recalloc(void *block, size_t count, size_t bytes)
         errno = EINVAL;
         return NULL;
     }
-    char *resized = glebe_realloc(block, total == 0 && block ? 0 : crt_whole(total));
+    char *resized = glebe_realloc(block, crt_whole(total));
     size_t after = resized ? gb_block_bytes("_recalloc", resized) : 0;
     if (after > before)
         memset(resized + before, 0, after - before);

@@ -38,6 +38,12 @@ GB_NOINLINE void gb_free_suspect(gb_block *block, gb_page *page, const char *cal
 bool gb_free_allowed(const char *call, const gb_page *page, void *block);
 /* Returns what the program chose by GLEBE_SECURE: docs/security.md. */
 GB_INLINE uint32_t gb_secure_level(void) { return gb_the.options.secure ? gb_the.options.secure : 2; }
+/* Draws the next of a row of random numbers of 31 bits. */
+GB_INLINE uint32_t gb_drawn(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
 /* Checks and clears a small block that is being freed. */
 void gb_secure_clear(const char *call, const gb_page *page, void *block);
 /* Clears a block that was carved, and makes it free. */

@@ -51,10 +51,11 @@ static gb_page *medium_next(glebe_heap *heap, uint32_t cls)
 static unsigned bit_chosen(uint32_t bits)
 {
     static _Atomic uint64_t chance; /* two threads may draw the same number */
-    uint64_t drawn = gb_load_relaxed(&chance);
-    drawn = (drawn ? drawn : gb_port_random()) * 6364136223846793005u + 1442695040888963407u;
-    gb_store_relaxed(&chance, drawn);
-    for (uint32_t skip = (uint32_t)(drawn >> 33) % gb_popcount32(bits); skip > 0; skip--)
+    uint64_t state = gb_load_relaxed(&chance);
+    state = state ? state : gb_port_random();
+    uint32_t skip = gb_drawn(&state) % gb_popcount32(bits);
+    gb_store_relaxed(&chance, state);
+    for (; skip > 0; skip--)
         bits &= bits - 1;
     return gb_ctz32(bits);
 }

@@ -60,11 +60,10 @@ static gb_block *carve(gb_page *page, uint32_t from, uint32_t to, gb_block *chai
 static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_block *chain)
 {
     uint16_t order[GB_UNIT_BYTES / 16 + 1];
-    uint64_t chance = gb_port_random() | 1;
+    uint64_t chance = gb_port_random();
     uint32_t n = to - from;
     for (uint32_t i = 0; i < n; i++) {
-        chance = chance * 6364136223846793005u + 1442695040888963407u;
-        uint32_t j = (uint32_t)((chance >> 33) % (i + 1));
+        uint32_t j = gb_drawn(&chance) % (i + 1);
         order[i] = order[j];
         order[j] = (uint16_t)(from + i);
     }
@@ -296,9 +295,7 @@ static gb_page *spare_take(glebe_heap *heap, uint32_t cls)
 /* The secure build retains its spare pages, and the medium blocks that it holds. */
 void gb_heap_grows(glebe_heap *heap, size_t bytes)
 {
-    if (!GB_PURGES || !gb_bounds_grow(heap, bytes))
-        return;
-    if (GB_SECURE)
+    if (!GB_PURGES || !gb_bounds_grow(heap, bytes) || GB_SECURE)
         return;
     gb_medium_trim(heap);
     gb_spares_give(heap, UINT32_MAX);

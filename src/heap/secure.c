@@ -13,7 +13,7 @@
  *
  * Both check that an address is the start of a block that was handed out. The secure build checks a block when it is
  * freed, resized and handed out. The blocks that a heap has handed out and freed last are checked once more, with their
- * neighbours, at the heap's next slow request: many overflows are then found although nobody frees those blocks. */
+ * neighbours, at the heap's next slow request. This finds many overflows of blocks that the program never frees. */
 #include "heap.h"
 
 #if GB_SECURE

@@ -152,9 +152,7 @@ static uintptr_t copy_dead_stack(uintptr_t from, uintptr_t to)
         for (uint32_t i = 0; i < world.count; i++)
             if (world.slots[i].control == at && copy_stopped(i))
                 return from;
-        if (world_control() == at)
-            return from;
-        return at;
+        return world_control() == at ? from : at;
     }
     return from;
 }

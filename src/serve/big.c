@@ -17,8 +17,8 @@ static gb_source *big_source(const gb_request *request)
 }
 
 #if GB_SAMPLES
-/* Returns a warm block, for heaps that are sampled: the fast paths pass them by. Ticks, so that a program which gets
- * the same warm block each time answers when it is asked for a profile, and when that shall end: retain/ask.c. */
+/* Returns a warm block, for heaps that are sampled: the fast paths pass them by. A program that gets the same warm
+ * block each time ticks only here, and a tick sees that a profile is requested, or is to end (retain/ask.c). */
 static void *sampled_warm(glebe_heap *heap, const gb_request *request)
 {
     if (request->alignment > 1)

@@ -93,8 +93,7 @@ def deb(job):
             f" -- {maintainer(folder)}  {date}\n")
         share(job, folder)
         built = job.work / f"command-{debian}"
-        built.write_bytes(command(job, arch))
-        built.chmod(0o755)
+        command(job, arch, built)
         job.say(f"deb: {debian}")
         job.run("dpkg-buildpackage", "-b", "-us", "-uc", *([] if debian == native else ["-d", f"-a{debian}"]),
                 cwd=folder, env=job.environment(GLEBE_COMMAND=str(built)))
@@ -103,13 +102,15 @@ def deb(job):
                 shutil.copy(path, job.out)
 
 
-def command(job, arch):
-    """The command for glibc, out of the wheel."""
+def command(job, arch, to):
+    """Puts the command for glibc, out of the wheel, at `to`."""
     found = list(job.out.glob(f"glebe-{job.version}-py3-none-manylinux_*_{arch}.whl"))
     if not found:
         die(f"deb takes the command for {arch} from its wheel: tools/package wheel deb")
+    to.parent.mkdir(exist_ok=True)
     with zipfile.ZipFile(found[0]) as content:
-        return content.read(f"glebe-{job.version}.data/scripts/glebe")
+        to.write_bytes(content.read(f"glebe-{job.version}.data/scripts/glebe"))
+    to.chmod(0o755)
 
 
 def maintainer(folder):
@@ -119,10 +120,7 @@ def maintainer(folder):
 
 def share(job, folder):
     """Man pages and completions, by the command for this machine."""
-    built = folder / "build/glebe"
-    built.parent.mkdir(exist_ok=True)
-    built.write_bytes(command(job, platform.machine()))
-    built.chmod(0o755)
+    command(job, platform.machine(), folder / "build/glebe")
     job.run("make", "-C", folder, "share")
 
 

@@ -1,11 +1,11 @@
-/* A block of no bytes from realloc and calloc written to.
+/* A block of no bytes from realloc written to.
  *
  * all: faults */
 #include "abuse.h"
 
 int main(void)
 {
-    volatile char *first = realloc(NULL, 0), *second = calloc(10, 0);
-    first[0] = second[0] = 'A';
+    volatile char *block = realloc(NULL, 0);
+    block[0] = 'A';
     return abuse_end();
 }

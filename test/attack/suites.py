@@ -65,8 +65,7 @@ def programs(box):
 
 def outcome(box, made, attack, library):
     """What the attack does with this library preloaded (None: the C library's malloc): a word, or glebe's line."""
-    done = box.run(made[attack[0].startswith("cxx-")], *attack, preload=None, timeout=120,
-                   env={"LD_PRELOAD": str(library)} if library else None)
+    done = box.run(made[attack[0].startswith("cxx-")], *attack, preload=library, timeout=120)
     assert "preload" not in done.stderr and done.returncode not in (2, 127), f"{attack}: {done.stderr}"
     if "OPEN\n" in done.stdout:
         return "open"

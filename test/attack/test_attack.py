@@ -17,8 +17,8 @@ from conftest import Toolbox # noqa: E402
 
 
 def right(found, words, chance):
-    """With `chance`: the order of blocks is random, or what a part of a key decodes to is, and another check than the
-    usual one, or one for once, may stop the attack."""
+    """With `chance`, the order of blocks or what a part of a key decodes to is random. Then a check other than the
+    usual one may stop the attack, also one that usually goes through."""
     return found in words or (chance and found != "open")
 
 

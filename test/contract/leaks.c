@@ -3,7 +3,6 @@
  *     leaks            searches, prints a row for each size: bytes of a block, blocks, first blocks; then the sums
  *     leaks wait       the same, then waits, so that the command can look at the same state
  *     leaks busy N     N searches while other threads allocate and free: none may find what is no leak
- *     leaks stop MB    the longest stop with so many MB in use, in microseconds
  *     leaks mean       samples each allocation: prints how many leaked blocks have callers */
 #include "contract.h"
 #include <glebe.h>
@@ -108,6 +107,7 @@ static void each(void *context, const glebe_leak *leak)
     struct row *row = rows;
     while (row->bytes && row->bytes != leak->bytes)
         row++;
+    CHECK(row < rows + sizeof rows / sizeof *rows - 1); /* the last one ends the rows */
     row->bytes = leak->bytes;
     row->blocks++;
     row->first += leak->first;
@@ -119,11 +119,11 @@ static void *busy(void *unused)
 {
     enum { BLOCKS = 4096 };
     void **blocks = calloc(BLOCKS, sizeof *blocks);
-    for (unsigned i = 0, r = (unsigned)(uintptr_t)&r; !atomic_load(&over); i++) {
-        r = r * 1103515245 + 12345;
-        void **slot = blocks + r / 65536 % BLOCKS;
+    uint32_t state = (uint32_t)(uintptr_t)&state;
+    while (!atomic_load(&over)) {
+        void **slot = blocks + chance(&state) % BLOCKS;
         free(*slot);
-        *slot = malloc(r % 3000);
+        *slot = malloc(chance(&state) % 3000);
     }
     for (int i = 0; i < BLOCKS; i++)
         free(blocks[i]);
@@ -157,23 +157,6 @@ static void while_busy(int rounds)
         pthread_join(threads[i], NULL);
 }
 
-static uint64_t stop(size_t megabytes)
-{
-    static char **blocks;
-    size_t count = megabytes << 10;
-    blocks = malloc(count * sizeof *blocks);
-    for (size_t i = 0; i < count; i++)
-        memset(blocks[i] = malloc(1000), 1, 1000);
-    uint64_t least = UINT64_MAX;
-    for (int i = 0; i < 5; i++) {
-        glebe_leaks_sums sums;
-        CHECK(search(&sums, NULL, NULL) == 0);
-        CHECK(sums.leaked_blocks == 0 && sums.live_blocks > count);
-        least = sums.stopped_us < least ? sums.stopped_us : least;
-    }
-    return least;
-}
-
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -181,10 +164,6 @@ int main(int argc, char **argv)
     pthread_t thread;
     if (strcmp(what, "busy") == 0) {
         while_busy(atoi(argv[2]));
-        return 0;
-    }
-    if (strcmp(what, "stop") == 0) {
-        printf("%" PRIu64 "\n", stop((size_t)atoi(argv[2])));
         return 0;
     }
     if (strcmp(what, "mean") == 0)

@@ -188,13 +188,17 @@ def test_leaks_are_those_of_the_command(box, program):
     """glebe_leaks and `glebe leaks` say the same of one process."""
     path = program("leaks", "-O0", glebe=True)
     with subprocess.Popen([path, "wait"], stdout=subprocess.PIPE, text=True) as child:
-        out = ""
-        while "sums" not in out:
-            out += child.stdout.readline()
-        rows, sums = told(out)
-        command = [box.libraries / "glebe", "leaks", "--json", str(child.pid)]
-        found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        child.kill()
+        try:
+            out = ""
+            for line in child.stdout:
+                out += line
+                if line.startswith("sums "):
+                    break
+            rows, sums = told(out)
+            command = [box.libraries / "glebe", "leaks", "--json", str(child.pid)]
+            found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        finally:
+            child.kill()
     assert {leak["bytes"] // leak["blocks"]: (leak["blocks"], leak["first_blocks"]) for leak in found["leaks"]} == rows
     assert sums.split()[1:4] == [str(found[key]) for key in ("leaked_blocks", "leaked_bytes", "threads")]
 
@@ -576,16 +580,22 @@ def test_option_verbose(box):
 ITS_ADDRESS = "void *(*volatile its_address)(size_t) = malloc;\n"
 
 
-@pytest.mark.parametrize("malloc, active", [(OWN_MALLOC, "was active beside another malloc: "), ("", "was active: "),
-                                            (ITS_ADDRESS, "was active: ")])
-def test_verbose_beside_another_malloc(box, tmp_path, malloc, active):
-    """The line at exit that shows that glebe is in tells it apart if another malloc serves the program: here the
-    program's own, which comes before a preloaded library, or the C library's beside libglebe.a."""
+@pytest.mark.parametrize("malloc, flags, active", [
+    pytest.param(OWN_MALLOC, (), "was active beside another malloc: ", id="own"),
+    pytest.param("", (), "was active: ", id="none"),
+    pytest.param(ITS_ADDRESS, ("-no-pie",), "was active: ", id="address")])
+def test_verbose_beside_another_malloc(box, tmp_path, request, malloc, flags, active):
+    """The line at exit tells whether another malloc serves the program: here the program's own, which comes before a
+    preloaded library."""
     source = tmp_path / "program.c"
     source.write_text(malloc + "int main(void) { return malloc(100) == 0; }")
-    own = box.compile(source, "-O0", "-include", "stdlib.h", *["-no-pie"] * (malloc == ITS_ADDRESS),
-                      to=f"verbose-{len(malloc)}")
+    own = box.compile(source, "-O0", "-include", "stdlib.h", *flags, to=f"verbose-{request.node.callspec.id}")
     assert active in box.check(own, verbose=1).text
+
+
+def test_verbose_beside_the_malloc_of_the_c_library(box, tmp_path):
+    """Beside libglebe.a."""
+    source = tmp_path / "program.c"
     source.write_text("int main(void) { return glebe_malloc(100) == 0; }")
     static = box.compile(source, f"-I{box.root}/include", "-include", "glebe.h", "-pthread", to="verbose-static",
                          libs=[box.library("libglebe.a")])

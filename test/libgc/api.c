@@ -388,7 +388,7 @@ static void test_stackbottom(void)
     swapcontext(&caller, &coroutine);
     GC_stackbottom = before;
     CHECK(found_there == 1000);
-    memset(&coroutine, 0, sizeof coroutine); /* it has its registers */
+    memset(&coroutine, 0, sizeof coroutine); /* it holds the coroutine's registers */
     collect();
     CHECK(alive() <= 20);
     free(stack);

@@ -43,16 +43,17 @@ static void rounds(void)
     }
 }
 
-/* The KB of the last mapping with code of the library, and whether the mapping begins where a window begins. */
+/* For each mapping with code of the library: its resident KB, and whether it begins where a window begins. */
 static void print_mapped(void)
 {
     static char line[512];
     FILE *maps = fopen("/proc/self/smaps", "r");
+    char access[5];
     int inside = 0;
     unsigned long start, kb;
     while (maps && fgets(line, sizeof line, maps)) {
-        if (sscanf(line, "%lx-%*x r-x", &start) == 1 && strchr(line, '-') < line + 17)
-            inside = strstr(line, " r-xp ") && strstr(line, "libglebe.so");
+        if (sscanf(line, "%lx-%*x %4s", &start, access) == 2)
+            inside = !strcmp(access, "r-xp") && strstr(line, "libglebe.so");
         else if (inside && sscanf(line, "Rss: %lu", &kb) == 1)
             printf("%lu %s\n", kb, start % 65536 ? "between" : "aligned");
     }

@@ -10,7 +10,7 @@ MOST_KB = 128 # two windows of the kernel
 def mapped(box, *arguments):
     program = box.compile(box.root / "test/package/mapped.c", "-pthread", to="mapped",
                           libs=[box.library("libglebe.so"), f"-Wl,-rpath,{box.libraries}"])
-    kb, place = box.run(program, *arguments, purge_ms=1).out.split()
+    kb, place = box.check(program, *arguments, purge_ms=1).out.split()
     if place != "aligned" or os.sysconf("SC_PAGESIZE") != 4096:
         pytest.skip("the library does not begin where a window begins, or OS pages are larger")
     return int(kb)

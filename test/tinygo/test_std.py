@@ -113,8 +113,8 @@ def compiled(package, glebe):
 
 
 def outcome(package, every, arguments, timeout=TIMEOUT, options=()):
-    """(status, [(test, how it ended)], the last word, seconds) with TinyGo's own collector, or where `every` is given
-    with glebe, which then collects at every so many allocations besides; 0: as always."""
+    """(status, [(test, how it ended)], the last word, seconds) with TinyGo's own collector (`every` None), or with
+    glebe, which collects at each `every`-th allocation too (0: only as always)."""
     module = compiled(package, every is not None)
     begin = time.monotonic()
     command = [WAZERO, "run", f"-mount={source(package)[0]}:/", f"-timeout={timeout}", *options,

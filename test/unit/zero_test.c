@@ -106,7 +106,7 @@ static void test_threads_and_heaps(void **state)
     fixture_release();
 }
 
-/* Without address space for more, or without memory for the bits, a block of one byte does. */
+/* Without address space for more, a block of one byte does. */
 static void test_no_room(void **state)
 {
     (void)state;

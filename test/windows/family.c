@@ -54,6 +54,9 @@ static void plain(void)
     errno = 0;
     CHECK(calloc(SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
     CHECK(_recalloc(NULL, SIZE_MAX / 2, 3) == NULL);
+    char *none = _recalloc(NULL, 0, 8);
+    CHECK(none && ours(none) && _msize(none) == 0);
+    free(none);
     CHECK(malloc(SIZE_MAX / 2) == NULL);
 }
 

@@ -172,6 +172,8 @@ fn real_programs_sum_to_the_resident_set() {
 
 const SQL: &str = "create table t(a,b); with recursive c(i) as (select 1 union all select i+1 from c where i<50000) \
                    insert into t select i, hex(i) from c; select count(*) from t";
+/// The program stays at its peak for a second: while memory grows, a look and the kernel count different moments.
+const STAYS: &str = ".shell sleep 1";
 
 #[test]
 fn a_program_is_explained_at_its_peak_and_at_its_exit() {
@@ -181,9 +183,10 @@ fn a_program_is_explained_at_its_peak_and_at_its_exit() {
     let home = home();
     let picture = home.path().join("memory.svg");
     let svg = picture.to_str().unwrap();
+    let program = ["--", "sqlite3", ":memory:", SQL, STAYS];
     for (options, moment) in [(&["--svg", svg][..], "at its peak"), (&["--at-exit"], "at its exit")]
     {
-        let words = [&["explain", "--json"], options, &["--", "sqlite3", ":memory:", SQL]].concat();
+        let words = [&["explain", "--json"], options, &program].concat();
         let e = object(&home, &words);
         assert_eq!(e["moment"], moment);
         assert_eq!(sum(&e), e["rss_bytes"].as_u64().unwrap());

@@ -51,7 +51,8 @@ pub fn explain(options: &Options) -> Result<Ending> {
     Ok(Ending::Exit(0))
 }
 
-/// Looks until the parts sum to what the kernel counts: while we look at a busy process, its memory changes.
+/// Looks until the parts sum to what the kernel counts: while we look at a busy process, its memory changes. A process
+/// that ends in between leaves the look before.
 pub fn settled(pid: i32) -> Result<Seen> {
     const LOOKS: usize = 3;
     let mut seen = parts::look(pid)?;
@@ -59,7 +60,8 @@ pub fn settled(pid: i32) -> Result<Seen> {
         if seen.is_near() {
             break;
         }
-        seen = parts::look(pid)?;
+        let Ok(next) = parts::look(pid) else { break };
+        seen = next;
     }
     Ok(seen)
 }
@@ -70,7 +72,7 @@ fn explain_program(options: &Options) -> Result<Ending> {
     let (name, ending) =
         program::run(&options.program, options.force, options.mean, moment, |pid| {
             // A process that ends while we look leaves the picture of before.
-            if let Ok(seen) = parts::look(pid) {
+            if let Ok(seen) = settled(pid) {
                 kept = Some(seen);
             }
         })?;

@@ -340,18 +340,18 @@ typedef void *gb_source(glebe_heap *heap, gb_request *request);
 
 /* ---- pools: pool.c has the picture ---- */
 
-typedef struct gb_span {
-    struct gb_span *next;
+typedef struct gb_segment {
+    struct gb_segment *next;
     uintptr_t start, end; /* of its units */
     size_t bytes; /* of its block, if it holds several units */
     uint16_t *states; /* of each unit (audit build) */
-} gb_span;
+} gb_segment;
 
 typedef struct gb_pool {
     glebe_heap *heap;
     struct gb_pool *next, **link; /* in heap->pools */
-    gb_span *spans, *current; /* oldest first; spans behind `current` are empty */
-    gb_span whole; /* the only span, where a pool is one piece */
+    gb_segment *segments, *current; /* oldest first; segments behind `current` are empty */
+    gb_segment whole; /* the only segment, where a pool is one piece */
     uintptr_t fresh; /* in `current`: units from here to its end were never handed out */
     size_t limit_bytes, step_bytes, held_bytes;
     bool own; /* the heap belongs to the pool */
@@ -365,13 +365,13 @@ _Static_assert(offsetof(gb_pool, open_lists) == offsetof(gb_pool, open) + sizeof
 
 /* ---- collected objects ---- */
 
-/* The source of objects of one class and one layout: a hole in one of its pages. The hole is zero and counts as
+/* The source of objects of one class and one layout: a gap in one of its pages. The gap is zero and counts as
  * handed out. */
 typedef struct gb_cursor {
-    uintptr_t at, end; /* of the hole; equal: there is none */
+    uintptr_t at, end; /* of the gap; equal: there is none */
     uintptr_t layout;
     uint32_t cls;
-    gb_page_id page; /* the page of the hole; pages behind it on the list are not swept yet; none: all are swept */
+    gb_page_id page; /* the page of the gap; pages behind it on the list are not swept yet; none: all are swept */
     uint32_t early; /* bytes allocated in conservative pages before this layout got pages of its own */
     gb_list pages;
 } gb_cursor;
@@ -399,10 +399,10 @@ typedef struct gb_weak {
     bool late; /* cleared only when finalizers cannot reach the object either (GB_WEAK) */
 } gb_weak;
 
-typedef struct gb_link {
+typedef struct gb_weak_link {
     uintptr_t slot; /* | 1: a long link */
     uintptr_t object; /* complemented too */
-} gb_link;
+} gb_weak_link;
 
 typedef struct gb_pin {
     uintptr_t object;
@@ -487,12 +487,12 @@ struct glebe_gc {
     gb_page_id waiting; /* list of pages with objects that wait, linked by inbox_next */
     uintptr_t *top; /* of the mark stack, while a kind's function marks; else NULL (GB_RUNTIMES) */
     gb_table roots, weak, finals; /* of gb_rooted, gb_weak, gb_final */
-    gb_table pins, links; /* of gb_pin, gb_link (GB_RUNTIMES) */
+    gb_table pins, links; /* of gb_pin, gb_weak_link (GB_RUNTIMES) */
     struct gb_cache *caches; /* of threads (GB_RUNTIMES) */
     struct gb_marker *team; /* several threads mark (GB_RUNTIMES) */
     uint32_t helpers; /* threads that mark besides the one that collects, at most */
     uint64_t scanned_by[2]; /* objects that teams scanned: the collecting thread, all helpers */
-    size_t cached_bytes, cached_objects; /* in the caches' holes when marking began */
+    size_t cached_bytes, cached_objects; /* in the caches' gaps when marking began */
     const struct gb_hooks *hooks; /* of a runtime that is built with the core, or NULL (GB_RUNTIMES) */
     size_t ready_bytes; /* of live_bytes: objects that only their ready finalizers keep */
     uint32_t ready, ready_at; /* count of ready finalizers; where in the table the search for the next one begins */
@@ -522,7 +522,7 @@ typedef struct gb_chunk {
     gb_slice_set lazy; /* purged lazily, so not known to be zero; only bits that are also in `idle` count */
     gb_row rows[GB_ROWS];
     gb_links waits; /* of the purge queue */
-    uint32_t purge_ms; /* when it was queued */
+    uint32_t queued_ms;
     _Atomic uint32_t touched_ms; /* when memory in it was last freed */
     _Atomic uint8_t queued;
     uint8_t free_slices;

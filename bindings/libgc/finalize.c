@@ -132,7 +132,7 @@ static int link_register(void **link, const void *object, bool is_long)
         libgc_enter();
         int failed = glebe_gc_link_add(libgc_gc, link, object, is_long);
         libgc_leave();
-        if (failed == ENOMEM && GC_oom_fn(sizeof(gb_link)))
+        if (failed == ENOMEM && GC_oom_fn(sizeof(gb_weak_link)))
             continue;
         return failed == EEXIST ? GC_DUPLICATE : failed == ENOMEM ? GC_NO_MEMORY : GC_SUCCESS;
     }

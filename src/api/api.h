@@ -10,17 +10,17 @@
 /* Returns whether [at, at + units) starts on a unit, and is in the part that the pool carved since it was created or
  * reset. */
 bool gb_pool_holds(const gb_pool *pool, uintptr_t at, size_t units);
-/* Return the end of the carved part of a span, and the next span that has a carved part. */
-GB_INLINE uintptr_t gb_pool_carved(const gb_pool *pool, const gb_span *span)
+/* Return the end of the carved part of a segment, and the next segment that has a carved part. */
+GB_INLINE uintptr_t gb_pool_carved(const gb_pool *pool, const gb_segment *segment)
 {
-    return span == pool->current ? pool->fresh : span->end;
+    return segment == pool->current ? pool->fresh : segment->end;
 }
-GB_INLINE gb_span *gb_pool_next(const gb_pool *pool, const gb_span *span)
+GB_INLINE gb_segment *gb_pool_next(const gb_pool *pool, const gb_segment *segment)
 {
-    return span == pool->current ? NULL : span->next;
+    return segment == pool->current ? NULL : segment->next;
 }
-/* 1: a pool consists of spans and grows span by span, because address space is short; 0: it is one piece. */
-#define GB_POOL_SPANS (GB_LINEAR || sizeof(void *) == 4)
+/* 1: a pool consists of segments and grows segment by segment, because address space is short; 0: it is one piece. */
+#define GB_POOL_SEGMENTS (GB_LINEAR || sizeof(void *) == 4)
 #define GB_POOL_POISON 0xdb /* fills free objects in the audit build */
 /* The state of a unit (audit build): the units of the object that starts there, + GB_POOL_USED if it is in use; 0: no
  * object starts there. */

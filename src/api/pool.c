@@ -7,7 +7,7 @@
  *          first                     fresh       end
  *         | object | free | object | never used | address space up to the limit        index = unit, from 1
  *
- *     32 bits: spans, blocks of the heap, one per step of growth, each starting on a unit counted from the pool's base
+ *     32 bits: segments. Each is a block of the heap, one per step of growth, and starts on a unit from the pool's base
  *
  *         ... | head | object | free | object | ... other blocks ... | head | object | never used |
  *                                                                              index = unit, from base
@@ -34,27 +34,27 @@ static gb_pool *pool_of(const glebe_pool *open)
     return (gb_pool *)((uintptr_t)open - offsetof(gb_pool, open));
 }
 
-static const gb_span *pool_span(const gb_pool *pool, uintptr_t at)
+static const gb_segment *pool_segment(const gb_pool *pool, uintptr_t at)
 {
-    for (const gb_span *span = pool->spans; span; span = gb_pool_next(pool, span))
-        if (at >= span->start && at < gb_pool_carved(pool, span))
-            return span;
+    for (const gb_segment *segment = pool->segments; segment; segment = gb_pool_next(pool, segment))
+        if (at >= segment->start && at < gb_pool_carved(pool, segment))
+            return segment;
     return NULL;
 }
 
 bool gb_pool_holds(const gb_pool *pool, uintptr_t at, size_t units)
 {
-    const gb_span *span = pool_span(pool, at);
-    return span && (at - span->start) % pool->open.unit_bytes == 0
-        && gb_pool_carved(pool, span) - at >= units * pool->open.unit_bytes;
+    const gb_segment *segment = pool_segment(pool, at);
+    return segment && (at - segment->start) % pool->open.unit_bytes == 0
+        && gb_pool_carved(pool, segment) - at >= units * pool->open.unit_bytes;
 }
 
 /* ---- audit ---- */
 
 static uint16_t *pool_state(const gb_pool *pool, uintptr_t at)
 {
-    const gb_span *span = pool_span(pool, at);
-    return span->states + (at - span->start) / pool->open.unit_bytes;
+    const gb_segment *segment = pool_segment(pool, at);
+    return segment->states + (at - segment->start) / pool->open.unit_bytes;
 }
 
 static void pool_poison(const gb_pool *pool, uintptr_t at, size_t units)
@@ -118,16 +118,16 @@ static void *pool_pop(gb_pool *pool, size_t units)
 /* ---- growth ---- */
 
 /* Makes room for the states of the units up to `end`. */
-static bool span_audit(gb_pool *pool, gb_span *span, uintptr_t end)
+static bool segment_audit(gb_pool *pool, gb_segment *segment, uintptr_t end)
 {
     if (!GB_AUDIT)
         return true;
-    size_t before = (span->end - span->start) / pool->open.unit_bytes,
-           units = (end - span->start) / pool->open.unit_bytes;
-    uint16_t *states = glebe_heap_realloc(pool->heap, span->states, (units ? units : 1) * sizeof *states);
+    size_t before = (segment->end - segment->start) / pool->open.unit_bytes,
+           units = (end - segment->start) / pool->open.unit_bytes;
+    uint16_t *states = glebe_heap_realloc(pool->heap, segment->states, (units ? units : 1) * sizeof *states);
     if (!states)
         return false;
-    span->states = states;
+    segment->states = states;
     memset(states + before, 0, (units - before) * sizeof *states);
     return true;
 }
@@ -135,7 +135,7 @@ static bool span_audit(gb_pool *pool, gb_span *span, uintptr_t end)
 static void *whole_source(glebe_heap *heap, gb_request *request)
 {
     (void)heap;
-    return GB_POOL_SPANS ? NULL : gb_huge_resize(gb_huge_find(request->block), request->bytes, true);
+    return GB_POOL_SEGMENTS ? NULL : gb_huge_resize(gb_huge_find(request->block), request->bytes, true);
 }
 
 /* Resizes the pool's one block to `bytes`, in whole OS pages. */
@@ -144,7 +144,7 @@ static bool whole_resize(gb_pool *pool, size_t bytes)
     bool grows = bytes > pool->held_bytes;
     size_t unit = pool->open.unit_bytes, most = pool->limit_bytes < bytes ? pool->limit_bytes : bytes;
     uintptr_t end = pool->whole.start + most / unit * unit;
-    if (grows && !span_audit(pool, &pool->whole, end))
+    if (grows && !segment_audit(pool, &pool->whole, end))
         return false;
     gb_request request = {.bytes = bytes, .block = (void *)pool->whole.start};
     void *block = grows ? gb_serve_quietly(pool->heap, whole_source, &request) : whole_source(pool->heap, &request);
@@ -156,51 +156,51 @@ static bool whole_resize(gb_pool *pool, size_t bytes)
     return true;
 }
 
-/* Returns a new span, at the start of a new block; NULL at the limit, or if there is no memory. */
-static gb_span *span_new(gb_pool *pool)
+/* Returns a new segment, at the start of a new block; NULL at the limit, or if there is no memory. */
+static gb_segment *segment_new(gb_pool *pool)
 {
     size_t unit = pool->open.unit_bytes, room = pool->limit_bytes;
-    for (const gb_span *span = pool->spans; span; span = span->next)
-        room -= span->end - span->start;
+    for (const gb_segment *segment = pool->segments; segment; segment = segment->next)
+        room -= segment->end - segment->start;
     size_t payload = (room < pool->step_bytes ? room : pool->step_bytes) / unit * unit,
-           bytes = sizeof(gb_span) + unit + payload;
-    gb_span *span = payload ? gb_alloc_seldom(pool->heap, bytes) : NULL;
-    if (!span)
+           bytes = sizeof(gb_segment) + unit + payload;
+    gb_segment *segment = payload ? gb_alloc_seldom(pool->heap, bytes) : NULL;
+    if (!segment)
         return NULL;
-    uintptr_t start = (uintptr_t)(span + 1);
+    uintptr_t start = (uintptr_t)(segment + 1);
     start += unit - (start - pool->open.base) % unit;
-    *span = (gb_span){NULL, start, start, bytes, NULL};
-    if (!span_audit(pool, span, start + payload)) {
-        glebe_heap_free(pool->heap, span);
+    *segment = (gb_segment){NULL, start, start, bytes, NULL};
+    if (!segment_audit(pool, segment, start + payload)) {
+        glebe_heap_free(pool->heap, segment);
         return NULL;
     }
-    span->end = start + payload;
+    segment->end = start + payload;
     pool->held_bytes += bytes;
-    return span;
+    return segment;
 }
 
 /* Sets the bounds within which an address may be an object's. */
 static void pool_bounds(gb_pool *pool)
 {
     uintptr_t first = UINTPTR_MAX, end = 0;
-    for (const gb_span *span = pool->spans; span; span = span->next) {
-        first = span->start < first ? span->start : first;
-        end = span->end > end ? span->end : end;
+    for (const gb_segment *segment = pool->segments; segment; segment = segment->next) {
+        first = segment->start < first ? segment->start : first;
+        end = segment->end > end ? segment->end : end;
     }
-    pool->open.first = pool->spans ? first : 0;
-    pool->open.bytes = GB_AUDIT || !pool->spans ? 0 : end - first;
+    pool->open.first = pool->segments ? first : 0;
+    pool->open.bytes = GB_AUDIT || !pool->segments ? 0 : end - first;
 }
 
 static bool pool_grow(gb_pool *pool)
 {
-    if (!GB_POOL_SPANS) {
+    if (!GB_POOL_SEGMENTS) {
         size_t most = gb_round_up(pool->limit_bytes, gb_the.page_bytes), bytes = pool->held_bytes + pool->step_bytes;
         bytes = bytes < most ? bytes : most;
         if (bytes == pool->held_bytes || !whole_resize(pool, bytes))
             return false;
     } else {
-        gb_span **link = pool->current ? &pool->current->next : &pool->spans;
-        if (!*link && !(*link = span_new(pool)))
+        gb_segment **link = pool->current ? &pool->current->next : &pool->segments;
+        if (!*link && !(*link = segment_new(pool)))
             return false;
         size_t rest = pool->current ? (pool->current->end - pool->fresh) / pool->open.unit_bytes : 0;
         uintptr_t at = pool->fresh;
@@ -274,7 +274,7 @@ void glebe_pool_free_slow(glebe_pool *open, void *object, size_t units)
     gb_pool *pool = pool_of(open);
     if (!object)
         return;
-    if (!pool_span(pool, (uintptr_t)object))
+    if (!pool_segment(pool, (uintptr_t)object))
         gb_report("glebe_pool_free", object, "address is not from this pool");
     else if (!GB_AUDIT || pool_audit_dies(pool, object, units)) {
         pool_poison(pool, (uintptr_t)object, units);
@@ -284,11 +284,11 @@ void glebe_pool_free_slow(glebe_pool *open, void *object, size_t units)
 
 /* ---- the whole pool ---- */
 
-static void span_free(gb_pool *pool, gb_span *span)
+static void segment_free(gb_pool *pool, gb_segment *segment)
 {
     if (GB_AUDIT)
-        glebe_heap_free(pool->heap, span->states);
-    glebe_heap_free(pool->heap, GB_POOL_SPANS ? (void *)span : (void *)span->start);
+        glebe_heap_free(pool->heap, segment->states);
+    glebe_heap_free(pool->heap, GB_POOL_SEGMENTS ? (void *)segment : (void *)segment->start);
 }
 
 /* Returns the inverse of an odd number modulo 2^32. Three bits of `odd` itself are correct; each round doubles their
@@ -303,7 +303,7 @@ static uint32_t pool_inverse(uint32_t odd)
 
 static bool pool_begin(gb_pool *pool)
 {
-    if (GB_POOL_SPANS) {
+    if (GB_POOL_SEGMENTS) {
         pool->open.base = GB_LINEAR ? gb_the.base - pool->open.unit_bytes : 0;
         return true;
     }
@@ -315,11 +315,11 @@ static bool pool_begin(gb_pool *pool)
     if (!block)
         return false;
     pool->whole.start = pool->whole.end = pool->fresh = (uintptr_t)block;
-    pool->spans = pool->current = &pool->whole;
+    pool->segments = pool->current = &pool->whole;
     pool->open.base = pool->fresh - pool->open.unit_bytes;
     pool->held_bytes = 0;
     if (!whole_resize(pool, bytes)) {
-        span_free(pool, &pool->whole);
+        segment_free(pool, &pool->whole);
         return false;
     }
     pool_bounds(pool);
@@ -346,7 +346,7 @@ glebe_pool *glebe_pool_create(
         pool->heap = heap;
         pool->own = own;
         pool->limit_bytes = limit_bytes;
-        pool->step_bytes = gb_round_up(step < least ? least : step, GB_POOL_SPANS ? 16 : gb_the.page_bytes);
+        pool->step_bytes = gb_round_up(step < least ? least : step, GB_POOL_SEGMENTS ? 16 : gb_the.page_bytes);
         pool->lists = pool->open_lists + (GB_AUDIT ? most_units + 1 : 0);
         pool->open.unit_bytes = (uint32_t)unit_bytes;
         pool->open.most_units = (uint32_t)most_units;
@@ -381,9 +381,9 @@ void glebe_pool_destroy(glebe_pool *open)
     *pool->link = pool->next;
     if (pool->next)
         pool->next->link = pool->link;
-    for (gb_span *span = pool->spans, *next; span; span = next) {
-        next = span->next;
-        span_free(pool, span);
+    for (gb_segment *segment = pool->segments, *next; segment; segment = next) {
+        next = segment->next;
+        segment_free(pool, segment);
     }
     glebe_heap_free(pool->heap, pool);
 }
@@ -394,22 +394,22 @@ void glebe_pool_reset(glebe_pool *open, bool give_back)
     gb_pool *pool = pool_of(open);
     memset(pool->lists, 0, (open->most_units + 1) * sizeof(void *));
     if (GB_AUDIT)
-        for (const gb_span *span = pool->spans; span; span = gb_pool_next(pool, span)) {
-            size_t units = (gb_pool_carved(pool, span) - span->start) / open->unit_bytes;
-            pool_poison(pool, span->start, units);
-            memset(span->states, 0, units * sizeof *span->states);
+        for (const gb_segment *segment = pool->segments; segment; segment = gb_pool_next(pool, segment)) {
+            size_t units = (gb_pool_carved(pool, segment) - segment->start) / open->unit_bytes;
+            pool_poison(pool, segment->start, units);
+            memset(segment->states, 0, units * sizeof *segment->states);
         }
-    if (!pool->spans)
+    if (!pool->segments)
         return;
-    pool->current = pool->spans;
-    pool->fresh = pool->spans->start;
-    if (give_back && !GB_POOL_SPANS && pool->held_bytes > pool->step_bytes)
+    pool->current = pool->segments;
+    pool->fresh = pool->segments->start;
+    if (give_back && !GB_POOL_SEGMENTS && pool->held_bytes > pool->step_bytes)
         whole_resize(pool, pool->step_bytes);
-    while (give_back && pool->spans->next) {
-        gb_span *span = pool->spans->next;
-        pool->spans->next = span->next;
-        pool->held_bytes -= span->bytes;
-        span_free(pool, span);
+    while (give_back && pool->segments->next) {
+        gb_segment *segment = pool->segments->next;
+        pool->segments->next = segment->next;
+        pool->held_bytes -= segment->bytes;
+        segment_free(pool, segment);
     }
     pool_bounds(pool);
 }
@@ -419,8 +419,8 @@ void glebe_pool_stats_read(const glebe_pool *open, glebe_pool_stats *out)
     GB_ENTRY;
     const gb_pool *pool = pool_of(open);
     size_t carved = 0;
-    for (const gb_span *span = pool->spans; span; span = gb_pool_next(pool, span))
-        carved += gb_pool_carved(pool, span) - span->start;
+    for (const gb_segment *segment = pool->segments; segment; segment = gb_pool_next(pool, segment))
+        carved += gb_pool_carved(pool, segment) - segment->start;
     *out = (glebe_pool_stats){pool->limit_bytes, pool->held_bytes, 0, 0, 0};
     for (size_t units = 1; units <= open->most_units; units++)
         for (void *at = pool->lists[units]; at && out->free_bytes < carved; at = *(glebe_pool_link *)at) {

@@ -223,16 +223,16 @@ static void check_pool_unmark(const gb_pool *pool, size_t units, uint32_t count)
 }
 
 /* Checks that each unit is in one object (audit build). Returns the units in free objects. */
-static size_t check_pool_states(gb_check *check, const gb_pool *pool, const gb_span *span, size_t carved)
+static size_t check_pool_states(gb_check *check, const gb_pool *pool, const gb_segment *segment, size_t carved)
 {
     size_t free = 0;
     for (size_t i = 0; i < carved;) {
-        size_t units = span->states[i] & ~GB_POOL_USED, inside = 1;
-        while (inside < units && i + inside < carved && span->states[i + inside] == 0)
+        size_t units = segment->states[i] & ~GB_POOL_USED, inside = 1;
+        while (inside < units && i + inside < carved && segment->states[i + inside] == 0)
             inside++;
-        CHECK(inside == units, 10, span->start + i * pool->open.unit_bytes,
+        CHECK(inside == units, 10, segment->start + i * pool->open.unit_bytes,
             "objects overlap, or no object is here");
-        free += span->states[i] & GB_POOL_USED ? 0 : units;
+        free += segment->states[i] & GB_POOL_USED ? 0 : units;
         i += inside;
     }
     return free;
@@ -247,12 +247,12 @@ static void check_pool(gb_check *check, const gb_pool *pool)
         free += (size_t)(counts[units] = check_pool_list(check, pool, units)) * units;
     for (size_t units = 1; units <= pool->open.most_units; units++)
         check_pool_unmark(pool, units, counts[units]);
-    for (const gb_span *span = pool->spans; span; span = gb_pool_next(pool, span)) {
-        size_t units = (gb_pool_carved(pool, span) - span->start) / pool->open.unit_bytes;
-        CHECK(gb_pool_carved(pool, span) <= span->end, 10, pool->fresh, "the pool carved more than it has");
+    for (const gb_segment *segment = pool->segments; segment; segment = gb_pool_next(pool, segment)) {
+        size_t units = (gb_pool_carved(pool, segment) - segment->start) / pool->open.unit_bytes;
+        CHECK(gb_pool_carved(pool, segment) <= segment->end, 10, pool->fresh, "the pool carved more than it has");
         carved += units;
         if (GB_AUDIT)
-            by_state += check_pool_states(check, pool, span, units);
+            by_state += check_pool_states(check, pool, segment, units);
     }
     CHECK(free <= carved, 10, &pool->open, "more objects are free than were carved");
     CHECK(!GB_AUDIT || check->broken > broken || free == by_state, 10, &pool->open,

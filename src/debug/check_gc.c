@@ -32,10 +32,10 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
     const gb_page *page = gb_page_if(cursor->page);
     CHECK(page && cursor->at - gb_page_start(page) < gb_page_bytes(page)
             && cursor->end - gb_page_start(page) <= gb_page_bytes(page),
-        8, page, "a cursor's hole is not in its page");
+        8, page, "a cursor's gap is not in its page");
     for (uintptr_t at = cursor->at; at < cursor->end; at += sizeof(uintptr_t))
         if (*(const uintptr_t *)at != 0) {
-            gb_check_fail(check, 8, (const void *)at, "a cursor's hole is not zero");
+            gb_check_fail(check, 8, (const void *)at, "a cursor's gap is not zero");
             break;
         }
 }
@@ -91,7 +91,7 @@ int glebe_gc_check(glebe_gc *gc, glebe_check_report *report, void *context)
     CHECK(gb_table_well(&gc->roots, sizeof(gb_rooted)), 8, gc, "a root is not where its key hashes to");
     CHECK(gb_table_well(&gc->weak, sizeof(gb_weak)), 8, gc, "a weak reference is not where its key hashes to");
     CHECK(gb_table_well(&gc->pins, sizeof(gb_pin)), 8, gc, "a pin is not where its key hashes to");
-    CHECK(gb_table_well(&gc->links, sizeof(gb_link)), 8, gc, "a link is not where its key hashes to");
+    CHECK(gb_table_well(&gc->links, sizeof(gb_weak_link)), 8, gc, "a link is not where its key hashes to");
     CHECK(counted, 8, gc, "no collector is counted, so the tables of bits may be too short");
     check_finals(check, gc);
     if (GB_HUGE)

@@ -182,7 +182,7 @@ void *glebe_gc_alloc_layout(glebe_gc *gc, size_t bytes, uintptr_t layout)
     return collected_alloc(gc, bytes, layout);
 }
 
-/* Cursors find the hole that the object leaves after the next sweep, or earlier if it is ahead of them. */
+/* Cursors find the gap that the object leaves after the next sweep, or earlier if it is ahead of them. */
 void glebe_gc_free(glebe_gc *gc, void *object)
 {
     GB_ENTRY;

@@ -7,9 +7,9 @@
 #pragma GCC visibility push(hidden)
 
 /* Free cells in a row that a thread may hand out: cache.c. */
-typedef struct gb_hole {
+typedef struct gb_gap {
     uintptr_t at, end;
-} gb_hole;
+} gb_gap;
 
 /* ---- sweep: where objects come from ----
  * Layouts of pages: 0: every word may be a reference; GB_PLAIN: none; else a layout of glebe_gc_alloc_layout. */
@@ -62,9 +62,9 @@ GB_INLINE gb_list *gb_collected_list(glebe_gc *gc, uint32_t i)
 }
 /* Returns how many objects the cursors can still hand out. allocated_objects counts them already. */
 uint64_t gb_cursors_left(const glebe_gc *gc);
-/* Ends all cursors' holes: the next allocation looks for a new hole. */
+/* Ends all cursors' gaps: the next allocation looks for a new gap. */
 void gb_cursors_drop(glebe_gc *gc);
-/* Unmarks all objects and ends all cursors' holes. */
+/* Unmarks all objects and ends all cursors' gaps. */
 void gb_sweep_begin(glebe_gc *gc);
 /* Frees all unmarked objects. Returns the bytes of the marked ones. */
 size_t gb_sweep_finish(glebe_gc *gc);
@@ -84,9 +84,9 @@ static inline size_t gb_layout_words(uintptr_t layout)
 /* Returns a page of the collector to the arena. */
 void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page);
 
-/* Clears a hole; most are short. The empty statement keeps the compiler from turning the loop into a memset, which may
+/* Clears a gap; most are short. The empty statement keeps the compiler from turning the loop into a memset, which may
  * be a call. */
-GB_INLINE void gb_hole_zero(uintptr_t at, uintptr_t end)
+GB_INLINE void gb_gap_zero(uintptr_t at, uintptr_t end)
 {
     if (end - at > 256)
         memset((void *)at, 0, end - at);
@@ -97,25 +97,25 @@ GB_INLINE void gb_hole_zero(uintptr_t at, uintptr_t end)
         }
 }
 /* Returns cells that were not handed out. */
-void gb_hole_return(glebe_gc *gc, const gb_hole *hole);
-/* Lets the cells of the hole count as marked: marking leaves them alone, and so does the sweep. */
-void gb_hole_shield(glebe_gc *gc, const gb_hole *hole, uint32_t step);
+void gb_gap_return(glebe_gc *gc, const gb_gap *gap);
+/* Lets the cells of the gap count as marked: marking leaves them alone, and so does the sweep. */
+void gb_gap_shield(glebe_gc *gc, const gb_gap *gap, uint32_t step);
 
 /* ---- cache: objects for one thread, without a lock (GB_RUNTIMES) ---- */
-#define GB_ROW_HOLES 14
-/* A thread's holes for requests of one size. The thread alone writes it, except that holes are added under the
+#define GB_ROW_GAPS 14
+/* A thread's gaps for requests of one size. The thread alone writes it, except that gaps are added under the
  * collector's lock. */
 typedef struct gb_cache_row {
-    gb_hole holes[GB_ROW_HOLES + 1]; /* the first is always empty */
-    uint32_t now; /* place of the hole in use, in bytes from the row's start */
+    gb_gap gaps[GB_ROW_GAPS + 1]; /* the first is always empty */
+    uint32_t now; /* place of the gap in use, in bytes from the row's start */
     uint32_t step; /* bytes of an object */
-    uint16_t dirty; /* bits: holes to clear. A user who promises no zeros may clear the bits of plain holes */
-    uint8_t last; /* number of the last hole */
+    uint16_t dirty; /* bits: gaps to clear. A user who promises no zeros may clear the bits of plain gaps */
+    uint8_t last; /* number of the last gap */
     uint8_t fills; /* how often the row was filled, at most 255 */
 } gb_cache_row;
-/* Adds holes for objects of `bytes`, conservative or plain, to the row, whose holes have ended: `most_bytes` in all,
+/* Adds gaps for objects of `bytes`, conservative or plain, to the row, whose gaps have ended: `most_bytes` in all,
  * one object at least. Sets the row's `step`. Returns false if a collection is due, or there is no memory. */
-bool gb_holes_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_cache_row *row);
+bool gb_gaps_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_cache_row *row);
 
 #define GB_CACHED_MAX ((size_t)512) /* larger objects are allocated under the lock */
 typedef struct gb_cache {
@@ -126,27 +126,27 @@ typedef struct gb_cache {
 /* Returns a thread's cache, or NULL if there is no memory. It and all functions here but gb_cache_take and
  * gb_cache_next are called under the lock that guards the collector. */
 gb_cache *gb_cache_new(glebe_gc *gc);
-/* Returns the cache's holes to the pages, and frees it. Its thread uses it no more. */
+/* Returns the cache's gaps to the pages, and frees it. Its thread uses it no more. */
 void gb_cache_end(glebe_gc *gc, gb_cache *cache);
 /* The row for requests of `bytes`, at most GB_CACHED_MAX. */
 GB_INLINE gb_cache_row *gb_cache_row_of(gb_cache *cache, size_t bytes, bool plain)
 {
     return &cache->rows[plain][(bytes + GB_CELL_BYTES - 1) / GB_CELL_BYTES];
 }
-/* Returns a new object of the hole in use, all zero; NULL if that hole has ended. A thread may be stopped between any
+/* Returns a new object of the gap in use, all zero; NULL if that gap has ended. A thread may be stopped between any
  * two instructions here: see cache.c. */
 GB_INLINE void *gb_cache_take(gb_cache_row *row)
 {
-    gb_hole *hole = (gb_hole *)((char *)row + row->now);
-    uintptr_t at = hole->at;
-    if (GB_UNLIKELY(at == hole->end))
+    gb_gap *gap = (gb_gap *)((char *)row + row->now);
+    uintptr_t at = gap->at;
+    if (GB_UNLIKELY(at == gap->end))
         return NULL;
-    hole->at = at + row->step;
+    gap->at = at + row->step;
     return (void *)at;
 }
-/* The same from the row's next hole; NULL if that was the last one. */
+/* The same from the row's next gap; NULL if that was the last one. */
 void *gb_cache_next(gb_cache_row *row);
-/* Takes holes for the row, whose holes have ended. Returns false if a collection is due, or there is no memory. */
+/* Takes gaps for the row, whose gaps have ended. Returns false if a collection is due, or there is no memory. */
 bool gb_cache_fill(glebe_gc *gc, gb_cache_row *row, size_t bytes, bool plain);
 /* Called when all threads have stopped, and marking has not begun. */
 void gb_caches_shield(glebe_gc *gc);

@@ -7,14 +7,14 @@
  * afterwards. Then links whose slot is in an unmarked object are dropped: that memory is about to be reused. */
 #include "gc.h"
 
-static gb_link *link_find(const glebe_gc *gc, void **slot, bool is_long)
+static gb_weak_link *link_find(const glebe_gc *gc, void **slot, bool is_long)
 {
-    return gb_table_find(&gc->links, sizeof(gb_link), (uintptr_t)slot | is_long);
+    return gb_table_find(&gc->links, sizeof(gb_weak_link), (uintptr_t)slot | is_long);
 }
 
-static gb_link *link_put(glebe_gc *gc, void **slot, uintptr_t object, bool is_long)
+static gb_weak_link *link_put(glebe_gc *gc, void **slot, uintptr_t object, bool is_long)
 {
-    gb_link *link = gb_table_add(gc, &gc->links, sizeof *link, (uintptr_t)slot | is_long);
+    gb_weak_link *link = gb_table_add(gc, &gc->links, sizeof *link, (uintptr_t)slot | is_long);
     if (link)
         link->object = ~object;
     return link;
@@ -34,7 +34,7 @@ int glebe_gc_link_add(glebe_gc *gc, void **slot, const void *object, bool is_lon
 int glebe_gc_link_move(glebe_gc *gc, void **slot, void **to, bool is_long)
 {
     GB_ENTRY;
-    gb_link *link = link_find(gc, slot, is_long);
+    gb_weak_link *link = link_find(gc, slot, is_long);
     if (!link || slot == to)
         return link ? 0 : ENOENT;
     if (!to || (uintptr_t)to % sizeof(void *))
@@ -49,7 +49,7 @@ int glebe_gc_link_move(glebe_gc *gc, void **slot, void **to, bool is_long)
 int glebe_gc_link_remove(glebe_gc *gc, void **slot, bool is_long)
 {
     GB_ENTRY;
-    gb_link *link = link_find(gc, slot, is_long);
+    gb_weak_link *link = link_find(gc, slot, is_long);
     if (!link)
         return ENOENT;
     gb_table_remove(&gc->links, sizeof *link, link);
@@ -59,7 +59,7 @@ int glebe_gc_link_remove(glebe_gc *gc, void **slot, bool is_long)
 
 void gb_links_clear(glebe_gc *gc, bool late)
 {
-    gb_link *link = gc->links.items, *end = link + gc->links.room;
+    gb_weak_link *link = gc->links.items, *end = link + gc->links.room;
     while (gc->links.count && link < end) {
         uintptr_t slot = ~link->slot;
         if (link->slot && (slot & 1) == late && !gb_object_marked(gc, ~link->object)) {
@@ -73,7 +73,7 @@ void gb_links_clear(glebe_gc *gc, bool late)
 void gb_links_finish(glebe_gc *gc)
 {
     size_t bytes;
-    gb_link *link = gc->links.items, *end = link + gc->links.room;
+    gb_weak_link *link = gc->links.items, *end = link + gc->links.room;
     while (gc->links.count && link < end) {
         uintptr_t slot = ~link->slot & ~(uintptr_t)1;
         if (link->slot && gb_object_bounds(gc, slot, &bytes) && !gb_object_marked(gc, slot))

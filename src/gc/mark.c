@@ -377,7 +377,7 @@ static GB_NOINLINE void mark_pairs(glebe_gc *gc, uintptr_t at, uintptr_t end, ui
 }
 
 /* Marks all objects reachable from the stack, up to `top`, and from objects that wait. */
-static void mark_stack(glebe_gc *gc, uintptr_t *top)
+static void mark_pushed(glebe_gc *gc, uintptr_t *top)
 {
     uintptr_t nothing[2] = {0};
     mark_pairs(gc, (uintptr_t)nothing, (uintptr_t)(nothing + 2), top);
@@ -399,7 +399,7 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
             piece = end - at < PIECE_BYTES ? end : at + PIECE_BYTES;
             top = mark_long(gc, &m, at, piece, top);
             if (top != gc->stack)
-                mark_stack(gc, top);
+                mark_pushed(gc, top);
             top = gc->stack;
         }
     } else if (at < end)
@@ -412,7 +412,7 @@ static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
     const gb_marking m = marking_of(gc);
     const glebe_gc_kind *kind = gb_kind_of(object->layout);
     if (kind && kind->mark) {
-        mark_stack(gc, mark_by_kind(gc, kind, object->from, object->to - object->from, gc->stack));
+        mark_pushed(gc, mark_by_kind(gc, kind, object->from, object->to - object->from, gc->stack));
         return;
     }
     uintptr_t layout = kind ? kind->layout : object->layout;
@@ -420,7 +420,7 @@ static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
     for (uintptr_t at = object->from, end; at < object->to; at = end) {
         end = object->to - at < piece ? object->to : at + piece;
         if (layout)
-            mark_stack(gc, mark_elements(gc, &m, layout, at, end, gc->stack));
+            mark_pushed(gc, mark_elements(gc, &m, layout, at, end, gc->stack));
         else
             mark_run(gc, at, end, gc->stack);
     }
@@ -466,7 +466,7 @@ void gb_mark_born(glebe_gc *gc)
     for (uint32_t i = 0; GB_HUGE && i < gc->huge.count; i++)
         if (objects[i].born && objects[i].layout != GB_PLAIN)
             huge_later(gc, &objects[i]);
-    mark_stack(gc, gc->stack);
+    mark_pushed(gc, gc->stack);
     mark_huge_waiting(gc);
 }
 
@@ -512,7 +512,7 @@ void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)
         mark_run(gc, (uintptr_t)&word, (uintptr_t)(&word + 1), gc->stack);
     else if (!huge) {
         gc->stack[0] = object;
-        mark_stack(gc, gc->stack + 1);
+        mark_pushed(gc, gc->stack + 1);
     } else if (huge->layout != GB_PLAIN)
         mark_from_huge(gc, huge);
     mark_huge_waiting(gc);

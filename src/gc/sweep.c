@@ -1,12 +1,12 @@
-/* Where collected objects come from: the holes that the last collection left in pages.
+/* Where collected objects come from: the gaps that the last collection left in pages.
  *
  *     a page        | A | - | - | A | - | - | - | A |    A: allocated; a bit says so, in a table beside the slice table
  *                           at^      ^end
  *
- * Objects of one class and one layout share pages, so no object has a header. A cursor is a hole in one of the pages.
- * The hole was zeroed as a whole and its objects count as allocated, so that handing one out is an addition and a
- * compare. At the end of the hole the cursor looks for the next one behind it, in this page and those that follow. So
- * holes are found and cleared only when needed. If no hole is left the cursor takes a new page, unless a collection is
+ * Objects of one class and one layout share pages, so no object has a header. A cursor is a gap in one of the pages.
+ * The gap was zeroed as a whole and its objects count as allocated, so that handing one out is an addition and a
+ * compare. At the end of the gap the cursor looks for the next one behind it, in this page and those that follow. So
+ * gaps are found and cleared only when needed. If no gap is left the cursor takes a new page, unless a collection is
  * due.
  *
  * A layout gets its own pages once 4 KiB of it were allocated between two collections. Until then, and if too many
@@ -119,8 +119,8 @@ static void collected_born(glebe_gc *gc, gb_page *page)
     }
 }
 
-/* Moves the cursor to the next hole of the page, from page->bump on. Returns false if there is none. */
-static bool cursor_hole(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
+/* Moves the cursor to the next gap of the page, from page->bump on. Returns false if there is none. */
+static bool cursor_gap(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
 {
     uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
     uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, from = page->bump;
@@ -179,7 +179,7 @@ static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
     gb_page *page = collected_fresh(gc, cursor, &zero);
     if (!page)
         return false;
-    cursor_hole(gc, cursor, page);
+    cursor_gap(gc, cursor, page);
     if (!zero)
         memset((void *)cursor->at, 0, cursor->end - cursor->at);
     return true;
@@ -194,14 +194,14 @@ static GB_NOINLINE bool collection_due(glebe_gc *gc, uint32_t slices)
     return gc->due;
 }
 
-/* Finds the cursor's next hole. Returns false if a collection is due or there is no memory. */
+/* Finds the cursor's next gap. Returns false if a collection is due or there is no memory. */
 static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
 {
     if (collection_due(gc, 0))
         return false;
     for (gb_page *page = gb_page_if(cursor->page); page; page = gb_list_next(page))
-        if (cursor_hole(gc, cursor, page)) {
-            gb_hole_zero(cursor->at, cursor->end);
+        if (cursor_gap(gc, cursor, page)) {
+            gb_gap_zero(cursor->at, cursor->end);
             return true;
         }
     cursor->page = GB_NO_PAGE;
@@ -223,14 +223,14 @@ static gb_page *collected_fresh_clean(glebe_gc *gc, gb_cursor *cursor)
     return page;
 }
 
-/* Adds holes of the page, from page->bump on, to the row: `most` cells at most. Returns their cells. Holes of one or
+/* Adds gaps of the page, from page->bump on, to the row: `most` cells at most. Returns their cells. Gaps of one or
  * two objects are the rule in an old heap, and most begin and end in one word of bits. */
-static uint32_t page_holes(glebe_gc *gc, gb_page *page, uint32_t most, gb_cache_row *row)
+static uint32_t page_gaps(glebe_gc *gc, gb_page *page, uint32_t most, gb_cache_row *row)
 {
     uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
     uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, at = page->bump, taken = 0;
     uint64_t every = cells_every(step);
-    while (at < end && taken < most && row->last < GB_ROW_HOLES) {
+    while (at < end && taken < most && row->last < GB_ROW_GAPS) {
         uint64_t here = every << at % 64, free = here & ~bits[at / 64];
         if (at / 64 == end / 64)
             free &= ((uint64_t)1 << end % 64) - 1;
@@ -246,7 +246,7 @@ static uint32_t page_holes(glebe_gc *gc, gb_page *page, uint32_t most, gb_cache_
             cells_flip(bits, from, at, step, every);
         taken += at - from;
         uintptr_t start = gb_page_start(page) + from * GB_CELL_BYTES;
-        row->holes[++row->last] = (gb_hole){start, start + (at - from) * GB_CELL_BYTES};
+        row->gaps[++row->last] = (gb_gap){start, start + (at - from) * GB_CELL_BYTES};
     }
     page->bump = (uint16_t)(at < end ? at : end);
     if (taken == 0)
@@ -257,7 +257,7 @@ static uint32_t page_holes(glebe_gc *gc, gb_page *page, uint32_t most, gb_cache_
     return taken;
 }
 
-bool gb_holes_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_cache_row *row)
+bool gb_gaps_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_cache_row *row)
 {
     if (!GB_RUNTIMES || collection_due(gc, 0))
         return false;
@@ -265,33 +265,33 @@ bool gb_holes_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb
     uint32_t step = row->step = collected_step(cursor->cls);
     uint32_t most = (uint32_t)((most_bytes < step ? step : most_bytes / step * step) / GB_CELL_BYTES);
     if (cursor->at != cursor->end) {
-        gb_hole *hole = &row->holes[++row->last];
-        *hole = (gb_hole){cursor->at, cursor->end};
-        if (hole->end - hole->at > most * GB_CELL_BYTES)
-            hole->end = hole->at + most * GB_CELL_BYTES;
-        cursor->at = hole->end;
+        gb_gap *gap = &row->gaps[++row->last];
+        *gap = (gb_gap){cursor->at, cursor->end};
+        if (gap->end - gap->at > most * GB_CELL_BYTES)
+            gap->end = gap->at + most * GB_CELL_BYTES;
+        cursor->at = gap->end;
         return true;
     }
     for (gb_page *page = gb_page_if(cursor->page);; page = gb_list_next(page)) {
         if (!page && (row->last || (page = collected_fresh_clean(gc, cursor)) == NULL))
             return row->last;
-        uint32_t before = row->last, taken = page_holes(gc, page, most, row);
+        uint32_t before = row->last, taken = page_gaps(gc, page, most, row);
         if (taken) {
             cursor->page = gb_page_id_of(page);
             most -= taken;
             if (!(page->gc_flags & GB_CLEAN))
                 row->dirty |= (uint16_t)((2u << row->last) - (2u << before));
-            if (most == 0 || row->last == GB_ROW_HOLES)
+            if (most == 0 || row->last == GB_ROW_GAPS)
                 return true;
         }
     }
 }
 
-void gb_hole_return(glebe_gc *gc, const gb_hole *hole)
+void gb_gap_return(glebe_gc *gc, const gb_gap *gap)
 {
-    gb_page *page = gb_page_head(gb_page_entry((const void *)hole->at));
-    uint32_t from = (uint32_t)((hole->at - gb_page_start(page)) / GB_CELL_BYTES);
-    size_t bytes = hole->end - hole->at;
+    gb_page *page = gb_page_head(gb_page_entry((const void *)gap->at));
+    uint32_t from = (uint32_t)((gap->at - gb_page_start(page)) / GB_CELL_BYTES);
+    size_t bytes = gap->end - gap->at;
     if (!GB_RUNTIMES || bytes == 0)
         return;
     uint32_t step = page->step / (uint32_t)GB_CELL_BYTES;
@@ -305,16 +305,16 @@ void gb_hole_return(glebe_gc *gc, const gb_hole *hole)
     gc->stats.allocated_objects -= bytes / page->step;
 }
 
-void gb_hole_shield(glebe_gc *gc, const gb_hole *hole, uint32_t step)
+void gb_gap_shield(glebe_gc *gc, const gb_gap *gap, uint32_t step)
 {
-    size_t from = gb_cell(hole->at), page_from = from - from % 64;
+    size_t from = gb_cell(gap->at), page_from = from - from % 64;
     uint32_t cells = step / (uint32_t)GB_CELL_BYTES;
     if (!GB_RUNTIMES)
         return;
     cells_flip(gb_bits_of(gc)->unmarked + from / 64, (uint32_t)(from - page_from),
-        (uint32_t)(gb_cell(hole->end) - page_from), cells, cells_every(cells));
-    gc->cached_bytes += hole->end - hole->at;
-    gc->cached_objects += (hole->end - hole->at) / step;
+        (uint32_t)(gb_cell(gap->end) - page_from), cells, cells_every(cells));
+    gc->cached_bytes += gap->end - gap->at;
+    gc->cached_objects += (gap->end - gap->at) / step;
 }
 
 /* Depends on every bit of the layout, because two layouts may differ in one word of many. */
@@ -398,7 +398,7 @@ GB_INLINE bool recent_fits(const gb_recent *recent, size_t bytes, uintptr_t layo
     return recent->layout == layout && recent->eights == eights_of(bytes) && recent->cursor;
 }
 
-/* Takes an object of `step` bytes from the cursor, whose hole may have ended. */
+/* Takes an object of `step` bytes from the cursor, whose gap may have ended. */
 static void *cursor_take(glebe_gc *gc, gb_cursor *cursor, uint32_t step)
 {
     if (cursor->at == cursor->end && !cursor_refill(gc, cursor))
@@ -440,7 +440,7 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
     return cursor_take(gc, cursor, collected_step(cls));
 }
 
-/* Most objects have a size and a layout that were requested before. Returns NULL if these were not, or the hole has
+/* Most objects have a size and a layout that were requested before. Returns NULL if these were not, or the gap has
  * ended. */
 GB_INLINE void *gb_object_recent(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {

@@ -41,17 +41,17 @@ void *gb_table_find(const gb_table *table, size_t bytes, uintptr_t key)
 
 void gb_table_remove(gb_table *table, size_t bytes, void *item)
 {
-    uint32_t mask = table->room - 1, hole = (uint32_t)(((char *)item - (char *)table->items) / bytes);
+    uint32_t mask = table->room - 1, vacant = (uint32_t)(((char *)item - (char *)table->items) / bytes);
     uintptr_t *next;
-    for (uint32_t i = (hole + 1) & mask; *(next = table_item(table, bytes, i)); i = (i + 1) & mask) {
+    for (uint32_t i = (vacant + 1) & mask; *(next = table_item(table, bytes, i)); i = (i + 1) & mask) {
         GB_PROBED();
         /* the item's own place is the gap, or before it */
-        if (((i - table_home(table, ~*next)) & mask) >= ((i - hole) & mask)) {
-            memcpy(table_item(table, bytes, hole), next, bytes);
-            hole = i;
+        if (((i - table_home(table, ~*next)) & mask) >= ((i - vacant) & mask)) {
+            memcpy(table_item(table, bytes, vacant), next, bytes);
+            vacant = i;
         }
     }
-    *table_item(table, bytes, hole) = 0;
+    *table_item(table, bytes, vacant) = 0;
     table->count--;
 }
 

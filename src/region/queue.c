@@ -17,7 +17,7 @@ void gb_purge_queue(gb_chunk *chunk)
     if (gb_load_relaxed(&chunk->queued))
         return;
     gb_store_relaxed(&chunk->queued, 1);
-    chunk->purge_ms = gb_port_now_ms();
+    chunk->queued_ms = gb_port_now_ms();
     if (!gb_the.kept.queue.ends.first)
         gb_background_nudge();
     gb_queue_insert(gb_chunks_linked(offsetof(gb_chunk, waits)), &gb_the.kept.queue, &chunk->waits, 0);

@@ -206,7 +206,7 @@ static size_t purge_chunk(gb_chunk *chunk, bool only_idle, bool lazily, gb_purge
 static gb_chunk *queue_first(uint32_t since, bool all)
 {
     gb_chunk *chunk = gb_chunk_if(gb_the.kept.queue.ends.first);
-    return chunk && (all || !gb_ms_later(chunk->purge_ms, since)) ? chunk : NULL;
+    return chunk && (all || !gb_ms_later(chunk->queued_ms, since)) ? chunk : NULL;
 }
 
 static void queue_pop(gb_chunk *chunk)
@@ -295,7 +295,7 @@ uint32_t gb_purge_wait(uint32_t now)
     if (purge_refused_lately())
         wait = wait < gb_the.options.purge_ms ? gb_the.options.purge_ms : wait;
     else if (gb_the.kept.queue.ends.first) {
-        uint32_t waited = gb_ms_since(now, gb_chunk_if(gb_the.kept.queue.ends.first)->purge_ms);
+        uint32_t waited = gb_ms_since(now, gb_chunk_if(gb_the.kept.queue.ends.first)->queued_ms);
         uint32_t due = waited >= gb_the.options.purge_ms ? 0 : gb_the.options.purge_ms - waited;
         wait = due < wait ? due : wait;
     }

@@ -39,11 +39,11 @@ static bool available(size_t units)
     for (size_t longer = units; longer <= most; longer++)
         if (whole->lists[longer])
             return true;
-    for (const gb_span *span = whole->spans; span; span = gb_pool_next(whole, span)) {
-        carved += gb_pool_carved(whole, span) - span->start;
-        held += span->end - span->start;
+    for (const gb_segment *segment = whole->segments; segment; segment = gb_pool_next(whole, segment)) {
+        carved += gb_pool_carved(whole, segment) - segment->start;
+        held += segment->end - segment->start;
     }
-    return held - carved >= bytes || limit >= (GB_POOL_SPANS ? held : carved) + bytes;
+    return held - carved >= bytes || limit >= (GB_POOL_SEGMENTS ? held : carved) + bytes;
 }
 
 static void model_take(void)
@@ -62,7 +62,7 @@ static void model_take(void)
             || (uintptr_t)at + bytes <= (uintptr_t)objects[i].at);
     model_object *object = &objects[object_count++];
     *object = (model_object){at, units, ++tags, glebe_pool_index(pool, at)};
-    REQUIRE(object->index != 0 && (GB_POOL_SPANS || object->index + units - 1 <= limit / unit));
+    REQUIRE(object->index != 0 && (GB_POOL_SEGMENTS || object->index + units - 1 <= limit / unit));
     fixture_fill(at, bytes, object->tag);
 }
 

@@ -109,18 +109,18 @@ static void test_a_thread_is_stopped_inside(void **state)
     gb_cache *cache = gb_cache_new(gc);
     uintptr_t *first = take(cache, 32, false);
     gb_cache_row *row = gb_cache_row_of(cache, 32, false);
-    gb_hole *hole = (gb_hole *)((char *)row + row->now);
-    uintptr_t at = hole->at;
+    gb_gap *gap = (gb_gap *)((char *)row + row->now);
+    uintptr_t at = gap->at;
     roots[0] = first;
     first[0] = at; /* a word that looks like a reference to it */
     glebe_gc_collect(gc);
-    assert_true(hole->at == at && at != hole->end);
+    assert_true(gap->at == at && at != gap->end);
     for (int i = 0; i < 2000; i++) { /* nobody else gets the cell */
         uintptr_t *other = glebe_gc_alloc(gc, 32);
         assert_true((uintptr_t)other != at);
         other[1] = 7;
     }
-    hole->at = at + row->step;
+    gap->at = at + row->step;
     uintptr_t *object = (uintptr_t *)at;
     assert_true(is_zero((unsigned char *)object, 32));
     glebe_gc_collect(gc);
@@ -131,8 +131,8 @@ static void test_a_thread_is_stopped_inside(void **state)
     gb_cache_end(gc, cache);
 }
 
-/* Between live objects: holes of one object each, whose memory must be cleared. */
-static void test_short_holes(void **state)
+/* Between live objects: gaps of one object each, whose memory must be cleared. */
+static void test_short_gaps(void **state)
 {
     (void)state;
     enum { OBJECTS = 3000, BYTES = 64 };
@@ -151,7 +151,7 @@ static void test_short_holes(void **state)
         kept[i] = take(cache, BYTES, false);
         assert_true(kept[i] && is_zero(kept[i], BYTES));
     }
-    assert_true(gc->heap->collected_bytes == before); /* the holes were enough */
+    assert_true(gc->heap->collected_bytes == before); /* the gaps were enough */
     gb_cache_end(gc, cache);
     assert_int_equal(glebe_gc_root_remove(gc, kept), 0);
 }
@@ -216,7 +216,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_objects_of_every_size, start, end),
         cmocka_unit_test_setup_teardown(test_a_collection, start, end),
         cmocka_unit_test_setup_teardown(test_a_thread_is_stopped_inside, start, end),
-        cmocka_unit_test_setup_teardown(test_short_holes, start, end),
+        cmocka_unit_test_setup_teardown(test_short_gaps, start, end),
         cmocka_unit_test_setup_teardown(test_the_end_returns_the_cells, start, end),
         cmocka_unit_test_setup_teardown(test_a_walk_sees_no_cell_that_waits, start, end),
         cmocka_unit_test_setup_teardown(test_nothing_to_fill_from, start, end),

@@ -49,9 +49,9 @@ static void test_indices(void **state)
             uint32_t index = glebe_pool_index(pool, p);
             assert_ptr_equal(glebe_pool_at(pool, index), p);
             assert_int_equal((uintptr_t)p % (sizes[i] & (~sizes[i] + 1) & 15 ? sizes[i] & (~sizes[i] + 1) : 16), 0);
-            assert_in_range(index, 1, GB_POOL_SPANS ? UINT32_MAX : ((size_t)1 << 20) / sizes[i]);
+            assert_in_range(index, 1, GB_POOL_SEGMENTS ? UINT32_MAX : ((size_t)1 << 20) / sizes[i]);
             memset(p, 0xff, sizes[i] * (1 + n % 3));
-            if (n == 0 && !GB_POOL_SPANS && !GB_AUDIT)
+            if (n == 0 && !GB_POOL_SEGMENTS && !GB_AUDIT)
                 assert_int_equal(index, expected);
             assert_true(index != last);
             last = index;
@@ -71,7 +71,7 @@ static void test_limit(void **state)
     void *chain = NULL;
     size_t count = drain(pool, 1, &chain);
     assert_int_equal(count, limit / UNIT);
-    if (!GB_POOL_SPANS) {
+    if (!GB_POOL_SEGMENTS) {
         uint32_t highest = 0;
         for (void **p = chain; p; p = p[1])
             highest = glebe_pool_index(pool, p) > highest ? glebe_pool_index(pool, p) : highest;

@@ -18,7 +18,7 @@ use super::process::{
 };
 use super::samples;
 use crate::profile::sites::Sites;
-use crate::system::live::{maps_of, memory_of, name_of, pieces, program_of};
+use crate::system::live::{maps_of, memory_of, name_of, no_memory, pieces, program_of};
 use anyhow::Result;
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ pub struct Seen {
     pub sites: Option<Sites>,
 }
 
-/// Copies what is needed of a process. Does not stop it.
+/// Copies what is needed of a process. Does not stop it. Fails if it ends meanwhile.
 pub fn look(pid: i32) -> Result<Seen> {
     let maps = maps_of(pid)?;
     let pieces = pieces(&maps);
@@ -112,7 +112,8 @@ pub fn look(pid: i32) -> Result<Seen> {
         stretches.push((i, here));
     }
     let program = program_of(&memory).unwrap_or_else(|| name_of(pid));
-    let kernel_bytes = status_bytes(pid, "VmRSS").unwrap_or(0);
+    // Read last: a process that has it was alive while all else was read.
+    let kernel_bytes = status_bytes(pid, "VmRSS").ok_or_else(|| no_memory(pid))?;
     let peak_bytes = status_bytes(pid, "VmHWM").unwrap_or(0);
     let limits = limits(pid);
     Ok(Seen {

@@ -98,12 +98,15 @@ pub fn no_glebe(pid: i32, program: &str, command: &str) -> anyhow::Error {
     or_ended(pid, error)
 }
 
+/// The error about a process of which only the number is left, or never was more.
+pub fn no_memory(pid: i32) -> anyhow::Error {
+    anyhow!("process {pid} has no memory: it is a kernel thread or has ended")
+}
+
 /// The process's mappings, as text of the kernel.
 pub fn maps_of(pid: i32) -> Result<String> {
     match fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(maps) if maps.is_empty() => {
-            bail!("process {pid} has no memory: it is a kernel thread or has ended")
-        }
+        Ok(maps) if maps.is_empty() => Err(no_memory(pid)),
         Ok(maps) => Ok(maps),
         Err(e) if e.kind() == io::ErrorKind::NotFound => bail!("there is no process {pid}"),
         Err(e) => Err(denied(pid, &e)),

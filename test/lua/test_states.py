@@ -31,7 +31,7 @@ def states(box):
 
 
 @pytest.mark.parametrize("lua, build", [
-    pytest.param(lua, build, marks=[] if lua in ("lua5.4", "luajit") else pytest.mark.more)
+    pytest.param(lua, build, marks=[] if lua in ("lua5.4", "luajit") and build == "plain" else pytest.mark.more)
     for lua, build in [*((lua, "plain") for lua in LUAS), *((lua, "sanitized") for lua in SANITIZED)]])
 def test_states(box, states, lua, build):
     """The contract of lua_Alloc, caps and recovery, thousands of states, with and without finalizers, pressure, relief,
@@ -45,7 +45,8 @@ def test_states(box, states, lua, build):
     assert missing in said, "what this Lua is said not to have"
 
 
-@pytest.mark.parametrize("lua", [pytest.param("lua5.1", marks=pytest.mark.more), "lua5.4"])
+@pytest.mark.more
+@pytest.mark.parametrize("lua", SANITIZED)
 def test_the_sanitizer_sees_leaks(box, states, lua):
     """Control: the sanitizer reports blocks that an adoption leaves with malloc for good."""
     done = box.run(states(lua, "sanitized"), "leak", preload=None, env={"ASAN_OPTIONS": "detect_leaks=1"})

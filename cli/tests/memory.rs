@@ -7,8 +7,9 @@ mod common;
 use common::{command_of, home, Running};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, ExitStatus, Output};
 use tempfile::TempDir;
 
 fn says(home: &TempDir, words: &[&str]) -> Output {
@@ -315,6 +316,155 @@ fn planted_leaks_are_found() {
     assert!(status.contains("TracerPid:\t0") && !status.contains("State:\tT"), "{status}");
     let text = String::from_utf8(says(&home, &["leaks", &running.pid()]).stdout).unwrap();
     assert!(text.contains("25 blocks") && text.contains("blocks of 640 bytes"), "{text}");
+}
+
+/// Leaks seven blocks, and notices signals, children, calls that were interrupted, and what other words ask for.
+const NOTICES: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static volatile sig_atomic_t done, noticed;
+static void *volatile lost;
+static void on(int signal)
+{
+    done = signal == SIGTERM;
+    noticed |= signal != SIGTERM;
+}
+static void *sleeps(void *unused)
+{
+    const struct timespec hour = {3600, 0};
+    while (nanosleep(&hour, NULL) == 0)
+        continue;
+    noticed = 1;
+    return unused;
+}
+static void *works(void *unused)
+{
+    char *block = malloc(5000);
+    for (unsigned long n = 0; !done; n++) {
+        free(malloc(n % 3000));
+        noticed |= waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD;
+        noticed |= block[0] != 0;
+    }
+    exit(noticed ? 9 : 0);
+    return unused;
+}
+static void *map(int kind)
+{
+    return mmap(NULL, 4096, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
+}
+static void refuse_clone(void)
+{
+    struct sock_filter code[] = {
+        {BPF_LD | BPF_W | BPF_ABS, 0, 0, 0},
+        {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_clone},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+    };
+    struct sock_fprog program = {4, code};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+}
+static void traced(void)
+{
+    int ends[2];
+    char ready;
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    if (pipe(ends) == 0 && fork() == 0) {
+        ready = ptrace(PTRACE_SEIZE, getppid(), 0, 0) == 0;
+        write(ends[1], &ready, 1);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    read(ends[0], &ready, 1);
+}
+static void plant(void)
+{
+    for (int i = 0; i < 7; i++)
+        lost = memset(malloc(777), 0, 777);
+    lost = NULL;
+    void **shared = map(MAP_SHARED), **left_out = map(MAP_PRIVATE);
+    madvise(left_out, 4096, MADV_DONTFORK);
+    *shared = memset(malloc(1500), 0, 1500);
+    *left_out = memset(malloc(2500), 0, 2500);
+}
+static void wipe(void) { volatile char room[40000]; memset((char *)room, 0, sizeof room); }
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    pthread_t thread;
+    plant();
+    wipe();
+    for (int s = 1; s < SIGRTMAX; s++)
+        signal(s, on);
+    pthread_create(&thread, NULL, sleeps, NULL);
+    pthread_create(&thread, NULL, works, NULL);
+    if (!strcmp(word, "filtered"))
+        refuse_clone();
+    if (!strcmp(word, "traced"))
+        traced();
+    write(1, "ready\n", 6);
+    if (!strcmp(word, "clones"))
+        refuse_clone(), syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    for (;;)
+        pause();
+}
+"#;
+
+/// Finds the seven leaks, and ends the program. Returns what the command said, and how the program ended.
+fn noticed(home: &TempDir, program: &str, word: &str) -> (String, ExitStatus) {
+    let mut running = Running::start(home, &[program, word]);
+    let mut notes = String::new();
+    for _ in 0..3 {
+        let output = says(home, &["leaks", "--json", &running.pid()]);
+        notes = String::from_utf8(output.stderr).unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout).expect(&notes);
+        assert_eq!((&found["leaked_blocks"], &found["threads"]), (&7.into(), &3.into()), "{found}");
+        // No copy is left behind, not even as a zombie.
+        let children = format!("/proc/{0}/task/{0}/children", running.pid());
+        assert_eq!(fs::read_to_string(children).unwrap(), "");
+    }
+    // SAFETY: our own child.
+    unsafe { libc::kill(running.0.id() as i32, libc::SIGTERM) };
+    (notes, running.0.wait().unwrap())
+}
+
+#[test]
+fn a_process_does_not_notice_that_it_was_copied() {
+    let home = home();
+    let program = compiled(&home, "notices", NOTICES, "cc");
+    let (notes, status) = noticed(&home, &program, "");
+    assert_eq!((notes.as_str(), status.code()), ("", Some(0)));
+    // A filter that ends the process for a clone: we stop it longer, and it lives.
+    let (notes, status) = noticed(&home, &program, "filtered");
+    assert!(notes.contains("no copy can be made (a seccomp filter"), "{notes}");
+    assert_eq!((notes.lines().count(), status.code()), (2, Some(0)), "{notes}");
+    let mut control = Running::start(&home, &[&program, "clones"]);
+    assert_eq!(control.0.wait().unwrap().signal(), Some(libc::SIGSYS));
+}
+
+#[test]
+fn who_traces_a_process_is_told() {
+    let home = home();
+    let program = compiled(&home, "notices", NOTICES, "cc");
+    let running = Running::start(&home, &[&program, "traced"]);
+    let notes = String::from_utf8(says(&home, &["leaks", &running.pid()]).stderr).unwrap();
+    assert!(notes.contains("is traced by notices["), "{notes}");
+    assert_eq!(notes.lines().count(), 1, "{notes}");
 }
 
 const CONTAINERS: &str = r#"

@@ -234,11 +234,16 @@ fn state(word: u64) -> Option<Pages> {
     }
 }
 
-/// A figure of /proc/PID/status in bytes: `VmRSS`, `VmHWM`, `VmSwap`.
-pub fn status_bytes(pid: i32, name: &str) -> Option<u64> {
+/// The first word behind a name of /proc/PID/status.
+pub fn status_word(pid: i32, name: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
+    line.split_whitespace().nth(1).map(String::from)
+}
+
+/// A figure of /proc/PID/status in bytes: `VmRSS`, `VmHWM`, `VmSwap`.
+pub fn status_bytes(pid: i32, name: &str) -> Option<u64> {
+    status_word(pid, name)?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The name of the limit that glebe's option sets, here and in a snapshot.
@@ -263,10 +268,19 @@ impl Limit {
     }
 }
 
+fn group_of(pid: i32) -> Option<Limit> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    group_limit(&groups, "/sys/fs/cgroup")
+}
+
+/// What the limit of its container leaves to the process.
+pub fn group_left(pid: i32) -> Option<u64> {
+    group_of(pid).map(|limit| limit.limit_bytes.saturating_sub(limit.used_bytes))
+}
+
 /// The limits of the process from outside: of its container, and of its address space and data.
 pub fn limits(pid: i32) -> Vec<Limit> {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let mut all: Vec<Limit> = group_limit(&groups, "/sys/fs/cgroup").into_iter().collect();
+    let mut all: Vec<Limit> = group_of(pid).into_iter().collect();
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
     for (row, used, name) in [
         ("Max address space", "VmSize", "address space (RLIMIT_AS)"),

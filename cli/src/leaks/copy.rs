@@ -1,4 +1,4 @@
-//! What a search for leaks needs of a process, copied while it is stopped.
+//! What a search for leaks needs of a process: of a copy of it, or of itself while it is stopped.
 //!
 //! ```text
 //!   writable mappings, resident or in swap ─▶ bytes        less glebe's tables and free slices
@@ -9,14 +9,20 @@
 //!
 //! Mappings that glebe did not make are roots: programs keep references in memory that they map themselves, as Python's
 //! arenas and JIT compilers do.
+//!
+//! Of a copy (twin.rs), memory that is shared with other processes, or that a fork leaves out, is read from the process
+//! itself, while it runs.
 
 use super::stop::{self, Registers};
+use super::twin;
 use crate::explain::heap::{self, Glebe, What};
 use crate::explain::process::{mappings, status_bytes, Mapping, Pagemap, Pages, Use};
 use crate::explain::samples::{self, Samples};
 use crate::profile::raw::Module;
 use crate::system::live::{maps_of, name_of, no_glebe, pieces, program_of, Memory, Reader};
+use crate::words::say;
 use anyhow::{bail, Result};
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -38,14 +44,23 @@ pub struct Snapshot {
     /// Ranges whose words are roots, in memory.
     pub roots: Vec<(u64, u64)>,
     pub registers: Vec<u64>,
-    /// The sampled blocks, and the code that allocated them.
-    pub samples: Option<(Samples, Vec<Module>)>,
+    /// The sampled blocks.
+    pub samples: Option<Samples>,
+    pub modules: Vec<Module>,
     pub threads: usize,
+    /// Their times after the stop.
+    pub times: BTreeMap<i32, (u64, bool)>,
     pub stopped: Duration,
 }
 
-/// Stops the process, copies, and lets it go on. A process that never called malloc has not set up its glebe: at its
-/// exit, its copy is empty.
+/// Where mappings are read from.
+struct Source {
+    memory: Memory,
+    mappings: Vec<Mapping>,
+}
+
+/// Copies what the process has now. It is stopped for a moment; if it is not to be copied as a whole, then while all is
+/// read. A process that never called malloc has not set up its glebe: at its exit, its copy is empty.
 pub fn copy(pid: i32, at_exit: bool) -> Result<Snapshot> {
     if fs::metadata(format!("/proc/{pid}")).is_err() {
         bail!("there is no process {pid}");
@@ -61,26 +76,55 @@ pub fn copy(pid: i32, at_exit: bool) -> Result<Snapshot> {
             false => Err(no_glebe(pid, &program, "run")),
         };
     }
-    let room = room(pid);
-    let stopped = stop::stop(pid)?;
-    let maps = maps_of(pid)?;
-    let threads = stopped.registers();
-    let glebes = heap::read(&memory, &located)?;
-    let mappings = mappings(&maps, &[]);
-    let mut copy = Snapshot {
-        glebes,
-        bytes: room,
-        registers: threads.iter().flat_map(|thread| thread.words.iter().copied()).collect(),
-        threads: threads.len(),
-        ..Snapshot::of(program)
+    let mut copy = Snapshot::of(program);
+    let twin = match at_exit {
+        true => Err(String::new()), // it does nothing but wait
+        false => twin::make(pid, &maps)?,
     };
-    copy.read_memory(&memory, &mappings, &Pagemap::open(pid)?)?;
-    let samples = samples::of(&memory, &located);
-    copy.stopped = stopped.since.elapsed();
-    drop(stopped);
-    copy.samples = samples.map(|samples| (samples, samples::modules(&memory, &maps)));
-    copy.find_roots(&mappings, &threads);
+    match twin {
+        Ok(twin) => {
+            copy.times = stop::times(pid);
+            let maps = maps_of(twin.pid)?;
+            let of_process = Source { memory, mappings: mappings(&maps_of(pid)?, &[]) };
+            let of_copy =
+                Source { memory: Memory { pid: twin.pid }, mappings: mappings(&maps, &[]) };
+            let sources = shared_out(of_copy, of_process);
+            copy.read(&sources, &located, &twin.threads)?;
+            copy.stopped = twin.stopped;
+            copy.look_around(&sources, &maps, &twin.threads);
+        }
+        Err(why) => {
+            if !why.is_empty() {
+                say(format!(
+                    "note: the process stops while it is read: no copy can be made ({why})"
+                ));
+            }
+            copy.bytes = room(pid);
+            let stopped = stop::stop(pid)?;
+            let (maps, threads) = (maps_of(pid)?, stopped.registers());
+            let sources = [Source { memory, mappings: mappings(&maps, &[]) }];
+            copy.read(&sources, &located, &threads)?;
+            copy.stopped = stopped.go_on();
+            copy.times = stop::times(pid);
+            copy.look_around(&sources, &maps, &threads);
+        }
+    }
     Ok(copy)
+}
+
+/// Of the copy, what it has of its own; of the process, shared memory, and mappings that the copy does not have. Those
+/// that are newer than the copy do no harm.
+fn shared_out(mut of_copy: Source, mut of_process: Source) -> [Source; 2] {
+    let copied = &of_copy.mappings;
+    of_process.mappings.retain(|mapping| {
+        let next = copied.partition_point(|other| other.end <= mapping.start);
+        copied.get(next).is_none_or(|other| other.start >= mapping.end)
+    });
+    let (shared, own) =
+        of_copy.mappings.into_iter().partition(|mapping| mapping.usage == Use::Shared);
+    of_copy.mappings = own;
+    of_process.mappings.extend::<Vec<_>>(shared);
+    [of_copy, of_process]
 }
 
 /// Room for the copy. Its pages are touched now, so that this takes no time while the process is stopped.
@@ -121,7 +165,9 @@ impl Snapshot {
             roots: Vec::new(),
             registers: Vec::new(),
             samples: None,
+            modules: Vec::new(),
             threads: 0,
+            times: BTreeMap::new(),
             stopped: Duration::ZERO,
         }
     }
@@ -148,51 +194,79 @@ impl Snapshot {
         ranges
     }
 
-    fn read_memory(
+    fn read(
         &mut self,
-        memory: &Memory,
-        mappings: &[Mapping],
-        pagemap: &Pagemap,
+        sources: &[Source],
+        located: &[heap::Located],
+        threads: &[Registers],
     ) -> Result<()> {
+        self.threads = threads.len();
+        self.registers = threads.iter().flat_map(|thread| thread.words.iter().copied()).collect();
+        self.glebes = heap::read(&sources[0].memory, located)?;
+        self.read_memory(sources)?;
+        self.samples = samples::of(&sources[0].memory, located);
+        Ok(())
+    }
+
+    fn read_memory(&mut self, sources: &[Source]) -> Result<()> {
         const MOST_BYTES: u64 = 16 << 20;
         let left_out = self.without_references();
-        let mut parts = Vec::new();
-        for mapping in mappings.iter().filter(|m| is_root(m)) {
-            let mut stretches = Vec::new();
-            pagemap.read(mapping.start, mapping.end, &mut stretches)?;
-            // Of variables that became constant, as relocations do, only pages that were written to.
-            stretches.retain(|stretch| mapping.writable || stretch.pages != Pages::File);
-            for stretch in stretches {
-                for (start, end) in outside(stretch.start, stretch.end, &left_out) {
-                    let starts = (start..end).step_by(MOST_BYTES as usize);
-                    parts.extend(starts.map(|at| (at, MOST_BYTES.min(end - at))));
+        let mut from = 0;
+        let mut counts = Vec::new();
+        for source in sources {
+            let pagemap = Pagemap::open(source.memory.pid)?;
+            let before = self.parts.len();
+            for mapping in source.mappings.iter().filter(|m| is_root(m)) {
+                let mut stretches = Vec::new();
+                pagemap.read(mapping.start, mapping.end, &mut stretches)?;
+                // Of variables that became constant, as relocations do, only pages that were written to.
+                stretches.retain(|stretch| mapping.writable || stretch.pages != Pages::File);
+                for stretch in stretches {
+                    for (start, end) in outside(stretch.start, stretch.end, &left_out) {
+                        for start in (start..end).step_by(MOST_BYTES as usize) {
+                            let end = end.min(start + MOST_BYTES);
+                            self.parts.push(Part { start, end, from });
+                            from += (end - start) as usize;
+                        }
+                    }
                 }
             }
-        }
-        let mut from = 0;
-        for (start, bytes) in parts {
-            self.parts.push(Part { start, end: start + bytes, from });
-            from += bytes as usize;
+            counts.push(self.parts.len() - before);
         }
         self.bytes.resize(from, 0);
         let mut rest = &mut self.bytes[..];
-        for some in self.parts.chunks(Memory::PARTS_MOST) {
-            let mut areas = Vec::new();
-            for part in some {
-                let (area, behind) = rest.split_at_mut((part.end - part.start) as usize);
-                areas.push((part.start, area));
-                rest = behind;
-            }
-            if memory.fill_parts(&mut areas).is_err() {
-                // Part of a file behind its end cannot be read, and has no references.
-                for (start, area) in &mut areas {
-                    if memory.fill(*start, area).is_err() {
-                        area.fill(0);
+        let mut parts = &self.parts[..];
+        for (source, count) in sources.iter().zip(counts) {
+            let (own, behind) = parts.split_at(count);
+            parts = behind;
+            for some in own.chunks(Memory::PARTS_MOST) {
+                let mut areas = Vec::new();
+                for part in some {
+                    let (area, behind) = rest.split_at_mut((part.end - part.start) as usize);
+                    areas.push((part.start, area));
+                    rest = behind;
+                }
+                if source.memory.fill_parts(&mut areas).is_err() {
+                    // Part of a file behind its end cannot be read, and has no references.
+                    for (start, area) in &mut areas {
+                        if source.memory.fill(*start, area).is_err() {
+                            area.fill(0);
+                        }
                     }
                 }
             }
         }
+        self.parts.sort_by_key(|part| part.start);
         Ok(())
+    }
+
+    /// What can be found out while the process goes on.
+    fn look_around(&mut self, sources: &[Source], maps: &str, threads: &[Registers]) {
+        self.modules = samples::modules(&sources[0].memory, maps);
+        let mut mappings: Vec<&Mapping> =
+            sources.iter().flat_map(|source| &source.mappings).collect();
+        mappings.sort_by_key(|mapping| mapping.start);
+        self.find_roots(&mappings, threads);
     }
 
     /// The parts that overlap [start, end), and the bytes of each.
@@ -226,7 +300,7 @@ impl Snapshot {
         all
     }
 
-    fn find_roots(&mut self, mappings: &[Mapping], threads: &[Registers]) {
+    fn find_roots(&mut self, mappings: &[&Mapping], threads: &[Registers]) {
         // Objects of a collector are roots too; blocks are not.
         let mut blocks = Vec::new();
         for glebe in &self.glebes {

@@ -11,6 +11,7 @@
 
 use super::copy::Snapshot;
 use crate::explain::heap::{Glebe, What};
+use std::collections::HashSet;
 
 /// Blocks of one size, side by side.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +33,7 @@ pub struct Blocks {
 }
 
 /// A live block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
     pub start: u64,
     pub bytes: u64,
@@ -59,7 +60,7 @@ impl Blocks {
         let mut blocks =
             Blocks { spans: Vec::new(), live: Vec::new(), marked: Vec::new(), count: 0 };
         let mut free = Vec::new();
-        let own = copy.samples.as_ref().map(|(samples, _)| &samples.chunks);
+        let own = copy.samples.as_ref().map(|samples| &samples.chunks);
         let is_own = |start: u64| own.is_some_and(|chunks| chunks.contains(&start));
         for glebe in &copy.glebes {
             for run in glebe.runs() {
@@ -185,6 +186,27 @@ impl Blocks {
         while let Some(start) = stack.pop() {
             let end = start + self.bytes_at(start);
             copy.each_word(start, end, |word| self.reach(word, stack));
+        }
+    }
+
+    /// The blocks that were not reached.
+    pub fn leaked(&self) -> HashSet<Block> {
+        let mut leaked = HashSet::new();
+        self.each(|block, reached| {
+            if !reached {
+                leaked.insert(block);
+            }
+        });
+        leaked
+    }
+
+    /// Blocks that are not among these count as reached.
+    pub fn keep(&mut self, leaked: &HashSet<Block>) {
+        let others = self.leaked().into_iter().filter(|block| !leaked.contains(block));
+        for block in others.collect::<Vec<_>>() {
+            if let Some((number, _)) = self.find(block.start) {
+                set(&mut self.marked, number);
+            }
         }
     }
 

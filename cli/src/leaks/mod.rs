@@ -1,17 +1,21 @@
 //! `glebe leaks`: blocks that malloc handed out, and that nothing in the process refers to.
 //!
 //! ```text
-//!   stop   all threads, by ptrace, and their registers       copy   what the search needs, while they are stopped
+//!   stop   all threads, by ptrace, and their registers       twin   a clone of the process, which never runs
+//!   copy   what the search needs, of the twin                inject the system call that makes it
 //!   mark   live blocks, and which of them the roots reach    options
 //! ```
 //!
-//! We read from outside: the process needs no code for this, a process that hangs can be searched too, and its memory
-//! stays as it is. docs/decisions/0048 has the alternatives.
+//! We read from outside: the process needs no code for this, and a process that hangs can be searched too. What leaks in
+//! two looks is reported: a thread that was stopped inside malloc may have free blocks on no list. docs/decisions/0048
+//! and 0067 have the alternatives.
 
 mod copy;
+mod inject;
 mod mark;
 mod options;
 mod stop;
+mod twin;
 
 pub use options::Options;
 
@@ -21,8 +25,10 @@ use crate::profile::sites::Sites;
 use crate::screen::Screen;
 use crate::size::{amount, counted};
 use crate::stop::Ending;
+use crate::system::live::or_ended;
 use crate::words::{cut, print, say};
 use anyhow::Result;
+use copy::Snapshot;
 use mark::Blocks;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -81,11 +87,34 @@ struct Found {
     stopped: Duration,
 }
 
-fn find(pid: i32, at_exit: bool) -> Result<Found> {
-    let mut copy = copy::copy(pid, at_exit)?;
+fn look(pid: i32, at_exit: bool) -> Result<(Snapshot, Blocks)> {
+    let copy = copy::copy(pid, at_exit)?;
     let mut blocks = Blocks::of(&copy);
     blocks.mark(&copy);
-    let mut sites = copy.samples.take().map(|(samples, modules)| Sites::new(samples, modules));
+    Ok((copy, blocks))
+}
+
+/// Looks twice if there are leaks and threads that may have run inside malloc.
+fn look_twice(pid: i32, at_exit: bool) -> Result<(Snapshot, Blocks)> {
+    let (first, blocks) = look(pid, at_exit)?;
+    let leaked = blocks.leaked();
+    let only_waits = at_exit && first.threads <= 1;
+    if leaked.is_empty() || only_waits {
+        return Ok((first, blocks));
+    }
+    let (times, stopped) = (first.times.clone(), first.stopped);
+    drop((first, blocks)); // as large as the process
+    stop::wait_to_run(pid, &times);
+    let (mut copy, mut blocks) = look(pid, at_exit)?;
+    blocks.keep(&leaked);
+    copy.stopped = copy.stopped.max(stopped);
+    Ok((copy, blocks))
+}
+
+fn find(pid: i32, at_exit: bool) -> Result<Found> {
+    let (mut copy, blocks) = look_twice(pid, at_exit).map_err(|error| or_ended(pid, error))?;
+    let modules = std::mem::take(&mut copy.modules);
+    let mut sites = copy.samples.take().map(|samples| Sites::new(samples, modules));
     let key = |block: &mark::Block| {
         let site = sites.as_ref().and_then(|sites| sites.of(block.start));
         site.map_or(Key::Bytes(block.bytes), Key::Site)
@@ -153,8 +182,11 @@ impl Found {
         }
         if self.threads > 0 {
             let threads = counted(self.threads, "thread");
-            let _ =
-                write!(out, "\n{threads} stopped for {:.1} ms.", self.stopped.as_secs_f64() * 1e3);
+            let _ = write!(
+                out,
+                "\n{threads} stopped for {:.1} ms at most.",
+                self.stopped.as_secs_f64() * 1e3
+            );
         }
         out
     }

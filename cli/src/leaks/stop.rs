@@ -6,9 +6,10 @@
 //!
 //! A thread may stop for a signal that just came instead of for us; it gets that signal when it goes on.
 
-use crate::system::live::denied;
-use anyhow::{bail, Result};
-use std::collections::BTreeMap;
+use crate::explain::process::status_word;
+use crate::system::live::{denied, name_of, stat_of};
+use anyhow::{anyhow, bail, Result};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::ptr;
@@ -20,8 +21,30 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub struct Stopped {
     /// The threads, and the signal that each gets when it goes on.
-    threads: BTreeMap<i32, i32>,
+    pub threads: BTreeMap<i32, i32>,
     pub since: Instant,
+}
+
+/// How long each thread of the process was on a processor, in ns, and whether it wants one now.
+pub fn times(pid: i32) -> BTreeMap<i32, (u64, bool)> {
+    let time = |tid: i32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+        let ran = text.split_whitespace().next()?.parse().ok()?;
+        Some((tid, (ran, stat_of(tid)?.first()? == "R")))
+    };
+    threads_of(pid).into_iter().filter_map(time).collect()
+}
+
+/// Waits until each thread has run for a while since `before`, or sleeps; at most a second. Then none is where it was.
+pub fn wait_to_run(pid: i32, before: &BTreeMap<i32, (u64, bool)>) {
+    const LEAST_NS: u64 = 200_000;
+    let begun = Instant::now();
+    let is_behind = |(tid, (ran, runs)): (&i32, &(u64, bool))| {
+        *runs && before.get(tid).is_some_and(|(then, _)| ran - then.min(ran) < LEAST_NS)
+    };
+    while times(pid).iter().any(is_behind) && begun.elapsed() < Duration::from_secs(1) {
+        sleep(Duration::from_millis(1));
+    }
 }
 
 /// What the registers of a thread hold.
@@ -37,22 +60,13 @@ pub struct Registers {
 /// Stops the process.
 pub fn stop(pid: i32) -> Result<Stopped> {
     let mut stopped = Stopped { threads: BTreeMap::new(), since: Instant::now() };
+    let mut seen = BTreeSet::new();
     loop {
-        let new: Vec<i32> =
-            threads_of(pid).into_iter().filter(|tid| !stopped.threads.contains_key(tid)).collect();
+        let new: Vec<i32> = threads_of(pid).into_iter().filter(|tid| seen.insert(*tid)).collect();
         if new.is_empty() {
             break;
         }
-        for tid in &new {
-            seize(pid, *tid)?;
-            stopped.threads.insert(*tid, 0);
-        }
-        for tid in new {
-            match wait(pid, tid)? {
-                Some(signal) => stopped.threads.insert(tid, signal),
-                None => stopped.threads.remove(&tid),
-            };
-        }
+        stopped.add(pid, &new)?;
     }
     if stopped.threads.is_empty() {
         bail!("process {pid} has ended");
@@ -60,18 +74,35 @@ pub fn stop(pid: i32) -> Result<Stopped> {
     Ok(stopped)
 }
 
-fn threads_of(pid: i32) -> Vec<i32> {
+/// Stops one thread of the process. Without threads: it has ended.
+pub fn stop_thread(pid: i32, tid: i32) -> Result<Stopped> {
+    let mut stopped = Stopped { threads: BTreeMap::new(), since: Instant::now() };
+    stopped.add(pid, &[tid])?;
+    Ok(stopped)
+}
+
+pub fn threads_of(pid: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
+fn untraceable(pid: i32, error: &io::Error) -> anyhow::Error {
+    match status_word(pid, "TracerPid").and_then(|tracer| tracer.parse().ok()) {
+        None | Some(0) => denied(pid, error),
+        Some(tracer) => anyhow!(
+            "process {pid} is traced by {}[{tracer}] (a debugger, strace), and only one can do that",
+            name_of(tracer)
+        ),
+    }
+}
+
 /// C libraries differ in the type of ptrace's requests.
 #[cfg(target_env = "musl")]
-type Request = libc::c_int;
+pub type Request = libc::c_int;
 #[cfg(not(target_env = "musl"))]
-type Request = libc::c_uint;
+pub type Request = libc::c_uint;
 
-fn ptrace(request: Request, tid: i32, data: usize) -> io::Result<()> {
+pub fn ptrace(request: Request, tid: i32, data: usize) -> io::Result<()> {
     // SAFETY: the requests used here read and write no memory of ours.
     match unsafe { libc::ptrace(request, tid, ptr::null_mut::<libc::c_void>(), data) } {
         -1 => Err(io::Error::last_os_error()),
@@ -82,7 +113,7 @@ fn ptrace(request: Request, tid: i32, data: usize) -> io::Result<()> {
 fn seize(pid: i32, tid: i32) -> Result<()> {
     match ptrace(libc::PTRACE_SEIZE, tid, 0) {
         Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
-        Err(e) => return Err(denied(pid, &e)),
+        Err(e) => return Err(untraceable(pid, &e)),
         Ok(()) => {}
     }
     let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0);
@@ -112,6 +143,27 @@ fn wait(pid: i32, tid: i32) -> Result<Option<i32>> {
 }
 
 impl Stopped {
+    fn add(&mut self, pid: i32, new: &[i32]) -> Result<()> {
+        for tid in new {
+            seize(pid, *tid)?;
+            self.threads.insert(*tid, 0);
+        }
+        for tid in new {
+            match wait(pid, *tid)? {
+                Some(signal) => self.threads.insert(*tid, signal),
+                None => self.threads.remove(tid),
+            };
+        }
+        Ok(())
+    }
+
+    /// Lets the threads go on. Returns how long they were stopped.
+    pub fn go_on(self) -> Duration {
+        let since = self.since;
+        drop(self);
+        since.elapsed()
+    }
+
     pub fn registers(&self) -> Vec<Registers> {
         self.threads.keys().map(|tid| registers(*tid)).collect()
     }
@@ -126,7 +178,7 @@ impl Drop for Stopped {
 }
 
 /// A set of registers, as words.
-fn register_set(tid: i32, set: usize) -> Vec<u64> {
+pub fn register_set(tid: i32, set: usize) -> Vec<u64> {
     let mut words = vec![0u64; 1024];
     let mut area = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: words.len() * 8 };
     // SAFETY: the kernel writes at most iov_len bytes to `words`.
@@ -135,7 +187,7 @@ fn register_set(tid: i32, set: usize) -> Vec<u64> {
     words
 }
 
-const NT_PRSTATUS: usize = 1;
+pub const NT_PRSTATUS: usize = 1;
 const NT_PRFPREG: usize = 2;
 
 #[cfg(target_arch = "x86_64")]

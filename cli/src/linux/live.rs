@@ -49,11 +49,16 @@ fn read_live(pid: i32) -> Result<Vec<Statistics>> {
 
 /// Why a process could not be read: it has ended meanwhile, or `error`.
 pub fn or_ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
-    let words = stat_of(pid).unwrap_or_default();
-    match words.first().map(String::as_str) {
-        None | Some("Z" | "X") => anyhow!("process {pid} has ended"),
-        Some(_) => error,
+    match runs(pid) {
+        true => error,
+        false => anyhow!("process {pid} has ended"),
     }
+}
+
+/// Whether there is such a process, or thread, and it has not ended.
+pub fn runs(pid: i32) -> bool {
+    let words = stat_of(pid).unwrap_or_default();
+    !matches!(words.first().map(String::as_str), None | Some("Z" | "X"))
 }
 
 /// The words of /proc/PID/stat behind the name, which may contain spaces and parentheses: the state is the first.

@@ -70,6 +70,7 @@ GB_SHORT_END
 #include "heap/thread.c"
 #include "heap/common.c"
 #include "heap/sample.c"
+#include "heap/label.c"
 
 #include "retain/purge.c"
 #include "retain/pressure.c"

@@ -623,10 +623,10 @@ typedef struct gb_sampler {
     _Atomic size_t mean_bytes; /* constant while `on` */
     uint64_t chance;
     int64_t common_left; /* as gb_sampling.left, for threads without a heap, and for all sizes */
-    gb_records samples, frames, sites;
+    gb_records samples, frames, sites, labels;
     uint32_t chunks; /* of all records */
     uint32_t sample_free; /* first of the free records */
-    uint32_t *sample_heads, *frame_heads;
+    uint32_t *sample_heads, *frame_heads, *label_heads;
     uint64_t live_bytes, peak_bytes, peak_number; /* estimates: sums over all sites */
     double live_noise, peak_noise; /* the squares of their standard errors */
     uint64_t peak_used; /* the exact count at the peak */

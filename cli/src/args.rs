@@ -434,6 +434,9 @@ pub struct ProfileOptions {
     /// Print one JSON object with all functions, instead of the table
     #[arg(long)]
     pub json: bool,
+    /// Sum by the values of a label that the program gives its threads (glebe_profile_label)
+    #[arg(long, value_name = "LABEL", conflicts_with_all = ["json", "diff"])]
+    pub by: Option<String>,
     /// Compare two profiles: the functions whose memory changed most, from BEFORE to AFTER
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"],
           conflicts_with_all = ["program", "from", "output", "mean", "children", "force"])]

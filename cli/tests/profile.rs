@@ -75,6 +75,46 @@ fn known_callers_have_their_bytes() {
     }
 }
 
+/// 20 MiB of one tenant, 10 of another, 5 of none.
+const LABELS: &str = "#include <glebe.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+    void *kept[35 * 16];\n#pragma weak glebe_profile_label\n\
+    static void keeps(const char *tenant, int from, int to) {\n\
+        if (glebe_profile_label(\"tenant\", tenant)) exit(9);\n\
+        while (from < to) kept[from++] = memset(malloc(64 << 10), 1, 64 << 10);\n\
+    }\n\
+    int main(int n, char **words) {\n\
+        keeps(\"a\", 0, 20 * 16), keeps(\"b c\", 20 * 16, 30 * 16), keeps(NULL, 30 * 16, 35 * 16);\n\
+        return 3;\n\
+    }";
+
+#[test]
+fn samples_carry_labels() {
+    let home = home();
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../include");
+    let Some(program) = cc(home.path(), "labels", LABELS, &["-O1", include]) else { return };
+    let program = program.to_str().unwrap();
+    let has_rows = |text: &[u8]| {
+        let text = String::from_utf8_lossy(text).into_owned();
+        for (bytes, label) in [("20.0 MiB", "a"), ("10.0 MiB", "b c"), ("5.0 MiB", "(no label)")] {
+            let is_row = |line: &str| line.contains(bytes) && line.contains(&format!(" {label} "));
+            assert!(text.lines().any(is_row), "{label}: {text}");
+        }
+    };
+    let words = ["--mean", "1", "--by", "tenant", "-o", "l.pb.gz", "--", program];
+    let run = profile(&home, &words).output().unwrap();
+    assert_eq!(run.status.code(), Some(3));
+    has_rows(&run.stderr);
+    has_rows(&profile(&home, &["--by", "tenant", "l.pb.gz"]).output().unwrap().stdout);
+    let output = profile(&home, &["--json", "l.pb.gz"]).output().unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let labels: Vec<_> = found["labels"].as_array().unwrap().iter().collect();
+    let bytes = |label: &serde_json::Value| label["bytes"].as_u64().unwrap() >> 20;
+    assert_eq!(
+        labels.iter().map(|l| (&l["value"], bytes(l))).collect::<Vec<_>>(),
+        [(&"a".into(), 20), (&"b c".into(), 10)]
+    );
+}
+
 /// Go's viewer opens the file, where there is Go.
 #[test]
 fn go_opens_it() {

@@ -155,6 +155,9 @@
 #define GB_SAMPLE_CHUNK_BYTES ((size_t)128 << 10)
 #define GB_SAMPLE_LATE_BYTES ((size_t)1 << 20) /* more in use at the start: sample.c */
 #define GB_SAMPLE_HEADS 4096 /* of each hash table */
+#define GB_LABELS_MOST 8 /* of a thread */
+#define GB_LABEL_KEY_BYTES 44 /* with the 0 at the end, and so that a record has 256 bytes */
+#define GB_LABEL_VALUE_BYTES 208
 
 /* free() regularly gets blocks of C libraries with a heap of their own, and the port passes them on. 0: such a block
  * is misuse. */

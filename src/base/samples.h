@@ -22,7 +22,14 @@ typedef struct gb_frame {
     uint32_t caller; /* the frame that called it */
     uint32_t next; /* of the same hash */
     uint32_t site; /* of the stack that ends here; 0: none */
+    uint32_t label; /* 0: this is a caller; else a label of the thread, without an address (heap/label.c) */
 } gb_frame;
+
+/* A label of threads: each text has one record. */
+typedef struct gb_label {
+    uint32_t next; /* of the same hash */
+    char key[GB_LABEL_KEY_BYTES], value[GB_LABEL_VALUE_BYTES];
+} gb_label;
 
 typedef struct gb_weight {
     uint64_t objects; /* in 1/65536 */

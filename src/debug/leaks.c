@@ -169,7 +169,7 @@ static void leaks_clear_heap(const glebe_heap *heap)
 static void leaks_clear_sampler(void)
 {
     const gb_sampler *sampler = &gb_the.sampler;
-    const gb_records *all[] = {&sampler->samples, &sampler->frames, &sampler->sites};
+    const gb_records *all[] = {&sampler->samples, &sampler->frames, &sampler->sites, &sampler->labels};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         for (size_t k = 0; GB_SAMPLES && k < sizeof all[i]->chunks / sizeof all[i]->chunks[0]; k++)
             if (all[i]->chunks[k])

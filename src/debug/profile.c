@@ -9,6 +9,8 @@
  *     samples 1207 lost 0
  *     peak 73400320
  *     module 55d0a000 55d4c000 1000 4f2ab1... /usr/bin/python3.11        start, end, offset in the file, build-id or -
+ *     label 1 tenant some value                                           before all sites
+ *     labels 1                                                            of the next site
  *     site 2.5 1310720 1.0 524288 2.5 1310720 55d0c123 7f3a0042 ...      see below
  *     end
  *
@@ -47,6 +49,19 @@ static void profile_weight(gb_text *out, const gb_weight *weight)
     gb_text_number(out, weight->bytes);
 }
 
+static void profile_labels(gb_text *out, const gb_site *site)
+{
+    bool any = false;
+    for (uint32_t frame = site->frame; frame; frame = gb_frame_at(frame)->caller) {
+        if (!gb_frame_at(frame)->label)
+            continue;
+        gb_text_put(out, any ? "" : "labels");
+        gb_text_number(out, gb_frame_at(frame)->label);
+        any = true;
+    }
+    gb_text_put(out, any ? "\n" : "");
+}
+
 /* The sampler's lock is held. */
 static void profile_sites(gb_text *out)
 {
@@ -60,9 +75,20 @@ static void profile_sites(gb_text *out)
     gb_text_put(out, "\npeak");
     gb_text_number(out, sampler->peak_bytes);
     gb_text_put(out, "\n");
+    for (uint32_t number = 1; number < sampler->labels.count; number++) {
+        const gb_label *label = gb_label_at(number);
+        gb_text_put(out, "label");
+        gb_text_number(out, number);
+        gb_text_put(out, " ");
+        gb_text_put(out, label->key);
+        gb_text_put(out, " ");
+        gb_text_put(out, label->value);
+        gb_text_put(out, "\n");
+    }
     for (uint32_t number = 1; number < sampler->sites.count; number++) {
         const gb_site *site = gb_site_at(number);
         gb_weight peak = gb_site_peak(site);
+        profile_labels(out, site);
         gb_text_put(out, "site");
         profile_weight(out, &site->allocated);
         profile_weight(out, &site->live);
@@ -219,9 +245,21 @@ int glebe_profile_write(const char *path)
 {
     GB_ENTRY;
 #if GB_SAMPLES
-    return !path || !*path ? EINVAL : gb_load_relaxed(&gb_the.sampler.heap) ? profile_replace(path) : ENOENT;
+    return !path || !*path ? EINVAL : gb_load_relaxed(&gb_the.sampler.starts) ? profile_replace(path) : ENOENT;
 #else
     (void)path;
+    return ENOSYS;
+#endif
+}
+
+int glebe_profile_label(const char *key, const char *value)
+{
+    GB_ENTRY;
+#if GB_SAMPLES
+    return gb_label_set(key, value);
+#else
+    (void)key;
+    (void)value;
     return ENOSYS;
 #endif
 }

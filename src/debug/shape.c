@@ -135,6 +135,7 @@
     FIELD(X, "region", gb_region, sampler.samples)                                                                     \
     FIELD(X, "region", gb_region, sampler.frames)                                                                      \
     FIELD(X, "region", gb_region, sampler.sites)                                                                       \
+    FIELD(X, "region", gb_region, sampler.labels)                                                                      \
     FIELD(X, "region", gb_region, sampler.sample_heads)                                                                \
     FIELD(X, "region", gb_region, sampler.peak_bytes)                                                                  \
     FIELD(X, "region", gb_region, sampler.peak_number)                                                                 \
@@ -151,6 +152,10 @@
     SIZE(X, "frame", gb_frame)                                                                                         \
     FIELD(X, "frame", gb_frame, address)                                                                               \
     FIELD(X, "frame", gb_frame, caller)                                                                                \
+    FIELD(X, "frame", gb_frame, label)                                                                                 \
+    SIZE(X, "label", gb_label)                                                                                         \
+    FIELD(X, "label", gb_label, key)                                                                                   \
+    FIELD(X, "label", gb_label, value)                                                                                 \
     SIZE(X, "site", gb_site)                                                                                           \
     FIELD(X, "site", gb_site, allocated)                                                                               \
     FIELD(X, "site", gb_site, live)                                                                                    \

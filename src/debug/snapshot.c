@@ -205,7 +205,7 @@ static int snapshot_write(const snapshot_limit *limits, const snapshot_limit *cr
         return out->error;
     snapshot_head(out, limits, crossed, failed);
 #if GB_SAMPLES
-    if (gb_load_relaxed(&gb_the.sampler.heap))
+    if (gb_load_relaxed(&gb_the.sampler.starts))
         gb_profile_put(out, gb_port_modules_seen);
     else
 #endif

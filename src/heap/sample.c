@@ -37,6 +37,7 @@
 #if GB_SAMPLES
 
 static GB_TLS bool sample_taking; /* this thread takes a sample: what it allocates meanwhile is none */
+static GB_TLS uint32_t sample_labels; /* the frame of this thread's last label; 0: it has none (label.c) */
 
 /* ---- numbers ---- */
 
@@ -167,14 +168,13 @@ static void *record_chunk(void)
     return chunk;
 }
 
-static void *record_at(const gb_records *records, size_t bytes, uint32_t number)
+void *gb_record_at(const gb_records *records, size_t bytes, uint32_t number)
 {
     uint32_t each = (uint32_t)(GB_SAMPLE_CHUNK_BYTES / bytes);
     return records->chunks[number / each] + number % each * bytes;
 }
 
-/* Returns the number of a new record; 0 if there is no memory. */
-static uint32_t record_new(gb_records *records, size_t bytes)
+uint32_t gb_record_new(gb_records *records, size_t bytes)
 {
     uint32_t each = (uint32_t)(GB_SAMPLE_CHUNK_BYTES / bytes), number = records->count ? records->count : 1;
     if (number / each >= GB_SAMPLE_CHUNKS)
@@ -188,56 +188,62 @@ static uint32_t record_new(gb_records *records, size_t bytes)
 
 static gb_sample *sample_at(uint32_t number)
 {
-    return record_at(&gb_the.sampler.samples, sizeof(gb_sample), number);
+    return gb_record_at(&gb_the.sampler.samples, sizeof(gb_sample), number);
 }
 
 gb_frame *gb_frame_at(uint32_t number)
 {
-    return record_at(&gb_the.sampler.frames, sizeof(gb_frame), number);
+    return gb_record_at(&gb_the.sampler.frames, sizeof(gb_frame), number);
 }
 
 gb_site *gb_site_at(uint32_t number)
 {
-    return record_at(&gb_the.sampler.sites, sizeof(gb_site), number);
+    return gb_record_at(&gb_the.sampler.sites, sizeof(gb_site), number);
 }
 
-static uint32_t *record_head(uint32_t *heads, uintptr_t a, uint32_t b)
+uint32_t *gb_record_head(uint32_t *heads, uintptr_t a, uint32_t b)
 {
     uintptr_t hash = (a ^ b * GB_GOLDEN) * GB_GOLDEN;
     return heads + (hash >> (sizeof hash * 8 - 12)) % GB_SAMPLE_HEADS;
 }
 
-static uint32_t frame_of(uintptr_t address, uint32_t caller)
+uint32_t gb_frame_of(uintptr_t address, uint32_t caller, uint32_t label)
 {
     gb_sampler *sampler = &gb_the.sampler;
-    uint32_t *head = record_head(sampler->frame_heads, address, caller);
+    uint32_t *head = gb_record_head(sampler->frame_heads, address ^ label, caller);
     for (uint32_t number = *head; number;) {
         const gb_frame *frame = gb_frame_at(number);
-        if (frame->address == address && frame->caller == caller)
+        if (frame->address == address && frame->caller == caller && frame->label == label)
             return number;
         number = frame->next;
     }
-    uint32_t number = record_new(&sampler->frames, sizeof(gb_frame));
+    uint32_t number = gb_record_new(&sampler->frames, sizeof(gb_frame));
     if (number) {
-        *gb_frame_at(number) = (gb_frame){address, caller, *head, 0};
+        *gb_frame_at(number) = (gb_frame){address, caller, *head, 0, label};
         *head = number;
     }
     return number;
 }
 
-/* Returns the site of this stack, innermost caller first; 0 if there is no memory. An empty stack has a site too. */
+/* Returns the site of this stack, innermost caller first, with the thread's labels; 0 if there is no memory. An empty
+ * stack has a site too. */
 static uint32_t site_of(const uintptr_t *callers, uint32_t count)
 {
-    uint32_t frame = 0;
+    uint32_t frame = sample_labels;
     for (uint32_t i = count; i > 0; i--)
-        if ((frame = frame_of(callers[i - 1], frame)) == 0)
+        if ((frame = gb_frame_of(callers[i - 1], frame, 0)) == 0)
             return 0;
-    if (frame == 0 && (frame = frame_of(0, 0)) == 0)
+    if (frame == 0 && (frame = gb_frame_of(0, 0, 0)) == 0)
         return 0;
     uint32_t *site = &gb_frame_at(frame)->site;
-    if (*site == 0 && (*site = record_new(&gb_the.sampler.sites, sizeof(gb_site))) != 0)
+    if (*site == 0 && (*site = gb_record_new(&gb_the.sampler.sites, sizeof(gb_site))) != 0)
         gb_site_at(*site)->frame = frame;
     return *site;
+}
+
+uint32_t *gb_sample_labels(void)
+{
+    return &sample_labels;
 }
 
 /* ---- weights ---- */
@@ -343,7 +349,7 @@ static void sample_ends(const gb_sample *sample)
 
 static uint32_t *sample_head(const void *block)
 {
-    return record_head(gb_the.sampler.sample_heads, (uintptr_t)block >> 4, 0);
+    return gb_record_head(gb_the.sampler.sample_heads, (uintptr_t)block >> 4, 0);
 }
 
 static void sample_link(uint32_t number, const void *block)
@@ -377,7 +383,7 @@ static void sample_add(const void *block, size_t bytes, const uintptr_t *callers
     if (number)
         sampler->sample_free = sample_at(number)->next;
     else
-        number = record_new(&sampler->samples, sizeof(gb_sample));
+        number = gb_record_new(&sampler->samples, sizeof(gb_sample));
     if (!number || !site) {
         sampler->lost++;
         if (number) {
@@ -499,8 +505,7 @@ bool gb_sample_returned(gb_page *page, void *block)
 
 /* ---- start and stop ---- */
 
-/* Makes the heap of sampled blocks, and the tables. */
-static bool sampler_make(gb_sampler *sampler)
+bool gb_sampler_make(gb_sampler *sampler)
 {
     if (!gb_load_relaxed(&sampler->heap)) {
         const glebe_heap *heap = gb_heap_new(GB_HEAP_SAMPLED);
@@ -509,9 +514,10 @@ static bool sampler_make(gb_sampler *sampler)
         gb_store_relaxed(&sampler->heap, heap->number.n);
     }
     if (!sampler->sample_heads) {
-        _Static_assert(2 * GB_SAMPLE_HEADS * sizeof(uint32_t) <= GB_SAMPLE_CHUNK_BYTES, "both tables are one chunk");
+        _Static_assert(3 * GB_SAMPLE_HEADS * sizeof(uint32_t) <= GB_SAMPLE_CHUNK_BYTES, "all tables are one chunk");
         sampler->sample_heads = record_chunk();
         sampler->frame_heads = sampler->sample_heads ? sampler->sample_heads + GB_SAMPLE_HEADS : NULL;
+        sampler->label_heads = sampler->sample_heads ? sampler->frame_heads + GB_SAMPLE_HEADS : NULL;
     }
     return sampler->sample_heads != NULL;
 }
@@ -537,7 +543,7 @@ int gb_sampler_start(size_t mean_bytes)
     gb_lock_take(&sampler->lock);
     if (gb_load_relaxed(&sampler->on))
         error = EBUSY;
-    else if (!sampler_make(sampler))
+    else if (!gb_sampler_make(sampler))
         error = ENOMEM;
     else {
         gb_store_relaxed(&sampler->mean_bytes, mean_bytes ? mean_bytes : 1);

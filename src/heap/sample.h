@@ -73,9 +73,23 @@ uint32_t gb_sample_callers(const void *block, uintptr_t callers[GB_SAMPLE_FRAMES
 /* Starts to sample all threads' allocations. Returns 0, EBUSY or ENOMEM. */
 int gb_sampler_start(size_t mean_bytes);
 void gb_sampler_stop(void);
+/* Makes the heap of sampled blocks, and the tables. Returns false if there is no memory. */
+bool gb_sampler_make(gb_sampler *sampler);
 /* Records by number. The caller holds the sampler's lock. */
+void *gb_record_at(const gb_records *records, size_t bytes, uint32_t number);
+/* Returns the number of a new record; 0 if there is no memory. */
+uint32_t gb_record_new(gb_records *records, size_t bytes);
+/* Returns the place in a hash table for two numbers. */
+uint32_t *gb_record_head(uint32_t *heads, uintptr_t a, uint32_t b);
+/* Returns the frame of an address, or of a label, below another; 0 if there is no memory. */
+uint32_t gb_frame_of(uintptr_t address, uint32_t caller, uint32_t label);
 gb_site *gb_site_at(uint32_t number);
 gb_frame *gb_frame_at(uint32_t number);
+gb_label *gb_label_at(uint32_t number);
+/* Returns where the frame of this thread's last label is noted. */
+uint32_t *gb_sample_labels(void);
+/* Sets a label of the calling thread; a NULL value takes it away. Returns 0, EINVAL, E2BIG or ENOMEM. */
+int gb_label_set(const char *key, const char *value);
 /* What was live at the peak. */
 gb_weight gb_site_peak(const gb_site *site);
 

@@ -394,6 +394,49 @@ static void test_text(void **state)
     assert_int_equal(glebe_profile_write(""), EINVAL);
 }
 
+static void test_labels(void **state)
+{
+    (void)state;
+    static char text[1 << 16], key[] = "0", longest[256];
+    assert_int_equal(glebe_profile_label("tenant", NULL), 0);
+    assert_int_equal(glebe_profile_label("tenant", "early bird"), 0);
+    assert_int_equal(glebe_profile_write("/fake/profile"), ENOENT); /* labels are no profile */
+    start(1);
+    blocks[0] = glebe_malloc(1 << 20);
+    assert_int_equal(glebe_profile_label("route", "/x"), 0);
+    blocks[1] = glebe_malloc(1 << 20);
+    assert_int_equal(glebe_profile_label("tenant", "other"), 0);
+    blocks[2] = glebe_malloc(2 << 20);
+    assert_int_equal(glebe_profile_label("tenant", "early bird"), 0);
+    blocks[3] = glebe_malloc(1 << 20); /* as blocks[1] */
+    assert_int_equal(glebe_profile_label("tenant", NULL), 0);
+    assert_int_equal(glebe_profile_label("route", NULL), 0);
+    blocks[4] = glebe_malloc(1 << 20);
+    fake.profile = text;
+    fake.profile_room = sizeof text;
+    assert_int_equal(glebe_profile_write("/fake/profile"), 0);
+    assert_non_null(strstr(text, "\nlabel 1 tenant early bird\nlabel 2 route /x\nlabel 3 tenant other\n"));
+    assert_non_null(strstr(text, "\nlabels 1\nsite 65536 1048576 "));
+    assert_non_null(strstr(text, "\nlabels 2 1\nsite 131072 2097152 "));
+    assert_non_null(strstr(text, "\nlabels 2 3\nsite 65536 2097152 "));
+    assert_non_null(strstr(text, "2003\nsite 65536 1048576 65536 1048576 65536 1048576 2001 2002 2003\nend\n"));
+    for (key[0] = 'a'; key[0] < 'a' + GB_LABELS_MOST; key[0]++)
+        assert_int_equal(glebe_profile_label(key, "v"), 0);
+    assert_int_equal(glebe_profile_label(key, "v"), E2BIG);
+    assert_int_equal(glebe_profile_label("a", "w"), 0);
+    memset(longest, 'x', sizeof longest - 1);
+    const char *wrong[] = {NULL, "", "two words", "\n", longest};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(glebe_profile_label(wrong[i], "v"), EINVAL);
+    assert_int_equal(glebe_profile_label("k", ""), EINVAL);
+    assert_int_equal(glebe_profile_label("k", "a\tb"), EINVAL);
+    assert_int_equal(glebe_profile_label("k", longest), EINVAL);
+    for (key[0] = 'a'; key[0] < 'a' + GB_LABELS_MOST; key[0]++)
+        assert_int_equal(glebe_profile_label(key, NULL), 0);
+    for (int i = 0; i < 5; i++)
+        glebe_free(blocks[i]);
+}
+
 #else
 
 static void test_no_profiles(void **state)
@@ -401,6 +444,7 @@ static void test_no_profiles(void **state)
     (void)state;
     assert_int_equal(glebe_profile_start(0), ENOSYS);
     assert_int_equal(glebe_profile_write("x"), ENOSYS);
+    assert_int_equal(glebe_profile_label("k", "v"), ENOSYS);
     glebe_profile_stop();
 }
 
@@ -424,6 +468,7 @@ int main(void)
         cmocka_unit_test_setup(test_without_memory, setup),
         cmocka_unit_test_setup(test_probes, setup),
         cmocka_unit_test_setup(test_text, setup),
+        cmocka_unit_test_setup(test_labels, setup),
 #else
         cmocka_unit_test(test_no_profiles),
 #endif

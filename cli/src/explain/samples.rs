@@ -99,7 +99,10 @@ pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
     let Ok(1) = shape.value("samples") else { return Ok(None) };
     let value = |name| shape.value(name);
     let region = copy(memory, shape.region, shape.layout.region as u64)?;
-    if u32_at(&region, value("region.sampler.heap")?) == 0 {
+    // Labels make its heap before a profile is started.
+    if u32_at(&region, value("region.sampler.heap")?) == 0
+        || u64_at(&region, value("region.sampler.mean_bytes")?) == 0
+    {
         return Ok(None);
     }
     let records = |name, each| Records::of(memory, shape, &region, value(name)?, value(each)?);
@@ -107,6 +110,20 @@ pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
     let frames = records("region.sampler.frames", "frame")?;
     let sites = records("region.sampler.sites", "site")?;
     let [address, caller] = [value("frame.address")?, value("frame.caller")?];
+    // A library without labels does not say where they are.
+    let has_labels = shape.value("label").is_ok();
+    let labels = match has_labels {
+        true => records("region.sampler.labels", "label")?,
+        false => Records { bytes: Vec::new(), each: 0, count: 0, chunks: Vec::new() },
+    };
+    let label_of = |number: usize| {
+        let text = |name| {
+            let bytes = labels.at(number).get(value(name)?..).unwrap_or_default();
+            let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+            Ok::<_, anyhow::Error>(String::from_utf8_lossy(bytes).into_owned())
+        };
+        Ok::<_, anyhow::Error>((text("label.key")?, text("label.value")?))
+    };
     let peak_number = u64_at(&region, value("region.sampler.peak_number")?);
     let mut all = Vec::new();
     for number in 0..sites.count {
@@ -118,14 +135,22 @@ pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
         let live = weight(value("site.live")?);
         let is_kept = u64_at(site, value("site.peak_number")?) == peak_number;
         let peak = if is_kept { weight(value("site.peak")?) } else { live };
-        let mut callers = Vec::new();
+        let (mut callers, mut own) = (Vec::new(), Vec::new());
         let mut frame = u32_at(site, value("site.frame")?) as usize;
         while frame != 0 && frame < frames.count && callers.len() < FRAMES_MAX {
             callers.push(u64_at(frames.at(frame), address));
+            let label = match has_labels {
+                true => u32_at(frames.at(frame), value("frame.label")?) as usize,
+                false => 0,
+            };
+            if label != 0 && label < labels.count {
+                own.push(label_of(label)?);
+            }
             frame = u32_at(frames.at(frame), caller) as usize;
         }
         callers.retain(|address| *address != 0);
-        all.push(Site { allocated: weight(value("site.allocated")?), live, peak, callers });
+        let allocated = weight(value("site.allocated")?);
+        all.push(Site { allocated, live, peak, callers, labels: own });
     }
     let [block, site, born] =
         [value("sample.block")?, value("sample.site")?, value("sample.born")?];
@@ -143,7 +168,7 @@ pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
         .filter(|(at, s)| *at != 0 && (s.site as usize) < all.len() && s.weight.objects > 0.0)
         .collect();
     let heads = u64_at(&region, value("region.sampler.sample_heads")?);
-    let chunks = [samples.chunks, sites.chunks, frames.chunks, vec![heads]].concat();
+    let chunks = [samples.chunks, sites.chunks, frames.chunks, labels.chunks, vec![heads]].concat();
     let word = |name| Ok::<_, anyhow::Error>(u64_at(&region, value(name)?));
     Ok(Some(Samples {
         mean_bytes: word("region.sampler.mean_bytes")?,
@@ -168,6 +193,7 @@ impl Samples {
             peak_bytes: self.peak_bytes,
             modules,
             sites: self.sites.iter().skip(1).cloned().collect(),
+            ..Profile::default()
         }
     }
 }

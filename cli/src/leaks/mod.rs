@@ -6,9 +6,9 @@
 //!   mark   live blocks, and which of them the roots reach    options
 //! ```
 //!
-//! We read from outside: the process needs no code for this, and a process that hangs can be searched too. What leaks in
-//! two looks is reported: a thread that was stopped inside malloc may have free blocks on no list. docs/decisions/0048
-//! and 0067 have the alternatives.
+//! We read from outside: the process needs no code for this, and a process that hangs can be searched too. What leaks
+//! in two looks is reported: a thread that was stopped inside malloc may have free blocks on no list.
+//! docs/decisions/0048 and 0067 have the alternatives.
 
 mod copy;
 mod inject;

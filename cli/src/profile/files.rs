@@ -48,7 +48,7 @@ pub fn show(options: &ProfileOptions, path: &Path) -> Result<Ending> {
     if options.json {
         print(show::json(&stacks))?;
     } else if !options.quiet {
-        print(show::table(&stacks, Screen::stdout()))?;
+        print(show::table(&stacks, options.by.as_deref(), Screen::stdout()))?;
     }
     Ok(Ending::Exit(0))
 }

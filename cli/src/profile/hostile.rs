@@ -22,6 +22,7 @@ fn sample(sites: u64) -> File {
         live: weight(n),
         peak: weight(2 * n),
         callers: (0..n % 9).map(|depth| 0x1000 + 16 * (n % 5) * depth).collect(),
+        labels: (0..n % 3).map(|k| (format!("key{k}"), format!("value{n}"))).collect(),
     };
     let profile =
         Profile { mean_bytes: 512, sites: (1..=sites).map(site).collect(), ..Profile::default() };
@@ -61,7 +62,8 @@ fn use_all(stacks: &Stacks) {
     let lines = text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap());
     assert_eq!(lines.sum::<u64>(), stacks.total_bytes);
     assert!(stacks.total_bytes <= BYTES_MOST);
-    show::table(stacks, Screen::stdout());
+    show::table(stacks, None, Screen::stdout());
+    show::table(stacks, Some("key1"), Screen::stdout());
     show::changes_table(stacks, stacks, Screen::stdout());
 }
 

@@ -273,7 +273,7 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
     if options.json {
         print(show::json(&stacks))?;
     } else if !options.quiet {
-        tell(show::table(&stacks, Screen::stderr()));
+        tell(show::table(&stacks, options.by.as_deref(), Screen::stderr()));
     }
     Ok(())
 }
@@ -316,7 +316,10 @@ fn stacks_of(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> Result<Sta
         let frames = names.iter().rev().map(|name| stacks.number(name)).collect();
         let Weight { objects, bytes } = weight_of(site, kind);
         // As in pprof's file, which has whole numbers: both show the same.
-        stacks.add(frames, Weight { objects: objects.round(), bytes })?;
+        let labels = &site.labels;
+        let labels = labels.iter().map(|(key, value)| (stacks.number(key), stacks.number(value)));
+        let labels = labels.collect();
+        stacks.add_labelled(frames, Weight { objects: objects.round(), bytes }, labels)?;
     }
     Ok(stacks)
 }

@@ -22,6 +22,16 @@ pub struct Sample {
     pub location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
     pub value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    pub label: Vec<Label>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Label {
+    #[prost(int64, tag = "1")]
+    pub key: i64,
+    #[prost(int64, tag = "2")]
+    pub str: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -139,6 +149,10 @@ impl Builder {
         ValueType { r#type: self.string(name), unit: self.string(unit) }
     }
 
+    fn label(&mut self, key: &str, value: &str) -> Label {
+        Label { key: self.string(key), str: self.string(value) }
+    }
+
     fn function(&mut self, function: &Function) -> u64 {
         let key = (function.name.clone(), function.file.clone());
         if let Some(id) = self.functions.get(&key) {
@@ -226,7 +240,9 @@ pub fn build(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> File {
                 builder.location(&profile.modules, *address, &functions)
             })
             .collect();
-        builder.file.sample.push(Sample { location_id, value: values(site.allocated, inuse) });
+        let label = site.labels.iter().map(|(key, value)| builder.label(key, value)).collect();
+        let value = values(site.allocated, inuse);
+        builder.file.sample.push(Sample { location_id, value, label });
     }
     builder.file.period_type = Some(builder.value("space", "bytes"));
     builder.file.period = profile.mean_bytes as i64;
@@ -258,6 +274,7 @@ mod tests {
             live: weight(1.0, 100),
             peak: weight(2.0, 200),
             callers: vec![0x1005, 0x1009],
+            labels: vec![("tenant".into(), "a".into())],
         };
         let profile =
             Profile { mean_bytes: 512, sites: vec![site.clone(), site], ..Profile::default() };
@@ -266,6 +283,8 @@ mod tests {
         let types: Vec<_> = file.sample_type.iter().map(|t| text(t.r#type)).collect();
         assert_eq!(types, ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]);
         assert_eq!(file.sample[0].value, [3, 260, 2, 200]);
+        let label = &file.sample[1].label[0];
+        assert_eq!((text(label.key), text(label.str)), ("tenant", "a"));
         assert_eq!((file.sample.len(), file.location.len()), (2, 2));
         assert_eq!(text(file.default_sample_type), "inuse_space");
         let live = build(&profile, Kind::Live, &mut Symbols::default());

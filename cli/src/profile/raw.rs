@@ -1,6 +1,7 @@
 //! The text that the library writes: see src/debug/profile.c.
 
 use anyhow::{bail, Context, Result};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// A piece of code that was loaded.
@@ -30,6 +31,8 @@ pub struct Site {
     pub peak: Weight,
     /// Return addresses, the innermost first.
     pub callers: Vec<u64>,
+    /// Keys and values.
+    pub labels: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -42,6 +45,9 @@ pub struct Profile {
     pub peak_bytes: u64,
     pub modules: Vec<Module>,
     pub sites: Vec<Site>,
+    /// While a text is read: its labels by number, and those of the site in the next line.
+    pub labels: HashMap<u64, (String, String)>,
+    pub next_labels: Vec<(String, String)>,
 }
 
 /// A word of a text that the library writes.
@@ -115,7 +121,21 @@ impl Profile {
                 if callers.contains(&0) {
                     bail!("a caller is at address 0");
                 }
-                self.sites.push(Site { allocated, live, peak, callers });
+                let labels = std::mem::take(&mut self.next_labels);
+                self.sites.push(Site { allocated, live, peak, callers, labels });
+            }
+            "label" => {
+                let parts: Vec<&str> = rest.splitn(3, ' ').collect();
+                let [number, key, value] = parts[..] else { bail!("a label has no value") };
+                self.labels.insert(decimal(Some(number))?, (key.into(), value.into()));
+            }
+            "labels" => {
+                for word in words {
+                    let number = decimal(Some(word))?;
+                    let label = self.labels.get(&number);
+                    let label = label.with_context(|| format!("there is no label {number}"))?;
+                    self.next_labels.push(label.clone());
+                }
             }
             _ => bail!("{key:?} is unknown"),
         }
@@ -130,6 +150,22 @@ mod tests {
     const TEXT: &str = "glebe-profile 1\nprocess 12 pro gram\nmodule 1000 9000 800 ab0c /a b\n\
         module a000 b000 0 - \nmean 4096\nsamples 3 lost 1\npeak 700\n\
         site 98304 600 65536 400 0 0 1005 2000\nsite 65536 100 0 0 65536 100\nend\n";
+
+    #[test]
+    fn labels_are_of_the_next_site() {
+        let site = "site 65536 1 0 0 0 0 10\n";
+        let text = format!(
+            "glebe-profile 1\nlabel 1 a some value\nlabel 2 b c\nlabels 2 1\n{site}{site}end\n"
+        );
+        let label = |key: &str, value: &str| (key.to_string(), value.to_string());
+        let profile = Profile::parse(&text).unwrap();
+        assert_eq!(profile.sites[0].labels, [label("b", "c"), label("a", "some value")]);
+        assert_eq!(profile.sites[1].labels, []);
+        for wrong in ["labels 3", "labels x", "label 1 a"] {
+            let text = format!("glebe-profile 1\n{wrong}\nend\n");
+            assert!(Profile::parse(&text).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn every_line_is_read() {

@@ -142,7 +142,16 @@ fn stacks_of(
         }
         frames_left = frames_left.checked_sub(frames.len()).context(TOO_MANY)?;
         frames.reverse();
-        stacks.add(frames, Weight { objects, bytes })?;
+        let mut labels = Vec::new();
+        for label in &sample.label {
+            let (key, value) = (tables.text(label.key)?, tables.text(label.str)?);
+            // Labels of other programs may have numbers in place of a text.
+            if !key.is_empty() && !value.is_empty() {
+                frames_left = frames_left.checked_sub(1).context(TOO_MANY)?;
+                labels.push((stacks.number(key), stacks.number(value)));
+            }
+        }
+        stacks.add_labelled(frames, Weight { objects, bytes }, labels)?;
     }
     Ok(stacks)
 }

@@ -1,5 +1,6 @@
 //! A profile, or the difference of two, as a table, as folded lines and as JSON.
 
+use super::raw::Weight;
 use super::stacks::Stacks;
 use crate::screen::Screen;
 use crate::size::{counted, mib, percent};
@@ -16,16 +17,17 @@ fn amount(bytes: u64) -> String {
     format!("{:.1} MiB", mib(bytes as f64))
 }
 
-/// The functions, those with the most bytes first.
-fn functions(stacks: &Stacks) -> Vec<(&str, super::raw::Weight)> {
-    let mut rows: Vec<_> = stacks.by_function().into_iter().collect();
+/// Those with the most bytes first.
+fn ordered(sums: HashMap<&str, Weight>) -> Vec<(&str, Weight)> {
+    let mut rows: Vec<_> = sums.into_iter().collect();
     rows.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes).then(a.0.cmp(b.0)));
     rows
 }
 
-/// The functions with the most bytes.
-pub fn table(stacks: &Stacks, screen: Screen) -> String {
-    let rows: Vec<Vec<String>> = functions(stacks)
+/// The functions with the most bytes; with `by`, the values of this label.
+pub fn table(stacks: &Stacks, by: Option<&str>, screen: Screen) -> String {
+    let sums = by.map_or_else(|| stacks.by_function(), |key| stacks.by_value(key));
+    let rows: Vec<Vec<String>> = ordered(sums)
         .iter()
         .take(ROWS)
         .map(|(name, sum)| {
@@ -38,7 +40,7 @@ pub fn table(stacks: &Stacks, screen: Screen) -> String {
         })
         .collect();
     let what = stacks.kind.text();
-    let head = [what, "share", "blocks", "function"];
+    let head = [what, "share", "blocks", by.unwrap_or("function")];
     let mut sum = format!("{} {what}", amount(stacks.total_bytes));
     if stacks.mean_bytes > 0 {
         let (samples, mean) = (stacks.samples(), spelled(stacks.mean_bytes));
@@ -65,16 +67,20 @@ pub fn folded(stacks: &Stacks) -> Result<String> {
 }
 
 pub fn json(stacks: &Stacks) -> String {
-    let functions: Vec<Value> = functions(stacks)
+    let functions: Vec<Value> = ordered(stacks.by_function())
         .iter()
         .map(|(name, sum)| json!({"function": name, "bytes": sum.bytes, "blocks": sum.objects.round() as u64}))
         .collect();
+    let labels = stacks.by_label().into_iter().map(|((key, value), sum)| {
+        json!({"key": key, "value": value, "bytes": sum.bytes, "blocks": sum.objects.round() as u64})
+    });
     json!({
         "title": stacks.title,
         "kind": stacks.kind.name(),
         "total_bytes": stacks.total_bytes,
         "mean_bytes": mean(stacks),
         "functions": functions,
+        "labels": labels.collect::<Vec<Value>>(),
     })
     .to_string()
 }
@@ -252,12 +258,12 @@ mod tests {
     #[test]
     fn a_table_has_shares() {
         let mut stacks = stacks(&[(&["main", "f"], 3), (&["main"], 1)]);
-        let text = table(&stacks, WIDE);
+        let text = table(&stacks, None, WIDE);
         assert!(text.contains("75.0 %") && text.contains("in use at the peak"), "{text}");
         let told = "4.0 MiB in use at the peak, estimated from about 3 samples, one in 512 KiB";
         assert!(text.ends_with(told), "{text}");
         stacks.mean_bytes = 1;
-        assert!(table(&stacks, WIDE).ends_with("from about 4 samples, one in 1 byte"));
+        assert!(table(&stacks, None, WIDE).ends_with("from about 4 samples, one in 1 byte"));
         assert_eq!(
             [spelled(1000), spelled(1024), spelled(1 << 20)],
             ["1000 bytes", "1 KiB", "1024 KiB"]

@@ -9,7 +9,7 @@
 use super::pprof::Kind;
 use super::raw::Weight;
 use anyhow::{ensure, Context, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// More bytes than this are no profile of a program. So the sums of two profiles fit in 64 bits.
 pub const BYTES_MOST: u64 = i64::MAX as u64;
@@ -25,6 +25,8 @@ pub struct Stack {
     /// Numbers of names, the outermost caller first.
     pub frames: Vec<u32>,
     pub weight: Weight,
+    /// Keys and values, as numbers of names.
+    pub labels: Vec<(u32, u32)>,
 }
 
 /// All stacks of one state of a program.
@@ -66,14 +68,25 @@ impl Stacks {
         number
     }
 
-    /// Adds a stack, unless it has no bytes.
+    /// Adds a stack without labels, unless it has no bytes.
+    #[cfg(test)]
     pub fn add(&mut self, frames: Vec<u32>, weight: Weight) -> Result<()> {
+        self.add_labelled(frames, weight, Vec::new())
+    }
+
+    /// Adds a stack, unless it has no bytes.
+    pub fn add_labelled(
+        &mut self,
+        frames: Vec<u32>,
+        weight: Weight,
+        labels: Vec<(u32, u32)>,
+    ) -> Result<()> {
         if weight.bytes == 0 {
             return Ok(());
         }
         let total = self.total_bytes.checked_add(weight.bytes).filter(|sum| *sum <= BYTES_MOST);
         self.total_bytes = total.context("it has more bytes than any memory")?;
-        self.stacks.push(Stack { frames, weight });
+        self.stacks.push(Stack { frames, weight, labels });
         Ok(())
     }
 
@@ -100,6 +113,33 @@ impl Stacks {
         sums
     }
 
+    /// The sums by label: its key and its value.
+    pub fn by_label(&self) -> BTreeMap<(&str, &str), Weight> {
+        let mut sums: BTreeMap<(&str, &str), Weight> = BTreeMap::new();
+        let name = |at: u32| &*self.names[at as usize];
+        for stack in &self.stacks {
+            for (key, value) in &stack.labels {
+                let sum = sums.entry((name(*key), name(*value))).or_default();
+                sum.bytes += stack.weight.bytes;
+                sum.objects += stack.weight.objects;
+            }
+        }
+        sums
+    }
+
+    /// The sums by the values of one label; stacks without it are one row.
+    pub fn by_value(&self, key: &str) -> HashMap<&str, Weight> {
+        let mut sums: HashMap<&str, Weight> = HashMap::new();
+        let name = |at: u32| &*self.names[at as usize];
+        for stack in &self.stacks {
+            let label = stack.labels.iter().find(|(of, _)| name(*of) == key);
+            let sum = sums.entry(label.map_or(NO_LABEL, |(_, value)| name(*value))).or_default();
+            sum.bytes += stack.weight.bytes;
+            sum.objects += stack.weight.objects;
+        }
+        sums
+    }
+
     /// Stacks as folded lines name them, each once, in order. Names cannot contain the separators.
     pub fn folded(&self) -> Result<Vec<(String, u64)>> {
         let names: Vec<String> = self.names.iter().map(|name| name.replace(';', ":")).collect();
@@ -118,6 +158,8 @@ impl Stacks {
     }
 }
 
+/// The row of stacks without the label.
+pub const NO_LABEL: &str = "(no label)";
 /// The name of a stack without a frame.
 pub const NO_CALLERS: &str = "(no callers)";
 
@@ -164,6 +206,21 @@ mod tests {
         assert_eq!(stacks.total_bytes, 11);
         let sums = stacks.by_function();
         assert_eq!((sums["main"].bytes, sums["f;?(int)"].objects), (1, 2.0));
+    }
+
+    #[test]
+    fn labels_have_sums() {
+        let mut stacks = Stacks::new("p".into(), Kind::Live, 0);
+        let [key, a, b, main] = ["tenant", "a", "b", "main"].map(|name| stacks.number(name));
+        for (labels, bytes) in [(vec![(key, a)], 5), (vec![(key, b)], 2), (vec![(key, a)], 1)] {
+            stacks.add_labelled(vec![main], weight(bytes), labels).unwrap();
+        }
+        stacks.add(vec![main], weight(9)).unwrap();
+        let sums = stacks.by_value("tenant");
+        assert_eq!([sums["a"].bytes, sums["b"].bytes, sums[NO_LABEL].bytes], [6, 2, 9]);
+        let sums: Vec<_> = stacks.by_label().into_iter().map(|(k, sum)| (k, sum.bytes)).collect();
+        assert_eq!(sums, [(("tenant", "a"), 6), (("tenant", "b"), 2)]);
+        assert_eq!(stacks.by_value("other").len(), 1);
     }
 
     #[test]

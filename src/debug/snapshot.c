@@ -23,7 +23,7 @@
 
 #if GB_SNAPSHOTS
 
-enum { SNAPSHOT_PATH_BYTES = 512, SNAPSHOT_LIMITS = 5, SNAPSHOT_STEP_BYTES = 256 << 10 };
+enum { SNAPSHOT_PATH_BYTES = 512, SNAPSHOT_LIMITS = 5, SNAPSHOT_STEP_BYTES = 256 << 10, SNAPSHOT_WAIT_MS = 500 };
 
 typedef struct snapshot_limit {
     const char *name;
@@ -31,9 +31,10 @@ typedef struct snapshot_limit {
     bool ends; /* requests fail, or the kernel ends the process, at this limit */
 } snapshot_limit;
 
-/* One thread at a time is in here: the fields below the first are its own. */
+/* One thread at a time is in here: the fields below the first two are its own. */
 typedef struct snapshot_state {
     _Atomic uint32_t looking; /* the process of the thread that looks; a child of fork is another */
+    _Atomic uint32_t first; /* likewise until the first version is written or not needed: other threads wait */
     unsigned percent; /* 0: `bytes` counts */
     uint64_t bytes;
     bool above; /* the crossing was written */
@@ -272,9 +273,16 @@ static void snapshot_end(int error)
     gb_the.watch.look = NULL;
 }
 
+static void snapshot_first_done(void)
+{
+    if (gb_swap(&snapshot.first, 0))
+        gb_port_wake(&snapshot.first);
+}
+
 static void snapshot_take(const snapshot_limit *limits, const snapshot_limit *crossed, size_t failed)
 {
     int error = snapshot_write(limits, crossed, failed, false);
+    snapshot_first_done();
     error = error ? error : snapshot_write(limits, crossed, failed, true);
     if (error)
         snapshot_end(error);
@@ -322,14 +330,33 @@ static void snapshot_look(size_t failed)
     gb_store_relaxed(&gb_the.watch.looked_ms, gb_port_now_ms());
 }
 
+/* While one thread looks, others could take what is left, or end the program by a failed request. So they wait until
+ * the first version has its name; but once only, if a file system hangs. */
+static void snapshot_wait(uint32_t process)
+{
+    uint32_t start = gb_port_now_ms(), waited = 0;
+    while (gb_load(&snapshot.first) == process && (waited = gb_ms_since(gb_port_now_ms(), start)) < SNAPSHOT_WAIT_MS)
+        gb_port_wait(&snapshot.first, process, SNAPSHOT_WAIT_MS - waited);
+    if (waited >= SNAPSHOT_WAIT_MS)
+        snapshot_first_done();
+}
+
 static void snapshot_due(size_t failed)
 {
     uint32_t process = gb_port_process();
-    if (gb_lock_forking() || gb_swap(&snapshot.looking, process) == process)
+    if (gb_lock_forking())
         return;
+    if (gb_swap(&snapshot.looking, process) == process) {
+        if (failed || gb_load_relaxed(&gb_the.watch.due))
+            snapshot_wait(process);
+        return;
+    }
+    gb_store(&snapshot.first, process);
     gb_store_relaxed(&gb_the.watch.due, false);
     snapshot_look(failed);
-    gb_store(&snapshot.looking, 0);
+    gb_store(&snapshot.first, 0);
+    gb_store(&snapshot.looking, 0); /* before others wake: they may have to look again at once */
+    gb_port_wake(&snapshot.first);
 }
 
 /* ---- the start ---- */

@@ -5,6 +5,7 @@
 #elif defined(__linux__)
 #include "port/posix.c"
 #include "port/linux.c"
+#include "port/linux_stack.c"
 #include "port/linux_process.c"
 #if GB_SAFE || GB_LEAKS
 #include "port/linux_world.c"

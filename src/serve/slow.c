@@ -79,14 +79,35 @@ void *gb_small_refill_sampled(glebe_heap *heap, gb_request *request)
         : NULL;
     return chain ? gb_hand_out(heap, cls, chain) : gb_serve(heap, gb_small_counted, request);
 }
+
+/* Most refills take all blocks that were freed to the current page, and the next sample comes after them. */
+static GB_NOINLINE void *small_refill_counted(glebe_heap *heap, size_t cls)
+{
+    gb_sampling *sampling = &heap->sampling;
+    gb_page *page = gb_page_if(heap->current[cls]);
+    gb_block *chain = page ? page->free : NULL;
+    if (GB_LIKELY(chain && heap->tick > 0 && page->holes == 0)) {
+        uint32_t count = (uint32_t)(page->bump - page->left);
+        if (GB_LIKELY(count >= GB_FEW_BLOCKS && count < sampling->skip[cls]
+                && sampling->start == gb_load_relaxed(&gb_the.sampler.starts))) {
+            sampling->skip[cls] -= count;
+            page->free = NULL;
+            page->left = page->bump;
+            return gb_hand_out(heap, cls, chain);
+        }
+    }
+    gb_request request;
+    request.cls = (uint32_t)cls;
+    return gb_small_refill_sampled(heap, &request);
+}
+#else
+#define small_refill_counted(heap, cls) NULL
 #endif
 
 static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, size_t cls)
 {
     gb_request request;
     request.cls = (uint32_t)cls; /* gb_small_source reads no other field */
-    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)))
-        return gb_small_refill_sampled(heap, &request);
     return gb_serve(heap, gb_small_source, &request);
 }
 
@@ -121,5 +142,7 @@ void *gb_small_refill(glebe_heap *heap, size_t cls)
     }
     if (GB_ZEROS && GB_UNLIKELY(cls == GB_ZERO_CLASS))
         return small_none(heap);
+    if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)))
+        return small_refill_counted(heap, cls);
     return small_refill_slow(heap, cls);
 }

@@ -1,0 +1,35 @@
+"""What the sampler costs at its mean of 512 KiB, in instructions.
+
+Two programs: the JSON program (real/documents.py, each of its objects a malloc), and a loop that only allocates and
+frees blocks of 64 bytes. Instructions are the difference between a long and a short run, with the sampler and without,
+so start and end do not count; valgrind counts them."""
+
+from programs import BENCH, ROOT, compiled
+
+import common
+
+ROUNDS = (2, 4)
+LOOPS = (1_000_000, 3_000_000)
+
+
+def preload(sampled):
+    stay = compiled("stay.c", "-shared", "-fPIC")
+    words = ["env", f"LD_PRELOAD={stay} {ROOT / 'build/libglebe.so'}", "PYTHONHASHSEED=0", "PYTHONMALLOC=malloc"]
+    return words + (["SEEING_SAMPLE=1"] if sampled else [])
+
+
+def more(words, short, long):
+    """By how many percent the sampler adds to the instructions of `long - short` rounds."""
+    counts = {sampled: [common.instructions([*preload(sampled), *map(str, words), str(n)]) for n in (short, long)]
+              for sampled in (False, True)}
+    off, on = (counts[sampled][1] - counts[sampled][0] for sampled in (False, True))
+    return 100 * (on - off) / off, off
+
+
+def measure(show):
+    json, of_json = more(["/usr/bin/python3", BENCH / "real/documents.py"], *ROUNDS)
+    show(f"JSON program: {of_json:,} instructions, with the sampler {json:+.2f} %")
+    loop, of_loop = more([compiled("loop.c", "-O2"), 64], *LOOPS)
+    show(f"loop, 64 bytes: {of_loop:,} instructions, with the sampler {loop:+.2f} %")
+    return [("instructions, JSON program, %", json, "<=", 0.3),
+            ("instructions, a loop that allocates, %", loop, "<=", 1)]

@@ -82,15 +82,14 @@ fn main() {
 
 const STRING: &str = "writing to a string";
 
-/// What `glebe --version` prints: the version, the commit if `GLEBE_COMMIT` names it (tools/package sets it), and what
-/// the command was built for.
+/// What `glebe --version` prints: the version, the commit in a package (see `src/base/config.h`), and what the command
+/// was built for.
 fn version_text() -> String {
-    println!("cargo:rerun-if-env-changed=GLEBE_COMMIT");
+    let folder = sources().join("src/base");
+    println!("cargo:rerun-if-changed={}", folder.display());
     let variable = |name| env::var(name).unwrap_or_default();
-    let commit = match variable("GLEBE_COMMIT") {
-        none if none.is_empty() => none,
-        commit => format!("commit {commit}, "),
-    };
+    let line = fs::read_to_string(folder.join("glebe_commit.h")).unwrap_or_default();
+    let commit = line.split('"').nth(1).map_or(String::new(), |name| format!("commit {name}, "));
     format!("{} ({commit}{})", variable("CARGO_PKG_VERSION"), variable("TARGET"))
 }
 

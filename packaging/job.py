@@ -24,6 +24,7 @@ class Job:
         self.epoch = self.git("log", "-1", "--format=%ct", "HEAD")
         at = {f"GIT_{who}_DATE": f"@{self.epoch} +0000" for who in ("AUTHOR", "COMMITTER")}
         self.snapshot = self.git("stash", "create", **at) or self.commit
+        self.made_of = self.commit[:12] + ("" if self.snapshot == self.commit else "-dirty")
 
     def git(self, *words, **more):
         return subprocess.run(["git", "-C", str(self.root), *words], check=True, capture_output=True, text=True,
@@ -46,7 +47,8 @@ class Job:
         return done.stdout
 
     def source(self, name):
-        """The tracked files, unpacked into a folder of their own, which is made anew in each run."""
+        """The tracked files, unpacked into a folder of their own, which is made anew in each run; and the line by which
+        every compiler names the commit."""
         folder = self.work / name / f"glebe-{self.version}"
         self.remove(folder)
         folder.mkdir(parents=True)
@@ -54,6 +56,7 @@ class Job:
         subprocess.run(["tar", "-x", "-C", str(folder)], stdin=archive.stdout, check=True)
         if archive.wait():
             die("git archive failed")
+        (folder / "src/base/glebe_commit.h").write_text(f'#define GB_COMMIT "{self.made_of}"\n')
         return folder
 
     def environment(self, folder=None, **more):
@@ -65,7 +68,7 @@ class Job:
                                check=False).stdout.strip()
         path = [str(self.python.parent), *([str(pathlib.Path(cargo).parent)] if cargo else []), keep["PATH"]]
         keep.update(SOURCE_DATE_EPOCH=self.epoch, LC_ALL="C.UTF-8", TZ="UTC", PATH=":".join(path),
-                    ZIG_PYTHON=str(self.python), GLEBE_COMMIT=self.commit[:12])
+                    ZIG_PYTHON=str(self.python))
         if folder:
             homes = {str(folder): "glebe", os.environ.get("CARGO_HOME", str(pathlib.Path.home() / ".cargo")): "cargo"}
             keep["RUSTFLAGS"] = " ".join(f"--remap-path-prefix={path}=/{name}" for path, name in homes.items())

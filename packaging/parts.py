@@ -35,7 +35,7 @@ def libraries(job, folder, arch, target):
     shared = link if musl else f"{link} -lgcc_s"
     job.run("cmake", "-S", folder, "-B", folder / "cmake-zig", "-DCMAKE_BUILD_TYPE=Release",
             "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={arch}", f"-DGLEBE_OUTPUT_DIR={out}",
-            "-DCMAKE_C_FLAGS_RELEASE=-O2 -DNDEBUG", "-DGLEBE_WERROR=OFF", f"-DGLEBE_COMMIT={job.commit[:12]}",
+            "-DCMAKE_C_FLAGS_RELEASE=-O2 -DNDEBUG", "-DGLEBE_WERROR=OFF",
             f"-DCMAKE_SHARED_LINKER_FLAGS={shared}", f"-DCMAKE_EXE_LINKER_FLAGS={link}", env=env)
     job.run("cmake", "--build", folder / "cmake-zig", "--parallel", "2", "--target", *EMBEDDED, env=env)
     return out

@@ -182,7 +182,14 @@
 #define GB_AT_END(f) __attribute__((destructor)) static void f##_at_end(void) { f(); }
 #endif
 
-#ifdef GB_COMMIT /* such as "0123456789ab", which tools/package gives: the text at exit names it */
+/* In a package the text at exit names the commit. tools/package writes the file, one line, which no clone has:
+ * #define GB_COMMIT "0123456789ab" */
+#ifdef __has_include
+#if __has_include("glebe_commit.h")
+#include "glebe_commit.h"
+#endif
+#endif
+#ifdef GB_COMMIT
 #define GB_MADE_OF "; commit " GB_COMMIT
 #else
 #define GB_MADE_OF ""

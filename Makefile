@@ -227,9 +227,9 @@ test-e2e: cli ## misuse, contract, bdwgc, mimalloc, package and scale tests, wit
 	    test/mimalloc test/package test/scale --ignore-glob='*/test_crates*.py'
 
 test-packages: ## what `make package` built, each installed, used and removed in a fresh place (minutes; takes root)
-	@tools/setup bare recipes
+	@tools/setup fresh recipes tinygo
 	$(call say,packages)
-	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/package/test_packages.py test/package/test_recipes.py
+	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/package/test_packages*.py test/package/test_recipes.py
 
 test-macos: ## the macOS port compiles, by zig from PyPI (on a PC; nothing is run)
 	$(call say,macOS objects)

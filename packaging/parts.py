@@ -180,7 +180,7 @@ def rock(job):
 
 
 def source(job):
-    """What git tracks."""
+    """What git tracks, and the line that names the commit."""
     job.tar(job.source("source"), job.out / f"glebe-{job.version}.tar.gz")
 
 
@@ -207,7 +207,7 @@ def wasm(job):
     content = job.work / "wasm" / f"glebe-{job.version}-wasm32"
     job.remove(content)
     for name in ("wasm32", "wasm32-threads"):
-        shutil.copytree(folder / "build" / name, content / name)
+        shutil.copytree(folder / "build" / name, content / "build" / name)
     add_common(folder, content, "docs/webassembly.md")
     job.tar(content, job.out / f"{content.name}.tar.gz")
 

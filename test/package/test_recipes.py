@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -180,14 +181,44 @@ def test_systemd_finds_a_mistake(page, box, tmp_path):
     assert "glebe.conf" in said
 
 
-def test_kubernetes(box, page, tmp_path):
-    """The variables of the deployment are options, with values that glebe takes."""
+@pytest.fixture
+def deployment(page, tmp_path):
+    """Its variables, but for the preload, with the volume of snapshots in the test's folder; and its limit in bytes."""
     lines = page.lines("kind: Deployment", language="yaml")
     found = dict(re.findall(r"- \{name: (\w+), value: \"?([^\"}]+)\"?\}", lines))
     assert found.pop("LD_PRELOAD") == "libglebe.so.0" and len(found) == 2
-    found = {name: value.replace("/snapshots", str(tmp_path)) for name, value in found.items()}
+    limit = int(re.search(r"limits: \{memory: (\d+)Mi\}", lines)[1]) << 20
+    return {name: value.replace("/snapshots", str(tmp_path)) for name, value in found.items()}, limit
+
+
+def test_kubernetes(box, deployment):
+    """The variables of the deployment are options, with values that glebe takes."""
+    found, _ = deployment
     assert box.check("true", env=found).text == ""
     assert "GLEBE_SNAPSHOT" in box.check("true", env={**found, "GLEBE_SNAPSHOT": "service@90%%"}).text  # the control
+
+
+@pytest.mark.parametrize("percent", [80, 95])
+def test_kubernetes_near_the_limit(box, page, deployment, tmp_path, percent):
+    """A container at 95 % of its limit leaves a snapshot, which the page's command reads; control: at 80 % it leaves
+    none. The files of the cgroup are the test's own, in a mount namespace."""
+    box.need("unshare")
+    found, limit = deployment
+    (tmp_path / "group").write_text("0::/\n")
+    lay = f"mount -t tmpfs none /sys/fs/cgroup && mount --bind {tmp_path}/group /proc/$$/cgroup"
+    if subprocess.run(["unshare", "-rm", "sh", "-c", lay], capture_output=True, check=False).returncode:
+        pytest.skip("no mount namespaces here: unshare -rm mount -t tmpfs fails")
+    files = {"memory.max": limit, "memory.current": limit // 100 * percent, "memory.stat": "anon 1\ninactive_file 0"}
+    write = " && ".join(f"echo '{text}' >/sys/fs/cgroup/{name}" for name, text in files.items())
+    code = "import time\nfor i in range(40): kept = [bytes(300_000) for k in range(100)]; time.sleep(0.02)"
+    box.check("unshare", "-rm", "sh", "-c", f"{lay} && {write} && exec env LD_PRELOAD={box.library()} \"$@\"", "sh",
+              sys.executable, "-c", code, preload=None, env=found)
+    written = [path for path in tmp_path.iterdir() if re.fullmatch(r"service\.\d+", path.name)]
+    assert len(written) == (percent >= 90)
+    assert "`glebe explain --from FILE`" in page.text
+    for path in written:
+        said = box.check(box.libraries / "glebe", "explain", "--from", path, preload=None).out
+        assert "Limit: container: " in said and f" of {limit >> 20}.0 MiB" in said, said
 
 
 def test_options_of_the_tables(box, page):
@@ -200,6 +231,22 @@ def test_options_of_the_tables(box, page):
         assert all(re.match(r"glebe: \w+\[\d+\]: |  \w", line) for line in said.splitlines()), said
         assert "not an option" not in said and "GLEBE_" not in said, said
     assert "GLEBE_PURGES" in box.check("true", env={"GLEBE_PURGES": "1"}).text
+
+
+def test_lines_of_other_allocators(box, page):
+    """Each preload line of the table serves a program, and so does the line beside it. Both in one line: glebe's line
+    at exit says that it is not alone."""
+    lines = re.findall(r"^\| `LD_PRELOAD=(/\S+)` \| `LD_PRELOAD=(\S+)` \|$", page.text, re.M)
+    assert [re.search(r"lib(\w+)\.so", old)[1] for old, _ in lines] == ["jemalloc", "mimalloc"]
+    for old, new in lines:
+        if not pathlib.Path(old).exists():
+            pytest.skip(f"{old} is not here: tools/setup recipes")
+        run = lambda preload: box.check("cat", "/proc/self/maps", preload=None, verbose=1,
+                                        env={"LD_PRELOAD": preload, "LD_LIBRARY_PATH": str(box.libraries)})
+        name = pathlib.Path(old).name
+        assert name in (said := run(old)).out and "libglebe" not in said.out
+        assert name not in (said := run(new)).out and re.search(r" was active: at most [1-9]", said.text)
+        assert name in (said := run(f"{old} {new}")).out and "was active beside another malloc" in said.text
 
 
 def test_the_line_that_says_whether_it_is_in(box, page):

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.xdist_group("package"),
               pytest.mark.skipif(not os.environ.get("GLEBE_TEST_LONG"), reason="part of make test-long "
                                                                                "(GLEBE_TEST_LONG=1)")]
 PC = platform.machine() == "x86_64"
-ACTIVE = re.compile(r"was active: at most [1-9]\d* KiB.*; commit [0-9a-f]{12}")
+ACTIVE = re.compile(r"was active: at most \d+ KiB.*; commit [0-9a-f]{12}")
 NAMED = re.compile(r"glebe \d+\.\d+\.\d+ \(commit [0-9a-f]{12}")
 foreign = pytest.mark.skipif(not PC, reason="an Arm machine builds for itself alone")
 
@@ -104,7 +104,7 @@ def test_go_module(tinygo, tmp_path):
     page = Document("bindings/tinygo/README.md", folder)
     get, none = row("Go and TinyGo")["install"][0], row("Go and TinyGo")["remove"][0]
     lines = re.sub(r"^go mod edit .*$", get, page.lines("wazero run example.wasm"), flags=re.M)
-    assert run("sh", "-euc", lines, cwd=folder, env=env).endswith("1000 words, true\n")
+    assert "1000 words, true\n" in run("sh", "-euc", lines, cwd=folder, env=env)
     run("sh", "-euc", f"rm *.go; {none}; go clean -modcache", cwd=folder, env=env)
     assert "glebe-alloc" not in (folder / "go.mod").read_text()
     assert not [name for name in files(tmp_path / "go") if "glebe" in name]

@@ -151,6 +151,9 @@ def test_interface_is_the_same_on_both(tmp_path):
         found[arch] = {line.split()[7] for line in lines if re.match(r" *\d+: ", line) and " UND " not in line}
     assert "glebe_malloc@@GLEBE_0" in found["arm64"] and "malloc" in found["arm64"]
     assert found["arm64"] == found["amd64"]
+    for name in PACKAGES:
+        needs = {run("dpkg-deb", "-f", debian(arch)[name], "Depends") for arch in CPU}
+        assert len(needs) == 1, needs
 
 
 @foreign

@@ -219,11 +219,11 @@ test-tinygo-oldest: wasm ## test-tinygo under the oldest TinyGo that is supporte
 	@TINYGO=$$(tools/setup which tinygo-oldest) || { echo "skipped: it could not be had"; exit 0; }; \
 	    export TINYGO; $(pytest) test/tinygo
 
-test-e2e: cli ## misuse, contract, bdwgc, mimalloc, package and scale tests, with the built libraries
+test-e2e: cli ## misuse, guards, contract, bdwgc, mimalloc, package and scale tests, with the built libraries
 	@$(call more,tools/setup wheel)
 	$(call say,end to end)
 	@tools/lint --symbols
-	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/attack test/safe test/contract test/libgc \
+	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/attack test/guard test/safe test/contract test/libgc \
 	    test/mimalloc test/package test/scale --ignore-glob='*/test_crates*.py'
 
 test-packages: ## what `make package` built, each installed, used and removed in a fresh place (minutes; takes root)

@@ -459,6 +459,7 @@ GLEBE_API void glebe_thread_wait(bool sleeps);
  *   background   0 | 1          a thread that purges while the process idles
  *   huge_pages   1 | 0          ask the system for huge pages where memory fills densely (default), or never
  *   profile_bytes bytes         bytes between two samples of a heap profile, on average (default 512 KiB)
+ *   guard        bytes          guard a block at each so many bytes of allocations: docs/guards.md; 0 is none (default)
  *   limit        bytes          bound on the memory of the whole process, as 512M or 1.5G; 0 is none
  *   purge_ms     milliseconds   how long memory stays free before it is purged (default 500)
  *   purge        dontneed|free  how it is purged then: at once (default), or when the system needs it
@@ -466,7 +467,8 @@ GLEBE_API void glebe_thread_wait(bool sleeps);
  *   deepbind     0 | 1          pass RTLD_DEEPBIND on to dlopen, though a module then has the C library's malloc
  * From the environment only: GLEBE_SECURE=1, 2 or 3, the level of the secure build (docs/security.md);
  * GLEBE_LARGE_PAGES=1 on Windows (docs/windows.md). Returns 0; ENOENT for an unknown name; EINVAL for a value that does
- * not parse, which leaves the option unchanged; EBUSY for `secure`. */
+ * not parse, which leaves the option unchanged; EBUSY for `secure`; for `guard` ENOSYS or ENOMEM where no block can be
+ * guarded. */
 GLEBE_API int glebe_option(const char *name, const char *value);
 
 /* ---- Heap profiles ----------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #elif defined(__linux__)
 #include "port/posix.c"
 #include "port/linux.c"
+#include "port/linux_fault.c"
 #include "port/linux_stack.c"
 #include "port/linux_process.c"
 #if GB_SAFE || GB_LEAKS
@@ -70,6 +71,7 @@ GB_SHORT_END
 #include "heap/remote.c"
 #include "heap/thread.c"
 #include "heap/common.c"
+#include "heap/guard.c"
 #include "heap/sample.c"
 #include "heap/label.c"
 
@@ -120,6 +122,7 @@ GB_SHORT_END
 
 #include "debug/stats.c"
 #include "debug/text.c"
+#include "debug/evidence.c"
 #include "debug/profile.c"
 #include "debug/snapshot.c"
 #include "debug/leaks.c"

@@ -14,10 +14,14 @@ static void start_library(void)
     gb_the.shape = GB_LINEAR ? NULL : gb_shape_address();
     gb_options_read();
     gb_port_start();
+    if (GB_THREADS)
+        gb_guard_begin();
     if (GB_SAMPLES)
         gb_profile_begin();
-    if (GB_SNAPSHOTS)
+    if (GB_SNAPSHOTS) {
+        gb_evidence_begin();
         gb_snapshot_begin();
+    }
 }
 GB_AT_START(start_library)
 

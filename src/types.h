@@ -263,6 +263,7 @@ typedef struct gb_sampling {
     uint64_t chance; /* state of the random generator. Owner */
     int64_t left; /* bytes of blocks above the small ones until the next sample. Owner */
     uint32_t skip[GB_SAMPLES ? GB_SMALL_CLASSES : 1]; /* blocks of each class before the next sample. Owner */
+    uint32_t spell; /* between two ticks; counted while blocks are guarded */
 } gb_sampling;
 
 struct glebe_heap {
@@ -619,8 +620,10 @@ typedef struct gb_sampler {
     alignas(64) gb_lock lock; /* guards all fields that say nothing else; taken before the lock of abandoned heaps */
     _Atomic uint32_t heap; /* n of the heap with the sampled blocks; 0: no sample was ever taken */
     _Atomic uint32_t on;
-    _Atomic uint32_t starts; /* how often a profile was started */
-    _Atomic size_t mean_bytes; /* constant while `on` */
+    _Atomic uint32_t starts; /* how often sampling began */
+    _Atomic uint32_t profiles; /* the samples are recorded, for a profile; else they serve guarded blocks alone */
+    _Atomic size_t mean_bytes; /* bytes between two samples of a profile; constant while there is one */
+    _Atomic size_t every_bytes; /* bytes between two samples of a heap that is sampled now */
     uint64_t chance;
     int64_t common_left; /* as gb_sampling.left, for threads without a heap, and for all sizes */
     gb_records samples, frames, sites, labels;
@@ -644,7 +647,7 @@ typedef struct gb_options {
     uint32_t purge_ms, purge_lazily;
     uint32_t secure; /* level of the secure build; 0: the default */
     uint32_t deepbind; /* pass RTLD_DEEPBIND on: override/dlopen.c */
-    size_t limit;
+    size_t limit, guard_bytes; /* 0: none */
     size_t profile_bytes; /* 0: the default */
 } gb_options;
 
@@ -734,6 +737,7 @@ typedef struct gb_region {
         uint32_t blocks;
     } huge;
 
+    gb_guards guards;
     /* Blocks of no bytes: zero.c. */
     struct {
         uintptr_t base; /* where they begin */
@@ -778,6 +782,7 @@ typedef struct gb_region {
     gb_sampler sampler;
     gb_watch watch;
     gb_ask ask;
+    void (*evidence)(const char *call, const void *address, const char *finding); /* evidence.c, or NULL */
 
     /* Guards the heap if threads share one: entry.h. */
     struct {

@@ -193,7 +193,7 @@ static glebe_heap *heap_of(const void *address)
     if (extent)
         return extent->state == GB_EXTENT_USED && !extent->collected ? gb_heap_at(extent->heap) : NULL;
     const gb_page *page = gb_page_around(address);
-    if (!page && gb_zero_in_use(address)) /* of no heap */
+    if (!page && (gb_zero_in_use(address) || gb_guard_in_use(address))) /* of no heap */
         return gb_self;
     bool of_blocks = page && (page->kind == GB_SMALL || page->kind == GB_MEDIUM || page->kind == GB_LARGE);
     return of_blocks ? gb_page_heap(page) : NULL;

@@ -32,6 +32,8 @@ void gb_options_read(void);
 /* Reads a size of at most `most` bytes: DIGITS[.DIGITS][UNIT], rounded down to whole bytes. Returns false if the text
  * is none. */
 bool gb_option_size(const char *text, uint64_t most, uint64_t *value);
+/* Begins to guard blocks if GLEBE_GUARD says so. Prints a line if that cannot be. */
+void gb_guard_begin(void);
 /* Prints a line about a variable. `wants` names the values that it takes, or is NULL. */
 void gb_option_complain(const char *what, const char *name, const char *value, const char *wants);
 

@@ -163,7 +163,8 @@ bool glebe_heap_owns(const glebe_heap *heap, const void *block)
         heap = gb_self;
     gb_page *entry = gb_page_entry(block);
     const gb_page *page = gb_page_around(block);
-    if (GB_ZEROS && !page && gb_zero_in_use(block)) /* of all heaps but the program's */
+    /* of all heaps but the program's */
+    if (GB_ZEROS && !page && (gb_zero_in_use(block) || gb_guard_in_use(block)))
         return heap->kind != GB_HEAP_OWNED;
     return page && page->kind != GB_FREE ? gb_heap_owns(heap, page)
                                          : gb_big_heap(entry, block) == heap;

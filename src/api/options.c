@@ -26,6 +26,7 @@ static const gb_option options[] = {
     {"background", "GLEBE_BACKGROUND", OPTION_FLAG, &gb_the.options.background},
     {"huge_pages", "GLEBE_HUGE_PAGES", OPTION_OFF, &gb_the.options.no_huge_pages},
     {"profile_bytes", "GLEBE_PROFILE_BYTES", OPTION_BYTES, &gb_the.options.profile_bytes},
+    {"guard", "GLEBE_GUARD", OPTION_BYTES, &gb_the.options.guard_bytes},
     {"limit", "GLEBE_LIMIT", OPTION_BYTES, &gb_the.options.limit},
     {"purge", "GLEBE_PURGE", OPTION_PURGE, &gb_the.options.purge_lazily},
     {"purge_ms", "GLEBE_PURGE_MS", OPTION_MS, &gb_the.options.purge_ms},
@@ -168,6 +169,27 @@ static void options_follow(void)
         gb_background_start();
 }
 
+/* Guards blocks as the option says. Returns false if this build, or this process, cannot: then none are guarded. */
+static bool options_guard(void)
+{
+    size_t bytes = gb_the.options.guard_bytes;
+    bool guards = bytes == 0 || !GB_THREADS; /* in linear memory the option is ignored, like others of hosts */
+#if GB_SAMPLES
+    guards = bytes == gb_load_relaxed(&gb_the.guards.every_bytes) || gb_sampler_guard(bytes);
+#endif
+    if (GB_THREADS && !guards)
+        gb_the.options.guard_bytes = 0;
+    return guards;
+}
+
+void gb_guard_begin(void)
+{
+    static const char build[] = "glebe: GLEBE_GUARD is ignored: only the default build on Linux guards blocks\n",
+                      space[] = "glebe: GLEBE_GUARD is ignored: there is no address space for guarded blocks\n";
+    if (GB_THREADS && !options_guard())
+        gb_port_print(GB_SAMPLES ? space : build, GB_SAMPLES ? sizeof space - 1 : sizeof build - 1);
+}
+
 int glebe_option(const char *name, const char *value)
 {
     GB_ENTRY;
@@ -181,7 +203,7 @@ int glebe_option(const char *name, const char *value)
             int error = option_set(&options[i], value);
             gb_lock_drop(&gb_the.lock);
             options_follow();
-            return error;
+            return error || options_guard() ? error : GB_SAMPLES ? ENOMEM : ENOSYS;
         }
     return ENOENT;
 }
@@ -205,7 +227,7 @@ static bool option_known(const char *entry)
             return true;
     }
     static const char *const of_others[] = {"GLEBE_TOOL_", "GLEBE_LIBRARY", "GLEBE_LARGE_PAGES=", "GLEBE_PROFILE=",
-        "GLEBE_SNAPSHOT="};
+        "GLEBE_SNAPSHOT=", "GLEBE_REPORT="};
     for (size_t i = 0; i < sizeof of_others / sizeof of_others[0]; i++)
         if (strncmp(entry, of_others[i], strlen(of_others[i])) == 0)
             return true;

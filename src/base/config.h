@@ -148,6 +148,17 @@
 #define GB_LEAKS 0
 #endif
 #endif
+/* guards alone sample a heap in one of so many spells between ticks, if they are rare enough */
+#define GB_GUARD_SPELLS 8
+#define GB_GUARD_SPELLS_FROM ((size_t)1 << 20)
+#define GB_GUARD_SLOTS 64 /* guarded blocks, at most: heap/guard.c */
+#define GB_GUARD_MOST_BYTES ((size_t)1 << 20) /* of their memory, where OS pages are large */
+#define GB_GUARD_FRAMES 24 /* the most callers that such a block keeps */
+#ifdef GB_STAYS_LOADED /* glebe is a library of its own, not a part of the program */
+#define GB_IN_LIBRARY 1
+#else
+#define GB_IN_LIBRARY 0
+#endif
 #define GB_WATCH_MS 20 /* between two looks at the limits by the clock */
 #define GB_SAMPLE_BYTES ((size_t)512 << 10) /* default of the option profile_bytes */
 #define GB_SAMPLE_FRAMES 128 /* the most callers that a sample has */

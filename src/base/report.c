@@ -5,7 +5,7 @@
  *
  * The first line names the call, the address and the finding; the second names program and process. The advice on a
  * backtrace appears in the secure and the audit build only, and only if they abort. Nothing here allocates, locks or
- * waits. Walking the stack could do all three, so it is left to gdb. */
+ * waits. Walking the stack could do all three, so it is left to gdb, and to debug/evidence.c where a user asks. */
 #include <stdarg.h>
 
 #include "base.h"
@@ -88,13 +88,14 @@ void gb_report(const char *call, const void *address, const char *format, ...)
         gb_port_abort();
     enum { FIRST = 256, SECOND = 192 };
     char text[FIRST + SECOND], program[64];
-    size_t at = gb_format(text, FIRST, "glebe: %s(%p): ", call, address);
+    size_t at = gb_format(text, FIRST, "glebe: %s(%p): ", call, address), finding = at;
     va_list list;
     va_start(list, format);
     at += format_list(text + at, FIRST - at, format, list);
     va_end(list);
     if (at > FIRST - 2)
         at = FIRST - 2;
+    size_t end = at;
     text[at++] = '\n';
     gb_plain(program, sizeof program, gb_port_program(), "");
     bool aborts = gb_the.options.on_error == 0;
@@ -103,6 +104,10 @@ void gb_report(const char *call, const void *address, const char *format, ...)
             ? "; for a backtrace, put before the command line: gdb -batch -ex run -ex bt --args"
             : "");
     gb_port_print(text, at);
+    if (GB_SNAPSHOTS && gb_the.evidence) {
+        text[end] = 0;
+        gb_the.evidence(call, address, text + finding);
+    }
     __atomic_fetch_add(&glebe_live.stats.errors, 1, __ATOMIC_RELAXED);
     if (aborts)
         gb_port_abort();

@@ -4,6 +4,7 @@
 
 #include "config.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* A sampled block that is in use. */
@@ -49,5 +50,19 @@ typedef struct gb_records {
     char *chunks[GB_SAMPLES ? GB_SAMPLE_CHUNKS : 1];
     uint32_t count;
 } gb_records;
+
+/* Guarded blocks: guard.c has the picture. The sampler's lock guards them. */
+typedef struct gb_guard gb_guard;
+typedef struct gb_guards {
+    uintptr_t base; /* of the pages */
+    gb_guard *slots;
+    uint32_t count; /* of slots; 0: there are none */
+    _Atomic uint32_t used;
+    uint32_t taken; /* so far */
+    uint64_t freed; /* so far */
+    _Atomic size_t every_bytes; /* bytes between two guarded blocks, about; 0: none are guarded */
+    _Atomic uint32_t spells; /* a heap is sampled in one of so many spells between its ticks; else 1 */
+    int64_t left; /* bytes before the next guarded block, while a profile is taken */
+} gb_guards;
 
 #endif

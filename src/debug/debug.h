@@ -53,6 +53,10 @@ void gb_profile_end(void);
 typedef void gb_modules_each(void (*each)(void *context, const gb_module *module), void *context);
 void gb_profile_put(gb_text *out, gb_modules_each *modules);
 
+/* ---- evidence: what is known about a misuse (GB_SNAPSHOTS) ---- */
+/* Reads GLEBE_REPORT. From here on reports have evidence. */
+void gb_evidence_begin(void);
+
 /* ---- snapshot: the file that GLEBE_SNAPSHOT names ---- */
 void gb_snapshot_begin(void);
 

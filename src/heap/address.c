@@ -23,6 +23,9 @@ uintptr_t gb_block_start(const void *address)
     if (GB_HUGE && extent)
         return extent->state == GB_EXTENT_USED ? gb_extent_start(extent) : 0;
     const gb_page *page = gb_page_around(address);
+    uintptr_t guarded;
+    if (GB_SAMPLES && !page && gb_guard_bytes(address, &guarded))
+        return guarded;
     if (GB_ZEROS && !page)
         return gb_zero_in_use(address) ? (uintptr_t)address : 0;
     if (!page || (page->kind != GB_SMALL && page->kind != GB_MEDIUM && page->kind != GB_LARGE))
@@ -68,6 +71,10 @@ void gb_report_address(const char *call, const void *address)
     gb_page *page = gb_page_around(address);
     if (GB_ZEROS && !page && gb_zero_place(address)) {
         gb_zero_report(call, address, report_double(call));
+        return;
+    }
+    if (GB_SAMPLES && !page && gb_guard_place(address)) {
+        gb_guard_report(call, address, report_double(call));
         return;
     }
     if (!page) {

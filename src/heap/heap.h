@@ -27,6 +27,41 @@ bool gb_zero_place(const void *address);
 /* gb_report_address for an address there. `twice` begins the text about a block that is free. */
 GB_COLD void gb_zero_report(const char *call, const void *address, const char *twice);
 
+/* ---- guard: sampled blocks between guards (GB_SAMPLES) ---- */
+/* Returns how many bytes a guarded block for the request would have; 0: it cannot be guarded. */
+size_t gb_guard_wants(const gb_request *request);
+/* Returns whether a slot is free. A hint. */
+bool gb_guard_room(void);
+/* Returns a guarded block of so many bytes, with its callers; NULL if all slots are in use. The caller holds the
+ * sampler's lock. */
+void *gb_guard_take(size_t bytes, const uintptr_t *callers, uint32_t count);
+/* Frees such a block, or reports for `call` that none in use starts there. */
+GB_COLD void gb_guard_give(const char *call, void *block);
+/* Returns whether the address is where guarded blocks are. */
+bool gb_guard_place(const void *address);
+/* Returns the bytes and the start of the guarded block in use that the address is in; 0 if it is in none. */
+size_t gb_guard_bytes(const void *address, uintptr_t *start);
+/* Returns whether a guarded block in use starts there. */
+GB_INLINE bool gb_guard_in_use(const void *block)
+{
+    uintptr_t start;
+    return GB_SAMPLES && gb_guard_bytes(block, &start) && start == (uintptr_t)block;
+}
+/* gb_report_address for an address there. `twice` begins the text about a block that is free. */
+GB_COLD void gb_guard_report(const char *call, const void *address, const char *twice);
+/* What is known of the guarded block that an address belongs to; false if it belongs to none. */
+typedef struct gb_guard_sight {
+    uintptr_t code; /* of the access that faulted; 0: none did */
+    uintptr_t start;
+    size_t bytes;
+    bool freed;
+    const uintptr_t *allocators, *freers; /* callers, the innermost first */
+    uint32_t allocators_count, freers_count;
+} gb_guard_sight;
+bool gb_guard_seen(const void *address, gb_guard_sight *sight);
+/* Prepares for guarded blocks. Returns false if there is no address space, or the host has no handler of faults. */
+bool gb_guard_open(void);
+
 /* ---- listed: whether a small block that looks free is (GB_MARKS_LINKS) ---- */
 /* Returns whether the block, which has the mark of a link, is on a list of free blocks that this thread may read. */
 bool gb_block_listed(const gb_page *page, const gb_block *block);

@@ -82,7 +82,7 @@ static double sample_mean(void)
 
 static double sample_distance(uint64_t *chance)
 {
-    return sample_exponential(chance) * sample_mean();
+    return sample_exponential(chance) * (double)gb_load_relaxed(&gb_the.sampler.every_bytes);
 }
 
 uint32_t gb_sample_draw(uint64_t *chance, size_t bytes)
@@ -118,11 +118,19 @@ void gb_sampling_draw(glebe_heap *heap)
 void gb_sampling_set(glebe_heap *heap)
 {
     gb_sampling *sampling = &heap->sampling;
-    bool on = gb_load_relaxed(&gb_the.sampler.on) && heap->kind == GB_HEAP_THREAD;
+    uint32_t spells = gb_load_relaxed(&gb_the.guards.spells);
+    bool on = gb_load_relaxed(&gb_the.sampler.on) && (spells < 2 || sampling->spell % spells == 0)
+        && heap->kind == GB_HEAP_THREAD;
     gb_store_relaxed(&sampling->on, on);
     gb_store_relaxed(&sampling->few, on ? INT32_MAX : GB_FEW_BLOCKS);
     gb_store_relaxed(&sampling->warm_least, on ? UINT32_MAX : 0);
     gb_store_relaxed(&sampling->medium_most, on ? 0 : GB_MEDIUM_MAX);
+}
+
+void gb_sampling_turn(glebe_heap *heap)
+{
+    heap->sampling.spell++;
+    gb_sampling_set(heap);
 }
 
 void gb_sampling_flushed(glebe_heap *heap)
@@ -145,7 +153,7 @@ bool gb_sample_due_common(size_t bytes)
     if (!gb_load_relaxed(&sampler->on) || bytes > GB_BLOCK_MAX)
         return false;
     gb_lock_take(&sampler->lock);
-    bool due = sample_count(&sampler->common_left, &sampler->chance, bytes);
+    bool due = sample_count(&sampler->common_left, &sampler->chance, bytes / gb_load_relaxed(&gb_the.guards.spells));
     gb_lock_drop(&sampler->lock);
     return due;
 }
@@ -401,20 +409,46 @@ static void sample_add(const void *block, size_t bytes, const uintptr_t *callers
     gb_port_sampled(block, bytes, sample->bytes);
 }
 
+/* Returns how many bytes of this sample are to be guarded; 0: it is not. */
+static size_t sample_guards(gb_sampler *sampler, const gb_request *request)
+{
+    size_t every = gb_load_relaxed(&gb_the.guards.every_bytes), bytes = every ? gb_guard_wants(request) : 0;
+    if (!bytes || !gb_guard_room())
+        return 0;
+    if (!gb_load_relaxed(&sampler->profiles))
+        return bytes;
+    gb_the.guards.left -= (int64_t)gb_load_relaxed(&sampler->every_bytes);
+    if (gb_the.guards.left > 0)
+        return 0;
+    gb_the.guards.left = (int64_t)every;
+    return bytes;
+}
+
+/* Returns a sample that is not guarded. */
+static void *sample_plain(gb_source *source, gb_request *request)
+{
+    glebe_heap *heap = sample_heap();
+    gb_block *front = gb_class_is_small(request->cls) ? heap->front[request->cls] : NULL;
+    return front ? gb_hand_out(heap, request->cls, front) : source(heap, request);
+}
+
 void *gb_sample_take(gb_source *source, gb_request *request)
 {
     uintptr_t callers[GB_SAMPLE_FRAMES];
     gb_sampler *sampler = &gb_the.sampler;
-    if (sample_taking || !gb_load_relaxed(&sampler->on) || gb_lock_forking())
+    if (sample_taking || !gb_load_relaxed(&sampler->on) || gb_lock_forking()
+        || (!gb_load_relaxed(&sampler->profiles) && !(gb_guard_wants(request) && gb_guard_room())))
         return NULL;
     sample_taking = true;
     uint32_t count = gb_port_stack(callers, GB_SAMPLE_FRAMES);
     size_t bytes = gb_request_bytes(request);
     gb_lock_take(&sampler->lock);
-    glebe_heap *heap = sample_heap();
-    gb_block *front = gb_class_is_small(request->cls) ? heap->front[request->cls] : NULL;
-    void *block = front ? gb_hand_out(heap, request->cls, front) : source(heap, request);
-    if (block) {
+    size_t guarded = sample_guards(sampler, request);
+    bool profiles = gb_load_relaxed(&sampler->profiles);
+    void *block = guarded ? gb_guard_take(guarded, callers, count) : NULL;
+    if (!block && profiles)
+        block = sample_plain(source, request);
+    if (block && profiles) {
         sampler->taken++;
         sample_add(block, bytes, callers, count);
     }
@@ -437,20 +471,33 @@ static void sample_forget(uint32_t number)
     sampler->sample_free = number;
 }
 
-uint32_t gb_sample_callers(const void *block, uintptr_t callers[GB_SAMPLE_FRAMES])
+/* Locked. Writes the callers of the block's allocation. */
+static uint32_t sample_callers(const void *block, uintptr_t *callers, uint32_t most)
 {
-    gb_sampler *sampler = &gb_the.sampler;
-    uint32_t number = 0, count = 0;
-    gb_lock_take(&sampler->lock);
-    if (sampler->sample_heads)
-        number = *sample_head(block);
+    uint32_t number = gb_the.sampler.sample_heads ? *sample_head(block) : 0, count = 0;
     while (number && sample_at(number)->block != (uintptr_t)block)
         number = sample_at(number)->next;
     uint32_t frame = number ? gb_site_at(sample_at(number)->site)->frame : 0;
-    for (; frame && count < GB_SAMPLE_FRAMES; frame = gb_frame_at(frame)->caller)
+    for (; frame && count < most; frame = gb_frame_at(frame)->caller)
         if (gb_frame_at(frame)->address)
             callers[count++] = gb_frame_at(frame)->address;
-    gb_lock_drop(&sampler->lock);
+    return count;
+}
+
+uint32_t gb_sample_callers(const void *block, uintptr_t callers[GB_SAMPLE_FRAMES])
+{
+    gb_lock_take(&gb_the.sampler.lock);
+    uint32_t count = sample_callers(block, callers, GB_SAMPLE_FRAMES);
+    gb_lock_drop(&gb_the.sampler.lock);
+    return count;
+}
+
+uint32_t gb_sample_callers_try(const void *block, uintptr_t *callers, uint32_t most)
+{
+    if (!gb_lock_try(&gb_the.sampler.lock))
+        return 0;
+    uint32_t count = sample_callers(block, callers, most);
+    gb_lock_drop(&gb_the.sampler.lock);
     return count;
 }
 
@@ -535,23 +582,38 @@ static void sampler_switch(bool on)
     gb_lock_drop(&gb_the.abandoned.lock);
 }
 
+/* Samples a byte in so many from now on; 0: none. The sampler's lock is held. Counting bytes takes time: for guards
+ * alone each heap counts in some spells only, and takes as many more samples then. */
+static void sampler_run(gb_sampler *sampler, size_t every_bytes)
+{
+    bool guards = !gb_load_relaxed(&sampler->profiles) && every_bytes >= GB_GUARD_SPELLS_FROM;
+    uint32_t spells = guards ? GB_GUARD_SPELLS : 1;
+    gb_store_relaxed(&gb_the.guards.spells, spells);
+    if (every_bytes) {
+        gb_store_relaxed(&sampler->every_bytes, every_bytes / spells);
+        gb_store_relaxed(&sampler->starts, gb_load_relaxed(&sampler->starts) + 1);
+        sampler->chance = gb_port_random();
+        sampler->common_left = (int64_t)sample_distance(&sampler->chance) + 1;
+    }
+    sampler_switch(every_bytes != 0);
+}
+
 int gb_sampler_start(size_t mean_bytes)
 {
     gb_sampler *sampler = &gb_the.sampler;
     int error = 0;
+    mean_bytes += mean_bytes == 0;
     gb_port_stack_start();
     gb_lock_take(&sampler->lock);
-    if (gb_load_relaxed(&sampler->on))
+    if (gb_load_relaxed(&sampler->profiles))
         error = EBUSY;
     else if (!gb_sampler_make(sampler))
         error = ENOMEM;
     else {
-        gb_store_relaxed(&sampler->mean_bytes, mean_bytes ? mean_bytes : 1);
-        gb_store_relaxed(&sampler->starts, gb_load_relaxed(&sampler->starts) + 1);
+        gb_store_relaxed(&sampler->profiles, 1);
+        gb_store_relaxed(&sampler->mean_bytes, mean_bytes);
         sampler->late = sampler_used(sampler) > GB_SAMPLE_LATE_BYTES;
-        sampler->chance = gb_port_random();
-        sampler->common_left = (int64_t)sample_distance(&sampler->chance) + 1;
-        sampler_switch(true);
+        sampler_run(sampler, mean_bytes);
     }
     gb_lock_drop(&sampler->lock);
     return error;
@@ -559,9 +621,27 @@ int gb_sampler_start(size_t mean_bytes)
 
 void gb_sampler_stop(void)
 {
-    gb_lock_take(&gb_the.sampler.lock);
-    sampler_switch(false);
-    gb_lock_drop(&gb_the.sampler.lock);
+    gb_sampler *sampler = &gb_the.sampler;
+    gb_lock_take(&sampler->lock);
+    gb_store_relaxed(&sampler->profiles, 0);
+    sampler_run(sampler, gb_load_relaxed(&gb_the.guards.every_bytes));
+    gb_lock_drop(&sampler->lock);
+}
+
+bool gb_sampler_guard(size_t guard_bytes)
+{
+    gb_sampler *sampler = &gb_the.sampler;
+    gb_port_stack_start();
+    gb_lock_take(&sampler->lock);
+    bool opened = guard_bytes == 0 || gb_guard_open();
+    if (opened) {
+        gb_store_relaxed(&gb_the.guards.every_bytes, guard_bytes);
+        gb_the.guards.left = 0;
+        if (!gb_load_relaxed(&sampler->profiles))
+            sampler_run(sampler, guard_bytes);
+    }
+    gb_lock_drop(&sampler->lock);
+    return opened;
 }
 
 #endif

@@ -28,6 +28,8 @@ GB_INLINE bool gb_sampled(const glebe_heap *heap)
 /* ---- when the next sample is due ---- */
 /* Sets the fields above. Any thread: the owner may be in the midst of a request. */
 void gb_sampling_set(glebe_heap *heap);
+/* Called at the heap's ticks while blocks are guarded. Owner. */
+void gb_sampling_turn(glebe_heap *heap);
 /* Draws the next samples, unless that was done since the last start. Begins each request that counts blocks. Owner. */
 void gb_sampling_draw(glebe_heap *heap);
 /* Redraws the next sample of each class whose thread free list ends at one. Called before these lists are flushed: a
@@ -68,6 +70,8 @@ GB_COLD void gb_sample_attach(uint32_t number, const void *block, size_t bytes);
 
 /* Writes the callers of a sampled block's allocation, the innermost first. Returns their number; 0 if it is none. */
 uint32_t gb_sample_callers(const void *block, uintptr_t callers[GB_SAMPLE_FRAMES]);
+/* The same for at most so many, from a thread that may hold locks: 0 if the sampler's lock is held. */
+uint32_t gb_sample_callers_try(const void *block, uintptr_t *callers, uint32_t most);
 
 /* ---- the profile ---- */
 /* Starts to sample all threads' allocations. Returns 0, EBUSY or ENOMEM. */
@@ -75,6 +79,9 @@ int gb_sampler_start(size_t mean_bytes);
 void gb_sampler_stop(void);
 /* Makes the heap of sampled blocks, and the tables. Returns false if there is no memory. */
 bool gb_sampler_make(gb_sampler *sampler);
+/* Guards a block at each so many bytes of allocations from now on; 0: none. Returns false if it cannot: then nothing
+ * changed. */
+bool gb_sampler_guard(size_t guard_bytes);
 /* Records by number. The caller holds the sampler's lock. */
 void *gb_record_at(const gb_records *records, size_t bytes, uint32_t number);
 /* Returns the number of a new record; 0 if there is no memory. */

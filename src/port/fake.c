@@ -357,6 +357,34 @@ void gb_port_say(const char *text, size_t bytes)
     gb_port_print(text, bytes);
 }
 
+/* Address space of its own: it is not of the heap's. */
+uintptr_t gb_port_guards(size_t bytes)
+{
+    static void *mapped;
+    static size_t mapped_bytes;
+    if (mapped)
+        munmap(mapped, mapped_bytes);
+    mapped_bytes = bytes;
+    mapped = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
+    FAKE_REQUIRE(mapped != MAP_FAILED, "no address space");
+    return (uintptr_t)mapped;
+}
+
+bool gb_port_guard(uintptr_t at, size_t bytes, bool accessible)
+{
+    if (fake.guards_fail)
+        return false;
+    if (accessible)
+        return mprotect((void *)at, bytes, PROT_READ | PROT_WRITE) == 0;
+    return mmap((void *)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE | MAP_FIXED, -1, 0) == (void *)at;
+}
+
+bool gb_port_faults(gb_port_fault *ours)
+{
+    fake.fault = ours;
+    return true;
+}
+
 void gb_port_stack_start(void) {}
 
 uint32_t gb_port_stack(uintptr_t *callers, uint32_t most)

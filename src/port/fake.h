@@ -43,6 +43,8 @@ typedef struct gb_fake {
     char *const *environment; /* NULL-terminated "NAME=value", or NULL */
     const char *program; /* the program's name; NULL: none */
     const char *file; /* the only file that gb_port_append finds; its text goes to `printed`; NULL: none */
+    gb_port_fault *fault; /* what gb_port_faults was given */
+    bool guards_fail; /* gb_port_guard refuses */
     const uintptr_t *stack; /* what gb_port_stack finds, and its length */
     uint32_t stack_length;
     uint32_t profiles; /* how often a profile was finished; its text goes to `profile` */

@@ -67,6 +67,19 @@ void gb_port_stack_start(void);
 /* Writes the return addresses of this function's callers, the innermost first, and returns their number. Takes no lock
  * of glebe and allocates nothing. */
 uint32_t gb_port_stack(uintptr_t *callers, uint32_t most);
+/* ---- guarded blocks (GB_SAMPLES) ---- */
+/* Returns address space of its own, without access; 0 if there is none. It is never given back. */
+uintptr_t gb_port_guards(size_t bytes);
+/* Makes a part of it accessible, or takes the access and the memory. Memory that was not accessible is zero then. */
+bool gb_port_guard(uintptr_t at, size_t bytes, bool accessible);
+/* Has `ours` called first for each fault of the process: with its address, the address of the code, and the access
+ * (read, write or access). Where it returns true the access is repeated; else the program's own handler acts, or the
+ * process ends. Called again it looks whether the program installed a handler meanwhile, and comes before that one.
+ * One thread at a time calls it. Returns false if the host cannot. */
+typedef bool gb_port_fault(uintptr_t address, uintptr_t code, const char *access);
+bool gb_port_faults(gb_port_fault *ours);
+
+/* ---- loaded code (GB_SAMPLES, GB_SNAPSHOTS) ---- */
 /* A piece of code of the program, or of a library. */
 typedef struct gb_module {
     uintptr_t start, end;

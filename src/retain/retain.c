@@ -211,6 +211,10 @@ static bool tick_heap(glebe_heap *heap, uint32_t now)
             gb_borrowed_return(heap, true);
     }
     heap->tick_ms = now;
+#if GB_SAMPLES
+    if (GB_UNLIKELY(gb_load_relaxed(&gb_the.guards.every_bytes) != 0))
+        gb_sampling_turn(heap);
+#endif
     gb_remote_flush(heap);
     gb_abandoned_drain();
     if (quiet && heap->avail_bytes + heap->spare_bytes > QUIET_BYTES)

@@ -134,6 +134,10 @@ size_t gb_big_bytes(gb_page *entry, const void *block)
         gb_extent *extent = gb_huge_find(block);
         if (extent && !extent->collected)
             return extent->bytes;
+        uintptr_t guarded = 0;
+        size_t bytes = GB_SAMPLES ? gb_guard_bytes(block, &guarded) : 0;
+        if (bytes && guarded == (uintptr_t)block)
+            return bytes;
         return GB_FOREIGN ? gb_port_foreign_bytes(block) : 0;
     }
     gb_page *page = gb_page_head(entry);
@@ -258,6 +262,8 @@ void gb_free_elsewhere(const char *call, void *block)
         gb_retain_bound();
     } else if (block && gb_zero_give(block))
         return;
+    else if (GB_SAMPLES && gb_guard_place(block))
+        gb_guard_give(call, block);
     else if (GB_FOREIGN && block && gb_port_foreign_free(block))
         __atomic_fetch_add(&glebe_live.stats.foreign_frees, 1, __ATOMIC_RELAXED);
     else if (block)

@@ -1,0 +1,106 @@
+"""Guarded blocks (GLEBE_GUARD) in real processes: what the handler of faults finds, and what it leaves to the program;
+and the reports as JSON (GLEBE_REPORT)."""
+
+import json
+import pathlib
+import re
+import signal
+
+import pytest
+
+FOLDER = pathlib.Path(__file__).parent
+FOUND = {
+    "overflow": ("access", "write past the end of a block: at offset 72 of 64 bytes", "found allocated"),
+    "underflow": ("access", "write before the start of a block: 1 bytes before 64 bytes", "found allocated"),
+    "near": ("free", "the block of 64 bytes here was written before its start", "found allocated"),
+    "after-free": ("access", "read after free: at offset 5 of a block of 64 bytes", "found allocated freed"),
+    "thread": ("access", "read after free: at offset 5 of a block of 64 bytes", "found allocated freed"),
+    "twice": ("free", "double free: the block of 64 bytes here is free already", "found allocated freed"),
+    "handler": ("access", "read after free: at offset 5 of a block of 64 bytes", "found allocated freed"),
+    "jump": ("access", "read after free: at offset 5 of a block of 64 bytes", "found allocated freed"),
+    "fork": ("access", "read after free: at offset 5 of a block of 64 bytes", "found allocated freed"),
+}
+
+
+@pytest.fixture(scope="session")
+def program(box):
+    return box.compile(FOLDER / "guarded.c", "-O1", "-fno-builtin", "-pthread", "-Wno-use-after-free",
+                       "-Wno-maybe-uninitialized", to="guard")
+
+
+def objects(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def accesses(line):
+    """Only x86 says whether an access reads or writes."""
+    return re.sub(r"\): (read|write|access) ", "): ACCESS ", line)
+
+
+@pytest.mark.parametrize("way", list(FOUND))
+def test_found(box, program, tmp_path, way):
+    call, finding, stacks = FOUND[way]
+    result = box.run(program, way, guard=1, report=tmp_path / "reports")
+    assert result.returncode == (0 if way == "fork" else -signal.SIGABRT), result.text
+    lines = result.text.splitlines()
+    address = result.out.split()[1]
+    assert accesses(lines[0]) == accesses(f"glebe: {call}({address}): {finding}")
+    assert re.fullmatch(r"  in guarded\[\d+\]", lines[1])
+    assert [line for line in lines[2:] if not line.startswith("    ")] == [f"  {s} at" for s in stacks.split()]
+    for title in stacks.split(): # the innermost caller is the program's, not the library's
+        assert re.match(r"    \S+/guarded\+0x[0-9a-f]+$", lines[lines.index(f"  {title} at") + 1])
+
+    [told] = objects(tmp_path / "reports")
+    assert (told["program"], told["call"], told["address"], told["build"]) == ("guarded", call, address, "default")
+    assert told["block"]["bytes"] == 64 and told["block"]["freed"] == ("freed" in stacks)
+    assert int(told["block"]["start"], 16) + told["block"]["offset"] == int(address, 16)
+    for title in ("found", "allocated", "freed"):
+        assert bool(told[title]) == (title in stacks)
+        for frame in told[title][:1]:
+            assert told["modules"][frame["module"]]["path"] == str(program)
+
+
+@pytest.mark.parametrize("way", [way for way in FOUND if way != "fork"])
+def test_counted(box, program, way):
+    """The program goes on with a sound heap."""
+    result = box.run(program, way, guard=1, on_error="count", stats="json")
+    assert result.returncode == 0, result.text
+    assert json.loads(result.text.splitlines()[-1])["errors"] == 1
+
+
+@pytest.mark.parametrize("way, status", [("own-fault", -signal.SIGSEGV), ("sent", -signal.SIGSEGV), ("ignored", 0)])
+def test_faults_of_the_program(box, program, way, status):
+    result = box.run(program, way, guard=1)
+    assert (result.returncode, result.text) == (status, "")
+
+
+@pytest.mark.parametrize("build", ["secure", "audit"])
+def test_other_builds_refuse(box, program, build):
+    result = box.run(program, "own-fault", guard="8M", preload=build)
+    assert result.text == "glebe: GLEBE_GUARD is ignored: only the default build on Linux guards blocks\n"
+
+
+@pytest.mark.parametrize("build", ["default", "secure", "audit"])
+def test_reports_of_each_build(box, program, tmp_path, build):
+    """Without guards: the block, and who frees it a second time."""
+    for _ in range(2): # the file grows
+        result = box.run(program, "unguarded", preload=build, report=tmp_path / "reports")
+        assert result.returncode == -signal.SIGABRT
+    told = objects(tmp_path / "reports")
+    assert len(told) == 2 and told[0]["pid"] != told[1]["pid"]
+    assert (told[1]["build"], told[1]["call"]) == (build, "free")
+    assert told[1]["block"]["bytes"] == 64 and told[1]["block"]["offset"] == 0 and told[1]["block"]["freed"]
+    assert told[1]["found"] and not told[1]["allocated"] and not told[1]["freed"]
+
+
+def test_a_sampled_block_has_its_stack(box, tmp_path):
+    """A heap profile knows who allocated a block that is freed wrongly."""
+    program = box.compile(FOLDER / "inside.c", "-O1", "-fno-builtin", "-Wno-free-nonheap-object", to="guard")
+    box.run(program, profile=tmp_path / "profile", profile_bytes=1, report=tmp_path / "reports")
+    [told] = objects(tmp_path / "reports")
+    assert told["block"]["offset"] == 4096 and not told["block"]["freed"] and told["allocated"]
+
+
+def test_report_that_cannot_be_written(box, program, tmp_path):
+    result = box.run(program, "own-fault", report=tmp_path / "none" / "reports")
+    assert result.text.startswith(f"glebe: report: cannot write {tmp_path}/none/reports: error 2 (no such folder)")

@@ -86,6 +86,11 @@ fn snapshot(text: &str) -> Result<OsString, String> {
     Ok(value)
 }
 
+/// A path, made absolute, since programs start others in other directories.
+fn absolute(text: &str) -> Result<OsString, String> {
+    std::path::absolute(text).map(OsString::from).map_err(|error| format!("{text}: {error}"))
+}
+
 /// The value of `--json` without one.
 pub const JSON_TO_STDOUT: &str = "-";
 
@@ -118,6 +123,8 @@ pub enum Command {
     Top(crate::top::Options),
     #[cfg(target_os = "linux")]
     Profile(ProfileOptions),
+    #[cfg(target_os = "linux")]
+    Report(crate::report::Options),
     Man(crate::shares::ManOptions),
     Completions(crate::shares::CompletionsOptions),
 }
@@ -139,7 +146,7 @@ impl Command {
             #[cfg(target_os = "linux")]
             Command::Leaks(options) => &options.target.program,
             #[cfg(target_os = "linux")]
-            Command::Map(_) | Command::Top(_) => &[],
+            Command::Map(_) | Command::Top(_) | Command::Report(_) => &[],
             #[cfg(target_os = "linux")]
             Command::Profile(options) => &options.program,
         }
@@ -165,6 +172,7 @@ Examples:
   glebe run --stats -- sqlite3 data.db 'select count(*) from t'
   glebe run --limit 512M --background -- ./server --port 8080
   glebe run --secure --on-error=abort -- ./suspect
+  glebe run --guard 8M --report found.json -- ./server
 
 Exit status: the program's own; a signal that ends the program ends glebe too. Of glebe itself: \
 125 if it failed or refused, 126 if the program cannot be executed, 127 if there is no such program, \
@@ -194,6 +202,14 @@ pub struct RunOptions {
     /// memory (as in 512K)
     #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "snapshot")]
     pub mean: Option<u64>,
+    /// On Linux: guard a block at each SIZE of allocations; its overflow and use after free are reported (8M costs
+    /// little)
+    #[arg(long, value_name = "SIZE", value_parser = size::parse,
+          conflicts_with_all = ["secure", "safe", "audit", "libgc"])]
+    pub guard: Option<u64>,
+    /// On Linux: also append each report of a misuse to this file, for `glebe report`
+    #[arg(long, value_name = "FILE", value_parser = absolute)]
+    pub report: Option<OsString>,
     /// What follows the report of a misuse, such as a double free
     #[arg(long, value_name = "WHAT")]
     pub on_error: Option<OnError>,

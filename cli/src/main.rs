@@ -7,6 +7,7 @@
 //!   trace/      glebe record, replay and trace: on Linux
 //!   explain/    glebe explain: the resident set in parts     leaks/   map/   all three on Linux only
 //!   profile/    glebe profile (Linux)                    top/      glebe top (Linux)
+//!   report/     glebe report: reports of misuse with functions and lines (Linux)
 //!   stop        how programs end, and our exit codes     words   what we write     screen   and where
 //!   picture     what the pictures share             table     tables that fit the screen
 //!   shares      manual pages, completions
@@ -46,6 +47,8 @@ mod picture;
 #[cfg(target_os = "linux")]
 mod profile;
 mod program;
+#[cfg(target_os = "linux")]
+mod report;
 mod run;
 mod screen;
 mod shares;
@@ -118,6 +121,8 @@ fn main() {
         Command::Top(options) => top::top(options),
         #[cfg(target_os = "linux")]
         Command::Profile(options) => profile::profile(options),
+        #[cfg(target_os = "linux")]
+        Command::Report(options) => report::report(options),
     });
     match result {
         Ok(ending) => system::pass_on(ending),

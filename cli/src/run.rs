@@ -141,6 +141,12 @@ pub fn environment(options: &RunOptions) -> Changes {
     if let Some(ms) = options.purge_ms {
         set("GLEBE_PURGE_MS", ms.to_string());
     }
+    if let Some(bytes) = options.guard {
+        set("GLEBE_GUARD", bytes.to_string());
+    }
+    if let Some(report) = &options.report {
+        changes.push(("GLEBE_REPORT", Some(report.clone())));
+    }
     if let Some(snapshot) = &options.snapshot {
         changes.push(("GLEBE_SNAPSHOT", Some(snapshot.clone())));
     }
@@ -171,6 +177,8 @@ mod tests {
             stats: Some(StatsFormat::Json),
             background: true,
             limit: Some(1 << 20),
+            guard: Some(8 << 20),
+            report: Some("/r".into()),
             snapshot: Some("/a@90%".into()),
             mean: Some(4096),
             purge_ms: Some(250),
@@ -185,6 +193,8 @@ mod tests {
         assert_eq!(value("GLEBE_BACKGROUND").unwrap(), "1");
         assert_eq!(value("GLEBE_LIMIT").unwrap(), "1048576");
         assert_eq!(value("GLEBE_PURGE_MS").unwrap(), "250");
+        assert_eq!(value("GLEBE_GUARD").unwrap(), "8388608");
+        assert_eq!(value("GLEBE_REPORT").unwrap(), "/r");
         assert_eq!(value("GLEBE_SNAPSHOT").unwrap(), "/a@90%");
         assert_eq!(value("GLEBE_PROFILE_BYTES").unwrap(), "4096");
         assert_eq!(value("GLEBE_ON_ERROR").unwrap(), "count");

@@ -19,6 +19,12 @@ PROGRAM = """
 static void *kept[2000];
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "twice") == 0) {
+        void *volatile block = malloc(3000);
+        free(block);
+        free(block);
+        return 0;
+    }
     for (int i = 0; i < 2000; i++)
         memset(kept[i] = malloc(1000 + i), 1, 1000 + i);
     for (int i = 0; i < 2000; i += 2)
@@ -38,7 +44,7 @@ int main(int argc, char **argv)
 """
 SECTIONS = {
     "stats": "Statistics", "compare": "Comparisons", "explain": "Explanations", "leaks": "Leaks", "map": "Maps",
-    "trace": "Traces", "profile": "Profiles", "profile-diff": "Differences of profiles",
+    "trace": "Traces", "report": "Reports", "profile": "Profiles", "profile-diff": "Differences of profiles",
 }
 
 
@@ -92,6 +98,10 @@ def printed(box, tmp_path_factory):
     of["compare"] += run("replay", "-q", "--only", "system,glebe", "-n", 1, "--json", "t.trace")
     of["profile"] += run("profile", "--mean", "4K", "--json", "-o", "a.pb.gz", "--", program)
     of["profile"] += run("profile", "--json", "a.pb.gz")
+    run("run", "-q", "--guard", 1, "--report", "r.json", "--on-error", "count", "--", program, "twice")
+    of["report"] += [json.loads(line) for line in (folder / "r.json").read_text().splitlines()]
+    of["report"] += run("report", "--json", "r.json")
+    assert "freed_at" not in of["report"][0] and of["report"][1]["freed_at"][0].startswith("main (program.c:")
     run("profile", "-q", "--mean", "16K", "-o", "b.pb.gz", "--", program)
     of["profile-diff"] += run("profile", "--json", "--diff", "a.pb.gz", "b.pb.gz")
     return of

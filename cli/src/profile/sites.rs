@@ -1,7 +1,7 @@
 //! The sites of sampled blocks, for `glebe leaks` and `glebe explain`: a site is the stack that allocated.
 
 use super::names;
-use super::raw::{Module, Profile};
+use super::raw::{Module, Profile, Site, Weight};
 use super::symbols::{Function, Symbols};
 use crate::explain::samples::{Sampled, Samples};
 use std::collections::{HashMap, HashSet};
@@ -15,6 +15,13 @@ fn with_line(function: &Function) -> String {
         "" => function.name.clone(),
         file => format!("{} ({file}:{})", function.name, function.line),
     }
+}
+
+/// The frames of a stack of return addresses, the innermost first: "function (file:line)".
+pub fn frames_of(profile: &Profile, callers: &[u64], symbols: &mut Symbols) -> Vec<String> {
+    let none = Weight::default();
+    let site = Site { allocated: none, live: none, peak: none, callers: callers.to_vec() };
+    names(profile, &site, symbols, with_line)
 }
 
 pub struct Sites {

@@ -1,0 +1,198 @@
+//! `glebe report`: reports of misuse with functions and lines.
+//!
+//! ```text
+//!   the library, as it reports ──▶ FILE, an object on a line       src/debug/evidence.c, docs/json.md
+//!   FILE ──▶ each stack's places in modules ──▶ functions and lines, by profile/symbols
+//! ```
+//!
+//! A file may have reports of several programs and runs. Their modules are one table here, so that each file of a
+//! program is read once.
+
+mod options;
+
+pub use options::Options;
+
+use crate::profile::raw::{Module, Profile};
+use crate::profile::sites::frames_of;
+use crate::profile::symbols::Symbols;
+use crate::stop::Ending;
+use crate::words::{cut, print, say};
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::{json, Value};
+use std::fmt::Write;
+use std::fs;
+
+/// Columns of a function in the text.
+const SHOWN: usize = 76;
+/// Address space that each module has here.
+const ROOM: u64 = 1 << 40;
+
+#[derive(Deserialize)]
+struct Report {
+    program: String,
+    pid: u32,
+    call: String,
+    address: String,
+    finding: String,
+    block: Option<Block>,
+    found: Vec<Frame>,
+    allocated: Vec<Frame>,
+    freed: Vec<Frame>,
+    modules: Vec<Code>,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    start: String,
+    bytes: u64,
+    offset: i64,
+    freed: bool,
+}
+
+#[derive(Deserialize)]
+struct Frame {
+    address: String,
+    module: Option<usize>,
+    #[serde(default)]
+    offset: u64,
+}
+
+#[derive(Deserialize)]
+struct Code {
+    path: String,
+    build_id: String,
+}
+
+/// The files of all reports, and their symbols.
+#[derive(Default)]
+struct Files {
+    profile: Profile,
+    symbols: Symbols,
+}
+
+impl Files {
+    /// The number of a module in the table.
+    fn number(&mut self, code: &Code) -> u64 {
+        let same = |m: &Module| m.path.as_os_str() == &*code.path && m.build_id == code.build_id;
+        let modules = &mut self.profile.modules;
+        let at = modules.iter().position(same).unwrap_or_else(|| {
+            let start = (modules.len() as u64 + 1) * ROOM;
+            modules.push(Module {
+                start,
+                end: start + ROOM,
+                offset: 0,
+                build_id: code.build_id.clone(),
+                path: code.path.clone().into(),
+            });
+            modules.len() - 1
+        });
+        at as u64
+    }
+
+    /// The functions of a stack, the innermost first.
+    fn names(&mut self, frames: &[Frame], modules: &[Code]) -> Vec<String> {
+        let place = |frame: &Frame| match frame.module.and_then(|i| modules.get(i)) {
+            Some(code) => Some((self.number(code) + 1) * ROOM + frame.offset % ROOM + 1),
+            None => u64::from_str_radix(frame.address.trim_start_matches("0x"), 16).ok(),
+        };
+        let callers: Vec<u64> = frames.iter().filter_map(place).filter(|at| *at > 0).collect();
+        frames_of(&self.profile, &callers, &mut self.symbols)
+    }
+}
+
+/// The stacks of a report with what they are called: in JSON, and in the text.
+fn stacks(report: &Report, files: &mut Files) -> [(&'static str, &'static str, Vec<String>); 3] {
+    [
+        ("found_at", "found at", &report.found),
+        ("allocated_at", "allocated at", &report.allocated),
+        ("freed_at", "freed at", &report.freed),
+    ]
+    .map(|(key, title, frames)| (key, title, files.names(frames, &report.modules)))
+}
+
+/// Printable characters alone: a name or a path may be anything.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// The report as the text shows it: one line, then what it is about.
+fn text(report: &Report, files: &mut Files) -> String {
+    let Report { program, pid, call, address, finding, .. } = report;
+    let mut text = plain(&format!("{program}[{pid}]: {call}({address}): {finding}"));
+    if let Some(Block { start, bytes, offset, freed }) = &report.block {
+        let state = if *freed { "freed" } else { "in use" };
+        let line = format!("  the block: {bytes} bytes at {start}, {state}; offset {offset}");
+        let _ = write!(text, "\n{}", plain(&line));
+    }
+    for (_, title, names) in stacks(report, files).into_iter().filter(|stack| !stack.2.is_empty()) {
+        let _ = write!(text, "\n  {title}");
+        for name in names {
+            let _ = write!(text, "\n    {}", cut(&plain(&name), SHOWN));
+        }
+    }
+    text
+}
+
+/// The object of the file with the functions of its stacks.
+fn object(line: &str, report: &Report, files: &mut Files) -> Result<Value> {
+    let mut object: Value = serde_json::from_str(line)?;
+    for (key, _, names) in stacks(report, files) {
+        object[key] = json!(names);
+    }
+    Ok(object)
+}
+
+/// Runs the command. A damaged line ends it, after the reports before that line.
+pub fn report(options: &Options) -> Result<Ending> {
+    let name = options.file.display();
+    let bytes = fs::read(&options.file).with_context(|| format!("{name}"))?;
+    let content = String::from_utf8_lossy(&bytes);
+    let mut files = Files::default();
+    for (number, line) in content.lines().enumerate() {
+        let wrong = || format!("{name}: line {} is no report", number + 1);
+        let report: Report = serde_json::from_str(line).with_context(wrong)?;
+        match options.json {
+            true => print(object(line, &report, &mut files)?)?,
+            false => print(text(&report, &mut files))?,
+        }
+    }
+    for path in &files.symbols.changed {
+        let path = path.display();
+        say(format!("{path} has changed since the program ran: its functions have no names"));
+    }
+    if content.is_empty() && !options.json {
+        say(format!("{name} has no report"));
+    }
+    Ok(Ending::Exit(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = r#"{"program": "a\u0007b", "pid": 7, "build": "default", "call": "access",
+        "address": "0x1048", "finding": "read after free: at offset 72 of a block of 80 bytes",
+        "block": {"start": "0x1000", "bytes": 80, "offset": 72, "freed": true},
+        "found": [{"address": "0x5001", "module": 0, "offset": 4096}, {"address": "0x9001"}],
+        "allocated": [{"address": "0x6001", "module": 1, "offset": 16}], "freed": [],
+        "modules": [{"path": "/none/program", "build_id": ""}, {"path": "/none/x.so", "build_id": "ab"}]}"#;
+
+    #[test]
+    fn places_without_symbols_are_named_by_their_module() {
+        let report: Report = serde_json::from_str(LINE).unwrap();
+        let mut files = Files::default();
+        let expected = "\
+            a?b[7]: access(0x1048): read after free: at offset 72 of a block of 80 bytes\n  \
+            the block: 80 bytes at 0x1000, freed; offset 72\n  \
+            found at\n    program+0x1000\n    ?+0x9000\n  \
+            allocated at\n    x.so+0x10";
+        assert_eq!(text(&report, &mut files), expected);
+        assert_eq!(text(&report, &mut files), expected, "the modules have their numbers");
+        assert_eq!(files.profile.modules.len(), 2);
+        let object = object(LINE, &report, &mut files).unwrap();
+        assert_eq!(object["found_at"], json!(["program+0x1000", "?+0x9000"]));
+        assert_eq!(object["freed_at"], json!([]));
+        assert_eq!(object["build"], "default");
+    }
+}

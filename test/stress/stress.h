@@ -52,7 +52,8 @@ static void stress_start(int count, char **words, int rounds, int threads)
     stress_threads = stress_threads > STRESS_THREADS_MAX ? STRESS_THREADS_MAX : stress_threads;
     printf("%s %d %llu %d\n", words[0], stress_rounds, (unsigned long long)stress_seed, stress_threads);
     fflush(stdout);
-    glebe_option("purge_ms", "5"); /* purge all the time */
+    const char *purge_ms = getenv("STRESS_PURGE_MS");
+    glebe_option("purge_ms", purge_ms ? purge_ms : "5"); /* purge all the time */
     glebe_option("on_error", "abort");
 }
 

@@ -81,8 +81,8 @@ GB_INLINE uint32_t gb_drawn(uint64_t *state)
 }
 /* Checks and clears a small block that is being freed. */
 void gb_secure_clear(const char *call, const gb_page *page, void *block);
-/* Clears a block that was carved, and makes it free. */
-void gb_secure_fresh(const gb_page *page, gb_block *block);
+/* Clears a block that was carved, and makes it free, with this link. */
+void gb_secure_fresh(const gb_page *page, gb_block *block, const gb_block *next);
 /* Returns whether the block has the tail of a free one. */
 bool gb_secure_is_free(const gb_page *page, const void *block);
 /* Takes a block off a thread free list, after a report if it was written to. Returns the next one, or NULL. */
@@ -100,9 +100,8 @@ void gb_secure_medium_out(const gb_page *page, void *block);
 uint32_t gb_secure_near(uint32_t cls);
 /* Checks the watched blocks and their neighbours. Owner. */
 void gb_secure_look(glebe_heap *heap);
-/* Puts a block on its page's list; the caller counts it. Returns false, after a report, if it cannot be freed. At
- * level 3 it looks at the neighbours at once. Owner. */
-bool gb_secure_free(const char *call, glebe_heap *self, gb_page *page, gb_block *block);
+/* gb_secure_free (secure.h) of any block of a small page. At level 3 it looks at the neighbours at once. Owner. */
+GB_NOINLINE void gb_secure_free_slow(const char *call, glebe_heap *self, gb_page *page, gb_block *block);
 #define GB_SECURE_MOST 3 /* the highest level */
 /* Returns the next block on a list of this page's blocks, or NULL. Reports and cuts a link that was overwritten. */
 gb_block *gb_secure_next(const gb_page *page, gb_block *block);

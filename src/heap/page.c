@@ -69,12 +69,15 @@ static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_bl
     }
     if (GB_SECURE) {
         uint32_t beyond = to + gb_secure_near(page->cls); /* gb_secure_look reads that far */
-        for (uint32_t i = from; i < beyond && i < page->cap; i++)
-            gb_secure_fresh(page, gb_block_at(page, i));
+        for (uint32_t i = to; i < beyond && i < page->cap; i++)
+            gb_secure_fresh(page, gb_block_at(page, i), NULL);
+        for (uint32_t i = n; i-- > 0;) {
+            gb_block *block = gb_block_at(page, order[i]);
+            gb_secure_fresh(page, block, chain);
+            chain = block;
+        }
     }
-    for (uint32_t i = 0; i < n; i++)
-        gb_link_set(gb_block_at(page, order[i]), i + 1 < n ? gb_block_at(page, order[i + 1]) : chain);
-    return gb_block_at(page, order[0]);
+    return chain;
 }
 
 /* Carves `count` blocks, or all that remain, and puts them before `chain`. */

@@ -2,7 +2,7 @@
  *
  *     secure   The end of a small or medium block is its tail (page_map.h), which is secret.
  *
- *                  | the program's bytes | slack: the first 64 bytes are a pattern | tail |    in use
+ *                  | the program's bytes | slack: the first 256 bytes a pattern    | tail |    in use
  *                  | zeros                                                         | tail |    free, small
  *                  | zeros                                                                |    free, medium
  *
@@ -14,10 +14,10 @@
  * Both check that an address is the start of a block that was handed out. The secure build checks a block when it is
  * freed, resized and handed out. The blocks that a heap has handed out and freed last are checked once more, with their
  * neighbours, at the heap's next slow request. This finds many overflows of blocks that the program never frees. */
-#include "heap.h"
+#include "secure.h"
 
 #if GB_SECURE
-enum { PATTERN_MOST = 64, AROUND = 64 /* bytes on either side of a block whose blocks are its neighbours */ };
+enum { AROUND = 64 /* bytes on either side of a block whose blocks are its neighbours */ };
 
 static size_t pattern_bytes(size_t slack)
 {
@@ -25,22 +25,9 @@ static size_t pattern_bytes(size_t slack)
 }
 
 /* The byte that slack is filled with. It is not zero. */
-static uint8_t pattern_byte(const uint64_t *tail)
+static uint8_t slack_byte(const uint64_t *tail)
 {
     return (uint8_t)gb_tail_secret(tail);
-}
-
-#define PATTERN(byte) ((byte) * UINT64_C(0x0101010101010101))
-
-/* memset for few bytes costs more than its stores. */
-GB_INLINE void bytes_clear(void *at, size_t bytes)
-{
-    enum { FEW = 56 };
-    if (bytes > FEW)
-        memset(at, 0, bytes);
-    else
-        for (uint64_t *word = at, *end = word + bytes / sizeof *word; word < end; word++)
-            *word = 0;
 }
 
 /* ---- blocks in use ---- */
@@ -49,10 +36,10 @@ void gb_secure_size(void *block, uint32_t cls, size_t bytes)
 {
     size_t most = gb_classes[cls].bytes - GB_TAIL_BYTES, slack = most - (bytes ? bytes : 1);
     uint64_t *tail = gb_tail_at(block, gb_classes[cls].bytes);
-    if (slack == sizeof *tail)
-        tail[-1] = PATTERN(pattern_byte(tail));
-    else if (slack)
-        memset((char *)block + most - slack, pattern_byte(tail), pattern_bytes(slack));
+    if (slack > PATTERN_MOST)
+        memset((char *)block + most - slack, slack_byte(tail), PATTERN_MOST);
+    else
+        secure_pattern_set(tail, (char *)tail - slack, gb_tail_secret(tail));
     gb_tail_set(tail, (uint64_t)slack << GB_TAIL_SLACK);
 }
 
@@ -69,13 +56,10 @@ GB_INLINE bool tail_intact(const uint64_t *tail, uint64_t plain, size_t most)
     size_t slack = gb_tail_slack(plain);
     if (!gb_tail_is(plain, 0) || slack >= most)
         return false;
-    if (slack == sizeof *tail)
-        return tail[-1] == PATTERN(pattern_byte(tail));
-    const uint8_t *pattern = (const uint8_t *)tail - slack, byte = pattern_byte(tail);
-    for (size_t i = 0, n = pattern_bytes(slack); i < n; i++)
-        if (pattern[i] != byte)
-            return false;
-    return true;
+    if (slack <= PATTERN_MOST)
+        return secure_pattern_intact(tail, (const char *)tail - slack, gb_tail_secret(tail));
+    const uint8_t *pattern = (const uint8_t *)tail - slack;
+    return pattern[0] == slack_byte(tail) && memcmp(pattern, pattern + 1, PATTERN_MOST - 1) == 0;
 }
 
 static bool used_intact(const gb_page *page, const void *block)
@@ -106,11 +90,11 @@ bool gb_secure_resize(const gb_page *page, void *block, size_t bytes)
 
 /* ---- free blocks ---- */
 
-void gb_secure_fresh(const gb_page *page, gb_block *block)
+void gb_secure_fresh(const gb_page *page, gb_block *block, const gb_block *next)
 {
-    size_t bytes = gb_classes[page->cls].bytes;
-    memset(block, 0, bytes - GB_TAIL_BYTES);
-    gb_tail_set(gb_tail_at(block, bytes), GB_TAIL_FREE);
+    uint64_t *tail = gb_tail_at(block, gb_classes[page->cls].bytes);
+    secure_words_clear((uint64_t *)block, tail);
+    gb_tail_set(tail, GB_TAIL_FREE | gb_tail_to(block, next));
 }
 
 bool gb_secure_is_free(const gb_page *page, const void *block)
@@ -148,7 +132,7 @@ gb_block *gb_secure_out(gb_block *block)
     const gb_page *page = gb_block_page(block);
     size_t bytes = gb_classes[page->cls].bytes;
     uint64_t *tail = gb_tail_at(block, bytes), plain = gb_tail_get(tail);
-    gb_block *next = gb_tail_next(page, plain);
+    gb_block *next = gb_tail_next(block, plain);
     if (GB_UNLIKELY(!gb_tail_is(plain, GB_TAIL_FREE) || !gb_words_zero(block, bytes - GB_TAIL_BYTES))) {
         report_written(page, block);
         memset(block, 0, bytes - GB_TAIL_BYTES);
@@ -165,7 +149,7 @@ static void tail_retire(uint64_t *tail)
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-bool gb_secure_free(const char *call, glebe_heap *self, gb_page *page, gb_block *block)
+void gb_secure_free_slow(const char *call, glebe_heap *self, gb_page *page, gb_block *block)
 {
     const size_t bytes = gb_classes[page->cls].bytes, most = bytes - GB_TAIL_BYTES;
     uint32_t index;
@@ -174,18 +158,18 @@ bool gb_secure_free(const char *call, glebe_heap *self, gb_page *page, gb_block 
     if (GB_UNLIKELY(!exact || !tail_intact(tail, plain = gb_tail_get(tail), most))) {
         if (!exact || gb_tail_is(plain, GB_TAIL_FREE)) {
             gb_report_address(call, block);
-            return false;
+            return;
         }
         report_overflow(call, page, block);
     }
-    bytes_clear(block, most);
+    memset(block, 0, most);
     plain = gb_tail_is(plain, 0) ? plain : 0;
-    gb_tail_set(tail, plain | GB_TAIL_FREE | gb_tail_to(page, page->free));
+    gb_tail_set(tail, plain | GB_TAIL_FREE | gb_tail_to(block, page->free));
     page->free = block;
     self->watched[1] = block;
     if (GB_UNLIKELY(gb_the.options.secure == GB_SECURE_MOST))
         gb_secure_look(self);
-    return true;
+    gb_page_counted(page);
 }
 
 void gb_secure_clear(const char *call, const gb_page *page, void *block)

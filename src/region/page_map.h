@@ -191,9 +191,10 @@ GB_INLINE void gb_list_remove(gb_list *list, gb_page *page)
  * it is XORed with a number that depends on the key and on its address. Without that number it has three fields, and
  * zeros below and above them: whoever overwrites a byte at either end changes one of those.
  *
- *     63..50  0   49  free   48..35  a free block's link, as (offset in the page) / 8 + 1   34..19  slack   18..0  0
+ *     63..50  0   49  free   48..35  a free block's link   34..19  slack   18..0  0
  *
- * Slack is the number of bytes between the program's bytes and the tail. A free block keeps that of its last use. */
+ * A link is (next block - block) / 8, signed; 0: none. Slack is the number of bytes between the program's bytes and the
+ * tail. A free block keeps that of its last use. */
 #define GB_TAIL_ATOMIC (sizeof(void *) == 8) /* other threads look at tails only there: gb_secure_look */
 enum { GB_TAIL_SLACK = 19, GB_TAIL_LINK = 35 };
 #define GB_TAIL_FREE ((uint64_t)1 << 49)
@@ -211,19 +212,20 @@ GB_INLINE uint64_t gb_tail_secret(const uint64_t *tail)
     return (((uint64_t)gb_the.key ^ (uintptr_t)tail) * UINT64_C(0x9e3779b97f4a7c15)) | 1 | (uint64_t)1 << 63;
 }
 
-GB_INLINE uint64_t gb_tail_get(const uint64_t *tail)
+GB_INLINE uint64_t gb_tail_coded(const uint64_t *tail)
 {
-    uint64_t coded = GB_TAIL_ATOMIC ? __atomic_load_n(tail, __ATOMIC_ACQUIRE) : *tail;
-    return coded ^ gb_tail_secret(tail);
+    return GB_TAIL_ATOMIC ? __atomic_load_n(tail, __ATOMIC_ACQUIRE) : *tail;
 }
+GB_INLINE uint64_t gb_tail_get(const uint64_t *tail) { return gb_tail_coded(tail) ^ gb_tail_secret(tail); }
 
-GB_INLINE void gb_tail_set(uint64_t *tail, uint64_t plain)
+GB_INLINE void gb_tail_code(uint64_t *tail, uint64_t coded)
 {
     if (GB_TAIL_ATOMIC)
-        __atomic_store_n(tail, plain ^ gb_tail_secret(tail), __ATOMIC_RELEASE);
+        __atomic_store_n(tail, coded, __ATOMIC_RELEASE);
     else
-        *tail = plain ^ gb_tail_secret(tail);
+        *tail = coded;
 }
+GB_INLINE void gb_tail_set(uint64_t *tail, uint64_t plain) { gb_tail_code(tail, plain ^ gb_tail_secret(tail)); }
 
 /* Returns whether the fields are those of a tail, and of a free block's if `free` is GB_TAIL_FREE, else not (0). */
 GB_INLINE bool gb_tail_is(uint64_t plain, uint64_t free)
@@ -238,16 +240,18 @@ GB_INLINE gb_page *gb_block_page(const void *block)
     return gb_slice_head(((uintptr_t)block - gb_the.base) >> GB_SLICE_LOG2);
 }
 
-/* The field of a link to `next`, which may be NULL; and the block that the link leads to, NULL if there is none or the
- * tail was overwritten. */
-GB_INLINE uint64_t gb_tail_to(const gb_page *page, const gb_block *next)
+/* The field of a link to `next`, a block of the same page or NULL; and the block that the link leads to, NULL if there
+ * is none or the tail was overwritten. */
+GB_INLINE uint64_t gb_tail_to(const gb_block *block, const gb_block *next)
 {
-    return next ? ((uint64_t)((uintptr_t)next - gb_page_start(page)) / 8 + 1) << GB_TAIL_LINK & GB_TAIL_LINK_MASK : 0;
+    int64_t away = next ? (intptr_t)next - (intptr_t)block : 0;
+    return (uint64_t)away << (GB_TAIL_LINK - 3) & GB_TAIL_LINK_MASK;
 }
-GB_INLINE gb_block *gb_tail_next(const gb_page *page, uint64_t plain)
+GB_INLINE gb_block *gb_tail_next(const gb_block *block, uint64_t plain)
 {
-    uint64_t link = (plain & GB_TAIL_LINK_MASK) >> GB_TAIL_LINK;
-    return link && gb_tail_is(plain, GB_TAIL_FREE) ? (gb_block *)(gb_page_start(page) + (size_t)(link - 1) * 8) : NULL;
+    enum { ABOVE = 15 }; /* bits above the link */
+    int64_t away = (int64_t)(plain << ABOVE) >> (GB_TAIL_LINK + ABOVE - 3) & ~(int64_t)7;
+    return away && gb_tail_is(plain, GB_TAIL_FREE) ? (gb_block *)((intptr_t)block + (intptr_t)away) : NULL;
 }
 
 /* In the secure build: set the link of a block, which becomes free; and return it. */
@@ -256,13 +260,13 @@ GB_INLINE void gb_tail_link(gb_block *block, const gb_block *next)
     const gb_page *page = gb_block_page(block);
     uint64_t *tail = gb_tail_at(block, gb_classes[page->cls].bytes), plain = gb_tail_get(tail);
     plain = gb_tail_is(plain, plain & GB_TAIL_FREE) ? plain & GB_TAIL_SLACK_MASK : 0;
-    gb_tail_set(tail, plain | GB_TAIL_FREE | gb_tail_to(page, next));
+    gb_tail_set(tail, plain | GB_TAIL_FREE | gb_tail_to(block, next));
 }
 
 GB_INLINE gb_block *gb_tail_linked(const gb_block *block)
 {
     const gb_page *page = gb_block_page(block);
-    return gb_tail_next(page, gb_tail_get(gb_tail_at(block, gb_classes[page->cls].bytes)));
+    return gb_tail_next(block, gb_tail_get(gb_tail_at(block, gb_classes[page->cls].bytes)));
 }
 
 /* Links of free blocks. A link is keyed, so that one that was overwritten leads to no address that a program can have:

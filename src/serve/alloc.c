@@ -23,7 +23,8 @@ size_t gb_block_bytes(const char *call, const void *block)
         if (!GB_LINEAR && page->kind == GB_MEDIUM && gb_block_in_use(page, block))
             return gb_classes[page->cls].bytes;
     }
-    size_t bytes = gb_big_bytes(entry, block);
+    size_t bytes = GB_SECURE && entry ? gb_secure_used(gb_page_head(entry), block) : 0;
+    bytes = bytes ? bytes : gb_big_bytes(entry, block);
     if (!bytes && !(GB_ZEROS && gb_zero_in_use(block)))
         gb_report_address(call, block);
     return bytes;

@@ -9,6 +9,7 @@
 #ifndef GB_ALLOC_H
 #define GB_ALLOC_H
 
+#include "../heap/secure.h"
 #include "big.h"
 
 GB_INLINE void *gb_alloc_small(glebe_heap *heap, size_t cls)
@@ -18,12 +19,13 @@ GB_INLINE void *gb_alloc_small(glebe_heap *heap, size_t cls)
 }
 
 /* gb_alloc_small for a request of `bytes`. */
-GB_INLINE void *gb_alloc_sized(glebe_heap *heap, uint32_t cls, size_t bytes)
+GB_INLINE void *gb_alloc_sized(glebe_heap *heap, uint32_t cls, size_t bytes, bool words)
 {
-    void *block = gb_alloc_small(heap, cls);
-    if (GB_SECURE && GB_LIKELY(block && cls != GB_ZERO_CLASS))
-        gb_secure_size(block, cls, bytes);
-    return block;
+    if (GB_SECURE) {
+        void *block = gb_secure_take(heap, cls, bytes);
+        return GB_LIKELY(block) ? block : gb_alloc_secure(heap, bytes, words);
+    }
+    return gb_alloc_small(heap, cls);
 }
 
 /* Blocks of no bytes have no tail. */
@@ -31,16 +33,17 @@ GB_INLINE size_t gb_with_tail(size_t bytes) { return bytes && GB_SECURE ? bytes 
 
 GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
 {
-    if (GB_LIKELY(bytes <= GB_SMALL_MOST))
-        return gb_alloc_sized(heap, gb_class_of_small(gb_with_tail(bytes)), bytes);
+    if (GB_SECURE ? GB_LIKELY(bytes - 1 < GB_SMALL_MOST) : GB_LIKELY(bytes <= GB_SMALL_MOST))
+        return gb_alloc_sized(heap, gb_class_of_small(bytes + GB_TAIL_BYTES), bytes, false);
     return gb_alloc_big(heap, bytes);
 }
 
 /* For objects that need only the alignment of a word. */
 GB_INLINE void *gb_alloc_words(glebe_heap *heap, size_t bytes)
 {
+    bytes += GB_SECURE && bytes == 0; /* a tail cannot say that none are the program's */
     if (GB_LIKELY(bytes <= GB_SMALL_MOST))
-        return gb_alloc_sized(heap, gb_class_of_words(bytes + GB_TAIL_BYTES), bytes);
+        return gb_alloc_sized(heap, gb_class_of_words(bytes + GB_TAIL_BYTES), bytes, true);
     return gb_alloc_big(heap, bytes);
 }
 
@@ -52,8 +55,10 @@ GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
         return gb_out_of_memory();
     void *block;
     if (GB_LIKELY(total <= GB_SMALL_MOST)) {
-        block = gb_alloc_sized(heap, gb_class_of_small(gb_with_tail(total)), total);
-        dirty = GB_SECURE ? 0 : total; /* a free block of the secure build is zero */
+        block = gb_alloc_sized(heap, gb_class_of_small(gb_with_tail(total)), total, false);
+        if (GB_SECURE)
+            return block; /* a free one is zero */
+        dirty = total;
     } else
         block = gb_alloc_dirty(heap, total, &dirty);
     return GB_LIKELY(block) ? memset(block, 0, dirty < total ? dirty : total) : NULL;
@@ -74,8 +79,7 @@ GB_INLINE void gb_free_now(const char *call, glebe_heap *self, void *block)
     }
     page = GB_HEADS ? page : gb_page_head(page);
     if (GB_SECURE) {
-        if (gb_secure_free(call, self, page, block))
-            gb_page_counted(page);
+        gb_secure_free(call, self, page, block);
         return;
     }
     if (GB_AUDIT && !gb_free_allowed(call, page, block))

@@ -81,6 +81,8 @@ void *gb_alloc_big(glebe_heap *heap, size_t bytes)
 {
     void *block;
     if (GB_SECURE) {
+        if (bytes == 0)
+            return gb_alloc_secure(heap, 0, false);
         gb_secure_look(heap);
         return alloc_cold(heap, bytes);
     }
@@ -122,7 +124,7 @@ void *gb_big_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
         ? gb_class_of_aligned(bytes + GB_TAIL_BYTES, alignment)
         : GB_CLASSES;
     if (gb_class_is_small(cls))
-        return gb_alloc_sized(heap, cls, bytes);
+        return GB_SECURE ? gb_alloc_of_class(heap, cls, bytes) : gb_alloc_small(heap, cls);
     return big_take(heap, bytes ? bytes : 1, alignment, cls, NULL);
 }
 

@@ -122,6 +122,22 @@ static GB_NOINLINE void *small_none(glebe_heap *heap)
 #define small_none(heap) NULL
 #endif
 
+#if GB_SECURE
+void *gb_alloc_secure(glebe_heap *heap, size_t bytes, bool words)
+{
+    return gb_alloc_of_class(heap,
+        words ? gb_class_of_words(bytes + GB_TAIL_BYTES) : gb_class_of_small(gb_with_tail(bytes)), bytes);
+}
+
+void *gb_alloc_of_class(glebe_heap *heap, uint32_t cls, size_t bytes)
+{
+    void *block = gb_alloc_small(heap, cls);
+    if (block && cls != GB_ZERO_CLASS)
+        gb_secure_size(block, cls, bytes);
+    return block;
+}
+#endif
+
 /* Most refills take the blocks that were freed to the current page since the last refill. Every fourth refill looks at
  * the cycle counter. */
 void *gb_small_refill(glebe_heap *heap, size_t cls)

@@ -283,9 +283,10 @@ impl Glebe {
         }
         let tail = block + self.link_at(page);
         let plain = word ^ ((self.key ^ tail).wrapping_mul(SECRET) | 1 | 1 << 63);
-        match (plain >> 49 & 1, plain >> 35 & 0x3fff) {
-            (0, _) | (_, 0) => 0,
-            (_, link) => page.start() + (link - 1) * 8,
+        let away = (plain << 15) as i64 >> 50; // in words, signed
+        match plain >> 49 & 1 {
+            1 if away != 0 => block.wrapping_add_signed(away * 8),
+            _ => 0,
         }
     }
 

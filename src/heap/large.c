@@ -21,18 +21,34 @@ static bool extents_serve(const gb_request *request, uint32_t slices)
     return only;
 }
 
+/* Linux bounds the mappings of a process (vm.max_map_count). A block in an extent of the secure build takes two. */
+static void large_tell(void)
+{
+    static _Atomic bool told;
+    static const char text[] =
+        "glebe: the system gives no more mappings, so blocks of 64 KiB to 1 MiB have no guard behind them any more\n";
+    if (!atomic_exchange(&told, true))
+        gb_port_print(text, sizeof text - 1);
+}
+
 void *gb_large_source(glebe_heap *heap, gb_request *request)
 {
     uint32_t slices = (uint32_t)(gb_round_up(request->bytes, GB_SLICE_BYTES) >> GB_SLICE_LOG2);
     slices = slices < GB_LARGE_LEAST ? GB_LARGE_LEAST : slices; /* shorter blocks come here if aligned widely */
     uint32_t align = request->alignment > GB_SLICE_BYTES ? (uint32_t)(request->alignment >> GB_SLICE_LOG2) : 1;
-    bool zero = false;
+    bool zero = false, unguarded = false;
     gb_warm_return(heap);
-    if (extents_serve(request, slices))
-        return gb_huge_source(heap, request);
+    if (extents_serve(request, slices)) {
+        void *block = gb_huge_source(heap, request);
+        if (block || !GB_SECURE)
+            return block;
+        unguarded = true;
+    }
     gb_heap_grows(heap, request->bytes);
     gb_page *page = gb_run_take(heap, GB_LARGE, slices, align, &zero);
     gb_bounds_grew(heap);
+    if (unguarded && page)
+        large_tell();
     request->dirty = zero ? 0 : request->bytes;
     return page ? (void *)gb_large_start(page) : NULL;
 }

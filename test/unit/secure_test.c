@@ -75,12 +75,40 @@ static void test_a_resized_block_has_its_new_end(void **state)
     assert_int_equal(glebe_live.stats.errors, 0);
 }
 
+/* Where the host has no mapping for an extent, a large block has no guard. That is said once. */
+static void test_large_blocks_do_without_a_guard(void **state)
+{
+    (void)state;
+    enum { BYTES = 100000 };
+    unsigned char *guarded = glebe_malloc(BYTES), *small = glebe_malloc(100), *blocks[3];
+    assert_non_null(small);
+    assert_true(gb_extent_of(guarded) != NULL);
+    gb_fake_fail(1u << GB_FAKE_COMMIT, 1, UINT32_MAX);
+    for (int i = 0; i < 3; i++) {
+        blocks[i] = glebe_malloc(BYTES);
+        assert_non_null(blocks[i]);
+        assert_true(gb_extent_of(blocks[i]) == NULL);
+        fixture_fill(blocks[i], BYTES, (uint64_t)i);
+    }
+    const char *said = strstr(fake.printed, "no more mappings");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "no more mappings"));
+    for (int i = 0; i < 3; i++) {
+        assert_true(fixture_filled(blocks[i], BYTES, (uint64_t)i));
+        glebe_free(blocks[i]);
+    }
+    gb_fake_fail(0, 0, 0);
+    assert_true(gb_extent_of(glebe_malloc(BYTES)) != NULL);
+    assert_int_equal(glebe_live.stats.errors, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_a_chain_passes_a_mark),
         FIXTURE_TEST(test_one_byte_too_many_is_found),
         FIXTURE_TEST(test_a_resized_block_has_its_new_end),
+        FIXTURE_TEST(test_large_blocks_do_without_a_guard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

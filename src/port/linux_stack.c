@@ -1,4 +1,4 @@
-/* The stack of the calling thread, for heap profiles. It follows linux.c in ../glebe.c.
+/* The stack of the calling thread, for heap profiles and reports. It follows linux.c in ../glebe.c.
  *
  * The unwinder of the compiler's library reads the tables that C++ exceptions use, which nearly all code has. Its
  * lookup takes no lock of the loader since glibc 2.35. Without it the walk follows frame pointers, where each frame is
@@ -14,8 +14,6 @@
  *
  * A place is read only after the one below it held what it should. So the function of that frame was called from there
  * and its frame, of known size, ends at the next place. */
-#if GB_SAMPLES
-
 #if defined(__x86_64__)
 enum { LINUX_KNOWN = 32 };
 #else
@@ -181,5 +179,3 @@ GB_NOINLINE uint32_t gb_port_stack(uintptr_t *callers, uint32_t most)
         unwind(linux_walk_step, &walk);
     return walk.count;
 }
-
-#endif

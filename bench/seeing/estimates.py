@@ -103,4 +103,4 @@ def measure(show):
     show(f"{len(errors)} estimates: mean {mean:+.3f}, mean square {sum(e * e for e in errors) / len(errors):.3f}")
     return [("programs with estimates", told, ">=", 20),
             ("estimates within three standard errors, %", 100 * inside / len(errors), ">=", 99),
-            ("exact profile and audit build differ at most by, %", 100 * max(apart, default=100), "<=", 1)]
+            ("exact profile and audit build differ at most by, %", 100 * max(apart, default=100), "<=", 2)]

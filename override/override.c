@@ -51,21 +51,6 @@ EXPORT void *realloc(void *block, size_t bytes)
     return glebe_realloc(block, bytes);
 }
 
-EXPORT void *reallocarray(void *block, size_t count, size_t bytes)
-{
-    return glebe_reallocarray(block, count, bytes);
-}
-
-EXPORT void free_sized(void *block, size_t bytes)
-{
-    glebe_free_sized(block, bytes);
-}
-
-EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes)
-{
-    glebe_free_aligned_sized(block, alignment, bytes);
-}
-
 EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
 {
     return glebe_aligned_alloc(alignment, bytes);
@@ -86,14 +71,51 @@ EXPORT void *valloc(size_t bytes)
     return glebe_valloc(bytes);
 }
 
-EXPORT void *pvalloc(size_t bytes)
-{
-    return glebe_pvalloc(bytes);
-}
-
 EXPORT size_t malloc_usable_size(void *block)
 {
     return glebe_usable_size(block);
+}
+
+/* ---- functions that another malloc may lack ----
+ *
+ * If jemalloc's library is before this one in LD_PRELOAD, malloc is jemalloc's, which has none of these. They then use
+ * the process's malloc. The loader puts its address into a pointer; the alias is this library's own. */
+
+#ifdef __ELF__
+static void own_free(void *) __attribute__((alias("free"), nothrow));
+static void (*const volatile process_free)(void *) = free;
+#define ELSEWHERE (process_free != own_free)
+#else
+#define ELSEWHERE false
+#endif
+
+EXPORT void *reallocarray(void *block, size_t count, size_t bytes)
+{
+    size_t total;
+    if (ELSEWHERE && !__builtin_mul_overflow(count, bytes, &total))
+        return realloc(block, total);
+    return glebe_reallocarray(block, count, bytes);
+}
+
+EXPORT void free_sized(void *block, size_t bytes)
+{
+    if (ELSEWHERE)
+        free(block);
+    else
+        glebe_free_sized(block, bytes);
+}
+
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes)
+{
+    if (ELSEWHERE)
+        free(block);
+    else
+        glebe_free_aligned_sized(block, alignment, bytes);
+}
+
+EXPORT void *pvalloc(size_t bytes)
+{
+    return ELSEWHERE && bytes <= GB_MAX_BYTES ? valloc(gb_round_up(bytes, gb_port_page_bytes())) : glebe_pvalloc(bytes);
 }
 
 /* ---- functions that glibc adds ---- */

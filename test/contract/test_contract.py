@@ -602,6 +602,33 @@ def test_verbose_beside_the_malloc_of_the_c_library(box, tmp_path):
     assert "was active beside another malloc: at most 16" in box.check(static, preload=None, verbose=1).text
 
 
+# The whole family of C, and no more: as jemalloc's library has it.
+OWN_FAMILY = OWN_MALLOC + """
+void *realloc(void *block, size_t n) { return memcpy(malloc(n), block, n); }
+void *valloc(size_t n) { next = (char *)(((uintptr_t)next + 4095) & -4096ul); return malloc(n); }
+void *pvalloc(size_t n);
+static int is_own(char *block) { return block >= room && block < next; }
+int main(void)
+{
+    char *block = reallocarray(malloc(10), 10, 10), *page = pvalloc(5);
+    ((void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "free_sized"))(block, 100); /* the C library has none yet */
+    ((void (*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, "free_aligned_sized"))(page, 1, 4096);
+    errno = 0;
+    return !is_own(block) || !is_own(page) || next < page + 4096 || reallocarray(block, -1ul, 2) || errno != ENOMEM;
+}
+"""
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_what_another_malloc_lacks(box, tmp_path, build):
+    """Functions that only glebe has, beside another malloc, take and return that malloc's blocks."""
+    source = tmp_path / "family.c"
+    source.write_text(OWN_FAMILY)
+    headers = [word for name in ("stdlib", "stdint", "string", "errno", "dlfcn") for word in ("-include", f"{name}.h")]
+    own = box.compile(source, "-O0", "-fno-builtin", "-D_GNU_SOURCE", *headers, to="another-family")
+    box.check(own, preload=build)
+
+
 def test_option_stats(box):
     done = box.check("gzip", "--version", stats="json") # allocates, and ends by exit
     stats = json.loads(done.text)

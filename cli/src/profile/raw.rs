@@ -24,7 +24,7 @@ pub struct Weight {
 }
 
 /// What one stack allocated.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Site {
     pub allocated: Weight,
     pub live: Weight,

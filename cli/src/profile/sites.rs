@@ -1,7 +1,7 @@
 //! The sites of sampled blocks, for `glebe leaks` and `glebe explain`: a site is the stack that allocated.
 
 use super::names;
-use super::raw::{Module, Profile, Site, Weight};
+use super::raw::{Module, Profile, Site};
 use super::symbols::{Function, Symbols};
 use crate::explain::samples::{Sampled, Samples};
 use std::collections::{HashMap, HashSet};
@@ -19,8 +19,7 @@ fn with_line(function: &Function) -> String {
 
 /// The frames of a stack of return addresses, the innermost first: "function (file:line)".
 pub fn frames_of(profile: &Profile, callers: &[u64], symbols: &mut Symbols) -> Vec<String> {
-    let none = Weight::default();
-    let site = Site { allocated: none, live: none, peak: none, callers: callers.to_vec() };
+    let site = Site { callers: callers.to_vec(), ..Site::default() };
     names(profile, &site, symbols, with_line)
 }
 

@@ -510,12 +510,18 @@ int main(int argc, char **)
 fn clean_programs_have_no_leaks() {
     let home = home();
     let program = compiled(&home, "containers", CONTAINERS, "c++");
-    let running = Running::start(&home, &[&program, "stay"]);
-    for words in [&["leaks", "--json", &running.pid()][..], &["leaks", "--json", "--", &program]] {
+    let clean = |words: &[&str]| {
         let found = object(&home, words);
         assert_eq!(found["leaks"].as_array().unwrap().len(), 0, "{found}");
-        assert!(found["live_blocks"].as_u64().unwrap() > 0);
-    }
+        found["live_blocks"].as_u64().unwrap()
+    };
+    let builds = [&[][..], &["--secure"], &["--safe"], &["--audit"]];
+    let live = builds.map(|build| {
+        let running = Running::on(&home, build, &[&program, "stay"]);
+        clean(&["leaks", "--json", &running.pid()])
+    });
+    assert!(live[0] > 0 && live.iter().all(|blocks| *blocks == live[0]), "{live:?}");
+    assert!(clean(&["leaks", "--json", "--", &program]) > 0);
 }
 
 #[test]

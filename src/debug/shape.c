@@ -17,6 +17,7 @@
 #define SHAPE(X)                                                                                                       \
     X("secure", GB_SECURE)                                                                                             \
     X("keyed", GB_KEYED)                                                                                               \
+    X("safe", GB_SAFE)                                                                                                 \
     X("link_at", GB_LINK_AT)                                                                                           \
     X("audit", GB_AUDIT)                                                                                               \
     X("slice_log2", GB_SLICE_LOG2)                                                                                     \
@@ -86,6 +87,7 @@
     FIELD(X, "extent", gb_extent, granules)                                                                            \
     FIELD(X, "extent", gb_extent, state)                                                                               \
     FIELD(X, "extent", gb_extent, warm)                                                                                \
+    FIELD(X, "extent", gb_extent, held)                                                                                \
     FIELD(X, "extent", gb_extent, collected)                                                                           \
     SIZE(X, "region", gb_region)                                                                                       \
     FIELD(X, "region", gb_region, base)                                                                                \

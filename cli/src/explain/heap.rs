@@ -106,7 +106,7 @@ pub struct Glebe {
     pub at_hand: HashMap<usize, u32>,
     /// Their addresses, as far as the lists lead.
     listed: HashSet<u64>,
-    /// Medium blocks that their heaps keep warm.
+    /// Medium blocks that their heaps keep warm, and those up to 1 MiB that the safe build holds.
     warm: HashSet<u64>,
     /// The mean size of the blocks of each mixed page, by its entry.
     pub means: HashMap<usize, u64>,
@@ -216,6 +216,10 @@ impl Glebe {
         };
         let heaps = count(glebe.layout.heaps_made);
         glebe.read_heaps(memory, at(glebe.layout.heaps), heaps)?;
+        if glebe.layout.safe != 0 {
+            let shadow = copy(memory, at(glebe.layout.shadow), at(glebe.layout.committed_shadow))?;
+            glebe.read_held(&shadow);
+        }
         glebe.read_mixed(memory);
         Ok(Some(glebe))
     }
@@ -248,6 +252,26 @@ impl Glebe {
             }
         }
         Ok(())
+    }
+
+    /// Counts blocks that the program freed, and the safe build holds: a bit for each 16 bytes in every other word of
+    /// the shadow (src/base/held.c).
+    fn read_held(&mut self, shadow: &[u8]) {
+        for (number, words) in shadow.chunks_exact(16).enumerate() {
+            let mut held = u64_at(words, 0);
+            while held != 0 {
+                let block =
+                    self.base + ((number as u64) << 10) + (u64::from(held.trailing_zeros()) << 4);
+                held &= held - 1;
+                match self.small_head(block) {
+                    Some(entry) if self.listed.insert(block) => {
+                        *self.at_hand.entry(entry).or_default() += 1
+                    }
+                    Some(_) => {}
+                    None => drop(self.warm.insert(block)),
+                }
+            }
+        }
     }
 
     /// Counts the blocks of a list of small blocks as at hand.
@@ -382,7 +406,7 @@ impl Glebe {
                 let begins = record.get(l.page_kind) == Some(&LARGE)
                     && usize::from(record[l.page_cls]) == entry % l.large_least;
                 if begins {
-                    let warm = record[l.page_warm] != 0;
+                    let warm = record[l.page_warm] != 0 || self.warm.contains(&start);
                     return run(u32_at(record, l.page_slices), What::Large { warm });
                 }
                 run(1, self.free_slice(entry))
@@ -430,7 +454,7 @@ impl Glebe {
             let what = match extent[l.extent_state] {
                 EXTENT_USED if extent[l.extent_collected] != 0 => What::Collected,
                 EXTENT_USED => What::Huge {
-                    warm: extent[l.extent_warm] != 0,
+                    warm: extent[l.extent_warm] != 0 || extent[l.extent_held] != 0,
                     used: u64_at(extent, l.extent_bytes),
                 },
                 EXTENT_IDLE => free(Free::Retained),

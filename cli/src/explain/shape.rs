@@ -27,7 +27,7 @@ macro_rules! layout {
 }
 
 layout! {
-    secure "secure"  keyed "keyed"  link_at "link_at"
+    secure "secure"  keyed "keyed"  safe "safe"  link_at "link_at"
     slice_log2 "slice_log2"  chunk_log2 "chunk_log2"  granule_log2 "granule_log2"
     unit_log2 "unit_log2"  large_least "large_least"  classes "classes"  small_classes "small_classes"
     mixed "mixed"  wake_bytes "wake_bytes"  wake_least "wake_least"  wake_most "wake_most"  marks "marks"
@@ -46,6 +46,7 @@ layout! {
     chunk_lazy "chunk.lazy"  chunk_huge_pages "chunk.huge_pages"
     extent "extent"  extent_bytes "extent.bytes"  extent_granules "extent.granules"
     extent_state "extent.state"  extent_warm "extent.warm"  extent_collected "extent.collected"
+    extent_held "extent.held"
     region "region"  base "region.base"  slices "region.slices"  table "region.table"  large "region.large"
     heads "region.heads"  extents_base "region.extents_base"  extents "region.extents"  heaps "region.heaps"
     chunk_table "region.chunk_table"  key "region.key"  bits "region.bits"  shadow "region.shadow"

@@ -45,8 +45,12 @@ pub struct Running(pub Child);
 
 impl Running {
     pub fn start(home: &TempDir, program: &[&str]) -> Running {
-        let mut command = command_of(home, &["run", "--quiet", "--"]);
-        let mut child = command.args(program).stdout(Stdio::piped()).spawn().unwrap();
+        Running::on(home, &[], program)
+    }
+    /// `options` of `glebe run` choose the build.
+    pub fn on(home: &TempDir, options: &[&str], program: &[&str]) -> Running {
+        let words = [&["run", "--quiet"], options, &["--"], program].concat();
+        let mut child = command_of(home, &words).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n", "{program:?}");

@@ -235,6 +235,66 @@ void glebe_go_weak_free(void **slot)
     gb_free("free", gb_self, slot);
 }
 
+/* ---- a profile ---- */
+
+/* The live objects of one layout and one size. */
+typedef struct go_row {
+    uint32_t bytes, objects;
+    uint32_t words; /* of an element; 0: every word may be a reference */
+    uint64_t mask; /* the references among the first 64 words of an element, as bits */
+    uintptr_t layout;
+} go_row;
+
+static go_row go_row_of(uintptr_t layout)
+{
+    go_row row = {.words = layout ? (uint32_t)gb_layout_words(layout) : 0, .layout = layout};
+    if (layout & 1)
+        row.mask = layout >> (1 + GLEBE_GC_LAYOUT_BITS);
+    for (uint32_t i = 0; !(layout & 1) && i < row.words && i < 64; i++)
+        row.mask |= (uint64_t)(((const glebe_gc_layout *)layout)->bits[i / 8] >> i % 8 & 1) << i;
+    return row;
+}
+
+/* Adds objects to the row of their layout and size. Returns how many rows there are. */
+static uint32_t go_row_add(go_row *rows, uint32_t room, uint32_t count, go_row added)
+{
+    uint32_t i = 0;
+    while (i < count && i < room && (rows[i].layout != added.layout || rows[i].bytes != added.bytes))
+        i++;
+    if (i < count && i < room)
+        rows[i].objects += added.objects;
+    else if (i < room)
+        rows[i] = added;
+    return i < count ? count : i + 1;
+}
+
+/* Counts the objects in `rows`. Returns how many rows they need, at most `room` + 1. Right after a collection these
+ * are the live objects. */
+uint32_t glebe_go_rows(go_row *rows, uint32_t room)
+{
+    uint32_t count = 0;
+    for (uint32_t list = 0; go_gc.heap && list <= GB_CURSORS; list++)
+        for (const gb_page *page = gb_list_first(gb_collected_list(&go_gc, list)); page; page = gb_list_next(page)) {
+            size_t bytes;
+            go_row row = go_row_of(page->layout);
+            for (uint32_t i = 0; i < page->cap; i++)
+                if (gb_object_bounds(&go_gc, gb_object_start(page, i), &bytes)) {
+                    row.bytes = (uint32_t)bytes;
+                    row.objects++;
+                }
+            if (row.objects)
+                count = go_row_add(rows, room, count, row);
+        }
+    for (uint32_t i = 0; i < go_gc.huge.count; i++) {
+        const gb_huge_object *huge = (const gb_huge_object *)go_gc.huge.items + i;
+        go_row row = go_row_of(huge->layout);
+        row.bytes = (uint32_t)(huge->to - huge->from);
+        row.objects = 1;
+        count = go_row_add(rows, room, count, row);
+    }
+    return count;
+}
+
 /* ---- for C in the same module ---- */
 
 void *malloc(size_t bytes) { return gb_alloc(gb_self, bytes); }

@@ -30,6 +30,12 @@ static inline void *mmap(void *at, size_t bytes, int protection, int flags, int 
     return pages == SIZE_MAX ? MAP_FAILED : (void *)(pages << 16);
 }
 
+static inline int munmap(void *at, size_t bytes)
+{
+    (void)at, (void)bytes; /* linear memory never shrinks */
+    return 0;
+}
+
 static inline int mprotect(void *at, size_t bytes, int protection)
 {
     (void)at, (void)bytes, (void)protection;

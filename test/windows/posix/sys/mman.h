@@ -19,8 +19,8 @@
 
 __declspec(dllimport) void *__stdcall VirtualAlloc(void *, size_t, unsigned long, unsigned long);
 __declspec(dllimport) int __stdcall VirtualFree(void *, size_t, unsigned long);
-enum { WINDOWS_COMMIT = 0x1000, WINDOWS_RESERVE = 0x2000, WINDOWS_DECOMMIT = 0x4000, WINDOWS_NO_ACCESS = 1,
-    WINDOWS_READ_WRITE = 4 };
+enum { WINDOWS_COMMIT = 0x1000, WINDOWS_RESERVE = 0x2000, WINDOWS_DECOMMIT = 0x4000, WINDOWS_RELEASE = 0x8000,
+    WINDOWS_NO_ACCESS = 1, WINDOWS_READ_WRITE = 4 };
 
 static inline int mprotect(void *at, size_t bytes, int protection)
 {
@@ -44,6 +44,12 @@ static inline void *mmap(void *at, size_t bytes, int protection, int flags, int 
         || (protection != PROT_NONE && mprotect(p, bytes, protection) != 0))
         return MAP_FAILED;
     return p;
+}
+
+static inline int munmap(void *at, size_t bytes)
+{
+    (void)bytes; /* all of what mmap returned */
+    return VirtualFree(at, 0, WINDOWS_RELEASE) ? 0 : -1;
 }
 
 static inline int mincore(void *at, size_t bytes, unsigned char *resident)

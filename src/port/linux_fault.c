@@ -1,22 +1,20 @@
 /* Faults, and the address space of guarded blocks, on Linux.
  *
- * Our handler of SIGSEGV comes first, and calls the program's for faults that are not ours:
+ * Our handler of SIGSEGV comes first, and calls the program's for faults that are not ours. The program may install a
+ * handler at any time, and so replace ours. Each call of gb_port_faults sees that, and puts ours before it:
  *
- *     a fault -> ours: a guarded block? -> report
- *                  | no
- *                  v
- *                linux_fault_next: the program's handler, or what the kernel does without one
+ *     at the start     the program sets X      before X      the program sets B      before B
+ *     entry 0          X                       entry 1       B                       entry 2
+ *       -> default                               -> X                                  -> B
  *
- * The program may install its handler at any time, and so replace ours. Each call of gb_port_faults sees that, puts
- * ours back, and makes the program's the next. The program may call what it found when it installed its own: that is
- * ours, which then calls what was there before the first time. Signals that a process sent are passed on likewise. */
+ * Each handler of the program gets an entry of its own, which stays. So whatever sigaction told the program, the
+ * program may call, as B calls entry 1 for X, or install again. A handler that had an entry before gets the same.
+ * Signals that a process sent are passed on likewise. */
 typedef struct sigaction linux_action;
 
+enum { LINUX_FAULTS = 8 };
 static gb_port_fault *linux_fault_ours;
-static linux_action linux_fault_first; /* what was there before ours */
-static linux_action linux_fault_found[2]; /* the program's. The handler reads one while the other is written */
-static linux_action *_Atomic linux_fault_next = &linux_fault_first;
-static GB_TLS uintptr_t linux_fault_frame; /* of this thread's handler, while it calls the program's */
+static linux_action linux_fault_next[LINUX_FAULTS]; /* what the program had, by entry. Written once */
 
 static void linux_fault_pass(const linux_action *to, int number, siginfo_t *info, void *context)
 {
@@ -33,10 +31,10 @@ static void linux_fault_pass(const linux_action *to, int number, siginfo_t *info
     }
 }
 
-static void linux_fault(int number, siginfo_t *info, void *context)
+static void linux_fault(const linux_action *next, int number, siginfo_t *info, void *context)
 {
     const char *access = "access";
-    uintptr_t code = 0, frame = (uintptr_t)__builtin_frame_address(0), outer = linux_fault_frame;
+    uintptr_t code = 0;
     int saved = errno;
 #if defined(__x86_64__)
     enum { WRITES = 2 }; /* a bit of the processor's error code */
@@ -46,33 +44,48 @@ static void linux_fault(int number, siginfo_t *info, void *context)
 #elif defined(__aarch64__)
     code = (uintptr_t)((const ucontext_t *)context)->uc_mcontext.pc;
 #endif
-    if (info->si_code > 0 && linux_fault_ours((uintptr_t)info->si_addr, code, access)) {
-        errno = saved;
-        return;
+    bool ours = info->si_code > 0 && linux_fault_ours((uintptr_t)info->si_addr, code, access);
+    errno = saved;
+    if (!ours)
+        linux_fault_pass(next, number, info, context);
+}
+
+#define LINUX_FAULTS_EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define LINUX_FAULT(n) \
+    static void linux_fault_##n(int number, siginfo_t *info, void *context) \
+    { \
+        linux_fault(&linux_fault_next[n], number, info, context); \
     }
-    /* a handler that was left by longjmp has no frame above this one */
-    bool again = outer && frame < outer;
-    linux_fault_frame = again ? outer : frame;
-    linux_fault_pass(again ? &linux_fault_first : gb_load(&linux_fault_next), number, info, context);
-    linux_fault_frame = again ? outer : 0;
+#define LINUX_FAULT_NAME(n) linux_fault_##n,
+LINUX_FAULTS_EACH(LINUX_FAULT)
+static void (*const linux_fault_entries[])(int, siginfo_t *, void *) = {LINUX_FAULTS_EACH(LINUX_FAULT_NAME)};
+
+static bool linux_fault_same(const linux_action *a, const linux_action *b)
+{
+    return a->sa_flags == b->sa_flags
+        && (a->sa_flags & SA_SIGINFO ? a->sa_sigaction == b->sa_sigaction : a->sa_handler == b->sa_handler)
+        && memcmp(&a->sa_mask, &b->sa_mask, sizeof a->sa_mask) == 0;
 }
 
 bool gb_port_faults(gb_port_fault *ours)
 {
-    static bool installed;
-    linux_action now, mine = {.sa_sigaction = linux_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    static uint32_t entries;
+    linux_action now, mine = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
     int saved = errno;
-    bool known = sigaction(SIGSEGV, NULL, &now) == 0, there = known && (now.sa_flags & SA_SIGINFO)
-        && now.sa_sigaction == linux_fault;
+    bool known = sigaction(SIGSEGV, NULL, &now) == 0, there = false;
+    for (uint32_t i = 0; i < entries && known && now.sa_flags & SA_SIGINFO; i++)
+        there = there || now.sa_sigaction == linux_fault_entries[i];
     if (known && !there) {
-        linux_action *next = installed ? linux_fault_found + (gb_load(&linux_fault_next) == linux_fault_found)
-                                       : &linux_fault_first;
+        uint32_t i = 0;
+        while (i < entries && !linux_fault_same(&now, &linux_fault_next[i]))
+            i++;
+        if (i == entries && i < LINUX_FAULTS)
+            linux_fault_next[entries++] = now;
         linux_fault_ours = ours;
-        *next = now;
-        gb_store(&linux_fault_next, next);
+        mine.sa_sigaction = linux_fault_entries[i % LINUX_FAULTS];
         mine.sa_mask = now.sa_mask;
         mine.sa_flags |= now.sa_flags & (SA_NODEFER | SA_RESTART);
-        known = installed = sigaction(SIGSEGV, &mine, NULL) == 0;
+        known = i < LINUX_FAULTS && sigaction(SIGSEGV, &mine, NULL) == 0;
     }
     errno = saved;
     return known;

@@ -76,6 +76,23 @@ static void repair(int number, siginfo_t *info, void *context)
     mprotect(info->si_addr, 1, PROT_READ | PROT_WRITE);
 }
 
+static struct sigaction before;
+
+/* Calls the handler that was there before, as the handlers of crash reporters do. */
+static void chain(int number, siginfo_t *info, void *context)
+{
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(number, info, context);
+    else
+        before.sa_handler(number);
+}
+
+static void end(int number)
+{
+    (void)number;
+    _exit(3);
+}
+
 static void *run(void *block)
 {
     give(block);
@@ -86,6 +103,15 @@ static void *run(void *block)
 static char *own_place(void)
 {
     return mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+/* With SA_NODEFER: the handler faults itself. */
+static void fault_again(int number)
+{
+    if (seen == number)
+        _exit(4);
+    seen = number;
+    poke(own_place(), 0);
 }
 
 int main(int count, char **words)
@@ -154,6 +180,19 @@ int main(int count, char **words)
         peek(block, 5);
     } else if (strcmp(way, "own-fault") == 0) {
         give(take());
+        poke(own_place(), 0);
+    } else if (strcmp(way, "restored") == 0 || strcmp(way, "chained") == 0 || strcmp(way, "nested") == 0) {
+        struct sigaction ends = {.sa_handler = end}, chains = {.sa_sigaction = chain, .sa_flags = SA_SIGINFO},
+                         again = {.sa_handler = fault_again, .sa_flags = SA_NODEFER};
+        for (int i = 0; i < (*way == 'r' ? 20 : 1); i++) {
+            sigaction(SIGSEGV, *way == 'n' ? &again : &ends, &before);
+            give(take());
+            if (*way == 'c')
+                sigaction(SIGSEGV, &chains, &before);
+            if (*way == 'r')
+                sigaction(SIGSEGV, &before, NULL);
+            give(take());
+        }
         poke(own_place(), 0);
     } else if (strcmp(way, "sent") == 0) {
         give(take());

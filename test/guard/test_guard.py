@@ -68,7 +68,9 @@ def test_counted(box, program, way):
     assert json.loads(result.text.splitlines()[-1])["errors"] == 1
 
 
-@pytest.mark.parametrize("way, status", [("own-fault", -signal.SIGSEGV), ("sent", -signal.SIGSEGV), ("ignored", 0)])
+@pytest.mark.parametrize("way, status", [
+    ("own-fault", -signal.SIGSEGV), ("sent", -signal.SIGSEGV), ("ignored", 0),
+    ("restored", -signal.SIGSEGV), ("chained", 3), ("nested", 4)])
 def test_faults_of_the_program(box, program, way, status):
     result = box.run(program, way, guard=1)
     assert (result.returncode, result.text) == (status, "")

@@ -492,10 +492,11 @@ GLEBE_API void glebe_profile_stop(void);
  * was ever started; EINVAL for a path that is empty or over 560 bytes long; the system's error; ENOSYS as above. */
 GLEBE_API int glebe_profile_write(const char *path);
 /* Gives the calling thread a label that its samples carry from now on, such as the tenant or the route that it works
- * for; `value` NULL takes it away. Both texts are copied, and each different one is kept for good, so values should be
- * few: no numbers of requests. Costs malloc and free nothing. The first call makes the sampler's tables, of a few KiB.
- * Returns 0; EINVAL if the key is not 1 to 43 bytes, or the value not 1 to 207, without control characters, the key
- * without spaces; E2BIG for a ninth label of the thread; ENOMEM; ENOSYS as above. */
+ * for; `value` NULL takes it away. Both texts are copied. They are kept for good, and so is each set of labels that a
+ * thread has, so sets should be few: no numbers of requests. Costs malloc and free nothing. The first call makes the
+ * sampler's tables, of a few KiB. Returns 0; EINVAL if the key is not 1 to 43 bytes, or the value not 1 to 207, without
+ * control characters, the key without spaces; E2BIG for a ninth label of the thread; ENOMEM, also after some 65,000
+ * sets, and the thread then has no labels; ENOSYS as above. */
 GLEBE_API int glebe_profile_label(const char *key, const char *value);
 
 /* ---- Leaks ------------------------------------------------------------------------------------------------------- */

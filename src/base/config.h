@@ -236,7 +236,7 @@
 #ifndef GB_AWAY_MOST
 /* bounds on uncommitted extents between others, and on extents with moved OS pages: each is a mapping, and Linux
  * allows 65530 mappings by default */
-#define GB_AWAY_MOST 4096
+#define GB_AWAY_MOST (GB_SECURE ? 16384 : 4096) /* the secure build guards half as many blocks */
 #define GB_MOVED_MOST 1024
 #endif
 

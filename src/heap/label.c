@@ -6,7 +6,8 @@
  * number of its last label's frame, and its stacks begin there. So a sample, malloc and free cost nothing more, and a
  * reader that knows no labels skips them, as it skips any frame without an address.
  *
- * Each key with its value has one record, which stays: values are meant to be few. The sampler's lock guards them. */
+ * Each key with its value has one record, and each set of labels one frame. They stay, so they are meant to be few. The
+ * sampler's lock guards them. */
 #include "heap.h"
 
 #if GB_SAMPLES
@@ -95,6 +96,8 @@ int gb_label_set(const char *key, const char *value)
         return 0;
     gb_lock_take(&sampler->lock);
     int error = gb_sampler_make(sampler) ? label_change(&label, value != NULL) : ENOMEM;
+    if (error == ENOMEM)
+        *gb_sample_labels() = 0; /* no label rather than one of work that is done */
     gb_lock_drop(&sampler->lock);
     return error;
 }

@@ -40,6 +40,7 @@ static struct evidence {
     uint32_t modules_count;
     uintptr_t callers[EVIDENCE_FRAMES + EVIDENCE_OWN];
     char file[EVIDENCE_PATH]; /* empty: there is none */
+    bool failed; /* a report could not be written: it has been said */
     char text[EVIDENCE_TEXT];
     size_t at;
 } evidence;
@@ -259,8 +260,10 @@ static void evidence_append(const char *call, const void *address, const char *f
         evidence_put("}");
     }
     evidence_put("]}\n");
-    if (evidence.at >= EVIDENCE_TEXT - 1 || !gb_port_append(evidence.file, evidence.text, evidence.at))
+    bool whole = evidence.at < EVIDENCE_TEXT - 1 && gb_port_append(evidence.file, evidence.text, evidence.at);
+    if (!whole && !evidence.failed)
         gb_port_print(cut, sizeof cut - 1);
+    evidence.failed |= !whole;
 }
 
 /* Called by gb_report. */

@@ -281,25 +281,43 @@ void gb_port_keep_stderr(void)
     posix_keep_stderr(1024);
 }
 
-/* Writes to a pipe whose reader has gone must not end the program by SIGPIPE: blocks the signal, and takes it if the
- * write raised it. */
+void gb_port_print(const char *text, size_t bytes)
+{
+    gb_port_put(STDERR_FILENO, text, bytes);
+}
+
 void gb_port_say(const char *text, size_t bytes)
 {
-    int saved = errno, file = posix_stderr_file(), cancel = posix_cancel_off();
-    if (file >= 0) {
-        sigset_t broken, before, waiting;
-        struct timespec none = {0, 0};
-        sigemptyset(&broken);
-        sigaddset(&broken, SIGPIPE);
-        sigpending(&waiting);
-        pthread_sigmask(SIG_BLOCK, &broken, &before);
-        posix_write(file, text, bytes);
-        if (!sigismember(&waiting, SIGPIPE))
-            sigtimedwait(&broken, NULL, &none);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
+    int file = posix_stderr_file();
+    if (file >= 0)
+        gb_port_put(file, text, bytes);
+}
+
+/* Whether the file ends in the middle of a line: a limit, or a full disk, cut what was written last. */
+static bool linux_is_cut(int file, const char *path)
+{
+    struct stat about;
+    char last = '\n';
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
+        return false;
+    int reader = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    bool read = reader >= 0 && pread(reader, &last, 1, about.st_size - 1) == 1;
+    if (reader >= 0)
+        close(reader);
+    return read && last != '\n';
+}
+
+bool gb_port_append(const char *path, const char *text, size_t bytes)
+{
+    int saved = errno, cancel = posix_cancel_off();
+    int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    bool done = file >= 0 && (!linux_is_cut(file, path) || gb_port_put(file, "\n", 1) == 0)
+        && gb_port_put(file, text, bytes) == 0;
+    if (file >= 0)
+        close(file);
     posix_cancel_restore(cancel);
     errno = saved;
+    return done;
 }
 
 /* The name that execve got. For a script it is the script's name; the C library's variables name the interpreter. */
@@ -384,7 +402,8 @@ int gb_port_create(const char *path, bool anew, int *error)
     return file;
 }
 
-/* A write beyond the limit on the size of files raises SIGXFSZ: blocks the signal, and takes it if it came. */
+/* A write beyond the limit on the size of files raises SIGXFSZ, one to a pipe whose reader has gone SIGPIPE. Blocks
+ * both signals, and takes the one that came. */
 int gb_port_put(int file, const char *text, size_t bytes)
 {
     int saved = errno, error = 0, cancel = posix_cancel_off();

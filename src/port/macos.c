@@ -109,11 +109,36 @@ void gb_port_keep_stderr(void)
     posix_keep_stderr(256);
 }
 
+static void macos_write(int file, const char *text, size_t bytes)
+{
+    int saved = errno, cancel = posix_cancel_off();
+    while (bytes > 0) {
+        ssize_t written = write(file, text, bytes);
+        if (written <= 0)
+            break;
+        text += written;
+        bytes -= (size_t)written;
+    }
+    posix_cancel_restore(cancel);
+    errno = saved;
+}
+
+void gb_port_print(const char *text, size_t bytes)
+{
+    macos_write(STDERR_FILENO, text, bytes);
+}
+
 void gb_port_say(const char *text, size_t bytes)
 {
     int file = posix_stderr_file();
     if (file >= 0)
-        posix_write(file, text, bytes);
+        macos_write(file, text, bytes);
+}
+
+bool gb_port_append(const char *path, const char *text, size_t bytes)
+{
+    (void)path, (void)text, (void)bytes;
+    return false; /* the command uses it on Linux only */
 }
 
 bool gb_port_malloc_elsewhere(void) { return false; } /* the system's zones, not symbols, decide it there */

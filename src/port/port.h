@@ -154,13 +154,14 @@ uint32_t gb_port_now_ms(void); /* monotonic, coarse, wraps */
 uint64_t gb_port_random(void);
 const char *gb_port_environment(const char *name); /* NULL if unset, or not trusted (setuid) */
 char *const *gb_port_environment_all(void); /* NULL-terminated, or NULL */
-void gb_port_print(const char *text, size_t bytes); /* to stderr */
+void gb_port_print(const char *text, size_t bytes); /* to stderr; raises no SIGXFSZ or SIGPIPE on Linux */
 /* Keeps stderr as it is now for gb_port_say, even if the program closes it. Called only once a user asked for text at
  * exit. The program's own descriptors keep their numbers, and its child programs inherit nothing. */
 void gb_port_keep_stderr(void);
 /* Writes to the stderr that was kept; drops the text if no descriptor refers to it any more. */
 void gb_port_say(const char *text, size_t bytes);
-/* Appends the text to an existing file. False if that fails, or the host has no files. */
+/* Appends the text to an existing file, on a new line if the file's last line was cut. False if that fails, or the host
+ * is not Linux. Raises no signals. */
 bool gb_port_append(const char *path, const char *text, size_t bytes);
 const char *gb_port_program(void); /* the program's name without a path; "" if there is none */
 uint32_t gb_port_process(void); /* the process's number */

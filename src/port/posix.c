@@ -124,25 +124,6 @@ static void posix_cancel_restore(int before)
     pthread_setcancelstate(before, &before);
 }
 
-static void posix_write(int file, const char *text, size_t bytes)
-{
-    int saved = errno, cancel = posix_cancel_off();
-    while (bytes > 0) {
-        ssize_t written = write(file, text, bytes);
-        if (written <= 0)
-            break;
-        text += written;
-        bytes -= (size_t)written;
-    }
-    posix_cancel_restore(cancel);
-    errno = saved;
-}
-
-void gb_port_print(const char *text, size_t bytes)
-{
-    posix_write(STDERR_FILENO, text, bytes);
-}
-
 /* Many programs close stderr before they end (coreutils, to detect a full disk), and daemons close all descriptors.
  * Either may then open another file, which gets the number. So glebe keeps a copy at a number that programs do not use;
  * exec closes it. Before writing to the copy or to 2, glebe checks that it still is the same file. */
@@ -189,18 +170,6 @@ static int posix_stderr_file(void)
         file = -1;
     errno = saved;
     return file;
-}
-
-bool gb_port_append(const char *path, const char *text, size_t bytes)
-{
-    int saved = errno, cancel = posix_cancel_off();
-    int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    bool done = file >= 0 && write(file, text, bytes) == (ssize_t)bytes;
-    if (file >= 0)
-        close(file);
-    posix_cancel_restore(cancel);
-    errno = saved;
-    return done;
 }
 
 /* ---- the process and its threads ---- */

@@ -143,8 +143,8 @@ int main(int count, char **words)
     } else if (strcmp(way, "twice") == 0 || strcmp(way, "unguarded") == 0) {
         block = *way == 't' ? take() : make();
         say_address(block, 0);
-        give(block);
-        give(block);
+        for (int frees = count > 2 ? atoi(words[2]) : 2; frees > 0; frees--)
+            give(block);
     } else if (strcmp(way, "fork") == 0) {
         block = take();
         give(block);

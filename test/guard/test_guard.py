@@ -2,8 +2,10 @@
 and the reports as JSON (GLEBE_REPORT)."""
 
 import json
+import os
 import pathlib
 import re
+import resource
 import signal
 
 import pytest
@@ -106,3 +108,28 @@ def test_a_sampled_block_has_its_stack(box, tmp_path):
 def test_report_that_cannot_be_written(box, program, tmp_path):
     result = box.run(program, "own-fault", report=tmp_path / "none" / "reports")
     assert result.text.startswith(f"glebe: report: cannot write {tmp_path}/none/reports: error 2 (no such folder)")
+
+
+@pytest.mark.parametrize("room", [0, 100])
+def test_a_report_beyond_the_limit_of_files(box, program, tmp_path, room):
+    """The program goes on, one line says it for all three reports, and the next program's report is on its own line."""
+    reports, limit = tmp_path / "reports", lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+    result = box.run(program, "unguarded", 4, report=reports, on_error="count", limits=limit)
+    assert result.returncode == 0, result.text
+    assert result.text.count("double free") == 3
+    assert result.text.count("glebe: report: cannot write to the file of GLEBE_REPORT\n") == 1
+    assert reports.stat().st_size == room
+    box.run(program, "unguarded", report=reports)
+    *cut, last = reports.read_text().splitlines()
+    assert [len(line) for line in cut] == [room] * bool(room)
+    assert json.loads(last)["call"] == "free"
+
+
+def test_stderr_beyond_the_limit_of_files(box, program, tmp_path):
+    """Lines on stderr end no program either: those of a report, and those at exit."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+        os.dup2(os.open(tmp_path / "stderr", os.O_WRONLY | os.O_CREAT, 0o600), 2)
+    result = box.run(program, "unguarded", 3, on_error="count", verbose=1, limits=limit)
+    assert result.returncode == 0
+    assert (tmp_path / "stderr").read_text() == "glebe: fre"

@@ -37,21 +37,57 @@ fn a_use_after_free_has_its_functions() {
     assert_eq!(["found", "allocated", "freed"].map(after), ["uses", "makes", "drops"], "{text}");
 }
 
+const WHOLE: &str = "{\"program\": \"p\", \"pid\": 7, \"call\": \"free\", \"address\": \"0x10\", \
+    \"finding\": \"wrong\", \"found\": [], \"allocated\": [], \"freed\": [], \"modules\": []}\n";
+
 #[test]
-fn a_damaged_line_is_named_behind_the_reports_before_it() {
+fn damaged_lines_are_named_and_hide_no_report() {
     let home = home();
     let file = home.path().join("torn.json");
-    let whole = "{\"program\": \"p\", \"pid\": 7, \"call\": \"free\", \"address\": \"0x10\", \"finding\": \"wrong\", \
-        \"found\": [], \"allocated\": [], \"freed\": [], \"modules\": []}";
-    fs::write(&file, format!("{whole}\n{}", &whole[..40])).unwrap();
+    let (cut, long) = (&WHOLE[..40], "x".repeat(3 << 20));
+    fs::write(&file, format!("{WHOLE}{cut}\n\n{WHOLE}{long}\n{WHOLE}{cut}")).unwrap();
     let mut report = glebe(&home);
     let torn = report.arg("report").arg(&file).assert().code(125);
-    torn.stdout("p[7]: free(0x10): wrong\n").stderr(contains("torn.json: line 2 is no report"));
+    let torn = torn.stdout("p[7]: free(0x10): wrong\n".repeat(3));
+    let told = String::from_utf8(torn.get_output().stderr.clone()).unwrap();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 3, "{told}");
+    for (line, number) in lines.iter().zip([2, 5, 7]) {
+        assert!(line.contains(&format!("torn.json: line {number} is no report: ")), "{told}");
+    }
+    fs::write(&file, "x\n".repeat(5000)).unwrap();
+    let torn = glebe(&home).arg("report").arg(&file).assert().code(125);
+    let torn = torn.stderr(contains("torn.json: 4990 more lines are no reports\n"));
+    assert_eq!(torn.get_output().stderr.iter().filter(|byte| **byte == b'\n').count(), 11);
     fs::write(&file, "").unwrap();
     glebe(&home).arg("report").arg(&file).assert().success().stderr(contains("has no report"));
     let none = home.path().join("none.json");
     let said = format!("glebe: {}: No such file", none.display());
     glebe(&home).arg("report").arg(&none).assert().code(125).stderr(starts_with(said));
+}
+
+#[test]
+fn what_has_no_end_is_not_read() {
+    let home = home();
+    for device in ["/dev/zero", "/dev/urandom"] {
+        let said = format!("glebe: {device} is neither a file nor a pipe\n");
+        glebe(&home).args(["report", device]).assert().code(125).stderr(said);
+    }
+    let mut piped = glebe(&home);
+    piped.args(["report", "/dev/stdin"]).write_stdin(WHOLE).assert().success();
+    let fifo = home.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let file = home.path().join("hostile.json");
+    let said = ["fifo+0x10", "zero+0x10", "random+0x10"];
+    for (module, name) in [fifo.to_str().unwrap(), "/dev/zero", "/dev/random"].iter().zip(said) {
+        let found = "\"found\": [{\"address\": \"0x20\", \"module\": 0, \"offset\": 16}]";
+        let modules = format!("\"modules\": [{{\"path\": \"{module}\", \"build_id\": \"\"}}]");
+        let line = WHOLE.replace("\"found\": []", found).replace("\"modules\": []", &modules);
+        fs::write(&file, line).unwrap();
+        let mut report = glebe(&home);
+        report.timeout(std::time::Duration::from_secs(60)).arg("report").arg(&file);
+        report.assert().success().stdout(contains(format!("    {name}\n"))).stderr("");
+    }
 }
 
 #[test]

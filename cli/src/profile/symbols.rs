@@ -43,11 +43,20 @@ pub struct Symbols {
 fn separate_debug_file(build_id: &str) -> Option<PathBuf> {
     let (first, rest) = (build_id.get(..2)?, build_id.get(2..)?);
     let path = PathBuf::from(format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"));
-    path.exists().then_some(path)
+    is_readable(&path).then_some(path)
+}
+
+/// Whether to read a module: the path is from a file that anybody may have made. A device or a
+/// FIFO has no end, and files of /proc that wait for text say that they are empty.
+fn is_readable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() > 0)
 }
 
 fn open(module: &Module, changed: &mut Vec<PathBuf>) -> File {
     let none = File { loader: None, segments: Vec::new(), symbols: Vec::new() };
+    if !is_readable(&module.path) {
+        return none;
+    }
     let Ok(bytes) = fs::read(&module.path) else { return none };
     let Ok(elf) = object::File::parse(&*bytes) else { return none };
     let now = elf.build_id().ok().flatten().unwrap_or_default();

@@ -15,18 +15,25 @@ pub use options::Options;
 use crate::profile::raw::{Module, Profile};
 use crate::profile::sites::frames_of;
 use crate::profile::symbols::Symbols;
-use crate::stop::Ending;
+use crate::stop::{Ending, OWN_FAILURE};
 use crate::words::{cut, print, say};
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 use serde::Deserialize;
 use serde_json::{json, Value};
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 
 /// Columns of a function in the text.
 const SHOWN: usize = 76;
 /// Address space that each module has here.
 const ROOM: u64 = 1 << 40;
+/// More than a line of the library's has.
+const LINE_BYTES: u64 = 1 << 20;
+/// Lines that are no reports, by number.
+const NAMED: u64 = 10;
 
 #[derive(Deserialize)]
 struct Report {
@@ -143,28 +150,72 @@ fn object(line: &str, report: &Report, files: &mut Files) -> Result<Value> {
     Ok(object)
 }
 
-/// Runs the command. A damaged line ends it, after the reports before that line.
+/// The file, if it has an end: a regular one, or a pipe.
+fn open(path: &Path) -> Result<BufReader<File>> {
+    let name = path.display();
+    let kind = fs::metadata(path).with_context(|| format!("{name}"))?.file_type();
+    ensure!(kind.is_file() || kind.is_fifo(), "{name} is neither a file nor a pipe");
+    Ok(BufReader::new(File::open(path).with_context(|| format!("{name}"))?))
+}
+
+/// Reads a line. Keeps the first bytes of one that is too long for a report. False: there is none.
+fn next(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let mut rest = Vec::new();
+    let mut last = input.take(LINE_BYTES).read_until(b'\n', line)?;
+    while last as u64 == LINE_BYTES && !line.ends_with(b"\n") && !rest.ends_with(b"\n") {
+        rest.clear();
+        last = input.take(LINE_BYTES).read_until(b'\n', &mut rest)?;
+    }
+    Ok(!line.is_empty())
+}
+
+fn show(line: &str, options: &Options, files: &mut Files) -> Result<String> {
+    let report: Report = serde_json::from_str(line)?;
+    Ok(match options.json {
+        true => object(line, &report, files)?.to_string(),
+        false => text(&report, files),
+    })
+}
+
+/// Runs the command. Lines that are no reports are named, and make it fail at the end. Empty ones
+/// may be between the reports of processes that wrote behind a cut line at one time.
 pub fn report(options: &Options) -> Result<Ending> {
     let name = options.file.display();
-    let bytes = fs::read(&options.file).with_context(|| format!("{name}"))?;
-    let content = String::from_utf8_lossy(&bytes);
+    let mut input = open(&options.file)?;
     let mut files = Files::default();
-    for (number, line) in content.lines().enumerate() {
-        let wrong = || format!("{name}: line {} is no report", number + 1);
-        let report: Report = serde_json::from_str(line).with_context(wrong)?;
-        match options.json {
-            true => print(object(line, &report, &mut files)?)?,
-            false => print(text(&report, &mut files))?,
+    let mut line = Vec::new();
+    let (mut number, mut shown, mut wrong) = (0u64, 0u64, 0u64);
+    while next(&mut input, &mut line).with_context(|| format!("{name}"))? {
+        number += 1;
+        let content = String::from_utf8_lossy(&line);
+        if content.trim().is_empty() {
+            continue;
         }
+        match show(&content, options, &mut files) {
+            Ok(text) => {
+                print(text)?;
+                shown += 1;
+            }
+            Err(error) => {
+                wrong += 1;
+                if wrong <= NAMED {
+                    say(format!("{name}: line {number} is no report: {error}"));
+                }
+            }
+        }
+    }
+    if wrong > NAMED {
+        say(format!("{name}: {} more lines are no reports", wrong - NAMED));
     }
     for path in &files.symbols.changed {
         let path = path.display();
         say(format!("{path} has changed since the program ran: its functions have no names"));
     }
-    if content.is_empty() && !options.json {
+    if shown + wrong == 0 && !options.json {
         say(format!("{name} has no report"));
     }
-    Ok(Ending::Exit(0))
+    Ok(Ending::Exit(if wrong > 0 { OWN_FAILURE } else { 0 }))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use predicates::str::contains;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Two threads allocate until a request fails. With a file's name, another thread ends the process as soon as the file
@@ -143,4 +144,18 @@ fn what_cannot_be_is_told_in_one_line() {
     explain.current_dir(home.path()).args(["explain", "--from", "damaged"]);
     let told = "glebe: damaged is incomplete: it was not written to its end\n";
     explain.assert().code(125).stderr(told);
+}
+
+#[test]
+fn what_begins_otherwise_is_not_read_to_its_end() {
+    let home = home();
+    for (command, said) in [("explain", "is no snapshot"), ("profile", "is no profile")] {
+        let mut from = glebe(&home);
+        from.timeout(Duration::from_secs(60)).args([command, "--from", "/dev/zero"]);
+        from.args((command == "profile").then_some(["-o", "out"]).into_iter().flatten());
+        from.current_dir(home.path())
+            .assert()
+            .code(125)
+            .stderr(contains(format!("/dev/zero {said}")));
+    }
 }

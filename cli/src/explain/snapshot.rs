@@ -13,6 +13,7 @@ use super::parts::Seen;
 use super::process::{mappings, Limit, Pages, Stretch, Use, OWN_LIMIT};
 use super::shape;
 use crate::profile::raw::{decimal, hexadecimal};
+use crate::profile::reader;
 use crate::size::amount;
 use crate::system::live::Reader;
 use anyhow::{anyhow, bail, Context, Result};
@@ -78,9 +79,7 @@ pub fn is_one(bytes: &[u8]) -> bool {
 
 impl Snapshot {
     pub fn read(file: &Path) -> Result<Snapshot> {
-        let shown = file.display();
-        let bytes = std::fs::read(file).with_context(|| format!("cannot read {shown}"))?;
-        Snapshot::of_file(&bytes, file)
+        Snapshot::of_file(&reader::bytes_if(file, is_one)?, file)
     }
 
     /// The snapshot in the bytes of a file.

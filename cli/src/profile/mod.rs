@@ -19,7 +19,7 @@ mod hostile;
 mod live;
 mod pprof;
 pub mod raw;
-mod reader;
+pub mod reader;
 mod show;
 pub mod sites;
 mod stacks;
@@ -153,7 +153,8 @@ fn probe(output: &Path) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<Profile> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes =
+        reader::bytes_if(path, |head| head.starts_with(reader::TEXT) || snapshot::is_one(head))?;
     let profile = if snapshot::is_one(&bytes) {
         let snapshot = Snapshot::of_file(&bytes, path)?;
         let text = snapshot.profile.ok_or_else(|| {

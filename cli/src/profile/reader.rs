@@ -77,6 +77,18 @@ pub fn head_of(path: &Path) -> Vec<u8> {
     head
 }
 
+/// The bytes of a file or a pipe. Of one that begins otherwise, such as /dev/zero, the first bytes alone.
+pub fn bytes_if(path: &Path, begins: impl Fn(&[u8]) -> bool) -> Result<Vec<u8>> {
+    let shown = || format!("cannot read {}", path.display());
+    let mut file = std::fs::File::open(path).with_context(shown)?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes).with_context(shown)?;
+    if begins(&bytes) {
+        file.read_to_end(&mut bytes).with_context(shown)?;
+    }
+    Ok(bytes)
+}
+
 /// The stacks of pprof's bytes. Without a `kind`, those that a viewer would show first.
 pub fn parse(plain: &[u8], title: &str, kind: Option<Kind>, limits: &Limits) -> Result<Stacks> {
     let no_profile = || format!("{title} is no profile");

@@ -433,6 +433,14 @@ static void test_labels(void **state)
     assert_int_equal(glebe_profile_label("k", longest), EINVAL);
     for (key[0] = 'a'; key[0] < 'a' + GB_LABELS_MOST; key[0]++)
         assert_int_equal(glebe_profile_label(key, NULL), 0);
+    assert_int_equal(glebe_profile_label("k", "v"), 0);
+    int error = 0;
+    for (int i = 0; error == 0 && i < 1 << 17; i++) {
+        snprintf(longest, sizeof longest, "%d", i);
+        error = glebe_profile_label("k", longest);
+    }
+    assert_int_equal(error, ENOMEM);
+    assert_int_equal(*gb_sample_labels(), 0); /* none, rather than the last one that there was room for */
     for (int i = 0; i < 5; i++)
         glebe_free(blocks[i]);
 }

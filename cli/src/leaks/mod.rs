@@ -25,7 +25,7 @@ use crate::profile::sites::Sites;
 use crate::screen::Screen;
 use crate::size::{amount, counted};
 use crate::stop::Ending;
-use crate::system::live::or_ended;
+use crate::system::live::{maps_of, or_ended};
 use crate::words::{cut, print, say};
 use anyhow::Result;
 use copy::Snapshot;
@@ -112,6 +112,7 @@ fn look_twice(pid: i32, at_exit: bool) -> Result<(Snapshot, Blocks)> {
 }
 
 fn find(pid: i32, at_exit: bool) -> Result<Found> {
+    maps_of(pid)?; // whether there is such a process at all
     let (mut copy, blocks) = look_twice(pid, at_exit).map_err(|error| or_ended(pid, error))?;
     let modules = std::mem::take(&mut copy.modules);
     let mut sites = copy.samples.take().map(|samples| Sites::new(samples, modules));

@@ -47,7 +47,7 @@ void *gb_large_source(glebe_heap *heap, gb_request *request)
     gb_heap_grows(heap, request->bytes);
     gb_page *page = gb_run_take(heap, GB_LARGE, slices, align, &zero);
     gb_bounds_grew(heap);
-    if (unguarded && page)
+    if (unguarded && page && !gb_the.limited) /* else address space ended, and not mappings */
         large_tell();
     request->dirty = zero ? 0 : request->bytes;
     return page ? (void *)gb_large_start(page) : NULL;

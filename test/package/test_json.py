@@ -13,6 +13,8 @@ pytestmark = pytest.mark.xdist_group("json") # its programs run once
 
 # A program with a leak, blocks of each kind, and reallocs.
 PROGRAM = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +27,10 @@ int main(int argc, char **argv)
         free(block);
         return 0;
     }
+    int (*label)(const char *, const char *) = (int (*)(const char *, const char *))dlsym(RTLD_DEFAULT,
+        "glebe_profile_label");
+    if (label)
+        label("stage", "fill");
     for (int i = 0; i < 2000; i++)
         memset(kept[i] = malloc(1000 + i), 1, 1000 + i);
     for (int i = 0; i < 2000; i += 2)

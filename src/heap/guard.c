@@ -117,7 +117,8 @@ void *gb_guard_take(size_t bytes, const uintptr_t *callers, uint32_t count)
         return NULL;
     gb_guard *slot = guards->slots + best;
     uintptr_t page = guard_page(best, GUARD_OWN), size = gb_the.page_bytes;
-    gb_port_faults(guard_fault);
+    if (!gb_port_faults(guard_fault))
+        return NULL;
     for (int side = 0; side < GUARD_SIDES; side++) {
         if (slot->opened[side] && !gb_port_guard(guard_page(best, (enum guard_side)side), size, false))
             return NULL;

@@ -258,10 +258,10 @@ static go_row go_row_of(uintptr_t layout)
 /* Adds objects to the row of their layout and size. Returns how many rows there are. */
 static uint32_t go_row_add(go_row *rows, uint32_t room, uint32_t count, go_row added)
 {
-    uint32_t i = 0;
-    while (i < count && i < room && (rows[i].layout != added.layout || rows[i].bytes != added.bytes))
+    uint32_t i = 0, known = count < room ? count : room;
+    while (i < known && (rows[i].layout != added.layout || rows[i].bytes != added.bytes))
         i++;
-    if (i < count && i < room)
+    if (i < known)
         rows[i].objects += added.objects;
     else if (i < room)
         rows[i] = added;

@@ -30,6 +30,8 @@ GB_COLD void *gb_out_of_memory(void);
 /* Copies `text`, cut to `bytes`. Replaces each character in `but`, and each that is not printable ASCII, by ?. */
 void gb_plain(char *out, size_t bytes, const char *text, const char *but);
 char *gb_decimal(uint64_t value, char *out24);
+/* The hexadecimal digit of the lowest four bits. */
+GB_INLINE char gb_digit(uint64_t value) { return "0123456789abcdef"[value & 15]; }
 /* A small printf (%s %zu %u %p) without allocation or lock. Returns the length of the untruncated text. */
 size_t gb_format(char *out, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -22,7 +22,7 @@ static void format_number(char *out, size_t bytes, size_t *at, uint64_t value, u
     char digits[24];
     int n = 0;
     do
-        digits[n++] = "0123456789abcdef"[value % radix];
+        digits[n++] = gb_digit(value % radix);
     while ((value /= radix) != 0);
     while (n > 0)
         format_put(out, bytes, at, digits[--n]);

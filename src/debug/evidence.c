@@ -121,8 +121,8 @@ static uint32_t evidence_module_of(const gb_module *module)
     memcpy(to->path, module->path, strlen(module->path) + 1);
     size_t bytes = module->build_id_bytes * 2 < sizeof to->build_id ? module->build_id_bytes : 0;
     for (size_t k = 0; k < bytes; k++) {
-        to->build_id[2 * k] = "0123456789abcdef"[module->build_id[k] >> 4];
-        to->build_id[2 * k + 1] = "0123456789abcdef"[module->build_id[k] & 15];
+        to->build_id[2 * k] = gb_digit(module->build_id[k] >> 4);
+        to->build_id[2 * k + 1] = gb_digit(module->build_id[k]);
     }
     to->build_id[2 * bytes] = 0;
     return ++evidence.modules_count;
@@ -190,7 +190,7 @@ static void evidence_string(const char *before, const char *text)
     for (; *text; text++) {
         uint8_t c = (uint8_t)*text;
         bool plain = c >= ' ' && c != '"' && c != '\\';
-        char hex[] = {'\\', 'u', '0', '0', "0123456789abcdef"[c >> 4], "0123456789abcdef"[c & 15], 0};
+        char hex[] = {'\\', 'u', '0', '0', gb_digit(c >> 4), gb_digit(c), 0};
         evidence_put(plain ? (char[]){*text, 0} : hex);
     }
     evidence_put("\"");

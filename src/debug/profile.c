@@ -33,10 +33,8 @@ static void profile_module(void *context, const gb_module *module)
     gb_text_hex(out, module->end);
     gb_text_hex(out, module->offset);
     gb_text_put(out, module->build_id_bytes ? " " : " -");
-    for (size_t i = 0; i < module->build_id_bytes; i++) {
-        static const char hex[] = "0123456789abcdef";
-        gb_text_put(out, (char[]){hex[module->build_id[i] >> 4], hex[module->build_id[i] & 15], 0});
-    }
+    for (size_t i = 0; i < module->build_id_bytes; i++)
+        gb_text_put(out, (char[]){gb_digit(module->build_id[i] >> 4), gb_digit(module->build_id[i]), 0});
     gb_text_put(out, " ");
     for (const char *c = module->path; *c; c++)
         gb_text_put(out, *c == '\n' ? "?" : (char[]){*c, 0});

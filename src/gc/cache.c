@@ -33,7 +33,7 @@ gb_cache *gb_cache_new(glebe_gc *gc)
 /* Behind the last row. */
 GB_INLINE const gb_cache_row *cache_end(const gb_cache *cache) { return (const gb_cache_row *)(cache + 1); }
 
-/* Calls `each` for every gap of the cache that has cells left. */
+/* Calls `each` for each gap of the cache with cells left. */
 GB_INLINE void cache_each(glebe_gc *gc, gb_cache *cache, void (*each)(glebe_gc *, const gb_gap *, uint32_t step))
 {
     for (gb_cache_row *row = &cache->rows[0][0]; row < cache_end(cache); row++)

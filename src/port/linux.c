@@ -281,16 +281,9 @@ void gb_port_keep_stderr(void)
     posix_keep_stderr(1024);
 }
 
-void gb_port_print(const char *text, size_t bytes)
+static void posix_write(int file, const char *text, size_t bytes)
 {
-    gb_port_put(STDERR_FILENO, text, bytes);
-}
-
-void gb_port_say(const char *text, size_t bytes)
-{
-    int file = posix_stderr_file();
-    if (file >= 0)
-        gb_port_put(file, text, bytes);
+    gb_port_put(file, text, bytes);
 }
 
 /* Whether the file ends in the middle of a line: a limit, or a full disk, cut what was written last. */

@@ -79,13 +79,16 @@ bool gb_port_faults(gb_port_fault *ours)
         uint32_t i = 0;
         while (i < entries && !linux_fault_same(&now, &linux_fault_next[i]))
             i++;
-        if (i == entries && i < LINUX_FAULTS)
-            linux_fault_next[entries++] = now;
-        linux_fault_ours = ours;
-        mine.sa_sigaction = linux_fault_entries[i % LINUX_FAULTS];
-        mine.sa_mask = now.sa_mask;
-        mine.sa_flags |= now.sa_flags & (SA_NODEFER | SA_RESTART);
-        known = i < LINUX_FAULTS && sigaction(SIGSEGV, &mine, NULL) == 0;
+        known = i < LINUX_FAULTS;
+        if (known) {
+            if (i == entries)
+                linux_fault_next[entries++] = now;
+            linux_fault_ours = ours;
+            mine.sa_sigaction = linux_fault_entries[i];
+            mine.sa_mask = now.sa_mask;
+            mine.sa_flags |= now.sa_flags & (SA_NODEFER | SA_RESTART);
+            known = sigaction(SIGSEGV, &mine, NULL) == 0;
+        }
     }
     errno = saved;
     return known;

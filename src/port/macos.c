@@ -109,7 +109,7 @@ void gb_port_keep_stderr(void)
     posix_keep_stderr(256);
 }
 
-static void macos_write(int file, const char *text, size_t bytes)
+static void posix_write(int file, const char *text, size_t bytes)
 {
     int saved = errno, cancel = posix_cancel_off();
     while (bytes > 0) {
@@ -121,18 +121,6 @@ static void macos_write(int file, const char *text, size_t bytes)
     }
     posix_cancel_restore(cancel);
     errno = saved;
-}
-
-void gb_port_print(const char *text, size_t bytes)
-{
-    macos_write(STDERR_FILENO, text, bytes);
-}
-
-void gb_port_say(const char *text, size_t bytes)
-{
-    int file = posix_stderr_file();
-    if (file >= 0)
-        macos_write(file, text, bytes);
 }
 
 bool gb_port_append(const char *path, const char *text, size_t bytes)

@@ -172,6 +172,21 @@ static int posix_stderr_file(void)
     return file;
 }
 
+/* Writes as much as the file takes. Each host has its own. */
+static void posix_write(int file, const char *text, size_t bytes);
+
+void gb_port_print(const char *text, size_t bytes)
+{
+    posix_write(STDERR_FILENO, text, bytes);
+}
+
+void gb_port_say(const char *text, size_t bytes)
+{
+    int file = posix_stderr_file();
+    if (file >= 0)
+        posix_write(file, text, bytes);
+}
+
 /* ---- the process and its threads ---- */
 
 uint32_t gb_port_process(void)

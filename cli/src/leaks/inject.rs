@@ -12,6 +12,7 @@
 //! 3. A thread is left alone if a call may harm it: see `fits`.
 
 use super::stop::{ptrace, register_set, Request, NT_PRSTATUS};
+use crate::explain::process::status_word;
 use crate::system::live::{Memory, Reader};
 use anyhow::{bail, Result};
 use std::fs;
@@ -137,7 +138,7 @@ pub fn fitting(pid: i32, threads: impl Iterator<Item = i32>) -> Result<i32, Stri
 /// - A restartable sequence (rseq) must not be left without its end: the kernel forgets it when the thread goes
 ///   elsewhere. No call is in one.
 fn fits(pid: i32, tid: i32, in_call: bool) -> Result<(), &'static str> {
-    if filters(pid, tid) != Some((0, 0)) && !same_filters(pid, tid) {
+    if filters(tid) != Some((0, 0)) && !same_filters(pid, tid) {
         return Err("a seccomp filter checks its system calls");
     }
     let mut dispatch = [0u64; 4];
@@ -157,12 +158,9 @@ fn fits(pid: i32, tid: i32, in_call: bool) -> Result<(), &'static str> {
 }
 
 /// The seccomp mode of a thread, and how many filters it has.
-fn filters(pid: i32, tid: i32) -> Option<(u64, u64)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    let number = |name| {
-        let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
-        line.split_whitespace().nth(1)?.parse().ok()
-    };
+fn filters(tid: i32) -> Option<(u64, u64)> {
+    let number = |name| status_word(tid, name)?.parse().ok();
+    number("Pid")?; // the thread is there
     let mode = number("Seccomp").unwrap_or(0); // a kernel without
     Some((mode, number("Seccomp_filters").unwrap_or(if mode == 0 { 0 } else { u64::MAX })))
 }
@@ -171,7 +169,7 @@ fn same_filters(pid: i32, tid: i32) -> bool {
     const BY_FILTER: u64 = 2;
     let own = std::process::id() as i32;
     let place = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-    let (theirs, ours) = (filters(pid, tid), filters(own, own));
+    let (theirs, ours) = (filters(tid), filters(own));
     theirs.is_some_and(|(mode, count)| mode == BY_FILTER && count != u64::MAX)
         && theirs == ours
         && place(pid).is_some()

@@ -2,6 +2,7 @@
 
 use anyhow::{bail, Context, Result};
 use std::collections::HashMap;
+use std::ops::AddAssign;
 use std::path::PathBuf;
 
 /// A piece of code that was loaded.
@@ -21,6 +22,13 @@ pub struct Module {
 pub struct Weight {
     pub objects: f64,
     pub bytes: u64,
+}
+
+impl AddAssign for Weight {
+    fn add_assign(&mut self, other: Weight) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+    }
 }
 
 /// What one stack allocated.

@@ -107,8 +107,7 @@ impl Stacks {
         for stack in &self.stacks {
             let name = stack.frames.last().map_or(NO_CALLERS, |at| &self.names[*at as usize]);
             let sum = sums.entry(name).or_default();
-            sum.bytes += stack.weight.bytes;
-            sum.objects += stack.weight.objects;
+            *sum += stack.weight;
         }
         sums
     }
@@ -120,8 +119,7 @@ impl Stacks {
         for stack in &self.stacks {
             for (key, value) in &stack.labels {
                 let sum = sums.entry((name(*key), name(*value))).or_default();
-                sum.bytes += stack.weight.bytes;
-                sum.objects += stack.weight.objects;
+                *sum += stack.weight;
             }
         }
         sums
@@ -134,8 +132,7 @@ impl Stacks {
         for stack in &self.stacks {
             let label = stack.labels.iter().find(|(of, _)| name(*of) == key);
             let sum = sums.entry(label.map_or(NO_LABEL, |(_, value)| name(*value))).or_default();
-            sum.bytes += stack.weight.bytes;
-            sum.objects += stack.weight.objects;
+            *sum += stack.weight;
         }
         sums
     }

@@ -153,7 +153,9 @@ int main(int count, char **words)
         release(block);
         release(control);
         scrub();
-        judge(names[p], sizes[s], churn(sizes[s], block, control), 1);
+        int held = churn(sizes[s], block, control);
+        if (attempts == 0 || held != 1) /* one line for each size, however often it is tried */
+            judge(names[p], sizes[s], held, 1);
         if (*(volatile char *)*places[p] != 0) {
             printf("the freed block does not read as zero\n");
             fails++;

@@ -75,7 +75,8 @@ static void test_a_resized_block_has_its_new_end(void **state)
     assert_int_equal(glebe_live.stats.errors, 0);
 }
 
-/* Where the host has no mapping for an extent, a large block has no guard. That is said once. */
+/* Where the host has no mapping for an extent, a large block has no guard. That is said once, except where address
+ * space is what ended: 32-bit hosts always count as such. */
 static void test_large_blocks_do_without_a_guard(void **state)
 {
     (void)state;
@@ -91,8 +92,8 @@ static void test_large_blocks_do_without_a_guard(void **state)
         fixture_fill(blocks[i], BYTES, (uint64_t)i);
     }
     const char *said = strstr(fake.printed, "no more mappings");
-    assert_non_null(said);
-    assert_null(strstr(said + 1, "no more mappings"));
+    assert_true((said != NULL) == !gb_the.limited);
+    assert_true(!said || !strstr(said + 1, "no more mappings"));
     for (int i = 0; i < 3; i++) {
         assert_true(fixture_filled(blocks[i], BYTES, (uint64_t)i));
         glebe_free(blocks[i]);

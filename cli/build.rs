@@ -72,8 +72,18 @@ fn main() {
         let libraries: Vec<_> =
             libraries.iter().filter(|(name, ..)| wide || *name != "glebe-safe").collect();
         writeln!(text, "pub static {table}: [Embedded; {}] = [", libraries.len()).expect(STRING);
-        for (name, file, flags) in libraries {
-            text += &row(name, file, flags, given.as_ref().map(Path::new), &out);
+        let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
+        for some in libraries.chunks(jobs) {
+            let (given, out) = (given.as_deref().map(Path::new), &out);
+            text.extend(std::thread::scope(|scope| {
+                let rows: Vec<_> = some
+                    .iter()
+                    .map(|(name, file, flags)| {
+                        scope.spawn(move || row(name, file, flags, given, out))
+                    })
+                    .collect();
+                rows.into_iter().map(|row| row.join().expect("it says why")).collect::<Vec<_>>()
+            }));
         }
         text += "];\n";
     }
@@ -151,9 +161,8 @@ fn compile(root: &Path, name: &str, output: &Path, flags: &[&str]) -> PathBuf {
     }
     files[1..].sort();
 
-    let compiler = cc::Build::new().opt_level(2).debug(false).pic(true).get_compiler();
-    let mut command = compiler.to_command();
-    command.args(["-std=c11", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-pthread"]);
+    let mut command = compiler();
+    command.args(["-DNDEBUG", "-shared"]);
     command.args(["-Wl,-z,relro,-z,now,-z,noseparate-code", "-Wl,--hash-style=gnu"]);
     if dirs != ["override"] {
         command.args(["-funwind-tables", "-fexceptions", &format!("-Wl,-soname,{name}")]);
@@ -172,12 +181,19 @@ fn tool(root: &Path, output: &Path, flags: &[&str]) -> PathBuf {
         [] => &["replay.c"],
         _ => &["record.c", "stream.c", "operators.c"],
     };
-    let compiler = cc::Build::new().opt_level(2).debug(false).pic(true).get_compiler();
-    let mut command = compiler.to_command();
-    command.args(["-std=c11", "-O2", "-fPIC", "-pthread"]).args(flags).arg("-o").arg(output);
+    let mut command = compiler();
+    command.args(flags).arg("-o").arg(output);
     command.args(files.iter().map(|file| source.join(file))).arg("-ldl");
     run(command);
     output.to_path_buf()
+}
+
+/// The C compiler with what all of them take. Where the command itself is not optimized, neither is much of C.
+fn compiler() -> std::process::Command {
+    let level = if env::var("OPT_LEVEL").is_ok_and(|level| level == "0") { 1 } else { 2 };
+    let mut command = cc::Build::new().opt_level(level).debug(false).get_compiler().to_command();
+    command.args(["-std=c11", &format!("-O{level}"), "-fPIC", "-pthread"]);
+    command
 }
 
 fn run(mut command: std::process::Command) {

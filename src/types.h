@@ -81,17 +81,18 @@ enum gb_state {
     GB_SWEPT, /* a page of collected objects; on its cursor's list */
 };
 
-/* `xfree` of a small page: offset + 1 of the list's first block (0: none), the list's length, and flags. QUEUED: the
- * page is in an inbox. WHOLE: the list holds every block of the page. SEEN: the purger has seen WHOLE before. */
-#define GB_XFREE_COUNT_SHIFT 32
+/* `xfree` of a small page: offset + 1 of the list's first block (0: none), offset of its last, its length, and flags.
+ * QUEUED: the page is in an inbox. WHOLE: the list holds every block of the page. SEEN: the purger saw WHOLE before. */
+#define GB_XFREE_LAST_SHIFT 24
+#define GB_XFREE_COUNT_SHIFT 44
 #define GB_XFREE_QUEUED ((uint64_t)1 << 63)
 #define GB_XFREE_WHOLE ((uint64_t)1 << 62)
 #define GB_XFREE_SEEN ((uint64_t)1 << 61)
-#define GB_XFREE_FIRST(x) ((uint32_t)(x))
-#define GB_XFREE_COUNT(x) ((uint32_t)((x) >> GB_XFREE_COUNT_SHIFT) & 0x0fffffffu)
+#define GB_XFREE_FIRST(x) ((uint32_t)(x) & 0xffffffu)
+#define GB_XFREE_LAST(x) ((uint32_t)((x) >> GB_XFREE_LAST_SHIFT) & 0xfffffu)
+#define GB_XFREE_COUNT(x) ((uint32_t)((x) >> GB_XFREE_COUNT_SHIFT) & 0xffffu)
 #define GB_XFREE_PURGED ((uint64_t)1 << 60) /* the purger took the list, and the page's memory */
-/* `notify` of a medium page: the number of blocks that other threads freed since the owner last looked, and two of
- * these flags */
+/* `notify` of a medium page: how many blocks other threads freed since the owner last looked, and two of these flags */
 #define GB_NOTIFY_QUEUED ((uint32_t)1 << 31)
 #define GB_NOTIFY_PURGED ((uint32_t)1 << 30)
 #define GB_NOTIFY_COUNT(x) ((x) & 0x3fffffffu)
@@ -366,8 +367,7 @@ _Static_assert(offsetof(gb_pool, open_lists) == offsetof(gb_pool, open) + sizeof
 
 /* ---- collected objects ---- */
 
-/* The source of objects of one class and one layout: a gap in one of its pages. The gap is zero and counts as
- * handed out. */
+/* The source of objects of one class and one layout: a gap in one of its pages, which is zero and counts as in use. */
 typedef struct gb_cursor {
     uintptr_t at, end; /* of the gap; equal: there is none */
     uintptr_t layout;

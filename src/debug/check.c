@@ -100,6 +100,9 @@ static void check_small(gb_check *check, const gb_page *page)
     else if (GB_XFREE_FIRST(xfree))
         remote = check_chain(check, page, (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), seen);
     CHECK(remote == GB_XFREE_COUNT(xfree), 5, page, "the count of remote frees is wrong");
+    CHECK(GB_SECURE || !remote || (xfree & GB_XFREE_PURGED)
+            || !gb_link_get((gb_block *)(gb_page_start(page) + GB_XFREE_LAST(xfree))),
+        5, page, "the last of the remote frees is not the last");
     CHECK(!GB_XFREE_FIRST(xfree) || (xfree & GB_XFREE_QUEUED), 5, page,
         "a page with remote frees is not queued");
     bool whole = remote == page->cap && page->cls != GB_MIXED;

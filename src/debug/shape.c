@@ -10,7 +10,7 @@
 #include "debug.h"
 
 #define GB_SHAPE_MAGIC UINT64_C(0x676c656265534841)
-#define GB_SHAPE_VERSION 4
+#define GB_SHAPE_VERSION 5
 
 #define SIZE(X, name, type) X(name, sizeof(type))
 #define FIELD(X, name, type, field) X(name "." #field, offsetof(type, field))

@@ -9,7 +9,7 @@
  * when another page needs the slot, at a tick, and when the thread ends.
  *
  *     freeing thread                        page                      owner
- *     slot: a -> b -> c   --- one CAS --->  xfree = c b a, 3, QUEUED
+ *     slot: a -> b -> c   --- one CAS --->  xfree = c..a, 3, QUEUED
  *                                             |
  *     if QUEUED was clear: push the page on   +--> heap->inbox  --->  swap the inbox for 0; per page, swap xfree for 0
  *
@@ -80,6 +80,7 @@ void gb_remote_send(gb_page *page, gb_block *first, gb_block *last, uint32_t cou
         whole = GB_XFREE_COUNT(before) + count == all;
         after = GB_XFREE_QUEUED | (whole ? GB_XFREE_WHOLE : 0)
             | (uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT
+            | (uint64_t)(head ? GB_XFREE_LAST(before) : (uint32_t)((uintptr_t)last - start)) << GB_XFREE_LAST_SHIFT
             | (uint32_t)((uintptr_t)first - start + 1);
     } while (!gb_cas(&page->xfree, &before, after));
     if (GB_UNLIKELY(dead)) { /* the sender of the last block returns the page: no other thread touches it */
@@ -102,19 +103,19 @@ void gb_remote_notify(gb_page *page)
         inbox_push(page);
 }
 
-/* Returns the last block of a list of *count blocks. In the secure build an overwritten link ends the list, and
- * *count becomes the length up to there. */
-static gb_block *chain_last(gb_page *page, gb_block *first, uint32_t *count)
+/* Returns the last block of a list taken from xfree. The secure build looks for it: an overwritten link ends the list,
+ * and *count becomes the length up to there. */
+static gb_block *chain_last(gb_page *page, gb_block *first, uint64_t taken, uint32_t *count)
 {
+    if (!GB_SECURE)
+        return (gb_block *)(gb_page_start(page) + GB_XFREE_LAST(taken));
     gb_block *last = first;
     uint32_t length = 1;
-    for (gb_block *next = gb_link_next(page, last); next && (!GB_SECURE || length < *count);
-        next = gb_link_next(page, last)) {
+    for (gb_block *next = gb_link_next(page, last); next && length < *count; next = gb_link_next(page, last)) {
         last = next;
         length++;
     }
-    if (GB_SECURE)
-        *count = length;
+    *count = length;
     return last;
 }
 
@@ -133,7 +134,7 @@ static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
         }
     } else {
         if (page->free) /* else no walk is needed: links are checked at use */
-            gb_link_set(chain_last(page, first, &count), page->free);
+            gb_link_set(chain_last(page, first, taken, &count), page->free);
         page->free = first;
     }
     gb_page_returned(heap, page, count);
@@ -309,6 +310,12 @@ static bool borrowed_return(glebe_heap *heap, gb_borrowed *borrowed)
     return any;
 }
 
+/* Returns whether a heap that has borrowed `count` blocks of a class may borrow one more. */
+static bool borrows_more(uint32_t count, uint32_t bytes)
+{
+    return count < GB_BORROWED_BLOCKS && (count + 1) * bytes <= GB_BORROWED_BYTES;
+}
+
 /* Keeps the block for this thread's next requests of its class. It still counts as out of its page. Each block pins
  * its page, so only a heap that allocates in this class borrows. Many frees without a request in between mean that
  * it does so no more: it returns what it has. A page whose heap has a limit of its own gets all its blocks back. */
@@ -318,19 +325,18 @@ static bool borrow(glebe_heap *heap, const gb_page *page, gb_block *block)
     if (!GB_BORROWS || page->cls == GB_MIXED)
         return false;
     gb_borrowed *borrowed = &heap->borrowed[page->cls];
-    uint32_t most = GB_BORROWED_BYTES / gb_classes[page->cls].bytes;
-    most = most < GB_BORROWED_BLOCKS ? most : GB_BORROWED_BLOCKS;
-    if (borrowed->frees >= TOO_MANY * most)
+    uint32_t bytes = gb_classes[page->cls].bytes;
+    if (!borrows_more(borrowed->frees / TOO_MANY, bytes))
         return false;
     if (heap->class_slices[page->cls] == 0 || heap->kind != GB_HEAP_THREAD
         || __atomic_load_n(&gb_page_heap(page)->limit_bytes, __ATOMIC_RELAXED))
         return false;
-    if (borrowed->frees++ < most) {
+    if (borrows_more(borrowed->frees++, bytes)) {
         gb_link_set(block, borrowed->first);
         borrowed->first = block;
         return true;
     }
-    if (borrowed->frees == TOO_MANY * most)
+    if (!borrows_more(borrowed->frees / TOO_MANY, bytes))
         borrowed_return(heap, borrowed);
     return false;
 }

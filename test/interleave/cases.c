@@ -143,12 +143,14 @@ static void walk_chain(const gb_page *page)
     uint64_t xfree = gb_load(&page->xfree);
     uint32_t count = GB_XFREE_COUNT(xfree), seen = 0;
     uintptr_t start = gb_page_start(page), first = GB_XFREE_FIRST(xfree);
-    uintptr_t block = first && !gb_page_purged(page) ? start + first - 1 : 0;
+    uintptr_t block = first && !gb_page_purged(page) ? start + first - 1 : 0, last = 0;
     for (; block && seen <= count; seen++) {
         IL_CHECK(block - start < (size_t)page->slices << GB_SLICE_LOG2,
             "the chain of page %u leads out of it", gb_slice_of(page));
+        last = block;
         block = (uintptr_t)gb_link_get((gb_block *)block);
     }
+    IL_CHECK(!last || last - start == GB_XFREE_LAST(xfree), "the chain of page %u ends elsewhere", gb_slice_of(page));
     IL_CHECK(seen == count || gb_page_purged(page), "the chain of page %u is longer or shorter than its count of %u",
         gb_slice_of(page), count);
 }

@@ -8,6 +8,7 @@ for a variable that another edit uses.
 
 SEND = "GB_XFREE_QUEUED | (whole ? GB_XFREE_WHOLE : 0)"
 SEND_COUNT = "(uint64_t)(GB_XFREE_COUNT(before) + count) << GB_XFREE_COUNT_SHIFT"
+SEND_LAST = "head ? GB_XFREE_LAST(before) : (uint32_t)((uintptr_t)last - start)"
 SEND_CAS = "gb_cas(&page->xfree, &before, after)"
 PUSH = "if ((before & GB_XFREE_QUEUED) == 0)\n        inbox_push(page);"
 TAKE = "gb_cas(&page->xfree, &taken, 0)"
@@ -39,6 +40,8 @@ BUGS = [
                  "memory_order_relaxed, memory_order_relaxed)")]),
     dict(name="the splice forgets what was counted", case="free-two", expression=True,
          edits=[("remote.c", SEND_COUNT, "(uint64_t)count << GB_XFREE_COUNT_SHIFT")]),
+    dict(name="the chain ends where the latest of its parts does", case="free-two", expression=True,
+         edits=[("remote.c", SEND_LAST, SEND_LAST.replace("head ?", "!count ?"))]),
     dict(name="the chain is taken by a load and a store", case="free-again", expression=True,
          edits=[("remote.c", TAKE, "(gb_store(&page->xfree, 0), true)")]),
     dict(name="the chain is taken and QUEUED stays", case="free-again", expression=True,

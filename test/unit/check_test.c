@@ -233,6 +233,8 @@ static void test_5_inbox(void **state)
     expect(5);
     gb_store(&page->xfree, xfree + ((uint64_t)1 << GB_XFREE_COUNT_SHIFT));
     expect(5);
+    gb_store(&page->xfree, xfree ^ (uint64_t)gb_classes[page->cls].bytes << GB_XFREE_LAST_SHIFT);
+    expect(5);
     gb_store(&page->xfree, xfree);
     well();
     gb_store(&gb_self->inbox, gb_page_id_of(page_of(world.sized[0])).n);

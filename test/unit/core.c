@@ -27,7 +27,7 @@ void fixture_no_requests(void) { common_requests = 0; }
 
 uint32_t fixture_page_wake(const gb_page *page) { return page_wake(page); }
 
-gb_block *fixture_page_sort(const gb_page *page, gb_block *list) { return page_sort(page, list); }
+gb_block *fixture_page_sort(const gb_page *page) { return page_sort(page); }
 
 uint32_t fixture_unit_mask(const gb_page *page, uint32_t index) { return block_unit_mask(page, index); }
 #endif

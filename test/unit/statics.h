@@ -8,7 +8,7 @@ bool fixture_option(const char *name, uint64_t *value); /* the list in options.c
 #if !GB_LINEAR
 void fixture_no_requests(void); /* common.c: the thread has made none */
 uint32_t fixture_page_wake(const gb_page *page); /* page.c */
-gb_block *fixture_page_sort(const gb_page *page, gb_block *list);
+gb_block *fixture_page_sort(const gb_page *page);
 uint32_t fixture_unit_mask(const gb_page *page, uint32_t index); /* hole.c */
 #endif
 

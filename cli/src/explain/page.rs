@@ -115,7 +115,7 @@ impl Page<'_> {
         if self.is_empty() {
             return 0;
         }
-        let remote = self.xfree() >> 32 & 0x0fff_ffff;
+        let remote = self.xfree() >> 44 & 0xffff;
         let at_hand = self.glebe.at_hand.get(&self.entry).map_or(0, |count| u64::from(*count));
         let out = self.out().saturating_sub(remote).saturating_sub(at_hand);
         match self.block_bytes() {
@@ -168,7 +168,7 @@ impl Page<'_> {
             }
         };
         walk(u64_at(self.bytes, l.page_free));
-        let first = self.xfree() & 0xffff_ffff;
+        let first = self.xfree() & 0xff_ffff;
         if first != 0 {
             walk(self.start() + first - 1);
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// The first word of the shape in memory.
 const MAGIC: [u8; 8] = 0x676c_6562_6553_4841_u64.to_ne_bytes();
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const HEAD_BYTES: u64 = 56;
 const COUNT_MAX: u32 = 4096;
 

@@ -114,6 +114,30 @@ static void fault_again(int number)
     poke(own_place(), 0);
 }
 
+#define HANDLERS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define HANDLER(n) \
+    static void handler_##n(int number) { _exit(number + n); }
+#define HANDLER_NAME(n) handler_##n,
+HANDLERS(HANDLER)
+static void (*const handlers[])(int) = {HANDLERS(HANDLER_NAME)};
+
+/* Returns how many of many blocks are guarded once the program has had so many handlers. */
+static int guarded_after(int count)
+{
+    int guarded = 0;
+    for (int i = 0; i < count; i++) {
+        signal(SIGSEGV, handlers[i]);
+        for (int k = 0; k < 1000; k++)
+            give(make()); /* one of them is guarded, for which glebe looks whose handler there is */
+    }
+    for (int i = 0; i < 1000; i++) {
+        char *block = make(), *start = block - (size_t)block % (size_t)sysconf(_SC_PAGESIZE);
+        guarded += is_closed(start - 1);
+        give(block);
+    }
+    return guarded;
+}
+
 int main(int count, char **words)
 {
     const char *way = count > 1 ? words[1] : "";
@@ -201,7 +225,9 @@ int main(int count, char **words)
         signal(SIGSEGV, SIG_IGN);
         give(take());
         raise(SIGSEGV);
-    } else
+    } else if (strcmp(way, "handlers") == 0 && count > 2)
+        printf("%d\n", guarded_after(atoi(words[2])));
+    else
         return 9;
     return 0;
 }

@@ -78,6 +78,12 @@ def test_faults_of_the_program(box, program, way, status):
     assert (result.returncode, result.text) == (status, "")
 
 
+@pytest.mark.parametrize("handlers, guards", [(7, True), (9, False)])
+def test_where_glebes_handler_cannot_be_first(box, program, handlers, guards):
+    """It remembers eight handlers, the one at the start among them; then no block is guarded."""
+    assert (int(box.run(program, "handlers", handlers, guard=1).out) > 0) == guards
+
+
 @pytest.mark.parametrize("build", ["secure", "audit"])
 def test_other_builds_refuse(box, program, build):
     result = box.run(program, "own-fault", guard="8M", preload=build)

@@ -34,6 +34,9 @@
  * test/interleave runs this file under every interleaving of small cases. */
 #include "heap.h"
 
+_Static_assert(GB_PAGE_BLOCKS_MAX <= GB_XFREE_COUNT(UINT64_MAX), "xfree has room for each count");
+_Static_assert(GB_PAGE_BLOCKS_MAX * 16 <= GB_XFREE_LAST(UINT64_MAX), "and for each offset, of blocks of 16 bytes too");
+
 static void inbox_push(gb_page *page)
 {
     glebe_heap *heap = gb_page_heap(page);
@@ -133,7 +136,7 @@ static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
             count += gb_page_put(page, block);
         }
     } else {
-        if (page->free) /* else no walk is needed: links are checked at use */
+        if (page->free) /* else the secure build does not walk either: links are checked at use */
             gb_link_set(chain_last(page, first, taken, &count), page->free);
         page->free = first;
     }

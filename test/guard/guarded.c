@@ -33,12 +33,18 @@ __attribute__((noinline)) static void give(char *block) { free(block); }
 __attribute__((noinline)) static void poke(volatile char *block, long at) { block[at] = 1; }
 __attribute__((noinline)) static char peek(const volatile char *block, long at) { return block[at]; }
 
-static char *take(void)
+static int is_guarded(const char *block)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const char *start = block - (size_t)block % page;
+    return is_closed(start - 1) && is_closed(start + page);
+}
+
+static char *take(void)
+{
     for (int i = 0; i < 10000; i++) {
-        char *block = make(), *start = block - (size_t)block % page;
-        if (is_closed(start - 1) && is_closed(start + page))
+        char *block = make();
+        if (is_guarded(block))
             return block;
     }
     exit(9);
@@ -131,8 +137,8 @@ static int guarded_after(int count)
             give(make()); /* one of them is guarded, for which glebe looks whose handler there is */
     }
     for (int i = 0; i < 1000; i++) {
-        char *block = make(), *start = block - (size_t)block % (size_t)sysconf(_SC_PAGESIZE);
-        guarded += is_closed(start - 1);
+        char *block = make();
+        guarded += is_guarded(block);
         give(block);
     }
     return guarded;

@@ -12,6 +12,9 @@ const AVAIL: u8 = 2;
 const SPARE: u8 = 3;
 const PARKED: u8 = 255;
 const XFREE_PURGED: u64 = 1 << 60;
+const XFREE_FIRST: u64 = 0xff_ffff;
+const XFREE_COUNT_SHIFT: u32 = 44;
+const XFREE_COUNT: u64 = 0xffff;
 const NOTIFY_PURGED: u32 = 1 << 30;
 const MIXED_CELL_BYTES: usize = 64;
 const MIXED_UNIT_CELLS: usize = 64;
@@ -115,7 +118,7 @@ impl Page<'_> {
         if self.is_empty() {
             return 0;
         }
-        let remote = self.xfree() >> 44 & 0xffff;
+        let remote = self.xfree() >> XFREE_COUNT_SHIFT & XFREE_COUNT;
         let at_hand = self.glebe.at_hand.get(&self.entry).map_or(0, |count| u64::from(*count));
         let out = self.out().saturating_sub(remote).saturating_sub(at_hand);
         match self.block_bytes() {
@@ -168,7 +171,7 @@ impl Page<'_> {
             }
         };
         walk(u64_at(self.bytes, l.page_free));
-        let first = self.xfree() & 0xff_ffff;
+        let first = self.xfree() & XFREE_FIRST;
         if first != 0 {
             walk(self.start() + first - 1);
         }

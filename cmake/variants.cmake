@@ -50,11 +50,11 @@ function(glebe_compiled name kind)
   endif()
 endfunction()
 
-# Objects that several shared libraries have in common: they list $<TARGET_OBJECTS:NAME> among their SOURCES.
-function(glebe_objects name)
+# Objects that several libraries of a kind have in common: they list $<TARGET_OBJECTS:NAME> among their SOURCES.
+function(glebe_objects name kind)
   cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${arg_SOURCES})
-  glebe_compiled(${name} SHARED)
+  glebe_compiled(${name} ${kind})
 endfunction()
 
 function(glebe_library name kind)

@@ -13,8 +13,9 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Two threads allocate until a request fails. With a file's name, another thread ends the process as soon as the file
-/// is there: mostly before its second version is written.
+/// Allocates until a request fails. With a file's name a second thread allocates too, and a third ends the process as
+/// soon as the file is there: mostly before its second version is written. Threads wait for a snapshot for half a second
+/// only, so its parts have an exact sum on a busy machine only without them.
 const GROWS: &str = "#include <pthread.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <string.h>\n\
     #include <unistd.h>\nstatic const char *file;\n\
     static void *watch(void *x) { while (access(file, F_OK) != 0) {} kill(getpid(), SIGKILL); return x; }\n\
@@ -25,8 +26,11 @@ const GROWS: &str = "#include <pthread.h>\n#include <signal.h>\n#include <stdlib
     int main(int n, char **words) {\n\
         pthread_t thread;\n\
         size_t each = strtoul(words[1], 0, 10);\n\
-        if (n > 2) { file = words[2]; pthread_create(&thread, 0, watch, 0); }\n\
-        pthread_create(&thread, 0, grow, (void *)each);\n\
+        if (n > 2) {\n\
+            file = words[2];\n\
+            pthread_create(&thread, 0, watch, 0);\n\
+            pthread_create(&thread, 0, grow, (void *)each);\n\
+        }\n\
         grow((void *)(each * 3));\n\
     }";
 

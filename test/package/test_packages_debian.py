@@ -55,9 +55,7 @@ def test_debian_packages(tree):
         assert ACTIVE.search(said), said
     assert tree.files() > before
     for first in ("Lua", "a C compiler", "Debian, Ubuntu"):
-        for line in lines(first, "remove"):
-            if line.startswith("apt "):
-                type_in(tree, line)
+        type_in(tree, next(line for line in lines(first, "remove") if line.startswith("apt ")))
     assert tree.files() == before
 
 

@@ -181,6 +181,7 @@ def test_windows_archive(tmp_path):
     env = {"WINEPREFIX": str(tmp_path / "prefix"), "WINEDEBUG": "-all", "GLEBE_VERBOSE": "1"}
     Document("docs/windows.md", tmp_path)
     run(compiler, tmp_path / "program.c", "-o", program)
+    assert b"_dll_imports_lib" not in (top / "glebe.exe").read_bytes()  # as symbols that name rustc's folder end
     assert NAMED.search(run("wine", top / "glebe.exe", "--version", env=env))
     line = row("Windows")["use"][0].replace("run", "run -v").replace("PROGRAM", str(program))
     said = run("sh", "-euc", f"wine {top}/{line}", env=env)

@@ -143,19 +143,14 @@ GB_COLD static bool delete_allowed(const void *block, size_t bytes, size_t align
     return !block || (gb_alignment_fits(call, block, alignment) && gb_size_fits(call, block, bytes));
 }
 
-/* Most deletes in the secure build: returns whether the block is a small one of this size. */
-GB_INLINE bool delete_fits(const void *block, size_t bytes, size_t alignment)
-{
-    gb_page *entry = GB_SECURE && alignment == 1 && bytes ? gb_page_entry(block) : NULL;
-    return entry && gb_secure_used(gb_page_head(entry), block) == bytes;
-}
-
+/* Most deletes in the secure build are of small blocks, and check and free at once. */
 #define DELETE_TOLD(name, mangled, parameters, bytes, alignment) \
     EXPORT void name parameters __asm__(mangled); \
     void name parameters \
     { \
-        if (!(GB_SECURE || GB_AUDIT || (alignment) != 1) || delete_fits(block, bytes, alignment) \
-            || delete_allowed(block, bytes, alignment)) \
+        if (GB_SECURE && (alignment) == 1 && GB_LIKELY(gb_free_told(gb_self, block, bytes))) \
+            return; \
+        if (!(GB_SECURE || GB_AUDIT || (alignment) != 1) || delete_allowed(block, bytes, alignment)) \
             gb_free("operator delete", gb_self, block); \
     }
 #define DELETE(name, mangled, parameters) \

@@ -18,11 +18,18 @@ glebe_heap *glebe_heap_create(size_t limit_bytes)
     return heap;
 }
 
+static void run_give(gb_page *page)
+{
+    if (GB_SECURE && (page->kind == GB_SMALL || page->kind == GB_MEDIUM))
+        gb_secure_forget(page);
+    gb_run_give(page);
+}
+
 static void list_give(gb_list *list)
 {
     for (gb_page *page; (page = gb_list_first(list)) != NULL;) {
         gb_list_remove(list, page);
-        gb_run_give(page);
+        run_give(page);
     }
 }
 
@@ -37,7 +44,7 @@ void glebe_heap_destroy(glebe_heap *heap)
     }
     for (uint32_t cls = 0; cls < GB_CLASSES; cls++) {
         if (heap->current[cls].n)
-            gb_run_give(gb_page_at(heap->current[cls]));
+            run_give(gb_page_at(heap->current[cls]));
         list_give(&heap->avail[cls]);
         if (GB_PURGES && gb_class_is_small(cls))
             list_give(&heap->spare[cls]);

@@ -81,12 +81,14 @@ GB_INLINE uint32_t gb_drawn(uint64_t *state)
 }
 /* Checks and clears a small block that is being freed. */
 void gb_secure_clear(const char *call, const gb_page *page, void *block);
-/* Clears a block that was carved, and makes it free, with this link. */
-void gb_secure_fresh(const gb_page *page, gb_block *block, const gb_block *next);
+/* Clears the page of a heap that is destroyed with its blocks: no tail of a block in use may outlive it. */
+void gb_secure_forget(gb_page *page);
 /* Returns whether the block has the tail of a free one. */
 bool gb_secure_is_free(const gb_page *page, const void *block);
 /* Takes a block off a thread free list, after a report if it was written to. Returns the next one, or NULL. */
 gb_block *gb_secure_out(gb_block *block);
+/* Reports that a small block was written to while it was free, which was just taken for `bytes`. Returns it, mended. */
+GB_COLD __attribute__((returns_nonnull)) void *gb_secure_written(gb_block *block, size_t bytes);
 /* Sets the bytes of a block that was just handed out: the rest of it is not the program's. */
 void gb_secure_size(void *block, uint32_t cls, size_t bytes);
 /* Returns the bytes that the program asked for; of a free block, for its last use. */

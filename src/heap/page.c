@@ -11,6 +11,7 @@
  * these becomes FULL, and the AVAIL page that has waited longest takes its place; its list may be sorted then. free()
  * pushes on the page's own list and counts `left` down. It does more only when `left` is 0. */
 #include "heap.h"
+#include "secure.h"
 
 /* ---- counts ---- */
 
@@ -61,19 +62,20 @@ static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_bl
 {
     uint16_t order[GB_UNIT_BYTES / 16 + 1];
     uint64_t chance = gb_port_random();
-    uint32_t n = to - from;
+    uint32_t n = to - from, bytes = gb_classes[page->cls].bytes;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t j = gb_drawn(&chance) % (i + 1);
+        uint32_t j = (uint32_t)((uint64_t)gb_drawn(&chance) * (i + 1) >> 31);
         order[i] = order[j];
         order[j] = (uint16_t)(from + i);
     }
     if (GB_SECURE) {
+        uintptr_t start = gb_page_start(page);
         uint32_t beyond = to + gb_secure_near(page->cls); /* gb_secure_look reads that far */
         for (uint32_t i = to; i < beyond && i < page->cap; i++)
-            gb_secure_fresh(page, gb_block_at(page, i), NULL);
+            secure_fresh((gb_block *)(start + (size_t)i * bytes), bytes, NULL);
         for (uint32_t i = n; i-- > 0;) {
-            gb_block *block = gb_block_at(page, order[i]);
-            gb_secure_fresh(page, block, chain);
+            gb_block *block = (gb_block *)(start + (size_t)order[i] * bytes);
+            secure_fresh(block, bytes, chain);
             chain = block;
         }
     }

@@ -19,6 +19,13 @@
 #if GB_SECURE
 enum { AROUND = 64 /* bytes on either side of a block whose blocks are its neighbours */ };
 
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define LAST(n) (n ? ~(uint64_t)0 >> (64 - 8 * n) : 0)
+#else
+#define LAST(n) (n ? ~(uint64_t)0 << (64 - 8 * n) : 0)
+#endif
+const uint64_t gb_secure_last[] = {0, LAST(1), LAST(2), LAST(3), LAST(4), LAST(5), LAST(6), LAST(7), LAST(8)};
+
 static size_t pattern_bytes(size_t slack)
 {
     return slack < PATTERN_MOST ? slack : PATTERN_MOST;
@@ -30,6 +37,24 @@ static uint8_t slack_byte(const uint64_t *tail)
     return (uint8_t)gb_tail_secret(tail);
 }
 
+/* Writes and checks the slack before the tail, by words. */
+static void pattern_set(uint64_t *tail, size_t slack)
+{
+    uint64_t pattern = secure_pattern(gb_tail_secret(tail));
+    for (; slack > sizeof *tail; slack -= sizeof *tail)
+        *--tail = pattern;
+    tail[-1] = (tail[-1] & ~gb_secure_last[slack]) | (pattern & gb_secure_last[slack]);
+}
+
+static bool pattern_intact(const uint64_t *tail, size_t slack)
+{
+    uint64_t pattern = secure_pattern(gb_tail_secret(tail));
+    for (; slack > sizeof *tail; slack -= sizeof *tail)
+        if (*--tail != pattern)
+            return false;
+    return ((tail[-1] ^ pattern) & gb_secure_last[slack]) == 0;
+}
+
 /* ---- blocks in use ---- */
 
 void gb_secure_size(void *block, uint32_t cls, size_t bytes)
@@ -39,8 +64,8 @@ void gb_secure_size(void *block, uint32_t cls, size_t bytes)
     if (slack > PATTERN_MOST)
         memset((char *)block + most - slack, slack_byte(tail), PATTERN_MOST);
     else
-        secure_pattern_set(tail, (char *)tail - slack, gb_tail_secret(tail));
-    gb_tail_set(tail, (uint64_t)slack << GB_TAIL_SLACK);
+        pattern_set(tail, slack);
+    gb_tail_set(tail, slack);
 }
 
 size_t gb_secure_bytes(const gb_page *page, const void *block)
@@ -57,7 +82,7 @@ GB_INLINE bool tail_intact(const uint64_t *tail, uint64_t plain, size_t most)
     if (!gb_tail_is(plain, 0) || slack >= most)
         return false;
     if (slack <= PATTERN_MOST)
-        return secure_pattern_intact(tail, (const char *)tail - slack, gb_tail_secret(tail));
+        return pattern_intact(tail, slack);
     const uint8_t *pattern = (const uint8_t *)tail - slack;
     return pattern[0] == slack_byte(tail) && memcmp(pattern, pattern + 1, PATTERN_MOST - 1) == 0;
 }
@@ -89,13 +114,6 @@ bool gb_secure_resize(const gb_page *page, void *block, size_t bytes)
 }
 
 /* ---- free blocks ---- */
-
-void gb_secure_fresh(const gb_page *page, gb_block *block, const gb_block *next)
-{
-    uint64_t *tail = gb_tail_at(block, gb_classes[page->cls].bytes);
-    secure_words_clear((uint64_t *)block, tail);
-    gb_tail_set(tail, GB_TAIL_FREE | gb_tail_to(block, next));
-}
 
 bool gb_secure_is_free(const gb_page *page, const void *block)
 {
@@ -141,6 +159,15 @@ gb_block *gb_secure_out(gb_block *block)
     return next;
 }
 
+void *gb_secure_written(gb_block *block, size_t bytes)
+{
+    const gb_page *page = gb_block_page(block);
+    report_written(page, block);
+    memset(block, 0, gb_classes[page->cls].bytes - GB_TAIL_BYTES);
+    gb_secure_size(block, page->cls, bytes);
+    return block;
+}
+
 /* Marks a block that is about to be cleared: gb_secure_look of another thread must not see a pattern half gone. */
 static void tail_retire(uint64_t *tail)
 {
@@ -178,6 +205,11 @@ void gb_secure_clear(const char *call, const gb_page *page, void *block)
         report_overflow(call, page, block);
     tail_retire(gb_tail_at(block, gb_classes[page->cls].bytes));
     gb_clear_touched(block, gb_classes[page->cls].bytes - GB_TAIL_BYTES);
+}
+
+void gb_secure_forget(gb_page *page)
+{
+    gb_clear_touched((void *)gb_page_start(page), (size_t)page->bump * gb_classes[page->cls].bytes);
 }
 
 /* ---- medium blocks ---- */
@@ -275,9 +307,10 @@ static void look_medium(const glebe_heap *heap, const gb_page *page, void *block
     if (index == 0 || (uintptr_t)before / GB_UNIT_BYTES != (uintptr_t)block / GB_UNIT_BYTES)
         return;
     const void *neighbour = (const char *)block - gb_classes[page->cls].bytes;
-    uint64_t *tail_at = gb_tail_at(block, 0), plain = gb_tail_get(tail_at); /* one read: the purger may clear it now */
-    uint64_t tail = plain ^ gb_tail_secret(tail_at);
-    if (!gb_tail_is(plain, plain & GB_TAIL_FREE) && tail != 0) {
+    const uint64_t *tail = gb_tail_at(block, 0);
+    uint64_t coded = gb_tail_coded(tail); /* one read: the purger may clear it now */
+    uint64_t plain = gb_tail_plain(coded, gb_tail_secret(tail));
+    if (!gb_tail_is(plain, plain & GB_TAIL_FREE) && coded != 0) {
         if (medium_used(page, index - 1) && neighbour != held)
             look_at_used(page, neighbour);
         else

@@ -40,53 +40,39 @@ GB_INLINE void secure_words_clear(uint64_t *word, uint64_t *tail)
 /* Eight times a byte that is not zero: the secret's lowest. */
 GB_INLINE uint64_t secure_pattern(uint64_t secret) { return (uint8_t)secret * UINT64_C(0x0101010101010101); }
 
-/* The last bytes of a word, 8 - 2 * half / 8: alone, as the low or high part of a number; and back, with zeros for the
- * others. Two shifts, since one cannot shift by 64. */
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#define SECURE_ALONE(word, half) ((word) << (half) << (half))
-#define SECURE_BACK(word, half) ((word) >> (half) >> (half))
-#else
-#define SECURE_ALONE(word, half) ((word) >> (half) >> (half))
-#define SECURE_BACK(word, half) ((word) << (half) << (half))
-#endif
-/* `from` is 0 to 8 bytes below `to`. */
-GB_INLINE unsigned secure_half(const uint64_t *to, const char *from)
+/* Masks of the last 0 to 8 bytes of a word. */
+extern const uint64_t gb_secure_last[];
+
+/* Of a class up to SECURE_FEW a request leaves so many bytes of slack. A block that was resized may have more. */
+enum { SECURE_SLACK = 16 };
+
+/* A block that is zero gets its pattern before its tail: stores of eight bytes reach into the tail. No loop: compilers
+ * make too much of it. */
+GB_INLINE void secure_pattern_set_few(uint64_t *tail, char *end, uint64_t secret)
 {
-    return (unsigned)(32 - 4 * ((const char *)to - from));
+    uint64_t pattern = secure_pattern(secret);
+    if (GB_UNLIKELY((char *)(tail - 1) > end))
+        tail[-1] = pattern;
+    memcpy(end, &pattern, sizeof pattern);
 }
 
-/* The bytes [from, tail) are slack. */
-GB_INLINE bool secure_pattern_intact(const uint64_t *tail, const char *from, uint64_t secret)
+GB_INLINE bool secure_pattern_intact_few(const uint64_t *tail, size_t slack, uint64_t secret)
 {
     uint64_t pattern = secure_pattern(secret);
-    for (; (const char *)(tail - 1) > from; tail--)
-        if (tail[-1] != pattern)
+    if (GB_UNLIKELY(slack > sizeof *tail)) {
+        if (slack > SECURE_SLACK || *--tail != pattern)
             return false;
-    return SECURE_ALONE(tail[-1] ^ pattern, secure_half(tail, from)) == 0;
-}
-GB_INLINE void secure_pattern_set(uint64_t *tail, const char *from, uint64_t secret)
-{
-    uint64_t pattern = secure_pattern(secret);
-    for (; (const char *)(tail - 1) > from; tail--)
-        tail[-1] = pattern;
-    unsigned half = secure_half(tail, from);
-    tail[-1] ^= SECURE_BACK(SECURE_ALONE(tail[-1] ^ pattern, half), half);
-}
-/* The same in a block that is zero, of a class up to SECURE_FEW: there are up to 31 bytes of slack. No loop: compilers
- * make too much of it. */
-GB_INLINE void secure_pattern_set_few(uint64_t *tail, const char *from, uint64_t secret)
-{
-    uint64_t pattern = secure_pattern(secret);
-    if (GB_UNLIKELY((const char *)(tail - 1) > from)) {
-        *--tail = pattern;
-        if (GB_UNLIKELY((const char *)(tail - 1) > from)) {
-            *--tail = pattern;
-            if ((const char *)(tail - 1) > from)
-                *--tail = pattern;
-        }
+        slack -= sizeof *tail;
     }
-    unsigned half = secure_half(tail, from);
-    tail[-1] = SECURE_BACK(pattern, half);
+    return ((tail[-1] ^ pattern) & gb_secure_last[slack]) == 0;
+}
+
+/* ---- carving: makes a new block free ---- */
+GB_INLINE void secure_fresh(gb_block *block, size_t size, const gb_block *next)
+{
+    uint64_t *tail = gb_tail_at(block, size);
+    secure_words_clear((uint64_t *)block, tail);
+    gb_tail_set(tail, GB_TAIL_FREE | gb_tail_to(block, next));
 }
 
 /* ---- malloc, free, usable size ---- */
@@ -113,41 +99,53 @@ GB_INLINE void *gb_secure_take(glebe_heap *heap, uint32_t cls, size_t bytes)
         return NULL;
     if (GB_UNLIKELY(size > SECURE_FEW))
         return NULL;
-    uint64_t *tail = gb_tail_at(block, size), secret = gb_tail_secret(tail), plain = gb_tail_coded(tail) ^ secret;
-    if (GB_UNLIKELY(!gb_tail_is(plain, GB_TAIL_FREE) || !secure_words_zero((uint64_t *)block, tail)))
+    uint64_t *tail = gb_tail_at(block, size), secret = gb_tail_secret(tail);
+    uint64_t plain = gb_tail_plain(gb_tail_coded(tail), secret);
+    if (GB_UNLIKELY(!gb_tail_is(plain, GB_TAIL_FREE)))
         return NULL;
     gb_block *next = gb_tail_next(block, plain);
     __builtin_prefetch(next, 1);
     heap->front[cls] = next;
     heap->watched[0] = block;
+    if (GB_UNLIKELY(!secure_words_zero((uint64_t *)block, tail)))
+        return gb_secure_written(block, bytes);
     char *end = (char *)block + bytes;
     secure_pattern_set_few(tail, end, secret);
-    gb_tail_code(tail, secret ^ (uint64_t)((char *)tail - end) << GB_TAIL_SLACK);
+    gb_tail_code(tail, (size_t)((char *)tail - end), secret);
     return block;
 }
 
-/* Frees a block of a small page, which the caller owns. */
-GB_INLINE void gb_secure_free(const char *call, glebe_heap *self, gb_page *page, gb_block *block)
+/* Frees a block of a small page, which the caller owns. With `told` the program states that it has `bytes`. Returns
+ * false if the usual way must free it.
+ *
+ * It does not look whether a block starts here: where none does, the word is not a tail, but for one in 2^56. So it is
+ * read as bytes. It is in this chunk, since the next begins with a guard. No page has a tail of a block in use beyond
+ * its carved blocks (gb_secure_forget). */
+GB_INLINE bool gb_secure_freed(glebe_heap *self, gb_page *page, gb_block *block, bool told, size_t bytes)
 {
-    size_t size = gb_classes[page->cls].bytes;
-    uint32_t index;
-    if (GB_UNLIKELY(!gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->bump
-            || size > SECURE_FEW || gb_the.options.secure == GB_SECURE_MOST)) {
-        gb_secure_free_slow(call, self, page, block);
-        return;
-    }
-    uint64_t *tail = gb_tail_at(block, size), secret = gb_tail_secret(tail), plain = gb_tail_coded(tail) ^ secret;
-    size_t slack = gb_tail_slack(plain);
-    if (GB_UNLIKELY(!gb_tail_is(plain, 0) || slack >= size - GB_TAIL_BYTES
-            || !secure_pattern_intact(tail, (char *)tail - slack, secret))) {
-        gb_secure_free_slow(call, self, page, block);
-        return;
-    }
+    uint32_t size = gb_classes[page->cls].bytes, end = (uint32_t)((uintptr_t)block - gb_the.base) + size;
+    if (GB_UNLIKELY(size > SECURE_FEW || gb_the.options.secure == GB_SECURE_MOST || end % GB_CHUNK_BYTES < size))
+        return false;
+    uint64_t *tail = gb_tail_at(block, size), secret = gb_tail_secret(tail), coded;
+    memcpy(&coded, (const char *)block + size - GB_TAIL_BYTES, sizeof coded);
+    uint64_t plain = gb_tail_plain(coded, secret);
+    size_t most = size - GB_TAIL_BYTES;
+    if (GB_UNLIKELY(told ? plain != most - bytes || bytes == 0 : plain >= most))
+        return false;
+    if (GB_UNLIKELY(!secure_pattern_intact_few(tail, (size_t)plain, secret)))
+        return false;
     secure_words_clear((uint64_t *)block, tail);
-    gb_tail_code(tail, secret ^ (plain | GB_TAIL_FREE | gb_tail_to(block, page->free)));
+    gb_tail_code(tail, (plain + GB_TAIL_FREE) | gb_tail_to(block, page->free), secret);
     page->free = block;
     self->watched[1] = block;
     gb_page_counted(page);
+    return true;
+}
+
+GB_INLINE void gb_secure_free(const char *call, glebe_heap *self, gb_page *page, gb_block *block)
+{
+    if (GB_UNLIKELY(!gb_secure_freed(self, page, block, false, 0)))
+        gb_secure_free_slow(call, self, page, block);
 }
 
 #pragma GCC visibility pop

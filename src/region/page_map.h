@@ -191,14 +191,17 @@ GB_INLINE void gb_list_remove(gb_list *list, gb_page *page)
  * it is XORed with a number that depends on the key and on its address. Without that number it has three fields, and
  * zeros below and above them: whoever overwrites a byte at either end changes one of those.
  *
- *     63..50  0   49  free   48..35  a free block's link   34..19  slack   18..0  0
+ *     in memory      63..50  0   49  free   48..35  a free block's link   34..19  slack   18..0  0
+ *     plain          63..31  0   30  free   29..16  a free block's link   15..0   slack
  *
- * A link is (next block - block) / 8, signed; 0: none. Slack is the number of bytes between the program's bytes and the
- * tail. A free block keeps that of its last use. */
+ * Plain is the word without the number, rotated so that the zeros at both ends are one field. One compare then checks
+ * all of a tail: that of a block in use is less than the bytes of its class. A link is (next block - block) / 8, with
+ * its sign; 0: none. Slack is the number of bytes between the program's bytes and the tail. A free block keeps that of
+ * its last use. */
 #define GB_TAIL_ATOMIC (sizeof(void *) == 8) /* other threads look at tails only there: gb_secure_look */
-enum { GB_TAIL_SLACK = 19, GB_TAIL_LINK = 35 };
-#define GB_TAIL_FREE ((uint64_t)1 << 49)
-#define GB_TAIL_SLACK_MASK ((uint64_t)0xffff << GB_TAIL_SLACK)
+enum { GB_TAIL_LINK = 16, GB_TAIL_LOW = 19 /* zeros at the low end of the word in memory */ };
+#define GB_TAIL_FREE ((uint64_t)1 << 30)
+#define GB_TAIL_SLACK_MASK ((uint64_t)0xffff)
 #define GB_TAIL_LINK_MASK ((uint64_t)0x3fff << GB_TAIL_LINK)
 
 GB_INLINE uint64_t *gb_tail_at(const void *block, size_t block_bytes)
@@ -216,23 +219,31 @@ GB_INLINE uint64_t gb_tail_coded(const uint64_t *tail)
 {
     return GB_TAIL_ATOMIC ? __atomic_load_n(tail, __ATOMIC_ACQUIRE) : *tail;
 }
-GB_INLINE uint64_t gb_tail_get(const uint64_t *tail) { return gb_tail_coded(tail) ^ gb_tail_secret(tail); }
-
-GB_INLINE void gb_tail_code(uint64_t *tail, uint64_t coded)
+GB_INLINE uint64_t gb_tail_plain(uint64_t coded, uint64_t secret)
 {
+    uint64_t word = coded ^ secret;
+    return word >> GB_TAIL_LOW | word << (64 - GB_TAIL_LOW);
+}
+GB_INLINE void gb_tail_code(uint64_t *tail, uint64_t plain, uint64_t secret)
+{
+    uint64_t coded = (plain << GB_TAIL_LOW | plain >> (64 - GB_TAIL_LOW)) ^ secret;
     if (GB_TAIL_ATOMIC)
         __atomic_store_n(tail, coded, __ATOMIC_RELEASE);
     else
         *tail = coded;
 }
-GB_INLINE void gb_tail_set(uint64_t *tail, uint64_t plain) { gb_tail_code(tail, plain ^ gb_tail_secret(tail)); }
+GB_INLINE uint64_t gb_tail_get(const uint64_t *tail)
+{
+    return gb_tail_plain(gb_tail_coded(tail), gb_tail_secret(tail));
+}
+GB_INLINE void gb_tail_set(uint64_t *tail, uint64_t plain) { gb_tail_code(tail, plain, gb_tail_secret(tail)); }
 
 /* Returns whether the fields are those of a tail, and of a free block's if `free` is GB_TAIL_FREE, else not (0). */
 GB_INLINE bool gb_tail_is(uint64_t plain, uint64_t free)
 {
-    return (plain & ~(GB_TAIL_SLACK_MASK | (free ? GB_TAIL_LINK_MASK : 0))) == free;
+    return free ? plain / GB_TAIL_FREE == 1 : plain <= GB_TAIL_SLACK_MASK;
 }
-GB_INLINE size_t gb_tail_slack(uint64_t plain) { return (plain & GB_TAIL_SLACK_MASK) >> GB_TAIL_SLACK; }
+GB_INLINE size_t gb_tail_slack(uint64_t plain) { return plain & GB_TAIL_SLACK_MASK; }
 
 /* The page of a block that is known to be one. */
 GB_INLINE gb_page *gb_block_page(const void *block)
@@ -244,14 +255,14 @@ GB_INLINE gb_page *gb_block_page(const void *block)
  * is none or the tail was overwritten. */
 GB_INLINE uint64_t gb_tail_to(const gb_block *block, const gb_block *next)
 {
-    int64_t away = next ? (intptr_t)next - (intptr_t)block : 0;
-    return (uint64_t)away << (GB_TAIL_LINK - 3) & GB_TAIL_LINK_MASK;
+    uint32_t away = next ? (uint32_t)((uintptr_t)next - (uintptr_t)block) : 0;
+    return away << (GB_TAIL_LINK - 3) & (uint32_t)GB_TAIL_LINK_MASK;
 }
 GB_INLINE gb_block *gb_tail_next(const gb_block *block, uint64_t plain)
 {
-    enum { ABOVE = 15 }; /* bits above the link */
-    int64_t away = (int64_t)(plain << ABOVE) >> (GB_TAIL_LINK + ABOVE - 3) & ~(int64_t)7;
-    return away && gb_tail_is(plain, GB_TAIL_FREE) ? (gb_block *)((intptr_t)block + (intptr_t)away) : NULL;
+    enum { ABOVE = 2 }; /* bits above the link, of 32 */
+    intptr_t away = (int32_t)((uint32_t)plain << ABOVE) >> (GB_TAIL_LINK + ABOVE);
+    return away && gb_tail_is(plain, GB_TAIL_FREE) ? (gb_block *)((intptr_t)block + away * 8) : NULL;
 }
 
 /* In the secure build: set the link of a block, which becomes free; and return it. */

@@ -91,6 +91,17 @@ GB_INLINE void gb_free_now(const char *call, glebe_heap *self, void *block)
     gb_page_freed(page, block);
 }
 
+/* In the secure build: frees a small block of this thread's heap, of which the program states that it has `bytes`.
+ * Returns false if the usual way must check and free it. */
+GB_INLINE bool gb_free_told(glebe_heap *self, void *block, size_t bytes)
+{
+    size_t slice = ((uintptr_t)block - gb_the.base) >> GB_SLICE_LOG2;
+    if (GB_UNLIKELY(slice >= gb_peek(gb_the.slices)))
+        return false;
+    gb_page *page = gb_slice_head(slice);
+    return GB_LIKELY(gb_peek(page->owner) == (uintptr_t)self) && gb_secure_freed(self, page, block, true, bytes);
+}
+
 GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
 {
     if (GB_SAFE)

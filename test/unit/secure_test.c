@@ -103,12 +103,69 @@ static void test_large_blocks_do_without_a_guard(void **state)
     assert_int_equal(glebe_live.stats.errors, 0);
 }
 
+/* free() of a small block reads the tail first. Wrong addresses in the last page of a chunk, up to its end, lead it to
+ * no word behind the chunk, and are reports. Long pages leave that page to the first, short one of another size. */
+static void test_wrong_addresses_at_the_end_of_a_chunk(void **state)
+{
+    (void)state;
+    enum { LONG = 200, FILL = GB_CHUNK_BYTES / LONG, LAST = 240, TIMES = GB_SLICE_BYTES / 16 };
+    for (int i = 0; i < FILL; i++)
+        assert_non_null(glebe_malloc(LONG));
+    for (size_t bytes = 8; bytes <= LAST; bytes += 16)
+        for (size_t i = 0; i < TIMES; i++) {
+            char *block = glebe_malloc(bytes);
+            gb_page *page = page_of(block);
+            uintptr_t end = gb_page_start(page) + gb_page_bytes(page);
+            size_t size = gb_classes[page->cls].bytes, beyond = end - (uintptr_t)block;
+            if ((end - gb_the.base) % GB_CHUNK_BYTES != 0 || beyond >= 2 * size)
+                continue;
+            for (size_t inside = 1; inside < beyond; inside++) {
+                glebe_free(block + inside);
+                assert_int_equal(glebe_live.stats.errors, inside);
+            }
+            glebe_free(block);
+            assert_int_equal(glebe_live.stats.errors, beyond - 1);
+            return;
+        }
+    fail();
+}
+
+/* Blocks of a heap that was destroyed are none of those that the page has later. */
+static void test_no_tail_outlives_its_heap(void **state)
+{
+    (void)state;
+    enum { BYTES = 40, N = 1000 };
+    static char *blocks[N];
+    glebe_heap *heap = glebe_heap_create(0);
+    for (int i = 0; i < N; i++)
+        blocks[i] = glebe_heap_malloc(heap, BYTES);
+    glebe_heap_destroy(heap);
+    const gb_page *page = NULL;
+    for (int i = 0; i < 10 * N && page != page_of(blocks[N - 1]); i++)
+        page = page_of(glebe_malloc(BYTES));
+    assert_ptr_equal(page, page_of(blocks[N - 1]));
+    uint64_t stale = 0;
+    for (int i = 0; i < N; i++) {
+        uint32_t index;
+        size_t offset = (uintptr_t)blocks[i] - gb_page_start(page);
+        if (page_of(blocks[i]) == page && gb_class_exact(page->cls, offset, &index) && index >= page->bump) {
+            glebe_free(blocks[i]);
+            stale++;
+        }
+    }
+    assert_true(stale > 10);
+    assert_int_equal(glebe_live.stats.errors, stale);
+    fixture_check();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_a_chain_passes_a_mark),
         FIXTURE_TEST(test_one_byte_too_many_is_found),
         FIXTURE_TEST(test_a_resized_block_has_its_new_end),
+        FIXTURE_TEST(test_wrong_addresses_at_the_end_of_a_chunk),
+        FIXTURE_TEST(test_no_tail_outlives_its_heap),
         FIXTURE_TEST(test_large_blocks_do_without_a_guard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,7 +239,8 @@ void gb_secure_medium_out(const gb_page *page, void *block)
 /* ---- neighbours ---- */
 
 /* Checks a block that may be free or in use. Another thread may free it meanwhile. Blocks that the purger took are
- * zero: it says so before. */
+ * zero: it says so before. A free block that was written to is cleared, so that it is one report: only the owner hands
+ * it out. */
 static void look_at(const gb_page *page, gb_block *block)
 {
     size_t bytes = gb_classes[page->cls].bytes - GB_TAIL_BYTES;
@@ -249,9 +250,10 @@ static void look_at(const gb_page *page, gb_block *block)
         return;
     if (gb_load(&page->xfree) & GB_XFREE_PURGED)
         return;
-    if (is_free)
+    if (is_free) {
         report_written(page, block);
-    else
+        memset(block, 0, bytes);
+    } else
         report_overflow("malloc", page, block);
 }
 
@@ -306,18 +308,20 @@ static void look_medium(const glebe_heap *heap, const gb_page *page, void *block
     const char *before = (const char *)block - AROUND;
     if (index == 0 || (uintptr_t)before / GB_UNIT_BYTES != (uintptr_t)block / GB_UNIT_BYTES)
         return;
-    const void *neighbour = (const char *)block - gb_classes[page->cls].bytes;
-    const uint64_t *tail = gb_tail_at(block, 0);
+    void *neighbour = (char *)block - gb_classes[page->cls].bytes;
+    uint64_t *tail = gb_tail_at(block, 0);
     uint64_t coded = gb_tail_coded(tail); /* one read: the purger may clear it now */
     uint64_t plain = gb_tail_plain(coded, gb_tail_secret(tail));
     if (!gb_tail_is(plain, plain & GB_TAIL_FREE) && coded != 0) {
         if (medium_used(page, index - 1) && neighbour != held)
             look_at_used(page, neighbour);
-        else
+        else {
             report_written(page, neighbour);
+            *tail = 0;
+        }
     } else if (!gb_tail_is(plain, 0) && gb_secure_level() > 1 && !gb_words_zero(before, AROUND - GB_TAIL_BYTES)
-        && !medium_used(page, index - 1) && !gb_words_zero(before, AROUND - GB_TAIL_BYTES))
-        report_written(page, neighbour); /* no other thread is clearing it */
+        && !medium_used(page, index - 1))
+        gb_secure_medium_out(page, neighbour); /* no other thread is clearing it */
 }
 
 void gb_secure_look(glebe_heap *heap)

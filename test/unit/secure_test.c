@@ -61,6 +61,30 @@ static void test_one_byte_too_many_is_found(void **state)
     }
 }
 
+/* A write to a free block is one report, though its neighbours are looked at again and again at level 3. */
+static void test_a_write_after_free_is_one_report(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {40, 100, 1000};
+    gb_the.options.secure = GB_SECURE_MOST;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        enum { N = 100 };
+        unsigned char *blocks[N];
+        for (int n = 0; n < N; n++)
+            blocks[n] = glebe_malloc(sizes[i]);
+        uint64_t before = glebe_live.stats.errors;
+        glebe_free(blocks[N / 2]);
+        blocks[N / 2][8] = 1;
+        for (int n = 0; n < N; n++)
+            if (n != N / 2)
+                glebe_free(blocks[n]);
+        for (int n = 0; n < N; n++)
+            assert_non_null(glebe_malloc(sizes[i]));
+        assert_int_equal(glebe_live.stats.errors, before + 1);
+    }
+    gb_the.options.secure = 0;
+}
+
 /* A block that shrinks in place has its new end; what is behind it is zero when the block comes back. */
 static void test_a_resized_block_has_its_new_end(void **state)
 {
@@ -163,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_a_chain_passes_a_mark),
         FIXTURE_TEST(test_one_byte_too_many_is_found),
+        FIXTURE_TEST(test_a_write_after_free_is_one_report),
         FIXTURE_TEST(test_a_resized_block_has_its_new_end),
         FIXTURE_TEST(test_wrong_addresses_at_the_end_of_a_chunk),
         FIXTURE_TEST(test_no_tail_outlives_its_heap),

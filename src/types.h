@@ -627,7 +627,7 @@ typedef struct gb_sampler {
     uint64_t chance;
     int64_t common_left; /* as gb_sampling.left, for threads without a heap, and for all sizes */
     gb_records samples, frames, sites, labels;
-    uint32_t chunks; /* of all records */
+    uint32_t chunks, frames_log2; /* of all records; how many frame_heads there are */
     uint32_t sample_free; /* first of the free records */
     uint32_t *sample_heads, *frame_heads, *label_heads;
     uint64_t live_bytes, peak_bytes, peak_number; /* estimates: sums over all sites */

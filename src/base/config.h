@@ -163,9 +163,10 @@
 #define GB_SAMPLE_BYTES ((size_t)512 << 10) /* default of the option profile_bytes */
 #define GB_SAMPLE_FRAMES 128 /* the most callers that a sample has */
 #define GB_SAMPLE_CHUNKS 128 /* of the sampler's records, each of so many bytes */
-#define GB_SAMPLE_CHUNK_BYTES ((size_t)128 << 10)
+#define GB_SAMPLE_CHUNK_LOG2 17
+#define GB_SAMPLE_CHUNK_BYTES ((size_t)1 << GB_SAMPLE_CHUNK_LOG2)
 #define GB_SAMPLE_LATE_BYTES ((size_t)1 << 20) /* more in use at the start: sample.c */
-#define GB_SAMPLE_HEADS 4096 /* of each hash table */
+#define GB_SAMPLE_HEADS_LOG2 12 /* of each hash table, at first */
 #define GB_LABELS_MOST 8 /* of a thread */
 #define GB_LABEL_KEY_BYTES 44 /* with the 0 at the end, and so that a record has 256 bytes */
 #define GB_LABEL_VALUE_BYTES 208

@@ -41,7 +41,7 @@ static uint32_t label_of(const gb_label *wanted)
         hash = hash * 31 + (unsigned char)*c;
     for (const char *c = wanted->value; *c; c++)
         hash = hash * 31 + (unsigned char)*c;
-    uint32_t *head = gb_record_head(sampler->label_heads, hash, 0);
+    uint32_t *head = gb_record_head(sampler->label_heads, GB_SAMPLE_HEADS_LOG2, hash, 0);
     for (uint32_t number = *head; number; number = gb_label_at(number)->next) {
         const gb_label *label = gb_label_at(number);
         if (strcmp(label->key, wanted->key) == 0 && strcmp(label->value, wanted->value) == 0)

@@ -209,16 +209,40 @@ gb_site *gb_site_at(uint32_t number)
     return gb_record_at(&gb_the.sampler.sites, sizeof(gb_site), number);
 }
 
-uint32_t *gb_record_head(uint32_t *heads, uintptr_t a, uint32_t b)
+uint32_t *gb_record_head(uint32_t *heads, uint32_t log2, uintptr_t a, uint32_t b)
 {
-    uintptr_t hash = (a ^ b * GB_GOLDEN) * GB_GOLDEN;
-    return heads + (hash >> (sizeof hash * 8 - 12)) % GB_SAMPLE_HEADS;
+    uintptr_t hash = a ^ b * GB_GOLDEN;
+    hash ^= hash >> sizeof hash * 4;
+    return heads + (hash * GB_GOLDEN >> (sizeof hash * 8 - log2));
+}
+
+static uint32_t *frame_head(const gb_sampler *sampler, uintptr_t key, uint32_t caller)
+{
+    return gb_record_head(sampler->frame_heads, sampler->frames_log2, key, caller);
+}
+
+/* Called when lists have become long, as labels with many values make them. Without memory they stay so. */
+static void frames_spread(gb_sampler *sampler)
+{
+    uint32_t *heads = record_chunk();
+    if (!heads)
+        return;
+    sampler->frame_heads = heads;
+    sampler->frames_log2 = GB_SAMPLE_CHUNK_LOG2 - 2; /* the chunk is full of heads */
+    for (uint32_t number = 1; number < sampler->frames.count; number++) {
+        gb_frame *frame = gb_frame_at(number);
+        uint32_t *head = frame_head(sampler, frame->address ^ frame->label, frame->caller);
+        frame->next = *head;
+        *head = number;
+    }
 }
 
 uint32_t gb_frame_of(uintptr_t address, uint32_t caller, uint32_t label)
 {
     gb_sampler *sampler = &gb_the.sampler;
-    uint32_t *head = gb_record_head(sampler->frame_heads, address ^ label, caller);
+    if (sampler->frames.count == 4u << GB_SAMPLE_HEADS_LOG2 && sampler->frames_log2 == GB_SAMPLE_HEADS_LOG2)
+        frames_spread(sampler);
+    uint32_t *head = frame_head(sampler, address ^ label, caller);
     for (uint32_t number = *head; number;) {
         const gb_frame *frame = gb_frame_at(number);
         if (frame->address == address && frame->caller == caller && frame->label == label)
@@ -357,7 +381,7 @@ static void sample_ends(const gb_sample *sample)
 
 static uint32_t *sample_head(const void *block)
 {
-    return gb_record_head(gb_the.sampler.sample_heads, (uintptr_t)block >> 4, 0);
+    return gb_record_head(gb_the.sampler.sample_heads, GB_SAMPLE_HEADS_LOG2, (uintptr_t)block >> 4, 0);
 }
 
 static void sample_link(uint32_t number, const void *block)
@@ -561,10 +585,12 @@ bool gb_sampler_make(gb_sampler *sampler)
         gb_store_relaxed(&sampler->heap, heap->number.n);
     }
     if (!sampler->sample_heads) {
-        _Static_assert(3 * GB_SAMPLE_HEADS * sizeof(uint32_t) <= GB_SAMPLE_CHUNK_BYTES, "all tables are one chunk");
+        enum { HEADS = 1 << GB_SAMPLE_HEADS_LOG2 };
+        _Static_assert(3 * HEADS * sizeof(uint32_t) <= GB_SAMPLE_CHUNK_BYTES, "all tables are one chunk");
         sampler->sample_heads = record_chunk();
-        sampler->frame_heads = sampler->sample_heads ? sampler->sample_heads + GB_SAMPLE_HEADS : NULL;
-        sampler->label_heads = sampler->sample_heads ? sampler->frame_heads + GB_SAMPLE_HEADS : NULL;
+        sampler->frame_heads = sampler->sample_heads ? sampler->sample_heads + HEADS : NULL;
+        sampler->label_heads = sampler->sample_heads ? sampler->frame_heads + HEADS : NULL;
+        sampler->frames_log2 = GB_SAMPLE_HEADS_LOG2;
     }
     return sampler->sample_heads != NULL;
 }

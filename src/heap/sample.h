@@ -86,8 +86,8 @@ bool gb_sampler_guard(size_t guard_bytes);
 void *gb_record_at(const gb_records *records, size_t bytes, uint32_t number);
 /* Returns the number of a new record; 0 if there is no memory. */
 uint32_t gb_record_new(gb_records *records, size_t bytes);
-/* Returns the place in a hash table for two numbers. */
-uint32_t *gb_record_head(uint32_t *heads, uintptr_t a, uint32_t b);
+/* Returns the place in a hash table, of 2^log2 places, for two numbers. */
+uint32_t *gb_record_head(uint32_t *heads, uint32_t log2, uintptr_t a, uint32_t b);
 /* Returns the frame of an address, or of a label, below another; 0 if there is no memory. */
 uint32_t gb_frame_of(uintptr_t address, uint32_t caller, uint32_t label);
 gb_site *gb_site_at(uint32_t number);

@@ -445,6 +445,39 @@ static void test_labels(void **state)
         glebe_free(blocks[i]);
 }
 
+/* However many sets of labels there are, one is found by few looks. */
+static void test_many_labels(void **state)
+{
+    (void)state;
+    enum { VALUES = 320, LONGEST = 20 };
+    char value[16];
+    const gb_sampler *sampler = &gb_the.sampler;
+    assert_int_equal(glebe_profile_label("inner", "x"), 0);
+    for (int i = 0; i < VALUES * VALUES; i++) {
+        snprintf(value, sizeof value, "%d", i % VALUES);
+        assert_int_equal(glebe_profile_label("route", value), 0);
+        if (i % VALUES == 0) {
+            snprintf(value, sizeof value, "%d", i / VALUES);
+            assert_int_equal(glebe_profile_label("inner", value), 0);
+        }
+    }
+    uint32_t count = sampler->frames.count, frame = *gb_sample_labels(), found = 0;
+    assert_true(count > VALUES * VALUES);
+    for (uint32_t i = 0; i < 1u << sampler->frames_log2; i++) {
+        uint32_t length = 0;
+        for (uint32_t number = sampler->frame_heads[i]; number; number = gb_frame_at(number)->next)
+            length++;
+        assert_true(length <= LONGEST);
+        found += length;
+    }
+    assert_int_equal(found, count - 1);
+    assert_int_equal(glebe_profile_label("route", value), 0);
+    snprintf(value, sizeof value, "%d", VALUES - 1);
+    assert_int_equal(glebe_profile_label("route", value), 0);
+    assert_int_equal(*gb_sample_labels(), frame);
+    assert_int_equal(sampler->frames.count, count); /* both sets were there */
+}
+
 #else
 
 static void test_no_profiles(void **state)
@@ -477,6 +510,7 @@ int main(void)
         cmocka_unit_test_setup(test_probes, setup),
         cmocka_unit_test_setup(test_text, setup),
         cmocka_unit_test_setup(test_labels, setup),
+        cmocka_unit_test_setup(test_many_labels, setup),
 #else
         cmocka_unit_test(test_no_profiles),
 #endif

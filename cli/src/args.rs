@@ -453,6 +453,9 @@ pub struct ProfileOptions {
     /// Sum by the values of a label that the program gives its threads (glebe_profile_label)
     #[arg(long, value_name = "LABEL", conflicts_with_all = ["json", "diff"])]
     pub by: Option<String>,
+    /// Show how long blocks lived that were freed, of all that was ever allocated
+    #[arg(long, conflicts_with_all = ["live", "peak", "by", "diff"])]
+    pub lifetimes: bool,
     /// Compare two profiles: the functions whose memory changed most, from BEFORE to AFTER
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"],
           conflicts_with_all = ["program", "from", "output", "mean", "children", "force"])]

@@ -116,6 +116,54 @@ fn samples_carry_labels() {
     );
 }
 
+/// 10 MiB are freed at once, 20 MiB after 40 ms, and 5 MiB stay.
+const LIVES: &str = "#include <stdlib.h>\n#include <unistd.h>\n\
+    void *kept[25 * 256];\n\
+    __attribute__((noinline)) void *dies(void) { return malloc(4 << 10); }\n\
+    __attribute__((noinline)) void *waits(void) { return malloc(4 << 10); }\n\
+    __attribute__((noinline)) void *stays(void) { return malloc(4 << 10); }\n\
+    int main(void) {\n\
+        for (int i = 0; i < 10 * 256; i++) free(dies());\n\
+        for (int i = 0; i < 20 * 256; i++) kept[i] = waits();\n\
+        for (int i = 0; i < 5 * 256; i++) kept[20 * 256 + i] = stays();\n\
+        usleep(40000);\n\
+        for (int i = 0; i < 20 * 256; i++) free(kept[i]);\n\
+        return 3;\n\
+    }";
+
+#[test]
+fn freed_blocks_have_lifetimes() {
+    let home = home();
+    let Some(program) = cc(home.path(), "lives", LIVES, &["-O1", "-fno-builtin"]) else { return };
+    let program = program.to_str().unwrap();
+    let words = ["--lifetimes", "--mean", "1", "--json", "-o", "l.pb.gz", "--", program];
+    let run = profile(&home, &words).output().unwrap();
+    assert_eq!(run.status.code(), Some(3));
+    let read = profile(&home, &["--lifetimes", "--json", "l.pb.gz"]).output().unwrap();
+    for output in [run.stdout, read.stdout] {
+        let found: serde_json::Value = serde_json::from_slice(&output).unwrap();
+        // (bytes that are in use, freed ones that lived less than 30 ms, others), in MiB
+        let of = |function: &str| {
+            let rows = found["lifetimes"].as_array().unwrap();
+            let row = rows.iter().find(|row| row["function"] == function).unwrap();
+            let (mut early, mut late) = (0, 0);
+            for class in row["freed"].as_array().unwrap() {
+                let is_early = class["below_ns"].as_u64().is_some_and(|ns| ns <= 30_000_000);
+                *(if is_early { &mut early } else { &mut late }) +=
+                    class["bytes"].as_u64().unwrap();
+            }
+            (row["live_bytes"].as_u64().unwrap() >> 20, early >> 20, late >> 20)
+        };
+        assert_eq!((of("waits"), of("stays")), ((0, 0, 20), (5, 0, 0)));
+        let (live, early, late) = of("dies"); // a block may be late if the machine is busy
+        assert!(live == 0 && early + late >= 9 && early >= 5, "{early} {late}");
+    }
+    profile(&home, &["--lifetimes", "l.pb.gz"]).assert().stdout(contains("90 % below"));
+    profile(&home, &["-q", "-o", "plain.pb.gz", "--", program]).assert().code(3);
+    let refused = "plain.pb.gz has no lifetimes: it was written without --lifetimes";
+    profile(&home, &["--lifetimes", "plain.pb.gz"]).assert().code(125).stderr(contains(refused));
+}
+
 /// Go's viewer opens the file, where there is Go.
 #[test]
 fn go_opens_it() {

@@ -13,6 +13,7 @@ typedef struct gb_sample {
     uint64_t objects; /* how many blocks it stands for, in 1/65536 */
     uint64_t bytes; /* and how many bytes */
     uint64_t born; /* which sample it was, counted from 1 */
+    uint64_t born_ns; /* and when */
     uint32_t site;
     uint32_t next; /* of the same hash, or of free records */
 } gb_sample;
@@ -37,11 +38,18 @@ typedef struct gb_weight {
     uint64_t bytes;
 } gb_weight;
 
+/* How many bytes lived how long before they were freed. The first class is below 10 us, the next ones below 30 us, 100
+ * us, 300 us, and so on to 1000 s; the last has all others. */
+typedef struct gb_lifetimes {
+    uint64_t bytes[GB_LIFETIMES];
+} gb_lifetimes;
+
 /* What was allocated by one stack. */
 typedef struct gb_site {
     gb_weight allocated, live;
     gb_weight peak; /* what was live at the peak number `peak_number`, if that is the last peak; else `live` was */
     uint64_t peak_number;
+    gb_lifetimes freed;
     uint32_t frame; /* the innermost caller */
 } gb_site;
 

@@ -11,11 +11,12 @@
  *     module 55d0a000 55d4c000 1000 4f2ab1... /usr/bin/python3.11        start, end, offset in the file, build-id or -
  *     label 1 tenant some value                                           before all sites
  *     labels 1                                                            of the next site
+ *     lived 0 0 524288 ...                                                of the next site, if blocks were freed
  *     site 2.5 1310720 1.0 524288 2.5 1310720 55d0c123 7f3a0042 ...      see below
  *     end
  *
  * A site has blocks and bytes: allocated, live, and live at the peak, then its callers, the innermost first. They are
- * estimates: blocks are in 1/65536.
+ * estimates: blocks are in 1/65536. `lived` has the freed bytes by lifetime (gb_lifetimes).
  *
  * A profile that GLEBE_PROFILE names is written at exit, and while the process allocates once a second: that stays if
  * the process is killed. It is written beside its final name, and renamed when it is complete. */
@@ -60,6 +61,18 @@ static void profile_labels(gb_text *out, const gb_site *site)
     gb_text_put(out, any ? "\n" : "");
 }
 
+static void profile_lifetimes(gb_text *out, const gb_lifetimes *freed)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < GB_LIFETIMES; i++)
+        sum += freed->bytes[i];
+    for (uint32_t i = 0; sum && i < GB_LIFETIMES; i++) {
+        gb_text_put(out, i ? "" : "lived");
+        gb_text_number(out, freed->bytes[i]);
+    }
+    gb_text_put(out, sum ? "\n" : "");
+}
+
 /* The sampler's lock is held. */
 static void profile_sites(gb_text *out)
 {
@@ -87,6 +100,7 @@ static void profile_sites(gb_text *out)
         const gb_site *site = gb_site_at(number);
         gb_weight peak = gb_site_peak(site);
         profile_labels(out, site);
+        profile_lifetimes(out, &site->freed);
         gb_text_put(out, "site");
         profile_weight(out, &site->allocated);
         profile_weight(out, &site->live);

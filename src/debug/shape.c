@@ -163,6 +163,8 @@
     FIELD(X, "site", gb_site, live)                                                                                    \
     FIELD(X, "site", gb_site, peak)                                                                                    \
     FIELD(X, "site", gb_site, peak_number)                                                                             \
+    FIELD(X, "site", gb_site, freed)                                                                                   \
+    X("lifetimes", GB_LIFETIMES)                                                                                       \
     FIELD(X, "site", gb_site, frame)                                                                                   \
     SIZE(X, "bits", gb_bits)                                                                                           \
     FIELD(X, "bits", gb_bits, allocated)                                                                               \

@@ -18,7 +18,7 @@
  * owner compare of the fast path, and ends in gb_sample_returned, or for a large block in gb_sample_drop.
  *
  *     gb_frame   a tree of all stacks, from the outermost callers to the innermost
- *     gb_site    one stack: what it allocated, what is live, what was live at the peak
+ *     gb_site    one stack: what it allocated, what is live, what was live at the peak, how long freed blocks lived
  *     gb_sample  one sampled block that is in use: its weight, and its site
  *
  * A new peak only increments `peak_number`. A site saves its live weight before the first change after the peak, so no
@@ -377,6 +377,16 @@ static void sample_ends(const gb_sample *sample)
     gb_the.sampler.live_noise -= sample_noise(sample);
 }
 
+/* Called when a sampled block is freed. */
+static void sample_lived(const gb_sample *sample)
+{
+    uint64_t ns = gb_port_now_ns() - sample->born_ns, limit = 10000;
+    uint32_t cls = 0;
+    for (; cls < GB_LIFETIMES - 1 && ns >= limit; cls++)
+        limit = cls % 2 ? limit / 3 * 10 : limit * 3;
+    gb_site_at(sample->site)->freed.bytes[cls] += sample->bytes;
+}
+
 /* ---- samples ---- */
 
 static uint32_t *sample_head(const void *block)
@@ -427,6 +437,7 @@ static void sample_add(const void *block, size_t bytes, const uintptr_t *callers
     gb_sample *sample = sample_at(number);
     sample->site = site;
     sample->born = sampler->taken;
+    sample->born_ns = gb_port_now_ns();
     sample_weigh(sample, bytes);
     sample_link(number, block);
     sample_begins(sample);
@@ -489,6 +500,7 @@ static void sample_forget(uint32_t number)
     gb_sampler *sampler = &gb_the.sampler;
     gb_sample *sample = sample_at(number);
     sample_ends(sample);
+    sample_lived(sample);
     gb_port_sample_freed((const void *)sample->block);
     sample->block = 0;
     sample->next = sampler->sample_free;

@@ -323,6 +323,8 @@ bool gb_port_pressure(uint64_t *limit_bytes, uint64_t *used_bytes)
 
 uint32_t gb_port_now_ms(void) { return fake.now_ms; }
 
+uint64_t gb_port_now_ns(void) { return (uint64_t)fake.now_ms * 1000000; }
+
 uint64_t gb_port_random(void)
 {
     uint64_t z = fake.chance += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */

@@ -97,10 +97,13 @@ int gb_port_put(int file, const char *text, size_t bytes);
 /* Closes the file, and gives it its final name `to`; NULL: removes it. Returns 0 or an error. */
 int gb_port_finish(int file, const char *from, const char *to);
 
+/* ---- samples (GB_SAMPLES) ---- */
 /* Tell a tracer of the system that a sampled block was allocated, and that one is freed: its address, its bytes, and
  * how many bytes it stands for. They cost nothing without a tracer. */
 void gb_port_sampled(const void *block, size_t bytes, uint64_t weight);
 void gb_port_sample_freed(const void *block);
+/* The same clock as gb_port_now_ms, finer. */
+uint64_t gb_port_now_ns(void);
 
 /* ---- the process itself, for snapshots (GB_SNAPSHOTS) ----
  * One thread at a time calls the second and the third. They take no lock, neither of glebe nor of the loader. */

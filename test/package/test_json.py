@@ -104,6 +104,7 @@ def printed(box, tmp_path_factory):
     of["compare"] += run("replay", "-q", "--only", "system,glebe", "-n", 1, "--json", "t.trace")
     of["profile"] += run("profile", "--mean", "4K", "--json", "-o", "a.pb.gz", "--", program)
     of["profile"] += run("profile", "--json", "a.pb.gz")
+    of["profile"] += run("profile", "--mean", "4K", "--lifetimes", "--json", "-o", "l.pb.gz", "--", program)
     run("run", "-q", "--guard", 1, "--report", "r.json", "--on-error", "count", "--", program, "twice")
     of["report"] += [json.loads(line) for line in (folder / "r.json").read_text().splitlines()]
     of["report"] += run("report", "--json", "r.json")

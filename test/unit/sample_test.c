@@ -394,6 +394,38 @@ static void test_text(void **state)
     assert_int_equal(glebe_profile_write(""), EINVAL);
 }
 
+static void test_lifetimes(void **state)
+{
+    (void)state;
+    static char text[1 << 16];
+    start(1);
+    for (int i = 0; i < 4; i++)
+        blocks[i] = glebe_malloc((i == 1 ? 3 : 1) << 20);
+    blocks[4] = glebe_malloc(100);
+    glebe_free(blocks[0]); /* in no time */
+    fake.now_ms += 1;
+    blocks[1] = glebe_realloc(blocks[1], 2 << 20); /* where it is: it lives on */
+    fake.now_ms += 1;
+    glebe_free(blocks[1]);
+    fake.now_ms += 1000000; /* 1000 s */
+    glebe_free(blocks[2]);
+    const gb_lifetimes *freed = &gb_site_at(1)->freed;
+    assert_int_equal(freed->bytes[0], 1 << 20); /* below 10 us */
+    assert_int_equal(freed->bytes[5], 2 << 20); /* from 1 to 3 ms */
+    assert_int_equal(freed->bytes[GB_LIFETIMES - 1], 1 << 20);
+    fake.profile = text;
+    fake.profile_room = sizeof text;
+    assert_int_equal(glebe_profile_write("/fake/profile"), 0);
+    assert_non_null(strstr(text, "\nlived 1048576 0 0 0 0 2097152 0 0 0 0 0 0 0 0 0 0 0 1048576\nsite "));
+    glebe_free(blocks[3]);
+    glebe_free(blocks[4]);
+    assert_int_equal(gb_site_at(1)->live.bytes, 0);
+    uint64_t lived = 0;
+    for (int i = 0; i < GB_LIFETIMES; i++)
+        lived += freed->bytes[i];
+    assert_int_equal(lived, gb_site_at(1)->allocated.bytes);
+}
+
 static void test_labels(void **state)
 {
     (void)state;
@@ -509,6 +541,7 @@ int main(void)
         cmocka_unit_test_setup(test_without_memory, setup),
         cmocka_unit_test_setup(test_probes, setup),
         cmocka_unit_test_setup(test_text, setup),
+        cmocka_unit_test_setup(test_lifetimes, setup),
         cmocka_unit_test_setup(test_labels, setup),
         cmocka_unit_test_setup(test_many_labels, setup),
 #else

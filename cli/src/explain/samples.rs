@@ -11,9 +11,10 @@
 use super::bytes::{copy, u32_at, u64_at};
 use super::heap::Located;
 use super::shape::Shape;
+use crate::profile::lifetimes::CLASSES;
 use crate::profile::raw::{Module, Profile, Site, Weight};
 use crate::system::live::Reader;
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 use std::collections::{HashMap, HashSet};
 
 /// At most so many callers has a stack.
@@ -125,6 +126,9 @@ pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
         Ok::<_, anyhow::Error>((text("label.key")?, text("label.value")?))
     };
     let peak_number = u64_at(&region, value("region.sampler.peak_number")?);
+    let (freed, classes) = (value("site.freed")?, value("lifetimes")?);
+    ensure!(classes == CLASSES, "it has {classes} lifetimes, not {CLASSES}");
+    let freed_of = |site: &[u8]| std::array::from_fn(|class| u64_at(site, freed + 8 * class));
     let mut all = Vec::new();
     for number in 0..sites.count {
         let site = sites.at(number);
@@ -150,7 +154,7 @@ pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
         }
         callers.retain(|address| *address != 0);
         let allocated = weight(value("site.allocated")?);
-        all.push(Site { allocated, live, peak, callers, labels: own });
+        all.push(Site { allocated, live, peak, freed: freed_of(site), callers, labels: own });
     }
     let [block, site, born] =
         [value("sample.block")?, value("sample.site")?, value("sample.born")?];

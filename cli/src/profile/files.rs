@@ -4,7 +4,7 @@ use super::raw::Profile;
 use super::reader::LIMITS;
 use super::stacks::Stacks;
 use super::symbols::Symbols;
-use super::{flame, kind_of, reader, refused, show, wanted, write_pprof};
+use super::{flame, kind_of, reader, refused, show, table, wanted, write_pprof};
 use crate::args::ProfileOptions;
 use crate::explain::snapshot;
 use crate::screen::Screen;
@@ -44,11 +44,17 @@ pub fn show(options: &ProfileOptions, path: &Path) -> Result<Ending> {
         return Err(Stop { code: WRONG_LINE, message }.into());
     }
     let stacks = load(path, options)?;
+    if options.lifetimes && stacks.stacks.iter().all(|stack| stack.lifetime.is_none()) {
+        return Err(refused(format!(
+            "{} has no lifetimes: it was written without --lifetimes, or nothing was freed",
+            path.display()
+        )));
+    }
     beside(options, &stacks)?;
     if options.json {
-        print(show::json(&stacks))?;
+        print(show::json(&stacks, options.lifetimes))?;
     } else if !options.quiet {
-        print(show::table(&stacks, options.by.as_deref(), Screen::stdout()))?;
+        print(table(options, &stacks, Screen::stdout()))?;
     }
     Ok(Ending::Exit(0))
 }
@@ -118,6 +124,6 @@ fn of_process(profile: &Profile, options: &ProfileOptions, path: &Path) -> Resul
     if let Some(output) = &options.output {
         write_pprof(options, profile, output, &mut symbols)?;
     }
-    super::stacks_of(profile, kind_of(options), &mut symbols)
+    super::stacks_of(profile, kind_of(options), options.lifetimes, &mut symbols)
         .with_context(|| format!("{} is no profile", path.display()))
 }

@@ -21,12 +21,13 @@ fn sample(sites: u64) -> File {
         allocated: weight(3 * n),
         live: weight(n),
         peak: weight(2 * n),
+        freed: std::array::from_fn(|class| class as u64 % (n + 1) / 9),
         callers: (0..n % 9).map(|depth| 0x1000 + 16 * (n % 5) * depth).collect(),
         labels: (0..n % 3).map(|k| (format!("key{k}"), format!("value{n}"))).collect(),
     };
     let profile =
         Profile { mean_bytes: 512, sites: (1..=sites).map(site).collect(), ..Profile::default() };
-    let mut file = build(&profile, Kind::Peak, &mut Symbols::default());
+    let mut file = build(&profile, Kind::Peak, sites % 2 == 1, &mut Symbols::default());
     let (name, program) = (file.string_table.len() as i64, file.string_table.len() as i64 + 1);
     file.string_table.extend(["named".to_string(), "/bin/program".to_string()]);
     file.function.push(super::pprof::FunctionRecord { id: 7, name, ..Default::default() });
@@ -227,7 +228,7 @@ fn texts_are_read_or_refused() {
         }
         let text = String::from_utf8(bad).unwrap();
         let stacks = Profile::parse(&text).and_then(|profile| {
-            super::stacks_of(&profile, Kind::Allocated, &mut Symbols::default())
+            super::stacks_of(&profile, Kind::Allocated, true, &mut Symbols::default())
         });
         match stacks {
             Err(error) => assert_clear(&error),

@@ -203,6 +203,9 @@ pub fn profile(pid: i32, mean: Option<u64>, seconds: Option<u64>) -> Result<Prof
         for (site, before) in after.sites.iter_mut().zip(&before.sites) {
             site.allocated.bytes = site.allocated.bytes.saturating_sub(before.allocated.bytes);
             site.allocated.objects -= before.allocated.objects;
+            for (bytes, before) in site.freed.iter_mut().zip(before.freed) {
+                *bytes = bytes.saturating_sub(before);
+            }
         }
     }
     Ok(after.profile(pid, &program, asked.modules))

@@ -6,6 +6,7 @@
 //!   stacks    names and bytes, of either             show      tables, folded stacks, JSON
 //!   flame     the flame graph                        files     profiles that exist: FILE, --diff
 //!   live      a process that runs, sampled meanwhile  sites    the sites of sampled blocks
+//!   lifetimes how long blocks lived
 //!   written   the profile that a process writes      mod       the run
 //! ```
 //!
@@ -16,6 +17,7 @@ mod files;
 mod flame;
 #[cfg(test)]
 mod hostile;
+pub mod lifetimes;
 mod live;
 mod pprof;
 pub mod raw;
@@ -46,7 +48,7 @@ use symbols::{Function, Symbols};
 
 /// What the user wants to see.
 fn wanted(options: &ProfileOptions) -> Option<Kind> {
-    match (options.alloc, options.live, options.peak) {
+    match (options.alloc || options.lifetimes, options.live, options.peak) {
         (true, ..) => Some(Kind::Allocated),
         (_, true, _) => Some(Kind::Live),
         (.., true) => Some(Kind::Peak),
@@ -250,7 +252,8 @@ fn write_pprof(
     output: &Path,
     symbols: &mut Symbols,
 ) -> Result<()> {
-    let bytes = pprof::compressed(&pprof::build(profile, kind_of(options), symbols))?;
+    let file = pprof::build(profile, kind_of(options), options.lifetimes, symbols);
+    let bytes = pprof::compressed(&file)?;
     fs::write(output, bytes)
         .map_err(|error| refused(format!("cannot write {}: {error}", output.display())))?;
     say(format!("{}[{}]: profile in {}", profile.program, profile.process, output.display()));
@@ -260,7 +263,7 @@ fn write_pprof(
 fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Result<()> {
     let mut symbols = Symbols::default();
     write_pprof(options, profile, output, &mut symbols)?;
-    let stacks = stacks_of(profile, kind_of(options), &mut symbols)?;
+    let stacks = stacks_of(profile, kind_of(options), options.lifetimes, &mut symbols)?;
     files::beside(options, &stacks)?;
     if profile.lost > 0 {
         say(format!("{} samples are missing: there was no memory for their records", profile.lost));
@@ -272,11 +275,18 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
         ));
     }
     if options.json {
-        print(show::json(&stacks))?;
+        print(show::json(&stacks, options.lifetimes))?;
     } else if !options.quiet {
-        tell(show::table(&stacks, options.by.as_deref(), Screen::stderr()));
+        tell(table(options, &stacks, Screen::stderr()));
     }
     Ok(())
+}
+
+fn table(options: &ProfileOptions, stacks: &Stacks, screen: Screen) -> String {
+    match options.lifetimes {
+        true => lifetimes::table(stacks, screen),
+        false => show::table(stacks, options.by.as_deref(), screen),
+    }
 }
 
 fn weight_of(site: &Site, kind: Kind) -> Weight {
@@ -309,18 +319,25 @@ fn names(
     names
 }
 
-fn stacks_of(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> Result<Stacks> {
+/// With `lived`, freed blocks are stacks of their own: lifetimes.rs.
+fn stacks_of(profile: &Profile, kind: Kind, lived: bool, symbols: &mut Symbols) -> Result<Stacks> {
     let title = format!("{}[{}]", profile.program, profile.process);
     let mut stacks = Stacks::new(title, kind, profile.mean_bytes);
     for site in &profile.sites {
         let names = names(profile, site, symbols, |function| function.name.clone());
-        let frames = names.iter().rev().map(|name| stacks.number(name)).collect();
-        let Weight { objects, bytes } = weight_of(site, kind);
-        // As in pprof's file, which has whole numbers: both show the same.
+        let frames: Vec<u32> = names.iter().rev().map(|name| stacks.number(name)).collect();
         let labels = &site.labels;
         let labels = labels.iter().map(|(key, value)| (stacks.number(key), stacks.number(value)));
-        let labels = labels.collect();
-        stacks.add_labelled(frames, Weight { objects: objects.round(), bytes }, labels)?;
+        let labels: Vec<_> = labels.collect();
+        let parts = match lived {
+            true => site.by_lifetime(),
+            false => vec![(None, weight_of(site, kind))],
+        };
+        for (lifetime, Weight { objects, bytes }) in parts {
+            // As in pprof's file, which has whole numbers: both show the same.
+            let weight = Weight { objects: objects.round(), bytes };
+            stacks.add_lived(frames.clone(), weight, labels.clone(), lifetime)?;
+        }
     }
     Ok(stacks)
 }

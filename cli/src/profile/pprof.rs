@@ -1,5 +1,6 @@
 //! pprof's profile.proto: https://github.com/google/pprof/blob/main/proto/profile.proto
 
+use super::lifetimes;
 use super::raw::{Module, Profile, Weight};
 use super::symbols::{is_allocator, module_of, Function, Symbols};
 use anyhow::Result;
@@ -32,6 +33,10 @@ pub struct Label {
     pub key: i64,
     #[prost(int64, tag = "2")]
     pub str: i64,
+    #[prost(int64, tag = "3")]
+    pub num: i64,
+    #[prost(int64, tag = "4")]
+    pub num_unit: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -150,7 +155,12 @@ impl Builder {
     }
 
     fn label(&mut self, key: &str, value: &str) -> Label {
-        Label { key: self.string(key), str: self.string(value) }
+        Label { key: self.string(key), str: self.string(value), ..Label::default() }
+    }
+
+    fn lifetime(&mut self, class: usize) -> Label {
+        let (key, num_unit) = (self.string(lifetimes::LABEL), self.string(lifetimes::UNIT));
+        Label { key, num: lifetimes::least_ns(class) as i64, num_unit, ..Label::default() }
     }
 
     fn function(&mut self, function: &Function) -> u64 {
@@ -203,7 +213,8 @@ pub fn callers<'a>(profile: &Profile, callers: &'a [u64], symbols: &mut Symbols)
     }
 }
 
-pub fn build(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> File {
+/// With `lived`, samples of freed blocks have their lifetime as a label.
+pub fn build(profile: &Profile, kind: Kind, lived: bool, symbols: &mut Symbols) -> File {
     let mut builder = Builder::default();
     builder.string("");
     for (name, unit) in [
@@ -233,15 +244,29 @@ pub fn build(profile: &Profile, kind: Kind, symbols: &mut Symbols) -> File {
     }
     for site in &profile.sites {
         let inuse = if kind == Kind::Peak { site.peak } else { site.live };
-        let location_id = callers(profile, &site.callers, symbols)
+        let location_id: Vec<u64> = callers(profile, &site.callers, symbols)
             .iter()
             .map(|address| {
                 let functions = symbols.of(&profile.modules, *address).to_vec();
                 builder.location(&profile.modules, *address, &functions)
             })
             .collect();
-        let label = site.labels.iter().map(|(key, value)| builder.label(key, value)).collect();
-        let value = values(site.allocated, inuse);
+        let label = site.labels.iter().map(|(key, value)| builder.label(key, value));
+        let label: Vec<Label> = label.collect();
+        let mut rest = site.allocated;
+        for (class, weight) in lived.then(|| site.by_lifetime()).into_iter().flatten() {
+            let Some(class) = class else { continue };
+            let mut label = label.clone();
+            label.push(builder.lifetime(class));
+            let value = values(weight, Weight::default());
+            builder.file.sample.push(Sample { location_id: location_id.clone(), value, label });
+            rest.objects -= weight.objects;
+            rest.bytes = rest.bytes.saturating_sub(weight.bytes);
+        }
+        if lived && rest.bytes == 0 && inuse.bytes == 0 {
+            continue;
+        }
+        let value = values(rest, inuse);
         builder.file.sample.push(Sample { location_id, value, label });
     }
     builder.file.period_type = Some(builder.value("space", "bytes"));
@@ -264,6 +289,7 @@ pub fn compressed(file: &File) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::lifetimes::Lifetimes;
     use crate::profile::raw::Site;
 
     #[test]
@@ -273,12 +299,13 @@ mod tests {
             allocated: weight(2.6, 260),
             live: weight(1.0, 100),
             peak: weight(2.0, 200),
+            freed: Lifetimes::default(),
             callers: vec![0x1005, 0x1009],
             labels: vec![("tenant".into(), "a".into())],
         };
         let profile =
             Profile { mean_bytes: 512, sites: vec![site.clone(), site], ..Profile::default() };
-        let file = build(&profile, Kind::Peak, &mut Symbols::default());
+        let file = build(&profile, Kind::Peak, false, &mut Symbols::default());
         let text = |index: i64| file.string_table[index as usize].as_str();
         let types: Vec<_> = file.sample_type.iter().map(|t| text(t.r#type)).collect();
         assert_eq!(types, ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]);
@@ -287,11 +314,30 @@ mod tests {
         assert_eq!((text(label.key), text(label.str)), ("tenant", "a"));
         assert_eq!((file.sample.len(), file.location.len()), (2, 2));
         assert_eq!(text(file.default_sample_type), "inuse_space");
-        let live = build(&profile, Kind::Live, &mut Symbols::default());
+        let live = build(&profile, Kind::Live, false, &mut Symbols::default());
         assert_eq!(live.sample[1].value, [3, 260, 1, 100]);
         let mut text = Vec::new();
         let bytes = compressed(&live).unwrap();
         std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&*bytes), &mut text).unwrap();
         assert_eq!(File::decode(&*text).unwrap(), live);
+    }
+
+    #[test]
+    fn freed_blocks_are_labelled_by_their_lifetimes() {
+        let allocated = Weight { objects: 4.0, bytes: 400 };
+        let mut site =
+            Site { allocated, live: Weight { objects: 1.0, bytes: 100 }, ..Site::default() };
+        (site.freed[0], site.freed[5]) = (100, 200);
+        let profile = Profile { sites: vec![site], ..Profile::default() };
+        let file = build(&profile, Kind::Allocated, true, &mut Symbols::default());
+        let values: Vec<_> = file.sample.iter().map(|sample| &*sample.value).collect();
+        assert_eq!(values, [[1, 100, 0, 0], [2, 200, 0, 0], [1, 100, 1, 100]]);
+        let text = |index: i64| file.string_table[index as usize].as_str();
+        let label = &file.sample[1].label[0];
+        assert_eq!(
+            (text(label.key), label.num, text(label.num_unit)),
+            ("lifetime", 1_000_000, "nanoseconds")
+        );
+        assert!(file.sample[2].label.is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! The text that the library writes: see src/debug/profile.c.
 
-use anyhow::{bail, Context, Result};
+use super::lifetimes::{Lifetimes, CLASSES};
+use anyhow::{bail, ensure, Context, Result};
 use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::path::PathBuf;
@@ -37,6 +38,7 @@ pub struct Site {
     pub allocated: Weight,
     pub live: Weight,
     pub peak: Weight,
+    pub freed: Lifetimes,
     /// Return addresses, the innermost first.
     pub callers: Vec<u64>,
     /// Keys and values.
@@ -53,9 +55,10 @@ pub struct Profile {
     pub peak_bytes: u64,
     pub modules: Vec<Module>,
     pub sites: Vec<Site>,
-    /// While a text is read: its labels by number, and those of the site in the next line.
+    /// While a text is read: its labels by number, and what is known of the site in the next line.
     pub labels: HashMap<u64, (String, String)>,
     pub next_labels: Vec<(String, String)>,
+    pub next_freed: Lifetimes,
 }
 
 /// A word of a text that the library writes.
@@ -130,7 +133,15 @@ impl Profile {
                     bail!("a caller is at address 0");
                 }
                 let labels = std::mem::take(&mut self.next_labels);
-                self.sites.push(Site { allocated, live, peak, callers, labels });
+                let freed = std::mem::take(&mut self.next_freed);
+                self.sites.push(Site { allocated, live, peak, freed, callers, labels });
+            }
+            "lived" => {
+                let count = words.clone().count();
+                ensure!(count == CLASSES, "it has {count} lifetimes, not {CLASSES}");
+                for (bytes, word) in self.next_freed.iter_mut().zip(words) {
+                    *bytes = decimal(Some(word))?;
+                }
             }
             "label" => {
                 let parts: Vec<&str> = rest.splitn(3, ' ').collect();
@@ -170,6 +181,20 @@ mod tests {
         assert_eq!(profile.sites[0].labels, [label("b", "c"), label("a", "some value")]);
         assert_eq!(profile.sites[1].labels, []);
         for wrong in ["labels 3", "labels x", "label 1 a"] {
+            let text = format!("glebe-profile 1\n{wrong}\nend\n");
+            assert!(Profile::parse(&text).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lifetimes_are_of_the_next_site() {
+        let site = "site 65536 9 0 0 0 0 10\n";
+        let lived = "lived 0 0 7 0 0 0 0 0 0 0 0 0 0 0 0 0 0 2\n";
+        let text = format!("glebe-profile 1\n{lived}{site}{site}end\n");
+        let profile = Profile::parse(&text).unwrap();
+        let freed = profile.sites[0].freed;
+        assert_eq!((freed[2], freed[17], profile.sites[1].freed), (7, 2, Lifetimes::default()));
+        for wrong in ["lived", "lived 1 2", &lived.replace('7', "x"), &lived.replace('\n', " 1")] {
             let text = format!("glebe-profile 1\n{wrong}\nend\n");
             assert!(Profile::parse(&text).is_err(), "{wrong}");
         }

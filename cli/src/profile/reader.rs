@@ -7,6 +7,7 @@
 //!   unpacked bytes   128 MiB      a stack   2,000 frames      all stacks   16 Mi frames
 //! ```
 
+use super::lifetimes;
 use super::pprof::{File, Kind, Mapping};
 use super::raw::Weight;
 use super::stacks::Stacks;
@@ -154,16 +155,19 @@ fn stacks_of(
         }
         frames_left = frames_left.checked_sub(frames.len()).context(TOO_MANY)?;
         frames.reverse();
-        let mut labels = Vec::new();
+        let (mut labels, mut lifetime) = (Vec::new(), None);
         for label in &sample.label {
             let (key, value) = (tables.text(label.key)?, tables.text(label.str)?);
+            if key == lifetimes::LABEL && tables.text(label.num_unit)? == lifetimes::UNIT {
+                lifetime = lifetimes::class_from(label.num);
+            }
             // Labels of other programs may have numbers in place of a text.
             if !key.is_empty() && !value.is_empty() {
                 frames_left = frames_left.checked_sub(1).context(TOO_MANY)?;
                 labels.push((stacks.number(key), stacks.number(value)));
             }
         }
-        stacks.add_labelled(frames, Weight { objects, bytes }, labels)?;
+        stacks.add_lived(frames, Weight { objects, bytes }, labels, lifetime)?;
     }
     Ok(stacks)
 }

@@ -1,5 +1,6 @@
 //! A profile, or the difference of two, as a table, as folded lines and as JSON.
 
+use super::lifetimes;
 use super::raw::Weight;
 use super::stacks::Stacks;
 use crate::screen::Screen;
@@ -11,14 +12,14 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 /// Functions in a table.
-const ROWS: usize = 10;
+pub const ROWS: usize = 10;
 
-fn amount(bytes: u64) -> String {
+pub fn amount(bytes: u64) -> String {
     format!("{:.1} MiB", mib(bytes as f64))
 }
 
 /// Those with the most bytes first.
-fn ordered(sums: HashMap<&str, Weight>) -> Vec<(&str, Weight)> {
+pub fn ordered(sums: HashMap<&str, Weight>) -> Vec<(&str, Weight)> {
     let mut rows: Vec<_> = sums.into_iter().collect();
     rows.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes).then(a.0.cmp(b.0)));
     rows
@@ -41,12 +42,17 @@ pub fn table(stacks: &Stacks, by: Option<&str>, screen: Screen) -> String {
         .collect();
     let what = stacks.kind.text();
     let head = [what, "share", "blocks", by.unwrap_or("function")];
-    let mut sum = format!("{} {what}", amount(stacks.total_bytes));
+    Texts { head: &head, rows, name: 3 }.table(screen) + "\n" + &screen.wrapped(&estimated(stacks))
+}
+
+/// The sum, and what it rests on.
+pub fn estimated(stacks: &Stacks) -> String {
+    let mut sum = format!("{} {}", amount(stacks.total_bytes), stacks.kind.text());
     if stacks.mean_bytes > 0 {
         let (samples, mean) = (stacks.samples(), spelled(stacks.mean_bytes));
         let _ = write!(sum, ", estimated from about {}, one in {mean}", counted(samples, "sample"));
     }
-    Texts { head: &head, rows, name: 3 }.table(screen) + "\n" + &screen.wrapped(&sum)
+    sum
 }
 
 /// Bytes as --mean takes them: in KiB if there are whole ones.
@@ -66,7 +72,8 @@ pub fn folded(stacks: &Stacks) -> Result<String> {
     Ok(text)
 }
 
-pub fn json(stacks: &Stacks) -> String {
+/// With `lived`, also how long the blocks of each function lived.
+pub fn json(stacks: &Stacks, lived: bool) -> String {
     let functions: Vec<Value> = ordered(stacks.by_function())
         .iter()
         .map(|(name, sum)| json!({"function": name, "bytes": sum.bytes, "blocks": sum.objects.round() as u64}))
@@ -74,15 +81,18 @@ pub fn json(stacks: &Stacks) -> String {
     let labels = stacks.by_label().into_iter().map(|((key, value), sum)| {
         json!({"key": key, "value": value, "bytes": sum.bytes, "blocks": sum.objects.round() as u64})
     });
-    json!({
+    let mut all = json!({
         "title": stacks.title,
         "kind": stacks.kind.name(),
         "total_bytes": stacks.total_bytes,
         "mean_bytes": mean(stacks),
         "functions": functions,
         "labels": labels.collect::<Vec<Value>>(),
-    })
-    .to_string()
+    });
+    if lived {
+        all["lifetimes"] = lifetimes::json(stacks).into();
+    }
+    all.to_string()
 }
 
 fn mean(stacks: &Stacks) -> Value {

@@ -27,6 +27,8 @@ pub struct Stack {
     pub weight: Weight,
     /// Keys and values, as numbers of names.
     pub labels: Vec<(u32, u32)>,
+    /// The class of its blocks' lifetimes, if they were freed and the profile says so.
+    pub lifetime: Option<usize>,
 }
 
 /// All stacks of one state of a program.
@@ -68,25 +70,26 @@ impl Stacks {
         number
     }
 
-    /// Adds a stack without labels, unless it has no bytes.
+    /// Adds a stack without labels and lifetimes, unless it has no bytes.
     #[cfg(test)]
     pub fn add(&mut self, frames: Vec<u32>, weight: Weight) -> Result<()> {
-        self.add_labelled(frames, weight, Vec::new())
+        self.add_lived(frames, weight, Vec::new(), None)
     }
 
     /// Adds a stack, unless it has no bytes.
-    pub fn add_labelled(
+    pub fn add_lived(
         &mut self,
         frames: Vec<u32>,
         weight: Weight,
         labels: Vec<(u32, u32)>,
+        lifetime: Option<usize>,
     ) -> Result<()> {
         if weight.bytes == 0 {
             return Ok(());
         }
         let total = self.total_bytes.checked_add(weight.bytes).filter(|sum| *sum <= BYTES_MOST);
         self.total_bytes = total.context("it has more bytes than any memory")?;
-        self.stacks.push(Stack { frames, weight, labels });
+        self.stacks.push(Stack { frames, weight, labels, lifetime });
         Ok(())
     }
 
@@ -105,11 +108,14 @@ impl Stacks {
     pub fn by_function(&self) -> HashMap<&str, Weight> {
         let mut sums: HashMap<&str, Weight> = HashMap::new();
         for stack in &self.stacks {
-            let name = stack.frames.last().map_or(NO_CALLERS, |at| &self.names[*at as usize]);
-            let sum = sums.entry(name).or_default();
-            *sum += stack.weight;
+            *sums.entry(self.function(stack)).or_default() += stack.weight;
         }
         sums
+    }
+
+    /// The innermost caller.
+    pub fn function(&self, stack: &Stack) -> &str {
+        stack.frames.last().map_or(NO_CALLERS, |at| &self.names[*at as usize])
     }
 
     /// The sums by label: its key and its value.
@@ -210,7 +216,7 @@ mod tests {
         let mut stacks = Stacks::new("p".into(), Kind::Live, 0);
         let [key, a, b, main] = ["tenant", "a", "b", "main"].map(|name| stacks.number(name));
         for (labels, bytes) in [(vec![(key, a)], 5), (vec![(key, b)], 2), (vec![(key, a)], 1)] {
-            stacks.add_labelled(vec![main], weight(bytes), labels).unwrap();
+            stacks.add_lived(vec![main], weight(bytes), labels, None).unwrap();
         }
         stacks.add(vec![main], weight(9)).unwrap();
         let sums = stacks.by_value("tenant");

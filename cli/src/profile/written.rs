@@ -79,7 +79,7 @@ impl Written {
             (seconds > 0.0).then(|| all.saturating_sub(before) as f64 / seconds)
         });
         self.last = Some((at, all));
-        let Ok(stacks) = stacks_of(profile, Kind::Live, &mut self.symbols) else { return };
+        let Ok(stacks) = stacks_of(profile, Kind::Live, false, &mut self.symbols) else { return };
         self.sites.live_bytes = stacks.total_bytes;
         let mut functions: Vec<(String, u64)> =
             stacks.by_function().into_iter().map(|(name, sum)| (name.into(), sum.bytes)).collect();

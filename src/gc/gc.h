@@ -81,6 +81,8 @@ static inline size_t gb_layout_words(uintptr_t layout)
         : layout      ? ((const glebe_gc_layout *)layout)->words
                       : 1;
 }
+/* Returns whether any word of an object with this layout may be a reference. */
+bool gb_layout_dense(uintptr_t layout);
 /* Returns a page of the collector to the arena. */
 void gb_collected_give(glebe_gc *gc, gb_list *list, gb_page *page);
 

@@ -14,7 +14,7 @@
 #include "gc.h"
 
 enum { PIECE_BYTES = 4096, LONG_BYTES = 1024, AHEAD = 16 };
-_Static_assert(GB_MARK_STACK >= 2, "objects that wait fill half of the mark stack");
+_Static_assert(GB_MARK_STACK >= 4, "objects that wait fill half of the mark stack");
 
 /* A word of the program's memory. The program may access it by any type, so it may alias any of them. */
 typedef uintptr_t __attribute__((may_alias)) gb_word;
@@ -58,9 +58,13 @@ GB_NOINLINE void gb_mark_later(glebe_gc *gc, uintptr_t object)
     mark_list(gc, gb_page_head(gb_page_entry((const void *)object)));
 }
 
+/* Returns where the mark stack begins. In linear memory an address of slice 0, where no object is, lies below it, so a
+ * pop needs no look at the stack's height. */
+GB_INLINE uintptr_t *mark_bottom(glebe_gc *gc) { return gc->stack + GB_LINEAR; }
+
 GB_NOINLINE uintptr_t *gb_mark_waiting(glebe_gc *gc)
 {
-    uintptr_t *top = gc->stack, *half = top + GB_MARK_STACK / 2;
+    uintptr_t *top = mark_bottom(gc), *half = gc->stack + GB_MARK_STACK / 2;
     for (gb_page *page; top < half && (page = gb_page_if(gc->waiting)) != NULL;) {
         uint64_t *waiting = gb_page_bits(gb_bits_of(gc)->waiting, page);
         for (uint32_t i = 0; i < gb_page_words(page); i++)
@@ -99,12 +103,17 @@ typedef struct gb_marking {
     size_t bytes; /* from `base`, which have bits */
     size_t reach; /* from `base`, to the end of all objects, huge ones too: most words are numbers, beyond it */
     uintptr_t least; /* no object is below this address */
+    /* tables, by mark_offset */
     const gb_page *table;
     const gb_half *allocated;
     gb_half *unmarked;
     const uintptr_t *end; /* of the stack */
     bool shared; /* other collectors use these bits too */
 } gb_marking;
+
+/* Returns the offset of an address that the tables of `m` are for. In linear memory they begin, as it were, with
+ * address 0, so that a word is its own offset. */
+GB_INLINE size_t mark_offset(const gb_marking *m, uintptr_t word) { return GB_LINEAR ? word : word - m->base; }
 
 /* Returns the start of the object that contains the address `word`; 0 if there is none, or it is marked. */
 static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
@@ -113,14 +122,21 @@ static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
     return gb_object_at(gc, word, &object) && gb_bit(gb_bits_of(gc)->unmarked, gb_cell(object)) ? object : 0;
 }
 
+/* Makes the object that was pushed last wait, as it filled the stack. Returns the new top. */
+static GB_NOINLINE uintptr_t *mark_full(glebe_gc *gc, uintptr_t *top)
+{
+    gb_mark_later(gc, *--top);
+    return top;
+}
+
 /* Marks the object that `word`, an address in a slice, refers to, and pushes it on the stack. Most references are to an
  * object's start, so one bit is enough to decide. `shared` is m->shared, constant in the caller's loop. */
 GB_INLINE uintptr_t *mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top, bool shared)
 {
-    size_t offset = word - m->base;
+    size_t offset = mark_offset(m, word);
     if (shared && !gb_collects(gc, m->table + (offset >> GB_SLICE_LOG2)))
         return top;
-    for (;; offset = word - m->base) {
+    for (;; offset = mark_offset(m, word)) {
         size_t i = offset / GB_CELL_BYTES;
         gb_half *bits = m->unmarked + i / 32, unmarked = *bits, bit = (gb_half)1 << i % 32;
         if (unmarked & bit) {
@@ -129,6 +145,10 @@ GB_INLINE uintptr_t *mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word
         }
         if (m->allocated[i / 32] & bit || (word = mark_inside(gc, word)) == 0)
             return top;
+    }
+    if (GB_LINEAR) { /* one branch less in WebAssembly */
+        *top++ = word & ~(uintptr_t)(GB_CELL_BYTES - 1);
+        return GB_LIKELY(top != m->end) ? top : mark_full(gc, top);
     }
     if (GB_LIKELY(top < m->end))
         *top++ = word & ~(uintptr_t)(GB_CELL_BYTES - 1);
@@ -228,7 +248,8 @@ static GB_NOINLINE uintptr_t *mark_elements(
     if (layout & 1)
         for (; at < end; at += words * sizeof(uintptr_t))
             for (uintptr_t bits = layout >> (1 + GLEBE_GC_LAYOUT_BITS); bits; bits &= bits - 1) {
-                uintptr_t word = at + sizeof(uintptr_t) * gb_ctz64(bits);
+                w = sizeof bits == 4 ? gb_ctz32((uint32_t)bits) : gb_ctz64(bits);
+                uintptr_t word = at + sizeof(uintptr_t) * w;
                 if (word < end)
                     top = mark_at(gc, m, word, top);
             }
@@ -241,47 +262,55 @@ static GB_NOINLINE uintptr_t *mark_elements(
     return top;
 }
 
+bool gb_layout_dense(uintptr_t layout)
+{
+    uintptr_t words = layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1);
+    return layout == 0
+        || (layout & 1 && words < 32 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == ((uintptr_t)1 << words) - 1);
+}
+
 /* Scans an object with a layout, or a piece of a large one, that is not plain. Sets [*at, *end) to the rest, an even
  * number of words; the caller scans every one of them. */
 static GB_NOINLINE uintptr_t *mark_sparse(
     glebe_gc *gc, const gb_marking *m, const gb_page *entry, uintptr_t *at, uintptr_t *end, uintptr_t *top)
 {
     const gb_page *page = gb_page_head((gb_page *)entry);
-    uintptr_t from = *at, layout = page->layout;
-    *end = from + page->step;
+    uintptr_t from = *at, to = from + page->step, layout = page->layout;
     const glebe_gc_kind *kind = gb_kind_of(layout);
     if (kind && kind->mark) {
-        *at = *end;
+        *end = *at;
         return mark_by_kind(gc, kind, from, page->step, top);
     }
     if (kind)
         layout = kind->layout;
-    if (GB_UNLIKELY(page->magic == 0)) {
+    if (GB_LINEAR || GB_UNLIKELY(page->magic == 0)) {
         uintptr_t start = gb_page_start(page), low = start;
-        *end = start + page->step;
+        to = start + page->step;
         if (GB_STACKS && from == start)
             gb_stack_ends(gc, page, &low, &from);
-        *at = from;
         size_t piece = piece_bytes(gb_layout_words(layout));
-        if (*end - from > piece) { /* the rest fits on the stack: one entry was popped, and none pushed since */
-            *end = from + piece;
-            *top++ = *end;
+        if (to - from > piece) { /* the rest fits on the stack: one entry was popped, and none pushed since */
+            to = from + piece;
+            *top++ = to;
         }
         for (; start < low; start += sizeof(uintptr_t))
             top = mark_at(gc, m, start, top);
+        if (gb_layout_dense(layout))
+            layout = 0;
     }
-    if (layout == 0) {
-        if (!GB_LINEAR && *end - *at >= LONG_BYTES) {
-            top = mark_long(gc, m, *at, *end, top);
-            *at = *end;
-        } else if ((*end - *at) % GB_CELL_BYTES) {
-            top = mark_at(gc, m, *at, top);
-            *at += sizeof(uintptr_t);
-        }
-        return top;
+    *end = to;
+    if (layout) {
+        top = mark_elements(gc, m, layout, from, to, top);
+        from = to;
+    } else if (!GB_LINEAR && to - from >= LONG_BYTES) {
+        top = mark_long(gc, m, from, to, top);
+        from = to;
+    } else if ((to - from) % GB_CELL_BYTES) {
+        top = mark_at(gc, m, from, top);
+        from += sizeof(uintptr_t);
     }
-    *at = *end;
-    return mark_elements(gc, m, layout, from, *end, top);
+    *at = from;
+    return top;
 }
 
 /* Returns the bytes from the region's base to the end of all objects, if no object is below it. */
@@ -298,12 +327,15 @@ GB_INLINE gb_marking marking_of(const glebe_gc *gc)
     const gb_bits *bits = gb_bits_of(gc);
     size_t bytes = gb_peek(gb_the.slices) << GB_SLICE_LOG2;
     bool below = GB_HUGE && gc->huge_span && gc->huge_from < gb_the.base;
-    return (gb_marking){gb_the.base, bytes, marking_reach(gc, bytes), below ? 0 : gb_the.base, gb_the.table,
-        (const gb_half *)bits->allocated, (gb_half *)bits->unmarked, gc->stack + GB_MARK_STACK, gb_bits_shared(gc)};
+    size_t before = GB_LINEAR ? gb_the.base >> GB_SLICE_LOG2 : 0, bits_before = before * GB_SLICE_BITS / 8;
+    return (gb_marking){gb_the.base, bytes, marking_reach(gc, bytes), below ? 0 : gb_the.base,
+        (const gb_page *)((uintptr_t)gb_the.table - before * sizeof(gb_page)),
+        (const gb_half *)((uintptr_t)bits->allocated - bits_before),
+        (gb_half *)((uintptr_t)bits->unmarked - bits_before), gc->stack + GB_MARK_STACK, gb_bits_shared(gc)};
 }
 
 /* Objects between the stack and their scan, first in, first out: the processor fetches their memory meanwhile.
- * WebAssembly has no prefetch; there objects go from the stack to their scan. */
+ * WebAssembly has no prefetch: mark_pairs_linear. */
 typedef struct gb_ahead {
     struct {
         uintptr_t object;
@@ -317,9 +349,9 @@ typedef struct gb_ahead {
 GB_INLINE const gb_page *mark_next(
     glebe_gc *gc, const gb_marking *m, gb_ahead *ahead, uintptr_t **top, uintptr_t *at)
 {
-    while (GB_LINEAR || ahead->end - ahead->first < AHEAD) {
+    while (ahead->end - ahead->first < AHEAD) {
         if (GB_UNLIKELY(*top == gc->stack)) {
-            if (!GB_LINEAR && ahead->first != ahead->end)
+            if (ahead->first != ahead->end)
                 break;
             if ((*top = gb_mark_waiting(gc)) == gc->stack)
                 return NULL;
@@ -328,7 +360,7 @@ GB_INLINE const gb_page *mark_next(
         gb_page *entry = (gb_page *)m->table + ((*at - m->base) >> GB_SLICE_LOG2);
         if (entry->dense == 0 && gb_page_head(entry)->layout == GB_PLAIN)
             continue;
-        if (GB_LINEAR || (*top == gc->stack && ahead->first == ahead->end))
+        if (*top == gc->stack && ahead->first == ahead->end)
             return entry;
         __builtin_prefetch((const void *)*at);
         ahead->items[ahead->end % AHEAD].object = *at;
@@ -367,10 +399,49 @@ GB_INLINE void mark_pairs_in(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_
     }
 }
 
+/* The same in linear memory, without a row: WebAssembly cannot fetch memory ahead. Here each operator counts. Pairs are
+ * scanned from the last to the first, so that one number is both the end and the place. */
+GB_INLINE void mark_pairs_linear(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top, bool shared)
+{
+    const gb_marking m = marking_of(gc), copy = m;
+    gc->stack[0] = m.base;
+    for (size_t left = end - at;;) {
+        do {
+            const gb_word *pair = (const gb_word *)(at + (left -= GB_CELL_BYTES));
+            uintptr_t first = pair[0], second = pair[1];
+            top = mark_word(gc, &m, first, top, shared);
+            top = mark_word(gc, &m, second, top, shared);
+        } while (left);
+        while (left == 0) {
+            at = *--top;
+            const gb_page *entry = m.table + (mark_offset(&m, at) >> GB_SLICE_LOG2);
+            if (GB_LIKELY((left = entry->dense) != 0))
+                break;
+            const gb_page *page = gb_page_head((gb_page *)entry);
+            if (page->layout == GB_PLAIN)
+                continue;
+            if (page->magic)
+                top = mark_elements(gc, &copy, page->layout, at, at + page->step, top);
+            else if (at != m.base) {
+                uintptr_t from = at, to;
+                top = mark_sparse(gc, &copy, entry, &from, &to, top);
+                at = from;
+                left = to - from;
+            } else if ((top = gb_mark_waiting(gc)) == mark_bottom(gc))
+                return;
+        }
+    }
+}
+
 /* mark_run for an even number of words: small objects are whole cells, which are two words each. */
 static GB_NOINLINE void mark_pairs(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
 {
-    if (gb_bits_shared(gc))
+    bool shared = gb_bits_shared(gc);
+    if (GB_LINEAR && shared)
+        mark_pairs_linear(gc, at, end, top, true);
+    else if (GB_LINEAR)
+        mark_pairs_linear(gc, at, end, top, false);
+    else if (shared)
         mark_pairs_in(gc, at, end, top, true);
     else
         mark_pairs_in(gc, at, end, top, false);
@@ -391,16 +462,16 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
         uintptr_t pair[2] = {*(const gb_word *)at, 0};
         mark_pairs(gc, (uintptr_t)pair, (uintptr_t)(pair + 2), top);
         at += sizeof(uintptr_t);
-        top = gc->stack;
+        top = mark_bottom(gc);
     }
     if (!GB_LINEAR && end - at >= LONG_BYTES) {
         const gb_marking m = marking_of(gc);
         for (uintptr_t piece; at < end; at = piece) {
             piece = end - at < PIECE_BYTES ? end : at + PIECE_BYTES;
             top = mark_long(gc, &m, at, piece, top);
-            if (top != gc->stack)
+            if (top != mark_bottom(gc))
                 mark_pushed(gc, top);
-            top = gc->stack;
+            top = mark_bottom(gc);
         }
     } else if (at < end)
         mark_pairs(gc, at, end, top);
@@ -412,7 +483,7 @@ static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
     const gb_marking m = marking_of(gc);
     const glebe_gc_kind *kind = gb_kind_of(object->layout);
     if (kind && kind->mark) {
-        mark_pushed(gc, mark_by_kind(gc, kind, object->from, object->to - object->from, gc->stack));
+        mark_pushed(gc, mark_by_kind(gc, kind, object->from, object->to - object->from, mark_bottom(gc)));
         return;
     }
     uintptr_t layout = kind ? kind->layout : object->layout;
@@ -420,9 +491,9 @@ static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
     for (uintptr_t at = object->from, end; at < object->to; at = end) {
         end = object->to - at < piece ? object->to : at + piece;
         if (layout)
-            mark_pushed(gc, mark_elements(gc, &m, layout, at, end, gc->stack));
+            mark_pushed(gc, mark_elements(gc, &m, layout, at, end, mark_bottom(gc)));
         else
-            mark_run(gc, at, end, gc->stack);
+            mark_run(gc, at, end, mark_bottom(gc));
     }
 }
 
@@ -466,7 +537,7 @@ void gb_mark_born(glebe_gc *gc)
     for (uint32_t i = 0; GB_HUGE && i < gc->huge.count; i++)
         if (objects[i].born && objects[i].layout != GB_PLAIN)
             huge_later(gc, &objects[i]);
-    mark_pushed(gc, gc->stack);
+    mark_pushed(gc, mark_bottom(gc));
     mark_huge_waiting(gc);
 }
 
@@ -484,7 +555,7 @@ void gb_mark_range(glebe_gc *gc, uintptr_t start, uintptr_t end)
     for (; GB_RUNTIMES && gc->top && start < end; start += sizeof(uintptr_t))
         gb_mark_reference(gc, *(const gb_word *)start);
     if (start < end)
-        mark_run(gc, start, end, gc->stack);
+        mark_run(gc, start, end, mark_bottom(gc));
     if (!GB_RUNTIMES || !gc->top)
         mark_huge_waiting(gc);
 }
@@ -509,10 +580,10 @@ void gb_mark_object(glebe_gc *gc, uintptr_t object, bool itself)
         return;
     }
     if (itself)
-        mark_run(gc, (uintptr_t)&word, (uintptr_t)(&word + 1), gc->stack);
+        mark_run(gc, (uintptr_t)&word, (uintptr_t)(&word + 1), mark_bottom(gc));
     else if (!huge) {
-        gc->stack[0] = object;
-        mark_pushed(gc, gc->stack + 1);
+        *mark_bottom(gc) = object;
+        mark_pushed(gc, mark_bottom(gc) + 1);
     } else if (huge->layout != GB_PLAIN)
         mark_from_huge(gc, huge);
     mark_huge_waiting(gc);
@@ -526,7 +597,7 @@ void gb_batch_mark(glebe_gc *gc, gb_batch *batch)
         for (uint32_t i = 0; i < batch->count; i++)
             gb_team_mark(gc, batch->words[i]);
     else {
-        mark_run(gc, (uintptr_t)batch->words, (uintptr_t)(batch->words + batch->count), gc->stack);
+        mark_run(gc, (uintptr_t)batch->words, (uintptr_t)(batch->words + batch->count), mark_bottom(gc));
         mark_huge_waiting(gc);
     }
     batch->count = 0;

@@ -150,17 +150,10 @@ static bool cursor_gap(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
 }
 
 GB_SHORT_BEGIN /* to the end of the file */
-static bool layout_dense(uintptr_t layout)
-{
-    uintptr_t words = layout >> 1 & (((uintptr_t)1 << GLEBE_GC_LAYOUT_BITS) - 1);
-    return layout == 0
-        || (layout & 1 && words < 32 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == ((uintptr_t)1 << words) - 1);
-}
-
 static gb_page *collected_fresh(glebe_gc *gc, gb_cursor *cursor, bool *zero)
 {
     uint32_t slices = cursor->cls < GB_OBJECT_CLASSES ? gb_classes[cursor->cls].first_slices : 1;
-    uint32_t step = collected_step(cursor->cls), dense = layout_dense(cursor->layout) ? step : 0;
+    uint32_t step = collected_step(cursor->cls), dense = gb_layout_dense(cursor->layout) ? step : 0;
     gb_page *page = collected_take(gc, GB_COLLECTED, slices, cursor->layout, dense, zero);
     if (!page)
         return NULL;

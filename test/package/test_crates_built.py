@@ -1,6 +1,7 @@
 """Like test_crates.py. These builds have output folders of their own, so another worker runs them: cargo waits for no
 other."""
 
+import json
 import re
 import shutil
 
@@ -25,6 +26,21 @@ def test_minimum_rust(crates, tmp_path, features):
         (folder / "src/lib.rs").write_text("pub static ALLOC: glebe::Bump = glebe::Bump::INIT;\n")
         run("cargo", f"+{minimum}", "build", "-q", "--target", "wasm32-unknown-unknown", cwd=folder,
             env={"CARGO_TARGET_DIR": str(BUILD / f"msrv-{minimum}")})
+
+
+def newer_than(version):
+    """The packages of Cargo.lock that need a later Rust."""
+    number = lambda text: tuple(map(int, text.split(".")[:2]))
+    parts = json.loads(run("cargo", "metadata", "-q", "--locked", "--format-version", "1", cwd=ROOT))["packages"]
+    return {part["name"] for part in parts if part["rust_version"] and number(part["rust_version"]) > number(version)}
+
+
+def test_lock_keeps_to_the_minimum_rust():
+    """What the command is made of compiles with the Rust that its manifest names, by its authors' word; control: some
+    parts need a later one than the crate's."""
+    minimum = re.search(r'^rust-version = "(.*)"', (ROOT / "cli/Cargo.toml").read_text(), re.M)[1]
+    assert not newer_than(minimum)
+    assert newer_than("1.71")
 
 
 @pytest.mark.more

@@ -102,7 +102,7 @@ def test_crates(tree):
     bring(tree, *PACKAGES.glob("*.crate"))
     env = {"CARGO_PROFILE_RELEASE_OPT_LEVEL": "0", "GLEBE": "/tmp/glebe-0.1.0",
            "PATH": f"/root/.cargo/bin:{trees.PATH}"}
-    type_in(tree, Document(INSTALL, None).lines("cargo install --path"), env=env)
+    type_in(tree, Document(INSTALL, None).lines("cargo install"), env=env)
     assert NAMED.match(type_in(tree, "glebe --version", env=env))
     assert ACTIVE.search(type_in(tree, "glebe run -v -- true", env=env))
     page, typed = reader(tree, "bindings/rust/README.md")

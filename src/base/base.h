@@ -43,6 +43,13 @@ void gb_audit_wipe(uintptr_t start, size_t bytes);
 bool gb_audit_died(const void *block);
 
 /* ---- held: the safe build's bits. A block that was freed is held until no word points into it ---- */
+/* Returns the word of the held bits that has the bit of a block, and that bit: held.c. */
+GB_INLINE uint64_t *gb_held_word(const void *block, uint64_t *bit)
+{
+    size_t offset = (uintptr_t)block - gb_the.base;
+    *bit = (uint64_t)1 << (offset >> 4) % 64;
+    return gb_the.shadow + 2 * (offset >> 10);
+}
 bool gb_held_block(const void *block);
 /* Holds the block. Returns false if it is held already. */
 bool gb_held_set(const void *block);

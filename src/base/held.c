@@ -5,21 +5,14 @@
  *              replaces the word by the bits of the held blocks that it releases */
 #include "base.h"
 
-GB_INLINE uint64_t *held_word(const void *block, uint64_t *bit)
-{
-    size_t offset = (uintptr_t)block - gb_the.base;
-    *bit = (uint64_t)1 << (offset >> 4) % 64;
-    return gb_the.shadow + 2 * (offset >> 10);
-}
-
 bool gb_held_block(const void *block)
 {
-    uint64_t bit, *word = held_word(block, &bit);
+    uint64_t bit, *word = gb_held_word(block, &bit);
     return __atomic_load_n(word, __ATOMIC_RELAXED) & bit;
 }
 
 bool gb_held_set(const void *block)
 {
-    uint64_t bit, *word = held_word(block, &bit);
+    uint64_t bit, *word = gb_held_word(block, &bit);
     return !(__atomic_fetch_or(word, bit, __ATOMIC_RELEASE) & bit);
 }

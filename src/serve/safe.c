@@ -56,6 +56,13 @@ static GB_NOINLINE void safe_count(_Atomic size_t *bytes, size_t more)
         gb_safe_sweep();
 }
 
+static GB_NOINLINE void safe_counted_enough(void)
+{
+    size_t bytes = safe_counted;
+    safe_counted = 0;
+    safe_count(&safe.held_bytes, bytes);
+}
+
 /* Makes a block zero; a long one by giving its memory back. */
 static void safe_clear(void *block, size_t bytes)
 {
@@ -109,7 +116,18 @@ static GB_NOINLINE void safe_free_unusual(const char *call, glebe_heap *self, gb
         safe_count(bytes > SAFE_PURGED_FROM ? &safe.away_bytes : &safe.held_bytes, bytes);
 }
 
-/* The first tests are those of gb_free_now. A small block of the thread's own heap takes no other function's help. */
+/* Holds a small block of the thread's own heap. */
+static GB_NOINLINE void safe_hold(void *block, size_t bytes)
+{
+    memset(block, 0, bytes);
+    gb_held_set(block);
+    safe_counted += bytes;
+    if (safe_counted >= SAFE_COUNT_BYTES)
+        safe_counted_enough();
+}
+
+/* The first tests are those of gb_free_now. A small block of the thread's own heap takes no other function's help, and
+ * is a few words: no call. */
 void gb_safe_free(const char *call, glebe_heap *self, void *block)
 {
     size_t slice = ((uintptr_t)block - gb_the.base) >> GB_SLICE_LOG2;
@@ -118,22 +136,27 @@ void gb_safe_free(const char *call, glebe_heap *self, void *block)
             safe_free_huge(call, self, block);
         return;
     }
-    gb_page *entry = gb_the.table + slice, *page = gb_page_head(entry);
+    gb_page *page = gb_slice_head(slice);
     uint32_t index, bytes = gb_classes[page->cls].bytes;
-    if (GB_UNLIKELY(gb_peek(entry->owner) != (uintptr_t)self || self != gb_self
-            || !gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->bump
-            || gb_held_block(block))) {
-        safe_free_unusual(call, self, entry, block);
+    if (GB_UNLIKELY(gb_peek(page->owner) != (uintptr_t)self || self != gb_self
+            || !gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->bump)) {
+        safe_free_unusual(call, self, gb_the.table + slice, block);
         return;
     }
-    memset(block, 0, bytes);
-    gb_held_set(block);
-    safe_counted += bytes;
-    if (GB_UNLIKELY(safe_counted >= SAFE_COUNT_BYTES)) {
-        bytes = (uint32_t)safe_counted;
-        safe_counted = 0;
-        safe_count(&safe.held_bytes, bytes);
+    uint64_t bit, *held = gb_held_word(block, &bit);
+    if (GB_UNLIKELY(__atomic_load_n(held, __ATOMIC_RELAXED) & bit)) {
+        safe_free_unusual(call, self, gb_the.table + slice, block);
+        return;
     }
+    if (GB_UNLIKELY(bytes > SECURE_FEW)) {
+        safe_hold(block, bytes);
+        return;
+    }
+    secure_words_clear(block, (uint64_t *)block + bytes / sizeof(uint64_t));
+    __atomic_fetch_or(held, bit, __ATOMIC_RELEASE);
+    safe_counted += bytes;
+    if (GB_UNLIKELY(safe_counted >= SAFE_COUNT_BYTES))
+        safe_counted_enough();
 }
 
 /* ---- what words point into ---- */
@@ -244,12 +267,27 @@ static bool cells_reached(size_t from, size_t to)
     return reached[2 * end] & last;
 }
 
-/* Returns the bytes of a held block. */
-static size_t held_bytes(size_t cell)
+/* Returns the held blocks that begin in word `i` of the shadow and that no word points into. They are blocks of one
+ * page, mostly of one class, or one large block. */
+static uint64_t choose_word(size_t i, uint64_t held)
 {
-    void *block = (void *)(gb_the.base + cell * 16);
-    const gb_page *page = gb_page_head(gb_page_entry(block));
-    return page->kind == GB_FREE ? gb_page_bytes(gb_large_at(block)) : paged_bytes(page, block);
+    const gb_page *page = gb_page_head(gb_page_entry((void *)(gb_the.base + i * 1024)));
+    bool mixed = GB_MIXES && page->cls == GB_MIXED, large = page->kind == GB_FREE;
+    size_t cells = mixed || large ? 64 : gb_classes[page->cls].bytes / 16;
+    uint64_t chosen = 0, here = cells < 64 ? ((uint64_t)1 << cells) - 1 : 0, reached = gb_the.shadow[2 * i + 1];
+    for (; held; held &= held - 1) {
+        unsigned bit = gb_ctz64(held);
+        if (GB_LIKELY(bit + cells < 64)) {
+            chosen |= reached >> bit & here ? 0 : held & -held;
+            continue;
+        }
+        size_t cell = i * 64 + bit;
+        void *block = (void *)(gb_the.base + cell * 16);
+        size_t bytes = large ? gb_page_bytes(gb_large_at(block)) : paged_bytes(page, block);
+        if (!cells_reached(cell, cell + bytes / 16))
+            chosen |= held & -held;
+    }
+    return chosen;
 }
 
 /* Returns whether a word may point into the extent that begins at granule `i`. */
@@ -266,12 +304,7 @@ static bool extent_reached(const safe_sweep *sweep, size_t i)
 static void safe_choose(const safe_sweep *sweep, bool none)
 {
     for (size_t i = 0; i < sweep->words; i++) {
-        uint64_t held = none ? 0 : gb_the.shadow[2 * i], chosen = 0;
-        for (; held; held &= held - 1) {
-            size_t cell = i * 64 + gb_ctz64(held);
-            if (!cells_reached(cell, cell + held_bytes(cell) / 16))
-                chosen |= held & -held;
-        }
+        uint64_t held = none ? 0 : gb_the.shadow[2 * i], chosen = held ? choose_word(i, held) : 0;
         if (chosen || gb_the.shadow[2 * i + 1])
             gb_the.shadow[2 * i + 1] = chosen;
     }

@@ -484,7 +484,7 @@ GLEBE_API int glebe_option(const char *name, const char *value);
  * PATH.PID.N at exit and once a second.
  *
  * Start: `mean_bytes` 0 is the option profile_bytes (512 KiB). Returns 0; EBUSY if a profile runs; ENOMEM; ENOSYS in
- * builds without profiles (WebAssembly, the secure and the audit build, and hosts other than Linux so far). */
+ * builds without profiles (WebAssembly, the secure and the audit build, and hosts other than Linux and Windows). */
 GLEBE_API int glebe_profile_start(size_t mean_bytes);
 /* Ends sampling. What was sampled stays, and its frees are still noted. A later start goes on with it. */
 GLEBE_API void glebe_profile_stop(void);

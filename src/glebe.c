@@ -17,6 +17,7 @@
 #include "port/macos.c"
 #elif defined(_WIN32)
 #include "port/windows.c"
+#include "port/windows_profile.c"
 #elif defined(__wasm__)
 #include "port/wasm.c"
 #else

@@ -174,7 +174,7 @@ static bool options_guard(void)
 {
     size_t bytes = gb_the.options.guard_bytes;
     bool guards = bytes == 0 || !GB_THREADS; /* in linear memory the option is ignored, like others of hosts */
-#if GB_SAMPLES
+#if GB_GUARDS
     guards = bytes == gb_load_relaxed(&gb_the.guards.every_bytes) || gb_sampler_guard(bytes);
 #endif
     if (GB_THREADS && !guards)
@@ -187,7 +187,7 @@ void gb_guard_begin(void)
     static const char build[] = "glebe: GLEBE_GUARD is ignored: only the default build on Linux guards blocks\n",
                       space[] = "glebe: GLEBE_GUARD is ignored: there is no address space for guarded blocks\n";
     if (GB_THREADS && !options_guard())
-        gb_port_print(GB_SAMPLES ? space : build, GB_SAMPLES ? sizeof space - 1 : sizeof build - 1);
+        gb_port_print(GB_GUARDS ? space : build, GB_GUARDS ? sizeof space - 1 : sizeof build - 1);
 }
 
 int glebe_option(const char *name, const char *value)
@@ -203,7 +203,7 @@ int glebe_option(const char *name, const char *value)
             int error = option_set(&options[i], value);
             gb_lock_drop(&gb_the.lock);
             options_follow();
-            return error || options_guard() ? error : GB_SAMPLES ? ENOMEM : ENOSYS;
+            return error || options_guard() ? error : GB_GUARDS ? ENOMEM : ENOSYS;
         }
     return ENOENT;
 }

@@ -126,11 +126,17 @@
 /* A profiler can sample allocations: heap/sample.c. Not in the secure and the audit build, which check each list of
  * free blocks as it is used; and only on hosts whose port walks stacks. */
 #ifndef GB_SAMPLES
-#if defined(__linux__) || defined(GB_PORT_FAKE)
+#if defined(__linux__) || defined(_WIN64) || defined(GB_PORT_FAKE)
 #define GB_SAMPLES (GB_THREADS && !GB_SECURE && !GB_AUDIT && !GB_SAFE)
 #else
 #define GB_SAMPLES 0
 #endif
+#endif
+/* a few of the samples can lie between guards: heap/guard.c */
+#if defined(__linux__) || defined(GB_PORT_FAKE)
+#define GB_GUARDS GB_SAMPLES
+#else
+#define GB_GUARDS 0
 #endif
 /* the process can write a snapshot of itself, and ask a helper thread for a profile */
 #ifndef GB_SNAPSHOTS

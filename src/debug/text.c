@@ -2,7 +2,7 @@
  * first error nothing more is written; the error stays in the text. */
 #include "debug.h"
 
-#if GB_SNAPSHOTS
+#if GB_SAMPLES || GB_SNAPSHOTS
 
 void gb_text_flush(gb_text *out)
 {

@@ -73,6 +73,17 @@ pub fn hexadecimal(word: Option<&str>) -> Result<u64> {
     u64::from_str_radix(word, 16).with_context(|| format!("{word:?} is no address"))
 }
 
+/// A path as this system has it. Of a Windows program: Wine shows the whole file system as drive Z.
+fn path_of(text: &str) -> PathBuf {
+    match text.split_once(":\\") {
+        Some((drive, path)) if drive.len() == 1 => {
+            let drive = if drive == "Z" { "".into() } else { format!("{drive}:") };
+            format!("{drive}/{}", path.replace('\\', "/")).into()
+        }
+        _ => text.into(),
+    }
+}
+
 fn weight<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Weight> {
     let objects = decimal(words.next())? as f64 / 65536.0;
     Ok(Weight { objects, bytes: decimal(words.next())? })
@@ -122,7 +133,7 @@ impl Profile {
                     end: hexadecimal(part(1))?,
                     offset: hexadecimal(part(2))?,
                     build_id: part(3).context("a build-id is missing")?.trim_matches('-').into(),
-                    path: part(4).context("a path is missing")?.into(),
+                    path: path_of(part(4).context("a path is missing")?),
                 });
             }
             "site" => {
@@ -184,6 +195,15 @@ mod tests {
             let text = format!("glebe-profile 1\n{wrong}\nend\n");
             assert!(Profile::parse(&text).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn wine_shows_all_files_as_drive_z() {
+        let shown = ["/a b", "Z:\\a\\b.exe", "C:\\windows\\x.dll", "odd:\\name"].map(path_of);
+        assert_eq!(
+            shown,
+            ["/a b", "/a/b.exe", "C:/windows/x.dll", "odd:\\name"].map(PathBuf::from)
+        );
     }
 
     #[test]

@@ -5,7 +5,8 @@
 
 use super::raw::Module;
 use addr2line::{gimli, Loader};
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, PeFile64};
+use object::{BinaryFormat, LittleEndian, Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ struct File {
     loader: Option<Loader>,
     /// Where the bytes of the file are in its own address space: offset, length, address.
     segments: Vec<(u64, u64, u64)>,
+    /// Of a Windows program: where it would like to be. Its places are relative to its start.
+    base: Option<u64>,
     symbols: Vec<Symbol>,
 }
 
@@ -53,13 +56,16 @@ fn is_readable(path: &Path) -> bool {
 }
 
 fn open(module: &Module, changed: &mut Vec<PathBuf>) -> File {
-    let none = File { loader: None, segments: Vec::new(), symbols: Vec::new() };
+    let none = File { loader: None, segments: Vec::new(), base: None, symbols: Vec::new() };
     if !is_readable(&module.path) {
         return none;
     }
     let Ok(bytes) = fs::read(&module.path) else { return none };
     let Ok(elf) = object::File::parse(&*bytes) else { return none };
-    let now = elf.build_id().ok().flatten().unwrap_or_default();
+    let (now, base) = match &elf {
+        object::File::Pe64(program) => (identity(program), Some(elf.relative_address_base())),
+        _ => (elf.build_id().ok().flatten().unwrap_or_default().to_vec(), None),
+    };
     let now: String = now.iter().map(|byte| format!("{byte:02x}")).collect();
     if now != module.build_id {
         changed.push(module.path.clone());
@@ -73,20 +79,35 @@ fn open(module: &Module, changed: &mut Vec<PathBuf>) -> File {
         Some(bytes) => object::File::parse(&*bytes).map(|debug| functions_of(&debug)),
         None => Ok(functions_of(&elf)),
     };
-    File { loader, segments, symbols: symbols.unwrap_or_default() }
+    File { loader, segments, base, symbols: symbols.unwrap_or_default() }
+}
+
+/// What tells a Windows program from others of its name: src/port/windows_profile.c.
+fn identity(program: &PeFile64) -> Vec<u8> {
+    let head = program.nt_headers();
+    let time = head.file_header().time_date_stamp.get(LittleEndian);
+    [time, head.optional_header().size_of_image()].map(u32::to_be_bytes).concat()
 }
 
 fn functions_of(elf: &object::File) -> Vec<Symbol> {
+    let is_pe = elf.format() == BinaryFormat::Pe;
     let mut functions: Vec<Symbol> = elf
         .symbols()
         .chain(elf.dynamic_symbols())
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && (symbol.size() > 0 || is_pe))
         .filter_map(|symbol| {
             let (start, name) = (symbol.address(), symbol.name().ok()?.to_owned());
             Some(Symbol { start, end: start.saturating_add(symbol.size()), name })
         })
         .collect();
     functions.sort_by_key(|symbol| symbol.start);
+    // Symbols of Windows programs have no size.
+    for next in 1..functions.len() {
+        let (start, before) = (functions[next].start, &mut functions[next - 1]);
+        if is_pe && before.end == before.start {
+            before.end = start;
+        }
+    }
     functions
 }
 
@@ -125,11 +146,13 @@ impl Symbols {
         let file = files.entry(module.path.clone()).or_insert_with(|| open(module, changed));
         let Some(loader) = &file.loader else { return Vec::new() };
         let offset = (call - module.start).wrapping_add(module.offset);
-        let segment =
-            file.segments.iter().find(|(from, bytes, _)| offset.wrapping_sub(*from) < *bytes);
-        let Some(place) = segment.map(|(from, _, at)| (offset - from).wrapping_add(*at)) else {
-            return Vec::new();
+        let in_segment = || {
+            let mut all = file.segments.iter();
+            let (from, _, at) = all.find(|(from, bytes, _)| offset.wrapping_sub(*from) < *bytes)?;
+            Some((offset - from).wrapping_add(*at))
         };
+        let place = file.base.map(|base| base.wrapping_add(offset)).or_else(in_segment);
+        let Some(place) = place else { return Vec::new() };
         let mut functions = Vec::new();
         if let Ok(mut frames) = loader.find_frames(place) {
             while let Ok(Some(frame)) = frames.next() {
@@ -174,7 +197,9 @@ pub fn is_allocator(module: Option<&Module>, functions: &[Function]) -> bool {
         "__strndup",
     ];
     let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
-    let ours = module.and_then(|m| name(&m.path)).is_some_and(|n| n.starts_with("libglebe"));
+    let ours = module
+        .and_then(|m| name(&m.path))
+        .is_some_and(|n| n.starts_with("libglebe") || n == "glebe.dll");
     ours || functions.first().is_some_and(|f| {
         let n = &*f.name;
         NAMES.contains(&n)

@@ -108,6 +108,7 @@ GB_SHORT_BEGIN
 GB_SHORT_END
 #include "gc/mark.c"
 #if !GB_LINEAR
+#include "gc/trace.c"
 #include "gc/share.c"
 #include "gc/team.c"
 #endif

@@ -11,16 +11,10 @@
  * A word may be any number: the address of another collector's object, or of a block of malloc, whose entries and bits
  * other threads write meanwhile. There marking reads only the slice's owner, which is atomic, and bits that no other
  * collector writes. No lock. */
-#include "gc.h"
+#include "mark.h"
 
-enum { PIECE_BYTES = 4096, LONG_BYTES = 1024, AHEAD = 16 };
+enum { PIECE_BYTES = 4096, LONG_BYTES = 1024 };
 _Static_assert(GB_MARK_STACK >= 4, "objects that wait fill half of the mark stack");
-
-/* A word of the program's memory. The program may access it by any type, so it may alias any of them. */
-typedef uintptr_t __attribute__((may_alias)) gb_word;
-/* The bit tables as words of 32 bits: bit i of a table is bit i % 32 of word i / 32, as processors are little-endian.
- * In WebAssembly a bit of 32 is found with fewer instructions than one of 64. */
-typedef uint32_t __attribute__((may_alias)) gb_half;
 
 uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
 {
@@ -96,27 +90,7 @@ GB_COLD void gb_mark_huge(glebe_gc *gc, uintptr_t word)
         huge_later(gc, object);
 }
 
-/* Values that are constant while marking runs, copied to locals: the compiler cannot know that the region's fields do
- * not change. */
-typedef struct gb_marking {
-    uintptr_t base;
-    size_t bytes; /* from `base`, which have bits */
-    size_t reach; /* from `base`, to the end of all objects, huge ones too: most words are numbers, beyond it */
-    uintptr_t least; /* no object is below this address */
-    /* tables, by mark_offset */
-    const gb_page *table;
-    const gb_half *allocated;
-    gb_half *unmarked;
-    const uintptr_t *end; /* of the stack */
-    bool shared; /* other collectors use these bits too */
-} gb_marking;
-
-/* Returns the offset of an address that the tables of `m` are for. In linear memory they begin, as it were, with
- * address 0, so that a word is its own offset. */
-GB_INLINE size_t mark_offset(const gb_marking *m, uintptr_t word) { return GB_LINEAR ? word : word - m->base; }
-
-/* Returns the start of the object that contains the address `word`; 0 if there is none, or it is marked. */
-static GB_NOINLINE uintptr_t mark_inside(const glebe_gc *gc, uintptr_t word)
+GB_NOINLINE uintptr_t gb_mark_inside(const glebe_gc *gc, uintptr_t word)
 {
     uintptr_t object;
     return gb_object_at(gc, word, &object) && gb_bit(gb_bits_of(gc)->unmarked, gb_cell(object)) ? object : 0;
@@ -133,17 +107,17 @@ static GB_NOINLINE uintptr_t *mark_full(glebe_gc *gc, uintptr_t *top)
  * object's start, so one bit is enough to decide. `shared` is m->shared, constant in the caller's loop. */
 GB_INLINE uintptr_t *mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top, bool shared)
 {
-    size_t offset = mark_offset(m, word);
+    size_t offset = gb_mark_offset(m, word);
     if (shared && !gb_collects(gc, m->table + (offset >> GB_SLICE_LOG2)))
         return top;
-    for (;; offset = mark_offset(m, word)) {
+    for (;; offset = gb_mark_offset(m, word)) {
         size_t i = offset / GB_CELL_BYTES;
         gb_half *bits = m->unmarked + i / 32, unmarked = *bits, bit = (gb_half)1 << i % 32;
         if (unmarked & bit) {
             *bits = unmarked ^ bit;
             break;
         }
-        if (m->allocated[i / 32] & bit || (word = mark_inside(gc, word)) == 0)
+        if (m->allocated[i / 32] & bit || (word = gb_mark_inside(gc, word)) == 0)
             return top;
     }
     if (GB_LINEAR) { /* one branch less in WebAssembly */
@@ -155,13 +129,6 @@ GB_INLINE uintptr_t *mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word
     else
         gb_mark_later(gc, word);
     return top;
-}
-
-/* Marks the object that `word`, which is in no slice, refers to. */
-GB_INLINE void mark_far(glebe_gc *gc, uintptr_t word)
-{
-    if (GB_HUGE && GB_UNLIKELY(word - gc->huge_from < gc->huge_span))
-        gb_mark_huge(gc, word);
 }
 
 /* mark_near out of line, for functions with several calls: most words of a sparse object refer to nothing. */
@@ -182,33 +149,8 @@ GB_INLINE uintptr_t *mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word
         return top;
     if (!GB_HUGE || GB_LIKELY(word - m->base < m->bytes))
         return mark_near(gc, m, word, top, shared);
-    mark_far(gc, word);
+    gb_mark_far(gc, word);
     return top;
-}
-
-/* Scans [at, end), where every word may be a reference: part of something long. Long ranges have many zeros and small
- * numbers, and four words below the region are recognized at once: none of them is larger than all their bits. */
-GB_INLINE uintptr_t *mark_long_in(
-    glebe_gc *gc, const gb_marking *marking, uintptr_t at, uintptr_t end, uintptr_t *top, bool shared)
-{
-    enum { WORDS = 4, GROUP_BYTES = WORDS * sizeof(uintptr_t) };
-    const gb_marking m = *marking;
-    for (; end - at >= GROUP_BYTES; at += GROUP_BYTES) {
-        const gb_word *w = (const gb_word *)at;
-        if ((w[0] | w[1] | w[2] | w[3]) < m.least)
-            continue;
-        for (int i = 0; i < WORDS; i++)
-            top = mark_word(gc, &m, w[i], top, shared);
-    }
-    for (; at < end; at += sizeof(uintptr_t))
-        top = mark_word(gc, &m, *(const gb_word *)at, top, shared);
-    return top;
-}
-
-static GB_NOINLINE uintptr_t *mark_long(
-    glebe_gc *gc, const gb_marking *m, uintptr_t at, uintptr_t end, uintptr_t *top)
-{
-    return m->shared ? mark_long_in(gc, m, at, end, top, true) : mark_long_in(gc, m, at, end, top, false);
 }
 
 /* Marks the object that the word at `at` refers to. */
@@ -217,7 +159,7 @@ GB_INLINE uintptr_t *mark_at(glebe_gc *gc, const gb_marking *m, uintptr_t at, ui
     uintptr_t word = *(const gb_word *)at;
     if (word - m->base < m->bytes)
         return GB_HEAPS && m->shared ? mark_inner_shared(gc, m, word, top) : mark_inner(gc, m, word, top);
-    mark_far(gc, word);
+    gb_mark_far(gc, word);
     return top;
 }
 
@@ -269,9 +211,7 @@ bool gb_layout_dense(uintptr_t layout)
         || (layout & 1 && words < 32 && layout >> (1 + GLEBE_GC_LAYOUT_BITS) == ((uintptr_t)1 << words) - 1);
 }
 
-/* Scans an object with a layout, or a piece of a large one, that is not plain. Sets [*at, *end) to the rest, an even
- * number of words; the caller scans every one of them. */
-static GB_NOINLINE uintptr_t *mark_sparse(
+GB_NOINLINE uintptr_t *gb_mark_sparse(
     glebe_gc *gc, const gb_marking *m, const gb_page *entry, uintptr_t *at, uintptr_t *end, uintptr_t *top)
 {
     const gb_page *page = gb_page_head((gb_page *)entry);
@@ -303,7 +243,7 @@ static GB_NOINLINE uintptr_t *mark_sparse(
         top = mark_elements(gc, m, layout, from, to, top);
         from = to;
     } else if (!GB_LINEAR && to - from >= LONG_BYTES) {
-        top = mark_long(gc, m, from, to, top);
+        top = gb_mark_long(gc, m, from, to, top);
         from = to;
     } else if ((to - from) % GB_CELL_BYTES) {
         top = mark_at(gc, m, from, top);
@@ -313,97 +253,12 @@ static GB_NOINLINE uintptr_t *mark_sparse(
     return top;
 }
 
-/* Returns the bytes from the region's base to the end of all objects, if no object is below it. */
-GB_INLINE size_t marking_reach(const glebe_gc *gc, size_t bytes)
-{
-    if (!GB_HUGE || gc->huge_span == 0)
-        return bytes;
-    size_t end = gc->huge_from + gc->huge_span - gb_the.base;
-    return gc->huge_from < gb_the.base ? SIZE_MAX : end > bytes ? end : bytes;
-}
-
-GB_INLINE gb_marking marking_of(const glebe_gc *gc)
-{
-    const gb_bits *bits = gb_bits_of(gc);
-    size_t bytes = gb_peek(gb_the.slices) << GB_SLICE_LOG2;
-    bool below = GB_HUGE && gc->huge_span && gc->huge_from < gb_the.base;
-    size_t before = GB_LINEAR ? gb_the.base >> GB_SLICE_LOG2 : 0, bits_before = before * GB_SLICE_BITS / 8;
-    return (gb_marking){gb_the.base, bytes, marking_reach(gc, bytes), below ? 0 : gb_the.base,
-        (const gb_page *)((uintptr_t)gb_the.table - before * sizeof(gb_page)),
-        (const gb_half *)((uintptr_t)bits->allocated - bits_before),
-        (gb_half *)((uintptr_t)bits->unmarked - bits_before), gc->stack + GB_MARK_STACK, gb_bits_shared(gc)};
-}
-
-/* Objects between the stack and their scan, first in, first out: the processor fetches their memory meanwhile.
- * WebAssembly has no prefetch: mark_pairs_linear. */
-typedef struct gb_ahead {
-    struct {
-        uintptr_t object;
-        const gb_page *entry;
-    } items[AHEAD];
-    uint32_t first, end; /* numbers of items, modulo AHEAD */
-} gb_ahead;
-
-/* Takes the next object to scan, or a further piece of one, and sets *at to its start. Returns the entry of its slice;
- * NULL if no object is left. */
-GB_INLINE const gb_page *mark_next(
-    glebe_gc *gc, const gb_marking *m, gb_ahead *ahead, uintptr_t **top, uintptr_t *at)
-{
-    while (ahead->end - ahead->first < AHEAD) {
-        if (GB_UNLIKELY(*top == gc->stack)) {
-            if (ahead->first != ahead->end)
-                break;
-            if ((*top = gb_mark_waiting(gc)) == gc->stack)
-                return NULL;
-        }
-        *at = *--*top;
-        gb_page *entry = (gb_page *)m->table + ((*at - m->base) >> GB_SLICE_LOG2);
-        if (entry->dense == 0 && gb_page_head(entry)->layout == GB_PLAIN)
-            continue;
-        if (*top == gc->stack && ahead->first == ahead->end)
-            return entry;
-        __builtin_prefetch((const void *)*at);
-        ahead->items[ahead->end % AHEAD].object = *at;
-        ahead->items[ahead->end++ % AHEAD].entry = entry;
-    }
-    *at = ahead->items[ahead->first % AHEAD].object;
-    return ahead->items[ahead->first++ % AHEAD].entry;
-}
-
-GB_INLINE void mark_pairs_in(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top, bool shared)
-{
-    /* only the copy's address is passed on, so that the fields of `m` are in registers */
-    const gb_marking m = marking_of(gc), copy = m;
-    gb_ahead ahead;
-    ahead.first = ahead.end = 0;
-    for (;;) {
-        do {
-            uintptr_t first = ((const gb_word *)at)[0], second = ((const gb_word *)at)[1];
-            top = mark_word(gc, &m, first, top, shared);
-            top = mark_word(gc, &m, second, top, shared);
-        } while ((at += GB_CELL_BYTES) < end);
-        for (;;) {
-            const gb_page *entry = mark_next(gc, &m, &ahead, &top, &at);
-            if (!entry)
-                return;
-            end = at + entry->dense;
-            if (GB_LIKELY(entry->dense))
-                break;
-            uintptr_t from = at, to;
-            top = mark_sparse(gc, &copy, entry, &from, &to, top);
-            at = from;
-            end = to;
-            if (at < end)
-                break;
-        }
-    }
-}
-
-/* The same in linear memory, without a row: WebAssembly cannot fetch memory ahead. Here each operator counts. Pairs are
- * scanned from the last to the first, so that one number is both the end and the place. */
+/* Scans [at, end), an even number of words, and marks all that it leads to: in linear memory. On hosts: trace.c.
+ * WebAssembly cannot fetch memory ahead, and here each operator counts. Pairs are scanned from the last to the first, so
+ * that one number is both the end and the place. */
 GB_INLINE void mark_pairs_linear(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top, bool shared)
 {
-    const gb_marking m = marking_of(gc), copy = m;
+    const gb_marking m = gb_marking_of(gc), copy = m;
     gc->stack[0] = m.base;
     for (size_t left = end - at;;) {
         do {
@@ -414,7 +269,7 @@ GB_INLINE void mark_pairs_linear(glebe_gc *gc, uintptr_t at, uintptr_t end, uint
         } while (left);
         while (left == 0) {
             at = *--top;
-            const gb_page *entry = m.table + (mark_offset(&m, at) >> GB_SLICE_LOG2);
+            const gb_page *entry = m.table + (gb_mark_offset(&m, at) >> GB_SLICE_LOG2);
             if (GB_LIKELY((left = entry->dense) != 0))
                 break;
             const gb_page *page = gb_page_head((gb_page *)entry);
@@ -424,7 +279,7 @@ GB_INLINE void mark_pairs_linear(glebe_gc *gc, uintptr_t at, uintptr_t end, uint
                 top = mark_elements(gc, &copy, page->layout, at, at + page->step, top);
             else if (at != m.base) {
                 uintptr_t from = at, to;
-                top = mark_sparse(gc, &copy, entry, &from, &to, top);
+                top = gb_mark_sparse(gc, &copy, entry, &from, &to, top);
                 at = from;
                 left = to - from;
             } else if ((top = gb_mark_waiting(gc)) == mark_bottom(gc))
@@ -436,15 +291,12 @@ GB_INLINE void mark_pairs_linear(glebe_gc *gc, uintptr_t at, uintptr_t end, uint
 /* mark_run for an even number of words: small objects are whole cells, which are two words each. */
 static GB_NOINLINE void mark_pairs(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
 {
-    bool shared = gb_bits_shared(gc);
-    if (GB_LINEAR && shared)
+    if (!GB_LINEAR)
+        gb_trace(gc, at, end, top);
+    else if (gb_bits_shared(gc))
         mark_pairs_linear(gc, at, end, top, true);
-    else if (GB_LINEAR)
-        mark_pairs_linear(gc, at, end, top, false);
-    else if (shared)
-        mark_pairs_in(gc, at, end, top, true);
     else
-        mark_pairs_in(gc, at, end, top, false);
+        mark_pairs_linear(gc, at, end, top, false);
 }
 
 /* Marks all objects reachable from the stack, up to `top`, and from objects that wait. */
@@ -465,10 +317,10 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
         top = mark_bottom(gc);
     }
     if (!GB_LINEAR && end - at >= LONG_BYTES) {
-        const gb_marking m = marking_of(gc);
+        const gb_marking m = gb_marking_of(gc);
         for (uintptr_t piece; at < end; at = piece) {
             piece = end - at < PIECE_BYTES ? end : at + PIECE_BYTES;
-            top = mark_long(gc, &m, at, piece, top);
+            top = gb_mark_long(gc, &m, at, piece, top);
             if (top != mark_bottom(gc))
                 mark_pushed(gc, top);
             top = mark_bottom(gc);
@@ -480,7 +332,7 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
 /* Scans a huge object, and marks all objects reachable from it. */
 static void mark_from_huge(glebe_gc *gc, const gb_huge_object *object)
 {
-    const gb_marking m = marking_of(gc);
+    const gb_marking m = gb_marking_of(gc);
     const glebe_gc_kind *kind = gb_kind_of(object->layout);
     if (kind && kind->mark) {
         mark_pushed(gc, mark_by_kind(gc, kind, object->from, object->to - object->from, mark_bottom(gc)));
@@ -565,7 +417,7 @@ void gb_mark_reference(glebe_gc *gc, uintptr_t word)
     if (GB_RUNTIMES && gc->team)
         gb_team_mark(gc, word);
     else if (gc->top) {
-        const gb_marking m = marking_of(gc);
+        const gb_marking m = gb_marking_of(gc);
         gc->top = mark_at(gc, &m, (uintptr_t)&word, gc->top);
     } else
         gb_mark_object(gc, word, true);

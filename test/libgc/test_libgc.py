@@ -90,6 +90,31 @@ def test_markers(box, ours, markers):
     assert done.out == "well\n"
 
 
+def adversary(box, ours, *words, timeout=120):
+    program = box.compile(FOLDER / "adversaries.c", "-O1", "-pthread", to="libgc", libs=[ours, "-ldl"])
+    done = box.check(program, *words, preload=None, timeout=timeout, env={"LD_LIBRARY_PATH": str(ours.parent)})
+    assert done.out == "well\n"
+
+
+@pytest.mark.parametrize("words", (("deep", "1000000"), ("threads", "1000"), ("limit",)), ids="-".join)
+def test_adversaries(box, ours, words):
+    adversary(box, ours, *words)
+
+
+def test_roots_are_unloaded(box, ours, tmp_path):
+    (tmp_path / "kept.c").write_text("void *kept;\n", encoding="utf-8")
+    subprocess.run(["gcc", "-shared", "-fPIC", "kept.c", "-o", "kept.so"], cwd=tmp_path, check=True)
+    adversary(box, ours, "unload", tmp_path / "kept.so")
+
+
+@LONG
+def test_a_deep_list(box, ours):
+    """50 million objects in a row: 1.5 GiB."""
+    if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 3 << 30:
+        pytest.skip("less than 3 GiB of memory are free")
+    adversary(box, ours, "deep", "50000000", timeout=600)
+
+
 # ---- programs of Debian -------------------------------------------------------------------------------------------
 
 def page(tmp_path):

@@ -14,8 +14,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Allocates until a request fails. With a file's name a second thread allocates too, and a third ends the process as
-/// soon as the file is there: mostly before its second version is written. Threads wait for a snapshot for half a second
-/// only, so its parts have an exact sum on a busy machine only without them.
+/// soon as the file is there: mostly before its second version is written. Threads wait for a snapshot for half a
+/// second at most, so on a busy machine only a program of one thread has the exact sum.
 const GROWS: &str = "#include <pthread.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <string.h>\n\
     #include <unistd.h>\nstatic const char *file;\n\
     static void *watch(void *x) { while (access(file, F_OK) != 0) {} kill(getpid(), SIGKILL); return x; }\n\

@@ -254,8 +254,8 @@ GB_NOINLINE uintptr_t *gb_mark_sparse(
 }
 
 /* Scans [at, end), an even number of words, and marks all that it leads to: in linear memory. On hosts: trace.c.
- * WebAssembly cannot fetch memory ahead, and here each operator counts. Pairs are scanned from the last to the first, so
- * that one number is both the end and the place. */
+ * WebAssembly cannot fetch memory ahead, and each operator counts. Pairs are scanned from the last to the first: one
+ * number is both the end and the place. */
 GB_INLINE void mark_pairs_linear(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top, bool shared)
 {
     const gb_marking m = gb_marking_of(gc), copy = m;

@@ -1,8 +1,12 @@
-"""GLEBE_PROFILE under glebe.dll: the text that a Windows program writes has its callers and their bytes."""
+"""GLEBE_PROFILE under glebe.dll: the profile that a Windows program writes has its callers and their bytes, and the
+command for Linux finds their names in the program's file."""
 
+import json
 import subprocess
 
-from programs import COMPILERS, OUT, glebe_exe, need
+import pytest
+
+from programs import COMPILERS, OUT, ROOT, glebe_exe, need
 from under_wine import windows
 
 FOLDER = OUT / "profile"
@@ -24,53 +28,59 @@ int main(void)
 """
 
 
+def compiled(name, *options, source=PROGRAM):
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    need(*COMPILERS["gcc"][".c"])
+    exe = FOLDER / name
+    subprocess.run([*COMPILERS["gcc"][".c"], "-O1", "-fno-builtin", *options, "-x", "c", "-", "-o", exe], input=source,
+                   text=True, check=True)
+    return exe
+
+
 def written(wine, exe):
-    """The profile of a run in which each block is a sample, as lists of words."""
+    """The path of the profile of a run in which each block is a sample."""
     for old in FOLDER.glob("profile.*"):
         old.unlink()
     status, _, err = wine(glebe_exe(), "run", "--", exe, GLEBE_PROFILE=windows(FOLDER / "profile"),
                           GLEBE_PROFILE_BYTES="1")
     assert status == 3, err
     [path] = FOLDER.glob("profile.*")
+    return path
+
+
+@pytest.mark.parametrize("debug", [["-g"], []], ids=["dwarf", "symbols"])
+def test_a_profile_has_callers(wine, debug):
+    command = ROOT / "build/glebe"
+    if not command.exists():
+        pytest.skip("glebe is not here: make cli")
+    exe = compiled("known.exe", *debug)
+    path = written(wine, exe)
     lines = path.read_text().splitlines()
     assert (lines[0], lines[-1]) == ("glebe-profile 1", "end")
-    return [line.split() for line in lines]
+    modules = {line.rsplit("\\")[-1] for line in lines if line.startswith("module ")}
+    assert {"known.exe", "glebe.dll", "kernel32.dll", "ntdll.dll"} <= modules
+
+    def read(*options):
+        done = subprocess.run([command, "profile", "--json", *options, "-o", FOLDER / "out.pb.gz", "--from", path],
+                              capture_output=True, text=True, check=True)
+        return json.loads(done.stdout), done.stderr
+
+    live, said = read("--live")
+    assert live["title"].startswith("known.exe[") and "has changed" not in said, (live, said)
+    of = {row["function"]: row["bytes"] for row in live["functions"]}
+    assert of["keeps"] == 40 << 20 and "drops" not in of, of
+    of = {row["function"]: row["bytes"] for row in read("--alloc")[0]["functions"]}
+    assert of["drops"] == 20 << 20, of
+    # The control: another program in this place has no names for these addresses.
+    compiled("known.exe", source="int main(void) { return 0; }")
+    live, said = read("--live")
+    assert "known.exe has changed since the program ran" in said, said
+    assert all("keeps" not in row["function"] for row in live["functions"]), live
 
 
-def compiled(name):
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    need(*COMPILERS["gcc"][".c"])
-    exe = FOLDER / name
-    subprocess.run([*COMPILERS["gcc"][".c"], "-O1", "-g", "-fno-builtin", "-x", "c", "-", "-o", exe], input=PROGRAM,
-                   text=True, check=True)
-    return exe
-
-
-def test_a_profile_has_callers(wine):
-    exe = compiled("known.exe")
-    lines = written(wine, exe)
-    [module] = [line for line in lines if line[0] == "module" and line[-1].endswith("known.exe")]
-    start, end = int(module[1], 16), int(module[2], 16)
-    head = subprocess.run(["x86_64-w64-mingw32-objdump", "-p", exe], capture_output=True, text=True, check=True).stdout
-    fields = dict(line.split(maxsplit=1) for line in head.splitlines() if line.startswith(("ImageBase", "SizeOfImage")))
-    base, size = int(fields["ImageBase"], 16), int(fields["SizeOfImage"], 16)
-    assert end - start == size and module[4][8:] == f"{size:08x}", module
-    of = {}
-    for line in lines:
-        if line[0] != "site":
-            continue
-        allocated, live = int(line[2]), int(line[4])
-        own = [at - start + base - 1 for at in (int(word, 16) for word in line[7:]) if start <= at < end]
-        names = subprocess.run(["x86_64-w64-mingw32-addr2line", "-f", "-e", exe, *map(hex, own[:2])],
-                               capture_output=True, text=True, check=True).stdout.split()
-        if names[2:3] == ["main"]:
-            of[names[0]] = (allocated >> 20, live >> 20)
-    assert of == {"keeps": (40, 40), "drops": (20, 0)}, (of, lines)
-    modules = {line[-1].rsplit("\\")[-1] for line in lines if line[0] == "module"}
-    assert {"glebe.dll", "kernel32.dll", "ntdll.dll"} <= modules
-    # The control: without the option no profile is written.
-    (path,) = FOLDER.glob("profile.*")
-    path.unlink()
+def test_without_the_option(wine):
+    exe = compiled("none.exe")
+    written(wine, exe).unlink()
     assert wine(glebe_exe(), "run", "--", exe)[0] == 3
     assert not list(FOLDER.glob("profile.*"))
 

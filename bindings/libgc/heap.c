@@ -34,9 +34,8 @@ static void heap_listen(void *context, glebe_gc_event event, const glebe_gc_stat
         libgc_cache = NULL;
         libgc_begins();
         libgc_toggles_ask();
-        libgc_roots_find();
         libgc_event(6 /* GC_EVENT_PRE_STOP_WORLD */);
-        libgc_world_stop();
+        libgc_roots_stop();
         libgc_event(7 /* GC_EVENT_POST_STOP_WORLD */);
         libgc_event(1 /* GC_EVENT_MARK_START */);
     } else {

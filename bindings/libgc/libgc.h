@@ -96,8 +96,10 @@ uintptr_t libgc_kind(int number);
 int libgc_kind_number(const glebe_gc *gc, const void *object);
 
 /* ---- roots ---- */
-/* Finds the data segments of all loaded objects. Before the world stops: it takes the loader's lock. */
+/* Finds the data segments of all loaded objects. The world runs: it takes the loader's lock. */
 void libgc_roots_find(void);
+/* The same, and stops the world before anything is unloaded. */
+void libgc_roots_stop(void);
 void libgc_roots_mark(glebe_gc *gc);
 bool libgc_roots_have(const void *address);
 

@@ -1,7 +1,8 @@
 /* Static roots: the writable data of the program and of every library that is loaded, and what the program adds.
  *
  *     found     dl_iterate_phdr, before each collection in which something was loaded or unloaded since: writable
- *               segments without their read-only part (RELRO), and without this library's own data
+ *               segments without their read-only part (RELRO), and without this library's own data. The world stops
+ *               while the loader's lock is held, so no thread is stopped between dlclose's unmapping and its end
  *     added     GC_add_roots             excluded    GC_exclude_static_roots: cut out of what was found
  *
  * All lists are blocks of the C library, which grow only while the world runs. */
@@ -94,6 +95,22 @@ void libgc_roots_find(void)
         return;
     found.count = 0;
     dl_iterate_phdr(object_add, NULL);
+}
+
+static int roots_stop(struct dl_phdr_info *info, size_t bytes, void *unused)
+{
+    (void)info, (void)bytes, (void)unused;
+    libgc_roots_find();
+    libgc_world_stop();
+    return 1;
+}
+
+void libgc_roots_stop(void)
+{
+    if (GC_no_dls)
+        roots_stop(NULL, 0, NULL);
+    else
+        dl_iterate_phdr(roots_stop, NULL);
 }
 
 /* ---- marking ---- */

@@ -142,15 +142,10 @@ static GB_NOINLINE uintptr_t *mark_inner_shared(glebe_gc *gc, const gb_marking *
     return mark_near(gc, m, word, top, true);
 }
 
-/* Marks the object that `word` refers to, if it refers to any. */
+/* Marks the object that `word` refers to, if it refers to any. In linear memory, which has no huge objects. */
 GB_INLINE uintptr_t *mark_word(glebe_gc *gc, const gb_marking *m, uintptr_t word, uintptr_t *top, bool shared)
 {
-    if (word - m->base >= m->reach)
-        return top;
-    if (!GB_HUGE || GB_LIKELY(word - m->base < m->bytes))
-        return mark_near(gc, m, word, top, shared);
-    gb_mark_far(gc, word);
-    return top;
+    return word - m->base < m->bytes ? mark_near(gc, m, word, top, shared) : top;
 }
 
 /* Marks the object that the word at `at` refers to. */

@@ -11,8 +11,8 @@
  * 2. Objects that are not dense (large, or with a layout) are scanned first, by gb_mark_sparse, which asks for room at
  *    each reference. Each may leave its rest on the stack, beyond the stack's end: there are 16 places for these.
  *    Before a row is scanned, 16 objects are taken from the stack, or all.
- * 3. For dense objects room is asked for once in a row, by their bytes. If there is not enough, half of the stack
- *    waits, by bits.
+ * 3. For all dense objects of a row one compare finds whether the stack has room for their references. Without room
+ *    the older half of the stack is moved to the pages' waiting bits.
  * 4. Where the stack has one object, and no row has any, nothing can be fetched ahead: a list. It needs no rows. */
 #include "mark.h"
 

@@ -63,6 +63,14 @@ static GB_NOINLINE void safe_counted_enough(void)
     safe_count(&safe.held_bytes, bytes);
 }
 
+/* Counts a small block that is held: for this thread alone, until there are many bytes. */
+GB_INLINE void safe_count_small(size_t bytes)
+{
+    safe_counted += bytes;
+    if (GB_UNLIKELY(safe_counted >= SAFE_COUNT_BYTES))
+        safe_counted_enough();
+}
+
 /* Makes a block zero; a long one by giving its memory back. */
 static void safe_clear(void *block, size_t bytes)
 {
@@ -121,9 +129,7 @@ static GB_NOINLINE void safe_hold(void *block, size_t bytes)
 {
     memset(block, 0, bytes);
     gb_held_set(block);
-    safe_counted += bytes;
-    if (safe_counted >= SAFE_COUNT_BYTES)
-        safe_counted_enough();
+    safe_count_small(bytes);
 }
 
 /* The first tests are those of gb_free_now. A small block of the thread's own heap takes no other function's help, and
@@ -154,9 +160,7 @@ void gb_safe_free(const char *call, glebe_heap *self, void *block)
     }
     secure_words_clear(block, (uint64_t *)block + bytes / sizeof(uint64_t));
     __atomic_fetch_or(held, bit, __ATOMIC_RELEASE);
-    safe_counted += bytes;
-    if (GB_UNLIKELY(safe_counted >= SAFE_COUNT_BYTES))
-        safe_counted_enough();
+    safe_count_small(bytes);
 }
 
 /* ---- what words point into ---- */

@@ -147,8 +147,8 @@ def test_crates(tmp_path):
 
 
 def test_source_archive(tmp_path):
-    """It has what git tracks. It compiles by the line of docs/start.md, warnings stop no
-    build, and it names the commit without git."""
+    """It has what git tracks. It compiles by the line of docs/start.md, warnings stop no build, and it names the commit
+    without git."""
     run("tar", "-xf", package("glebe-?.?.?.tar.gz"), "-C", tmp_path)
     top, = tmp_path.iterdir()
     assert not (top / ".git").exists()

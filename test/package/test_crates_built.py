@@ -2,6 +2,7 @@
 other."""
 
 import json
+import os
 import re
 import shutil
 
@@ -51,10 +52,12 @@ def test_command(crates, tmp_path):
     manifest = (ROOT / "Cargo.toml").read_text()
     profiles = tmp_path / "profiles.toml"
     profiles.write_text(manifest[manifest.index("[profile."):])
-    run("cargo", "build", "-q", "--release", "--config", profiles, "--config",
-        f'patch.crates-io.glebe.path="{crates / "glebe"}"', "--config", "profile.release.package.glebe-cli.opt-level=0",
+    profile = os.environ.get("COMMAND_PROFILE", "release")
+    run("cargo", "build", "-q", "--profile", profile, "--config", profiles,
+        "--config", f'patch.crates-io.glebe.path="{crates / "glebe"}"',
+        "--config", f"profile.{profile}.package.glebe-cli.opt-level=0",
         cwd=crates / "glebe-cli", env={"CARGO_TARGET_DIR": str(ROOT / "target")})
-    program = shutil.copy(ROOT / "target/release/glebe", tmp_path / "glebe")
+    program = shutil.copy(ROOT / "target" / profile / "glebe", tmp_path / "glebe")
     script = "grep -q libglebe /proc/self/maps && echo served"
     environment = {"HOME": str(tmp_path), "LD_LIBRARY_PATH": ""}
     assert run(program, "run", "--", "sh", "-c", script, cwd=tmp_path, env=environment) == "served\n"

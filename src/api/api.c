@@ -33,7 +33,7 @@ static void *api_realloc(const char *call, void *block, size_t bytes)
 void *glebe_realloc(void *block, size_t bytes)
 {
     GB_ENTRY;
-    return api_realloc("realloc", block, bytes);
+    return gb_resize_stays(block, bytes) ? block : api_realloc("realloc", block, bytes);
 }
 
 void *glebe_reallocarray(void *block, size_t count, size_t bytes)

@@ -102,6 +102,8 @@ void *glebe_heap_aligned_alloc(glebe_heap *heap, size_t alignment, size_t bytes)
 void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes)
 {
     GB_ENTRY;
+    if (gb_resize_stays(block, bytes))
+        return block;
     heap = heap_or_self(heap);
     if (!block)
         return gb_alloc(heap, bytes);

@@ -7,9 +7,8 @@ bool gb_block_in_use(const gb_page *page, const void *block)
     gb_place at = gb_page_locate(page, (uintptr_t)block - gb_page_start(page));
     if (!at.carved || at.inside != 0 || (GB_SAFE && gb_held_block(block)))
         return false;
-    if (page->kind == GB_MEDIUM) /* a warm block of this thread is free, though its bit does not say so */
-        return (gb_load_relaxed(&page->bits) >> at.index & 1) == 0 && !(GB_SECURE && gb_secure_is_free(page, block))
-            && (!gb_heap_owns(gb_self, page) || gb_self->warm[at.cls - GB_SMALL_CLASSES] != block);
+    if (page->kind == GB_MEDIUM)
+        return gb_medium_in_use(page, block, at.index) && !(GB_SECURE && gb_secure_is_free(page, block));
     if (GB_AUDIT && !gb_audit_alive(block))
         return false;
     if (GB_MARKS_LINKS && gb_link_marked(block) && gb_block_listed(page, block))

@@ -342,6 +342,13 @@ extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */
 #else
 #define gb_self (&gb_heap_main)
 #endif
+/* Medium pages: returns whether the block that starts there, of number `index`, is in use. A warm block of this thread
+ * is free, though its bit does not say so. */
+GB_INLINE bool gb_medium_in_use(const gb_page *page, const void *block, uint32_t index)
+{
+    return (gb_load_relaxed(&page->bits) >> index & 1) == 0
+        && (!gb_heap_owns(gb_self, page) || gb_self->warm[page->cls - GB_SMALL_CLASSES] != block);
+}
 extern glebe_heap gb_heap_none; /* always empty, so that a thread's first malloc takes the slow path */
 /* Returns this thread's heap. The first call makes or reclaims one; NULL if there is no memory for it. */
 GB_COLD glebe_heap *gb_thread_start(void);

@@ -8,26 +8,20 @@ void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
     return alignment <= 16 ? gb_alloc(heap, bytes) : gb_big_aligned(heap, alignment, bytes);
 }
 
-size_t gb_block_bytes(const char *call, const void *block)
+static GB_NOINLINE size_t other_bytes(const char *call, const void *block)
 {
     gb_page *entry = gb_page_entry(block);
-    if (GB_LIKELY(entry && !(GB_SECURE || GB_AUDIT || GB_SAFE))) {
-        const gb_page *page = gb_page_head(entry);
-        uint32_t index;
-        if (GB_LIKELY(page->kind == GB_SMALL
-                && gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index)
-                /* the check of gb_block_in_use, without a call */
-                && index < __atomic_load_n(&page->bump, __ATOMIC_RELAXED)
-                && !(GB_MARKS_LINKS && gb_link_marked(block))))
-            return gb_classes[page->cls].bytes;
-        if (!GB_LINEAR && page->kind == GB_MEDIUM && gb_block_in_use(page, block))
-            return gb_classes[page->cls].bytes;
-    }
     size_t bytes = GB_SECURE && entry ? gb_secure_used(gb_page_head(entry), block) : 0;
     bytes = bytes ? bytes : gb_big_bytes(entry, block);
     if (!bytes && !(GB_ZEROS && gb_zero_in_use(block)))
         gb_report_address(call, block);
     return bytes;
+}
+
+size_t gb_block_bytes(const char *call, const void *block)
+{
+    size_t bytes = gb_class_bytes(block);
+    return GB_LIKELY(bytes) ? bytes : other_bytes(call, block);
 }
 
 bool gb_size_fits(const char *call, const void *block, size_t bytes)
@@ -60,8 +54,7 @@ void gb_free_any(const char *call, glebe_heap *self, void *block)
     gb_free(call, self, block);
 }
 
-/* A block that shrinks to more than half stays in place, so that a block whose size alternates does not always move.
- * In the safe build a block keeps its end, into which words may point, and its OS pages do not move away. */
+/* In the safe build a block keeps its end, into which words may point, and its OS pages do not move away. */
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
 {
     size_t before = gb_block_bytes(call, block);
@@ -84,8 +77,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
             return resized;
     } else if (GB_SECURE && gb_secure_resize(gb_page_head(entry), block, bytes))
         return block;
-    else if (!GB_SECURE && bytes <= before && bytes > before / 2
-        && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX))
+    else if (!GB_SECURE && gb_stays(before, bytes))
         return block;
     int saved = bytes > before ? 0 : errno;
     void *fresh = GB_GROWN_FROM < SIZE_MAX && bytes > before && bytes >= GB_GROWN_FROM

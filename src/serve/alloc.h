@@ -110,6 +110,36 @@ GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
         gb_free_now(call, self, block);
 }
 
+/* Returns the usable bytes of the small or medium block in use that starts there. 0: gb_big_bytes must look. */
+GB_INLINE size_t gb_class_bytes(const void *block)
+{
+    size_t slice = ((uintptr_t)block - gb_the.base) >> GB_SLICE_LOG2;
+    if (GB_SECURE || GB_AUDIT || GB_SAFE || GB_UNLIKELY(slice >= gb_peek(gb_the.slices)))
+        return 0;
+    gb_page *page = gb_slice_head(slice);
+    page = GB_HEADS ? page : gb_page_head(page);
+    bool medium = !GB_LINEAR && page->kind == GB_MEDIUM;
+    uint32_t cls = page->cls, index;
+    if ((!medium && page->kind != GB_SMALL) || !gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index)
+        || index >= __atomic_load_n(&page->bump, __ATOMIC_RELAXED))
+        return 0;
+    bool in_use = medium ? gb_medium_in_use(page, block, index) : !(GB_MARKS_LINKS && gb_link_marked(block));
+    return in_use ? gb_classes[cls].bytes : 0;
+}
+
+/* Returns whether realloc() leaves a block of `before` usable bytes where it is. A block that shrinks to more than half
+ * stays, so that a block whose size alternates does not always move. */
+GB_INLINE bool gb_stays(size_t before, size_t bytes)
+{
+    return bytes <= before && bytes > before / 2 && (bytes > GB_SMALL_MAX) == (before > GB_SMALL_MAX);
+}
+
+/* The same for small and medium blocks, most of those that programs resize. In linear memory code must be short. */
+GB_INLINE bool gb_resize_stays(const void *block, size_t bytes)
+{
+    return !GB_LINEAR && GB_LIKELY(gb_stays(gb_class_bytes(block), bytes));
+}
+
 /* Out-of-line variants for callers that are slow anyway; they keep code small. */
 GB_INLINE void *gb_alloc_seldom(glebe_heap *heap, size_t bytes)
 {

@@ -7,10 +7,11 @@ import shutil
 
 import pytest
 
-from crates import BUILD, run
+from crates import BUILD, GLEBE_VARIABLES, run
 from printed import Document, shell
 
 OUT = BUILD / "readme"
+ENV = {**GLEBE_VARIABLES, "CARGO_TARGET_DIR": str(OUT)}
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def reader(tmp_path):
     shutil.rmtree(tmp_path / "contract")
 
     def read(part, cwd=""):
-        said = document.run(part, cwd=tmp_path / cwd, env={"CARGO_TARGET_DIR": str(OUT)})
+        said = document.run(part, cwd=tmp_path / cwd, env=ENV)
         for path, text in rust.items():  # once `cargo new` has made its package
             if (tmp_path / path.relative_to(tmp_path).parts[0]).exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +38,7 @@ def test_readme_of_heap(reader, tmp_path):
     """The README followed word for word: the global allocator, a heap as a value, containers in one."""
     reader("cargo new example")
     lines = reader.document.lines("target/release/example").replace("target/", f"{OUT}/")
-    said = shell(lines, tmp_path / "example", env={"CARGO_TARGET_DIR": str(OUT)})
+    said = shell(lines, tmp_path / "example", env=ENV)
     assert re.search(r"^1000 words, \d+ KiB$", said, re.M)
     assert re.search(r"^glebe: example\[\d+\]: version [\d.]+ of the crate was active: .*, 0 errors$", said, re.M), said
     said = reader("--example heap", "example")
@@ -56,7 +57,7 @@ def test_readme_of_webassembly(reader, tmp_path, allocator):
     other = re.search(r"// or: (glebe::FreeList = \S+)", source.read_text())[1]
     if allocator == "FreeList":
         source.write_text(re.sub(r"glebe::Bump = .*?;", f"{other};", source.read_text()))
-    reader.document.run("cargo rustc", cwd=tmp_path / "contract", env={"CARGO_TARGET_DIR": str(OUT)})
+    reader.document.run("cargo rustc", cwd=tmp_path / "contract", env=ENV)
     if not shutil.which("node"):
         pytest.skip("node is not here: tools/setup wasm")
     module = OUT / "wasm32-unknown-unknown/release/contract.wasm"

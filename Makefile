@@ -66,7 +66,7 @@ share: # manual pages and completions, by build/glebe; packages have no other wa
 
 # Root installs an existing build as it is, so root needs no Rust.
 PREFIX ?= /usr/local
-if-unbuilt = $(if $(and $(filter 0,$(shell id -u)),$(wildcard target/release/glebe)),,cli)
+if-unbuilt = $(if $(and $(filter 0,$(shell id -u)),$(wildcard target/$(COMMAND_PROFILE)/glebe)),,cli)
 install: $(if-unbuilt) ## install libraries, headers and the command into PREFIX (/usr/local), below DESTDIR if set
 	$(call say,into $(DESTDIR)$(PREFIX))
 	@DESTDIR="$(DESTDIR)" cmake --install $(build)/cmake --prefix "$(PREFIX)"

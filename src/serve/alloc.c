@@ -8,7 +8,7 @@ void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
     return alignment <= 16 ? gb_alloc(heap, bytes) : gb_big_aligned(heap, alignment, bytes);
 }
 
-static GB_NOINLINE size_t other_bytes(const char *call, const void *block)
+static GB_NOINLINE size_t alloc_bytes_slow(const char *call, const void *block)
 {
     gb_page *entry = gb_page_entry(block);
     size_t bytes = GB_SECURE && entry ? gb_secure_used(gb_page_head(entry), block) : 0;
@@ -21,7 +21,7 @@ static GB_NOINLINE size_t other_bytes(const char *call, const void *block)
 size_t gb_block_bytes(const char *call, const void *block)
 {
     size_t bytes = gb_class_bytes(block);
-    return GB_LIKELY(bytes) ? bytes : other_bytes(call, block);
+    return GB_LIKELY(bytes) ? bytes : alloc_bytes_slow(call, block);
 }
 
 bool gb_size_fits(const char *call, const void *block, size_t bytes)

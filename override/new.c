@@ -105,6 +105,23 @@ GB_COLD void *override_nothrow_retry(
 
 #define CALLER __builtin_return_address(0)
 
+/* new of a block without an alignment. In the secure build what is not served at once is a tail call, so that the short
+ * path needs no frame. */
+static GB_NOINLINE void *new_secure(size_t bytes, const void *caller)
+{
+    void *block = gb_alloc_secure(gb_self, bytes, false);
+    return GB_LIKELY(block) ? block : override_new_retry(0, bytes, caller);
+}
+#define NEW_SMALL(name, mangled) \
+    EXPORT void *name(size_t n) __asm__(mangled); \
+    void *name(size_t n) \
+    { \
+        void *block = GB_SECURE ? gb_alloc_few(gb_self, n) : gb_alloc(gb_self, n); \
+        if (GB_LIKELY(block)) \
+            return block; \
+        return GB_SECURE ? new_secure(n, CALLER) : override_new_retry(0, n, CALLER); \
+    }
+
 /* name in C, mangled name, parameters, how to allocate, the alignment (0: none was requested) */
 #define NEW(name, mangled, parameters, alloc, alignment) \
     EXPORT void *name parameters __asm__(mangled); \
@@ -123,8 +140,8 @@ GB_COLD void *override_nothrow_retry(
     }
 #define FUNCTION_DATA(name) ((void *)(uintptr_t)(name))
 
-NEW(new_one, "_Znw" NEW_SIZE, (size_t n), gb_alloc(gb_self, n), 0)
-NEW(new_array, "_Zna" NEW_SIZE, (size_t n), gb_alloc(gb_self, n), 0)
+NEW_SMALL(new_one, "_Znw" NEW_SIZE)
+NEW_SMALL(new_array, "_Zna" NEW_SIZE)
 NEW_NOTHROW(new_one_nothrow, "_Znw" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
 NEW_NOTHROW(new_array_nothrow, "_Zna" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
 NEW(new_one_aligned, "_Znw" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
@@ -143,14 +160,21 @@ GB_COLD static bool delete_allowed(const void *block, size_t bytes, size_t align
     return !block || (gb_alignment_fits(call, block, alignment) && gb_size_fits(call, block, bytes));
 }
 
+static GB_NOINLINE void delete_secure(void *block, size_t bytes)
+{
+    if (delete_allowed(block, bytes, 1))
+        gb_free_seldom("operator delete", gb_self, block);
+}
+
 /* Most deletes in the secure build are of small blocks, and check and free at once. */
 #define DELETE_TOLD(name, mangled, parameters, bytes, alignment) \
     EXPORT void name parameters __asm__(mangled); \
     void name parameters \
     { \
-        if (GB_SECURE && (alignment) == 1 && GB_LIKELY(gb_free_told(gb_self, block, bytes))) \
-            return; \
-        if (!(GB_SECURE || GB_AUDIT || (alignment) != 1) || delete_allowed(block, bytes, alignment)) \
+        if (GB_SECURE && (alignment) == 1) { \
+            if (!GB_LIKELY(gb_free_told(gb_self, block, bytes))) \
+                delete_secure(block, bytes); \
+        } else if (!(GB_SECURE || GB_AUDIT || (alignment) != 1) || delete_allowed(block, bytes, alignment)) \
             gb_free("operator delete", gb_self, block); \
     }
 #define DELETE(name, mangled, parameters) \

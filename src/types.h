@@ -647,8 +647,7 @@ typedef struct gb_options {
     uint32_t purge_ms, purge_lazily;
     uint32_t secure; /* level of the secure build; 0: the default */
     uint32_t deepbind; /* pass RTLD_DEEPBIND on: override/dlopen.c */
-    size_t limit, guard_bytes; /* 0: none */
-    size_t profile_bytes; /* 0: the default */
+    size_t limit, guard_bytes, profile_bytes; /* 0: none, none, the default */
 } gb_options;
 
 /* The region; there is one. Its first cache line is constant except `slices`, and is all that free() reads of it. */
@@ -670,6 +669,7 @@ typedef struct gb_region {
     uint32_t process; /* whose memory this is, in the safe build: the child of a vfork shares it */
     uint64_t *shadow; /* bits for the chunks, in the audit and the safe build: audit.c, held.c */
     gb_heap_bits *heap_bits; /* one entry for 64 heaps */
+    uint64_t tail_pattern, tail_few; /* secure build: bytes before a tail, and SECURE_FEW, or 0 at level 3 */
 
     alignas(64) gb_lock lock; /* guards chunks, extents, and each field that names no other lock */
     bool ready;

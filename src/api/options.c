@@ -167,6 +167,8 @@ static void options_follow(void)
         gb_port_keep_stderr();
     if (GB_THREADS && gb_the.options.background)
         gb_background_start();
+    if (GB_SECURE)
+        gb_the.tail_few = gb_secure_level() < GB_SECURE_MOST ? SECURE_FEW : 0;
 }
 
 /* Guards blocks as the option says. Returns false if this build, or this process, cannot: then none are guarded. */

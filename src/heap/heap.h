@@ -86,7 +86,7 @@ void gb_secure_forget(gb_page *page);
 /* Returns whether the block has the tail of a free one. */
 bool gb_secure_is_free(const gb_page *page, const void *block);
 /* Takes a block off a thread free list, after a report if it was written to. Returns the next one, or NULL. */
-gb_block *gb_secure_out(gb_block *block);
+gb_block *gb_secure_out(gb_block *block, size_t cls);
 /* Reports that a small block was written to while it was free, which was just taken for `bytes`. Returns it, mended. */
 GB_COLD __attribute__((returns_nonnull)) void *gb_secure_written(gb_block *block, size_t bytes);
 /* Sets the bytes of a block that was just handed out: the rest of it is not the program's. */
@@ -231,7 +231,7 @@ void gb_heap_trim(glebe_heap *heap, bool looks);
  * that block: the prefetch hides the cache miss. */
 GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
 {
-    gb_block *next = GB_SECURE ? gb_secure_out(block) : gb_link_get(block);
+    gb_block *next = GB_SECURE ? gb_secure_out(block, cls) : gb_link_get(block);
     if (!GB_LINEAR)
         __builtin_prefetch(next, 1);
     if (GB_SECURE)

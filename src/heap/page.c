@@ -71,7 +71,9 @@ static gb_block *carve_shuffled(gb_page *page, uint32_t from, uint32_t to, gb_bl
     if (GB_SECURE) {
         uintptr_t start = gb_page_start(page);
         uint32_t beyond = to + gb_secure_near(page->cls); /* gb_secure_look reads that far */
-        for (uint32_t i = to; i < beyond && i < page->cap; i++)
+        beyond = beyond < page->cap ? beyond : page->cap;
+        secure_words_clear((uint64_t *)(start + (size_t)from * bytes), (uint64_t *)(start + (size_t)beyond * bytes));
+        for (uint32_t i = to; i < beyond; i++)
             secure_fresh((gb_block *)(start + (size_t)i * bytes), bytes, NULL);
         for (uint32_t i = n; i-- > 0;) {
             gb_block *block = (gb_block *)(start + (size_t)order[i] * bytes);

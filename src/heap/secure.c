@@ -31,16 +31,10 @@ static size_t pattern_bytes(size_t slack)
     return slack < PATTERN_MOST ? slack : PATTERN_MOST;
 }
 
-/* The byte that slack is filled with. It is not zero. */
-static uint8_t slack_byte(const uint64_t *tail)
-{
-    return (uint8_t)gb_tail_secret(tail);
-}
-
 /* Writes and checks the slack before the tail, by words. */
 static void pattern_set(uint64_t *tail, size_t slack)
 {
-    uint64_t pattern = secure_pattern(gb_tail_secret(tail));
+    uint64_t pattern = gb_the.tail_pattern;
     for (; slack > sizeof *tail; slack -= sizeof *tail)
         *--tail = pattern;
     tail[-1] = (tail[-1] & ~gb_secure_last[slack]) | (pattern & gb_secure_last[slack]);
@@ -48,7 +42,7 @@ static void pattern_set(uint64_t *tail, size_t slack)
 
 static bool pattern_intact(const uint64_t *tail, size_t slack)
 {
-    uint64_t pattern = secure_pattern(gb_tail_secret(tail));
+    uint64_t pattern = gb_the.tail_pattern;
     for (; slack > sizeof *tail; slack -= sizeof *tail)
         if (*--tail != pattern)
             return false;
@@ -62,7 +56,7 @@ void gb_secure_size(void *block, uint32_t cls, size_t bytes)
     size_t most = gb_classes[cls].bytes - GB_TAIL_BYTES, slack = most - (bytes ? bytes : 1);
     uint64_t *tail = gb_tail_at(block, gb_classes[cls].bytes);
     if (slack > PATTERN_MOST)
-        memset((char *)block + most - slack, slack_byte(tail), PATTERN_MOST);
+        memset((char *)block + most - slack, (uint8_t)gb_the.tail_pattern, PATTERN_MOST);
     else
         pattern_set(tail, slack);
     gb_tail_set(tail, slack);
@@ -84,7 +78,7 @@ GB_INLINE bool tail_intact(const uint64_t *tail, uint64_t plain, size_t most)
     if (slack <= PATTERN_MOST)
         return pattern_intact(tail, slack);
     const uint8_t *pattern = (const uint8_t *)tail - slack;
-    return pattern[0] == slack_byte(tail) && memcmp(pattern, pattern + 1, PATTERN_MOST - 1) == 0;
+    return pattern[0] == (uint8_t)gb_the.tail_pattern && memcmp(pattern, pattern + 1, PATTERN_MOST - 1) == 0;
 }
 
 static bool used_intact(const gb_page *page, const void *block)
@@ -145,14 +139,13 @@ gb_block *gb_secure_next(const gb_page *page, gb_block *block)
     return next;
 }
 
-gb_block *gb_secure_out(gb_block *block)
+gb_block *gb_secure_out(gb_block *block, size_t cls)
 {
-    const gb_page *page = gb_block_page(block);
-    size_t bytes = gb_classes[page->cls].bytes;
+    size_t bytes = gb_classes[cls].bytes;
     uint64_t *tail = gb_tail_at(block, bytes), plain = gb_tail_get(tail);
     gb_block *next = gb_tail_next(block, plain);
     if (GB_UNLIKELY(!gb_tail_is(plain, GB_TAIL_FREE) || !gb_words_zero(block, bytes - GB_TAIL_BYTES))) {
-        report_written(page, block);
+        report_written(gb_block_page(block), block);
         memset(block, 0, bytes - GB_TAIL_BYTES);
     }
     gb_tail_set(tail, 0);
@@ -241,7 +234,7 @@ void gb_secure_medium_out(const gb_page *page, void *block)
 /* Checks a block that may be free or in use. Another thread may free it meanwhile. Blocks that the purger took are
  * zero: it says so before. A free block that was written to is cleared, so that it is one report: only the owner hands
  * it out. */
-static void look_at(const gb_page *page, gb_block *block)
+static GB_NOINLINE void look_twice(const gb_page *page, gb_block *block)
 {
     size_t bytes = gb_classes[page->cls].bytes - GB_TAIL_BYTES;
     uint64_t plain = gb_tail_get(gb_tail_at(block, gb_classes[page->cls].bytes));
@@ -257,17 +250,25 @@ static void look_at(const gb_page *page, gb_block *block)
         report_overflow("malloc", page, block);
 }
 
-static void look_around(const gb_page *page, const gb_block *block)
+/* Looks at block `index` of the page and its neighbours. Most are as they should be. */
+static void look_around(const gb_page *page, uint32_t index)
 {
-    uint32_t index = gb_class_index(page->cls, (uintptr_t)block - gb_page_start(page)),
-             beside = gb_secure_near(page->cls),
+    uint32_t beside = gb_secure_near(page->cls),
              to = page->bump + beside < page->cap ? page->bump + beside : page->cap;
     to = index + beside + 1 < to ? index + beside + 1 : to;
     if (page->state == GB_SPARE || page->bump == 0)
         return;
-    for (uint32_t i = index > beside ? index - beside : 0; i < to; i++)
-        if (!page->holes || !gb_hole_has(page, i))
-            look_at(page, gb_block_at(page, i));
+    size_t size = gb_classes[page->cls].bytes, some = size - GB_TAIL_BYTES < AROUND ? size - GB_TAIL_BYTES : AROUND;
+    uint32_t i = index > beside ? index - beside : 0;
+    for (gb_block *block = gb_block_at(page, i); i < to; i++, block = (gb_block *)((uintptr_t)block + size)) {
+        if (GB_UNLIKELY(page->holes) && gb_hole_has(page, i))
+            continue;
+        uint64_t plain = gb_tail_get(gb_tail_at(block, size));
+        if (!gb_tail_is(plain, 0)
+            && !(gb_tail_is(plain, GB_TAIL_FREE)
+                && secure_words_zero((uint64_t *)block, (uint64_t *)((uintptr_t)block + some))))
+            look_twice(page, block);
+    }
 }
 
 uint32_t gb_secure_near(uint32_t cls)
@@ -337,7 +338,7 @@ void gb_secure_look(glebe_heap *heap)
             || !gb_class_exact(page->cls, (uintptr_t)block - gb_page_start(page), &index) || index >= page->bump)
             continue; /* the page has other blocks now */
         if (page->kind == GB_SMALL) {
-            look_around(page, block);
+            look_around(page, index);
             if (page->state != GB_SPARE && gb_tail_is(gb_tail_get(gb_tail_at(block, gb_classes[page->cls].bytes)), 0))
                 look_at_used(page, block);
         } else

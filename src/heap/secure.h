@@ -8,7 +8,7 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { SECURE_FEW = 256, PATTERN_MOST = 256 };
+enum { SECURE_FEW = 256, SECURE_FEW_MOST = SECURE_FEW - GB_TAIL_BYTES, PATTERN_MOST = 256 };
 
 /* ---- words of a block up to its tail. A block of the least class has one such word. ---- */
 
@@ -31,14 +31,13 @@ GB_INLINE void secure_words_clear(uint64_t *word, uint64_t *tail)
         return;
     }
     tail[-4] = tail[-3] = tail[-2] = tail[-1] = word[0] = word[1] = word[2] = word[3] = 0;
-    while ((word += STEP) < tail - STEP)
+    for (word += STEP; word < tail - STEP; word += STEP) {
+        __asm__("" : "+r"(word)); /* compilers would count the steps first */
         word[0] = word[1] = word[2] = word[3] = 0;
+    }
 }
 
 /* ---- the pattern between the program's bytes and the tail ---- */
-
-/* Eight times a byte that is not zero: the secret's lowest. */
-GB_INLINE uint64_t secure_pattern(uint64_t secret) { return (uint8_t)secret * UINT64_C(0x0101010101010101); }
 
 /* Masks of the last 0 to 8 bytes of a word. */
 extern const uint64_t gb_secure_last[];
@@ -48,17 +47,17 @@ enum { SECURE_SLACK = 16 };
 
 /* A block that is zero gets its pattern before its tail: stores of eight bytes reach into the tail. No loop: compilers
  * make too much of it. */
-GB_INLINE void secure_pattern_set_few(uint64_t *tail, char *end, uint64_t secret)
+GB_INLINE void secure_pattern_set_few(uint64_t *tail, char *end)
 {
-    uint64_t pattern = secure_pattern(secret);
+    uint64_t pattern = gb_the.tail_pattern;
     if (GB_UNLIKELY((char *)(tail - 1) > end))
         tail[-1] = pattern;
     memcpy(end, &pattern, sizeof pattern);
 }
 
-GB_INLINE bool secure_pattern_intact_few(const uint64_t *tail, size_t slack, uint64_t secret)
+GB_INLINE bool secure_pattern_intact_few(const uint64_t *tail, size_t slack)
 {
-    uint64_t pattern = secure_pattern(secret);
+    uint64_t pattern = gb_the.tail_pattern;
     if (GB_UNLIKELY(slack > sizeof *tail)) {
         if (slack > SECURE_SLACK || *--tail != pattern)
             return false;
@@ -67,12 +66,10 @@ GB_INLINE bool secure_pattern_intact_few(const uint64_t *tail, size_t slack, uin
     return ((tail[-1] ^ pattern) & gb_secure_last[slack]) == 0;
 }
 
-/* ---- carving: makes a new block free ---- */
+/* ---- carving: makes a block free whose words are zero ---- */
 GB_INLINE void secure_fresh(gb_block *block, size_t size, const gb_block *next)
 {
-    uint64_t *tail = gb_tail_at(block, size);
-    secure_words_clear((uint64_t *)block, tail);
-    gb_tail_set(tail, GB_TAIL_FREE | gb_tail_to(block, next));
+    gb_tail_set(gb_tail_at(block, size), GB_TAIL_FREE | gb_tail_to(block, next));
 }
 
 /* ---- malloc, free, usable size ---- */
@@ -90,14 +87,13 @@ GB_INLINE size_t gb_secure_used(const gb_page *page, const void *block)
     return gb_tail_is(plain, 0) && slack < most ? most - slack : 0;
 }
 
-/* Takes a block of a small class off the thread free list. Returns NULL if the usual way must serve the request. */
+/* Takes a block for 1 to SECURE_FEW_MOST bytes off its thread free list. Returns NULL if the usual way must serve the
+ * request. */
 GB_INLINE void *gb_secure_take(glebe_heap *heap, uint32_t cls, size_t bytes)
 {
     gb_block *block = heap->front[cls];
     size_t size = gb_classes[cls].bytes;
     if (GB_UNLIKELY(!block))
-        return NULL;
-    if (GB_UNLIKELY(size > SECURE_FEW))
         return NULL;
     uint64_t *tail = gb_tail_at(block, size), secret = gb_tail_secret(tail);
     uint64_t plain = gb_tail_plain(gb_tail_coded(tail), secret);
@@ -110,7 +106,7 @@ GB_INLINE void *gb_secure_take(glebe_heap *heap, uint32_t cls, size_t bytes)
     if (GB_UNLIKELY(!secure_words_zero((uint64_t *)block, tail)))
         return gb_secure_written(block, bytes);
     char *end = (char *)block + bytes;
-    secure_pattern_set_few(tail, end, secret);
+    secure_pattern_set_few(tail, end);
     gb_tail_code(tail, (size_t)((char *)tail - end), secret);
     return block;
 }
@@ -119,20 +115,20 @@ GB_INLINE void *gb_secure_take(glebe_heap *heap, uint32_t cls, size_t bytes)
  * false if the usual way must free it.
  *
  * It does not look whether a block starts here: where none does, the word is not a tail, but for one in 2^56. So it is
- * read as bytes. It is in this chunk, since the next begins with a guard. No page has a tail of a block in use beyond
- * its carved blocks (gb_secure_forget). */
+ * read as bytes. It is not in the first slice of a chunk, which is a guard. No page has a tail of a block in use beyond
+ * its carved blocks (gb_secure_forget). No tail has a slack of all bytes, so `bytes` is not 0. */
 GB_INLINE bool gb_secure_freed(glebe_heap *self, gb_page *page, gb_block *block, bool told, size_t bytes)
 {
-    uint32_t size = gb_classes[page->cls].bytes, end = (uint32_t)((uintptr_t)block - gb_the.base) + size;
-    if (GB_UNLIKELY(size > SECURE_FEW || gb_the.options.secure == GB_SECURE_MOST || end % GB_CHUNK_BYTES < size))
-        return false;
+    size_t size = gb_classes[page->cls].bytes;
     uint64_t *tail = gb_tail_at(block, size), secret = gb_tail_secret(tail), coded;
+    if (GB_UNLIKELY(size > gb_the.tail_few || (uintptr_t)tail % GB_CHUNK_BYTES / GB_SLICE_BYTES == 0))
+        return false;
     memcpy(&coded, (const char *)block + size - GB_TAIL_BYTES, sizeof coded);
     uint64_t plain = gb_tail_plain(coded, secret);
     size_t most = size - GB_TAIL_BYTES;
-    if (GB_UNLIKELY(told ? plain != most - bytes || bytes == 0 : plain >= most))
+    if (GB_UNLIKELY(told ? plain != most - bytes : plain >= most))
         return false;
-    if (GB_UNLIKELY(!secure_pattern_intact_few(tail, (size_t)plain, secret)))
+    if (GB_UNLIKELY(!secure_pattern_intact_few(tail, (size_t)plain)))
         return false;
     secure_words_clear((uint64_t *)block, tail);
     gb_tail_code(tail, (plain + GB_TAIL_FREE) | gb_tail_to(block, page->free), secret);

@@ -209,10 +209,11 @@ GB_INLINE uint64_t *gb_tail_at(const void *block, size_t block_bytes)
     return (uint64_t *)((uintptr_t)block + block_bytes - sizeof(uint64_t));
 }
 
-/* Neither end of the number is a zero byte, since zeros are what overflows write most. */
+/* Neither end of the number is a zero byte, since zeros are what overflows write most: both factors are odd, as the key
+ * is here. */
 GB_INLINE uint64_t gb_tail_secret(const uint64_t *tail)
 {
-    return (((uint64_t)gb_the.key ^ (uintptr_t)tail) * UINT64_C(0x9e3779b97f4a7c15)) | 1 | (uint64_t)1 << 63;
+    return (((uint64_t)gb_the.key ^ (uintptr_t)tail) * UINT64_C(0x9e3779b97f4a7c15)) | (uint64_t)1 << 63;
 }
 
 GB_INLINE uint64_t gb_tail_coded(const uint64_t *tail)

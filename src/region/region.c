@@ -84,7 +84,13 @@ static uintptr_t region_key(void)
     uint64_t key = gb_port_random();
     if (GB_MARKS_LINKS)
         key = (uint64_t)GB_LINK_MARK << 56 | (key & ~((uint64_t)0xff << 56)) | (uint64_t)1 << 55;
-    return (uintptr_t)key;
+    return (uintptr_t)key | GB_SECURE; /* odd: gb_tail_secret */
+}
+
+/* Eight times a byte that is not zero. */
+static uint64_t region_pattern(void)
+{
+    return (gb_port_random() % UINT8_MAX + 1) * (UINT64_MAX / UINT8_MAX);
 }
 
 bool gb_region_start(void)
@@ -96,6 +102,8 @@ bool gb_region_start(void)
         gb_the.process = gb_port_process();
     if (GB_KEYED)
         gb_the.key = region_key();
+    if (GB_SECURE)
+        gb_the.tail_pattern = region_pattern();
     if (gb_the.options.purge_ms == 0)
         gb_the.options.purge_ms = GB_PURGE_MS;
     size_t address_bytes = gb_port_address_bytes();

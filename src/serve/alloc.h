@@ -18,32 +18,36 @@ GB_INLINE void *gb_alloc_small(glebe_heap *heap, size_t cls)
     return GB_LIKELY(block) ? gb_hand_out(heap, cls, block) : gb_small_refill(heap, cls);
 }
 
-/* gb_alloc_small for a request of `bytes`. */
-GB_INLINE void *gb_alloc_sized(glebe_heap *heap, uint32_t cls, size_t bytes, bool words)
+/* In the secure build: the short path of malloc. Returns NULL if gb_alloc_secure must serve the request. */
+GB_INLINE void *gb_alloc_few(glebe_heap *heap, size_t bytes)
 {
-    if (GB_SECURE) {
-        void *block = gb_secure_take(heap, cls, bytes);
-        return GB_LIKELY(block) ? block : gb_alloc_secure(heap, bytes, words);
-    }
-    return gb_alloc_small(heap, cls);
+    return GB_LIKELY(bytes - 1 < SECURE_FEW_MOST)
+        ? gb_secure_take(heap, gb_class_of_small(bytes + GB_TAIL_BYTES), bytes)
+        : NULL;
 }
-
-/* Blocks of no bytes have no tail. */
-GB_INLINE size_t gb_with_tail(size_t bytes) { return bytes && GB_SECURE ? bytes + GB_TAIL_BYTES : bytes; }
 
 GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
 {
-    if (GB_SECURE ? GB_LIKELY(bytes - 1 < GB_SMALL_MOST) : GB_LIKELY(bytes <= GB_SMALL_MOST))
-        return gb_alloc_sized(heap, gb_class_of_small(bytes + GB_TAIL_BYTES), bytes, false);
+    if (GB_SECURE) {
+        void *block = gb_alloc_few(heap, bytes);
+        return GB_LIKELY(block) ? block : gb_alloc_secure(heap, bytes, false);
+    }
+    if (GB_LIKELY(bytes <= GB_SMALL_MOST))
+        return gb_alloc_small(heap, gb_class_of_small(bytes));
     return gb_alloc_big(heap, bytes);
 }
 
 /* For objects that need only the alignment of a word. */
 GB_INLINE void *gb_alloc_words(glebe_heap *heap, size_t bytes)
 {
-    bytes += GB_SECURE && bytes == 0; /* a tail cannot say that none are the program's */
+    if (GB_SECURE) {
+        void *block = GB_LIKELY(bytes - 1 < SECURE_FEW_MOST)
+            ? gb_secure_take(heap, gb_class_of_words(bytes + GB_TAIL_BYTES), bytes)
+            : NULL;
+        return GB_LIKELY(block) ? block : gb_alloc_secure(heap, bytes + (bytes == 0), true);
+    }
     if (GB_LIKELY(bytes <= GB_SMALL_MOST))
-        return gb_alloc_sized(heap, gb_class_of_words(bytes + GB_TAIL_BYTES), bytes, true);
+        return gb_alloc_small(heap, gb_class_of_words(bytes));
     return gb_alloc_big(heap, bytes);
 }
 
@@ -54,10 +58,10 @@ GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
     if (GB_UNLIKELY(__builtin_mul_overflow(count, bytes, &total)))
         return gb_out_of_memory();
     void *block;
+    if (GB_SECURE && GB_LIKELY(total <= GB_SMALL_MOST))
+        return gb_alloc(heap, total); /* a free one is zero */
     if (GB_LIKELY(total <= GB_SMALL_MOST)) {
-        block = gb_alloc_sized(heap, gb_class_of_small(gb_with_tail(total)), total, false);
-        if (GB_SECURE)
-            return block; /* a free one is zero */
+        block = gb_alloc_small(heap, gb_class_of_small(total));
         dirty = total;
     } else
         block = gb_alloc_dirty(heap, total, &dirty);

@@ -22,7 +22,7 @@ GB_COLD void *gb_small_refill_sampled(glebe_heap *heap, gb_request *request);
 void *gb_small_refill(glebe_heap *heap, size_t cls);
 /* Serves a request of `bytes` by a block of a small class that holds them. Secure build. */
 void *gb_alloc_of_class(glebe_heap *heap, uint32_t cls, size_t bytes);
-/* Serves a small request that gb_secure_take left; with `words`, one of gb_alloc_words. Secure build. */
+/* Serves a request that gb_secure_take left; with `words`, one of gb_alloc_words. Secure build. */
 GB_NOINLINE void *gb_alloc_secure(glebe_heap *heap, size_t bytes, bool words);
 GB_NOINLINE void *gb_alloc_aligned(glebe_heap *heap, size_t alignment, size_t bytes);
 /* free() of a block in a page that is not `self`'s, or in a parked page. */

@@ -125,8 +125,10 @@ static GB_NOINLINE void *small_none(glebe_heap *heap)
 #if GB_SECURE
 void *gb_alloc_secure(glebe_heap *heap, size_t bytes, bool words)
 {
-    return gb_alloc_of_class(heap,
-        words ? gb_class_of_words(bytes + GB_TAIL_BYTES) : gb_class_of_small(gb_with_tail(bytes)), bytes);
+    if (bytes > GB_SMALL_MOST)
+        return gb_alloc_big(heap, bytes);
+    size_t all = bytes ? bytes + GB_TAIL_BYTES : 0; /* blocks of no bytes have no tail */
+    return gb_alloc_of_class(heap, words ? gb_class_of_words(all) : gb_class_of_small(all), bytes);
 }
 
 void *gb_alloc_of_class(glebe_heap *heap, uint32_t cls, size_t bytes)

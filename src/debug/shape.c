@@ -46,9 +46,14 @@
     FIELD(X, "page", gb_page, warm)                                                                                    \
     FIELD(X, "page", gb_page, free)                                                                                    \
     FIELD(X, "page", gb_page, xfree)                                                                                   \
+    X("xfree.first_mask", GB_XFREE_FIRST(UINT64_MAX))                                                                  \
+    X("xfree.count_mask", GB_XFREE_COUNT(UINT64_MAX))                                                                  \
+    X("xfree.count_shift", GB_XFREE_COUNT_SHIFT)                                                                       \
+    X("xfree.purged_high", GB_XFREE_PURGED >> 32)                                                                      \
     FIELD(X, "page", gb_page, bits)                                                                                    \
     FIELD(X, "page", gb_page, dirty)                                                                                   \
     FIELD(X, "page", gb_page, notify)                                                                                  \
+    X("notify.purged", GB_NOTIFY_PURGED)                                                                               \
     FIELD(X, "page", gb_page, step)                                                                                    \
     FIELD(X, "page", gb_page, left)                                                                                    \
     FIELD(X, "page", gb_page, out)                                                                                     \

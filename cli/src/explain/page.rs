@@ -11,11 +11,6 @@ const FULL: u8 = 1;
 const AVAIL: u8 = 2;
 const SPARE: u8 = 3;
 const PARKED: u8 = 255;
-const XFREE_PURGED: u64 = 1 << 60;
-const XFREE_FIRST: u64 = 0xff_ffff;
-const XFREE_COUNT_SHIFT: u32 = 44;
-const XFREE_COUNT: u64 = 0xffff;
-const NOTIFY_PURGED: u32 = 1 << 30;
 const MIXED_CELL_BYTES: usize = 64;
 const MIXED_UNIT_CELLS: usize = 64;
 const MIXED_INSIDE: u8 = 255;
@@ -52,7 +47,7 @@ impl Page<'_> {
     }
     /// Retained, or purged with all its blocks: no block of it is live.
     pub fn is_empty(&self) -> bool {
-        self.is_spare() || self.xfree() & XFREE_PURGED != 0
+        self.is_spare() || self.xfree() >> 32 & self.l().xfree_purged_high as u64 != 0
     }
     pub fn is_spare(&self) -> bool {
         self.state() == SPARE
@@ -118,7 +113,8 @@ impl Page<'_> {
         if self.is_empty() {
             return 0;
         }
-        let remote = self.xfree() >> XFREE_COUNT_SHIFT & XFREE_COUNT;
+        let l = self.l();
+        let remote = self.xfree() >> l.xfree_count_shift & l.xfree_count as u64;
         let at_hand = self.glebe.at_hand.get(&self.entry).map_or(0, |count| u64::from(*count));
         let out = self.out().saturating_sub(remote).saturating_sub(at_hand);
         match self.block_bytes() {
@@ -131,7 +127,7 @@ impl Page<'_> {
     pub fn medium_out(&self) -> u32 {
         let l = self.l();
         let cap = u16_at(self.bytes, l.page_cap).min(32);
-        if u32_at(self.bytes, l.page_notify) & NOTIFY_PURGED != 0 {
+        if u32_at(self.bytes, l.page_notify) & l.notify_purged as u32 != 0 {
             return 0;
         }
         !u32_at(self.bytes, l.page_bits) & ((1u64 << cap) - 1) as u32
@@ -171,7 +167,7 @@ impl Page<'_> {
             }
         };
         walk(u64_at(self.bytes, l.page_free));
-        let first = self.xfree() & XFREE_FIRST;
+        let first = self.xfree() & l.xfree_first as u64;
         if first != 0 {
             walk(self.start() + first - 1);
         }

@@ -10,9 +10,13 @@
 //! Mappings that glebe did not make are roots: programs keep references in memory that they map themselves, as Python's
 //! arenas and JIT compilers do.
 //!
+//! A mirror (mirror.rs) has read all of a process's own memory already.
+//!
 //! Of a copy (twin.rs), memory that is shared with other processes, or that a fork leaves out, is read from the process
 //! itself, while it runs.
 
+use super::mirror::{self, Mirror};
+use super::room::Room;
 use super::stop::{self, Registers};
 use super::twin;
 use crate::explain::heap::{self, Glebe, What};
@@ -31,7 +35,8 @@ use std::time::Duration;
 pub struct Part {
     pub start: u64,
     pub end: u64,
-    from: usize,
+    pub room: usize,
+    pub from: usize,
 }
 
 /// A copy of a process.
@@ -40,7 +45,7 @@ pub struct Snapshot {
     pub glebes: Vec<Glebe>,
     /// In the order of their addresses.
     parts: Vec<Part>,
-    bytes: Vec<u8>,
+    rooms: Vec<Room>,
     /// Ranges whose words are roots, in memory.
     pub roots: Vec<(u64, u64)>,
     pub registers: Vec<u64>,
@@ -51,6 +56,8 @@ pub struct Snapshot {
     /// Their times after the stop.
     pub times: BTreeMap<i32, (u64, bool)>,
     pub stopped: Duration,
+    /// Whether most was read while the process ran.
+    pub read_before_stop: bool,
 }
 
 /// Where mappings are read from.
@@ -77,6 +84,13 @@ pub fn copy(pid: i32, at_exit: bool) -> Result<Snapshot> {
         };
     }
     let mut copy = Snapshot::of(program);
+    if !at_exit {
+        // What goes wrong there, as a process that ends, goes wrong below too.
+        if let Ok(Ok(mirror)) = mirror::make(pid, &maps) {
+            copy.take(mirror, &located)?;
+            return Ok(copy);
+        }
+    }
     let twin = match at_exit {
         true => Err(String::new()), // it does nothing but wait
         false => twin::make(pid, &maps)?,
@@ -89,7 +103,7 @@ pub fn copy(pid: i32, at_exit: bool) -> Result<Snapshot> {
             let of_copy =
                 Source { memory: Memory { pid: twin.pid }, mappings: mappings(&maps, &[]) };
             let sources = shared_out(of_copy, of_process);
-            copy.read(&sources, &located, &twin.threads)?;
+            copy.read(&sources, &located, &twin.threads, None)?;
             copy.stopped = twin.stopped;
             copy.look_around(&sources, &maps, &twin.threads);
         }
@@ -99,11 +113,11 @@ pub fn copy(pid: i32, at_exit: bool) -> Result<Snapshot> {
                     "note: the process stops while it is read: no copy can be made ({why})"
                 ));
             }
-            copy.bytes = room(pid);
+            let room = room(pid)?;
             let stopped = stop::stop(pid)?;
             let (maps, threads) = (maps_of(pid)?, stopped.registers());
             let sources = [Source { memory, mappings: mappings(&maps, &[]) }];
-            copy.read(&sources, &located, &threads)?;
+            copy.read(&sources, &located, &threads, Some(room))?;
             copy.stopped = stopped.go_on();
             copy.times = stop::times(pid);
             copy.look_around(&sources, &maps, &threads);
@@ -128,15 +142,15 @@ fn shared_out(mut of_copy: Source, mut of_process: Source) -> [Source; 2] {
 }
 
 /// Room for the copy. Its pages are touched now, so that this takes no time while the process is stopped.
-fn room(pid: i32) -> Vec<u8> {
+fn room(pid: i32) -> Result<Room> {
     let bytes = ["VmRSS", "VmSwap"].map(|name| status_bytes(pid, name).unwrap_or(0));
-    let mut room = vec![0; bytes.iter().sum::<u64>() as usize];
-    room.iter_mut().step_by(1024).for_each(|byte| *byte = 1);
-    room
+    let mut room = Room::new(bytes.iter().sum::<u64>() as usize)?;
+    room.bytes_mut().iter_mut().step_by(1024).for_each(|byte| *byte = 1);
+    Ok(room)
 }
 
 /// The parts of [start, end) that are in none of the ranges, which are in order.
-fn outside(start: u64, end: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+pub fn outside(start: u64, end: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut parts = Vec::new();
     let mut at = start;
     for (from, to) in &ranges[ranges.partition_point(|range| range.1 <= start)..] {
@@ -161,7 +175,7 @@ impl Snapshot {
             program,
             glebes: Vec::new(),
             parts: Vec::new(),
-            bytes: Vec::new(),
+            rooms: Vec::new(),
             roots: Vec::new(),
             registers: Vec::new(),
             samples: None,
@@ -169,6 +183,7 @@ impl Snapshot {
             threads: 0,
             times: BTreeMap::new(),
             stopped: Duration::ZERO,
+            read_before_stop: false,
         }
     }
 
@@ -199,20 +214,49 @@ impl Snapshot {
         sources: &[Source],
         located: &[heap::Located],
         threads: &[Registers],
+        room: Option<Room>,
+    ) -> Result<()> {
+        self.read_tables(&sources[0].memory, located, threads)?;
+        self.read_memory(sources, room)
+    }
+
+    fn read_tables(
+        &mut self,
+        memory: &impl Reader,
+        located: &[heap::Located],
+        threads: &[Registers],
     ) -> Result<()> {
         self.threads = threads.len();
         self.registers = threads.iter().flat_map(|thread| thread.words.iter().copied()).collect();
-        self.glebes = heap::read(&sources[0].memory, located)?;
-        self.read_memory(sources)?;
-        self.samples = samples::of(&sources[0].memory, located);
+        self.glebes = heap::read(memory, located)?;
+        self.samples = samples::of(memory, located);
         Ok(())
     }
 
-    fn read_memory(&mut self, sources: &[Source]) -> Result<()> {
+    /// What a mirror has, and shared memory as it is now.
+    fn take(&mut self, mut mirror: Mirror, located: &[heap::Located]) -> Result<()> {
+        let (maps, threads) =
+            (std::mem::take(&mut mirror.maps), std::mem::take(&mut mirror.threads));
+        let memory = Memory { pid: mirror.pid() };
+        self.times = stop::times(memory.pid);
+        (self.stopped, self.read_before_stop) = (mirror.stopped, true);
+        self.read_tables(&mirror, located, &threads)?;
+        (self.parts, self.rooms) = mirror.into_parts();
+        let (shared, own) = mappings(&maps, &[])
+            .into_iter()
+            .partition(|mapping: &Mapping| mapping.usage == Use::Shared);
+        let shared = Source { memory: Memory { pid: memory.pid }, mappings: shared };
+        self.read_memory(std::slice::from_ref(&shared), None)?;
+        self.look_around(&[Source { memory, mappings: own }, shared], &maps, &threads);
+        Ok(())
+    }
+
+    fn read_memory(&mut self, sources: &[Source], room: Option<Room>) -> Result<()> {
         const MOST_BYTES: u64 = 16 << 20;
         let left_out = self.without_references();
         let mut from = 0;
         let mut counts = Vec::new();
+        let read_already = self.parts.len();
         for source in sources {
             let pagemap = Pagemap::open(source.memory.pid)?;
             let before = self.parts.len();
@@ -225,7 +269,7 @@ impl Snapshot {
                     for (start, end) in outside(stretch.start, stretch.end, &left_out) {
                         for start in (start..end).step_by(MOST_BYTES as usize) {
                             let end = end.min(start + MOST_BYTES);
-                            self.parts.push(Part { start, end, from });
+                            self.parts.push(Part { start, end, room: self.rooms.len(), from });
                             from += (end - start) as usize;
                         }
                     }
@@ -233,9 +277,12 @@ impl Snapshot {
             }
             counts.push(self.parts.len() - before);
         }
-        self.bytes.resize(from, 0);
-        let mut rest = &mut self.bytes[..];
-        let mut parts = &self.parts[..];
+        let mut room = match room.filter(|room| room.bytes().len() >= from) {
+            Some(room) => room,
+            None => Room::new(from)?,
+        };
+        let mut rest = room.bytes_mut();
+        let mut parts = &self.parts[read_already..];
         for (source, count) in sources.iter().zip(counts) {
             let (own, behind) = parts.split_at(count);
             parts = behind;
@@ -256,6 +303,7 @@ impl Snapshot {
                 }
             }
         }
+        self.rooms.push(room);
         self.parts.sort_by_key(|part| part.start);
         Ok(())
     }
@@ -274,7 +322,8 @@ impl Snapshot {
         let first = self.parts.partition_point(|part| part.end <= start);
         let parts = self.parts[first..].iter().take_while(move |part| part.start < end);
         parts.map(|part| {
-            (part, &self.bytes[part.from..part.from + (part.end - part.start) as usize])
+            let bytes = self.rooms[part.room].bytes();
+            (part, &bytes[part.from..part.from + (part.end - part.start) as usize])
         })
     }
 
@@ -353,7 +402,7 @@ impl Snapshot {
 }
 
 /// Whether a mapping may hold references: memory that can be written to, or could be while the program was loaded.
-fn is_root(mapping: &Mapping) -> bool {
+pub fn is_root(mapping: &Mapping) -> bool {
     mapping.readable
         && mapping.usage != Use::Apart
         && (mapping.writable || mapping.usage == Use::Data)

@@ -138,7 +138,7 @@ pub fn fitting(pid: i32, threads: impl Iterator<Item = i32>) -> Result<i32, Stri
 /// - A restartable sequence (rseq) must not be left without its end: the kernel forgets it when the thread goes
 ///   elsewhere. No call is in one.
 fn fits(pid: i32, tid: i32, in_call: bool) -> Result<(), &'static str> {
-    if filters(tid) != Some((0, 0)) && !same_filters(pid, tid) {
+    if is_filtered(tid) && !same_filters(pid, tid) {
         return Err("a seccomp filter checks its system calls");
     }
     let mut dispatch = [0u64; 4];
@@ -155,6 +155,11 @@ fn fits(pid: i32, tid: i32, in_call: bool) -> Result<(), &'static str> {
         return Err("its threads are in restartable sequences");
     }
     Ok(())
+}
+
+/// Whether a seccomp filter checks the calls of the thread.
+pub fn is_filtered(tid: i32) -> bool {
+    filters(tid) != Some((0, 0))
 }
 
 /// The seccomp mode of a thread, and how many filters it has.

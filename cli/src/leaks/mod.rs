@@ -1,9 +1,11 @@
 //! `glebe leaks`: blocks that malloc handed out, and that nothing in the process refers to.
 //!
 //! ```text
-//!   stop   all threads, by ptrace, and their registers       twin   a clone of the process, which never runs
-//!   copy   what the search needs, of the twin                inject the system call that makes it
-//!   mark   live blocks, and which of them the roots reach    options
+//!   stop   all threads, by ptrace, and their registers       mirror  memory read while the process runs; in the stop
+//!   copy   what the search needs, of a mirror or a twin              only what was written since
+//!   mark   live blocks, and which of them the roots reach    track   the kernel tells what was written
+//!   inject a system call in the process                      twin    a clone of the process, which never runs
+//!   room   memory for a copy                                 options
 //! ```
 //!
 //! We read from outside: the process needs no code for this, and a process that hangs can be searched too. What leaks
@@ -13,8 +15,11 @@
 mod copy;
 mod inject;
 mod mark;
+mod mirror;
 mod options;
+mod room;
 mod stop;
+mod track;
 mod twin;
 
 pub use options::Options;
@@ -85,6 +90,7 @@ struct Found {
     live_bytes: u64,
     threads: usize,
     stopped: Duration,
+    read_before_stop: bool,
 }
 
 fn look(pid: i32, at_exit: bool) -> Result<(Snapshot, Blocks)> {
@@ -143,8 +149,18 @@ fn find(pid: i32, at_exit: bool) -> Result<Found> {
     });
     let rows = rows.collect();
     let (program, threads, stopped) = (copy.program.clone(), copy.threads, copy.stopped);
-    let sampled = sites.is_some();
-    Ok(Found { program, pid, rows, sampled, live_blocks, live_bytes, threads, stopped })
+    let (sampled, read_before_stop) = (sites.is_some(), copy.read_before_stop);
+    Ok(Found {
+        program,
+        pid,
+        rows,
+        sampled,
+        live_blocks,
+        live_bytes,
+        threads,
+        stopped,
+        read_before_stop,
+    })
 }
 
 impl Found {
@@ -217,6 +233,7 @@ impl Found {
             "live_bytes": self.live_bytes,
             "threads": self.threads,
             "stopped_ms": self.stopped.as_secs_f64() * 1e3,
+            "read_before_stop": self.read_before_stop,
         })
         .to_string()
     }

@@ -25,6 +25,28 @@ pub struct Stopped {
     pub since: Instant,
 }
 
+/// While it lives, no signal ends this command.
+pub struct Steady(libc::sigset_t);
+
+impl Steady {
+    pub fn new() -> Steady {
+        // SAFETY: both sets are ours.
+        unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
+            Steady(before)
+        }
+    }
+}
+
+impl Drop for Steady {
+    fn drop(&mut self) {
+        // SAFETY: the set is what the kernel told us.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}
+
 /// How long each thread of the process was on a processor, in ns, and whether it wants one now.
 pub fn times(pid: i32) -> BTreeMap<i32, (u64, bool)> {
     let time = |tid: i32| {
@@ -162,6 +184,15 @@ impl Stopped {
         let since = self.since;
         drop(self);
         since.elapsed()
+    }
+
+    /// The threads that stopped for us, not for a signal.
+    pub fn quiet(&self) -> impl Iterator<Item = i32> + '_ {
+        self.threads.iter().filter(|(_, signal)| **signal == 0).map(|(tid, _)| *tid)
+    }
+
+    pub fn signal_of(&mut self, tid: i32) -> &mut i32 {
+        self.threads.entry(tid).or_insert(0)
     }
 
     pub fn registers(&self) -> Vec<Registers> {

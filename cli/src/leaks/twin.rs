@@ -11,7 +11,7 @@
 //! 3. Signals do not end this command while a thread is in a call of ours.
 
 use super::inject::{call, fitting, instruction};
-use super::stop::{ptrace, stop, stop_thread, threads_of, Registers, Stopped};
+use super::stop::{ptrace, stop, stop_thread, threads_of, Registers, Steady};
 use crate::explain::process::{group_left, status_bytes};
 use crate::size::amount;
 use crate::system::live::{runs, Memory};
@@ -33,28 +33,6 @@ pub struct Twin {
     at: u64,
 }
 
-/// While it lives, no signal ends this command.
-struct Steady(libc::sigset_t);
-
-impl Steady {
-    fn new() -> Steady {
-        // SAFETY: both sets are ours.
-        unsafe {
-            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
-            Steady(before)
-        }
-    }
-}
-
-impl Drop for Steady {
-    fn drop(&mut self) {
-        // SAFETY: the set is what the kernel told us.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
-    }
-}
-
 /// Copies the process. Returns why not, if that cannot be done without harm to it.
 pub fn make(pid: i32, maps: &str) -> Result<Result<Twin, String>> {
     if let Err(why) = suffices(pid) {
@@ -66,13 +44,12 @@ pub fn make(pid: i32, maps: &str) -> Result<Result<Twin, String>> {
     let _steady = Steady::new();
     let mut stopped = stop(pid)?;
     let threads = stopped.registers();
-    let quiet = stopped.threads.iter().filter(|(_, signal)| **signal == 0).map(|(tid, _)| *tid);
-    let tid = match fitting(pid, quiet) {
+    let tid = match fitting(pid, stopped.quiet()) {
         Ok(tid) => tid,
         Err(why) => return Ok(Err(why)),
     };
     let clone = (libc::SYS_clone, [libc::CLONE_FILES as u64, 0, 0, 0]);
-    let answer = call(pid, tid, at, clone, signal_of(&mut stopped, tid))?;
+    let answer = call(pid, tid, at, clone, stopped.signal_of(tid))?;
     let stopped = stopped.go_on();
     let Some(child) = answer.child.filter(|_| answer.value > 0) else {
         let error = io::Error::from_raw_os_error(-answer.value as i32);
@@ -85,12 +62,8 @@ pub fn make(pid: i32, maps: &str) -> Result<Result<Twin, String>> {
     Ok(Ok(Twin { pid: child, threads, stopped, of: pid, number, at }))
 }
 
-fn signal_of(stopped: &mut Stopped, tid: i32) -> &mut i32 {
-    stopped.threads.entry(tid).or_insert(0)
-}
-
 /// Whether memory suffices for a copy of each page: of those that the program writes meanwhile, and in this command.
-fn suffices(pid: i32) -> Result<(), String> {
+pub fn suffices(pid: i32) -> Result<(), String> {
     let needed = status_bytes(pid, "VmRSS").unwrap_or(0);
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -134,7 +107,7 @@ impl Twin {
             return Ok(false);
         }
         let wait = (libc::SYS_wait4, [self.number, 0, options, 0]);
-        let answer = call(self.of, tid, self.at, wait, signal_of(&mut stopped, tid))?;
+        let answer = call(self.of, tid, self.at, wait, stopped.signal_of(tid))?;
         Ok(answer.value == self.number as i64 || answer.value == -i64::from(libc::ECHILD))
     }
 }

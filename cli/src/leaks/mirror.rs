@@ -332,7 +332,9 @@ mod tests {
             }
         }
         // SAFETY: our own child.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
-        unsafe { libc::waitpid(pid, &mut 0, 0) };
+        unsafe {
+            libc::kill(pid, libc::SIGKILL);
+            libc::waitpid(pid, &mut 0, 0);
+        }
     }
 }

@@ -216,3 +216,13 @@ def test_sums():
     assert named == {n for n in files(PACKAGES) if (PACKAGES / n).is_file()} - {name}
     wrong = ("1" if text[0] == "0" else "0") + text[1:]
     assert "FAILED" in run("sha256sum", "--check", "-", cwd=PACKAGES, input=wrong, fails=True)
+
+
+def test_twice(tmp_path):
+    """A second build of the rock, in another folder, has the same bits; control: a changed file is named."""
+    command = [ROOT / "tools/package", "rock", "--out", tmp_path / "out", "--work", tmp_path / "work"]
+    run(*command)
+    assert "2 files, the same in both builds" in run(*command, "--twice")
+    with open(next((tmp_path / "out").glob("*.rock")), "ab") as rock:
+        rock.write(b"x")
+    assert re.search(r"\.src\.rock differs between two builds", run(*command, "--twice", fails=True))

@@ -92,12 +92,12 @@ def try_out(installed, folder):
     said = installed.run(python, "-m", "glebe", "run", "--", "app.py", "--", "x", cwd=folder)
     assert f"['--', 'x'] {python}" in said
     assert installed.run(python, "-m", "glebe", "run", "--", "echo", "app.py", cwd=folder) == "app.py\n"
-    for build in ("default", "secure", "audit"):
+    for build in ("default", "secure", "audit", "safe"):
         path = installed.run(python, "-c", f"import glebe; print(glebe.library({build!r}))").strip()
         said = installed.run(python, "-c", "pass", env={"LD_PRELOAD": path, "GLEBE_VERBOSE": "1"})
         assert re.search(active, said) and (f"; {build} build" in said) == (build != "default"), said
     said = installed.run(python, "-c", "import glebe; glebe.library('fast')", fails=True)
-    assert "glebe.library('fast'): the builds are default, secure, audit" in said
+    assert "glebe.library('fast'): the builds are default, secure, audit, safe" in said
     said = installed.run(glebe, "compare", "--runs", "2", "--only", "system,glebe", "--", python, app)
     assert "allocator" in said and "system" in said and "page faults" in said
 

@@ -18,10 +18,10 @@ MORE ?= yes
 more = $(if $(filter no,$(MORE)),,$(1))
 workers = $(shell expr $(JOBS) + 1)
 in-parallel = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(workers) --dist=loadfile")
-pytest = $(PYTHON) -m pytest -q -rs $(if $(call more,yes),,-m "not more") $(in-parallel)
+pytest = $(PYTHON) -m pytest -q -rs -o cache_dir=$(build)/pytest/$@ $(if $(call more,yes),,-m "not more") $(in-parallel)
 
 build := $(CURDIR)/build
-say    = @printf '\n== %s\n' "$(1)"
+say    = @printf '\n== %s\n' "$(1)"; mkdir -p $(build); date +%s >$(build)/started-$@
 # PATH may begin with an older Rust, so every line that calls cargo or rustc gets the chosen one. Each line chooses when
 # it runs, since the line before may have installed one.
 rust   = PATH="$$(dirname "$(CARGO)"):$$PATH"
@@ -99,31 +99,40 @@ docs: | $(build) ## build the site of docs/ into build/docs/, and follow its lin
 
 # ---- test -------------------------------------------------------------------------------------------------------
 # `make test` covers every part of the system with its quickest tests. `make test-all` runs every tier whole. Both start
-# with the cheapest tier and stop at the first that fails. Each tier can be run alone. Only PCs test foreign processors;
-# on an Arm machine test-unit is the Arm test.
+# with the cheapest tier and begin no other once one failed. Each tier can be run alone. Only PCs test foreign
+# processors; on an Arm machine test-unit is the Arm test.
 
 foreign-x86_64 := test-i686 test-aarch64
 wine-x86_64 := test-windows
 c-tiers := test-unit test-asan test-tsan $(foreign-$(shell uname -m))
-tiers := test-lint $(c-tiers) test-wasm test-lua $(wine-$(shell uname -m)) test-tinygo test-cli test-crate test-e2e docs
+tiers := test-lint $(c-tiers) test-lua $(wine-$(shell uname -m)) test-e2e test-wasm test-tinygo test-cli test-crate docs
 
 .PHONY: docs test test-all $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare
 .PHONY: test-long test-setup test-packages
 quick-tiers := $(filter-out docs $(filter-out test-unit,$(c-tiers)),$(tiers))
-# $(1): tiers, $(2): arguments for make
-run-tiers = set -e; export COMMAND_PROFILE=$(if $(wildcard target/release/glebe),release,checked); \
-	for tier in $(1); do start=$$(date +%s); $(MAKE) $$tier $(2); \
-	echo "== $$tier took $$(($$(date +%s) - start)) s" | tee -a $(build)/times; done; \
-	printf '\nall tiers passed: %s\n' "$(1)"
+# $(1): tiers, $(2): arguments for make. Two at a time, since each leaves a third of two processors idle. What they
+# install is installed before, where one can watch it.
+run-tiers = $(MAKE) --jobs=2 --output-sync=target $(addprefix timed-,$(1)) $(2) JOBS=$(JOBS) \
+	COMMAND_PROFILE=$(if $(wildcard target/release/glebe),release,checked) && printf '\nall tiers passed: %s\n' "$(1)"
+# Recipes do not share make's processes, which compilers would wait for.
+unexport MAKEFLAGS
 
-test: test-setup | $(build) ## the quick tests of every part: lint, unit, WebAssembly, Lua, Windows and so on (minutes)
+setups := build test lua wasm wazero tinygo crate $(if $(wine-$(shell uname -m)),windows windows-programs)
+
+test: | $(build) ## the quick tests of every part: lint, unit, WebAssembly, Lua, Windows and so on (minutes)
+	@tools/setup $(setups)
 	@$(call run-tiers,$(quick-tiers),MORE=no)
 
-test-all: test-setup | $(build) ## every tier whole: also sanitizers and other processors (a quarter of an hour)
+test-all: | $(build) ## every tier whole: also sanitizers and other processors (a quarter of an hour)
+	@tools/setup $(setups) wheel docs
+	@for processor in $(if $(foreign-$(shell uname -m)),i386 arm64); do tools/foreign $$processor; done
 	@$(call run-tiers,$(tiers),)
 
-test-setup:
+test-setup: # of one tier, which installs the rest itself
 	@tools/setup build test
+
+timed-%: %
+	@echo "== $* took $$(($$(date +%s) - $$(cat $(build)/started-$*))) s" | tee -a $(build)/times
 
 # Half of each run keeps only one processor busy, so the two run in parallel. What failed comes last. `make test` leaves
 # the lint's own test to `make test-all`, like clippy, and warnings in the builds but the default one (60 s of 77).
@@ -204,7 +213,7 @@ test-windows: windows cli ## Windows programs on glebe, under Wine
 	@tools/setup windows-programs
 	@$(rust) $(pytest) test/windows || { \
 	    echo "running the failed tests again: Wine sometimes fails when threads end, with its own malloc too"; \
-	    $(rust) $(PYTHON) -m pytest -q -rs --last-failed test/windows; }
+	    $(rust) $(PYTHON) -m pytest -q -rs -o cache_dir=$(build)/pytest/$@ --last-failed test/windows; }
 
 test-windows-long: windows cli ## clang-tidy, CPython, LLVM's JIT ten thousand times, zig's compiler (half an hour)
 	@tools/check-macos

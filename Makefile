@@ -22,6 +22,7 @@ pytest = $(PYTHON) -m pytest -q -rs -o cache_dir=$(build)/pytest/$@ $(if $(call 
 
 build := $(CURDIR)/build
 say    = @printf '\n== %s\n' "$(1)"; mkdir -p $(build); date +%s >$(build)/started-$@
+took   = @echo "== $@ took $$(($$(date +%s) - $$(cat $(build)/started-$@))) s" | tee -a $(build)/times
 # PATH may begin with an older Rust, so every line that calls cargo or rustc gets the chosen one. Each line chooses when
 # it runs, since the line before may have installed one.
 rust   = PATH="$$(dirname "$(CARGO)"):$$PATH"
@@ -48,7 +49,7 @@ lib: | $(build) ## build the libraries into build/
 	@tools/setup build
 	$(call say,libraries)
 	@cmake -S . -B $(build)/cmake -DGLEBE_OUTPUT_DIR=$(build) >$(build)/cmake.log || { cat $(build)/cmake.log; exit 1; }
-	@cmake --build $(build)/cmake --parallel $(JOBS)
+	@env -u MAKELEVEL cmake --build $(build)/cmake --parallel $(JOBS)
 
 cli: lib ## build the `glebe` command, its manual pages and its completions into build/
 	$(call say,the glebe command)
@@ -96,6 +97,7 @@ docs: | $(build) ## build the site of docs/ into build/docs/, and follow its lin
 	@tools/setup docs
 	$(call say,the site)
 	@if tools/setup which mdbook >/dev/null; then tools/docs; else echo "skipped: mdBook could not be had"; fi
+	$(took)
 
 # ---- test -------------------------------------------------------------------------------------------------------
 # `make test` covers every part of the system with its quickest tests. `make test-all` runs every tier whole. Both start
@@ -112,10 +114,11 @@ tiers := test-lint $(c-tiers) test-lua $(wine-$(shell uname -m)) test-e2e test-w
 quick-tiers := $(filter-out docs $(filter-out test-unit,$(c-tiers)),$(tiers))
 # $(1): tiers, $(2): arguments for make. Two at a time, since each leaves a third of two processors idle. What they
 # install is installed before, where one can watch it.
-run-tiers = $(MAKE) --jobs=2 --output-sync=target $(addprefix timed-,$(1)) $(2) JOBS=$(JOBS) \
-	COMMAND_PROFILE=$(if $(wildcard target/release/glebe),release,checked) && printf '\nall tiers passed: %s\n' "$(1)"
+run-tiers = $(MAKE) --no-print-directory --jobs=2 --output-sync=target $(1) $(2) JOBS=$(JOBS) \
+	COMMAND_PROFILE=$(if $(wildcard target/release/glebe),release,checked) && \
+	printf '\nall tiers passed: %s\n' "$(1)"
 # Recipes do not share make's processes, which compilers would wait for.
-unexport MAKEFLAGS
+unexport MAKEFLAGS MFLAGS
 
 setups := build test lua wasm wazero tinygo crate $(if $(wine-$(shell uname -m)),windows windows-programs)
 
@@ -131,9 +134,6 @@ test-all: | $(build) ## every tier whole: also sanitizers and other processors (
 test-setup: # of one tier, which installs the rest itself
 	@tools/setup build test
 
-timed-%: %
-	@echo "== $* took $$(($$(date +%s) - $$(cat $(build)/started-$*))) s" | tee -a $(build)/times
-
 # Half of each run keeps only one processor busy, so the two run in parallel. What failed comes last. `make test` leaves
 # the lint's own test to `make test-all`, like clippy, and warnings in the builds but the default one (60 s of 77).
 test-lint: | $(build) ## headers compile alone, warnings, layers, names, scripts, workflows; and the lint's own test
@@ -142,6 +142,7 @@ test-lint: | $(build) ## headers compile alone, warnings, layers, names, scripts
 	    logs="$(build)/lint.log $(build)/lint-self-test.log"; set -- $$logs; \
 	    tools/lint --self-test >$$2 2>&1 & self_test=$$!; tools/lint >$$1 2>&1; told=$$?; wait $$self_test; tested=$$?; \
 	    if [ $$told = 0 ]; then cat $$1 $$2; else cat $$2 $$1; fi; [ $$told$$tested = 00 ]
+	$(took)
 
 # One suite in one configuration: $(1) names the tree, $(2) are options for CMake, $(3) targets besides the tests.
 # LONG=ON adds tests that take longer than a push can wait for: all seeds under sanitizers and emulators, every test
@@ -153,8 +154,9 @@ define suite
 	$(call say,C tests: $(1))
 	@cmake -S . -B $(build)/cmake-$(1) -DGLEBE_BUILD_TESTS=ON -DGLEBE_TEST_LONG=$(LONG) $(2) >$(build)/cmake-$(1).log || \
 	    { cat $(build)/cmake-$(1).log; exit 1; }
-	@cmake --build $(build)/cmake-$(1) --parallel $(JOBS) --target glebe-tests $(3)
+	@env -u MAKELEVEL cmake --build $(build)/cmake-$(1) --parallel $(JOBS) --target glebe-tests $(3)
 	@$(less) ctest --test-dir $(build)/cmake-$(1) --no-tests=error --output-on-failure --parallel $(JOBS)
+	$(took)
 endef
 
 test-unit: | $(build) ## C unit and model tests
@@ -193,20 +195,24 @@ test-cli: lib ## the `glebe` command: format, clippy, tests
 	@$(call more,$(cargo) clippy --profile $(COMMAND_PROFILE) --workspace --all-targets -- -D warnings)
 	@$(cargo) test $(call checked,glebe-cli)
 	@$(cargo) test $(call checked,glebe)
+	$(took)
 
 test-crate: lib ## the crate `glebe`: Bump in WebAssembly, no C compiler, the oldest Rust; both crates unpacked and run
 	$(call say,the crates)
 	@tools/setup crate
 	@$(rust) $(pytest) test/package/test_crates*.py test/crate $(call more,bench/stylus bench/rust)
+	$(took)
 
 test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime, node and wazero
 	@tools/setup wazero
 	$(call say,WebAssembly)
 	@$(pytest) test/wasm
+	$(took)
 
 test-lua: lib lua ## states with caps and accounts, and the module, in each Lua
 	$(call say,Lua)
 	@$(pytest) test/lua
+	$(took)
 
 test-windows: windows cli ## Windows programs on glebe, under Wine
 	$(call say,Windows under Wine)
@@ -214,6 +220,7 @@ test-windows: windows cli ## Windows programs on glebe, under Wine
 	@$(rust) $(pytest) test/windows || { \
 	    echo "running the failed tests again: Wine sometimes fails when threads end, with its own malloc too"; \
 	    $(rust) $(PYTHON) -m pytest -q -rs -o cache_dir=$(build)/pytest/$@ --last-failed test/windows; }
+	$(took)
 
 test-windows-long: windows cli ## clang-tidy, CPython, LLVM's JIT ten thousand times, zig's compiler (half an hour)
 	@tools/check-macos
@@ -226,6 +233,7 @@ test-tinygo: wasm ## the Go module under TinyGo in each engine
 	@tools/setup tinygo
 	$(call say,TinyGo)
 	@$(pytest) test/tinygo $(call more,bench/tinygo)
+	$(took)
 
 test-tinygo-oldest: wasm ## test-tinygo under the oldest TinyGo that is supported
 	@tools/setup tinygo-oldest
@@ -239,6 +247,7 @@ test-e2e: cli ## misuse, guards, contract, bdwgc, mimalloc, package and scale te
 	@tools/lint --symbols
 	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/attack test/guard test/safe test/contract test/libgc \
 	    test/mimalloc test/package test/scale --ignore-glob='*/test_crates*.py'
+	$(took)
 
 test-packages: ## what `make package` built, each installed, used and removed in a fresh place (minutes; takes root)
 	@tools/setup fresh recipes tinygo

@@ -55,7 +55,7 @@ cli: lib ## build the `glebe` command, its manual pages and its completions into
 	$(call say,the glebe command)
 	@$(cargo) build --profile $(COMMAND_PROFILE) -p glebe-cli
 	@cmake -E copy_if_different target/$(COMMAND_PROFILE)/glebe $(build)/glebe
-	@$(MAKE) share
+	@$(MAKE) --no-print-directory share
 
 share := $(build)/share
 share: # manual pages and completions, by build/glebe; packages have no other way to make them

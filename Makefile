@@ -27,6 +27,8 @@ took   = @echo "== $@ took $$(($$(date +%s) - $$(cat $(build)/started-$@))) s" |
 # it runs, since the line before may have installed one.
 rust   = PATH="$$(dirname "$(CARGO)"):$$PATH"
 cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) cargo
+# A make that knows of another above it announces each folder that it enters.
+cmake-build = env -u MAKELEVEL cmake --build
 # The command is compiled by this profile of Cargo.toml. `make test` and `make test-all` take `checked`, which compiles
 # in half the time. Where the optimised command is already built, they take that.
 export COMMAND_PROFILE ?= release
@@ -49,7 +51,7 @@ lib: | $(build) ## build the libraries into build/
 	@tools/setup build
 	$(call say,libraries)
 	@cmake -S . -B $(build)/cmake -DGLEBE_OUTPUT_DIR=$(build) >$(build)/cmake.log || { cat $(build)/cmake.log; exit 1; }
-	@env -u MAKELEVEL cmake --build $(build)/cmake --parallel $(JOBS)
+	@$(cmake-build) $(build)/cmake --parallel $(JOBS)
 
 cli: lib ## build the `glebe` command, its manual pages and its completions into build/
 	$(call say,the glebe command)
@@ -126,7 +128,7 @@ test: | $(build) ## the quick tests of every part: lint, unit, WebAssembly, Lua,
 	@tools/setup $(setups)
 	@$(call run-tiers,$(quick-tiers),MORE=no)
 
-test-all: | $(build) ## every tier whole: also sanitizers and other processors (a quarter of an hour)
+test-all: | $(build) ## every tier whole: also sanitizers and other processors (half an hour)
 	@tools/setup $(setups) wheel docs
 	@for processor in $(if $(foreign-$(shell uname -m)),i386 arm64); do tools/foreign $$processor; done
 	@$(call run-tiers,$(tiers),)
@@ -154,7 +156,7 @@ define suite
 	$(call say,C tests: $(1))
 	@cmake -S . -B $(build)/cmake-$(1) -DGLEBE_BUILD_TESTS=ON -DGLEBE_TEST_LONG=$(LONG) $(2) >$(build)/cmake-$(1).log || \
 	    { cat $(build)/cmake-$(1).log; exit 1; }
-	@env -u MAKELEVEL cmake --build $(build)/cmake-$(1) --parallel $(JOBS) --target glebe-tests $(3)
+	@$(cmake-build) $(build)/cmake-$(1) --parallel $(JOBS) --target glebe-tests $(3)
 	@$(less) ctest --test-dir $(build)/cmake-$(1) --no-tests=error --output-on-failure --parallel $(JOBS)
 	$(took)
 endef

@@ -105,31 +105,25 @@ GB_COLD void *override_nothrow_retry(
 
 #define CALLER __builtin_return_address(0)
 
-/* new of a block without an alignment. In the secure build what is not served at once is a tail call, so that the short
- * path needs no frame. */
+/* new without an alignment. In the secure build what is not served at once is a tail call, so that the short path needs
+ * no frame. */
 static GB_NOINLINE void *new_secure(size_t bytes, const void *caller)
 {
     void *block = gb_alloc_secure(gb_self, bytes, false);
     return GB_LIKELY(block) ? block : override_new_retry(0, bytes, caller);
 }
-#define NEW_SMALL(name, mangled) \
-    EXPORT void *name(size_t n) __asm__(mangled); \
-    void *name(size_t n) \
-    { \
-        void *block = GB_SECURE ? gb_alloc_few(gb_self, n) : gb_alloc(gb_self, n); \
-        if (GB_LIKELY(block)) \
-            return block; \
-        return GB_SECURE ? new_secure(n, CALLER) : override_new_retry(0, n, CALLER); \
-    }
+#define NEW_AT_ONCE (GB_SECURE ? gb_alloc_few(gb_self, n, false) : gb_alloc(gb_self, n))
+#define NEW_LATER (GB_SECURE ? new_secure(n, CALLER) : override_new_retry(0, n, CALLER))
 
-/* name in C, mangled name, parameters, how to allocate, the alignment (0: none was requested) */
-#define NEW(name, mangled, parameters, alloc, alignment) \
+/* name in C, mangled name, parameters, how to allocate, what to do if that returns NULL */
+#define NEW(name, mangled, parameters, alloc, otherwise) \
     EXPORT void *name parameters __asm__(mangled); \
     void *name parameters \
     { \
         void *block = alloc; \
-        return GB_LIKELY(block) ? block : override_new_retry(alignment, n, CALLER); \
+        return GB_LIKELY(block) ? block : otherwise; \
     }
+/* The same; the last parameter is the alignment, or 0 if none was requested. */
 #define NEW_NOTHROW(name, mangled, parameters, alloc, alignment)                                                   \
     EXPORT void *name parameters __asm__(mangled);                                                                 \
     void *name parameters                                                                                          \
@@ -140,12 +134,14 @@ static GB_NOINLINE void *new_secure(size_t bytes, const void *caller)
     }
 #define FUNCTION_DATA(name) ((void *)(uintptr_t)(name))
 
-NEW_SMALL(new_one, "_Znw" NEW_SIZE)
-NEW_SMALL(new_array, "_Zna" NEW_SIZE)
+NEW(new_one, "_Znw" NEW_SIZE, (size_t n), NEW_AT_ONCE, NEW_LATER)
+NEW(new_array, "_Zna" NEW_SIZE, (size_t n), NEW_AT_ONCE, NEW_LATER)
 NEW_NOTHROW(new_one_nothrow, "_Znw" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
 NEW_NOTHROW(new_array_nothrow, "_Zna" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
-NEW(new_one_aligned, "_Znw" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
-NEW(new_array_aligned, "_Zna" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n), a)
+NEW(new_one_aligned, "_Znw" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n),
+    override_new_retry(a, n, CALLER))
+NEW(new_array_aligned, "_Zna" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n),
+    override_new_retry(a, n, CALLER))
 NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothrow_t",
     (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
 NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9nothrow_t",

@@ -7,6 +7,12 @@
 
 #pragma GCC visibility push(hidden)
 
+#if GB_THREADS
+extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */
+#else
+#define gb_self (&gb_heap_main)
+#endif
+
 /* ---- address: from an address to its block ---- */
 /* Returns whether the block is in use, as far as the build can tell. */
 bool gb_block_in_use(const gb_page *page, const void *block);
@@ -255,6 +261,13 @@ GB_INLINE uint32_t gb_medium_all(const gb_page *page)
 {
     return page->cap == 32 ? ~(uint32_t)0 : ((uint32_t)1 << page->cap) - 1;
 }
+/* Returns whether the block that starts there, of number `index`, is in use. A warm block of this thread is free, and
+ * its bit does not say so. */
+GB_INLINE bool gb_medium_in_use(const gb_page *page, const void *block, uint32_t index)
+{
+    return (gb_load_relaxed(&page->bits) >> index & 1) == 0
+        && (!gb_heap_owns(gb_self, page) || gb_self->warm[page->cls - GB_SMALL_CLASSES] != block);
+}
 /* Counts `count` blocks of the page that were freed. Owner. */
 void gb_medium_returned(glebe_heap *heap, gb_page *page, uint32_t count);
 /* Returns warm blocks and empty current pages. Owner. */
@@ -337,18 +350,6 @@ void gb_heaps_lock(void);
 void gb_heaps_unlock(void);
 
 /* ---- thread: heaps and their owners ---- */
-#if GB_THREADS
-extern GB_TLS glebe_heap *gb_self; /* this thread's heap, or gb_heap_none */
-#else
-#define gb_self (&gb_heap_main)
-#endif
-/* Medium pages: returns whether the block that starts there, of number `index`, is in use. A warm block of this thread
- * is free, though its bit does not say so. */
-GB_INLINE bool gb_medium_in_use(const gb_page *page, const void *block, uint32_t index)
-{
-    return (gb_load_relaxed(&page->bits) >> index & 1) == 0
-        && (!gb_heap_owns(gb_self, page) || gb_self->warm[page->cls - GB_SMALL_CLASSES] != block);
-}
 extern glebe_heap gb_heap_none; /* always empty, so that a thread's first malloc takes the slow path */
 /* Returns this thread's heap. The first call makes or reclaims one; NULL if there is no memory for it. */
 GB_COLD glebe_heap *gb_thread_start(void);

@@ -18,18 +18,20 @@ GB_INLINE void *gb_alloc_small(glebe_heap *heap, size_t cls)
     return GB_LIKELY(block) ? gb_hand_out(heap, cls, block) : gb_small_refill(heap, cls);
 }
 
-/* In the secure build: the short path of malloc. Returns NULL if gb_alloc_secure must serve the request. */
-GB_INLINE void *gb_alloc_few(glebe_heap *heap, size_t bytes)
+/* In the secure build: the short path of malloc; with `words`, that of gb_alloc_words. Returns NULL if gb_alloc_secure
+ * must serve the request. */
+GB_INLINE void *gb_alloc_few(glebe_heap *heap, size_t bytes, bool words)
 {
-    return GB_LIKELY(bytes - 1 < SECURE_FEW_MOST)
-        ? gb_secure_take(heap, gb_class_of_small(bytes + GB_TAIL_BYTES), bytes)
-        : NULL;
+    if (GB_UNLIKELY(bytes - 1 >= SECURE_FEW_MOST))
+        return NULL;
+    size_t all = bytes + GB_TAIL_BYTES;
+    return gb_secure_take(heap, words ? gb_class_of_words(all) : gb_class_of_small(all), bytes);
 }
 
 GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
 {
     if (GB_SECURE) {
-        void *block = gb_alloc_few(heap, bytes);
+        void *block = gb_alloc_few(heap, bytes, false);
         return GB_LIKELY(block) ? block : gb_alloc_secure(heap, bytes, false);
     }
     if (GB_LIKELY(bytes <= GB_SMALL_MOST))
@@ -41,9 +43,7 @@ GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
 GB_INLINE void *gb_alloc_words(glebe_heap *heap, size_t bytes)
 {
     if (GB_SECURE) {
-        void *block = GB_LIKELY(bytes - 1 < SECURE_FEW_MOST)
-            ? gb_secure_take(heap, gb_class_of_words(bytes + GB_TAIL_BYTES), bytes)
-            : NULL;
+        void *block = gb_alloc_few(heap, bytes, true);
         return GB_LIKELY(block) ? block : gb_alloc_secure(heap, bytes + (bytes == 0), true);
     }
     if (GB_LIKELY(bytes <= GB_SMALL_MOST))

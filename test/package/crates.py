@@ -15,12 +15,12 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build/crate/package"
 # -O1 compiles the core in half the time; a reader's build has -O3.
-GLEBE_VARIABLES = {"GLEBE_LIBRARY_DIR": "", "CFLAGS": "-O1"}
+VARIABLES = {"GLEBE_LIBRARY_DIR": "", "CFLAGS": "-O1"}
 
 
 def run(*command, cwd, env=None, fails=False):
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    environment.update({**GLEBE_VARIABLES, "CARGO_TARGET_DIR": str(BUILD), **(env or {})})
+    environment.update({**VARIABLES, "CARGO_TARGET_DIR": str(BUILD), **(env or {})})
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False, cwd=cwd,
                           env=environment)
     text = f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"

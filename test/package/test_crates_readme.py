@@ -7,11 +7,11 @@ import shutil
 
 import pytest
 
-from crates import BUILD, GLEBE_VARIABLES, run
+from crates import BUILD, VARIABLES, run
 from printed import Document, shell
 
 OUT = BUILD / "readme"
-ENV = {**GLEBE_VARIABLES, "CARGO_TARGET_DIR": str(OUT)}
+ENV = {**VARIABLES, "CARGO_TARGET_DIR": str(OUT)}
 
 
 @pytest.fixture

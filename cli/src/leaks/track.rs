@@ -96,6 +96,17 @@ fn ioctl<T>(file: &impl AsRawFd, request: u64, argument: &mut T) -> io::Result<i
     }
 }
 
+/// Asks for pages with contents, and which were written to.
+fn contents(files: bool) -> kernel::Scan {
+    kernel::Scan {
+        inverted: kernel::ZERO,
+        all_of: kernel::ZERO,
+        any_of: kernel::PRESENT | kernel::SWAPPED,
+        wanted: kernel::WRITTEN | if files { kernel::FILE } else { 0 },
+        ..Default::default()
+    }
+}
+
 /// The kernel's table of a process's pages.
 pub struct Pages(File);
 
@@ -149,14 +160,7 @@ impl Pages {
         files: bool,
         each: impl FnMut(Region),
     ) -> io::Result<()> {
-        let scan = || kernel::Scan {
-            inverted: kernel::ZERO,
-            all_of: kernel::ZERO,
-            any_of: kernel::PRESENT | kernel::SWAPPED,
-            wanted: kernel::WRITTEN | if files { kernel::FILE } else { 0 },
-            ..Default::default()
-        };
-        self.scan((start, end), scan, each)
+        self.scan((start, end), || contents(files), each)
     }
 
     /// The same with those that were written to only, which it protects again.
@@ -168,11 +172,8 @@ impl Pages {
     ) -> io::Result<()> {
         let scan = || kernel::Scan {
             flags: kernel::SCAN_PROTECT | kernel::SCAN_CHECK_ASYNC,
-            inverted: kernel::ZERO,
             all_of: kernel::ZERO | kernel::WRITTEN,
-            any_of: kernel::PRESENT | kernel::SWAPPED,
-            wanted: kernel::WRITTEN | if files { kernel::FILE } else { 0 },
-            ..Default::default()
+            ..contents(files)
         };
         self.scan((start, end), scan, each)
     }

@@ -247,8 +247,8 @@ test-e2e: cli ## misuse, guards, contract, bdwgc, mimalloc, package and scale te
 	@$(call more,tools/setup wheel)
 	$(call say,end to end)
 	@tools/lint --symbols
-	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/attack test/guard test/safe test/contract test/libgc \
-	    test/mimalloc test/package test/scale --ignore-glob='*/test_crates*.py'
+	@$(subst loadfile,loadgroup,$(pytest)) test/abuse test/attack test/guard test/safe test/tags test/contract \
+	    test/libgc test/mimalloc test/package test/scale --ignore-glob='*/test_crates*.py'
 	$(took)
 
 test-packages: ## what `make package` built, each installed, used and removed in a fresh place (minutes; takes root)

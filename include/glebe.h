@@ -465,10 +465,10 @@ GLEBE_API void glebe_thread_wait(bool sleeps);
  *   purge        dontneed|free  how it is purged then: at once (default), or when the system needs it
  *   on_error     abort | count  what follows the report of misuse
  *   deepbind     0 | 1          pass RTLD_DEEPBIND on to dlopen, though a module then has the C library's malloc
- * From the environment only: GLEBE_SECURE=1, 2 or 3, the level of the secure build (docs/security.md);
- * GLEBE_LARGE_PAGES=1 on Windows (docs/windows.md). Returns 0; ENOENT for an unknown name; EINVAL for a value that does
- * not parse, which leaves the option unchanged; EBUSY for `secure`; for `guard` ENOSYS or ENOMEM where no block can be
- * guarded. */
+ * From the environment only: GLEBE_SECURE=1, 2 or 3, the level of the secure build, and GLEBE_TAGS=0 (both:
+ * docs/security.md); GLEBE_LARGE_PAGES=1 on Windows (docs/windows.md). Returns 0; ENOENT for an unknown name; EINVAL
+ * for a value that does not parse, which leaves the option unchanged; EBUSY for `secure` and `tags`; for `guard` ENOSYS
+ * or ENOMEM where no block can be guarded. */
 GLEBE_API int glebe_option(const char *name, const char *value);
 
 /* ---- Heap profiles ----------------------------------------------------------------------------------------------- */

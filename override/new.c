@@ -63,12 +63,25 @@ GB_COLD static new_handler handler_now(const void *caller)
     return get ? get() : NULL;
 }
 
+/* An exception passes no frame with an entry. */
+GB_INLINE void *new_given(size_t bytes)
+{
+    GB_ENTRY;
+    return gb_with_tag(gb_alloc(gb_self, bytes));
+}
+
+GB_INLINE void *new_given_aligned(size_t alignment, size_t bytes)
+{
+    GB_ENTRY;
+    return gb_with_tag(gb_alloc_aligned(gb_self, alignment, bytes));
+}
+
 /* The standard's loop: calls the handler until there is memory, or no handler is left. */
 GB_COLD static void *new_ask(size_t alignment, size_t bytes, const void *caller)
 {
     for (new_handler handler; (handler = handler_now(caller)) != NULL;) {
         handler();
-        void *block = gb_alloc_aligned(gb_self, alignment, bytes);
+        void *block = new_given_aligned(alignment, bytes);
         if (block)
             return block;
     }
@@ -107,12 +120,24 @@ GB_COLD void *override_nothrow_retry(
 
 /* new without an alignment. In the secure build what is not served at once is a tail call, so that the short path needs
  * no frame. */
+GB_INLINE void *new_given_few(size_t bytes)
+{
+    GB_ENTRY;
+    return gb_with_tag(gb_alloc_few(gb_self, bytes, false));
+}
+
+GB_INLINE void *new_given_secure(size_t bytes)
+{
+    GB_ENTRY;
+    return gb_with_tag(gb_alloc_secure(gb_self, bytes, false));
+}
+
 static GB_NOINLINE void *new_secure(size_t bytes, const void *caller)
 {
-    void *block = gb_alloc_secure(gb_self, bytes, false);
+    void *block = new_given_secure(bytes);
     return GB_LIKELY(block) ? block : override_new_retry(0, bytes, caller);
 }
-#define NEW_AT_ONCE (GB_SECURE ? gb_alloc_few(gb_self, n, false) : gb_alloc(gb_self, n))
+#define NEW_AT_ONCE (GB_SECURE ? new_given_few(n) : new_given(n))
 #define NEW_LATER (GB_SECURE ? new_secure(n, CALLER) : override_new_retry(0, n, CALLER))
 
 /* name in C, mangled name, parameters, how to allocate, what to do if that returns NULL */
@@ -136,16 +161,16 @@ static GB_NOINLINE void *new_secure(size_t bytes, const void *caller)
 
 NEW(new_one, "_Znw" NEW_SIZE, (size_t n), NEW_AT_ONCE, NEW_LATER)
 NEW(new_array, "_Zna" NEW_SIZE, (size_t n), NEW_AT_ONCE, NEW_LATER)
-NEW_NOTHROW(new_one_nothrow, "_Znw" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
-NEW_NOTHROW(new_array_nothrow, "_Zna" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), gb_alloc(gb_self, n), 0)
-NEW(new_one_aligned, "_Znw" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n),
+NEW_NOTHROW(new_one_nothrow, "_Znw" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), new_given(n), 0)
+NEW_NOTHROW(new_array_nothrow, "_Zna" NEW_SIZE "RKSt9nothrow_t", (size_t n, const void *tag), new_given(n), 0)
+NEW(new_one_aligned, "_Znw" NEW_SIZE "St11align_val_t", (size_t n, size_t a), new_given_aligned(a, n),
     override_new_retry(a, n, CALLER))
-NEW(new_array_aligned, "_Zna" NEW_SIZE "St11align_val_t", (size_t n, size_t a), gb_alloc_aligned(gb_self, a, n),
+NEW(new_array_aligned, "_Zna" NEW_SIZE "St11align_val_t", (size_t n, size_t a), new_given_aligned(a, n),
     override_new_retry(a, n, CALLER))
 NEW_NOTHROW(new_one_aligned_nothrow, "_Znw" NEW_SIZE "St11align_val_tRKSt9nothrow_t",
-    (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
+    (size_t n, size_t a, const void *tag), new_given_aligned(a, n), a)
 NEW_NOTHROW(new_array_aligned_nothrow, "_Zna" NEW_SIZE "St11align_val_tRKSt9nothrow_t",
-    (size_t n, size_t a, const void *tag), gb_alloc_aligned(gb_self, a, n), a)
+    (size_t n, size_t a, const void *tag), new_given_aligned(a, n), a)
 
 /* A wrong destructor, or a type other than that of new, passes a wrong size or alignment. The secure and the audit
  * build report that. The default build does so only where delete gets an alignment, since few programs call that form.
@@ -159,7 +184,7 @@ GB_COLD static bool delete_allowed(const void *block, size_t bytes, size_t align
 static GB_NOINLINE void delete_secure(void *block, size_t bytes)
 {
     if (delete_allowed(block, bytes, 1))
-        gb_free_seldom("operator delete", gb_self, block);
+        gb_free_seldom("operator delete", gb_self, gb_tag_taken("operator delete", block));
 }
 
 /* Most deletes in the secure build are of small blocks, and check and free at once. */
@@ -167,15 +192,20 @@ static GB_NOINLINE void delete_secure(void *block, size_t bytes)
     EXPORT void name parameters __asm__(mangled); \
     void name parameters \
     { \
-        if (GB_SECURE && (alignment) == 1) { \
+        GB_ENTRY; \
+        if (GB_SECURE && !GB_TAGS && (alignment) == 1) { \
             if (!GB_LIKELY(gb_free_told(gb_self, block, bytes))) \
                 delete_secure(block, bytes); \
         } else if (!(GB_SECURE || GB_AUDIT || (alignment) != 1) || delete_allowed(block, bytes, alignment)) \
-            gb_free("operator delete", gb_self, block); \
+            gb_free("operator delete", gb_self, gb_tag_taken("operator delete", block)); \
     }
 #define DELETE(name, mangled, parameters) \
     EXPORT void name parameters __asm__(mangled); \
-    void name parameters { gb_free("operator delete", gb_self, block); }
+    void name parameters \
+    { \
+        GB_ENTRY; \
+        gb_free("operator delete", gb_self, gb_tag_taken("operator delete", block)); \
+    }
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"

@@ -25,25 +25,25 @@ EXPORT const char gb_is_malloc = 1; /* read by other copies of glebe in the modu
 EXPORT void *malloc(size_t bytes)
 {
     GB_ENTRY;
-    return gb_alloc(gb_self, bytes);
+    return gb_with_tag(gb_alloc(gb_self, bytes));
 }
 
 EXPORT void free(void *block)
 {
     GB_ENTRY;
-    gb_free("free", gb_self, block);
+    gb_free("free", gb_self, gb_tag_taken("free", block));
 }
 
 EXPORT void cfree(void *block)
 {
     GB_ENTRY;
-    gb_free("cfree", gb_self, block);
+    gb_free("cfree", gb_self, gb_tag_taken("cfree", block));
 }
 
 EXPORT void *calloc(size_t count, size_t bytes)
 {
     GB_ENTRY;
-    return gb_calloc(gb_self, count, bytes);
+    return gb_with_tag(gb_calloc(gb_self, count, bytes));
 }
 
 EXPORT void *realloc(void *block, size_t bytes)

@@ -60,6 +60,7 @@ GB_SHORT_END
 #include "heap/address.c"
 #include "heap/listed.c"
 #include "heap/secure.c"
+#include "heap/tags.c"
 
 #include "heap/hole.c"
 #include "heap/look.c"

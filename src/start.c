@@ -14,6 +14,8 @@ static void start_library(void)
     gb_the.shape = GB_LINEAR ? NULL : gb_shape_address();
     gb_options_read();
     gb_port_start();
+    if (GB_TAGS)
+        gb_tags_begin();
     if (GB_THREADS)
         gb_guard_begin();
     if (GB_SAMPLES)

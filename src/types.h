@@ -645,7 +645,7 @@ typedef struct gb_options {
     /* stats: 0, 1 text, 2 json; on_error: 0 abort, 1 count */
     uint32_t verbose, stats, background, on_error, no_huge_pages;
     uint32_t purge_ms, purge_lazily;
-    uint32_t secure; /* level of the secure build; 0: the default */
+    uint32_t secure, no_tags; /* of the secure build: its level, 0 is the default; GLEBE_TAGS=0 */
     uint32_t deepbind; /* pass RTLD_DEEPBIND on: override/dlopen.c */
     size_t limit, guard_bytes, profile_bytes; /* 0: none, none, the default */
 } gb_options;
@@ -672,7 +672,7 @@ typedef struct gb_region {
     uint64_t tail_pattern, tail_few; /* secure build: bytes before a tail, and SECURE_FEW, or 0 at level 3 */
 
     alignas(64) gb_lock lock; /* guards chunks, extents, and each field that names no other lock */
-    bool ready;
+    bool ready, tags; /* tags: the processor compares them (heap/tags.c) */
     bool heaps_dead; /* some heap is GB_HEAP_DEAD; set before the child of a fork has threads */
     bool reserved; /* the region owns its address space; else each commit takes some */
     _Atomic bool limited; /* not reserved, and the process has a limit: free memory leaves with its address space */

@@ -1,6 +1,7 @@
 /* The malloc family under glebe's own names. override/override.c exports it under the C library's names. */
 
 #include "../serve/alloc.h"
+#include "api.h"
 
 int glebe_version(void)
 {
@@ -10,30 +11,39 @@ int glebe_version(void)
 void *glebe_malloc(size_t bytes)
 {
     GB_ENTRY;
-    return gb_alloc(gb_self, bytes);
+    return gb_with_tag(gb_alloc(gb_self, bytes));
 }
 
 void *glebe_calloc(size_t count, size_t bytes)
 {
     GB_ENTRY;
-    return gb_calloc(gb_self, count, bytes);
+    return gb_with_tag(gb_calloc(gb_self, count, bytes));
 }
 
-static void *api_realloc(const char *call, void *block, size_t bytes)
+/* With memory tags the block gets another tag, even if it stays where it is: the program must use the new address. */
+void *gb_resize(const char *call, glebe_heap *heap, void *block, size_t bytes)
 {
     if (!block)
-        return gb_alloc_seldom(gb_self, bytes);
+        return gb_with_tag(gb_alloc_seldom(heap, bytes));
+    void *plain = gb_tag_taken(call, block);
     if (bytes == 0) {
-        gb_free_seldom(call, gb_self, block);
+        gb_free_seldom(call, heap, plain);
         return NULL;
     }
-    return gb_realloc(call, gb_self, block, bytes);
+    if (GB_TAGS && !plain) {
+        errno = EINVAL;
+        return NULL;
+    }
+    void *resized = gb_realloc(call, heap, plain, bytes);
+    if (GB_TAGS && !resized && plain != block)
+        gb_tags_restore(block);
+    return gb_with_tag(resized);
 }
 
 void *glebe_realloc(void *block, size_t bytes)
 {
     GB_ENTRY;
-    return gb_resize_stays(block, bytes) ? block : api_realloc("realloc", block, bytes);
+    return gb_resize_stays(block, bytes) ? block : gb_resize("realloc", gb_self, block, bytes);
 }
 
 void *glebe_reallocarray(void *block, size_t count, size_t bytes)
@@ -41,20 +51,20 @@ void *glebe_reallocarray(void *block, size_t count, size_t bytes)
     GB_ENTRY;
     size_t total;
     return __builtin_mul_overflow(count, bytes, &total) ? gb_out_of_memory()
-                                                        : api_realloc("reallocarray", block, total);
+                                                        : gb_resize("reallocarray", gb_self, block, total);
 }
 
 void glebe_free(void *block)
 {
     GB_ENTRY;
-    gb_free("free", gb_self, block);
+    gb_free("free", gb_self, gb_tag_taken("free", block));
 }
 
 void glebe_free_sized(void *block, size_t bytes)
 {
     GB_ENTRY;
     if (block && gb_size_fits("free_sized", block, bytes))
-        gb_free("free_sized", gb_self, block);
+        gb_free("free_sized", gb_self, gb_tag_taken("free_sized", block));
 }
 
 void glebe_free_aligned_sized(void *block, size_t alignment, size_t bytes)
@@ -62,7 +72,7 @@ void glebe_free_aligned_sized(void *block, size_t alignment, size_t bytes)
     GB_ENTRY;
     if (block && gb_alignment_fits("free_aligned_sized", block, alignment)
         && gb_size_fits("free_aligned_sized", block, bytes))
-        gb_free("free_aligned_sized", gb_self, block);
+        gb_free("free_aligned_sized", gb_self, gb_tag_taken("free_aligned_sized", block));
 }
 
 void *glebe_aligned_alloc(size_t alignment, size_t bytes)
@@ -72,7 +82,7 @@ void *glebe_aligned_alloc(size_t alignment, size_t bytes)
         errno = EINVAL;
         return NULL;
     }
-    return gb_alloc_aligned(gb_self, alignment, bytes);
+    return gb_with_tag(gb_alloc_aligned(gb_self, alignment, bytes));
 }
 
 int glebe_posix_memalign(void **out, size_t alignment, size_t bytes)
@@ -81,7 +91,7 @@ int glebe_posix_memalign(void **out, size_t alignment, size_t bytes)
     if (!gb_is_pow2(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
     int saved = errno;
-    void *block = gb_alloc_aligned(gb_self, alignment, bytes);
+    void *block = gb_with_tag(gb_alloc_aligned(gb_self, alignment, bytes));
     errno = saved;
     if (!block)
         return ENOMEM;
@@ -96,7 +106,7 @@ void *glebe_memalign(size_t alignment, size_t bytes)
         errno = EINVAL;
         return NULL;
     }
-    return gb_alloc_aligned(gb_self, (size_t)1 << gb_log2_ceil(alignment), bytes);
+    return gb_with_tag(gb_alloc_aligned(gb_self, (size_t)1 << gb_log2_ceil(alignment), bytes));
 }
 
 static size_t api_page_bytes(void)
@@ -107,19 +117,21 @@ static size_t api_page_bytes(void)
 void *glebe_valloc(size_t bytes)
 {
     GB_ENTRY;
-    return gb_alloc_aligned(gb_self, api_page_bytes(), bytes);
+    return gb_with_tag(gb_alloc_aligned(gb_self, api_page_bytes(), bytes));
 }
 
 void *glebe_pvalloc(size_t bytes)
 {
     GB_ENTRY;
     size_t page = api_page_bytes();
-    return bytes > GB_MAX_BYTES ? gb_out_of_memory() : gb_alloc_aligned(gb_self, page, gb_round_up(bytes, page));
+    return bytes > GB_MAX_BYTES ? gb_out_of_memory()
+                                : gb_with_tag(gb_alloc_aligned(gb_self, page, gb_round_up(bytes, page)));
 }
 
 size_t glebe_usable_size(const void *block)
 {
     GB_ENTRY;
+    block = gb_without_tag("malloc_usable_size", block);
     return block ? gb_block_bytes("malloc_usable_size", block) : 0;
 }
 
@@ -133,7 +145,7 @@ char *glebe_strndup(const char *string, size_t bytes)
         memcpy(copy, string, length);
         copy[length] = 0;
     }
-    return copy;
+    return gb_with_tag(copy);
 }
 
 char *glebe_strdup(const char *string)

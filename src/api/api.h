@@ -6,6 +6,10 @@
 
 #pragma GCC visibility push(hidden)
 
+/* ---- the malloc family ---- */
+/* realloc for any heap of the thread's. */
+void *gb_resize(const char *call, glebe_heap *heap, void *block, size_t bytes);
+
 /* ---- pool ---- */
 /* Returns whether [at, at + units) starts on a unit, and is in the part that the pool carved since it was created or
  * reset. */

@@ -1,6 +1,7 @@
 /* The public functions for heaps, and glebe_trim. The malloc family's counterparts are in api.c. */
 
 #include "../serve/alloc.h"
+#include "api.h"
 
 /* Returns the heap that a public function was passed; NULL stands for the calling thread's. */
 static glebe_heap *heap_or_self(glebe_heap *heap)
@@ -80,13 +81,13 @@ size_t glebe_heap_bytes(const glebe_heap *heap)
 void *glebe_heap_malloc(glebe_heap *heap, size_t bytes)
 {
     GB_ENTRY;
-    return gb_alloc(heap_or_self(heap), bytes);
+    return gb_with_tag(gb_alloc(heap_or_self(heap), bytes));
 }
 
 void *glebe_heap_calloc(glebe_heap *heap, size_t count, size_t bytes)
 {
     GB_ENTRY;
-    return gb_calloc(heap_or_self(heap), count, bytes);
+    return gb_with_tag(gb_calloc(heap_or_self(heap), count, bytes));
 }
 
 void *glebe_heap_aligned_alloc(glebe_heap *heap, size_t alignment, size_t bytes)
@@ -96,29 +97,20 @@ void *glebe_heap_aligned_alloc(glebe_heap *heap, size_t alignment, size_t bytes)
         errno = EINVAL;
         return NULL;
     }
-    return gb_alloc_aligned(heap_or_self(heap), alignment, bytes);
+    return gb_with_tag(gb_alloc_aligned(heap_or_self(heap), alignment, bytes));
 }
 
 void *glebe_heap_realloc(glebe_heap *heap, void *block, size_t bytes)
 {
     GB_ENTRY;
-    if (gb_resize_stays(block, bytes))
-        return block;
-    heap = heap_or_self(heap);
-    if (!block)
-        return gb_alloc(heap, bytes);
-    if (bytes == 0) {
-        gb_free("glebe_heap_realloc", heap, block);
-        return NULL;
-    }
-    return gb_realloc("glebe_heap_realloc", heap, block, bytes);
+    return gb_resize_stays(block, bytes) ? block : gb_resize("glebe_heap_realloc", heap_or_self(heap), block, bytes);
 }
 
 /* Between small sizes, copies without looking the block up: it has at least the bytes that the caller states. */
 static GB_NOINLINE void *heap_resize_sized(glebe_heap *heap, void *block, size_t old_bytes, size_t bytes)
 {
     if (GB_SECURE || old_bytes > GB_SMALL_MAX || bytes > GB_SMALL_MAX)
-        return gb_realloc("glebe_heap_realloc_sized", heap, block, bytes);
+        return gb_resize("glebe_heap_realloc_sized", heap, block, bytes);
     size_t cls = gb_class_of_words(bytes);
     if (gb_class_of_words(old_bytes) == cls)
         return block;
@@ -140,21 +132,21 @@ void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, 
     GB_ENTRY;
     heap = heap_or_self(heap);
     if (!block)
-        return bytes ? gb_alloc_words(heap, bytes) : NULL;
+        return bytes ? gb_with_tag(gb_alloc_words(heap, bytes)) : NULL;
     if ((GB_SECURE || GB_AUDIT) && bytes && !gb_size_fits("glebe_heap_realloc_sized", block, old_bytes)) {
         errno = EINVAL;
         return NULL;
     }
     if (bytes)
         return heap_resize_sized(heap, block, old_bytes, bytes);
-    gb_free("glebe_heap_realloc_sized", heap, block);
+    gb_free("glebe_heap_realloc_sized", heap, gb_tag_taken("glebe_heap_realloc_sized", block));
     return NULL;
 }
 
 void glebe_heap_free(glebe_heap *heap, void *block)
 {
     GB_ENTRY;
-    gb_free("glebe_heap_free", heap_or_self(heap), block);
+    gb_free("glebe_heap_free", heap_or_self(heap), gb_tag_taken("glebe_heap_free", block));
 }
 
 void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes)
@@ -162,14 +154,14 @@ void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes)
     GB_ENTRY;
     if ((GB_SECURE || GB_AUDIT) && block && !gb_size_fits("glebe_heap_free_sized", block, bytes))
         return;
-    gb_free("glebe_heap_free_sized", heap_or_self(heap), block);
+    gb_free("glebe_heap_free_sized", heap_or_self(heap), gb_tag_taken("glebe_heap_free_sized", block));
 }
 
 bool glebe_heap_owns(const glebe_heap *heap, const void *block)
 {
     GB_ENTRY;
-    if (!heap)
-        heap = gb_self;
+    heap = heap ? heap : gb_self;
+    block = gb_without_tag("glebe_heap_owns", block);
     gb_page *entry = gb_page_entry(block);
     const gb_page *page = gb_page_around(block);
     /* of all heaps but the program's */

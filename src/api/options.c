@@ -32,6 +32,7 @@ static const gb_option options[] = {
     {"purge_ms", "GLEBE_PURGE_MS", OPTION_MS, &gb_the.options.purge_ms},
     {"on_error", "GLEBE_ON_ERROR", OPTION_ERROR, &gb_the.options.on_error},
     {"secure", "GLEBE_SECURE", OPTION_LEVEL, &gb_the.options.secure},
+    {"tags", "GLEBE_TAGS", OPTION_OFF, &gb_the.options.no_tags},
     {"deepbind", "GLEBE_DEEPBIND", OPTION_FLAG, &gb_the.options.deepbind},
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
@@ -199,8 +200,8 @@ int glebe_option(const char *name, const char *value)
         return EINVAL;
     for (int i = 0; i < OPTIONS; i++)
         if (strcmp(options[i].name, name) == 0) {
-            if (options[i].kind == OPTION_LEVEL)
-                return EBUSY; /* blocks were freed at the level of the start */
+            if (options[i].kind == OPTION_LEVEL || options[i].value == &gb_the.options.no_tags)
+                return EBUSY; /* blocks are as they were at the start */
             gb_lock_take(&gb_the.lock);
             int error = option_set(&options[i], value);
             gb_lock_drop(&gb_the.lock);

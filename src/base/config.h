@@ -138,6 +138,14 @@
 #else
 #define GB_GUARDS 0
 #endif
+/* The processor compares a tag in each address with one of the block: heap/tags.c. */
+#ifndef GB_TAGS
+#if defined(__aarch64__) && defined(__linux__) && !defined(GB_PORT_FAKE)
+#define GB_TAGS GB_SECURE
+#else
+#define GB_TAGS 0
+#endif
+#endif
 /* the process can write a snapshot of itself, and ask a helper thread for a profile */
 #ifndef GB_SNAPSHOTS
 #if defined(__linux__) || defined(GB_PORT_FAKE)

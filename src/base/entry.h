@@ -11,6 +11,9 @@
  * thread may sleep. A thread inside may enter again: public functions call each other, and call the program back
  * (markers, finalizers, the checker's report).
  *
+ * With memory tags (heap/tags.c) the processor does not compare them while a thread is inside, because the core's own
+ * addresses have none. A handler of a signal begins with the comparison on.
+ *
  * Everywhere else GB_ENTRY does nothing: each thread has a heap of its own, or there is one thread. */
 #ifndef GB_ENTRY_H
 #define GB_ENTRY_H
@@ -23,7 +26,7 @@
 #define GB_ENTRY gb_entry gb_entered __attribute__((cleanup(gb_leave), unused)) = gb_enter()
 
 typedef struct gb_entry {
-    uint8_t nothing;
+    uint64_t unchecked; /* whether tags went uncompared before, as the processor has it */
 } gb_entry;
 
 #if GB_SHARED
@@ -58,6 +61,28 @@ GB_INLINE void gb_leave(const gb_entry *entry)
         gb_the.entry.again--;
     else if (GB_UNLIKELY(gb_swap(&gb_the.entry.lock.word, 0) & 1))
         gb_port_wake(&gb_the.entry.lock.word);
+}
+
+#elif GB_TAGS
+
+/* The register TCO. Its name needs a newer assembler than compilers for older processors call. */
+#define GB_TCO "S3_3_C4_C2_7"
+#define GB_TCO_ON ((uint64_t)1 << 25)
+
+GB_INLINE gb_entry gb_enter(void)
+{
+    gb_entry entry = {0};
+    if (gb_the.tags) {
+        __asm__ volatile("mrs %0, " GB_TCO : "=r"(entry.unchecked));
+        __asm__ volatile("msr " GB_TCO ", %0" : : "r"(GB_TCO_ON) : "memory");
+    }
+    return entry;
+}
+
+GB_INLINE void gb_leave(const gb_entry *entry)
+{
+    if (gb_the.tags)
+        __asm__ volatile("msr " GB_TCO ", %0" : : "r"(entry->unchecked) : "memory");
 }
 
 #else

@@ -219,12 +219,18 @@ static size_t leaks_readable(const leaks_block *block)
 
 typedef uintptr_t __attribute__((may_alias)) leaks_word;
 
+/* The address without its memory tag: heap/tags.c. */
+static uintptr_t leaks_address(uintptr_t word)
+{
+    return GB_TAGS ? word & SIZE_MAX >> 8 : word;
+}
+
 static void leaks_reach(uintptr_t from, uintptr_t to)
 {
     leaks_block found;
     for (const leaks_word *word = (const leaks_word *)gb_round_up(from, sizeof *word);
          (uintptr_t)(word + 1) <= to; word++)
-        if (leaks_find(*word, &found) && !gb_bit(leaks.marked, found.bit)) {
+        if (leaks_find(leaks_address(*word), &found) && !gb_bit(leaks.marked, found.bit)) {
             gb_bit_set(leaks.marked, found.bit);
             leaks.stack[leaks.depth++] = found.start;
         }
@@ -322,7 +328,7 @@ static void leaks_refer(gb_text *out, const leaks_block *block)
     uintptr_t end = block->start + leaks_readable(block);
     leaks_block found;
     for (const leaks_word *word = (const leaks_word *)block->start; (uintptr_t)(word + 1) <= end; word++)
-        if (leaks_find(*word, &found) && found.bit != block->bit)
+        if (leaks_find(leaks_address(*word), &found) && found.bit != block->bit)
             gb_bit_set(leaks.referred, found.bit);
 }
 

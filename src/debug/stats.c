@@ -239,6 +239,10 @@ void gb_verbose_say(void)
     size_t n = gb_format(text, sizeof text, beside ? VERBOSE(" beside another malloc") : VERBOSE(""),
         stats_program(program), gb_port_process(), GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH,
         (size_t)(s.peak_used_bytes >> 10), (size_t)(s.purged_bytes >> 10), (size_t)s.errors,
-        GB_AUDIT ? "; audit build" : GB_SECURE ? "; secure build" : GB_SAFE ? "; safe build" : "");
+        GB_AUDIT          ? "; audit build"
+            : gb_the.tags ? "; secure build, memory tags"
+            : GB_SECURE   ? "; secure build"
+            : GB_SAFE     ? "; safe build"
+                          : "");
     gb_port_say(text, n < sizeof text ? n : sizeof text - 1);
 }

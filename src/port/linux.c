@@ -53,6 +53,32 @@ uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
     return (uintptr_t)last == at + bytes - page ? at : gb_port_propose(bytes, attempt + 1);
 }
 
+/* Memory tags of 64-bit Arm: all memory that was not tagged yet has the tag 0. */
+enum { LINUX_PROT_MTE = 0x20, LINUX_HWCAP2_MTE = 1 << 18 };
+static bool linux_tags(void)
+{
+    return GB_TAGS && getauxval(AT_HWCAP2) & LINUX_HWCAP2_MTE;
+}
+
+static int posix_accessible(void)
+{
+    return PROT_READ | PROT_WRITE | (linux_tags() ? LINUX_PROT_MTE : 0);
+}
+
+extern char __libc_single_threaded __attribute__((weak)); /* glibc's; musl has none, nor threads at the start */
+
+/* The kernel keeps the choice for each thread. Tag 0 is never drawn. The system calls take tagged addresses, too. */
+bool gb_port_tags(bool compared)
+{
+    enum { CONTROL = 55, ENABLED = 1, AT_ONCE = 1 << 1, DRAWN = 0xfffe << 3 };
+    if (!linux_tags() || (compared && &__libc_single_threaded && !__libc_single_threaded))
+        return false;
+    int saved = errno;
+    bool done = prctl(CONTROL, ENABLED | (compared ? AT_ONCE : 0) | DRAWN, 0, 0, 0) == 0;
+    errno = saved;
+    return done;
+}
+
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
 {
     return posix_commit(at, bytes, reserved, LINUX_MAP_FIXED_NOREPLACE);

@@ -12,7 +12,7 @@
  * Signals that a process sent are passed on likewise. */
 typedef struct sigaction linux_action;
 
-enum { LINUX_FAULTS = 8 };
+enum { LINUX_FAULTS = 8, LINUX_SEGV_MTESERR = 9 };
 static gb_port_fault *linux_fault_ours;
 static linux_action linux_fault_next[LINUX_FAULTS]; /* what the program had, by entry. Written once */
 
@@ -44,6 +44,8 @@ static void linux_fault(const linux_action *next, int number, siginfo_t *info, v
 #elif defined(__aarch64__)
     code = (uintptr_t)((const ucontext_t *)context)->uc_mcontext.pc;
 #endif
+    if (GB_TAGS && info->si_code == LINUX_SEGV_MTESERR)
+        access = GB_TAG_FAULT;
     bool ours = info->si_code > 0 && linux_fault_ours((uintptr_t)info->si_addr, code, access);
     errno = saved;
     if (!ours)

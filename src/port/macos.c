@@ -109,6 +109,11 @@ void gb_port_keep_stderr(void)
     posix_keep_stderr(256);
 }
 
+static int posix_accessible(void)
+{
+    return PROT_READ | PROT_WRITE;
+}
+
 static void posix_write(int file, const char *text, size_t bytes)
 {
     int saved = errno, cancel = posix_cancel_off();

@@ -73,11 +73,17 @@ uintptr_t gb_port_guards(size_t bytes);
 /* Makes a part of it accessible, or takes the access and the memory. Memory that was not accessible is zero then. */
 bool gb_port_guard(uintptr_t at, size_t bytes, bool accessible);
 /* Has `ours` called first for each fault of the process: with its address, the address of the code, and the access
- * (read, write or access). Where it returns true the access is repeated; else the program's own handler acts, or the
- * process ends. Called again it looks whether the program installed a handler meanwhile, and comes before that one.
- * One thread at a time calls it. Returns false if the host cannot. */
+ * (read, write or access; GB_TAG_FAULT, if the address had not the memory's tag). Where it returns true the access is
+ * repeated; else the program's own handler acts, or the process ends. Called again it looks whether the program
+ * installed a handler meanwhile, and comes before that one. One thread at a time calls it. Returns false if the host
+ * cannot. */
 typedef bool gb_port_fault(uintptr_t address, uintptr_t code, const char *access);
 bool gb_port_faults(gb_port_fault *ours);
+#define GB_TAG_FAULT "access with a wrong tag"
+/* ---- memory tags (GB_TAGS) ---- */
+/* Has the processor compare tags in this thread and those that it starts, or no more. Returns false if it cannot, or
+ * other threads run already. */
+bool gb_port_tags(bool compared);
 
 /* ---- loaded code (GB_SAMPLES, GB_SNAPSHOTS) ---- */
 /* A piece of code of the program, or of a library. */

@@ -34,6 +34,9 @@ static size_t posix_address_bytes(size_t plenty)
     return plenty;
 }
 
+/* The protection of memory in use. Each host has its own. */
+static int posix_accessible(void);
+
 static void *posix_map(uintptr_t at, size_t bytes, int protection, int flags)
 {
     int saved = errno;
@@ -85,10 +88,10 @@ uintptr_t gb_port_reserve(size_t bytes)
 static enum gb_commit posix_commit(uintptr_t at, size_t bytes, bool reserved, int exactly)
 {
     if (reserved)
-        return posix_protect(at, bytes, PROT_READ | PROT_WRITE) ? GB_COMMITTED : GB_NO_MEMORY;
+        return posix_protect(at, bytes, posix_accessible()) ? GB_COMMITTED : GB_NO_MEMORY;
     int saved = errno;
     void *p = mmap(
-        (void *)at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | exactly, -1, 0);
+        (void *)at, bytes, posix_accessible(), MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | exactly, -1, 0);
     bool taken = p == MAP_FAILED ? errno == EEXIST : p != (void *)at;
     errno = saved;
     if (p == MAP_FAILED)

@@ -26,6 +26,9 @@ size_t gb_block_bytes(const char *call, const void *block)
 
 bool gb_size_fits(const char *call, const void *block, size_t bytes)
 {
+    block = gb_without_tag(call, block);
+    if (GB_TAGS && !block)
+        return false;
     size_t usable = gb_block_bytes(call, block);
     if (usable == 0 && !(GB_ZEROS && gb_zero_in_use(block)))
         return false;

@@ -10,6 +10,7 @@
 #define GB_ALLOC_H
 
 #include "../heap/secure.h"
+#include "../heap/tags.h"
 #include "big.h"
 
 GB_INLINE void *gb_alloc_small(glebe_heap *heap, size_t cls)

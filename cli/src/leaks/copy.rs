@@ -30,6 +30,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
+/// The address without its memory tag, which the secure build has on Arm (src/heap/tags.c).
+fn untagged(word: u64) -> u64 {
+    if cfg!(target_arch = "aarch64") {
+        word & (u64::MAX >> 8)
+    } else {
+        word
+    }
+}
+
 /// Where the bytes from an address of the process are in the copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
@@ -227,7 +236,8 @@ impl Snapshot {
         threads: &[Registers],
     ) -> Result<()> {
         self.threads = threads.len();
-        self.registers = threads.iter().flat_map(|thread| thread.words.iter().copied()).collect();
+        self.registers =
+            threads.iter().flat_map(|thread| &thread.words).map(|word| untagged(*word)).collect();
         self.glebes = heap::read(memory, located)?;
         self.samples = samples::of(memory, located);
         Ok(())
@@ -327,13 +337,13 @@ impl Snapshot {
         })
     }
 
-    /// The copied words of [start, end), and where each piece of them begins.
+    /// The copied words of [start, end).
     pub fn each_word(&self, start: u64, end: u64, mut word: impl FnMut(u64)) {
         for (part, bytes) in self.overlapping(start, end) {
             let from = (start.max(part.start) - part.start).next_multiple_of(8) as usize;
             let to = (end.min(part.end) - part.start) as usize;
             for eight in bytes.get(from..to).unwrap_or_default().chunks_exact(8) {
-                word(u64::from_ne_bytes(eight.try_into().unwrap()));
+                word(untagged(u64::from_ne_bytes(eight.try_into().unwrap())));
             }
         }
     }

@@ -91,23 +91,47 @@ enum gb_purge gb_port_purge(uintptr_t at, size_t bytes, bool lazily)
     return posix_advise(at, bytes, MADV_DONTNEED) ? GB_PURGE_ZERO : GB_PURGE_REFUSED;
 }
 
-/* Before 6.17 Linux unmaps `to` first and only then finds that `from` is more than one mapping, as after an madvise of
- * part of it. mremap then fails and leaves a hole in our reservation. gb_port_commit fills the hole, unless another
- * thread's mmap was faster.
+/* Moves the contents of a single mapping. Without a C library between: some pass no `to` if MREMAP_FIXED is not set. */
+static bool linux_move(uintptr_t from, uintptr_t *to, size_t bytes, int flags)
+{
+    long place = syscall(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | flags, *to);
+    if (place == -1)
+        return false;
+    *to = (uintptr_t)place;
+    return true;
+}
+
+/* Moves back what was moved elsewhere. `from` is still a mapping. */
+static void linux_move_back(uintptr_t elsewhere, uintptr_t from, size_t bytes)
+{
+    uintptr_t to = from;
+    if (linux_move(elsewhere, &to, bytes, MREMAP_FIXED))
+        return;
+    gb_port_commit(from, bytes, false); /* the kernel may have unmapped it before it failed */
+    memcpy((void *)from, (const void *)elsewhere, bytes);
+    posix_unmap(elsewhere, bytes);
+}
+
+/* `from` may be several mappings, after an madvise of a part of it. With MREMAP_FIXED Linux 6.17 and later move one
+ * after another, and may fail when some have moved; earlier ones unmap `to` before they refuse. Without it the kernel
+ * moves all or nothing, to the proposed place if that is free: so `to` is unmapped first. After a failure
+ * gb_port_commit fills the hole, unless another thread's mmap was faster.
  *
  * User-mode emulators (qemu 7.2) treat `from` as unmapped afterwards. A missing vDSO reveals them: the kernel maps one
  * into every process, such emulators and valgrind map none. */
 enum gb_move gb_port_move(uintptr_t from, uintptr_t to, size_t bytes)
 {
-    if (!getauxval(AT_SYSINFO_EHDR))
+    if (!getauxval(AT_SYSINFO_EHDR) || !posix_unmap(to, bytes))
         return GB_STAYED;
     int saved = errno;
-    void *p = mremap((void *)from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | LINUX_MREMAP_DONTUNMAP, (void *)to);
-    bool unknown = errno == EINVAL; /* before 5.7, where nothing changed */
+    uintptr_t place = to;
+    bool moved = linux_move(from, &place, bytes, LINUX_MREMAP_DONTUNMAP);
+    if (moved && place != to)
+        linux_move_back(place, from, bytes);
     errno = saved;
-    if (p == (void *)to)
+    if (moved && place == to)
         return GB_MOVED;
-    return unknown || gb_port_commit(to, bytes, false) == GB_COMMITTED ? GB_STAYED : GB_PLACE_LOST;
+    return gb_port_commit(to, bytes, false) == GB_COMMITTED ? GB_STAYED : GB_PLACE_LOST;
 }
 
 void gb_port_huge_pages(uintptr_t at, size_t bytes, bool wanted)

@@ -460,12 +460,23 @@ def test_group_limit(box, program, tmp_path, build, file, group, limited, later)
 
 @pytest.mark.more
 @every_build
-def test_moves_of_older_kernels(box, program, build):
-    """Blocks grow beyond their room while mremap fails and leaves a hole, which other code may take."""
-    shim, path = program("old_mremap", "-shared", "-fPIC"), program("grow")
-    box.check(path, preload=build)
-    for env in ({}, {"TAKE": "1"}):
-        box.check(path, preload=None, env={"LD_PRELOAD": f"{shim} {box.library(build)}", **env})
+def test_moves_that_fail(box, program, build):
+    """Blocks grow beyond their room while the kernel refuses to move them, or moves them elsewhere."""
+    shim = program("remap", "-shared", "-fPIC")
+    for path in (program("grow"), program("split")):
+        box.check(path, preload=build)
+        for move in ("made", "refused", "taken", "away", "lost"):
+            done = box.check(path, "whole", preload=None,
+                             env={"LD_PRELOAD": f"{shim} {box.library(build)}", "MOVE": move})
+            assert ("mremap" in done.text) == (path.name == "split" and build != "secure"), done.text
+
+
+@every_build
+def test_blocks_of_several_mappings(box, program, build):
+    """A block moves as a whole or not at all, though the kernel knows it as several mappings."""
+    done = box.check(program("split"), preload=build)
+    if done.out != "registered\n":
+        pytest.skip("no userfaultfd here: blocks moved whose parts have advice of their own")
 
 
 # ---- other worlds -------------------------------------------------------------------------------------------------

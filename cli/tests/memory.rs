@@ -512,6 +512,120 @@ fn who_traces_a_process_is_told() {
     assert_eq!(notes.lines().count(), 1, "{notes}");
 }
 
+/// Blocks whose only reference is in memory that became constant, in the upper half of a vector register, or nowhere
+/// (`nowhere`). `executes` executes itself again and again. `vfork` has a thread that waits for the child of a vfork.
+const HIDES: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static void ready(void) { if (write(1, "ready\n", 6) != 6) abort(); }
+static void *forks(void *unused)
+{
+    ready();
+    if (vfork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    return unused;
+}
+static void in_constants(void)
+{
+    void **map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    static void **block;
+    block = aligned_alloc(4096, 8192);
+    *map = memset(malloc(1111), 0, 1111);
+    *block = memset(malloc(2222), 0, 2222);
+    mprotect(map, 4096, PROT_READ);
+    mprotect(block, 4096, PROT_READ);
+}
+#ifdef __x86_64__
+static void in_a_register(void)
+{
+    void *words[4] = {0, 0, 0, memset(malloc(3333), 0, 3333)};
+    __asm__ volatile("vmovdqu %0, %%ymm9" : : "m"(words));
+    words[3] = NULL;
+    __asm__ volatile("" : : "r"(words) : "memory");
+}
+#endif
+static void wipe(void) { volatile char room[40000]; memset((char *)room, 0, sizeof room); }
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    if (!strcmp(word, "executes")) {
+        if (argc == 2)
+            ready();
+        usleep(30000);
+        execl("/proc/self/exe", argv[0], word, "again", NULL);
+    }
+    if (!strcmp(word, "vfork")) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, forks, NULL);
+        for (;;)
+            pause();
+    }
+    in_constants();
+    if (!strcmp(word, "nowhere"))
+        memset(malloc(3333), 0, 3333);
+    wipe();
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx") && strcmp(word, "nowhere"))
+        in_a_register();
+    ready(); /* calls no function with vectors */
+    for (;;)
+        __asm__ volatile("syscall" : : "a"(34) : "rcx", "r11", "memory"); /* pause */
+#endif
+    ready();
+    for (;;)
+        pause();
+}
+"#;
+
+#[test]
+fn what_is_constant_or_in_a_vector_register_refers() {
+    let home = home();
+    let program = compiled(&home, "hides", HIDES, "cc");
+    for (word, leaked) in [("", 0), ("nowhere", 3584)] {
+        let running = Running::start(&home, &[&program, word]);
+        let found = object(&home, &["leaks", "--json", &running.pid()]);
+        assert_eq!(found["leaked_bytes"], leaked, "{found}");
+    }
+}
+
+/// The system call instruction that was found may be elsewhere when the copy's end is waited for.
+#[test]
+fn a_process_may_execute_another_program_meanwhile() {
+    let home = home();
+    let program = compiled(&home, "hides", HIDES, "cc");
+    let mut running = Running::start(&home, &[&program, "executes"]);
+    for _ in 0..10 {
+        let output = says(&home, &["leaks", "--json", &running.pid()]);
+        let notes = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() || notes.lines().count() <= 2, "{notes}");
+    }
+    assert_eq!(running.0.try_wait().unwrap(), None);
+}
+
+/// The command gives up, and so it does again: it does not take itself for another tracer.
+#[test]
+fn a_thread_that_waits_for_a_vfork_is_named() {
+    let home = home();
+    let program = compiled(&home, "hides", HIDES, "cc");
+    let mut running = Running::start(&home, &[&program, "vfork"]);
+    for _ in 0..2 {
+        let notes = String::from_utf8(says(&home, &["leaks", &running.pid()]).stderr).unwrap();
+        assert!(notes.contains("does not stop: it waits in the kernel"), "{notes}");
+        assert_eq!(notes.lines().count(), 1, "{notes}");
+    }
+    assert_eq!(running.0.try_wait().unwrap(), None);
+}
+
 const CONTAINERS: &str = r#"
 #include <deque>
 #include <iostream>

@@ -214,9 +214,10 @@ int glebe_option(const char *name, const char *value)
 /* The value may be any text, so characters that would break the line become ?. */
 void gb_option_complain(const char *what, const char *name, const char *value, const char *wants)
 {
-    char line[256], shown[128];
+    char line[256], plain_name[64], shown[128];
+    gb_plain(plain_name, sizeof plain_name, name, "");
     gb_plain(shown, sizeof shown, value, "");
-    size_t n = gb_format(line, sizeof line, "glebe: %s %s=%s is ignored%s%s\n", what, name, shown,
+    size_t n = gb_format(line, sizeof line, "glebe: %s %s=%s is ignored%s%s\n", what, plain_name, shown,
         wants ? ": it takes " : "", wants ? wants : "");
     gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
 }

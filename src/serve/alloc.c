@@ -57,7 +57,19 @@ void gb_free_any(const char *call, glebe_heap *self, void *block)
     gb_free(call, self, block);
 }
 
-/* In the safe build a block keeps its end, into which words may point, and its OS pages do not move away. */
+/* In the safe build a block keeps its end, into which words may point, and its OS pages do not move away. Returns
+ * whether a block above the medium ones stays when it shrinks. A huge one gives the memory of its end back: a copy of
+ * what is left may be more than is resident. */
+static bool alloc_shrinks_here(void *block, size_t before, size_t bytes)
+{
+    uintptr_t end = (uintptr_t)block + before, from = gb_round_up((uintptr_t)block + bytes, gb_the.page_bytes);
+    if (bytes > before || (bytes <= before / 2 && bytes <= GB_LARGE_MAX))
+        return false;
+    if (bytes <= before / 2 && from < end)
+        gb_port_purge(from, end - from, false);
+    return true;
+}
+
 void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
 {
     size_t before = gb_block_bytes(call, block);
@@ -73,7 +85,7 @@ void *gb_realloc(const char *call, glebe_heap *self, void *block, size_t bytes)
     }
     gb_page *entry = gb_page_entry(block);
     if ((GB_HUGE && !entry) || entry->kind == GB_FREE) {
-        if (GB_SAFE && bytes <= before && bytes > before / 2)
+        if (GB_SAFE && alloc_shrinks_here(block, before, bytes))
             return block;
         void *resized = GB_SAFE && bytes <= before ? NULL : gb_big_resize(entry, block, before, bytes);
         if (resized)

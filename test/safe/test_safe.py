@@ -77,6 +77,12 @@ def test_what_the_program_never_touched_stays_untouched(box, program, library):
     assert last < 3 * first, (first, last) # the safe build holds blocks for a while
 
 
+@pytest.mark.parametrize("mebibytes", [3, 2048])
+def test_a_sparse_block_that_shrinks_stays_sparse(box, program, mebibytes):
+    """A copy would make all of it resident."""
+    assert int(box.check(program("shrinks"), mebibytes << 20, preload=SAFE).out) < 16 << 10
+
+
 def test_the_line_at_exit_names_the_build(box):
     assert "; safe build\n" in box.check("true", preload=SAFE, verbose=1).text
     assert "build" not in box.check("true", verbose=1).text

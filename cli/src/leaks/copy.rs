@@ -1,7 +1,7 @@
 //! What a search for leaks needs of a process: of a copy of it, or of itself while it is stopped.
 //!
 //! ```text
-//!   writable mappings, resident or in swap ─▶ bytes        less glebe's tables and free slices
+//!   mappings that are or were writable, resident or in swap ─▶ bytes        less glebe's tables and free slices
 //!       a thread's stack                      from its stack pointer on
 //!       the stack of a thread that ended      its control block, which has the result until pthread_join
 //!   registers of every thread ─▶ words
@@ -411,11 +411,10 @@ impl Snapshot {
     }
 }
 
-/// Whether a mapping may hold references: memory that can be written to, or could be while the program was loaded.
+/// Whether a mapping may hold references: memory that can be written to, or could be before. Code of files never could.
 pub fn is_root(mapping: &Mapping) -> bool {
-    mapping.readable
-        && mapping.usage != Use::Apart
-        && (mapping.writable || mapping.usage == Use::Data)
+    let was_writable = !matches!(mapping.usage, Use::Code | Use::Shared);
+    mapping.readable && mapping.usage != Use::Apart && (mapping.writable || was_writable)
 }
 
 /// Functions may use some bytes below the stack pointer.

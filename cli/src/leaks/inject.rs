@@ -232,6 +232,12 @@ fn next(pid: i32, tid: i32) -> Result<Stop> {
     }
 }
 
+/// Whether a system call instruction is at the address. The process may execute another program after it was found.
+pub fn is_instruction(memory: &Memory, at: u64) -> bool {
+    let mut bytes = [0; machine::CALL.len()];
+    memory.fill(at, &mut bytes).is_ok() && bytes == machine::CALL
+}
+
 /// Lets the stopped thread make a system call. `at`: its instruction. Returns after the thread is as it was, with the
 /// signal that came meanwhile in `signal`; SIGSTOP is the only one that can.
 pub fn call(
@@ -241,6 +247,9 @@ pub fn call(
     (number, arguments): (i64, [u64; 4]),
     signal: &mut i32,
 ) -> Result<Answer> {
+    if !is_instruction(&Memory { pid }, at) {
+        bail!("process {pid} has executed another program");
+    }
     let before = register_set(tid, NT_PRSTATUS);
     let mut blocked = 0;
     mask(GETSIGMASK, tid, &mut blocked)?;
@@ -280,7 +289,9 @@ fn make(pid: i32, tid: i32, signal: &mut i32) -> Result<Answer> {
                 answer.child = Some(child as i32);
             }
             Stop::Event(_) => {}
-            Stop::Signal(came) => *signal = came,
+            Stop::Signal(libc::SIGSTOP) => *signal = libc::SIGSTOP,
+            // A fault, which cannot be blocked: it would come again without end.
+            Stop::Signal(came) => bail!("process {pid} cannot make a system call (signal {came})"),
         }
     }
     answer.value = register_set(tid, NT_PRSTATUS)
@@ -292,7 +303,8 @@ fn make(pid: i32, tid: i32, signal: &mut i32) -> Result<Answer> {
         match next(pid, tid)? {
             Stop::Event(_) => return Ok(answer),
             Stop::Call => {}
-            Stop::Signal(came) => *signal = came,
+            Stop::Signal(libc::SIGSTOP) => *signal = libc::SIGSTOP,
+            Stop::Signal(came) => bail!("process {pid} cannot go on (signal {came})"),
         }
     }
 }

@@ -232,7 +232,7 @@ impl Found {
             "live_blocks": self.live_blocks,
             "live_bytes": self.live_bytes,
             "threads": self.threads,
-            "stopped_ms": self.stopped.as_secs_f64() * 1e3,
+            "stopped_ms": self.stopped.as_micros() as f64 / 1e3,
             "read_before_stop": self.read_before_stop,
         })
         .to_string()

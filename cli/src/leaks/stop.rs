@@ -10,14 +10,18 @@ use crate::explain::process::status_word;
 use crate::system::live::{denied, name_of, stat_of};
 use anyhow::{anyhow, bail, Result};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::io;
 use std::ptr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A thread that does not stop within this time waits in the kernel, mostly for a disk.
+/// A process that does not stop within this time has a thread that waits in the kernel, for a disk or a vfork's child.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// So long the other threads stand for such a thread. Then they run for a while, until the next attempt.
+const ATTEMPT: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(200);
 
 pub struct Stopped {
     /// The threads, and the signal that each gets when it goes on.
@@ -81,6 +85,32 @@ pub struct Registers {
 
 /// Stops the process.
 pub fn stop(pid: i32) -> Result<Stopped> {
+    let begun = Instant::now();
+    loop {
+        match attempt(pid) {
+            Err(error) if error.is::<Waits>() && begun.elapsed() < PATIENCE => sleep(PAUSE),
+            other => return other,
+        }
+    }
+}
+
+/// A thread that waits in the kernel, and does not stop.
+#[derive(Debug)]
+struct Waits {
+    pid: i32,
+    tid: i32,
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Waits { pid, tid } = self;
+        write!(f, "thread {tid} of process {pid} does not stop: it waits in the kernel")
+    }
+}
+
+impl std::error::Error for Waits {}
+
+fn attempt(pid: i32) -> Result<Stopped> {
     let mut stopped = Stopped { threads: BTreeMap::new(), since: Instant::now() };
     let mut seen = BTreeSet::new();
     loop {
@@ -132,9 +162,14 @@ pub fn ptrace(request: Request, tid: i32, data: usize) -> io::Result<()> {
     }
 }
 
+fn is_ours(tid: i32) -> bool {
+    status_word(tid, "TracerPid") == Some(std::process::id().to_string())
+}
+
 fn seize(pid: i32, tid: i32) -> Result<()> {
     match ptrace(libc::PTRACE_SEIZE, tid, 0) {
         Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
+        Err(_) if is_ours(tid) => {} // it did not stop at an earlier attempt
         Err(e) => return Err(untraceable(pid, &e)),
         Ok(()) => {}
     }
@@ -157,8 +192,10 @@ fn wait(pid: i32, tid: i32) -> Result<Option<i32>> {
             }
             _ => return Ok(None),
         }
-        if begun.elapsed() > PATIENCE {
-            bail!("thread {tid} of process {pid} does not stop: it waits in the kernel");
+        let is_waiting = || stat_of(tid).is_some_and(|stat| stat.first().is_some_and(|s| s == "D"));
+        let elapsed = begun.elapsed();
+        if elapsed > PATIENCE || elapsed > ATTEMPT && is_waiting() {
+            bail!(Waits { pid, tid });
         }
         sleep(Duration::from_micros(20));
     }
@@ -170,13 +207,20 @@ impl Stopped {
             seize(pid, *tid)?;
             self.threads.insert(*tid, 0);
         }
+        // All are waited for, since one that stops later could not be let go on.
+        let mut done = Ok(());
         for tid in new {
-            match wait(pid, *tid)? {
-                Some(signal) => self.threads.insert(*tid, signal),
-                None => self.threads.remove(tid),
-            };
+            match wait(pid, *tid) {
+                Ok(Some(signal)) => {
+                    self.threads.insert(*tid, signal);
+                }
+                Ok(None) => {
+                    self.threads.remove(tid);
+                }
+                Err(error) => done = Err(error),
+            }
         }
-        Ok(())
+        done
     }
 
     /// Lets the threads go on. Returns how long they were stopped.
@@ -210,7 +254,7 @@ impl Drop for Stopped {
 
 /// A set of registers, as words.
 pub fn register_set(tid: i32, set: usize) -> Vec<u64> {
-    let mut words = vec![0u64; 1024];
+    let mut words = vec![0u64; 2048];
     let mut area = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: words.len() * 8 };
     // SAFETY: the kernel writes at most iov_len bytes to `words`.
     let answer = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, tid, set, &mut area) };
@@ -226,10 +270,12 @@ fn registers(tid: i32) -> Registers {
     // Places in user_regs_struct.
     const RSP: usize = 19;
     const FS_BASE: usize = 21;
+    const NT_X86_XSTATE: usize = 0x202; // with the upper halves of the vector registers
     let mut words = register_set(tid, NT_PRSTATUS);
     let at = |i: usize| words.get(i).copied().unwrap_or(0);
     let (stack_pointer, thread_pointer) = (at(RSP), at(FS_BASE));
-    words.extend(register_set(tid, NT_PRFPREG));
+    let vectors = register_set(tid, NT_X86_XSTATE);
+    words.extend(if vectors.is_empty() { register_set(tid, NT_PRFPREG) } else { vectors });
     Registers { stack_pointer, thread_pointer, words }
 }
 

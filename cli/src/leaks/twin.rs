@@ -10,11 +10,11 @@
 //!    so what the program closes is closed.
 //! 3. Signals do not end this command while a thread is in a call of ours.
 
-use super::inject::{call, fitting, instruction};
+use super::inject::{call, fitting, instruction, is_instruction};
 use super::stop::{ptrace, stop, stop_thread, threads_of, Registers, Steady};
 use crate::explain::process::{group_left, status_bytes};
 use crate::size::amount;
-use crate::system::live::{runs, Memory};
+use crate::system::live::{maps_of, runs, Memory};
 use crate::words::say;
 use anyhow::Result;
 use std::fs;
@@ -106,8 +106,14 @@ impl Twin {
         {
             return Ok(false);
         }
+        let memory = Memory { pid: self.of };
+        let at = match is_instruction(&memory, self.at) {
+            true => Some(self.at),
+            false => instruction(&memory, &maps_of(self.of)?), // it executes another program
+        };
+        let Some(at) = at else { return Ok(false) };
         let wait = (libc::SYS_wait4, [self.number, 0, options, 0]);
-        let answer = call(self.of, tid, self.at, wait, stopped.signal_of(tid))?;
+        let answer = call(self.of, tid, at, wait, stopped.signal_of(tid))?;
         Ok(answer.value == self.number as i64 || answer.value == -i64::from(libc::ECHILD))
     }
 }

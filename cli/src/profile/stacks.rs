@@ -8,6 +8,7 @@
 
 use super::pprof::Kind;
 use super::raw::Weight;
+use crate::words::plain;
 use anyhow::{ensure, Context, Result};
 use std::collections::{BTreeMap, HashMap};
 
@@ -64,8 +65,7 @@ impl Stacks {
             return *number;
         }
         let number = self.names.len() as u32;
-        let safe = name.chars().map(|c| if c.is_control() { '?' } else { c });
-        self.names.push(safe.take(NAME_MOST).collect());
+        self.names.push(plain(name).chars().take(NAME_MOST).collect());
         self.numbers.insert(name.into(), number);
         number
     }

@@ -16,7 +16,7 @@ use crate::profile::raw::{Module, Profile};
 use crate::profile::sites::frames_of;
 use crate::profile::symbols::Symbols;
 use crate::stop::{Ending, OWN_FAILURE};
-use crate::words::{cut, print, say};
+use crate::words::{cut, plain, print, say};
 use anyhow::{ensure, Context, Result};
 use serde::Deserialize;
 use serde_json::{json, Value};
@@ -116,11 +116,6 @@ fn stacks(report: &Report, files: &mut Files) -> [(&'static str, &'static str, V
         ("freed_at", "freed at", &report.freed),
     ]
     .map(|(key, title, frames)| (key, title, files.names(frames, &report.modules)))
-}
-
-/// Printable characters alone: a name or a path may be anything.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// The report as the text shows it: one line, then what it is about.

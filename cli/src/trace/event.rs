@@ -1,5 +1,6 @@
 //! What a program did with its memory: calls in their order over all threads, on blocks with numbers for names.
 
+use crate::words::plain;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +73,7 @@ impl About {
     pub fn title(&self) -> String {
         match self.command.is_empty() {
             true => "an anonymous program".into(),
-            false => self.command.join(" "),
+            false => plain(&self.command.join(" ")),
         }
     }
 }

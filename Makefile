@@ -251,7 +251,7 @@ test-e2e: cli ## misuse, guards, contract, bdwgc, mimalloc, package and scale te
 	    test/libgc test/mimalloc test/package test/scale --ignore-glob='*/test_crates*.py'
 	$(took)
 
-test-packages: ## what `make package` built, each installed, used and removed in a fresh place (minutes; takes root)
+test-packages: cli ## what `make package` built, each installed, used and removed in a fresh place (minutes; takes root)
 	@tools/setup fresh recipes tinygo
 	$(call say,packages)
 	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/package/test_packages*.py test/package/test_recipes.py

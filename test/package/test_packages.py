@@ -70,6 +70,21 @@ def test_symbols_of_the_wheel_for_glibc(tmp_path, arch):
     assert newest(ROOT / "build/libglebe.so") > (2, 28)
 
 
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("tag, older", [("manylinux_2_28", "manylinux_2_27"), ("musllinux_1_2", "musllinux_1_1")])
+def test_pip_takes_the_wheel(tmp_path, tag, older, arch):
+    """pip installs it for its own system, also where none is at hand to run it whole (musl), and the command starts;
+    control: for an older C library pip refuses it."""
+    wheel = package(f"*{tag}_{arch}.whl")
+    pip = [PACKER, "-m", "pip", "install", "--quiet", "--no-index", "--only-binary=:all:", "--target", tmp_path / "to"]
+    run(*pip, "--platform", f"{tag}_{arch}", wheel)
+    emulator = [] if arch == platform.machine() else ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"]
+    if PC or not emulator:
+        assert NAMED.match(run(*emulator, tmp_path / "to/bin/glebe", "--version"))
+    said = run(*pip, "--platform", f"{older}_{arch}", wheel, fails=True)
+    assert "is not a supported wheel on this platform" in said
+
+
 # ---- the others ---------------------------------------------------------------------------------------------------
 
 def test_rock(tmp_path):

@@ -85,6 +85,23 @@ def test_pip_takes_the_wheel(tmp_path, tag, older, arch):
     assert "is not a supported wheel on this platform" in said
 
 
+@pytest.mark.parametrize("tag", ["manylinux_2_28", "musllinux_1_2"])
+def test_wheel_suits_pages_of_64_kib(tmp_path, tag):
+    """Red Hat's kernels for AArch64 have such pages, and load only files that are aligned to them; control: a library
+    linked for pages of 4 KiB is told apart."""
+    with zipfile.ZipFile(package(f"*{tag}_aarch64.whl")) as content:
+        content.extractall(tmp_path)
+    (tmp_path / "small.c").write_text("int small;\n")
+    small = tmp_path / "small.so"
+    run(ROOT / "packaging/zig-cc", "aarch64-linux-musl", "-shared", "-Wl,-z,max-page-size=4096", tmp_path / "small.c",
+        "-o", small, env={"ZIG_PYTHON": str(PACKER)})
+    found = [*tmp_path.glob("glebe/lib/*.so"), *tmp_path.glob("*.data/scripts/glebe")]
+    assert len(found) == 5
+    for path in (*found, small):
+        loads = re.findall(r"^ +LOAD .* 0x(\w+)$", run("readelf", "-lW", path), re.M)
+        assert loads and all(int(align, 16) % 65536 == 0 for align in loads) == (path != small), (path, loads)
+
+
 # ---- the others ---------------------------------------------------------------------------------------------------
 
 def test_rock(tmp_path):

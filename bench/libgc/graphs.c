@@ -24,6 +24,10 @@ word GC_get_gc_no(void);
 void GC_set_on_collection_event(void (*function)(int event));
 void GC_register_finalizer_no_order(
     void *object, void (*function)(void *, void *), void *data, void (**old)(void *, void *), void **old_data);
+void GC_register_finalizer(
+    void *object, void (*function)(void *, void *), void *data, void (**old)(void *, void *), void **old_data);
+word GC_make_descriptor(const word *bitmap, size_t words);
+void *GC_malloc_explicitly_typed(size_t bytes, word descriptor);
 int GC_general_register_disappearing_link(void **link, const void *object);
 
 static void *root; /* what the program keeps */
@@ -236,6 +240,7 @@ static void pointers(int rounds, word count)
 }
 static void pointers_15(int rounds) { pointers(4 * rounds, 15000000 / 40); }
 static void pointers_200(int rounds) { pointers(rounds, 200000000 / 40); }
+static void pointers_1000(int rounds) { pointers(rounds, 1000000000 / 40); }
 
 /* ---- finalizers, and links that disappear ---- */
 
@@ -285,6 +290,83 @@ static void links(int rounds)
         sum += pairs[i]->hidden == (void *)~(uintptr_t)keys[i];
 }
 
+/* Objects with finalizers that stay, beside short-lived ones without: each collection looks at all the finalizers. */
+static void finalizers_kept(int rounds)
+{
+    enum { KEPT = 50000, TURNS = 1000000 };
+    void **table = root = take(KEPT * sizeof *table);
+    for (int i = 0; i < KEPT; i++) {
+        table[i] = take(32);
+        GC_register_finalizer_no_order(table[i], tell, &finalized, NULL, NULL);
+    }
+    for (int i = 0; i < TURNS * rounds; i++) {
+        void **object = table[i % KEPT];
+        object[0] = take(48);
+    }
+    sum += finalized + KEPT;
+}
+
+/* Finalizers in order: the head of a list of four first, then the next in a later collection. */
+static void finalizers_ordered(int rounds)
+{
+    enum { SLOTS = 2000, TURNS = 50000 };
+    void **table = root = take(SLOTS * sizeof *table);
+    for (int i = 0; i < TURNS * rounds; i++) {
+        void **head = NULL;
+        for (int j = 0; j < 4; j++) {
+            void **object = take(32);
+            object[0] = head;
+            GC_register_finalizer(object, tell, &finalized, NULL, NULL);
+            head = object;
+        }
+        table[i % SLOTS] = head;
+        sum += 4;
+    }
+}
+
+/* A hash table with weak keys whose entries keep their values, as runtimes on bdwgc have it for ephemerons: an entry
+ * hides its key, and a link clears it. Whoever walks a chain removes the entries whose keys are gone. */
+static void weak_keys(int rounds)
+{
+    enum { BUCKETS = 4096, LIVE = 20000, TURNS = 200000 };
+    struct entry {
+        struct entry *next;
+        void *value;
+        uintptr_t hidden, number;
+    };
+    static const word refers[1] = {3}; /* the first two words of an entry */
+    word layout = GC_make_descriptor(refers, 4);
+    struct entry **buckets = root = take((BUCKETS + LIVE) * sizeof *buckets);
+    void **keys = (void **)buckets + BUCKETS;
+    uint64_t state = 88172645463325252u;
+    for (int i = 0; i < TURNS * rounds; i++) {
+        struct entry **at = &buckets[next(&state) % BUCKETS];
+        for (struct entry **e = at; *e;)
+            if ((*e)->hidden)
+                e = &(*e)->next;
+            else
+                *e = (*e)->next;
+        word *key = take(32);
+        struct entry *entry = need(GC_malloc_explicitly_typed(sizeof *entry, layout));
+        entry->next = *at;
+        entry->value = take(64);
+        entry->number = *key = (word)i;
+        entry->hidden = ~(uintptr_t)key;
+        if (GC_general_register_disappearing_link((void **)&entry->hidden, key) > 1)
+            need(NULL);
+        *at = entry;
+        keys[next(&state) % LIVE] = key;
+    }
+    for (int i = 0; i < LIVE; i++)
+        sum += keys[i] ? *(word *)keys[i] : 0;
+    for (int i = 0; i < BUCKETS; i++)
+        for (struct entry *e = buckets[i]; e; e = e->next)
+            if (e->hidden && *(word *)~e->hidden != e->number) {
+                fprintf(stderr, "graphs: a key is not the entry's\n");
+                exit(1);
+            }
+}
+
 /* ---- */
 
 static const struct graph {
@@ -292,7 +374,8 @@ static const struct graph {
     void (*run)(int rounds);
 } graphs[] = {{"gcbench", gcbench}, {"mt-gcbench", mt_gcbench}, {"trees", trees}, {"mt-trees", mt_trees},
     {"quads", quads}, {"strings", strings}, {"pointers-15", pointers_15}, {"pointers-200", pointers_200},
-    {"finalizers", finalizers}, {"links", links}};
+    {"pointers-1000", pointers_1000}, {"finalizers", finalizers}, {"finalizers-kept", finalizers_kept},
+    {"finalizers-ordered", finalizers_ordered}, {"links", links}, {"weak-keys", weak_keys}};
 
 static uint64_t began_us, longest_us;
 

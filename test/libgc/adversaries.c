@@ -1,15 +1,17 @@
-/* What strains a collector: adversaries deep N | threads N | unload LIBRARY | limit.
+/* What strains a collector: adversaries threads N | unload LIBRARY | limit | starve.
  *
- *     deep      a list of N objects, each of which only the one before refers to
  *     threads   N threads at once, each with a list that only its stack refers to, stopped several times
  *     unload    a library whose data are roots is loaded and unloaded, while another thread collects
- *     limit     threads keep what they allocate until memory ends, in whatever another thread is doing then */
+ *     limit     threads keep what they allocate until memory ends, in whatever another thread is doing then
+ *     starve    the kernel gives no memory from the midst of a stop on, and again when the collection has ended */
 #include "check.h"
 #include "gc.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 typedef struct cell {
@@ -37,16 +39,6 @@ static void list_check(const cell *first, uintptr_t n)
     for (; first; first = first->next)
         CHECK(first->number == --n);
     CHECK(n == 0);
-}
-
-/* ---- deep ---- */
-
-static void deep(uintptr_t n)
-{
-    cell *first = list_new(n);
-    CHECK(first);
-    GC_gcollect();
-    list_check(first, n);
 }
 
 /* ---- threads ---- */
@@ -174,16 +166,73 @@ static void limit(void)
     list_check(first, 100000);
 }
 
+/* ---- starve ---- */
+
+enum { EVENT_END = 5, EVENT_STOPPED = 7 };
+static atomic_uint starved, refused;
+
+/* Bounds the address space of the process: a mapping beyond it fails, as at the end of memory. */
+static void bound(rlim_t bytes)
+{
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+    limit.rlim_cur = bytes;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+static void starve_at(int event)
+{
+    if (event == EVENT_STOPPED) {
+        bound(0);
+        atomic_fetch_add(&starved, 1);
+        refused += mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
+    } else if (event == EVENT_END)
+        bound(RLIM_INFINITY);
+}
+
+static void *starving(void *data)
+{
+    uintptr_t length = (uintptr_t)data;
+    cell *kept = list_new(length);
+    CHECK(kept);
+    for (int i = 0; i < 200; i++) {
+        cell *lost = list_new(1000);
+        CHECK(lost);
+        list_check(lost, 1000);
+        void **object = GC_malloc(40000 + 1000 * (size_t)i), *link;
+        CHECK(object && GC_general_register_disappearing_link(&link, object) == 0);
+        CHECK(GC_unregister_disappearing_link(&link));
+    }
+    list_check(kept, length);
+    return NULL;
+}
+
+/* Enough is live that several threads would mark: they start in a collection, which must do without them. */
+static void starve(void)
+{
+    pthread_t ids[3];
+    GC_set_on_collection_event(starve_at);
+    cell *kept = list_new(1000000);
+    CHECK(kept);
+    for (uintptr_t i = 0; i < 3; i++)
+        CHECK(GC_pthread_create(&ids[i], NULL, starving, (void *)(1000 + i)) == 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(GC_pthread_join(ids[i], NULL) == 0);
+    GC_gcollect();
+    list_check(kept, 1000000);
+    CHECK(starved >= 5 && refused == starved);
+}
+
 int main(int count, char **words)
 {
     CHECK(count >= 2);
     GC_init();
-    if (!strcmp(words[1], "deep"))
-        deep(strtoul(words[2], NULL, 10));
-    else if (!strcmp(words[1], "threads"))
+    if (!strcmp(words[1], "threads"))
         many((unsigned)strtoul(words[2], NULL, 10));
     else if (!strcmp(words[1], "unload"))
         unload(words[2]);
+    else if (!strcmp(words[1], "starve"))
+        starve();
     else
         limit();
     puts("well");

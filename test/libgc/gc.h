@@ -43,6 +43,7 @@ void *GC_call_with_alloc_lock(void *(*)(void *), void *);
 extern char *GC_stackbottom;
 int GC_get_parallel(void);
 void GC_register_disclaim_proc(int, int (*)(void *), int), GC_set_find_leak(int);
+void GC_set_on_collection_event(void (*)(int event));
 int GC_is_marked(const void *), GC_toggleref_add(void *, int);
 typedef int GC_toggleref_func(void *);
 void GC_set_toggleref_func(GC_toggleref_func *);

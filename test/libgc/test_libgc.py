@@ -90,29 +90,52 @@ def test_markers(box, ours, markers):
     assert done.out == "well\n"
 
 
-def adversary(box, ours, *words, timeout=120):
-    program = box.compile(FOLDER / "adversaries.c", "-O1", "-pthread", to="libgc", libs=[ours, "-ldl"])
-    done = box.check(program, *words, preload=None, timeout=timeout, env={"LD_LIBRARY_PATH": str(ours.parent)})
-    assert done.out == "well\n"
+def adversary(box, ours, *words, name="adversaries", timeout=120, fails=False):
+    program = box.compile(FOLDER / f"{name}.c", "-O1", "-pthread", to="libgc", libs=[ours, "-ldl"])
+    run = box.run if fails else box.check
+    return run(program, *words, preload=None, timeout=timeout, env={"LD_LIBRARY_PATH": str(ours.parent)})
 
 
-@pytest.mark.parametrize("words", (("deep", "1000000"), ("threads", "1000"), ("limit",)), ids="-".join)
+@pytest.mark.parametrize("words", (("threads", "1000"), ("limit",), ("starve",)), ids="-".join)
 def test_adversaries(box, ours, words):
-    adversary(box, ours, *words)
+    assert adversary(box, ours, *words).out == "well\n"
 
 
 def test_roots_are_unloaded(box, ours, tmp_path):
     (tmp_path / "kept.c").write_text("void *kept;\n", encoding="utf-8")
     subprocess.run(["gcc", "-shared", "-fPIC", "kept.c", "-o", "kept.so"], cwd=tmp_path, check=True)
-    adversary(box, ours, "unload", tmp_path / "kept.so")
+    assert adversary(box, ours, "unload", tmp_path / "kept.so").out == "well\n"
+
+
+def deep_in_the_core(box, *words, timeout=120):
+    library = box.libraries / "libglebe.so"
+    program = box.compile(FOLDER / "deep.c", "-O1", "-pthread", "-DCORE", f"-I{box.root / 'include'}",
+                          to="libgc-core", libs=[library])
+    return box.check(program, *words, preload=None, timeout=timeout, env={"LD_LIBRARY_PATH": str(library.parent)})
+
+
+@pytest.mark.parametrize("shape", ("list", "comb"))
+def test_deep_graphs(box, ours, shape):
+    """Marking takes no stack and no memory, by libgc's names and by the core's."""
+    assert adversary(box, ours, shape, "1000000", name="deep").out == "well\n"
+    assert deep_in_the_core(box, shape, "1000000").out == "well\n"
+
+
+@pytest.mark.parametrize("spoil", ("stack", "memory"))
+def test_deep_graphs_are_bounded(box, ours, spoil):
+    """Control: a walk by recursion ends the process, and 8 MiB are too much."""
+    done = adversary(box, ours, "list", "100000", spoil, name="deep", fails=True)
+    assert done.returncode and ("grown <= MOST_KIB" in done.text) == (spoil == "memory")
 
 
 @LONG
-def test_a_deep_list(box, ours):
-    """50 million objects in a row: 1.5 GiB."""
+@pytest.mark.parametrize("shape, cells", (("list", 50000000), ("comb", 25000000)))
+def test_deeper_graphs(box, ours, shape, cells):
+    """50 million objects: 1.5 GiB."""
     if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 3 << 30:
         pytest.skip("less than 3 GiB of memory are free")
-    adversary(box, ours, "deep", "50000000", timeout=600)
+    assert adversary(box, ours, shape, cells, name="deep", timeout=600).out == "well\n"
+    assert deep_in_the_core(box, shape, cells, timeout=600).out == "well\n"
 
 
 # ---- programs of Debian -------------------------------------------------------------------------------------------

@@ -242,16 +242,21 @@ EXPORT GC_word GC_make_descriptor(const GC_word *bits, size_t words)
     return descriptor;
 }
 
+/* Whether a layout of `words` words can say what this bitmap does: all its bits are among those that layouts have. */
+static bool bitmap_fits(GC_word descriptor, size_t words)
+{
+    size_t bits = words < GLEBE_GC_MASK_BITS ? words : GLEBE_GC_MASK_BITS;
+    return bits >= WORD_BITS || (descriptor & ~(GC_word)TAGS) << bits == 0;
+}
+
 /* Returns the core's layout of `words` words for a bitmap; 0 if there is none. */
 static uintptr_t bitmap_layout(GC_word descriptor, size_t words)
 {
     uintptr_t mask = 0;
+    if (!bitmap_fits(descriptor, words))
+        return 0;
     for (size_t i = 0; i < WORD_BITS - 2; i++)
-        if (descriptor >> (WORD_BITS - 1 - i) & 1) {
-            if (i >= words || i >= GLEBE_GC_MASK_BITS)
-                return 0;
-            mask |= (uintptr_t)1 << i;
-        }
+        mask |= (uintptr_t)(descriptor >> (WORD_BITS - 1 - i) & 1) << i;
     return GLEBE_GC_LAYOUT(words, mask);
 }
 
@@ -288,7 +293,7 @@ static void *typed_take(size_t bytes, GC_word descriptor, size_t element_bytes)
     if (descriptor == 0)
         return libgc_take(bytes, GB_PLAIN, false);
     bool is_short = !element_bytes && (descriptor & TAGS) == BITMAP
-        && bytes + 1 <= SHORT_WORDS * sizeof(GC_word) * 7 / 8 && bitmap_layout(descriptor, SHORT_WORDS);
+        && bytes + 1 <= SHORT_WORDS * sizeof(GC_word) * 7 / 8 && bitmap_fits(descriptor, SHORT_WORDS);
     libgc_enter();
     const described *of = type_of(descriptor, element_bytes, is_short);
     libgc_leave();

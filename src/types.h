@@ -495,7 +495,7 @@ struct glebe_gc {
     uint64_t scanned_by[2]; /* objects that teams scanned: the collecting thread, all helpers */
     size_t cached_bytes, cached_objects; /* in the caches' gaps when marking began */
     const struct gb_hooks *hooks; /* of a runtime that is built with the core, or NULL (GB_RUNTIMES) */
-    size_t ready_bytes; /* of live_bytes: objects that only their ready finalizers keep */
+    size_t ready_bytes, behind_bytes; /* of live_bytes: only ready finalizers keep them; they wait for another's */
     uint32_t ready, ready_at; /* count of ready finalizers; where in the table the search for the next one begins */
     glebe_gc_marker *marker;
     glebe_gc_listener *listener;

@@ -11,8 +11,9 @@
  * One thread collects, and several mark where there are helpers (team.c), while the program's threads that hold
  * references wait. The next collection is due when the program was handed `percent` of the bytes that this one found
  * live, roots included: so the work of marking is proportional to the bytes that the program allocates. Objects that
- * only wait for their finalizers do not count: they are garbage of the next collection. In linear memory the default
- * percentage falls where more than a few MiB are live. */
+ * only wait for their finalizers do not count: they are garbage of the next collection. Nor do those that wait for the
+ * finalizer of another, up to half of the rest: in a cycle they wait for ever, and marking them would cost more and
+ * more. In linear memory the default percentage falls where more than a few MiB are live. */
 
 #include "../serve/alloc.h"
 #include "../serve/slow.h"
@@ -39,8 +40,10 @@ static size_t pace_root(size_t bytes)
 static GB_NOINLINE void pace_next(glebe_gc *gc)
 {
     size_t found = gc->live_bytes + gc->roots_bytes;
-    if (GB_RUNTIMES)
+    if (GB_RUNTIMES) {
         found -= gc->ready_bytes < found ? gc->ready_bytes : found;
+        found -= gc->behind_bytes < found / 2 ? gc->behind_bytes : found / 2;
+    }
     uint32_t percent = gc->percent;
     if (percent == GLEBE_GC_PERCENT_DEFAULT) {
         percent = PACE_PERCENT;

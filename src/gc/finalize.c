@@ -252,26 +252,46 @@ static void finals_finish_last(glebe_gc *gc, gb_final *start, const gb_final *en
     }
 }
 
+static bool final_in_order(const gb_final *final) { return (final->order & GLEBE_GC_ORDERS) != GLEBE_GC_UNORDERED; }
+
+/* Returns the bytes of the unmarked objects, from `final` on, whose finalizers have an order. One that waits for
+ * another is marked soon; but nothing that lives refers to it: a later collection frees it, unless it is in a cycle. */
+static size_t finals_behind(const glebe_gc *gc, const gb_final *final, const gb_final *end)
+{
+    size_t all = 0, bytes;
+    for (; final < end; final++)
+        if (final->object && final_in_order(final) && !gb_object_marked(gc, ~final->object)
+            && gb_object_bounds(gc, ~final->object, &bytes))
+            all += bytes;
+    return all;
+}
+
 static void finals_finish(glebe_gc *gc)
 {
     if (GB_RUNTIMES)
-        gc->ready_bytes = 0;
+        gc->ready_bytes = gc->behind_bytes = 0;
     if (!GB_FINALIZERS || gc->finals.count == 0)
         return;
     gb_final *final, *start = gc->finals.items, *end = start + gc->finals.room;
     for (final = start; final < end; final++)
-        if (final->object && !gb_object_marked(gc, ~final->object))
-            final_mark(gc, final);
-    for (final = start; final < end; final++) {
         if (final->object && !gb_object_marked(gc, ~final->object)) {
+            if (GB_RUNTIMES && gc->behind_bytes == 0 && final_in_order(final))
+                gc->behind_bytes = finals_behind(gc, final, end); /* once: it counts this one */
+            final_mark(gc, final);
+        }
+    for (final = start; final < end; final++) {
+        size_t bytes = 0;
+        bool now = final->object && !gb_object_marked(gc, ~final->object);
+        if (now) {
             final->ready = true;
             gc->ready++;
             if (GB_RUNTIMES && (final->order & GLEBE_GC_ORDERS) == GLEBE_GC_LAST)
                 final->order |= FINAL_TRIED;
         }
-        size_t bytes = 0;
-        if (GB_RUNTIMES && final->object && final->ready && gb_object_bounds(gc, ~final->object, &bytes))
+        if (GB_RUNTIMES && final->object && final->ready && gb_object_bounds(gc, ~final->object, &bytes)) {
             gc->ready_bytes += bytes;
+            gc->behind_bytes -= now && final_in_order(final) ? bytes : 0;
+        }
     }
     gb_ready_mark(gc);
     if (GB_RUNTIMES)

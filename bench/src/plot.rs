@@ -33,7 +33,7 @@ fn colour(name: &str) -> RGBColor {
         "rpmalloc" => RGBColor(204, 121, 167),
         "tcmalloc" => RGBColor(150, 120, 20),
         "jemalloc" => RGBColor(120, 80, 160),
-        "boehm" | "mini-alloc" => RGBColor(0, 114, 178),
+        "bdwgc" | "boehm" | "mini-alloc" => RGBColor(0, 114, 178),
         "precise" | "talc" => RGBColor(86, 180, 233),
         "conservative" | "rlsf" => RGBColor(0, 158, 115),
         "nottinygc" | "lite-alloc" => RGBColor(204, 121, 167),
@@ -72,6 +72,12 @@ struct Lines {
     lines_x: String,
     lines_y: String,
     lines: Vec<(String, Vec<(f64, f64)>)>,
+    /// The least x and y that are shown.
+    #[serde(default)]
+    lines_from: (f64, f64),
+    /// Whether each point has a dot: for curves of few.
+    #[serde(default)]
+    dots: bool,
 }
 
 #[derive(Deserialize)]
@@ -150,16 +156,20 @@ fn draw_picture(picture: &Picture, path: &Path) -> Result<()> {
 
 fn draw_lines(picture: &Lines, path: &Path) -> Result<()> {
     let points = || picture.lines.iter().flat_map(|l| l.1.iter());
-    let right = points().map(|p| p.0).fold(0.0, f64::max);
+    let (left, bottom) = picture.lines_from;
+    let room = if picture.dots { 1.02 } else { 1.0 };
+    let right = points().map(|p| p.0).fold(0.0, f64::max) * room;
     let top = points().map(|p| p.1).fold(0.0, f64::max) * 1.05;
     let root = SVGBackend::new(path, (1180, 520)).into_drawing_area();
     root.fill(&WHITE)?;
+    let corner =
+        if picture.dots { SeriesLabelPosition::UpperRight } else { SeriesLabelPosition::UpperLeft };
     let mut chart = ChartBuilder::on(&root)
         .caption(&picture.lines_title, text(17))
         .margin(14)
         .x_label_area_size(44)
         .y_label_area_size(60)
-        .build_cartesian_2d(0.0..right, 0.0..top)?;
+        .build_cartesian_2d(left..right, bottom..top)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -174,13 +184,17 @@ fn draw_lines(picture: &Lines, path: &Path) -> Result<()> {
     for (name, curve) in picture.lines.iter().rev() {
         let colour = colour(name);
         let style = colour.stroke_width(if is_glebe(name) { 2 } else { 1 });
+        if picture.dots {
+            let dots = curve.iter().map(|at| Circle::new(*at, 4, colour.filled()));
+            chart.draw_series(dots)?;
+        }
         chart.draw_series([PathElement::new(curve.clone(), style)])?.label(name).legend(
             move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2)),
         );
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(corner)
         .label_font(text(12))
         .background_style(WHITE.mix(0.8))
         .draw()?;

@@ -63,7 +63,7 @@ GB_COLD static new_handler handler_now(const void *caller)
     return get ? get() : NULL;
 }
 
-/* An exception passes no frame with an entry. */
+/* Blocks as new returns them. The entries are here, because an exception that passes one would skip its end. */
 GB_INLINE void *new_given(size_t bytes)
 {
     GB_ENTRY;
@@ -74,6 +74,18 @@ GB_INLINE void *new_given_aligned(size_t alignment, size_t bytes)
 {
     GB_ENTRY;
     return gb_with_tag(gb_alloc_aligned(gb_self, alignment, bytes));
+}
+
+GB_INLINE void *new_given_few(size_t bytes)
+{
+    GB_ENTRY;
+    return gb_with_tag(gb_alloc_few(gb_self, bytes, false));
+}
+
+GB_INLINE void *new_given_secure(size_t bytes)
+{
+    GB_ENTRY;
+    return gb_with_tag(gb_alloc_secure(gb_self, bytes, false));
 }
 
 /* The standard's loop: calls the handler until there is memory, or no handler is left. */
@@ -120,18 +132,6 @@ GB_COLD void *override_nothrow_retry(
 
 /* new without an alignment. In the secure build what is not served at once is a tail call, so that the short path needs
  * no frame. */
-GB_INLINE void *new_given_few(size_t bytes)
-{
-    GB_ENTRY;
-    return gb_with_tag(gb_alloc_few(gb_self, bytes, false));
-}
-
-GB_INLINE void *new_given_secure(size_t bytes)
-{
-    GB_ENTRY;
-    return gb_with_tag(gb_alloc_secure(gb_self, bytes, false));
-}
-
 static GB_NOINLINE void *new_secure(size_t bytes, const void *caller)
 {
     void *block = new_given_secure(bytes);

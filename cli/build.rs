@@ -31,15 +31,7 @@ const BUILDS: [(&str, &str, &[&str]); 4] = [
 
 /// The same; the name is the soname, which CMake gives them too.
 const STAND_INS: [(&str, &str, &[&str]); 3] = [
-    (
-        "libgc.so.1",
-        "libgc/libgc.so.1",
-        &[
-            "-DGLEBE_API=__attribute__((visibility(\"hidden\")))",
-            "-DGB_STAYS_LOADED=1",
-            "-Wl,-z,nodelete",
-        ],
-    ),
+    ("libgc.so.1", "libgc/libgc.so.1", &["-DGLEBE_API=__attribute__((visibility(\"hidden\")))"]),
     ("libmimalloc.so.2", "mimalloc/libmimalloc.so.2", &["-DMIMALLOC_LINE=2"]),
     ("libmimalloc.so.3", "mimalloc/libmimalloc.so.3", &["-DMIMALLOC_LINE=3"]),
 ];
@@ -162,7 +154,7 @@ fn compile(root: &Path, name: &str, output: &Path, flags: &[&str]) -> PathBuf {
     files[1..].sort();
 
     let mut command = compiler();
-    command.args(["-DNDEBUG", "-shared"]);
+    command.args(["-DNDEBUG", "-shared", "-DGB_STAYS_LOADED=1", "-Wl,-z,nodelete"]);
     command.args(["-Wl,-z,relro,-z,now,-z,noseparate-code", "-Wl,--hash-style=gnu"]);
     if dirs != ["override"] {
         command.args(["-funwind-tables", "-fexceptions", &format!("-Wl,-soname,{name}")]);

@@ -10,7 +10,9 @@ use std::io::{self, Write};
 
 /// Writes a line to standard error.
 pub fn say(text: impl Display) {
-    tell(format!("glebe: {}", without_numbers(&text.to_string())));
+    let lines = without_numbers(&text.to_string());
+    let lines: Vec<String> = lines.split('\n').map(plain).collect(); // a name may hold anything
+    tell(format!("glebe: {}", lines.join("\n")));
 }
 
 /// Writes lines to standard error as they are: a table, or lines that name glebe themselves.

@@ -190,6 +190,42 @@ fn a_place_that_cannot_be_written_is_refused_before_the_program_starts() {
     assert!(!place.path("started").exists());
 }
 
+/// What is at the output is replaced by a whole trace, and by nothing else.
+#[test]
+fn only_a_file_is_replaced() {
+    let place = Place::new();
+    let allocates = place.cc("allocates", "int main(void) { return malloc(1000) == NULL; }");
+    let silent = place.cc("silent", "int main(void) { return 7; }");
+    let (allocates, silent) = (allocates.to_str().unwrap(), silent.to_str().unwrap());
+
+    let pipe = place.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for output in ["pipe", "/dev/null"] {
+        let mut record = place.glebe(&["record", "-o", output, "--", allocates]);
+        record.assert().code(125).stderr(contains("is a device or a pipe"));
+    }
+    assert!(!fs::metadata(&pipe).unwrap().is_file());
+
+    std::os::unix::fs::symlink("real", place.path("link")).unwrap();
+    for _ in 0..2 {
+        place.glebe(&["record", "-o", "link", "--", allocates]).assert().success();
+        assert!(place.path("link").is_symlink());
+        assert!(number(&place.trace("real"), "malloc") > 0);
+    }
+
+    fs::write(place.path("notes"), "precious").unwrap();
+    for output in ["notes", "new"] {
+        let mut record = place.glebe(&["record", "-o", output, "--", silent]);
+        record.assert().code(7).stderr(contains("note: nothing was recorded"));
+    }
+    assert_eq!(fs::read_to_string(place.path("notes")).unwrap(), "precious");
+    assert!(!place.path("new").exists());
+
+    fs::write(place.path("new.d"), "").unwrap();
+    let mut record = place.glebe(&["record", "-o", "new", "--", allocates]);
+    record.assert().code(125).stderr(contains("new.d: is no directory"));
+}
+
 #[test]
 fn children_have_traces_of_their_own() {
     let place = Place::new();

@@ -22,6 +22,7 @@ def test_contents(crates):
     core = {str(p.relative_to(ROOT)) for folder in folders for p in (ROOT / folder).rglob("*.[ch]")}
     assert core <= packed
     assert {"bindings/rust/lib.rs", "bindings/rust/build.rs", "LICENSE-MIT", "LICENSE-APACHE"} <= packed
+    assert {"LICENSE-MIT", "LICENSE-APACHE"} <= files(crates / "glebe-cli")
     assert not [f for f in packed if f.split("/")[0] in {"test", "bench", "cli", "docs", "demo", "tools"}]
     assert not [p for p in crates.rglob("*") if p.is_symlink()]
     assert not [f for f in files(crates / "glebe-cli") if f.endswith((".c", ".h"))]

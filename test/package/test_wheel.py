@@ -92,6 +92,8 @@ def try_out(installed, folder):
     said = installed.run(python, "-m", "glebe", "run", "--", "app.py", "--", "x", cwd=folder)
     assert f"['--', 'x'] {python}" in said
     assert installed.run(python, "-m", "glebe", "run", "--", "echo", "app.py", cwd=folder) == "app.py\n"
+    said = installed.run(python, "-m", "glebe", "run", "cat", "app.py", cwd=folder)
+    assert said == app.read_text() # the program is cat
     for build in ("default", "secure", "audit", "safe"):
         path = installed.run(python, "-c", f"import glebe; print(glebe.library({build!r}))").strip()
         said = installed.run(python, "-c", "pass", env={"LD_PRELOAD": path, "GLEBE_VERBOSE": "1"})
@@ -111,6 +113,28 @@ def test_wheel(wheel, tmp_path):
     installed = Installed(wheel, tmp_path)
     try_out(installed, tmp_path)
     installed.remove()
+
+
+def test_options_with_values_are_known(wheel, tmp_path):
+    """`python -m glebe` finds the program behind the options that the command's help shows."""
+    installed = Installed(wheel, tmp_path)
+    found = set()
+    commands = "run compare profile record replay trace explain leaks map top stats"
+    for command in commands.split():
+        text = installed.run(installed.folder / "bin/glebe", command, "--help")
+        for short, name in re.findall(r"(?m)^ +(?:(-\w), )?(--[a-z-]+) <", text):
+            found |= {short, name} - {""}
+    known = installed.run(installed.python, "-c", "from glebe.__main__ import *; print(*WITH_VALUE)").split()
+    assert set(known) == found
+
+
+def test_wheel_of_another_prefix(wheel, tmp_path):
+    """A virtual environment sees the packages of another place; the command is in that place's bin."""
+    installed = Installed(wheel, tmp_path)
+    venv.create(tmp_path / "other", with_pip=False)
+    packages = next((installed.folder / "lib").glob("python*/site-packages"))
+    said = installed.run(tmp_path / "other/bin/python", "-m", "glebe", "--version", env={"PYTHONPATH": str(packages)})
+    assert said.startswith("glebe ")
 
 
 def test_wheel_without_its_command(wheel, tmp_path):

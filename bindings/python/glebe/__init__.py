@@ -8,6 +8,7 @@ The package has no Python API beyond two paths: `command()` is the `glebe` comma
 
 import os
 import sysconfig
+from importlib import metadata
 
 _BUILDS = {"default": "libglebe.so", **{name: f"libglebe-{name}.so" for name in ("secure", "audit", "safe")}}
 
@@ -19,11 +20,21 @@ def command():
         places.append(sysconfig.get_path("scripts", "posix_user"))
     # pip install --target FOLDER puts it into FOLDER/bin, beside this package.
     places.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin"))
+    places = list(dict.fromkeys([*places, *_installed()]))
     for place in places:
         path = os.path.join(place, "glebe")
         if os.access(path, os.X_OK) and os.path.isfile(path):
             return path
     raise FileNotFoundError(f"glebe: the command is in none of {', '.join(places)}: install the package again")
+
+
+def _installed():
+    """Where the installer put the command by its own record, such as another prefix's bin."""
+    try:
+        parts = metadata.files("glebe") or []
+    except metadata.PackageNotFoundError:
+        return []
+    return [os.path.dirname(str(part.locate().resolve())) for part in parts if part.name == "glebe"]
 
 
 def library(build="default"):

@@ -7,19 +7,26 @@ import sys
 from glebe import command
 
 
-def with_python(words, python):
-    """The command's arguments, with this Python before a script. A script is the word after `--`; without that word,
-    the first that ends in .py and is a file."""
+# The options of the command that take the next word as their value. test_wheel.py compares them with its help.
+WITH_VALUE = frozenset("""-n -o --by --diff --folded --frames --from --guard --limit --mean --on-error --only --output
+    --purge-ms --report --runs --sample-ms --seconds --seed --snapshot --stdin --svg --with""".split())
+
+
+def program_at(words):
+    """Where the program begins: behind `--`, or else the first word that is neither an option nor its value."""
     if "--" in words:
-        at = words.index("--") + 1
-        options = words[:at]
-    else:
-        at = next((i for i, word in enumerate(words[1:], 1) if word.endswith(".py") and os.path.isfile(word)),
-                  len(words))
-        options = [*words[:at], "--"]
-    if at < len(words) and words[at].endswith(".py") and os.path.isfile(words[at]):
-        return [*options, python, *words[at:]]
-    return words
+        return words.index("--") + 1
+    return next((i for i, word in enumerate(words[1:], 1)
+                 if not word.startswith("-") and words[i - 1] not in WITH_VALUE), len(words))
+
+
+def with_python(words, python):
+    """The command's arguments, with this Python before the program if that is a script: a file that ends in .py."""
+    at = program_at(words)
+    if at == len(words) or not words[at].endswith(".py") or not os.path.isfile(words[at]):
+        return words
+    options = words[:at] if "--" in words else [*words[:at], "--"]
+    return [*options, python, *words[at:]]
 
 
 def main():

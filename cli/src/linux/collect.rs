@@ -40,6 +40,7 @@ impl Collection {
     /// Prints the collected statistics of the program, which was process `pid`, and of its children.
     pub fn print(&self, program: &str, pid: i32, format: StatsFormat) {
         let text = fs::read(&self.0).unwrap_or_default();
+        let _ = fs::remove_file(&self.0); // a reader of stderr that is gone ends this command
         let text = String::from_utf8_lossy(&text);
         let (own, children) = text
             .lines()

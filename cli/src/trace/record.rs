@@ -44,7 +44,8 @@ pub fn record(options: &RecordOptions) -> Result<Ending> {
         Some(word) => compare::choose(&[], std::slice::from_ref(word))?.remove(0).library,
     };
     let recorder = libraries::tool("libglebe-record.so")?;
-    let raw = begin(&options.output)?;
+    let output = Output::begin(&options.output)?;
+    let raw = output.beside(".raw");
     let place = fs::canonicalize(&raw).with_context(|| raw.display().to_string())?;
     let changes = vec![("GLEBE_TOOL_RECORD", Some(OsString::from(place)))];
     let start = Start {
@@ -59,32 +60,59 @@ pub fn record(options: &RecordOptions) -> Result<Ending> {
         say(format!("note: {note}"));
     }
     let ending = system::run_recorded(start, &recorder, beneath.as_deref())?;
-    finish(&options.output, &raw, options.anonymous, options.quiet)?;
+    finish(&output, options.anonymous, options.quiet)?;
     Ok(ending)
 }
 
-fn beside(output: &Path, ending: &str) -> PathBuf {
-    let mut path = output.as_os_str().to_owned();
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
     path.push(ending);
     path.into()
 }
 
-/// Makes the directory for the raw files, and checks that the trace can be written, before the program starts.
-fn begin(output: &Path) -> Result<PathBuf> {
-    let shown = || output.display().to_string();
-    if output.is_dir() {
-        bail!("{}: is a directory; --output names a file", shown());
+/// Where the trace goes. A file that was there stays until the trace is whole.
+struct Output {
+    given: PathBuf,
+    /// Without links: the trace takes the place of what a link leads to.
+    path: PathBuf,
+    is_new: bool,
+}
+
+impl Output {
+    /// Makes the directory for the raw files, and checks that the trace can be written, before the program starts.
+    fn begin(given: &Path) -> Result<Output> {
+        let shown = || given.display().to_string();
+        let before = fs::metadata(given);
+        match &before {
+            Ok(meta) if meta.is_dir() => {
+                bail!("{}: is a directory; --output names a file", shown())
+            }
+            Ok(meta) if !meta.is_file() => {
+                bail!("{}: is a device or a pipe; --output names a file", shown())
+            }
+            _ => {}
+        }
+        let others = beside(given, ".d");
+        if others.exists() && !others.is_dir() {
+            bail!("{}: is no directory; the traces of other processes go there", others.display());
+        }
+        fs::OpenOptions::new().append(true).create(true).open(given).with_context(shown)?;
+        let path = fs::canonicalize(given).with_context(shown)?;
+        let output = Output { given: given.into(), path, is_new: before.is_err() };
+        let raw = output.beside(".raw");
+        match DirBuilder::new().mode(0o700).create(&raw) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => bail!(
+                "{}: is there from another recording; read its files with glebe trace, or remove it",
+                raw.display()
+            ),
+            made => made.with_context(|| raw.display().to_string())?,
+        }
+        Ok(output)
     }
-    fs::OpenOptions::new().append(true).create(true).open(output).with_context(shown)?;
-    let raw = beside(output, ".raw");
-    match DirBuilder::new().mode(0o700).create(&raw) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => bail!(
-            "{}: is there from another recording; read its files with glebe trace, or remove it",
-            raw.display()
-        ),
-        made => made.with_context(|| raw.display().to_string())?,
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        beside(&self.path, ending)
     }
-    Ok(raw)
 }
 
 /// A raw file, and what became of it.
@@ -97,9 +125,10 @@ struct Made {
 }
 
 /// Makes traces of the raw files, and removes these.
-fn finish(output: &Path, raw: &Path, anonymous: bool, quiet: bool) -> Result<()> {
+fn finish(output: &Output, anonymous: bool, quiet: bool) -> Result<()> {
+    let raw = output.beside(".raw");
     let (mut made, mut left) = (Vec::new(), 0);
-    for entry in fs::read_dir(raw).with_context(|| raw.display().to_string())? {
+    for entry in fs::read_dir(&raw).with_context(|| raw.display().to_string())? {
         let path = entry?.path();
         if let Some(process) = still_runs(&path) {
             say(format!(
@@ -119,9 +148,12 @@ fn finish(output: &Path, raw: &Path, anonymous: bool, quiet: bool) -> Result<()>
         if left > 0 {
             return Ok(());
         }
-        let _ = fs::remove_dir(raw);
-        let _ = fs::remove_file(output);
-        bail!("nothing was recorded: no process loaded the recorder (static, set-user-ID, or LD_PRELOAD dropped?)");
+        let _ = fs::remove_dir(&raw);
+        if output.is_new {
+            let _ = fs::remove_file(&output.path);
+        }
+        say("note: nothing was recorded: the program called no malloc, or dropped LD_PRELOAD");
+        return Ok(());
     };
     for one in made.iter().filter(|one| one.totals.stopped != 0) {
         let why = io::Error::from_raw_os_error(one.totals.stopped as i32);
@@ -130,23 +162,23 @@ fn finish(output: &Path, raw: &Path, anonymous: bool, quiet: bool) -> Result<()>
             one.name.to_string_lossy()
         ));
     }
-    let others = beside(output, ".d");
+    let others = output.beside(".d");
     if made.len() > 1 {
         fs::create_dir_all(&others).with_context(|| others.display().to_string())?;
     }
     for (i, one) in made.iter().enumerate() {
-        let to = if i == 0 { output.to_path_buf() } else { others.join(&one.name) };
+        let to = if i == 0 { output.path.clone() } else { others.join(&one.name) };
         fs::rename(&one.draft, &to).with_context(|| to.display().to_string())?;
         fs::remove_file(&one.raw).with_context(|| one.raw.display().to_string())?;
     }
     if left == 0 {
-        fs::remove_dir(raw).with_context(|| raw.display().to_string())?;
+        fs::remove_dir(&raw).with_context(|| raw.display().to_string())?;
     }
     if !quiet {
-        let bytes = fs::metadata(output).map_or(0, |meta| meta.len());
+        let bytes = fs::metadata(&output.path).map_or(0, |meta| meta.len());
         let calls = most.totals.events;
         let mean = bytes as f64 / calls.max(1) as f64;
-        let shown = output.display();
+        let shown = output.given.display();
         say(format!("{shown}: {calls} calls of {}, {mean:.2} bytes a call", most.about.title()));
         match made.len() - 1 {
             0 => {}

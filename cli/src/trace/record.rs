@@ -72,8 +72,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// Where the trace goes. A file that was there stays until the trace is whole.
 struct Output {
-    given: PathBuf,
-    /// Without links: the trace takes the place of what a link leads to.
+    /// What a link leads to: the trace takes that file's place.
     path: PathBuf,
     is_new: bool,
 }
@@ -97,8 +96,11 @@ impl Output {
             bail!("{}: is no directory; the traces of other processes go there", others.display());
         }
         fs::OpenOptions::new().append(true).create(true).open(given).with_context(shown)?;
-        let path = fs::canonicalize(given).with_context(shown)?;
-        let output = Output { given: given.into(), path, is_new: before.is_err() };
+        let path = match given.is_symlink() {
+            true => fs::canonicalize(given).with_context(shown)?,
+            false => given.into(),
+        };
+        let output = Output { path, is_new: before.is_err() };
         let raw = output.beside(".raw");
         match DirBuilder::new().mode(0o700).create(&raw) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => bail!(
@@ -178,7 +180,7 @@ fn finish(output: &Output, anonymous: bool, quiet: bool) -> Result<()> {
         let bytes = fs::metadata(&output.path).map_or(0, |meta| meta.len());
         let calls = most.totals.events;
         let mean = bytes as f64 / calls.max(1) as f64;
-        let shown = output.given.display();
+        let shown = output.path.display();
         say(format!("{shown}: {calls} calls of {}, {mean:.2} bytes a call", most.about.title()));
         match made.len() - 1 {
             0 => {}

@@ -197,14 +197,14 @@ static GB_NOINLINE void delete_secure(void *block, size_t bytes)
             if (!GB_LIKELY(gb_free_told(gb_self, block, bytes))) \
                 delete_secure(block, bytes); \
         } else if (!(GB_SECURE || GB_AUDIT || (alignment) != 1) || delete_allowed(block, bytes, alignment)) \
-            gb_free("operator delete", gb_self, gb_tag_taken("operator delete", block)); \
+            gb_free_given("operator delete", gb_self, block); \
     }
 #define DELETE(name, mangled, parameters) \
     EXPORT void name parameters __asm__(mangled); \
     void name parameters \
     { \
         GB_ENTRY; \
-        gb_free("operator delete", gb_self, gb_tag_taken("operator delete", block)); \
+        gb_free_given("operator delete", gb_self, block); \
     }
 
 #pragma GCC diagnostic push

@@ -31,13 +31,13 @@ EXPORT void *malloc(size_t bytes)
 EXPORT void free(void *block)
 {
     GB_ENTRY;
-    gb_free("free", gb_self, gb_tag_taken("free", block));
+    gb_free_given("free", gb_self, block);
 }
 
 EXPORT void cfree(void *block)
 {
     GB_ENTRY;
-    gb_free("cfree", gb_self, gb_tag_taken("cfree", block));
+    gb_free_given("cfree", gb_self, block);
 }
 
 EXPORT void *calloc(size_t count, size_t bytes)

@@ -45,10 +45,6 @@ pub fn cut(text: &str, most: usize) -> String {
 }
 
 /// Printable characters alone: a name, a path or a stranger's file may hold anything.
-#[cfg_attr(
-    windows,
-    allow(dead_code, reason = "only Linux has the commands that read traces and reports")
-)]
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -57,14 +57,14 @@ void *glebe_reallocarray(void *block, size_t count, size_t bytes)
 void glebe_free(void *block)
 {
     GB_ENTRY;
-    gb_free("free", gb_self, gb_tag_taken("free", block));
+    gb_free_given("free", gb_self, block);
 }
 
 void glebe_free_sized(void *block, size_t bytes)
 {
     GB_ENTRY;
     if (block && gb_size_fits("free_sized", block, bytes))
-        gb_free("free_sized", gb_self, gb_tag_taken("free_sized", block));
+        gb_free_given("free_sized", gb_self, block);
 }
 
 void glebe_free_aligned_sized(void *block, size_t alignment, size_t bytes)
@@ -72,7 +72,7 @@ void glebe_free_aligned_sized(void *block, size_t alignment, size_t bytes)
     GB_ENTRY;
     if (block && gb_alignment_fits("free_aligned_sized", block, alignment)
         && gb_size_fits("free_aligned_sized", block, bytes))
-        gb_free("free_aligned_sized", gb_self, gb_tag_taken("free_aligned_sized", block));
+        gb_free_given("free_aligned_sized", gb_self, block);
 }
 
 void *glebe_aligned_alloc(size_t alignment, size_t bytes)

@@ -139,14 +139,14 @@ void *glebe_heap_realloc_sized(glebe_heap *heap, void *block, size_t old_bytes, 
     }
     if (bytes)
         return heap_resize_sized(heap, block, old_bytes, bytes);
-    gb_free("glebe_heap_realloc_sized", heap, gb_tag_taken("glebe_heap_realloc_sized", block));
+    gb_free_given("glebe_heap_realloc_sized", heap, block);
     return NULL;
 }
 
 void glebe_heap_free(glebe_heap *heap, void *block)
 {
     GB_ENTRY;
-    gb_free("glebe_heap_free", heap_or_self(heap), gb_tag_taken("glebe_heap_free", block));
+    gb_free_given("glebe_heap_free", heap_or_self(heap), block);
 }
 
 void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes)
@@ -154,7 +154,7 @@ void glebe_heap_free_sized(glebe_heap *heap, void *block, size_t bytes)
     GB_ENTRY;
     if ((GB_SECURE || GB_AUDIT) && block && !gb_size_fits("glebe_heap_free_sized", block, bytes))
         return;
-    gb_free("glebe_heap_free_sized", heap_or_self(heap), gb_tag_taken("glebe_heap_free_sized", block));
+    gb_free_given("glebe_heap_free_sized", heap_or_self(heap), block);
 }
 
 bool glebe_heap_owns(const glebe_heap *heap, const void *block)

@@ -12,6 +12,7 @@
  *    leaked in two copies, between which each thread has run on.
  * 3. The copy allocates nothing from glebe. Its bits and its stack are mappings that are no roots.
  * 4. In this process no static variable keeps the address of a leaked block: it would be a root of the next search. */
+#include "../heap/tags.h"
 #include "debug.h"
 
 #if GB_LEAKS
@@ -219,18 +220,12 @@ static size_t leaks_readable(const leaks_block *block)
 
 typedef uintptr_t __attribute__((may_alias)) leaks_word;
 
-/* The address without its memory tag: heap/tags.c. */
-static uintptr_t leaks_address(uintptr_t word)
-{
-    return GB_TAGS ? word & SIZE_MAX >> 8 : word;
-}
-
 static void leaks_reach(uintptr_t from, uintptr_t to)
 {
     leaks_block found;
     for (const leaks_word *word = (const leaks_word *)gb_round_up(from, sizeof *word);
          (uintptr_t)(word + 1) <= to; word++)
-        if (leaks_find(leaks_address(*word), &found) && !gb_bit(leaks.marked, found.bit)) {
+        if (leaks_find(gb_tag_off(*word), &found) && !gb_bit(leaks.marked, found.bit)) {
             gb_bit_set(leaks.marked, found.bit);
             leaks.stack[leaks.depth++] = found.start;
         }
@@ -328,7 +323,7 @@ static void leaks_refer(gb_text *out, const leaks_block *block)
     uintptr_t end = block->start + leaks_readable(block);
     leaks_block found;
     for (const leaks_word *word = (const leaks_word *)block->start; (uintptr_t)(word + 1) <= end; word++)
-        if (leaks_find(leaks_address(*word), &found) && found.bit != block->bit)
+        if (leaks_find(gb_tag_off(*word), &found) && found.bit != block->bit)
             gb_bit_set(leaks.referred, found.bit);
 }
 

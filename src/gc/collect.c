@@ -11,9 +11,10 @@
  * One thread collects, and several mark where there are helpers (team.c), while the program's threads that hold
  * references wait. The next collection is due when the program was handed `percent` of the bytes that this one found
  * live, roots included: so the work of marking is proportional to the bytes that the program allocates. Objects that
- * only wait for their finalizers do not count: they are garbage of the next collection. Nor do those that wait for the
- * finalizer of another, up to half of the rest: in a cycle they wait for ever, and marking them would cost more and
- * more. In linear memory the default percentage falls where more than a few MiB are live. */
+ * only wait for their finalizers do not count: they are garbage of the next collection. Objects that wait for another
+ * object's finalizer do not count either, up to half of the rest. The bound is for cycles: their objects are never
+ * freed, but marked in every collection. In linear memory the default percentage falls where more than a few MiB are
+ * live. */
 
 #include "../serve/alloc.h"
 #include "../serve/slow.h"

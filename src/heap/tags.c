@@ -22,14 +22,13 @@
 
 #if GB_TAGS
 
-enum { TAG_SHIFT = 56, TAG_BYTES = 16 };
-#define TAG_MASK ((uintptr_t)15 << TAG_SHIFT)
+enum { TAG_BYTES = 16 };
 
 /* ---- the processor. Instructions by number: compilers for older processors refuse their names. ---- */
 
 static uint32_t tag_of(uintptr_t address)
 {
-    return (uint32_t)(address >> TAG_SHIFT & 15);
+    return (uint32_t)(address >> GB_TAG_SHIFT & 15);
 }
 
 /* Returns the tag of the memory at an address. */
@@ -93,7 +92,7 @@ void *gb_tags_draw(void *block)
 /* A block that is free has the tag 0: what frees it again says so. */
 void *gb_tags_check(const char *call, const void *block)
 {
-    uintptr_t address = (uintptr_t)block, at = address & ~TAG_MASK;
+    uintptr_t address = (uintptr_t)block, at = gb_tag_off(address);
     if (!tags_page(at))
         return (void *)address;
     uint32_t has = tag_load(at);
@@ -115,7 +114,7 @@ void *gb_tags_take(const char *call, void *block)
 
 void gb_tags_restore(void *tagged)
 {
-    uintptr_t at = (uintptr_t)tagged & ~TAG_MASK;
+    uintptr_t at = gb_tag_off((uintptr_t)tagged);
     const gb_page *page = tags_page(at);
     if (page)
         tag_store((uintptr_t)tagged, tags_bytes(page, (void *)at));
@@ -130,7 +129,7 @@ static void tags_report(const gb_page *page, uintptr_t address)
     size_t bytes = place.carved ? gb_secure_bytes(page, block) : 0;
     if (!place.carved || !gb_block_in_use(page, block))
         gb_report("access", at, "access after free, or past a block's end: a free block is here");
-    else if (place.inside >= gb_round_up(bytes, TAG_BYTES))
+    else if (place.inside >= tags_bytes(page, block))
         gb_report("access", at, "access past the end of a block: at offset %u of %zu bytes", place.inside, bytes);
     else
         gb_report("access", at,
@@ -144,7 +143,7 @@ static bool tags_fault(uintptr_t address, uintptr_t code, const char *access)
 {
     GB_ENTRY;
     (void)code;
-    address &= ~TAG_MASK;
+    address = gb_tag_off(address);
     const gb_page *page = strcmp(access, GB_TAG_FAULT) == 0 ? tags_page(address) : NULL;
     if (!page)
         return false;

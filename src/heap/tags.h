@@ -6,6 +6,14 @@
 
 #pragma GCC visibility push(hidden)
 
+#define GB_TAG_SHIFT 56 /* where an address has its tag, of four bits */
+#define GB_TAG_MASK ((uint64_t)15 << GB_TAG_SHIFT)
+/* Returns the address without its tag. */
+GB_INLINE uintptr_t gb_tag_off(uintptr_t address)
+{
+    return GB_TAGS ? address & (uintptr_t)~GB_TAG_MASK : address;
+}
+
 /* Begins to tag blocks, if the processor can compare tags and the program did not say GLEBE_TAGS=0. */
 void gb_tags_begin(void);
 

@@ -594,7 +594,6 @@ bool gb_port_malloc_elsewhere(void)
  *    resets it in the child.
  * Other C libraries lack these functions, and older ones have only some. */
 
-extern char __libc_single_threaded __attribute__((weak));
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));

@@ -115,6 +115,12 @@ GB_INLINE void gb_free(const char *call, glebe_heap *self, void *block)
         gb_free_now(call, self, block);
 }
 
+/* The same for the public functions: the address is the program's, with its tag. */
+GB_INLINE void gb_free_given(const char *call, glebe_heap *self, void *block)
+{
+    gb_free(call, self, gb_tag_taken(call, block));
+}
+
 /* Returns the usable bytes of the small or medium block in use that starts there. 0: gb_big_bytes must look. */
 GB_INLINE size_t gb_class_bytes(const void *block)
 {

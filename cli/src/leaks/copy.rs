@@ -33,7 +33,7 @@ use std::time::Duration;
 /// The address without its memory tag, which the secure build has on Arm (src/heap/tags.c).
 fn untagged(word: u64) -> u64 {
     if cfg!(target_arch = "aarch64") {
-        word & (u64::MAX >> 8)
+        word & !(15 << 56)
     } else {
         word
     }

@@ -91,17 +91,16 @@ impl Output {
             }
             _ => {}
         }
-        let others = beside(given, ".d");
-        if others.exists() && !others.is_dir() {
-            bail!("{}: is no directory; the traces of other processes go there", others.display());
-        }
         fs::OpenOptions::new().append(true).create(true).open(given).with_context(shown)?;
         let path = match given.is_symlink() {
             true => fs::canonicalize(given).with_context(shown)?,
             false => given.into(),
         };
         let output = Output { path, is_new: before.is_err() };
-        let raw = output.beside(".raw");
+        let (raw, others) = (output.beside(".raw"), output.beside(".d"));
+        if others.exists() && !others.is_dir() {
+            bail!("{}: is no directory; the traces of other processes go there", others.display());
+        }
         match DirBuilder::new().mode(0o700).create(&raw) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => bail!(
                 "{}: is there from another recording; read its files with glebe trace, or remove it",

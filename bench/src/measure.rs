@@ -207,10 +207,10 @@ fn tail(path: &std::path::Path) -> String {
     text(&fs::read(path).unwrap_or_default())
 }
 
-/// The last lines of a program's output.
+/// The last lines of a program's output, without progress that was written over.
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text.lines().map(|line| line.rsplit('\r').next().unwrap_or(line)).collect();
     lines[lines.len().saturating_sub(5)..].join("\n")
 }
 
@@ -238,6 +238,11 @@ mod tests {
         let sample = parse("1500000 250000 2000000000 4096 10 1 0 0\n").unwrap();
         assert_eq!((sample.cpu_s, sample.system_s, sample.wall_s), (1.75, 0.25, 2.0));
         assert_eq!((sample.peak_rss_kb, sample.minor_faults, sample.major_faults), (4096, 10, 1));
+    }
+
+    #[test]
+    fn progress_that_was_written_over_is_no_message() {
+        assert_eq!(text(b"first\n10 %\r20 %\rit broke\n"), "first\nit broke");
     }
 
     fn shell(script: String) -> Vec<String> {

@@ -18,6 +18,10 @@ pub const NAMES: [&str; 8] = [
     "glibc",
 ];
 
+/// Further ones, which a run has only if they are named: builds that look for mistakes and attacks, and LLVM's
+/// allocator that does.
+pub const HARDENED: [&str; 3] = ["glebe-secure", "glebe-safe", "scudo"];
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Allocator {
     pub name: String,
@@ -41,14 +45,15 @@ pub fn build_dir() -> PathBuf {
 /// an unusable one is left out, with a message.
 pub fn find(names: &[String], glebe: Option<&Path>) -> Result<Vec<Allocator>> {
     let mut found = Vec::new();
+    let all = [&NAMES[..], &HARDENED[..]].concat();
     for name in names {
-        if !NAMES.contains(&name.as_str()) {
-            bail!("no allocator is called {name}; there are: {}", NAMES.join(", "));
+        if !all.contains(&name.as_str()) {
+            bail!("no allocator is called {name}; there are: {}", all.join(", "));
         }
     }
-    for name in NAMES {
+    for name in all {
         let asked_for = names.iter().any(|n| n == name);
-        if !names.is_empty() && !asked_for {
+        if !asked_for && !(names.is_empty() && NAMES.contains(&name)) {
             continue;
         }
         match locate(name, glebe).and_then(|a| verify(&a).map(|()| a)) {
@@ -67,6 +72,10 @@ fn locate(name: &str, glebe: Option<&Path>) -> Result<Allocator> {
             let path = glebe.map_or(default, Path::to_path_buf);
             (path, glebe_version(glebe))
         }
+        "glebe-secure" | "glebe-safe" => {
+            (bench_dir().join(format!("../build/lib{name}.so")), glebe_version(None))
+        }
+        "scudo" => (scudo()?, "LLVM 19".to_string()),
         // Preloading the C library itself changes nothing for most programs.
         // One that is linked with another allocator (Debian's redis-server,
         // with jemalloc) gets the C library's malloc that way.
@@ -84,6 +93,13 @@ fn locate(name: &str, glebe: Option<&Path>) -> Result<Allocator> {
         library
     };
     Ok(Allocator { name: name.to_string(), version, library })
+}
+
+/// The library among those of Debian's clang-19.
+fn scudo() -> Result<PathBuf> {
+    let file = "libclang_rt.scudo_standalone-x86_64.so";
+    let path = first_line("clang-19", &[&format!("--print-file-name={file}")]).map(PathBuf::from);
+    path.filter(|p| p.is_absolute()).with_context(|| format!("clang-19 has no {file}"))
 }
 
 /// The positive control: a program with this library preloaded must get the

@@ -67,7 +67,8 @@ pub fn heading(results: &Results) -> String {
         m.kernel,
         m.huge_pages,
     );
-    let versions: Vec<&str> = results.allocators.iter().map(|a| a.version.as_str()).collect();
+    let mut versions: Vec<&str> = results.allocators.iter().map(|a| a.version.as_str()).collect();
+    versions.dedup();
     let _ = writeln!(
         text,
         "{}. Measuring itself adds at most {} KB.",

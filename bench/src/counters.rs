@@ -16,6 +16,7 @@
 //! counts. Programs run with their quick sizes, and servers not at all.
 
 use crate::cases::{self, Case, Group};
+use crate::instructions::valgrind;
 use crate::peers::{self, Allocator};
 use anyhow::{bail, Context, Result};
 use comfy_table::{presets, CellAlignment, Table};
@@ -23,7 +24,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
@@ -122,7 +123,7 @@ fn count_all(cases: &[Case], allocators: &[Allocator], jobs: usize) -> Figures {
 }
 
 fn count(case: &Case, allocator: &Allocator) -> Result<Counters> {
-    let mut command = Command::new("valgrind");
+    let mut command = valgrind();
     command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
     command.args(["--I1=32768,8,64", "--D1=32768,8,64", "--LL=2097152,16,64"]);
     // `env` starts the program, so that the library is not preloaded into valgrind itself.

@@ -17,6 +17,10 @@
 //! so start-up and warm-up cancel, and so does the loop; see micro/count.c.
 //! valgrind starts the program through `env`, so that the library is not
 //! preloaded into valgrind itself.
+//!
+//! `rep stosb` fills a block and is one instruction, of which valgrind counts each
+//! byte. Which processor takes it, and from which size on, glibc decides: so
+//! counted programs get a glibc that never does.
 
 use crate::peers::{self, build_dir, Allocator};
 use anyhow::{bail, Context, Result};
@@ -201,9 +205,18 @@ fn steady_state(allocator: Option<&Allocator>, shape: &Shape) -> Result<i64> {
     Ok(twice - once)
 }
 
+/// valgrind, for programs that fill and copy memory without `rep`.
+pub fn valgrind() -> Command {
+    const NEVER: u32 = 1 << 30;
+    let mut command = Command::new("valgrind");
+    let tunables = ["stosb", "movsb"].map(|which| format!("glibc.cpu.x86_rep_{which}_threshold={NEVER}"));
+    command.env("GLIBC_TUNABLES", tunables.join(":"));
+    command
+}
+
 /// The instructions of one whole process. No allocator means the empty loop.
 fn count(allocator: Option<&Allocator>, shape: &str, rounds: u64) -> Result<i64> {
-    let mut command = Command::new("valgrind");
+    let mut command = valgrind();
     command.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
     command.args(["--trace-children=yes", "env"]);
     if let Some(allocator) = allocator {

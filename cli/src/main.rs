@@ -10,7 +10,7 @@
 //!   report/     glebe report: reports of misuse with functions and lines (Linux)
 //!   stop        how programs end, and our exit codes     words   what we write     screen   and where
 //!   picture     what the pictures share             table     tables that fit the screen
-//!   shares      manual pages, completions
+//!   output      files that are whole or not there    shares    manual pages, completions
 //!   linux/      preloading, /proc and wait4; Wine runs Windows programs
 //!   windows/    glebe.dll in a process that has not begun
 //! ```
@@ -43,6 +43,7 @@ mod leaks;
 mod line;
 #[cfg(target_os = "linux")]
 mod map;
+mod output;
 mod picture;
 #[cfg(target_os = "linux")]
 mod profile;

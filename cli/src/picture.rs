@@ -1,5 +1,6 @@
 //! What our SVG pictures share: the font, the colours, and how they get into a file.
 
+use crate::output;
 use anyhow::{anyhow, Result};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -24,5 +25,5 @@ pub fn font(size: i32) -> TextStyle<'static> {
 pub fn write(file: &Path, draw: impl FnOnce(&mut String) -> Drawn) -> Result<()> {
     let mut text = String::new();
     draw(&mut text).map_err(|e| anyhow!("cannot draw: {e}"))?;
-    std::fs::write(file, text).map_err(|e| anyhow!("{}: {e}", file.display()))
+    output::write(file, text).map_err(|e| anyhow!("{}: {e}", file.display()))
 }

@@ -3,6 +3,7 @@
 //! `make share` writes them into build/share, in the folders that `make install` and packages use.
 
 use crate::args::Cli;
+use crate::output;
 use crate::stop::{Ending, Stop, OWN_FAILURE, WRONG_LINE};
 use crate::words::can_print;
 use anyhow::{Context, Result};
@@ -107,7 +108,7 @@ fn write_all(cli: &clap::Command, directory: &Path) -> Result<()> {
         }
         let name = command.get_display_name().unwrap_or_else(|| command.get_name());
         let path = directory.join(format!("{name}.1"));
-        fs::write(&path, page(command)?).map_err(|error| failed(&path, error))?;
+        output::write(&path, page(command)?).map_err(|error| failed(&path, error))?;
     }
     Ok(())
 }

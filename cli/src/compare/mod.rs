@@ -21,6 +21,7 @@ pub use measure::{Measured, Proof, Run, Setting, Streams};
 pub use peers::{choose, Contender};
 pub use sampler::{sample, Samples};
 
+use crate::output;
 use crate::program::Program;
 use crate::run::{Checked, Way};
 use crate::screen::Screen;
@@ -31,7 +32,7 @@ use crate::words::{print, say};
 use anyhow::{bail, Context, Result};
 use noise::Random;
 use progress::Progress;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -74,9 +75,7 @@ pub fn compare_under(
 ) -> Result<Ending> {
     if let Some(path) = &options.svg {
         // Fail now rather than after an hour of runs.
-        if let Err(e) = OpenOptions::new().append(true).create(true).open(path) {
-            bail!("{}: {e}", path.display());
-        }
+        output::probe(path).with_context(|| path.display().to_string())?;
     }
     let mut json = Json::open(options)?;
     let seed = options.seed.unwrap_or_else(clock_seed);
@@ -228,7 +227,12 @@ impl Json {
             JsonOut::Nowhere => Ok(()),
             JsonOut::Stdout => print(line()?),
             JsonOut::File(file, path) => {
-                let written = writeln!(&mut &*file, "{}", line()?);
+                let text = line()?;
+                let before = file.metadata().map_or(0, |meta| meta.len());
+                let written = writeln!(&mut &*file, "{text}").inspect_err(|_| match before {
+                    0 => output::remove(path),
+                    whole => file.set_len(whole).unwrap_or(()),
+                });
                 written.with_context(|| path.display().to_string())
             }
         }

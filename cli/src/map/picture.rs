@@ -49,7 +49,7 @@ fn escaped(text: &str) -> String {
 
 /// Draws into `file`.
 pub fn draw(file: &Path, map: &Map) -> Result<()> {
-    std::fs::write(file, svg(map)).map_err(|e| anyhow!("{}: {e}", file.display()))
+    crate::output::write(file, svg(map)).map_err(|e| anyhow!("{}: {e}", file.display()))
 }
 
 fn svg(map: &Map) -> String {

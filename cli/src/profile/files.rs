@@ -7,6 +7,7 @@ use super::symbols::Symbols;
 use super::{flame, kind_of, reader, refused, show, table, wanted, write_pprof};
 use crate::args::ProfileOptions;
 use crate::explain::snapshot;
+use crate::output;
 use crate::screen::Screen;
 use crate::stop::{Ending, Stop, WRONG_LINE};
 use crate::words::print;
@@ -100,7 +101,7 @@ pub fn beside(options: &ProfileOptions, stacks: &Stacks) -> Result<()> {
 }
 
 pub fn write(file: &Path, text: &str) -> Result<()> {
-    std::fs::write(file, text)
+    output::write(file, text)
         .map_err(|error| refused(format!("cannot write {}: {error}", file.display())))
 }
 

@@ -142,16 +142,8 @@ fn refused(message: String) -> anyhow::Error {
 
 /// Fails before the program starts if the profile could not be written after it.
 fn probe(output: &Path) -> Result<()> {
-    let existed = output.exists();
-    fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(output)
-        .map_err(|error| refused(format!("cannot write {}: {error}", output.display())))?;
-    if !existed {
-        fs::remove_file(output).ok();
-    }
-    Ok(())
+    crate::output::probe(output)
+        .map_err(|error| refused(format!("cannot write {}: {error}", output.display())))
 }
 
 fn read(path: &Path) -> Result<Profile> {
@@ -254,7 +246,7 @@ fn write_pprof(
 ) -> Result<()> {
     let file = pprof::build(profile, kind_of(options), options.lifetimes, symbols);
     let bytes = pprof::compressed(&file)?;
-    fs::write(output, bytes)
+    crate::output::write(output, bytes)
         .map_err(|error| refused(format!("cannot write {}: {error}", output.display())))?;
     say(format!("{}[{}]: profile in {}", profile.program, profile.process, output.display()));
     Ok(())

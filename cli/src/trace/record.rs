@@ -11,6 +11,7 @@ use super::format::Writer;
 use super::raw::Raw;
 use crate::args::RecordOptions;
 use crate::compare;
+use crate::output;
 use crate::program::Program;
 use crate::run::{Start, Way};
 use crate::stop::Ending;
@@ -74,7 +75,6 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 struct Output {
     /// What a link leads to: the trace takes that file's place.
     path: PathBuf,
-    is_new: bool,
 }
 
 impl Output {
@@ -96,7 +96,10 @@ impl Output {
             true => fs::canonicalize(given).with_context(shown)?,
             false => given.into(),
         };
-        let output = Output { path, is_new: before.is_err() };
+        if before.is_err() {
+            output::remove(&path);
+        }
+        let output = Output { path };
         let (raw, others) = (output.beside(".raw"), output.beside(".d"));
         if others.exists() && !others.is_dir() {
             bail!("{}: is no directory; the traces of other processes go there", others.display());
@@ -150,14 +153,19 @@ fn finish(output: &Output, anonymous: bool, quiet: bool) -> Result<()> {
             return Ok(());
         }
         let _ = fs::remove_dir(&raw);
-        if output.is_new {
-            let _ = fs::remove_file(&output.path);
-        }
         say("note: nothing was recorded: the program called no malloc, or dropped LD_PRELOAD");
         return Ok(());
     };
+    let why = |one: &Made| io::Error::from_raw_os_error(one.totals.stopped as i32);
+    if most.totals.events == 0 && most.totals.stopped != 0 {
+        for file in made.iter().flat_map(|one| [&one.draft, &one.raw]) {
+            let _ = fs::remove_file(file);
+        }
+        let _ = fs::remove_dir(&raw);
+        bail!("{}: nothing was recorded: {}", output.path.display(), why(most));
+    }
     for one in made.iter().filter(|one| one.totals.stopped != 0) {
-        let why = io::Error::from_raw_os_error(one.totals.stopped as i32);
+        let why = why(one);
         say(format!(
             "note: the recording of process {} ended early: {why}",
             one.name.to_string_lossy()

@@ -17,7 +17,7 @@
 //! 4. The file system allows execution, and the path has no colon or space: the dynamic loader
 //!    would split it there.
 //!
-//! If a place fails any of these, we try the next.
+//! If a place fails any of these, or the home around its cache is not there, we try the next.
 
 use super::inspect::known_allocator;
 use anyhow::{anyhow, Result};
@@ -67,13 +67,14 @@ impl Embedded {
         if directory.as_os_str().as_bytes().iter().any(|b| b": \t\n".contains(b)) {
             return Err(anyhow!("the dynamic loader splits a preload path at colons and spaces"));
         }
-        if let Some(above) = directory.parent() {
-            fs::create_dir_all(above)?;
+        // A home that is not there stays so.
+        if let Some((above, home)) = directory.parent().and_then(|it| Some((it, it.parent()?))) {
+            if !home.is_dir() {
+                return Err(anyhow!("{} does not exist", home.display()));
+            }
+            make(&mut DirBuilder::new(), above)?;
         }
-        match DirBuilder::new().mode(0o700).create(directory) {
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e.into()),
-            _ => {}
-        }
+        make(DirBuilder::new().mode(0o700), directory)?;
         check_private(directory)?;
         let path = directory.join(self.file_name());
         if !self.is_intact(&path) {
@@ -120,6 +121,14 @@ impl Embedded {
             let _ = fs::remove_file(&draft);
         }
         Ok(written?)
+    }
+}
+
+/// Makes a directory, unless it is there.
+fn make(builder: &mut DirBuilder, directory: &Path) -> Result<()> {
+    match builder.create(directory) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(e.into()),
+        _ => Ok(()),
     }
 }
 
@@ -239,6 +248,19 @@ mod tests {
         assert_eq!(SAMPLE.place_in(&dir).unwrap(), path);
         assert_eq!(fs::metadata(&path).unwrap().ino(), first);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "no draft is left behind");
+    }
+
+    #[test]
+    fn a_home_that_is_not_there_is_not_made() {
+        let above = tempfile::tempdir().unwrap();
+        let home = above.path().join("no/home");
+        for dir in [home.join(".cache/glebe"), home.join("glebe")] {
+            let refusal = SAMPLE.place_in(&dir).unwrap_err().to_string();
+            assert!(refusal.ends_with(" does not exist"), "{refusal}");
+        }
+        assert_eq!(fs::read_dir(above.path()).unwrap().count(), 0);
+        fs::create_dir_all(&home).unwrap();
+        SAMPLE.place_in(&home.join(".cache/glebe")).unwrap();
     }
 
     #[test]

@@ -137,6 +137,26 @@ def test_wheel_of_another_prefix(wheel, tmp_path):
     assert said.startswith("glebe ")
 
 
+@pytest.mark.parametrize("name", ["a b", "a:b"])
+def test_wheel_below_a_space(wheel, tmp_path, name):
+    """The loader would split the library's path, so library() refuses it; `glebe run` puts it elsewhere. Control: the
+    loader cannot preload the path, and from another folder library() is what it was."""
+    installed = Installed(wheel, tmp_path)
+    packages = next((installed.folder / "lib").glob("python*/site-packages"))
+    ask = [installed.python, "-c", "import glebe; print(glebe.library())"]
+    assert installed.run(*ask).strip() == str(packages / "glebe/lib/libglebe.so")
+    there = tmp_path / name
+    shutil.copytree(packages / "glebe", there / "glebe")
+    shutil.copy(installed.folder / "bin/glebe", there / "command")
+    path = there / "glebe/lib/libglebe.so"
+    code = f"import sys; sys.path.insert(0, {str(there)!r}); import glebe; print(glebe.library())"
+    said = installed.run(installed.python, "-c", code, fails=True)
+    assert f"ValueError: glebe.library(): LD_PRELOAD cannot hold a path with spaces or colons: {path}: use" in said
+    said = installed.run("true", env={"LD_PRELOAD": str(path), "GLEBE_VERBOSE": "1"})
+    assert "cannot be preloaded" in said and "was active" not in said
+    assert "was active" in installed.run(there / "command", "run", "-v", "--", "true", cwd=tmp_path)
+
+
 def test_wheel_without_its_command(wheel, tmp_path):
     """Control: what `python -m glebe` runs is the wheel's own command; without it, one line says so."""
     installed = Installed(wheel, tmp_path)

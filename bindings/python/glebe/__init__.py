@@ -38,10 +38,14 @@ def _installed():
 
 
 def library(build="default"):
-    """The path of the library for LD_PRELOAD: the build "default", "secure", "audit" or "safe"."""
+    """The path of the library for LD_PRELOAD: the build "default", "secure", "audit" or "safe". The loader splits that
+    variable at spaces and colons, and only warns of what it then cannot find; so this refuses a path with any."""
     if build not in _BUILDS:
         raise ValueError(f"glebe.library({build!r}): the builds are {', '.join(_BUILDS)}")
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", _BUILDS[build])
     if not os.path.isfile(path):
         raise FileNotFoundError(f"glebe: {path} is missing: install the package again")
+    if any(letter in path for letter in " :\t\n"):
+        raise ValueError("glebe.library(): LD_PRELOAD cannot hold a path with spaces or colons: "
+                         f"{path}: use `glebe run`, or install the package elsewhere")
     return path

@@ -5,6 +5,7 @@ import re
 import shutil
 import zipfile
 
+import licenses
 from job import die
 
 # Processor: zig's name of the C library it links for, Rust's target, Debian's architecture.
@@ -57,19 +58,21 @@ def wheel(job):
             job.say(f"wheel: the command for {rust}")
             fresh = job.work / f"wheels-{tag}-{arch}"
             job.remove(fresh)
+            env = job.environment(folder, GLEBE_LIBRARY_DIR=str(built),
+                                  CARGO_TARGET_DIR=str(job.work / "target-wheel"))
+            if table is MUSL:  # zig ignores rustc's -static-pie, and links a static program at a fixed address
+                env["RUSTFLAGS"] += " -C link-arg=-pie"
             job.run(job.python, "-m", "maturin", "build", "--release", "--zig", "--target", rust,
-                    "--compatibility", tag, "--out", fresh, cwd=folder,
-                    env=job.environment(folder, GLEBE_LIBRARY_DIR=str(built),
-                                        CARGO_TARGET_DIR=str(job.work / "target-wheel")))
+                    "--compatibility", tag, "--out", fresh, cwd=folder, env=env)
             made = list(fresh.glob("*.whl"))
             if len(made) != 1:
                 die(f"maturin made {made}, not one wheel")
-            without_paths(job, made[0], folder)
+            finish(job, made[0], folder, rust)
 
 
-def without_paths(job, made, folder):
-    """Copies a wheel to job.out. The list of parts that maturin puts into it names the folder of the build; here that
-    becomes /glebe, so that the wheel is the same from any folder."""
+def finish(job, made, folder, target):
+    """Copies a wheel to job.out, with the licences of what is linked in. The list of parts that maturin puts into it
+    names the folder of the build; here that becomes /glebe, so that the wheel is the same from any folder."""
     job.run(job.python, "-m", "wheel", "unpack", made, "--dest", made.parent)
     unpacked = made.parent / f"glebe-{job.version}"
     lists = list(unpacked.glob("*.dist-info/sboms/*.json"))
@@ -77,6 +80,13 @@ def without_paths(job, made, folder):
         die(f"{made.name} has no list of parts")
     for path in lists:
         path.write_text(path.read_text().replace(str(folder), "/glebe"))
+    place = lists[0].parents[1]
+    (place / "licenses" / licenses.NAME).write_text(licenses.third_party(job, folder, target))
+    about = (place / "METADATA").read_text()
+    line = "License-File: LICENSE-APACHE\n"
+    if line not in about:
+        die(f"METADATA of {made.name} names no licence file")
+    (place / "METADATA").write_text(about.replace(line, f"{line}License-File: {licenses.NAME}\n"))
     job.run(job.python, "-m", "wheel", "pack", unpacked, "--dest-dir", job.out)
 
 
@@ -94,6 +104,8 @@ def deb(job):
         share(job, folder)
         built = job.work / f"command-{debian}"
         command(job, arch, built)
+        (folder / "debian" / licenses.NAME).write_bytes(
+            of_wheel(job, arch, f"glebe-{job.version}.dist-info/licenses/{licenses.NAME}"))
         job.say(f"deb: {debian}")
         job.run("dpkg-buildpackage", "-b", "-us", "-uc", *([] if debian == native else ["-d", f"-a{debian}"]),
                 cwd=folder, env=job.environment(GLEBE_COMMAND=str(built)))
@@ -104,13 +116,18 @@ def deb(job):
 
 def command(job, arch, to):
     """Puts the command for glibc, out of the wheel, at `to`."""
+    to.parent.mkdir(exist_ok=True)
+    to.write_bytes(of_wheel(job, arch, f"glebe-{job.version}.data/scripts/glebe"))
+    to.chmod(0o755)
+
+
+def of_wheel(job, arch, name):
+    """A file's content in the wheel for glibc."""
     found = list(job.out.glob(f"glebe-{job.version}-py3-none-manylinux_*_{arch}.whl"))
     if not found:
         die(f"deb takes the command for {arch} from its wheel: tools/package wheel deb")
-    to.parent.mkdir(exist_ok=True)
     with zipfile.ZipFile(found[0]) as content:
-        to.write_bytes(content.read(f"glebe-{job.version}.data/scripts/glebe"))
-    to.chmod(0o755)
+        return content.read(name)
 
 
 def maintainer(folder):
@@ -197,6 +214,7 @@ def windows(job):
     job.remove(content)
     shutil.copytree(folder / "build/windows", content)
     add_common(folder, content, "docs/windows.md")
+    (content / licenses.NAME).write_text(licenses.third_party(job, folder, "x86_64-pc-windows-gnu"))
     job.zip(content, job.out / f"{content.name}.zip")
 
 

@@ -235,6 +235,57 @@ void glebe_go_weak_free(void **slot)
     gb_free("free", gb_self, slot);
 }
 
+/* ---- memory that the host of a component writes ----
+ *
+ * While the host writes parameters, only local variables of WebAssembly refer to them, where no collector sees them;
+ * they stay there in an exported function that runs without a goroutine. So the blocks are linked, and the list keeps
+ * them until the host passes parameters again: by then the function has returned, since hosts do not enter a component
+ * that is in a call. Of results of an imported function the caller has the addresses on its stack.
+ *
+ *     go_lent.first --> | next | block | --> | next | block | */
+
+typedef struct go_lent_block {
+    struct go_lent_block *next;
+    alignas(8) char block[];
+} go_lent_block;
+
+static struct {
+    go_lent_block *first;
+    uintptr_t stack; /* the stack pointer when no exported function is running: the highest so far */
+    uint64_t collections; /* when the first block was linked */
+} go_lent;
+
+static void *go_lend_new(size_t bytes)
+{
+    uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
+    if (stack < go_lent.stack || stack >= (uintptr_t)&__heap_base) /* or a goroutine's */
+        return gb_object_new_growing(&go_gc, bytes, 0);
+    go_lent_block *lent = bytes < SIZE_MAX / 2 ? gb_object_new_growing(&go_gc, sizeof *lent + bytes, 0) : NULL;
+    if (!lent)
+        return NULL;
+    if (stack == go_lent.stack && go_lent.collections == go_gc.stats.collections)
+        lent->next = go_lent.first; /* perhaps of the same call: lending does not collect */
+    go_lent.first = lent;
+    go_lent.stack = stack;
+    go_lent.collections = go_gc.stats.collections;
+    return lent->block;
+}
+
+/* A block with the content of `old`, which may be NULL. Does not collect. NULL: out of memory. */
+void *glebe_go_lend(void *old, size_t bytes)
+{
+    if (!go_gc.heap && !gb_collector_begin(&go_gc, gb_thread_start()))
+        return NULL;
+    size_t size;
+    uintptr_t start = gb_object_bounds(&go_gc, (uintptr_t)old, &size);
+    char *block = go_lend_new(bytes);
+    if (block && start) {
+        size -= (uintptr_t)old - start;
+        memcpy(block, old, size < bytes ? size : bytes);
+    }
+    return block;
+}
+
 /* ---- a profile ---- */
 
 /* The live objects of one layout and one size. */

@@ -1,4 +1,4 @@
-//go:build tinygo && gc.custom && custommalloc && tinygo.wasm && !wasm_unknown && !(glebe_envoy || nottinygc_envoy)
+//go:build gc.custom && custommalloc && tinygo.wasm && !(wasm_unknown || wasip2 || glebe_envoy || nottinygc_envoy)
 
 package tinygo
 

@@ -1,4 +1,4 @@
-//go:build tinygo && tinygo.wasm && !wasip2 && !(gc.custom && custommalloc)
+//go:build tinygo && tinygo.wasm && !(gc.custom && custommalloc)
 
 package tinygo
 

@@ -1,4 +1,4 @@
-//go:build tinygo && tinygo.wasm && !wasip2 && !scheduler.asyncify && !scheduler.none
+//go:build tinygo && tinygo.wasm && !scheduler.asyncify && !scheduler.none
 
 package tinygo
 

@@ -1,8 +1,9 @@
 """TinyGo's own test programs, from testdata/ of the installed TinyGo, made to import glebe and run.
 
 A program is copied into build/test-tinygo/own, beside a file that imports glebe and asks the host how often to collect.
-So one build runs plain and under stress. For wasip1 the host is wazero's command, which answers through the
-environment. For wasm it is TinyGo's own JavaScript in node, to which HOOK adds the function that answers.
+So one build runs plain and under stress. For wasip1 the host is wazero's command, for wasip2 wasmtime (wasip2.py);
+both answer through the environment. For wasm it is TinyGo's own JavaScript in node, to which HOOK adds the function
+that answers.
 """
 
 import concurrent.futures
@@ -11,10 +12,13 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 from test_tinygo import ENVIRONMENT, OUT, ROOT, TINYGO, tinygo
 from test_programs import WAZERO
+
+import roots
 
 TINYGO_ROOT = pathlib.Path(tinygo("env", "TINYGOROOT").stdout.strip()) if TINYGO else None
 TESTDATA = TINYGO_ROOT / "testdata" if TINYGO else None
@@ -22,6 +26,8 @@ TESTDATA = TINYGO_ROOT / "testdata" if TINYGO else None
 VERSION = tuple(map(int, re.findall(r"\d+", tinygo("version").stdout)[:2])) if TINYGO else ()
 NEW_ENOUGH = pytest.mark.skipif(VERSION < (0, 42),
                                 reason="TinyGo's own programs and finalizers are those of 0.42 or later")
+
+WASI = ("wasip1", "wasip2")
 
 MODULE = """module own
 
@@ -120,28 +126,32 @@ def build(name, target, *flags, scheduler="asyncify", ask=None):
     """The program with glebe, or with another collector if `flags` say so."""
     if not TINYGO:
         pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
-    ask = ask or (ASK_ENVIRONMENT if target == "wasip1" else ASK_FUNCTION)
+    ask = ask or (ASK_ENVIRONMENT if target in WASI else ASK_FUNCTION)
     folder = module_of(name, ask, "-".join([target, scheduler, *(re.sub(r"\W+", "-", flag) for flag in flags)]))
     if not any(flag.startswith("-gc=") for flag in flags):
         more = [flag.removeprefix("-tags=") for flag in flags if flag.startswith("-tags=")]
         flags = [flag for flag in flags if not flag.startswith("-tags=")]
+        more += ["glebe_wasip2"] if target == "wasip2" else []
         flags += ["-gc=custom", f"-tags={' '.join(['custommalloc', *more])}"]
     else:
         for file in ("glebe.go", "glebe_ask.go"):
             (folder / file).unlink()
     module = folder / "own.wasm"
-    command = [TINYGO, "build", f"-target={target}", f"-scheduler={scheduler}", "-no-debug", *flags, "-o", str(module),
-               "."]
-    done = subprocess.run(command, cwd=folder, env={**ENVIRONMENT, "GOFLAGS": "-mod=mod", "GOWORK": "off"},
+    program, environment = (roots.command(), roots.for_wasip2()) if target == "wasip2" else (TINYGO, ENVIRONMENT)
+    command = [program, "build", f"-target={target}", f"-scheduler={scheduler}", "-no-debug", *flags, "-o", module, "."]
+    done = subprocess.run(command, cwd=folder, env={**environment, "GOFLAGS": "-mod=mod", "GOWORK": "off"},
                           capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr[-3000:]}"
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stderr[-3000:]}"
     return module
 
 
 def run(module, target, stress, *arguments, script=None, mount=None, timeout=300, **environment):
     """(status, output). `script`: TinyGo's JavaScript that runs the module, instead of the usual one."""
     environment["GLEBE_STRESS"] = str(stress)
-    if target == "wasip1":
+    if target == "wasip2":
+        command = [sys.executable, ROOT / "test/tinygo/wasip2.py", module, *arguments]
+        environment["MOUNT"] = mount.split(":")[0] if mount else ""
+    elif target == "wasip1":
         if not WAZERO:
             pytest.skip("wazero's command is not here: tools/setup wazero")
         given = [f"-env={key}={value}" for key, value in environment.items()] + ([f"-mount={mount}"] if mount else [])
@@ -167,7 +177,12 @@ LEFT_OUT = {
     "wasmexport": "test_own_exports.py has it",
     "wasmfunc": "test_own_exports.py has it",
 }
-WASIP1_ALONE = {"env": "JavaScript has no environment", "filesystem": "nor files"}
+LEFT_OUT_FOR = {
+    "wasip1": {},
+    "wasip2": {"cgo": "it has no C library",
+               "filesystem": "it looks in the current directory; this host has none, so it fails with any collector"},
+    "wasm": {"env": "JavaScript has no environment", "filesystem": "nor files"},
+}
 FLAGS = {
     "finalizerinvariants": ["-tags=runtime_asserts"],
     "finalizerlarge": ["-tags=runtime_asserts"],
@@ -186,7 +201,7 @@ def programs():
 def each(target, quick):
     """The programs for this target; only `make test-all` runs those that `quick` does not name."""
     return [pytest.param(name, marks=[] if name in quick else pytest.mark.more)
-            for name in programs() if target == "wasip1" or name not in WASIP1_ALONE]
+            for name in programs() if name not in LEFT_OUT_FOR[target]]
 
 
 def expected(name):

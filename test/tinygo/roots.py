@@ -1,21 +1,25 @@
-"""Two source trees that tests change, copied once into build/test-tinygo, so that the installed ones stay as they are.
+"""Source trees that tests change, copied once into build/test-tinygo, so that the installed ones stay as they are.
 
     goroot/   the Go that TinyGo uses, in which glebe is a package of the standard library
     root/     what TinyGo has in place of some of Go's packages, such as sync and os; with net/http's names of statuses,
               if this TinyGo lacks net/http
+    wasip2/   the same with the line of docs/tinygo.md for wasip2
 
-TinyGo compiles from both: `command` and `environment()` say how.
+TinyGo compiles from them: `command` and `environment()` say how.
 """
 
 import functools
 import pathlib
+import re
 import shutil
 import subprocess
 
 from test_tinygo import ENVIRONMENT, GO, OUT, ROOT, TINYGO
+from test_programs import which
 
 GOROOT = OUT / "goroot"
 TINYGOROOT = OUT / "root"
+WASIP2 = OUT / "wasip2"
 
 
 def asked(command, name):
@@ -68,12 +72,28 @@ def tinygoroot():
 
 
 @functools.cache
+def wasip2root():
+    """With the line that docs/tinygo.md has a user append to a file of TinyGo."""
+    theirs = asked(TINYGO, "TINYGOROOT")
+    line, file = re.search(r"^echo '(.*)' *\\?\n? *>> *\"\$\(tinygo env TINYGOROOT\)/(.*)\"$",
+                           (ROOT / "docs/tinygo.md").read_text(), re.MULTILINE).groups()
+    if copied(theirs, WASIP2, f"{theirs} {line}"):
+        (WASIP2 / file).write_text(f"{(WASIP2 / file).read_text()}{line}\n")
+        (WASIP2 / ".ready").write_text(f"{theirs} {line}")
+    return WASIP2
+
+
+@functools.cache
 def command():
     """TinyGo without the script that tools/setup puts before it, which chooses the tree."""
     built = asked(TINYGO, "TINYGOROOT") / "build/tinygo"
     return built if built.exists() else TINYGO
 
 
-def environment():
-    return {**ENVIRONMENT, "TINYGOROOT": str(tinygoroot()), "GOWORK": "off",
+def for_wasip2():
+    return {**environment(wasip2root()), "WASMTOOLS": which("wasm-tools")}
+
+
+def environment(root=None):
+    return {**ENVIRONMENT, "TINYGOROOT": str(root or tinygoroot()), "GOWORK": "off",
             "XDG_CACHE_HOME": str(asked(TINYGO, "GOCACHE").parent)}

@@ -162,6 +162,7 @@ GLEBE = ["-gc=custom", "-tags=custommalloc"]
 FLAGS = "gc-custom-and-tags-custommalloc"
 TARGET = "a-target-wasip1-wasm-or-wasm-unknown"
 SCHEDULER = "scheduler-asyncify-or-none"
+WASIP2 = "tag-glebe_wasip2-see-docs-tinygo"
 
 
 def refused(text):
@@ -178,8 +179,10 @@ def refused(text):
     (["-target=wasip1", "-scheduler=tasks", *GLEBE], SCHEDULER),
     (["-target=wasip1", "-scheduler=threads", *GLEBE], SCHEDULER),
     (["-target=wasm", "-scheduler=cores", *GLEBE], SCHEDULER),
-    (["-target=wasip2", *GLEBE], TARGET),
-    (["-target=wasip2"], TARGET),
+    (["-target=wasip2", *GLEBE], WASIP2),
+    (["-target=wasip2"], FLAGS),
+    (["-target=wasip2", "-gc=custom", "-tags=glebe_wasip2"], FLAGS),
+    (["-target=wasip2", "-scheduler=threads", "-gc=custom", "-tags=custommalloc glebe_wasip2"], SCHEDULER),
     (["-target=arduino", *GLEBE], TARGET),
 ])
 def test_refused_builds(flags, needs):
@@ -193,6 +196,7 @@ def test_refused_builds(flags, needs):
     ("gc.boehm scheduler.threads", TARGET),
     ("gc.custom custommalloc scheduler.asyncify tinygo.wasm", None),
     ("gc.custom custommalloc scheduler.none tinygo.wasm wasm_unknown", None),
+    ("gc.custom custommalloc scheduler.asyncify tinygo.wasm wasip2 glebe_wasip2", None),
 ])
 def test_refused_by_its_tags(tags, needs):
     """Native programs: TinyGo first lists the packages with these tags, and this test checks that list. The TinyGo of

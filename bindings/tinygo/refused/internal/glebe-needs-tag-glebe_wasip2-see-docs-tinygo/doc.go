@@ -1,0 +1,2 @@
+// Package refused is imported where a build is refused: its path is the message.
+package refused

@@ -1,0 +1,7 @@
+//go:build !gc.custom
+
+package main
+
+func stress(n int) {}
+
+func collected() uint32 { return 0 }

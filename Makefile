@@ -129,7 +129,7 @@ test: | $(build) ## the quick tests of every part: lint, unit, WebAssembly, Lua,
 	@$(call run-tiers,$(quick-tiers),MORE=no)
 
 test-all: | $(build) ## every tier whole: also sanitizers and other processors (half an hour)
-	@tools/setup $(setups) wheel docs
+	@tools/setup $(setups) wasip2 wheel docs
 	@for processor in $(if $(foreign-$(shell uname -m)),i386 arm64); do tools/foreign $$processor; done
 	@$(call run-tiers,$(tiers),)
 
@@ -232,7 +232,7 @@ test-windows-long: windows cli ## clang-tidy, CPython, LLVM's JIT ten thousand t
 
 # Uses the TinyGo of $TINYGO or PATH if it is recent enough; else the set-up builds one, once, which takes minutes.
 test-tinygo: wasm ## the Go module under TinyGo in each engine
-	@tools/setup tinygo
+	@tools/setup tinygo $(call more,wasip2)
 	$(call say,TinyGo)
 	@$(pytest) test/tinygo $(call more,bench/tinygo)
 	$(took)

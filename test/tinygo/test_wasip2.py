@@ -20,8 +20,8 @@ pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")
 import wasip2
 
 TAGS = "-tags=custommalloc glebe_wasip2"
-pytestmark = [NEW_ENOUGH,
-              pytest.mark.skipif(not which("wasm-tools"), reason="wasm-tools is not here: tools/setup tinygo")]
+pytestmark = [NEW_ENOUGH, pytest.mark.more,
+              pytest.mark.skipif(not which("wasm-tools"), reason="wasm-tools is not here: tools/setup wasip2")]
 
 
 @functools.cache
@@ -39,8 +39,7 @@ def build(program, scheduler, *flags):
     return module
 
 
-@pytest.mark.parametrize("program", ["goroutines", pytest.param("content", marks=pytest.mark.more),
-                                     pytest.param("weak", marks=pytest.mark.more)])
+@pytest.mark.parametrize("program", ["goroutines", "content", "weak"])
 def test_programs(program):
     done = subprocess.run([sys.executable, wasip2.__file__, build(program, "asyncify")], capture_output=True, text=True,
                           timeout=300, check=False)
@@ -64,7 +63,7 @@ def words(count):
     return [f"word{i}" * (i % 9 + 1) for i in range(count)]
 
 
-@pytest.mark.parametrize("scheduler", ["asyncify", pytest.param("none", marks=pytest.mark.more)])
+@pytest.mark.parametrize("scheduler", ["asyncify", "none"])
 @pytest.mark.parametrize("stress", [0, 1])
 def test_lists_of_strings(scheduler, stress):
     """Nothing that the host writes is lost: parameters, with and without a goroutine, and results. Without

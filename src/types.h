@@ -480,9 +480,9 @@ struct glebe_gc {
     uint32_t percent; /* of live_bytes + roots_bytes: the trigger */
     bool due; /* an allocation failed because a collection is due */
     uint8_t forced; /* calls under way that forbid a collection; while not 0, memory grows even if one is due */
-    bool marking;
-    bool born; /* an object was allocated since marking began */
+    bool marking, born; /* born: an object was allocated since marking began */
     bool calling; /* a callback of the program runs; it may not end the collection */
+    uint32_t refused; /* requests in a row for which there was no memory */
     uint32_t every, until; /* stress: collect at every n-th allocation; 0: off */
     uintptr_t stack[GB_MARK_STACK]; /* addresses to scan from */
     gb_page_id waiting; /* list of pages with objects that wait, linked by inbox_next */

@@ -83,19 +83,22 @@ void libgc_finalize(void)
     running = false;
 }
 
+/* Also those that finalizers register: with a finalizer that always registers one, it does not end, as in bdwgc. */
 EXPORT void GC_finalize_all(void)
 {
-    if (!libgc_gc)
-        return;
-    libgc_enter();
-    gb_final *final = libgc_gc->finals.items;
-    for (gb_final *end = final + libgc_gc->finals.room; final < end; final++)
-        if (final->object && final->function && !final->ready) {
-            final->ready = true;
-            libgc_gc->ready++;
-        }
-    libgc_leave();
-    GC_invoke_finalizers();
+    bool more = libgc_gc != NULL;
+    while (more) {
+        libgc_enter();
+        gb_final *final = libgc_gc->finals.items;
+        more = false;
+        for (gb_final *end = final + libgc_gc->finals.room; final < end; final++)
+            if (final->object && final->function && !final->ready) {
+                final->ready = more = true;
+                libgc_gc->ready++;
+            }
+        libgc_leave();
+        GC_invoke_finalizers();
+    }
 }
 
 /* ---- objects with a closure, by gc_disclaim.h ---- */

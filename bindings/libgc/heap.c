@@ -41,6 +41,7 @@ static void heap_listen(void *context, glebe_gc_event event, const glebe_gc_stat
     } else {
         libgc_event(4 /* GC_EVENT_RECLAIM_END */);
         libgc_ended(stats);
+        libgc_limit();
         libgc_pace();
         libgc_after = libgc_gc->ready != 0;
         libgc_cache = cache;

@@ -2,10 +2,13 @@
  * They are accepted, and read back as they were set; docs/libgc.md says for each whether it does anything. */
 #include "libgc.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -212,11 +215,22 @@ EXPORT void GC_set_free_space_divisor(GC_word value)
 EXPORT GC_word GC_get_free_space_divisor(void) { return GC_free_space_divisor; }
 
 static GC_word max_heap_bytes;
+
+/* Called after each collection, too: a heap with more bytes than that grows no more, and the limit falls with it. */
+void libgc_limit(void)
+{
+    if (libgc_gc->heap->limit_bytes != max_heap_bytes && glebe_gc_limit(libgc_gc, max_heap_bytes))
+        glebe_gc_limit(libgc_gc, glebe_heap_bytes(libgc_gc->heap));
+}
+
 EXPORT void GC_set_max_heap_size(GC_word bytes)
 {
     max_heap_bytes = bytes;
-    if (libgc_gc && glebe_gc_limit(libgc_gc, bytes))
-        libgc_warn("GC_set_max_heap_size: the heap has more than %lu bytes already\n", bytes);
+    if (!libgc_gc)
+        return;
+    libgc_enter();
+    libgc_limit();
+    libgc_leave();
 }
 
 EXPORT int GC_expand_hp(size_t bytes)
@@ -235,15 +249,16 @@ EXPORT int GC_expand_hp(size_t bytes)
 EXPORT void GC_set_handle_fork(int value) { (void)value; } /* fork always works */
 
 enum { MARKERS_MOST = 8 };
-static unsigned markers; /* 0: one for each processor */
+static unsigned markers; /* 0, or more than an int holds: one for each processor */
 
 /* Helpers start when there is much to mark. */
 void libgc_set_helpers(void)
 {
     cpu_set_t processors;
-    int count = sched_getaffinity(0, sizeof processors, &processors) == 0 ? CPU_COUNT(&processors) : 1;
-    count = markers ? (int)markers : count;
-    libgc_gc->helpers = count > MARKERS_MOST ? MARKERS_MOST - 1 : (uint32_t)count - 1;
+    unsigned count = sched_getaffinity(0, sizeof processors, &processors) ? 1 : (unsigned)CPU_COUNT(&processors);
+    if (markers && markers <= INT_MAX)
+        count = markers;
+    libgc_gc->helpers = (count > MARKERS_MOST ? MARKERS_MOST : count) - 1;
     GC_parallel = (int)libgc_gc->helpers;
 }
 
@@ -276,19 +291,41 @@ EXPORT void GC_set_thr_restart_signal(int signal)
 EXPORT int GC_get_suspend_signal(void) { return libgc_suspend_signal; }
 EXPORT int GC_get_thr_restart_signal(void) { return libgc_restart_signal; }
 
+/* Reads a number from the environment; of bytes, it may end in k, M or G. Leaves `number` if there is none, and warns
+ * of one that it does not understand. */
+static bool read_number(const char *name, bool of_bytes, GC_word *number)
+{
+    static const char units[] = "kKmMgG";
+    const char *value = getenv(name);
+    char *end;
+    if (!value)
+        return false;
+    errno = 0;
+    GC_word read = strtoul(value, &end, 10);
+    const char *unit = *end && of_bytes ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? 10 * ((unsigned)(unit - units) / 2 + 1) : 0;
+    if (end == value || end[unit != NULL] || errno || value[0] == '-' || read > ULONG_MAX >> shift) {
+        char text[80];
+        snprintf(text, sizeof text, "%s is not understood, and ignored\n", name);
+        libgc_warn(text, 0);
+        return false;
+    }
+    *number = read << shift;
+    return true;
+}
+
 void libgc_read_environment(void)
 {
-    const char *value;
-    if ((value = getenv("GC_FREE_SPACE_DIVISOR")) != NULL)
-        GC_free_space_divisor = strtoul(value, NULL, 10);
-    if ((value = getenv("GC_MAXIMUM_HEAP_SIZE")) != NULL)
-        GC_set_max_heap_size(strtoul(value, NULL, 10));
-    if ((value = getenv("GC_INITIAL_HEAP_SIZE")) != NULL)
-        libgc_expand(strtoul(value, NULL, 10));
-    if ((value = getenv("GC_COLLECT_EVERY")) != NULL)
-        libgc_every = (unsigned)strtoul(value, NULL, 10);
-    if ((value = getenv("GC_MARKERS")) != NULL)
-        markers = (unsigned)strtoul(value, NULL, 10);
+    GC_word number;
+    read_number("GC_FREE_SPACE_DIVISOR", false, &GC_free_space_divisor);
+    if (read_number("GC_MAXIMUM_HEAP_SIZE", true, &max_heap_bytes))
+        libgc_limit();
+    if (read_number("GC_INITIAL_HEAP_SIZE", true, &number))
+        libgc_expand(number);
+    if (read_number("GC_COLLECT_EVERY", false, &number))
+        libgc_every = (unsigned)number;
+    if (read_number("GC_MARKERS", false, &number))
+        markers = number > INT_MAX ? 0 : (unsigned)number;
     if (getenv("GC_FIND_LEAK"))
         GC_find_leak = 1;
     if (getenv("GC_DONT_GC"))

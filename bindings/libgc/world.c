@@ -42,6 +42,7 @@ typedef struct thread {
     pthread_t id;
     uintptr_t base; /* the stack's cold end */
     uintptr_t low; /* the end of its memory; 0: the program set the base, so it is unknown */
+    uintptr_t end; /* where that memory begins, 0 if unknown */
     _Atomic uint32_t asked; /* the epoch in which the thread is to stop, so a stray signal does nothing */
     _Atomic uintptr_t top; /* the hot end, while the thread is stopped or blocks */
     section *sections;
@@ -148,13 +149,14 @@ EXPORT void GC_start_world_external(void)
 
 /* ---- stacks ---- */
 
-/* Sets [*low, *base) to the calling thread's stack. */
-static bool stack_bounds(uintptr_t *low, uintptr_t *base)
+/* Sets [*low, *base) to a thread's stack. The C library allocates for that, and if a new thread calls malloc, that maps
+ * 64 MiB of addresses for it. */
+static bool stack_bounds(pthread_t id, uintptr_t *low, uintptr_t *base)
 {
     pthread_attr_t attributes;
     void *start;
     size_t bytes;
-    if (pthread_getattr_np(pthread_self(), &attributes))
+    if (pthread_getattr_np(id, &attributes))
         return false;
     pthread_attr_getstack(&attributes, &start, &bytes);
     pthread_attr_destroy(&attributes);
@@ -199,7 +201,7 @@ static GB_NOINLINE void stack_mark_own(glebe_gc *gc)
     uintptr_t top = (uintptr_t)__builtin_frame_address(0), low, base;
     if (self && !self->blocks)
         stack_mark(gc, self, top);
-    else if (!self && stack_bounds(&low, &base)) /* a thread that was never registered */
+    else if (!self && stack_bounds(pthread_self(), &low, &base)) /* a thread that was never registered */
         glebe_gc_mark(gc, (const void *)top, (const void *)base);
 }
 
@@ -224,14 +226,23 @@ bool libgc_on_stack(const void *address)
 
 /* ---- records ---- */
 
-static thread *thread_add(uintptr_t base)
+/* Records lie in the collector's heap, which serves where malloc has no memory left. */
+static thread *record_new(void)
 {
-    thread *t = calloc(1, sizeof *t);
-    uintptr_t end;
-    if (!t)
-        return NULL;
+    libgc_enter();
+    thread *t = gb_calloc(libgc_gc->heap, 1, sizeof *t);
+    libgc_leave();
+    return t;
+}
+
+/* The lock is held. */
+static void record_free(thread *t) { gb_free("glebe_gc", libgc_gc->heap, t); }
+
+/* Begins the record of the calling thread, whose stack is known. */
+static void thread_begins(thread *t, uintptr_t base)
+{
     t->id = pthread_self();
-    if (!stack_bounds(&t->low, &end) || base <= t->low || base > end)
+    if (base <= t->low || base > t->end)
         t->low = 0;
     t->base = base;
     sigset_t set;
@@ -245,6 +256,15 @@ static thread *thread_add(uintptr_t base)
     libgc_leave();
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     pthread_setspecific(ends, t);
+}
+
+static thread *thread_add(uintptr_t base)
+{
+    thread *t = record_new();
+    if (t) {
+        stack_bounds(pthread_self(), &t->low, &t->end);
+        thread_begins(t, base);
+    }
     return t;
 }
 
@@ -257,25 +277,25 @@ static void cache_drop(thread *t)
         libgc_cache = NULL;
 }
 
-static void thread_unlink(thread *t)
+static void thread_forget(thread *t)
 {
     first = first == t ? NULL : first;
     for (thread **at = &threads; *at; at = &(*at)->next)
         if (*at == t) {
             *at = t->next;
-            return;
+            break;
         }
+    record_free(t);
 }
 
 static void thread_drop(thread *t)
 {
     libgc_enter();
-    thread_unlink(t);
     cache_drop(t);
     if (t == self)
         self = NULL;
+    thread_forget(t);
     libgc_leave();
-    free(t);
 }
 
 /* The thread ends, and did not unregister. */
@@ -327,8 +347,8 @@ EXPORT int GC_thread_is_registered(void) { return self != NULL; }
 typedef struct beginning {
     void *(*function)(void *);
     void *argument; /* on the creating thread's stack, until the new thread has it on its own */
-    bool detached;
-    sem_t begun;
+    thread *record;
+    sem_t known, begun; /* known: the creating thread has found the stack */
 } beginning;
 
 static void thread_ended(void *unused)
@@ -339,27 +359,27 @@ static void thread_ended(void *unused)
         return;
     pthread_setspecific(ends, NULL);
     libgc_enter();
-    bool drop = t->detached;
     t->ended = true;
     cache_drop(t);
-    if (drop)
-        thread_unlink(t);
     self = NULL;
+    if (t->detached)
+        thread_forget(t);
     libgc_leave();
-    if (drop)
-        free(t);
+}
+
+static void semaphore_take(sem_t *semaphore)
+{
+    while (sem_wait(semaphore))
+        ;
 }
 
 static GB_NOINLINE void *thread_run(struct GC_stack_base *base, void *data)
 {
     beginning *begin = data;
     void *(*function)(void *) = begin->function, *argument = begin->argument;
-    thread *t = thread_add((uintptr_t)base->mem_base);
-    if (t)
-        t->detached = begin->detached;
+    semaphore_take(&begin->known);
+    thread_begins(begin->record, (uintptr_t)base->mem_base);
     sem_post(&begin->begun);
-    if (!t)
-        return NULL;
     void *result;
     pthread_cleanup_push(thread_ended, NULL);
     result = function(argument);
@@ -388,11 +408,23 @@ EXPORT int GC_pthread_create(
     GC_allow_register_threads();
     if (attributes)
         pthread_attr_getdetachstate(attributes, &state);
-    begin.detached = state == PTHREAD_CREATE_DETACHED;
+    thread *t = begin.record = record_new();
+    if (!t)
+        return EAGAIN;
+    t->detached = state == PTHREAD_CREATE_DETACHED;
+    sem_init(&begin.known, 0, 0);
     sem_init(&begin.begun, 0, 0);
     int failed = pthread_create(id, attributes, thread_begin, &begin);
-    while (!failed && sem_wait(&begin.begun))
-        ;
+    if (!failed) {
+        stack_bounds(*id, &t->low, &t->end);
+        sem_post(&begin.known);
+        semaphore_take(&begin.begun);
+    } else {
+        libgc_enter();
+        record_free(t);
+        libgc_leave();
+    }
+    sem_destroy(&begin.known);
     sem_destroy(&begin.begun);
     return failed;
 }
@@ -405,9 +437,8 @@ EXPORT int GC_pthread_join(pthread_t id, void **result)
     libgc_enter();
     thread *t = thread_find(id, true);
     if (t)
-        thread_unlink(t);
+        thread_forget(t);
     libgc_leave();
-    free(t);
     return 0;
 }
 
@@ -416,14 +447,11 @@ EXPORT int GC_pthread_detach(pthread_t id)
     libgc_enter();
     int failed = pthread_detach(id);
     thread *t = failed ? NULL : thread_find(id, false);
-    bool drop = t && t->ended;
     if (t)
         t->detached = true;
-    if (drop)
-        thread_unlink(t);
+    if (t && t->ended)
+        thread_forget(t);
     libgc_leave();
-    if (drop)
-        free(t);
     return failed;
 }
 
@@ -500,7 +528,7 @@ EXPORT GB_NOINLINE void *GC_call_with_gc_active(GC_fn_type *function, void *data
 EXPORT int GC_get_stack_base(struct GC_stack_base *base)
 {
     uintptr_t low, end;
-    if (!stack_bounds(&low, &end))
+    if (!stack_bounds(pthread_self(), &low, &end))
         return GC_UNIMPLEMENTED;
     base->mem_base = (void *)end;
     return GC_SUCCESS;
@@ -572,7 +600,7 @@ static void fork_child(void)
         *at = t->next;
         first = first == t ? NULL : first;
         cache_drop(t);
-        free(t);
+        record_free(t);
     }
     sem_init(&stopped, 0, 0);
     gb_team_forked();
@@ -589,11 +617,11 @@ void libgc_world_init(void)
     sigaction(libgc_suspend_signal, &action, NULL);
     pthread_atfork(fork_prepare, fork_parent, fork_child);
     if (getpid() != (pid_t)syscall(SYS_gettid)) {
-        if (stack_bounds(&low, &base)) /* another thread than main initializes: both are known */
+        if (stack_bounds(pthread_self(), &low, &base)) /* another thread than main initializes: both are known */
             thread_add(base);
         return;
     }
-    if (!stack_bounds(&low, &base))
+    if (!stack_bounds(pthread_self(), &low, &base))
         base = (uintptr_t)__builtin_frame_address(0);
     if (GC_stackbottom)
         base = (uintptr_t)GC_stackbottom;

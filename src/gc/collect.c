@@ -138,13 +138,20 @@ typedef struct object_request {
     bool collected; /* a collection was tried already */
 } object_request;
 
+/* A program that goes on asking a full heap may have dropped objects. But a collection for each refusal would take all
+ * of its time: so there is one at the first, second, fourth, eighth and so on, and once much was allocated since. */
+static bool collection_may_help(const glebe_gc *gc)
+{
+    return !GB_RUNTIMES || gb_is_pow2((size_t)gc->refused + 1) || gc->taken_bytes > gc->live_bytes / 64;
+}
+
 /* Lets memory grow; if it cannot, tries a collection. */
 static void *object_source(glebe_heap *heap, gb_request *request)
 {
     object_request *of = (object_request *)request;
     void *object = gb_object_new_growing(of->gc, request->bytes, of->layout);
     (void)heap;
-    if (!object && !of->collected) {
+    if (!object && !of->collected && collection_may_help(of->gc)) {
         of->collected = true;
         glebe_gc_collect(of->gc);
         object = gb_object_new_growing(of->gc, request->bytes, of->layout);
@@ -159,6 +166,8 @@ static GB_NOINLINE void *collect_and_take(glebe_gc *gc, size_t bytes, uintptr_t 
     if (gc->due)
         glebe_gc_collect(gc);
     void *object = gb_serve_quietly(gc->heap, object_source, &request.request);
+    if (GB_RUNTIMES)
+        gc->refused = object ? 0 : gc->refused + 1;
     return object ? object : gb_out_of_memory();
 }
 

@@ -101,6 +101,16 @@ def test_adversaries(box, ours, words):
     assert adversary(box, ours, *words).out == "well\n"
 
 
+@pytest.mark.parametrize("word, env", (
+    ("lowered", {}), ("full", {}), ("environment", {"GC_MAXIMUM_HEAP_SIZE": "10M"}), ("finalizers", {}),
+    ("markers", {"GC_MARKERS": "-1"}), ("addresses", {}), ("memoryless", {})))
+def test_limits(box, ours, word, env):
+    program = box.compile(FOLDER / "limits.c", "-O1", "-pthread", to="libgc", libs=[ours])
+    done = box.check(program, word, preload=None, env={"LD_LIBRARY_PATH": str(ours.parent), **env})
+    assert done.out == "well\n"
+    assert ("GC_MARKERS is not understood" in done.text) == ("GC_MARKERS" in env)
+
+
 def test_roots_are_unloaded(box, ours, tmp_path):
     (tmp_path / "kept.c").write_text("void *kept;\n", encoding="utf-8")
     subprocess.run(["gcc", "-shared", "-fPIC", "kept.c", "-o", "kept.so"], cwd=tmp_path, check=True)

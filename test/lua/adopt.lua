@@ -5,6 +5,7 @@ assert(glebe.stats() == nil and glebe.trim() == 0)
 local done, why = glebe.limit(1)
 assert(not done and why:find("adopt"))
 assert(not pcall(glebe.adopt, -1) and not pcall(glebe.limit) and not pcall(glebe.limit, "x") and glebe.stats() == nil)
+assert(not pcall(glebe.limit, 0.5) and not pcall(glebe.adopt, 1e6 + 0.5))
 
 local kept = {}
 for i = 1, 60000 do kept[i] = {i, tostring(i)} end

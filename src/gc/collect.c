@@ -139,10 +139,12 @@ typedef struct object_request {
 } object_request;
 
 /* A program that goes on asking a full heap may have dropped objects. But a collection for each refusal would take all
- * of its time: so there is one at the first, second, fourth, eighth and so on, and once much was allocated since. */
+ * of its time: so after some there is one at the 8th, 16th, 32nd and so on, and once much was allocated since. */
 static bool collection_may_help(const glebe_gc *gc)
 {
-    return !GB_RUNTIMES || gb_is_pow2((size_t)gc->refused + 1) || gc->taken_bytes > gc->live_bytes / 64;
+    enum { ALWAYS = 8 };
+    return !GB_RUNTIMES || gc->refused < ALWAYS || gb_is_pow2((size_t)gc->refused + 1)
+        || gc->taken_bytes > gc->live_bytes / 64;
 }
 
 /* Lets memory grow; if it cannot, tries a collection. */

@@ -136,6 +136,14 @@ static void test_limit(void **state)
     assert_null(glebe_gc_alloc(small, 500000));
     held[0] = held[1] = NULL;
     assert_non_null(held[0] = glebe_gc_alloc_plain(small, 10000));
+
+    /* a collection for each refusal would take all of the time */
+    glebe_gc_stats before, after;
+    glebe_gc_stats_read(small, &before);
+    for (int i = 0; i < 1000; i++)
+        assert_null(glebe_gc_alloc(small, 500000));
+    glebe_gc_stats_read(small, &after);
+    assert_in_range(after.collections - before.collections, 8, GB_RUNTIMES ? 16 : 1000);
     glebe_gc_destroy(small);
 }
 

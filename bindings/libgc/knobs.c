@@ -2,13 +2,11 @@
  * They are accepted, and read back as they were set; docs/libgc.md says for each whether it does anything. */
 #include "libgc.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -291,41 +289,36 @@ EXPORT void GC_set_thr_restart_signal(int signal)
 EXPORT int GC_get_suspend_signal(void) { return libgc_suspend_signal; }
 EXPORT int GC_get_thr_restart_signal(void) { return libgc_restart_signal; }
 
-/* Reads a number from the environment; of bytes, it may end in k, M or G. Leaves `number` if there is none, and warns
- * of one that it does not understand. */
-static bool read_number(const char *name, bool of_bytes, GC_word *number)
+/* Reads a number from the environment, with a unit like the sizes of glebe's own options. Leaves `number` if there is
+ * none, and warns of one that it does not understand. */
+static bool read_number(const char *name, GC_word most, GC_word *number)
 {
-    static const char units[] = "kKmMgG";
-    const char *value = getenv(name);
-    char *end;
-    if (!value)
+    const char *text = getenv(name);
+    uint64_t read;
+    if (!text)
         return false;
-    errno = 0;
-    GC_word read = strtoul(value, &end, 10);
-    const char *unit = *end && of_bytes ? strchr(units, *end) : NULL;
-    unsigned shift = unit ? 10 * ((unsigned)(unit - units) / 2 + 1) : 0;
-    if (end == value || end[unit != NULL] || errno || value[0] == '-' || read > ULONG_MAX >> shift) {
-        char text[80];
-        snprintf(text, sizeof text, "%s is not understood, and ignored\n", name);
-        libgc_warn(text, 0);
+    if (!gb_option_size(text, most, &read)) {
+        char said[80];
+        snprintf(said, sizeof said, "%s is not understood, and ignored\n", name);
+        libgc_warn(said, 0);
         return false;
     }
-    *number = read << shift;
+    *number = (GC_word)read;
     return true;
 }
 
 void libgc_read_environment(void)
 {
     GC_word number;
-    read_number("GC_FREE_SPACE_DIVISOR", false, &GC_free_space_divisor);
-    if (read_number("GC_MAXIMUM_HEAP_SIZE", true, &max_heap_bytes))
+    read_number("GC_FREE_SPACE_DIVISOR", ULONG_MAX, &GC_free_space_divisor);
+    if (read_number("GC_MAXIMUM_HEAP_SIZE", ULONG_MAX, &max_heap_bytes))
         libgc_limit();
-    if (read_number("GC_INITIAL_HEAP_SIZE", true, &number))
+    if (read_number("GC_INITIAL_HEAP_SIZE", ULONG_MAX, &number))
         libgc_expand(number);
-    if (read_number("GC_COLLECT_EVERY", false, &number))
+    if (read_number("GC_COLLECT_EVERY", UINT_MAX, &number))
         libgc_every = (unsigned)number;
-    if (read_number("GC_MARKERS", false, &number))
-        markers = number > INT_MAX ? 0 : (unsigned)number;
+    if (read_number("GC_MARKERS", INT_MAX, &number))
+        markers = (unsigned)number;
     if (getenv("GC_FIND_LEAK"))
         GC_find_leak = 1;
     if (getenv("GC_DONT_GC"))

@@ -75,6 +75,7 @@ GB_INLINE size_t libgc_padded(size_t bytes)
 }
 /* Applies GC_expand_hp and GC_free_space_divisor to the pace. Under the lock. */
 void libgc_pace(void);
+/* Applies GC_set_max_heap_size. Under the lock. */
 void libgc_limit(void);
 extern unsigned libgc_every; /* for tests: each n-th allocation that is not the quickest collects; 0: off */
 void libgc_expand(size_t bytes);

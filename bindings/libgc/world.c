@@ -42,7 +42,6 @@ typedef struct thread {
     pthread_t id;
     uintptr_t base; /* the stack's cold end */
     uintptr_t low; /* the end of its memory; 0: the program set the base, so it is unknown */
-    uintptr_t end; /* where that memory begins, 0 if unknown */
     _Atomic uint32_t asked; /* the epoch in which the thread is to stop, so a stray signal does nothing */
     _Atomic uintptr_t top; /* the hot end, while the thread is stopped or blocks */
     section *sections;
@@ -238,11 +237,11 @@ static thread *record_new(void)
 /* The lock is held. */
 static void record_free(thread *t) { gb_free("glebe_gc", libgc_gc->heap, t); }
 
-/* Begins the record of the calling thread, whose stack is known. */
-static void thread_begins(thread *t, uintptr_t base)
+/* Begins the record of the calling thread. Its stack's memory is [t->low, end), or `end` is 0. */
+static void thread_begins(thread *t, uintptr_t base, uintptr_t end)
 {
     t->id = pthread_self();
-    if (base <= t->low || base > t->end)
+    if (base <= t->low || base > end)
         t->low = 0;
     t->base = base;
     sigset_t set;
@@ -261,9 +260,10 @@ static void thread_begins(thread *t, uintptr_t base)
 static thread *thread_add(uintptr_t base)
 {
     thread *t = record_new();
+    uintptr_t end = 0;
     if (t) {
-        stack_bounds(pthread_self(), &t->low, &t->end);
-        thread_begins(t, base);
+        stack_bounds(pthread_self(), &t->low, &end);
+        thread_begins(t, base, end);
     }
     return t;
 }
@@ -348,6 +348,7 @@ typedef struct beginning {
     void *(*function)(void *);
     void *argument; /* on the creating thread's stack, until the new thread has it on its own */
     thread *record;
+    uintptr_t end; /* of the stack's memory */
     sem_t known, begun; /* known: the creating thread has found the stack */
 } beginning;
 
@@ -378,7 +379,7 @@ static GB_NOINLINE void *thread_run(struct GC_stack_base *base, void *data)
     beginning *begin = data;
     void *(*function)(void *) = begin->function, *argument = begin->argument;
     semaphore_take(&begin->known);
-    thread_begins(begin->record, (uintptr_t)base->mem_base);
+    thread_begins(begin->record, (uintptr_t)base->mem_base, begin->end);
     sem_post(&begin->begun);
     void *result;
     pthread_cleanup_push(thread_ended, NULL);
@@ -416,7 +417,7 @@ EXPORT int GC_pthread_create(
     sem_init(&begin.begun, 0, 0);
     int failed = pthread_create(id, attributes, thread_begin, &begin);
     if (!failed) {
-        stack_bounds(*id, &t->low, &t->end);
+        stack_bounds(*id, &t->low, &begin.end);
         sem_post(&begin.known);
         semaphore_take(&begin.begun);
     } else {

@@ -15,11 +15,11 @@ _BUILDS = {"default": "libglebe.so", **{name: f"libglebe-{name}.so" for name in 
 
 def command():
     """The path of the `glebe` command that this package brought."""
-    places = [sysconfig.get_path("scripts")]
+    # pip install --target FOLDER puts it into FOLDER/bin, beside this package. Another place may have another version.
+    places = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin"),
+              sysconfig.get_path("scripts")]
     if os.name == "posix": # pip install --user
         places.append(sysconfig.get_path("scripts", "posix_user"))
-    # pip install --target FOLDER puts it into FOLDER/bin, beside this package.
-    places.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin"))
     places = list(dict.fromkeys([*places, *_installed()]))
     for place in places:
         path = os.path.join(place, "glebe")

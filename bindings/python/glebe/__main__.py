@@ -13,20 +13,23 @@ WITH_VALUE = frozenset("""-n -o --by --diff --folded --frames --from --guard --l
 
 
 def program_at(words):
-    """Where the program begins: behind `--`, or else the first word that is neither an option nor its value."""
-    if "--" in words:
-        return words.index("--") + 1
-    return next((i for i, word in enumerate(words[1:], 1)
-                 if not word.startswith("-") and words[i - 1] not in WITH_VALUE), len(words))
+    """Where the program begins: at the first word that is neither an option nor its value, or behind a `--` before it.
+    Later words are the program's own, each `--` among them too."""
+    for i, word in enumerate(words[1:], 1):
+        if word == "--":
+            return i + 1
+        if not word.startswith("-") and words[i - 1] not in WITH_VALUE:
+            return i
+    return len(words)
 
 
 def with_python(words, python):
     """The command's arguments, with this Python before the program if that is a script: a file that ends in .py."""
     at = program_at(words)
-    if at == len(words) or not words[at].endswith(".py") or not os.path.isfile(words[at]):
+    if at >= len(words) or not words[at].endswith(".py") or not os.path.isfile(words[at]):
         return words
-    options = words[:at] if "--" in words else [*words[:at], "--"]
-    return [*options, python, *words[at:]]
+    separator = [] if words[at - 1] == "--" else ["--"]
+    return [*words[:at], *separator, python, *words[at:]]
 
 
 def main():

@@ -526,6 +526,7 @@ def test_dynamic_musl(box):
     check_active(box, static_program(box, "contract-musl-dynamic", "musl-gcc"))
 
 
+@pytest.mark.more
 def test_preloaded_musl(box):
     """musl, with a library preloaded."""
     box.need("musl-gcc")
@@ -694,6 +695,7 @@ def test_background_in_a_child(box, program):
     assert box.run(path).returncode == 1, "control: without the option there is no thread"
 
 
+@pytest.mark.more
 @every_build
 def test_background_is_checked(box, program, build):
     """glebe_check is right also while the background thread purges the heaps of ended threads."""

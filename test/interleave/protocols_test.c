@@ -15,7 +15,7 @@
 
 static const il_case *const all_cases[] = ALL_CASES;
 
-enum { SHORT_LIMIT = 10000, QUICK_LIMIT = 400000, LONG_LIMIT = 2000000 }; /* orders of one case */
+enum { SHORT_LIMIT = 5000, QUICK_LIMIT = 400000, LONG_LIMIT = 2000000 }; /* orders of one case */
 
 static bool is_wanted(const char *name, int count, char **names)
 {

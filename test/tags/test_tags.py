@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.more # like all tests for other processors
+
 FOLDER = pathlib.Path(__file__).parent
 FREE = "access after free, or past a block's end: a free block is here"
 FOUND = {

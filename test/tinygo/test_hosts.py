@@ -276,7 +276,8 @@ def test_tags_of_envoy(tag):
     assert names(tagged.exports) == names(without.exports) - family
 
 
-@pytest.mark.parametrize("package", ["wazero", pytest.param("httpwasm", marks=pytest.mark.more)])
+@pytest.mark.more
+@pytest.mark.parametrize("package", ["wazero", "httpwasm"])
 def test_hosts_in_go(package):
     if not (TINYGO and GO):
         pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")

@@ -51,6 +51,7 @@ def test_model(engine):
     assert (status, text) == (0, f"seeds 1 to {SEEDS}, 150 steps each\n"), text
 
 
+@pytest.mark.more
 def test_model_of_stacks():
     module = build("model", "model", of="collect_stacks_linear")
     status, text = ENGINES["node"](module, GLEBE_TEST_SEEDS=str(SEEDS), GLEBE_TEST_STEPS="150")

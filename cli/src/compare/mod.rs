@@ -87,6 +87,7 @@ pub fn compare_under(
     }
 
     notes.extend(system::left_out(None));
+    notes.extend(system::under_every_program());
     interrupt::listen();
     let rows = run_rounds(options, setting, contenders, seed, &mut json, &mut notes)?;
     let caught = interrupt::caught();

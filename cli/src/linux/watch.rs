@@ -6,6 +6,7 @@ use super::run::hand_signals_to;
 use crate::stop::Ending;
 use anyhow::Result;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -34,6 +35,24 @@ pub fn left_out(library: Option<&Path>) -> Option<String> {
         let names = names.join(" and ");
         format!("left {names} out of the program's LD_PRELOAD, since only the first malloc there is used")
     })
+}
+
+/// The note on allocators that the system puts under every program. They come behind those of LD_PRELOAD, so they serve
+/// only the contender that preloads none.
+pub fn under_every_program() -> Option<String> {
+    const FILE: &str = "/etc/ld.so.preload";
+    let names = allocators_of_lines(&fs::read_to_string(FILE).ok()?);
+    (!names.is_empty()).then(|| {
+        let names = names.join(" and ");
+        format!("{FILE} puts {names} under every program: \"system\" is measured with it")
+    })
+}
+
+/// The allocators that the lines of such a file name; `#` begins a comment.
+fn allocators_of_lines(text: &str) -> Vec<String> {
+    let named = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let named = without_allocators(OsStr::new(&named.collect::<Vec<_>>().join("\n"))).1;
+    named.iter().map(|path| path.to_string_lossy().into_owned()).collect()
 }
 
 /// Starts the program as a child that gets our signals. Returns its process id.
@@ -67,4 +86,18 @@ pub fn stop_too(pid: i32) {
     // SAFETY: only sends a signal.
     unsafe { libc::raise(libc::SIGSTOP) };
     launch::continue_too(pid);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocators_under_every_program_are_found() {
+        let file = "# for all: /lib/libmimalloc.so\n/lib/libsnoopy.so:/usr/lib/libglebe.so.0\n";
+        let both = format!("{file}\tlibjemalloc.so.2 # since May\n");
+        assert_eq!(allocators_of_lines(file), ["/usr/lib/libglebe.so.0"]);
+        assert_eq!(allocators_of_lines(&both), ["/usr/lib/libglebe.so.0", "libjemalloc.so.2"]);
+        assert!(allocators_of_lines("/lib/libsnoopy.so\n").is_empty());
+    }
 }

@@ -48,6 +48,10 @@ pub fn left_out(_library: Option<&Path>) -> Option<String> {
     None
 }
 
+pub fn under_every_program() -> Option<String> {
+    None
+}
+
 /// The limits of a process are looked at on Linux only.
 pub fn no_limit(_snapshot: &OsStr, _own: Option<u64>) -> Option<String> {
     None

@@ -54,11 +54,20 @@ def test_words(installed, words, expected):
     assert runs(installed, *words) == ["first", *expected]
 
 
-def test_the_command_beside_the_package_runs(installed):
-    """Where two versions are installed, the package runs its own command. Control: without it, the other is found."""
+@pytest.mark.parametrize("place", ["packages/bin", "bin"])
+def test_the_command_of_the_package_runs(installed, place):
+    """Where two versions are installed, the package runs its own command: beside it, or where the installer's record
+    has it. Control: without it, the other is found."""
     venv.create(installed / "other", with_pip=False)
     prints(installed / "other/bin/glebe", "second")
     python = installed / "other/bin/python"
+    if place == "bin":
+        (installed / "bin").mkdir()
+        (installed / "packages/bin/glebe").rename(installed / "bin/glebe")
+        record = installed / "packages/glebe-0.1.0.dist-info"
+        record.mkdir()
+        (record / "METADATA").write_text("Metadata-Version: 2.1\nName: glebe\nVersion: 0.1.0\n")
+        (record / "RECORD").write_text("glebe/__init__.py,,\n../bin/glebe,,\n")
     assert runs(installed, "--version", python=python) == ["first", "--version"]
-    (installed / "packages/bin/glebe").unlink()
+    (installed / place / "glebe").unlink()
     assert runs(installed, "--version", python=python) == ["second", "--version"]

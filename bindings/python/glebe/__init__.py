@@ -15,12 +15,13 @@ _BUILDS = {"default": "libglebe.so", **{name: f"libglebe-{name}.so" for name in 
 
 def command():
     """The path of the `glebe` command that this package brought."""
-    # pip install --target FOLDER puts it into FOLDER/bin, beside this package. Another place may have another version.
-    places = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin"),
-              sysconfig.get_path("scripts")]
+    # This package's own command comes first: another place may have another version. pip install --target FOLDER puts
+    # the command into FOLDER/bin, beside this package, and does not record that.
+    beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin")
+    places = [beside, *_installed(), sysconfig.get_path("scripts")]
     if os.name == "posix": # pip install --user
         places.append(sysconfig.get_path("scripts", "posix_user"))
-    places = list(dict.fromkeys([*places, *_installed()]))
+    places = list(dict.fromkeys(places))
     for place in places:
         path = os.path.join(place, "glebe")
         if os.access(path, os.X_OK) and os.path.isfile(path):

@@ -447,15 +447,15 @@ fn compare_notices_different_output_and_a_library_that_is_not_loaded() {
     assert.success().stderr(contains("pie was never loaded"));
 }
 
-#[test]
-fn an_interrupted_comparison_ends_its_program_and_shows_whole_rounds() {
-    use std::os::unix::process::ExitStatusExt;
+/// Starts a comparison whose fifth run follows `last`, a shell command, and signals it once that run has begun. Returns
+/// how it ended, and the process id of the fifth run.
+fn interrupted(last: &str, signals: impl Fn(i32)) -> (std::process::Output, i32) {
     let home = home();
     let ready = home.path().join("ready");
-    // Two warm-ups and two runs are short; the next run writes down its process id and sleeps until the signal.
-    let script = "echo >>$1; test $(wc -l <$1) -le 4 || { echo $$ >$1.pid; exec sleep 600; }";
+    // Two warm-ups and two runs are short; the next run writes down its process id.
+    let script = format!("echo >>$1; test $(wc -l <$1) -le 4 || {{ {last}; }}");
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("glebe"));
-    command.args(["compare", "--runs", "9", "--only", "system,glebe", "--", "sh", "-c", script]);
+    command.args(["compare", "--runs", "9", "--only", "system,glebe", "--", "sh", "-c", &script]);
     command.arg("sh").arg(&ready).env("XDG_CACHE_HOME", home.path()).env_remove("LD_PRELOAD");
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let child = command.spawn().unwrap();
@@ -464,14 +464,46 @@ fn an_interrupted_comparison_ends_its_program_and_shows_whole_rounds() {
         fs::read_to_string(ready.with_extension("pid")).unwrap_or_default()
     });
     let sleeper: i32 = number.take(30_000).find_map(|text| text.trim().parse().ok()).unwrap();
+    signals(child.id() as i32);
+    (child.wait_with_output().unwrap(), sleeper)
+}
+
+fn terminate(pid: i32) {
     // SAFETY: only sends a signal.
-    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-    let output = child.wait_with_output().unwrap();
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+}
+
+#[test]
+fn an_interrupted_comparison_ends_its_program_and_shows_whole_rounds() {
+    use std::os::unix::process::ExitStatusExt;
+    // As timeout(1) does: more than one, at once.
+    let (output, sleeper) = interrupted("echo $$ >$1.pid; exec sleep 600", |pid| {
+        for _ in 0..20 {
+            terminate(pid);
+            std::thread::yield_now();
+        }
+    });
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 run cannot tell"), "{output:?}");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(stderr.contains("interrupted after 1 whole round of 9"), "{stderr}");
     assert!(!Path::new(&format!("/proc/{sleeper}")).exists(), "the program runs on");
+}
+
+#[test]
+fn a_second_signal_ends_a_comparison_whose_program_stays() {
+    use std::os::unix::process::ExitStatusExt;
+    let (output, stays) =
+        interrupted("trap '' TERM; echo $$ >$1.pid; exec sleep 600 >&- 2>&-", |pid| {
+            terminate(pid);
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            terminate(pid);
+        });
+    assert_eq!(output.status.signal(), Some(libc::SIGTERM));
+    assert!(output.stdout.is_empty(), "{output:?}");
+    assert!(Path::new(&format!("/proc/{stays}")).exists());
+    // SAFETY: only sends a signal.
+    unsafe { libc::kill(stays, libc::SIGKILL) };
 }
 
 #[test]

@@ -9,9 +9,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// A program that counts SIGINT, SIGCONT and SIGUSR1, and prints the counts after each signal. SIGUSR2 ends it: its
-/// exit status is the three counts as a number. With the word "stops" it first stops itself; with "parent" it signals
-/// its parent.
+/// A program that counts SIGINT, SIGCONT and SIGUSR1, and prints the counts after each signal. SIGUSR2 ends it.
+/// With the word "stops" it first stops itself; with "parent" it signals
+/// its parent; with "alone" it leaves for a group of its own.
 const COUNTS: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -34,6 +34,8 @@ int main(int argc, char **argv)
         raise(SIGSTOP);
     if (argc > 1 && strcmp(argv[1], "parent") == 0)
         kill(getppid(), SIGINT);
+    if (argc > 1 && strcmp(argv[1], "alone") == 0)
+        setpgid(0, 0);
     puts("ready");
     fflush(stdout);
     while (!got[SIGUSR2]) {
@@ -41,13 +43,15 @@ int main(int argc, char **argv)
         printf("%d %d %d\n", got[SIGINT], got[SIGCONT], got[SIGUSR1]);
         fflush(stdout);
     }
-    return got[SIGINT] * 25 + got[SIGCONT] * 5 + got[SIGUSR1];
+    return 0;
 }
 "#;
 
 struct Run {
     command: Child,
     output: BufReader<File>,
+    /// How many SIGUSR1 it got.
+    caught_up: i32,
     _home: TempDir,
 }
 
@@ -68,7 +72,12 @@ fn run(word: &str, terminal: Option<(File, OwnedFd)>) -> Option<Run> {
         command.process_group(0).stdout(Stdio::piped());
         let mut command = command.spawn().unwrap();
         let output = OwnedFd::from(command.stdout.take().unwrap());
-        return Some(Run { command, output: BufReader::new(File::from(output)), _home: home });
+        return Some(Run {
+            command,
+            output: BufReader::new(File::from(output)),
+            caught_up: 0,
+            _home: home,
+        });
     };
     let number = theirs.as_raw_fd();
     // SAFETY: only system calls between fork and execve.
@@ -80,7 +89,7 @@ fn run(word: &str, terminal: Option<(File, OwnedFd)>) -> Option<Run> {
     }
     command.stdin(theirs.try_clone().unwrap()).stdout(theirs);
     let process = command.spawn().unwrap();
-    Some(Run { command: process, output: BufReader::new(ours), _home: home })
+    Some(Run { command: process, output: BufReader::new(ours), caught_up: 0, _home: home })
 }
 
 impl Run {
@@ -94,8 +103,23 @@ impl Run {
         assert_eq!(unsafe { libc::kill(to, signal) }, 0);
     }
 
-    /// Reads until a line with this end. A hang fails after two minutes.
-    fn says(&mut self, end: &str) {
+    /// The processes of the command's group, the eldest first.
+    fn group(&self) -> Vec<i32> {
+        let is_in = |pid: &i32| {
+            std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|line| {
+                let after_name = line.rsplit(')').next().unwrap_or_default();
+                after_name.split_whitespace().nth(2) == Some(&self.pid().to_string())
+            })
+        };
+        let names = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+        let mut found: Vec<_> =
+            names.filter_map(|name| name.to_str()?.parse().ok()).filter(is_in).collect();
+        found.sort_by_key(|pid| (*pid != self.pid(), *pid));
+        found
+    }
+
+    /// Reads until a line with this end, and returns it. A hang fails after two minutes.
+    fn says(&mut self, end: &str) -> String {
         let mut line = String::new();
         while !line.trim_end().ends_with(end) {
             if self.output.buffer().is_empty() {
@@ -107,6 +131,7 @@ impl Run {
             line.clear();
             assert_ne!(self.output.read_line(&mut line).unwrap_or(0), 0, "it ended before {end:?}");
         }
+        line
     }
 
     /// Waits until the command has stopped.
@@ -125,15 +150,13 @@ impl Run {
         panic!("the command runs on beside a program that is stopped");
     }
 
-    /// How often the program got SIGINT and SIGCONT. A first signal makes sure that the command has handled all earlier
-    /// ones.
-    fn counts(mut self) -> (i32, i32) {
+    /// How often the program got SIGINT and SIGCONT, once the command has handled all earlier signals.
+    fn counts(&mut self) -> (i32, i32) {
         self.send(self.pid(), libc::SIGUSR1);
-        self.says(" 1");
-        self.send(self.pid(), libc::SIGUSR2);
-        let code = self.command.wait().unwrap().code().unwrap();
-        assert_eq!(code % 5, 1, "SIGUSR1");
-        (code / 25, code / 5 % 5)
+        self.caught_up += 1;
+        let line = self.says(&format!(" {}", self.caught_up));
+        let mut numbers = line.split_whitespace().map(|number| number.parse().unwrap());
+        (numbers.next().unwrap(), numbers.next().unwrap())
     }
 }
 
@@ -180,6 +203,55 @@ fn an_interrupt_for_the_command_alone_is_handed_on() {
     run.send(run.pid(), libc::SIGINT);
     run.says("1 0 0");
     assert_eq!(run.counts(), (1, 0));
+}
+
+/// The command cannot see from the signal that it was for the group.
+#[test]
+fn an_interrupt_for_the_whole_group_reaches_the_program_once() {
+    let Some(mut run) = run("", None) else { return };
+    run.says("ready");
+    for round in (1..40).step_by(2) {
+        run.send(-run.pid(), libc::SIGINT);
+        assert_eq!(run.counts(), (round, 0));
+        run.send(run.pid(), libc::SIGINT);
+        assert_eq!(run.counts(), (round + 1, 0)); // the sentinel's answer was for the other alone
+    }
+}
+
+/// As systemd ends a service: the parent first.
+#[test]
+fn an_interrupt_for_each_process_of_the_group_reaches_the_program_once() {
+    let Some(mut run) = run("", None) else { return };
+    run.says("ready");
+    let processes = run.group();
+    assert_eq!(processes.len(), 3, "the command, its sentinel and the program: {processes:?}");
+    processes.iter().for_each(|pid| run.send(*pid, libc::SIGINT));
+    run.says("1 0 0");
+    assert_eq!(run.counts(), (1, 0));
+}
+
+#[test]
+fn a_program_in_a_group_of_its_own_gets_the_signal_of_the_commands() {
+    let Some(mut run) = run("alone", None) else { return };
+    run.says("ready");
+    run.send(-run.pid(), libc::SIGINT);
+    run.says("1 0 0");
+    assert_eq!(run.counts(), (1, 0));
+}
+
+/// Nothing waits for a sentinel that somebody killed or stopped.
+#[test]
+fn without_its_sentinel_the_command_forwards_everything() {
+    for signal in [libc::SIGKILL, libc::SIGSTOP] {
+        let Some(mut run) = run("", None) else { return };
+        run.says("ready");
+        let sentinel = run.group()[1];
+        run.send(sentinel, signal);
+        run.send(run.pid(), libc::SIGINT);
+        run.says("1 0 0");
+        assert_eq!(run.counts(), (1, 0), "{signal}");
+        run.send(-run.pid(), libc::SIGKILL);
+    }
 }
 
 #[test]

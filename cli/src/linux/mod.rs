@@ -7,7 +7,7 @@
 //!   run        glebe run                                       live        glebe stats PID
 //!   collect    the statistics of a run                         statistics  their text and JSON
 //!   measure    one run of a comparison                         interrupt   Ctrl-C in it
-//!   closed     standard streams that were closed
+//!   closed     standard streams that were closed             sentinel    did the group get that signal?
 //!   wine       Windows programs                        watch       a program that explain and leaks look at
 //! ```
 
@@ -22,6 +22,7 @@ pub mod live;
 mod measure;
 mod run;
 mod search;
+mod sentinel;
 mod statistics;
 mod watch;
 mod wine;

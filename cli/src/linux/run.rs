@@ -10,6 +10,7 @@ use super::interrupt;
 use super::launch::{self, variable, Image};
 use super::library::{preload_with, without_allocators, EMBEDDED};
 use super::search::image_of;
+use super::sentinel;
 use super::watch::preload;
 use super::witness::{is_mapped, Witness};
 use crate::compare::Proof;
@@ -167,7 +168,7 @@ pub fn hand_signals_to(pid: i32) {
     CHILD.store(pid, Ordering::Relaxed);
     let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
     for signal in HANDED_ON.into_iter().chain(real_time).filter(|_| pid != 0) {
-        interrupt::handle(signal, hand_on, 0, true); // the program may handle a signal that it inherits as ignored
+        interrupt::handle(signal, hand_on, true); // the program may handle a signal that it inherits as ignored
     }
 }
 
@@ -175,9 +176,9 @@ pub fn hand_signals_to(pid: i32) {
 fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Option<Proof>)> {
     let witness = library.map(Witness::listen);
     let held = launch::HeldBack::all();
+    sentinel::start();
     let child = image.spawn_under(&held, [None; 3])?;
     hand_signals_to(child.pid);
-    drop(held);
     let (seen, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let outcome = thread::scope(|scope| {
         scope.spawn(|| {
@@ -189,6 +190,7 @@ fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Opti
                 pause = (pause * 2).min(Duration::from_millis(100));
             }
         });
+        drop(held); // only this thread takes signals, one after another
         let outcome = launch::wait_ended_or_stop(child.pid);
         ended.store(true, Ordering::Release);
         outcome

@@ -3,6 +3,7 @@
 use super::launch::{self, variable, Image};
 use super::library::{preload_with, without_allocators};
 use super::run::hand_signals_to;
+use super::sentinel;
 use crate::stop::Ending;
 use anyhow::Result;
 use std::ffi::{OsStr, OsString};
@@ -58,6 +59,7 @@ fn allocators_of_lines(text: &str) -> Vec<String> {
 /// Starts the program as a child that gets our signals. Returns its process id.
 pub fn start(image: &Image) -> Result<i32> {
     let held = launch::HeldBack::all();
+    sentinel::start();
     let child = image.spawn_under(&held, [None; 3])?;
     hand_signals_to(child.pid);
     Ok(child.pid)

@@ -1,0 +1,81 @@
+//! Whether a signal came to this process alone, or to its whole group.
+//!
+//! The kernel tells a receiver which process sent a signal, not how many processes got it. So a sentinel joins the
+//! group: a small process that blocks every signal and answers one question, "has this one come to you too?".
+//!
+//! ```text
+//!   kill -TERM COMMAND       the command                                     forward it to the program
+//!   kill -TERM -- -GROUP     the program, the sentinel, the command          the program has it
+//!   systemd's stop           each process of the service, one after another  the same, a moment later
+//! ```
+//!
+//! The sentinel ends when the command's end of their socket closes, however the command ends.
+
+use std::os::fd::{IntoRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Our end of the socket; -1 without a sentinel.
+static SOCKET: AtomicI32 = AtomicI32::new(-1);
+/// How long the sentinel waits for a signal that has reached us first.
+const MOMENT: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// How long we wait for the sentinel, in ms.
+const PATIENCE: libc::c_int = 1000;
+
+/// Starts the sentinel, once. Without one, a signal to the group counts as one to us alone.
+pub fn start() {
+    if SOCKET.load(Ordering::Relaxed) >= 0 {
+        return;
+    }
+    let Ok((ours, theirs)) = UnixStream::pair() else { return };
+    // SAFETY: the child calls only async-signal-safe functions, on memory of its own.
+    match unsafe { libc::fork() } {
+        0 => unsafe { watch(theirs.into_raw_fd()) },
+        -1 => {}
+        _ => SOCKET.store(ours.into_raw_fd(), Ordering::Relaxed),
+    }
+}
+
+/// True if this signal, which we have just got, came to the sentinel too. Async-signal-safe. All signals must be
+/// blocked, here and in all other threads.
+pub fn has_got(signal: libc::c_int) -> bool {
+    let socket = SOCKET.load(Ordering::Relaxed);
+    if socket < 0 {
+        return false;
+    }
+    let mut answer = 0u8;
+    let mut ready = libc::pollfd { fd: socket, events: libc::POLLIN, revents: 0 };
+    // SAFETY: the calls read and write one byte and one struct of ours.
+    let heard = unsafe {
+        let question = signal as u8;
+        libc::send(socket, ptr::from_ref(&question).cast(), 1, libc::MSG_NOSIGNAL) == 1
+            && libc::poll(&mut ready, 1, PATIENCE) == 1
+            && libc::read(socket, ptr::from_mut(&mut answer).cast(), 1) == 1
+    };
+    if !heard {
+        SOCKET.store(-1, Ordering::Relaxed); // it was killed or stopped: a later answer would be to this question
+    }
+    heard && answer != 0
+}
+
+/// The sentinel.
+unsafe fn watch(socket: RawFd) -> ! {
+    let mut all: libc::sigset_t = std::mem::zeroed();
+    libc::sigfillset(&mut all);
+    libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut());
+    libc::prctl(libc::PR_SET_NAME, c"glebe-sentinel".as_ptr());
+    // No pipe or terminal must stay open for its sake, nor our end of the socket.
+    libc::dup2(socket, 0);
+    if libc::syscall(libc::SYS_close_range, 1, libc::c_uint::MAX, 0) != 0 {
+        (1..1024).for_each(|descriptor| _ = libc::close(descriptor));
+    }
+    let mut byte = 0u8;
+    while libc::read(0, ptr::from_mut(&mut byte).cast(), 1) == 1 {
+        let mut asked: libc::sigset_t = std::mem::zeroed();
+        libc::sigaddset(&mut asked, byte.into());
+        byte = (libc::sigtimedwait(&asked, ptr::null_mut(), &MOMENT) > 0).into();
+        libc::send(0, ptr::from_ref(&byte).cast(), 1, libc::MSG_NOSIGNAL);
+    }
+    libc::_exit(0)
+}

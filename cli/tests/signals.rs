@@ -52,7 +52,7 @@ struct Run {
     output: BufReader<File>,
     /// How many SIGUSR1 it got.
     caught_up: i32,
-    _home: TempDir,
+    home: TempDir,
 }
 
 /// Runs the program above under the command, in a process group of its own; with `terminal`, on that terminal. None
@@ -65,8 +65,10 @@ fn run(word: &str, terminal: Option<(File, OwnedFd)>) -> Option<Run> {
     if !made.is_ok_and(|status| status.success()) {
         return None;
     }
+    std::fs::create_dir(home.path().join("tmp")).unwrap();
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("glebe"));
     command.args(["run", "--stats", "--"]).arg(program).arg(word);
+    command.env("TMPDIR", home.path().join("tmp"));
     command.env("XDG_CACHE_HOME", home.path()).env_remove("LD_PRELOAD").stderr(Stdio::null());
     let Some((ours, theirs)) = terminal else {
         command.process_group(0).stdout(Stdio::piped());
@@ -76,7 +78,7 @@ fn run(word: &str, terminal: Option<(File, OwnedFd)>) -> Option<Run> {
             command,
             output: BufReader::new(File::from(output)),
             caught_up: 0,
-            _home: home,
+            home,
         });
     };
     let number = theirs.as_raw_fd();
@@ -89,7 +91,7 @@ fn run(word: &str, terminal: Option<(File, OwnedFd)>) -> Option<Run> {
     }
     command.stdin(theirs.try_clone().unwrap()).stdout(theirs);
     let process = command.spawn().unwrap();
-    Some(Run { command: process, output: BufReader::new(ours), caught_up: 0, _home: home })
+    Some(Run { command: process, output: BufReader::new(ours), caught_up: 0, home })
 }
 
 impl Run {
@@ -252,6 +254,25 @@ fn without_its_sentinel_the_command_forwards_everything() {
         assert_eq!(run.counts(), (1, 0), "{signal}");
         run.send(-run.pid(), libc::SIGKILL);
     }
+}
+
+#[test]
+fn a_command_that_is_killed_leaves_no_file() {
+    let Some(mut run) = run("", None) else { return };
+    run.says("ready");
+    let files = run.home.path().join("tmp");
+    let count = || std::fs::read_dir(&files).unwrap().count();
+    assert_eq!(count(), 1, "the statistics");
+    let program = *run.group().last().unwrap();
+    run.send(run.pid(), libc::SIGKILL);
+    for _ in 0..3000 {
+        if count() == 0 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(count(), 0);
+    run.send(program, libc::SIGKILL);
 }
 
 #[test]

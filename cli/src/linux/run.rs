@@ -4,6 +4,7 @@
 //! process as a parent: `--verbose`, which checks whether the library really got in, and `--stats`, which collects the
 //! statistics of the program and its children.
 
+use super::c_string;
 use super::collect::Collection;
 use super::inspect;
 use super::interrupt;
@@ -20,7 +21,7 @@ use crate::run::{Checked, Start};
 use crate::stop::{Ending, Stop, OWN_FAILURE};
 use crate::words::say;
 use anyhow::Result;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
@@ -44,7 +45,9 @@ pub fn run(mut start: Start) -> Result<Ending> {
     if !start.verbose && collection.is_none() {
         return Err(image.exec().into());
     }
-    let (pid, ending, proof) = supervise(&image, start.library.as_ref().map(|(_, path)| &**path))?;
+    let library = start.library.as_ref().map(|(_, path)| &**path);
+    let temporary = collection.as_ref().map(|collection| c_string(collection.path().as_os_str()));
+    let (pid, ending, proof) = supervise(&image, library, temporary.as_deref())?;
     let name = start.program.name.to_string_lossy();
     if start.verbose {
         let build = start.library.as_ref().map(|(build, _)| &**build);
@@ -72,7 +75,7 @@ pub fn run_recorded(mut start: Start, recorder: &Path, beneath: Option<&Path>) -
     }
     start.changes.push(("LD_PRELOAD", Some(preload)));
     let image = Image::new(start.program, &start.changes);
-    supervise(&image, None).map(|(_, ending, _)| ending)
+    supervise(&image, None, None).map(|(_, ending, _)| ending)
 }
 
 /// Runs the program as a child. Returns its process id, and how it ended.
@@ -82,7 +85,7 @@ pub fn run_as_child(mut start: Start) -> Result<(i32, Ending)> {
         start.changes.push(("LD_PRELOAD", Some(preload)));
     }
     let image = Image::new(start.program, &start.changes);
-    let (pid, ending, _) = supervise(&image, None)?;
+    let (pid, ending, _) = supervise(&image, None, None)?;
     Ok((pid, ending))
 }
 
@@ -172,11 +175,16 @@ pub fn hand_signals_to(pid: i32) {
     }
 }
 
-/// Runs the program as a child. Returns its process id, how it ended, and whether the library was in it.
-fn supervise(image: &Image, library: Option<&Path>) -> Result<(i32, Ending, Option<Proof>)> {
+/// Runs the program as a child. Returns its process id, how it ended, and whether the library was in it. `temporary`: a
+/// file to remove even if this command is killed.
+fn supervise(
+    image: &Image,
+    library: Option<&Path>,
+    temporary: Option<&CStr>,
+) -> Result<(i32, Ending, Option<Proof>)> {
     let witness = library.map(Witness::listen);
     let held = launch::HeldBack::all();
-    sentinel::start();
+    sentinel::start(temporary);
     let child = image.spawn_under(&held, [None; 3])?;
     hand_signals_to(child.pid);
     let (seen, ended) = (AtomicBool::new(false), AtomicBool::new(false));

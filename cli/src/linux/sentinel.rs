@@ -9,8 +9,10 @@
 //!   systemd's stop           each process of the service, one after another  the same, a moment later
 //! ```
 //!
-//! The sentinel ends when the command's end of their socket closes, however the command ends.
+//! The sentinel ends when the command's end of their socket closes, however the command ends. After a SIGKILL, nothing
+//! else is left to remove its temporary file.
 
+use std::ffi::CStr;
 use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::ptr;
@@ -23,15 +25,16 @@ const MOMENT: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000_000 }
 /// How long we wait for the sentinel, in ms.
 const PATIENCE: libc::c_int = 1000;
 
-/// Starts the sentinel, once. Without one, a signal to the group counts as one to us alone.
-pub fn start() {
+/// Starts the sentinel, once. Without one, a signal to the group counts as one to us alone. `temporary`: a file to
+/// remove when this command has ended.
+pub fn start(temporary: Option<&CStr>) {
     if SOCKET.load(Ordering::Relaxed) >= 0 {
         return;
     }
     let Ok((ours, theirs)) = UnixStream::pair() else { return };
     // SAFETY: the child calls only async-signal-safe functions, on memory of its own.
     match unsafe { libc::fork() } {
-        0 => unsafe { watch(theirs.into_raw_fd()) },
+        0 => unsafe { watch(theirs.into_raw_fd(), temporary) },
         -1 => {}
         _ => SOCKET.store(ours.into_raw_fd(), Ordering::Relaxed),
     }
@@ -60,7 +63,7 @@ pub fn has_got(signal: libc::c_int) -> bool {
 }
 
 /// The sentinel.
-unsafe fn watch(socket: RawFd) -> ! {
+unsafe fn watch(socket: RawFd, temporary: Option<&CStr>) -> ! {
     let mut all: libc::sigset_t = std::mem::zeroed();
     libc::sigfillset(&mut all);
     libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut());
@@ -76,6 +79,9 @@ unsafe fn watch(socket: RawFd) -> ! {
         libc::sigaddset(&mut asked, byte.into());
         byte = (libc::sigtimedwait(&asked, ptr::null_mut(), &MOMENT) > 0).into();
         libc::send(0, ptr::from_ref(&byte).cast(), 1, libc::MSG_NOSIGNAL);
+    }
+    if let Some(file) = temporary {
+        libc::unlink(file.as_ptr());
     }
     libc::_exit(0)
 }

@@ -59,7 +59,7 @@ fn allocators_of_lines(text: &str) -> Vec<String> {
 /// Starts the program as a child that gets our signals. Returns its process id.
 pub fn start(image: &Image) -> Result<i32> {
     let held = launch::HeldBack::all();
-    sentinel::start();
+    sentinel::start(None);
     let child = image.spawn_under(&held, [None; 3])?;
     hand_signals_to(child.pid);
     Ok(child.pid)

@@ -18,8 +18,12 @@
 #define EXPORT __attribute__((visibility("default"), used))
 #endif
 
+/* Read by other copies of glebe in a module (wasm.c), and in a static program (linux.c). */
 #ifdef __wasm__
-EXPORT const char gb_is_malloc = 1; /* read by other copies of glebe in the module: wasm.c */
+EXPORT const char gb_is_malloc = 1;
+#else
+__attribute__((visibility("hidden"))) extern const char gb_is_malloc;
+const char gb_is_malloc = 1;
 #endif
 
 EXPORT void *malloc(size_t bytes)

@@ -570,9 +570,11 @@ static bool linux_is_stub(const void *address)
     return false;
 }
 
-/* Static programs may have none of these functions, and have no other object. */
+/* A static program has one object and may have no dlsym, which finds nothing there. Its malloc is glebe's if override.c
+ * is linked in. */
 bool gb_port_malloc_elsewhere(void)
 {
+    extern const char gb_is_malloc __attribute__((weak, visibility("hidden")));
     extern int dladdr(const void *, Dl_info *) __attribute__((weak));
     extern void *dlsym(void *, const char *) __attribute__((weak));
     static const char *const family[] = {"malloc", "calloc", "realloc", "memalign"};
@@ -582,7 +584,7 @@ bool gb_port_malloc_elsewhere(void)
         if (found && !linux_is_stub(found))
             return dladdr(found, &theirs) && dladdr((void *)&posix_key, &ours) && theirs.dli_fbase != ours.dli_fbase;
     }
-    return false;
+    return !&gb_is_malloc;
 }
 
 /* ---- fork ----

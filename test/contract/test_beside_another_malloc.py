@@ -26,13 +26,17 @@ def test_verbose_beside_another_malloc(box, tmp_path, request, malloc, flags, ac
     assert active in box.check(own, verbose=1).text
 
 
-def test_verbose_beside_the_malloc_of_the_c_library(box, tmp_path):
-    """Beside libglebe.a."""
+@pytest.mark.parametrize("library, flags, active", [
+    pytest.param("libglebe.a", (), "was active beside another malloc: at most 16", id="archive"),
+    pytest.param("libglebe.a", ("-static",), "was active beside another malloc: at most 16", id="static"),
+    pytest.param("libglebe-override.a", ("-static", "-Wl,-u,malloc"), "was active: ", id="static-override")])
+def test_verbose_beside_the_malloc_of_the_c_library(box, tmp_path, request, library, flags, active):
+    """With glebe linked in."""
     source = tmp_path / "program.c"
     source.write_text("int main(void) { return glebe_malloc(100) == 0; }")
-    static = box.compile(source, f"-I{box.root}/include", "-include", "glebe.h", "-pthread", to="verbose-static",
-                         libs=[box.library("libglebe.a")])
-    assert "was active beside another malloc: at most 16" in box.check(static, preload=None, verbose=1).text
+    linked = box.compile(source, f"-I{box.root}/include", "-include", "glebe.h", "-pthread", *flags,
+                         to=f"verbose-{request.node.callspec.id}", libs=[box.library(library)])
+    assert active in box.check(linked, preload=None, verbose=1).text
 
 
 # The whole family of C, and no more: as jemalloc's library has it.

@@ -3,7 +3,7 @@
 
 use crate::size;
 use clap::builder::TypedValueParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
@@ -239,7 +239,8 @@ pub struct RunOptions {
         required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        value_name = "PROGRAM"
+        value_name = "PROGRAM",
+        value_hint = ValueHint::CommandWithArguments
     )]
     pub program: Vec<OsString>,
 }
@@ -343,7 +344,8 @@ pub struct CompareOptions {
         required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        value_name = "PROGRAM"
+        value_name = "PROGRAM",
+        value_hint = ValueHint::CommandWithArguments
     )]
     pub program: Vec<OsString>,
 }
@@ -383,7 +385,7 @@ pub struct Target {
           value_parser = PidParser)]
     pub pid: Option<i32>,
     /// The program and its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
+    #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub program: Vec<OsString>,
 }
 
@@ -477,7 +479,8 @@ pub struct ProfileOptions {
         required_unless_present_any = ["from", "diff"],
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        value_name = "PROGRAM"
+        value_name = "PROGRAM",
+        value_hint = ValueHint::CommandWithArguments
     )]
     pub program: Vec<OsString>,
 }
@@ -537,7 +540,8 @@ pub struct RecordOptions {
         required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        value_name = "PROGRAM"
+        value_name = "PROGRAM",
+        value_hint = ValueHint::CommandWithArguments
     )]
     pub program: Vec<OsString>,
 }

@@ -73,10 +73,35 @@ pub fn man(options: &ManOptions) -> Result<Ending> {
     print(&page(&of)?)
 }
 
+/// clap's script for bash knows nothing of a program's own words. _command_offset is a function of bash-completion.
+const BASH_PROGRAM: &str = r#"
+# The words after -- are the program's.
+_glebe_or_program() {
+    local i
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        if [[ ${COMP_WORDS[i]} == -- ]]; then
+            if declare -F _command_offset >/dev/null; then
+                _command_offset $((i + 1))
+            elif ((i + 1 == COMP_CWORD)); then
+                mapfile -t COMPREPLY < <(compgen -c -- "$2")
+            else
+                mapfile -t COMPREPLY < <(compgen -f -- "$2")
+            fi
+            return
+        fi
+    done
+    _glebe "$@"
+}
+complete -F _glebe_or_program -o bashdefault -o default glebe
+"#;
+
 /// `glebe completions`
 pub fn completions(options: &CompletionsOptions) -> Result<Ending> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "glebe", &mut script);
+    if options.shell == Shell::Bash {
+        script.extend_from_slice(BASH_PROGRAM.as_bytes());
+    }
     print(&script)
 }
 

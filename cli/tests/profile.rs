@@ -364,6 +364,10 @@ fn files_are_shown_drawn_and_compared() {
     let svg = read("one.svg");
     assert!(svg.contains("\nkeeps\n</text>") && svg.contains("<title>keeps\n"), "{svg}");
     assert!(!svg.contains("<script") && svg.matches("http").count() == 1, "nothing from outside");
+    let gunzip =
+        std::process::Command::new("gzip").args(["-dc", "peak.pb.gz"]).current_dir(&home).output();
+    fs::write(home.path().join("plain"), gunzip.unwrap().stdout).unwrap();
+    assert_eq!(shown(&["plain"]), shown(&["peak.pb.gz"]).replace("peak.pb.gz", "plain"));
     let text = shown(&["--alloc", "--json", "peak.pb.gz"]);
     assert!(text.contains(r#""kind":"alloc""#) && text.contains("drops"), "{text}");
     let words = ["--alloc", "--svg", "two.svg", "--diff", "peak.pb.gz", "alloc.pb.gz"];

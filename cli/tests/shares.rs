@@ -68,7 +68,7 @@ fn bash_completes() {
     let completes = |words: &str, at: usize| {
         let line = format!(
             "set -eu; source {}; complete -p glebe; COMP_WORDS=({words}); COMP_CWORD={at}; \
-             _glebe glebe \"${{COMP_WORDS[{at}]}}\" \"${{COMP_WORDS[{}]}}\"; echo \"${{COMPREPLY[*]}}\"",
+             _glebe_or_program glebe \"${{COMP_WORDS[{at}]}}\" \"${{COMP_WORDS[{}]}}\"; echo \"${{COMPREPLY[*]}}\"",
             script.display(),
             at - 1
         );
@@ -80,6 +80,10 @@ fn bash_completes() {
     assert_eq!(completes("glebe pro", 1), "profile");
     assert_eq!(completes("glebe profile --fol", 2), "--folded");
     assert_eq!(completes("glebe completions z", 2), "zsh");
+    // The program, and its options, are not glebe's.
+    assert!(completes("glebe run --stats -- mkfif", 4).split(' ').any(|word| word == "mkfifo"));
+    assert_eq!(completes("glebe run -- ls -", 4), "");
+    assert_eq!(completes("glebe run -- ls /proc/self/stat", 4).split(' ').count(), 3);
 }
 
 #[test]
@@ -89,6 +93,7 @@ fn other_shells_have_theirs() {
         let output = command_of(&home, &["completions", shell]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains(begins) && text.contains("profile"), "{shell}: {text}");
+        assert!(shell != "zsh" || text.contains("_cmdambivalent"), "a program's own words: {text}");
         let script = home.path().join(shell);
         fs::write(&script, text).unwrap();
         // `-n` reads the script and runs nothing.

@@ -30,6 +30,8 @@ pub struct Limits {
 pub const LIMITS: Limits = Limits { plain_bytes: 128 << 20, depth: 2000, frames: 16 << 20 };
 
 const PACKED: [u8; 2] = [0x1f, 0x8b];
+/// What begins a profile that is not packed: its first field, a sample type.
+const PLAIN: [u8; 3] = [0x0a, 0x04, 0x08];
 /// What begins the text of a process.
 pub const TEXT: &[u8] = b"glebe-profile ";
 /// What tells a profile or a snapshot from a program.
@@ -61,10 +63,13 @@ fn unpacked(packed: Vec<u8>, most: u64) -> Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// Whether a file looks like a profile: packed, or a process's text or snapshot.
+/// Whether a file looks like a profile: packed or not, or a process's text or snapshot.
 pub fn looks_like_one(path: &Path) -> bool {
     let head = head_of(path);
-    head.starts_with(&PACKED) || head.starts_with(TEXT) || snapshot::is_one(&head)
+    head.starts_with(&PACKED)
+        || head.starts_with(&PLAIN)
+        || head.starts_with(TEXT)
+        || snapshot::is_one(&head)
 }
 
 /// The first bytes of a file; none of what is no file.

@@ -490,7 +490,7 @@ static int module_result(lua_State *L, int failed)
 static size_t check_bytes(lua_State *L)
 {
     lua_Integer bytes = luaL_optinteger(L, 1, 0);
-    luaL_argcheck(L, bytes >= 0, 1, "a cap is not negative");
+    luaL_argcheck(L, bytes >= 0, 1, "a cap is 0 bytes or more, and a number that this Lua can count to");
     /* before Lua 5.3 half a byte would become 0, which means no cap */
     luaL_argcheck(L, lua_isnoneornil(L, 1) || lua_tonumber(L, 1) == (lua_Number)bytes, 1, "a cap is whole bytes");
     return (size_t)bytes;

@@ -590,6 +590,31 @@ fn what_windows_programs_need_is_said() {
     command.assert().code(125).stderr(contains("set WINE"));
 }
 
+/// Under a limit that leaves no room for a thread's stack. A panic would end it, and with RUST_BACKTRACE=1 hang there.
+#[test]
+fn without_threads_programs_run_and_are_compared() {
+    use std::os::unix::process::CommandExt;
+    let home = home();
+    for words in
+        [&["run", "-v", "--"][..], &["run", "--stats", "--"], &["compare", "-n", "1", "--"]]
+    {
+        let mut command = command_of(&home, words);
+        command.arg("true").env("RUST_BACKTRACE", "1");
+        // SAFETY: only a system call between fork and execve.
+        unsafe {
+            command.pre_exec(|| {
+                let limit = libc::rlimit { rlim_cur: 2 << 20, rlim_max: 2 << 20 };
+                match libc::setrlimit(libc::RLIMIT_DATA, &limit) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {output:?}");
+    }
+}
+
 /// A file that is full.
 fn full() -> fs::File {
     fs::OpenOptions::new().write(true).open("/dev/full").unwrap()

@@ -104,7 +104,7 @@ pub fn sample<T>(
     let Some(beat) = beat else { return end() };
     thread::scope(|scope| {
         let (stop, stopped) = mpsc::channel::<()>();
-        scope.spawn(move || {
+        let looks = move || {
             let mut pause = FIRST_PAUSE;
             loop {
                 look();
@@ -113,7 +113,8 @@ pub fn sample<T>(
                     _ => return,
                 }
             }
-        });
+        };
+        let _ = thread::Builder::new().spawn_scoped(scope, looks); // at a limit of threads or memory: no samples
         let ended = end();
         drop(stop);
         ended

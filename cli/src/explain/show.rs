@@ -164,6 +164,9 @@ fn advice(e: &Explanation, moment: &str) -> String {
     }
     if e.glebes.is_empty() {
         let name = &e.program;
+        if moment != NOW {
+            return "glebe was not in it yet; --at-exit looks at its end.".into();
+        }
         return format!(
             "start it as `glebe run -- {name} ...` to see its blocks, or give explain the program."
         );

@@ -189,7 +189,7 @@ fn supervise(
     hand_signals_to(child.pid);
     let (seen, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let outcome = thread::scope(|scope| {
-        scope.spawn(|| {
+        let watches = || {
             let Some(library) = library else { return };
             let mut pause = Duration::from_micros(200);
             while !ended.load(Ordering::Acquire) && !seen.load(Ordering::Relaxed) {
@@ -197,7 +197,8 @@ fn supervise(
                 thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(100));
             }
-        });
+        };
+        let _ = thread::Builder::new().spawn_scoped(scope, watches); // where there can be none, inotify tells
         drop(held); // only this thread takes signals, one after another
         let outcome = launch::wait_ended_or_stop(child.pid);
         ended.store(true, Ordering::Release);

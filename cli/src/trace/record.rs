@@ -60,7 +60,8 @@ pub fn record(options: &RecordOptions) -> Result<Ending> {
     if let Some(note) = beneath.as_deref().and_then(|path| system::left_out(Some(path))) {
         say(format!("note: {note}"));
     }
-    let ending = system::run_recorded(start, &recorder, beneath.as_deref())?;
+    let ending = system::run_recorded(start, &recorder, beneath.as_deref())
+        .inspect_err(|_| _ = fs::remove_dir(&raw))?; // the program did not start, and recorded nothing
     finish(&output, options.anonymous, options.quiet)?;
     Ok(ending)
 }
@@ -153,7 +154,7 @@ fn finish(output: &Output, anonymous: bool, quiet: bool) -> Result<()> {
             return Ok(());
         }
         let _ = fs::remove_dir(&raw);
-        say("note: nothing was recorded: the program called no malloc, or dropped LD_PRELOAD");
+        say("note: nothing was recorded: the program called no malloc, dropped LD_PRELOAD, or found no room");
         return Ok(());
     };
     let why = |one: &Made| io::Error::from_raw_os_error(one.totals.stopped as i32);

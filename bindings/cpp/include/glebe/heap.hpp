@@ -10,6 +10,10 @@
 #ifndef GLEBE_HEAP_HPP
 #define GLEBE_HEAP_HPP
 
+#if __cplusplus < 201703L && (!defined(_MSVC_LANG) || _MSVC_LANG < 201703L)
+#error "glebe's C++ headers need C++17: compile with -std=c++17 or later"
+#endif
+
 #include <glebe.h>
 
 #include <cstddef>

@@ -230,9 +230,9 @@ typedef struct gb_borrowed {
     bool used;
 } gb_borrowed;
 
-/* The background thread: off; running; asleep until memory waits for purging; in the child of a fork, due to start
- * at the next tick. */
-enum gb_background { GB_BACKGROUND_OFF, GB_BACKGROUND_RUNS, GB_BACKGROUND_SLEEPS, GB_BACKGROUND_DUE };
+/* The background thread. SLEEPS: until memory waits. DUE: starts at the next tick. LATE: once much memory is in use. */
+enum gb_background { GB_BACKGROUND_OFF, GB_BACKGROUND_RUNS, GB_BACKGROUND_SLEEPS, GB_BACKGROUND_DUE,
+    GB_BACKGROUND_LATE };
 
 enum gb_heap_kind {
     GB_HEAP_UNUSED,

@@ -161,13 +161,18 @@ static int option_set(const gb_option *option, const char *text)
     return 0;
 }
 
-/* Acts on options whose value alone has no effect. */
-static void options_follow(void)
+/* Acts on options whose value alone has no effect. The environment is meant for many programs. Some that use little
+ * memory make system calls that need a process of one thread (unshare, setpriv), so there the thread starts later. */
+static void options_follow(bool by_program)
 {
     if (gb_the.options.verbose || gb_the.options.stats)
         gb_port_keep_stderr();
-    if (GB_THREADS && gb_the.options.background)
-        gb_background_start();
+    if (GB_THREADS && gb_the.options.background) {
+        if (by_program)
+            gb_background_start();
+        else
+            gb_store(&gb_the.background_state, GB_BACKGROUND_LATE);
+    }
     if (GB_SECURE)
         gb_the.tail_few = gb_secure_level() < GB_SECURE_MOST ? SECURE_FEW : 0;
 }
@@ -205,7 +210,7 @@ int glebe_option(const char *name, const char *value)
             gb_lock_take(&gb_the.lock);
             int error = option_set(&options[i], value);
             gb_lock_drop(&gb_the.lock);
-            options_follow();
+            options_follow(true);
             return error || options_guard() ? error : GB_GUARDS ? ENOMEM : ENOSYS;
         }
     return ENOENT;
@@ -256,5 +261,5 @@ void gb_options_read(void)
             name[length] = 0;
             gb_option_complain("unknown", name, equals ? equals + 1 : "", NULL);
         }
-    options_follow();
+    options_follow(false);
 }

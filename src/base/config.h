@@ -348,6 +348,7 @@
 
 #define GB_TICK_EVENTS 16 /* slow events between two looks at the clock */
 #define GB_TICK_CYCLES ((uint64_t)1 << 28) /* or this much time by gb_cycles, about a tenth of a second */
+#define GB_BACKGROUND_FROM ((size_t)2 << 20) /* bytes in use from which GLEBE_BACKGROUND=1 starts its thread */
 #define GB_STEP_CYCLES (GB_TICK_CYCLES >> 8) /* budget of one step: 0.4 ms */
 #define GB_PURGE_MS 500 /* default of the option purge_ms */
 

@@ -86,7 +86,7 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
             memset(heap, 0, sizeof *heap);
             heap->number = number;
             heap->kind = kind;
-            heap->tick = GB_TICK_EVENTS;
+            heap->tick = gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_DUE ? 1 : GB_TICK_EVENTS;
             heap->tick_cycles = gb_cycles();
             /* if there are many threads, most of them hold little */
             bool small = kind >= GB_HEAP_OWNED || (kind == GB_HEAP_THREAD && number.n > GB_FEW_HEAPS);

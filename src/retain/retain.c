@@ -202,7 +202,8 @@ static bool tick_heap(glebe_heap *heap, uint32_t now)
     heap->tick_cycles = gb_cycles();
     if (heap->rests)
         rest_step(heap);
-    if (now == heap->tick_ms && !heap->rests && !heap->waits)
+    if (now == heap->tick_ms && !heap->rests && !heap->waits
+        && gb_load_relaxed(&gb_the.background_state) != GB_BACKGROUND_DUE)
         return false;
     bool quiet = gb_ms_since(now, heap->tick_ms) >= gb_the.options.purge_ms;
     if ((now ^ heap->tick_ms) >> COOL_MS_LOG2) {
@@ -254,7 +255,9 @@ static void tick_process(glebe_heap *heap, uint32_t now)
         gb_ask_tick();
 #endif
     pressure_look(heap, now);
-    if (GB_UNLIKELY(gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_DUE))
+    uint32_t state = gb_load_relaxed(&gb_the.background_state);
+    if (GB_UNLIKELY(state >= GB_BACKGROUND_DUE)
+        && (state == GB_BACKGROUND_DUE || gb_load_relaxed(&gb_the.kept.peak_bytes) >= GB_BACKGROUND_FROM))
         background_late();
 }
 
@@ -314,9 +317,9 @@ static void background_run(void)
 
 void gb_background_start(void)
 {
-    uint32_t off = GB_BACKGROUND_OFF, due = GB_BACKGROUND_DUE;
-    if (!atomic_compare_exchange_strong(&gb_the.background_state, &off, GB_BACKGROUND_RUNS)
-        && !atomic_compare_exchange_strong(&gb_the.background_state, &due, GB_BACKGROUND_RUNS))
+    uint32_t state = gb_load(&gb_the.background_state);
+    if (state == GB_BACKGROUND_RUNS || state == GB_BACKGROUND_SLEEPS
+        || !atomic_compare_exchange_strong(&gb_the.background_state, &state, GB_BACKGROUND_RUNS))
         return;
     if (!gb_port_thread_start(background_run))
         gb_store(&gb_the.background_state, GB_BACKGROUND_OFF);
@@ -324,5 +327,5 @@ void gb_background_start(void)
 
 void gb_background_forked(void)
 {
-    gb_store(&gb_the.background_state, gb_the.options.background ? GB_BACKGROUND_DUE : GB_BACKGROUND_OFF);
+    gb_store(&gb_the.background_state, gb_the.options.background ? GB_BACKGROUND_LATE : GB_BACKGROUND_OFF);
 }

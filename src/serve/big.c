@@ -52,6 +52,12 @@ static GB_NOINLINE void *big_take(glebe_heap *heap, size_t bytes, size_t alignme
         block = sampled_warm(heap, &request);
     if (!block && cls < GB_CLASSES)
         block = gb_medium_claim(heap, &request);
+    if (GB_THREADS && GB_UNLIKELY(bytes >= GB_BACKGROUND_FROM)
+        && gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_LATE) {
+        gb_store(&gb_the.background_state, GB_BACKGROUND_DUE); /* this may be the program's only request */
+        if (heap->number.n)
+            heap->tick = 1;
+    }
     if (!block)
         block = gb_serve_sane(heap, big_source(&request), &request);
     if (GB_SECURE && block && cls < GB_CLASSES)

@@ -49,7 +49,7 @@ static void test_where_it_fails(void **state)
 {
     (void)state;
     glebe_option("background", "1");
-    assert_non_null(glebe_malloc(1000));
+    assert_non_null(glebe_malloc(GB_BACKGROUND_FROM));
     forks();
     gb_fake_fail(1u << GB_FAKE_THREAD_START, 1, 1);
     tick();
@@ -76,7 +76,7 @@ static void test_in_the_callback(void **state)
     glebe_option("background", "1");
     glebe_option("limit", "4M");
     glebe_on_pressure(forks_and_works, NULL);
-    void *kept = glebe_malloc(2000000);
+    void *kept = glebe_malloc(2200000);
     assert_null(glebe_malloc(3000000));
     assert_null(fake.thread);
     assert_int_equal(gb_self->kind, GB_HEAP_THREAD);

@@ -122,8 +122,27 @@ static void test_background_by_environment(void **state)
     char *const environment[] = {"GLEBE_BACKGROUND=1", NULL};
     fake.environment = environment;
     gb_options_read();
-    assert_non_null(fake.thread);
     assert_false(fake.stderr_kept);
+    for (int i = 0; i < 1000; i++)
+        assert_non_null(glebe_malloc((size_t)i));
+    assert_null(fake.thread); /* for system calls that need a process of one thread */
+    size_t bytes = 0;
+    for (; !fake.thread && bytes < 4 * GB_BACKGROUND_FROM; bytes += 3000) {
+        assert_non_null(glebe_malloc(3000));
+        fake.now_ms++;
+    }
+    assert_in_range(bytes, GB_BACKGROUND_FROM / 2, 2 * GB_BACKGROUND_FROM);
+}
+
+/* Its only request, in the first millisecond. */
+static void test_background_of_a_large_block(void **state)
+{
+    (void)state;
+    char *const environment[] = {"GLEBE_BACKGROUND=1", NULL};
+    fake.environment = environment;
+    gb_options_read();
+    assert_non_null(glebe_malloc(GB_BACKGROUND_FROM));
+    assert_non_null(fake.thread);
 }
 
 int main(void)
@@ -134,6 +153,7 @@ int main(void)
         FIXTURE_TEST(test_environment),
         FIXTURE_TEST(test_long_names_are_cut),
         FIXTURE_TEST(test_background_by_environment),
+        FIXTURE_TEST(test_background_of_a_large_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

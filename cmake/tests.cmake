@@ -98,7 +98,7 @@ foreach(source IN LISTS test_sources)
       target_compile_options(${target} PRIVATE -O0)
     endif()
   elseif(name MATCHES "_count$") # those count the instructions of the code that users get
-    target_compile_options(${target} PRIVATE -g0)
+    target_compile_options(${target} PRIVATE -O2 -g0)
   else()
     target_compile_options(${target} PRIVATE ${quick} ${quick_whole})
   endif()

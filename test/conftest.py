@@ -7,6 +7,7 @@ GLEBE_LIBRARY_DIR names another folder with the libraries. Tests leave files onl
 folders.
 """
 
+import fcntl
 import os
 import pathlib
 import shutil
@@ -56,14 +57,16 @@ class Toolbox:
         parts = [*sources, *(s for folder in folders for s in folder.glob("*.h")), ROOT / "include/glebe.h",
                  *((ROOT / "src").rglob("*.c") if ROOT / "src" in folders else ()), # glebe.c includes them
                  *(pathlib.Path(lib) for lib in libs if not str(lib).startswith("-"))]
-        fresh = (out.exists() and stamp.exists() and stamp.read_text() == " ".join(command)
-                 and out.stat().st_mtime > max(p.stat().st_mtime for p in parts))
-        if not fresh:
-            scratch = out.with_name(f"{out.name}.{os.getpid()}")
-            done = subprocess.run([*command, "-o", str(scratch)], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
-            scratch.rename(out)
-            stamp.write_text(" ".join(command))
+        with out.with_name(out.name + ".lock").open("w") as lock: # tests of one file run in several processes
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            fresh = (out.exists() and stamp.exists() and stamp.read_text() == " ".join(command)
+                     and out.stat().st_mtime > max(p.stat().st_mtime for p in parts))
+            if not fresh:
+                scratch = out.with_name(out.name + ".new")
+                done = subprocess.run([*command, "-o", str(scratch)], capture_output=True, text=True, check=False)
+                assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+                scratch.rename(out)
+                stamp.write_text(" ".join(command))
         return out
 
     def run(self, *command, preload="default", timeout=600, limits=None, env=None, **options):

@@ -190,6 +190,16 @@ fn a_place_that_cannot_be_written_is_refused_before_the_program_starts() {
     assert!(!place.path("started").exists());
 }
 
+#[test]
+fn a_program_that_cannot_start_leaves_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    fs::write(place.path("lost"), "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(place.path("lost"), fs::Permissions::from_mode(0o755)).unwrap();
+    place.glebe(&["record", "-o", "t", "--", "./lost"]).assert().code(127);
+    place.glebe(&["record", "-o", "t", "--", "true"]).assert().success();
+}
+
 /// What is at the output is replaced by a whole trace, and by nothing else.
 #[test]
 fn only_a_file_is_replaced() {

@@ -167,6 +167,15 @@ def test_pkg_config_in_a_folder_with_a_space(box, prefix, tmp_path, package, mal
     assert run(tmp_path / "use", env=env) == f"works, malloc is {malloc}\n"
 
 
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_older_cpp_is_told_what_it_needs(box, compiler):
+    box.need(compiler)
+    headers = [f"-I{box.root / folder}" for folder in ("include", "bindings/cpp/include")]
+    done = subprocess.run([compiler, "-std=c++14", *headers, "-fsyntax-only", "-x", "c++", "-"], text=True, check=False,
+                          input="#include <glebe/allocator.hpp>\n", capture_output=True)
+    assert done.returncode and "C++ headers need C++17: compile with -std=c++17" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("standard", ["c99", "c11", "c17", "c2x", "c++11", "c++17", "c++20"])
 def test_header_in_every_language(box, compiler, standard):

@@ -30,7 +30,7 @@ cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) cargo
 # A make that knows of another above it announces each folder that it enters.
 cmake-build = env -u MAKELEVEL cmake --build
 # The command is compiled by this profile of Cargo.toml. `make test` and `make test-all` take `checked`, which compiles
-# in half the time. Where the quicker command is already built, they take that.
+# in half the time. Where the optimised command is already built, they take that.
 export COMMAND_PROFILE ?= release
 
 .PHONY: help

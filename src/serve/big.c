@@ -52,10 +52,10 @@ static GB_NOINLINE void *big_take(glebe_heap *heap, size_t bytes, size_t alignme
         block = sampled_warm(heap, &request);
     if (!block && cls < GB_CLASSES)
         block = gb_medium_claim(heap, &request);
-    if (GB_THREADS && GB_UNLIKELY(bytes >= GB_BACKGROUND_FROM)
-        && gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_LATE) {
-        gb_store(&gb_the.background_state, GB_BACKGROUND_DUE); /* this may be the program's only request */
-        if (heap->number.n)
+    if (GB_THREADS && GB_UNLIKELY(bytes >= GB_BACKGROUND_FROM)) {
+        uint32_t late = GB_BACKGROUND_LATE; /* this may be the program's only request */
+        if (gb_load_relaxed(&gb_the.background_state) == late
+            && atomic_compare_exchange_strong(&gb_the.background_state, &late, GB_BACKGROUND_DUE) && heap->number.n)
             heap->tick = 1;
     }
     if (!block)

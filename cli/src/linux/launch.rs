@@ -22,7 +22,7 @@ use super::c_string;
 use super::closed::close_again;
 use crate::program::Program;
 use crate::stop::{Ending, Stop, NOT_EXECUTABLE, NOT_FOUND};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -88,7 +88,8 @@ impl Image {
     /// The same, while signals are held back from this process; the child has the mask of before.
     pub fn spawn_under(&self, held: &HeldBack, streams: [Option<RawFd>; 3]) -> Result<Child> {
         let pointers = Pointers::of(self);
-        let (news, report) = pipe()?;
+        let cannot = || format!("cannot start {}", self.name);
+        let (news, report) = pipe().with_context(cannot)?;
         // If SIGCHLD is ignored, the kernel reaps the child, and its status is lost. The child ignores it as before.
         // SAFETY: sets a disposition.
         let sigchld = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
@@ -96,7 +97,7 @@ impl Image {
         // that was made ready before the fork.
         let pid = unsafe {
             match libc::fork() {
-                -1 => return Err(io::Error::last_os_error().into()),
+                -1 => return Err(io::Error::last_os_error()).with_context(cannot),
                 0 => {
                     for (target, source) in streams.iter().enumerate() {
                         if let Some(source) = source {

@@ -9,9 +9,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// A program that counts SIGINT, SIGCONT and SIGUSR1, and prints the counts after each signal. SIGUSR2 ends it.
-/// With the word "stops" it first stops itself; with "parent" it signals
-/// its parent; with "alone" it leaves for a group of its own.
+/// A program that counts SIGINT, SIGCONT and SIGUSR1, and prints the counts after each signal. SIGUSR2 ends it: its
+/// exit status is 7. With the word "stops" it first stops itself; with "parent" it signals its parent; with "alone" it
+/// leaves for a group of its own.
 const COUNTS: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
         printf("%d %d %d\n", got[SIGINT], got[SIGCONT], got[SIGUSR1]);
         fflush(stdout);
     }
-    return 0;
+    return 7;
 }
 "#;
 
@@ -160,6 +160,13 @@ impl Run {
         let mut numbers = line.split_whitespace().map(|number| number.parse().unwrap());
         (numbers.next().unwrap(), numbers.next().unwrap())
     }
+
+    /// Ends the program, which got so many of each. The command ends with its exit status.
+    fn ends_with(mut self, counts: (i32, i32), about: &str) {
+        assert_eq!(self.counts(), counts, "{about}");
+        self.send(self.pid(), libc::SIGUSR2);
+        assert_eq!(self.command.wait().unwrap().code(), Some(7), "{about}");
+    }
 }
 
 impl Drop for Run {
@@ -194,7 +201,7 @@ fn the_terminals_interrupt_reaches_the_program_once() {
     run.says("ready");
     typed.write_all(b"\x03").unwrap();
     run.says("1 0 0");
-    assert_eq!(run.counts(), (1, 0));
+    run.ends_with((1, 0), "");
 }
 
 /// The control for the test above.
@@ -204,7 +211,7 @@ fn an_interrupt_for_the_command_alone_is_handed_on() {
     run.says("ready");
     run.send(run.pid(), libc::SIGINT);
     run.says("1 0 0");
-    assert_eq!(run.counts(), (1, 0));
+    run.ends_with((1, 0), "");
 }
 
 /// The command cannot see from the signal that it was for the group.
@@ -229,7 +236,7 @@ fn an_interrupt_for_each_process_of_the_group_reaches_the_program_once() {
     assert_eq!(processes.len(), 3, "the command, its sentinel and the program: {processes:?}");
     processes.iter().for_each(|pid| run.send(*pid, libc::SIGINT));
     run.says("1 0 0");
-    assert_eq!(run.counts(), (1, 0));
+    run.ends_with((1, 0), "");
 }
 
 #[test]
@@ -238,7 +245,7 @@ fn a_program_in_a_group_of_its_own_gets_the_signal_of_the_commands() {
     run.says("ready");
     run.send(-run.pid(), libc::SIGINT);
     run.says("1 0 0");
-    assert_eq!(run.counts(), (1, 0));
+    run.ends_with((1, 0), "");
 }
 
 /// Nothing waits for a sentinel that somebody killed or stopped.
@@ -279,7 +286,7 @@ fn a_command_that_is_killed_leaves_no_file() {
 fn a_signal_that_the_program_sends_does_not_come_back() {
     let Some(mut run) = run("parent", None) else { return };
     run.says("ready");
-    assert_eq!(run.counts(), (0, 0));
+    run.ends_with((0, 0), "");
 }
 
 #[test]
@@ -293,6 +300,6 @@ fn the_command_stops_and_continues_with_its_program() {
         run.has_stopped();
         run.send(if group { -run.pid() } else { run.pid() }, libc::SIGCONT);
         run.says(if word.is_empty() { "0 1 0" } else { "ready" });
-        assert_eq!(run.counts(), (0, 1), "{word:?} {group}");
+        run.ends_with((0, 1), &format!("{word:?} {group}"));
     }
 }

@@ -2,7 +2,7 @@
  *
  *     secure   The end of a small or medium block is its tail (page_map.h), which is secret.
  *
- *                  | the program's bytes | slack: the first 256 bytes a pattern    | tail |    in use
+ *                  | the program's bytes | slack: the first 249 to 256 a pattern   | tail |    in use
  *                  | zeros                                                         | tail |    free, small
  *                  | zeros                                                                |    free, medium
  *
@@ -19,34 +19,31 @@
 #if GB_SECURE
 enum { AROUND = 64 /* bytes on either side of a block whose blocks are its neighbours */ };
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#define LAST(n) (n ? ~(uint64_t)0 >> (64 - 8 * n) : 0)
-#else
-#define LAST(n) (n ? ~(uint64_t)0 << (64 - 8 * n) : 0)
-#endif
+#define LAST(n) (n == 0 ? 0 : SECURE_BIG_ENDIAN ? UINT64_MAX >> (64 - 8 * n) : UINT64_MAX << (64 - 8 * n))
 const uint64_t gb_secure_last[] = {0, LAST(1), LAST(2), LAST(3), LAST(4), LAST(5), LAST(6), LAST(7), LAST(8)};
 
+/* Bytes of slack that have the pattern: all, or as many as end with a word. */
 static size_t pattern_bytes(size_t slack)
 {
-    return slack < PATTERN_MOST ? slack : PATTERN_MOST;
+    return slack < PATTERN_MOST ? slack : PATTERN_MOST - (PATTERN_MOST - slack) % sizeof(uint64_t);
 }
 
-/* Writes and checks the slack before the tail, by words. */
+/* Writes and checks the pattern of the slack before the tail, by words, from its end. */
 static void pattern_set(uint64_t *tail, size_t slack)
 {
-    uint64_t pattern = gb_the.tail_pattern;
-    for (; slack > sizeof *tail; slack -= sizeof *tail)
-        *--tail = pattern;
-    tail[-1] = (tail[-1] & ~gb_secure_last[slack]) | (pattern & gb_secure_last[slack]);
+    uint64_t pattern = gb_the.tail_pattern, *end = tail - (slack - pattern_bytes(slack)) / sizeof *tail;
+    for (slack = pattern_bytes(slack); slack > sizeof *end; slack -= sizeof *end)
+        *--end = pattern;
+    end[-1] = (end[-1] & ~gb_secure_last[slack]) | (pattern & gb_secure_last[slack]);
 }
 
 static bool pattern_intact(const uint64_t *tail, size_t slack)
 {
-    uint64_t pattern = gb_the.tail_pattern;
-    for (; slack > sizeof *tail; slack -= sizeof *tail)
-        if (*--tail != pattern)
+    const uint64_t pattern = gb_the.tail_pattern, *end = tail - (slack - pattern_bytes(slack)) / sizeof *tail;
+    for (slack = pattern_bytes(slack); slack > sizeof *end; slack -= sizeof *end)
+        if (*--end != pattern)
             return false;
-    return ((tail[-1] ^ pattern) & gb_secure_last[slack]) == 0;
+    return ((end[-1] ^ pattern) & gb_secure_last[slack]) == 0;
 }
 
 /* ---- blocks in use ---- */
@@ -55,10 +52,7 @@ void gb_secure_size(void *block, uint32_t cls, size_t bytes)
 {
     size_t most = gb_classes[cls].bytes - GB_TAIL_BYTES, slack = most - (bytes ? bytes : 1);
     uint64_t *tail = gb_tail_at(block, gb_classes[cls].bytes);
-    if (slack > PATTERN_MOST)
-        memset((char *)block + most - slack, (uint8_t)gb_the.tail_pattern, PATTERN_MOST);
-    else
-        pattern_set(tail, slack);
+    pattern_set(tail, slack);
     gb_tail_set(tail, slack);
 }
 
@@ -73,12 +67,7 @@ size_t gb_secure_bytes(const gb_page *page, const void *block)
 GB_INLINE bool tail_intact(const uint64_t *tail, uint64_t plain, size_t most)
 {
     size_t slack = gb_tail_slack(plain);
-    if (!gb_tail_is(plain, 0) || slack >= most)
-        return false;
-    if (slack <= PATTERN_MOST)
-        return pattern_intact(tail, slack);
-    const uint8_t *pattern = (const uint8_t *)tail - slack;
-    return pattern[0] == (uint8_t)gb_the.tail_pattern && memcmp(pattern, pattern + 1, PATTERN_MOST - 1) == 0;
+    return gb_tail_is(plain, 0) && slack < most && pattern_intact(tail, slack);
 }
 
 static bool used_intact(const gb_page *page, const void *block)

@@ -39,19 +39,23 @@ GB_INLINE void secure_words_clear(uint64_t *word, uint64_t *tail)
 
 /* ---- the pattern between the program's bytes and the tail ---- */
 
+enum { SECURE_BIG_ENDIAN = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ };
+
 /* Masks of the last 0 to 8 bytes of a word. */
 extern const uint64_t gb_secure_last[];
 
 /* Of a class up to SECURE_FEW a request leaves so many bytes of slack. A block that was resized may have more. */
 enum { SECURE_SLACK = 16 };
 
-/* A block that is zero gets its pattern before its tail: stores of eight bytes reach into the tail. No loop: compilers
- * make too much of it. */
+/* A block that is zero gets its pattern before its tail: stores of eight bytes reach into the tail. The pattern is the
+ * same in each word, so from `end` it is rotated. No loop: compilers make too much of it. */
 GB_INLINE void secure_pattern_set_few(uint64_t *tail, char *end)
 {
     uint64_t pattern = gb_the.tail_pattern;
     if (GB_UNLIKELY((char *)(tail - 1) > end))
         tail[-1] = pattern;
+    unsigned turn = (unsigned)((SECURE_BIG_ENDIAN ? -(uintptr_t)end : (uintptr_t)end) * 8 % 64);
+    pattern = pattern >> turn | pattern << (64 - turn) % 64;
     memcpy(end, &pattern, sizeof pattern);
 }
 

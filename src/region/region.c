@@ -87,10 +87,13 @@ static uintptr_t region_key(void)
     return (uintptr_t)key | GB_SECURE; /* odd: gb_tail_secret */
 }
 
-/* Eight times a byte that is not zero. */
+/* Eight bytes from 0x80 to 0xfe. Most overflows write zeros, text, or what memset(-1) writes, which differ from all. */
 static uint64_t region_pattern(void)
 {
-    return (gb_port_random() % UINT8_MAX + 1) * (UINT64_MAX / UINT8_MAX);
+    uint64_t pattern = 0;
+    for (uint64_t random = gb_port_random(), i = 0; i < sizeof pattern; i++, random >>= 8)
+        pattern = pattern << 8 | (0x80 + random % 256 % 127);
+    return pattern;
 }
 
 bool gb_region_start(void)

@@ -61,6 +61,25 @@ static void test_one_byte_too_many_is_found(void **state)
     }
 }
 
+/* The bytes between a block's end and its tail: a write of one byte of text, zero or 0xff there is found, and one of a
+ * word of any byte. One byte from 0x80 to 0xfe may be the one that is there. */
+static void test_every_byte_too_many_is_found(void **state)
+{
+    (void)state;
+    enum { VALUES = 256 };
+    static const size_t sizes[] = {64, 300, 5000, 50000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int value = 0; value < VALUES; value++) {
+            unsigned char *block = glebe_malloc(sizes[i]);
+            size_t slack = gb_classes[page_of(block)->cls].bytes - GB_TAIL_BYTES - sizes[i];
+            assert_true(slack >= sizeof(uint64_t));
+            uint64_t before = glebe_live.stats.errors;
+            memset(block + sizes[i], value, value < 0x80 || value == 0xff ? 1 : sizeof(uint64_t));
+            glebe_free(block);
+            assert_int_equal(glebe_live.stats.errors, before + 1);
+        }
+}
+
 /* A write to a free block is one report, though its neighbours are looked at again and again at level 3. */
 static void test_a_write_after_free_is_one_report(void **state)
 {
@@ -189,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_a_chain_passes_a_mark),
         FIXTURE_TEST(test_one_byte_too_many_is_found),
+        FIXTURE_TEST(test_every_byte_too_many_is_found),
         FIXTURE_TEST(test_a_write_after_free_is_one_report),
         FIXTURE_TEST(test_a_resized_block_has_its_new_end),
         FIXTURE_TEST(test_wrong_addresses_at_the_end_of_a_chunk),

@@ -10,7 +10,7 @@
  * A sweep reads memory from end to end, without following references: a block that is in use counts whether or not the
  * program can reach it. That is faster than following them, needs no stack, and finds each word once. A held block is
  * zero, so held blocks do not keep each other. Blocks above 64 KiB give their memory back at once, and keep only their
- * addresses.
+ * addresses; so do blocks above 8 KiB that a sweep did not release.
  *
  * A sweep is due when the bytes that are held and resident reach a share of the bytes that the last sweep read. So the
  * work of sweeping is proportional to the bytes freed, and the memory held is bounded by that share; blocks that a
@@ -33,6 +33,7 @@ enum {
 };
 #define SAFE_LEAST_BYTES ((size_t)512 << 10) /* and at least so much: a small process is swept seldom */
 #define SAFE_AWAY_BYTES ((size_t)1 << 30) /* a sweep is due, too, when so much address space is held */
+#define SAFE_KEPT_LEAST ((size_t)8 << 10) /* blocks so large give their memory back if a sweep does not release them */
 #define SAFE_PURGED_FROM GB_MEDIUM_MAX /* larger blocks give their memory back at once */
 
 static struct safe_state {
@@ -167,61 +168,87 @@ void gb_safe_free(const char *call, glebe_heap *self, void *block)
 
 typedef uintptr_t __attribute__((may_alias)) safe_word;
 
+/* Copied into each loop over words: the compiler must not read it again after each write to the shadow. */
+typedef struct safe_target {
+    uintptr_t base;
+    size_t chunk_bytes; /* from gb_the.base */
+    uint64_t *shadow;
+} safe_target;
+
 typedef struct safe_sweep {
+    safe_target target;
     size_t words; /* of the shadow, of one kind */
-    size_t chunk_bytes, extent_bytes; /* from gb_the.base and gb_the.extents_base */
-    size_t reach; /* from gb_the.base to the end of both */
+    size_t extent_bytes; /* from gb_the.extents_base */
+    size_t reach; /* from gb_the.base to the end of chunks and extents */
     size_t read_bytes;
     size_t first, end; /* granules: no word points to one outside of them */
 } safe_sweep;
 
-static void reach_granule(safe_sweep *sweep, size_t granule)
+static GB_NOINLINE void reach_extent(safe_sweep *sweep, size_t offset)
 {
+    if (offset >= sweep->extent_bytes)
+        return;
+    size_t granule = offset >> GB_GRANULE_LOG2;
     gb_the.extents[granule].reached = safe.number;
     sweep->first = granule < sweep->first ? granule : sweep->first;
     sweep->end = granule < sweep->end ? sweep->end : granule + 1;
 }
 
-GB_INLINE void reach_word(safe_sweep *sweep, uintptr_t word)
+GB_INLINE void reach_word(safe_sweep *sweep, safe_target target, uintptr_t word)
 {
-    size_t offset = word - gb_the.base;
-    if (GB_LIKELY(offset < sweep->chunk_bytes))
-        gb_the.shadow[2 * (offset >> 10) + 1] |= (uint64_t)1 << (offset >> 4) % 64;
-    else if (word - gb_the.extents_base < sweep->extent_bytes)
-        reach_granule(sweep, (word - gb_the.extents_base) >> GB_GRANULE_LOG2);
+    size_t offset = word - target.base;
+    if (GB_LIKELY(offset < target.chunk_bytes))
+        target.shadow[2 * (offset >> 10) + 1] |= (uint64_t)1 << (offset >> 4) % 64;
+    else
+        reach_extent(sweep, word - gb_the.extents_base);
 }
 
 static void reach_words(safe_sweep *sweep, const safe_word *at, const safe_word *end)
 {
-    uintptr_t base = gb_the.base;
+    const safe_target target = sweep->target;
     size_t reach = sweep->reach;
     for (; at < end; at++)
-        if (*at - base < reach)
-            reach_word(sweep, *at);
+        if (*at - target.base < reach)
+            reach_word(sweep, target, *at);
 }
 
 #ifdef __x86_64__
-/* Compares eight words at once. Most are no addresses of ours. Compares as signed numbers, for want of others. */
-typedef long long __attribute__((vector_size(32), may_alias)) reach_four;
-typedef double __attribute__((vector_size(32))) reach_signs;
+/* Compares the high halves of sixteen words at once with those of our addresses. Most words are none. Vectors compare
+ * as signed numbers. */
+typedef unsigned reach_halves __attribute__((vector_size(32)));
+typedef int reach_signed __attribute__((vector_size(32)));
+typedef float reach_floats __attribute__((vector_size(32), may_alias));
 
-static __attribute__((target("avx2"))) void reach_words_wide(
+/* Returns a bit for each of eight words: words 0, 1, 4, 5, 2, 3, 6, 7. */
+static inline __attribute__((always_inline, target("avx2,bmi,bmi2"))) unsigned reach_eight(
+    const reach_floats *words, reach_halves low, reach_halves reach)
+{
+    enum { HIGH_HALVES = 0xdd };
+    reach_halves high = (reach_halves)__builtin_ia32_shufps256(words[0], words[1], HIGH_HALVES);
+    reach_signed ours = (reach_signed)reach > (reach_signed)(high - low);
+    return (unsigned)__builtin_ia32_movmskps256((reach_floats)ours);
+}
+
+static __attribute__((target("avx2,bmi,bmi2"))) void reach_words_wide(
     safe_sweep *sweep, const safe_word *at, const safe_word *end)
 {
-    const uintptr_t sign = (uintptr_t)1 << 63;
-    long long low = (long long)(gb_the.base + sign), reach = (long long)(sweep->reach + sign);
-    enum { AHEAD = 128 };
-    reach_four lows = {low, low, low, low}, reaches = {reach, reach, reach, reach};
-    while (at < end && (uintptr_t)at % sizeof(reach_four) != 0)
-        reach_words(sweep, at, at + 1), at++;
-    for (; end - at >= 8; at += 8) {
-        const reach_four *four = (const reach_four *)(const void *)at;
+    enum { AHEAD = 128, AT_ONCE = 16 };
+    const safe_target target = sweep->target;
+    const unsigned first = (unsigned)(target.base >> 32), sign = (unsigned)1 << 31,
+                   last = (unsigned)((target.base + sweep->reach - 1) >> 32);
+    const reach_halves zero = {0}, low = zero + (first + sign), reach = zero + (last - first + 1 + sign);
+    for (; at < end && (uintptr_t)at % sizeof low != 0; at++)
+        reach_words(sweep, at, at + 1);
+    for (; end - at >= AT_ONCE; at += AT_ONCE) {
+        const reach_floats *words = (const reach_floats *)(const void *)at;
         __builtin_prefetch(at + AHEAD); /* processors stop at the end of an OS page by themselves */
-        reach_four hits = reaches > four[0] - lows, more = reaches > four[1] - lows;
-        unsigned bits = (unsigned)__builtin_ia32_movmskpd256((reach_signs)hits)
-            | (unsigned)__builtin_ia32_movmskpd256((reach_signs)more) << 4;
+        __builtin_prefetch(at + AHEAD + AT_ONCE / 2);
+        unsigned bits = reach_eight(words, low, reach) | reach_eight(words + 2, low, reach) << 8;
+        if (!bits)
+            continue;
+        bits = (bits & 0xc3c3) | (bits & 0x0c0c) << 2 | (bits & 0x3030) >> 2; /* in the words' order */
         for (; bits; bits &= bits - 1)
-            reach_word(sweep, at[__builtin_ctz(bits)]);
+            reach_word(sweep, target, at[__builtin_ctz(bits)]);
     }
     reach_words(sweep, at, end);
 }
@@ -229,7 +256,7 @@ static __attribute__((target("avx2"))) void reach_words_wide(
 static bool reach_wide(void)
 {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 }
 #else
 #define reach_words_wide reach_words
@@ -320,10 +347,28 @@ static void safe_choose(const safe_sweep *sweep, bool none)
 
 /* ---- release ---- */
 
+/* Gives back the OS pages of medium blocks that stay held: they are zero. `kept` are those that begin in word `i`. */
+static void purge_kept(size_t i, uint64_t kept)
+{
+    const gb_page *page = gb_page_head(gb_page_entry((void *)(gb_the.base + i * 1024)));
+    if (page->kind != GB_MEDIUM || gb_classes[page->cls].bytes < SAFE_KEPT_LEAST)
+        return;
+    for (; kept; kept &= kept - 1) {
+        uintptr_t from = gb_the.base + (i * 64 + gb_ctz64(kept)) * 16, to = from + gb_classes[page->cls].bytes;
+        from = gb_round_up(from, gb_the.page_bytes);
+        to = gb_round_down(to, gb_the.page_bytes);
+        if (from < to)
+            gb_port_purge(from, to - from, false);
+    }
+}
+
 static void release_small(const safe_sweep *sweep)
 {
     for (size_t i = 0; i < sweep->words; i++) {
-        uint64_t chosen = gb_the.shadow[2 * i + 1];
+        uint64_t chosen = gb_the.shadow[2 * i + 1],
+                 kept = __atomic_load_n(gb_the.shadow + 2 * i, __ATOMIC_RELAXED) & ~chosen;
+        if (kept)
+            purge_kept(i, kept);
         if (!chosen)
             continue;
         gb_the.shadow[2 * i + 1] = 0;
@@ -366,12 +411,13 @@ static bool safe_look(safe_sweep *sweep)
     gb_lock_take(&gb_the.lock);
     bool stopped = gb_port_world_stop(), all = false;
     if (stopped) {
-        sweep->chunk_bytes = gb_load_relaxed(&gb_the.slices) << GB_SLICE_LOG2;
+        size_t chunk_bytes = gb_load_relaxed(&gb_the.slices) << GB_SLICE_LOG2;
+        sweep->target = (safe_target){gb_the.base, chunk_bytes, gb_the.shadow};
         sweep->extent_bytes = (size_t)gb_load_relaxed(&gb_the.huge.top) << GB_GRANULE_LOG2;
-        sweep->words = sweep->chunk_bytes >> 10;
+        sweep->words = chunk_bytes >> 10;
         sweep->first = SIZE_MAX;
         safe.number += safe.number == UINT8_MAX ? 2 : 1; /* never 0 */
-        sweep->reach = sweep->chunk_bytes;
+        sweep->reach = chunk_bytes;
         if (sweep->extent_bytes)
             sweep->reach = gb_the.extents_base + sweep->extent_bytes - gb_the.base;
         all = gb_port_world_memory(reach_piece, sweep);

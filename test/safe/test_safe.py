@@ -1,8 +1,9 @@
 """The safe build: a freed block is not used again while a word of the program's memory points into it.
 
 reuse.c leaves pointers to freed blocks in each kind of memory, and is its own control: without the pointer, and under
-the default build, the blocks come back. misuse.c calls functions with held blocks. storm.c is for threads, signals and
-fork. The programs of test/abuse run too: the safe build finds what the default build finds, and double frees."""
+the default build, the blocks come back. words.c does so with each word of a block, and kept.c looks at the memory of
+what stays held. misuse.c calls functions with held blocks. storm.c is for threads, signals and fork. The programs of
+test/abuse run too: the safe build finds what the default build finds, and double frees."""
 
 import pathlib
 import re
@@ -48,6 +49,24 @@ def test_the_default_build_reuses(box, program):
     done = box.run(program("reuse"))
     assert done.returncode == 1
     assert all(line.endswith(": reused") for line in done.out.splitlines() if ":" in line), done.out
+
+
+@pytest.mark.parametrize("bytes_", [0, 64, 400, 9000, 100000, 3000000])
+def test_each_word_is_read(box, program, bytes_):
+    """words.c, whose control is what comes back once the pointers are gone."""
+    rows = [[int(word) for word in line.split()]
+            for line in box.check(program("words"), bytes_, preload=SAFE).out.splitlines()]
+    assert len(rows) == 3 and all(count and not held and later >= 0.75 * count for count, held, later in rows), rows
+
+
+def test_the_default_build_reads_none(box, program):
+    rows = box.check(program("words"), 9000).out.split()
+    assert rows[0] == rows[1], rows
+
+
+def test_blocks_that_stay_held_give_memory_back(box, program):
+    before, after = box.check(program("kept"), preload=SAFE).out.split()
+    assert int(after) < int(before) / 4, (before, after)
 
 
 @pytest.mark.parametrize("bytes_", [64, 9000, 100000, 3000000])

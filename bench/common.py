@@ -57,6 +57,19 @@ def run(command, folder):
         sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
 
 
+def bdwgc(newest):
+    """The environment in which programs find bdwgc's library: the system's, or the newest, which is built first. Prints
+    its version, a line above a table."""
+    env = {}
+    if newest:
+        run([ROOT / "bench/peers/build.sh", "bdwgc"], ROOT)
+        env["LD_LIBRARY_PATH"] = str(PEERS / "bdwgc")
+    number = subprocess.run([sys.executable, "-c", "import ctypes; print(ctypes.CDLL('libgc.so.1').GC_get_version())"],
+                            env={**os.environ, **env}, capture_output=True, text=True, check=True).stdout
+    print("bdwgc " + ".".join(map(str, int(number).to_bytes(3, "big"))) + "\n", flush=True)
+    return env
+
+
 # ---- measuring ----------------------------------------------------------------------------------------------------
 
 # valgrind counts each byte of `rep stosb` and `rep movsb`. Which processor takes them, and from which size on, glibc

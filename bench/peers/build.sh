@@ -3,6 +3,7 @@
 # can be preloaded, in $OUT (default bench/build/peers).
 #
 #   bench/peers/build.sh [NAME...]       all, or these
+#   bench/peers/build.sh bdwgc           the collector, as bdwgc/libgc.so.1
 #
 #   registry crates --cargo vendor--> build/vendor/NAME-VERSION/ --cmake, make, cc--> NAME.so
 #   Debian packages ------------------------------------------- copied ------------> NAME.so
@@ -121,6 +122,24 @@ tcmalloc() {
         echo "gperftools $(dpkg-query -W -f '${Version}' libtcmalloc-minimal4)"
 }
 
+# bdwgc, by its own CMake file, for large heaps as in Debian's package. Its sources are fetched only for it.
+bdwgc() {
+    [ ! "$out/bdwgc/libgc.so.1" -nt "$here/bdwgc/Cargo.lock" ] || [ "$here/build.sh" -nt "$out/bdwgc/libgc.so.1" ] ||
+        return 0
+    say "bdwgc: building"
+    src=$work/bdwgc-source
+    cargo vendor --quiet --locked --manifest-path "$here/bdwgc/Cargo.toml" "$src" >/dev/null &&
+        cmake -S "$src/bdwgc-alloc-sys/vendor/bdwgc" -B "$work/bdwgc" -DCMAKE_BUILD_TYPE=Release \
+            -Denable_large_config=ON -Dbuild_tests=OFF >&2 &&
+        cmake --build "$work/bdwgc" -j "$jobs" --target gc >&2 &&
+        mkdir -p "$out/bdwgc" && cp -L "$work/bdwgc/libgc.so.1" "$out/bdwgc/"
+}
+
+case $wanted in bdwgc)
+    bdwgc 2>>"$log" && exit
+    say "bdwgc: FAILED, see $log"
+    exit 1 ;;
+esac
 if [ ! -d "$vendor" ] || [ "$here/Cargo.lock" -nt "$vendor/.done" ] ||
     [ "$here/mimalloc/Cargo.lock" -nt "$vendor/.done" ]; then
     say "fetching the sources"

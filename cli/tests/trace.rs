@@ -382,3 +382,33 @@ fn a_recording_without_its_end_can_be_read() {
     assert_eq!(of_size(&place.trace("made"), 2048), 1000);
     assert!(fs::read_to_string(place.path("p.svg")).unwrap().starts_with("<svg"));
 }
+
+/// Its plan is as large as the trace, and in a folder for temporary files.
+#[test]
+fn a_replay_that_is_killed_leaves_no_plan() {
+    let place = Place::new();
+    let program = place.cc("thousand", &thousand(""));
+    place.glebe(&["record", "-q", "-o", "t", "--", program.to_str().unwrap()]).assert().success();
+    let temporary = place.path("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("glebe"));
+    command.env("XDG_CACHE_HOME", place.path("cache")).env("TMPDIR", &temporary);
+    command.args(["replay", "-n", "10000", "--only", "system", "t"]).current_dir(place.dir.path());
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut command = command.spawn().unwrap();
+    let files = || fs::read_dir(&temporary).unwrap().flatten().map(|entry| entry.path());
+    let wait = |what: &str, is_done: &dyn Fn() -> bool| {
+        for _ in 0..3000 {
+            if is_done() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        panic!("{what}");
+    };
+    let has_begun = || files().any(|folder| folder.join("report").exists()); // made after the plan
+    wait("no replay began", &has_begun);
+    command.kill().unwrap();
+    command.wait().unwrap();
+    wait("the plan stays", &|| files().next().is_none());
+}

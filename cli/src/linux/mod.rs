@@ -34,6 +34,7 @@ pub use live::show_live;
 pub use measure::{measure, scratch, NULL, SAMPLED_OF};
 pub use run::{check, no_limit, run, run_as_child, run_recorded};
 pub use search::search;
+pub use sentinel::remove_at_end;
 pub use watch::{check_on, left_out, preload, start, stop_too, under_every_program, State};
 pub use witness::is_mapped;
 

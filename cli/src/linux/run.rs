@@ -78,14 +78,14 @@ pub fn run_recorded(mut start: Start, recorder: &Path, beneath: Option<&Path>) -
     supervise(&image, None, None).map(|(_, ending, _)| ending)
 }
 
-/// Runs the program as a child. Returns its process id, and how it ended.
-pub fn run_as_child(mut start: Start) -> Result<(i32, Ending)> {
+/// Runs the program as a child. Returns its process id, and how it ended. `temporary`: as of `supervise`.
+pub fn run_as_child(mut start: Start, temporary: &Path) -> Result<(i32, Ending)> {
     if let Some((_, library)) = &start.library {
         let preload = preload_with(variable(OsStr::new("LD_PRELOAD")), library);
         start.changes.push(("LD_PRELOAD", Some(preload)));
     }
     let image = Image::new(start.program, &start.changes);
-    let (pid, ending, _) = supervise(&image, None, None)?;
+    let (pid, ending, _) = supervise(&image, None, Some(&c_string(temporary.as_os_str())))?;
     Ok((pid, ending))
 }
 
@@ -176,7 +176,7 @@ pub fn hand_signals_to(pid: i32) {
 }
 
 /// Runs the program as a child. Returns its process id, how it ended, and whether the library was in it. `temporary`: a
-/// file to remove even if this command is killed.
+/// file or folder to remove even if this command is killed.
 fn supervise(
     image: &Image,
     library: Option<&Path>,

@@ -100,7 +100,7 @@ pub fn profile(options: &ProfileOptions) -> Result<Ending> {
         if let Some(mean) = options.mean {
             set("GLEBE_PROFILE_BYTES", mean.to_string().into());
         }
-        system::run_as_child(start)
+        system::run_as_child(start, &folder.0)
     })?;
     match folder.collect(pid, options, &output) {
         Ok(()) => Ok(ending),
@@ -170,6 +170,7 @@ struct Folder(PathBuf);
 impl Folder {
     fn new() -> Result<Folder> {
         let place = std::env::temp_dir();
+        let place = fs::canonicalize(&place).unwrap_or(place); // the program may leave its working directory
         for number in 0..1000 {
             let path = place.join(format!("glebe-profile-{}-{number}", std::process::id()));
             match fs::create_dir(&path) {

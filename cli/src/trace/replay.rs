@@ -9,9 +9,10 @@ use crate::compare::{self, Run, Setting};
 use crate::program::Program;
 use crate::size::{counted, mib};
 use crate::stop::Ending;
-use crate::system::libraries;
+use crate::system::{self, libraries};
 use anyhow::{bail, Context, Result};
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,21 +38,25 @@ pub fn replay(options: &ReplayOptions) -> Result<Ending> {
             counted(survey.failed as usize, "allocation")
         ));
     }
-    let file = tempfile::NamedTempFile::new().context("the plan, a temporary file")?;
-    plan::write(&options.trace, &survey, file.as_file())?;
-    let report = tempfile::NamedTempFile::new().context("the report, a temporary file")?;
+    let folder = tempfile::Builder::new().prefix("glebe-replay-").tempdir();
+    let folder = folder.context("a temporary folder for the plan")?;
+    system::remove_at_end(folder.path());
+    let [plan, report] = ["plan", "report"].map(|name| folder.path().join(name));
+    let file = File::create_new(&plan).context("the plan, a temporary file")?;
+    plan::write(&options.trace, &survey, &file)?;
+    File::create_new(&report).context("the report, a temporary file")?;
     let helper = libraries::tool("glebe-replayer")?;
     let title = format!("replay of {}", options.trace.display());
     let setting = Setting {
         program: Program {
             name: helper.clone().into_os_string(),
-            args: [file.path(), report.path()].map(OsString::from).to_vec(),
+            args: [&plan, &report].map(OsString::from).to_vec(),
             path: helper,
         },
         stdin: None,
         show_output: true,
         sample_every: (!options.no_samples).then(|| Duration::from_millis(options.sample_ms)),
-        correct: Some(Box::new(corrector(report.path().to_path_buf()))),
+        correct: Some(Box::new(corrector(report.clone()))),
     };
     compare::compare_under(&options.as_compare(), &setting, &contenders, &title, notes)
 }

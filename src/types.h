@@ -633,7 +633,7 @@ typedef struct gb_sampler {
     uint64_t live_bytes, peak_bytes, peak_number; /* estimates: sums over all sites */
     double live_noise, peak_noise; /* the squares of their standard errors */
     uint64_t peak_used; /* the exact count at the peak */
-    bool late; /* blocks were in use before the start, so the largest estimate is the peak */
+    bool late, own; /* blocks were in use before, so the largest estimate is the peak; this process started a profile */
     uint64_t taken, lost; /* samples; those without room for their records */
     void (*written)(void); /* called after a sample was taken, without the lock */
     uint32_t written_ms; /* when the profile was last written */

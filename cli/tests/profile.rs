@@ -164,6 +164,210 @@ fn freed_blocks_have_lifetimes() {
     profile(&home, &["--lifetimes", "plain.pb.gz"]).assert().code(125).stderr(contains(refused));
 }
 
+/// Says "ready". Each millisecond 8 blocks die at once, 8 live for 64 rounds, and 1 stays; SIGUSR1 ends what stays, and
+/// the second one frees it.
+const LIVES_ON: &str = "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+    static void *ring[512], *kept[1 << 20];\n\
+    static volatile sig_atomic_t phase;\n\
+    static void next(int number) { (void)number; phase++; }\n\
+    __attribute__((noinline)) void *dies(void) { return malloc(4 << 10); }\n\
+    __attribute__((noinline)) void *waits(void) { return malloc(4 << 10); }\n\
+    __attribute__((noinline)) void *stays(void) { return malloc(4 << 10); }\n\
+    int main(void) {\n\
+        signal(SIGUSR1, next);\n\
+        puts(\"ready\"); fflush(stdout);\n\
+        for (unsigned round = 0, count = 0;; round++) {\n\
+            for (int i = 0; i < 8; i++) free(dies());\n\
+            for (int i = 0; i < 8; i++) { void **p = &ring[(round * 8 + i) % 512]; free(*p); *p = waits(); }\n\
+            if (phase == 0 && count < 1 << 20) kept[count++] = stays();\n\
+            if (phase >= 2) while (count > 0) free(kept[--count]);\n\
+            usleep(1000);\n\
+        }\n\
+    }";
+
+/// What `--lifetimes --json` says of a function: bytes that live, freed ones that lived less than 30 ms, and others.
+fn lives_of(output: &[u8], function: &str) -> (u64, u64, u64) {
+    let found: serde_json::Value = serde_json::from_slice(output).unwrap();
+    let rows = found["lifetimes"].as_array().unwrap();
+    let Some(row) = rows.iter().find(|row| row["function"] == function) else { return (0, 0, 0) };
+    let freed = row["freed"].as_array().unwrap();
+    let sum = |early: bool| {
+        let is_early = |class: &&serde_json::Value| {
+            class["below_ns"].as_u64().is_some_and(|ns| ns <= 30_000_000) == early
+        };
+        freed.iter().filter(is_early).map(|class| class["bytes"].as_u64().unwrap()).sum()
+    };
+    (row["live_bytes"].as_u64().unwrap(), sum(true), sum(false))
+}
+
+/// Twice: the second profile has nothing of blocks of the first, neither as live nor as freed.
+#[test]
+fn blocks_of_a_process_that_runs_have_lifetimes() {
+    let home = home();
+    let Some(program) = cc(home.path(), "lives", LIVES_ON, &["-O1", "-fno-builtin"]) else {
+        return;
+    };
+    let running = Running::start(&home, &[program.to_str().unwrap()]);
+    let pid = running.pid();
+    let words = ["--lifetimes", "--mean", "1", "--seconds", "2", "--json", "-o", "l.pb.gz", &pid];
+    let next_phase = || {
+        // SAFETY: only sends a signal, to our child.
+        assert_eq!(unsafe { libc::kill(running.0.id() as i32, libc::SIGUSR1) }, 0);
+    };
+    let checks = |output: &[u8]| {
+        let (live, early, late) = lives_of(output, "dies"); // one may be late if the machine is busy
+        assert!(live < 64 << 10 && early > 2 * late, "{live} {early} {late}");
+        let (live, early, late) = lives_of(output, "waits");
+        // A machine that is busy with others runs few of the rounds.
+        assert!(live <= 520 << 12 && early == 0 && live + late > 64 << 10, "{live} {early} {late}");
+    };
+    let first = profile(&home, &words).output().unwrap();
+    assert!(first.status.success(), "{first:?}");
+    checks(&first.stdout);
+    let (live, early, late) = lives_of(&first.stdout, "stays");
+    assert!(live >= 32 << 10 && early + late == 0, "{live} {early} {late}");
+    let read = profile(&home, &["--lifetimes", "--json", "l.pb.gz"]).output().unwrap();
+    assert_eq!(lives_of(&read.stdout, "stays"), (live, 0, 0));
+
+    next_phase();
+    let second = std::thread::scope(|scope| {
+        let second = scope.spawn(|| profile(&home, &words).output().unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(1200));
+        next_phase();
+        second.join().unwrap()
+    });
+    assert!(second.status.success(), "{second:?}");
+    checks(&second.stdout);
+    assert_eq!(lives_of(&second.stdout, "stays"), (0, 0, 0));
+}
+
+/// A third profile of a process has no peak and no live blocks of the first two.
+#[test]
+fn a_profile_has_nothing_of_the_one_before() {
+    let home = home();
+    let Some(program) = cc(home.path(), "lives", LIVES_ON, &["-O1", "-fno-builtin"]) else {
+        return;
+    };
+    let running = Running::start(&home, &[program.to_str().unwrap()]);
+    let pid = running.pid();
+    let bytes = |kind: &str| {
+        let words = [kind, "-q", "--mean", "1", "--seconds", "1", "--folded", "f", &pid];
+        profile(&home, &words).assert().success();
+        folded(&home.path().join("f"), "stays")
+    };
+    assert!(bytes("--peak") >= 16.0 * 4096.0, "control");
+    // SAFETY: only sends a signal, to our child.
+    assert_eq!(unsafe { libc::kill(running.0.id() as i32, libc::SIGUSR1) }, 0);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!((bytes("--live"), bytes("--peak")), (0.0, 0.0));
+}
+
+/// The process samples since its start, so the lifetimes are those since then.
+#[test]
+fn a_process_with_a_profile_of_its_own_tells_all_lifetimes() {
+    let home = home();
+    let Some(program) = cc(home.path(), "lives", LIVES_ON, &["-O1", "-fno-builtin"]) else {
+        return;
+    };
+    let variable = format!("GLEBE_PROFILE={}", home.path().join("own").display());
+    let words = ["env", &variable, "GLEBE_PROFILE_BYTES=1", program.to_str().unwrap()];
+    let running = Running::start(&home, &words);
+    let pid = running.pid();
+    let stays = |words: &[&str]| {
+        let words = [&["--lifetimes", "--seconds", "1", "--json"], words, &[&pid[..]]].concat();
+        let output = profile(&home, &words).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains("samples already: its own profile, from its start on"), "{told}");
+        assert_eq!(told.contains("--mean changes nothing"), words.contains(&"--mean"), "{told}");
+        lives_of(&output.stdout, "stays").0
+    };
+    let first = stays(&[]);
+    assert!(first > 0 && stays(&["--mean", "1M"]) > first);
+}
+
+/// A library whose tables have no lifetimes is one that is older than these.
+#[test]
+fn an_older_library_is_told_that_it_counts_no_lifetimes() {
+    let home = home();
+    let Some(program) = cc(home.path(), "serves", SERVES, &["-O1", "-g"]) else { return };
+    drop(Running::start(&home, &[program.to_str().unwrap()]));
+    let mut files =
+        fs::read_dir(home.path().join("glebe")).unwrap().flatten().map(|file| file.path());
+    let library = files.find(|path| path.extension().is_some_and(|e| e == "so")).unwrap();
+    let mut bytes = fs::read(library).unwrap();
+    let name = b"\0site.freed\0";
+    let places: Vec<_> =
+        (0..bytes.len() - name.len()).filter(|at| bytes[*at..].starts_with(name)).collect();
+    assert_eq!(places.len(), 1);
+    bytes[places[0] + 1] = b'S';
+    let old = home.path().join("libglebe-old.so");
+    fs::write(&old, bytes).unwrap();
+    let mut command = common::with_environment(&home, &program);
+    let mut child =
+        command.env("LD_PRELOAD", old).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut lines, &mut line).unwrap();
+    let running = Running(child);
+    let pid = running.pid();
+    let told = "is too old to count lifetimes; it has the other profiles";
+    let one = predicate::str::contains("\n").count(1);
+    profile(&home, &["--lifetimes", "--seconds", "1", &pid])
+        .assert()
+        .code(125)
+        .stderr(contains(told).and(one));
+    let words = ["--alloc", "--mean", "8K", "--seconds", "1", "--folded", "f", &pid];
+    profile(&home, &words).assert().success();
+    assert!(folded(&home.path().join("f"), "drops") > 0.0);
+}
+
+/// The program goes on after that, and says that there is no place for its profile any more.
+#[test]
+fn a_command_that_is_killed_leaves_no_folder() {
+    let home = home();
+    let Some(program) = cc(home.path(), "serves", SERVES, &["-O1", "-g"]) else { return };
+    let temporary = home.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let words = ["profile", "-o", "/dev/null", "--mean", "8K", "--", program.to_str().unwrap()];
+    let mut command = command_of(&home, &words);
+    command.env("TMPDIR", &temporary).stdout(std::process::Stdio::null());
+    let errors = home.path().join("errors");
+    command.stderr(fs::File::create(&errors).unwrap());
+    let mut command = command.spawn().unwrap();
+    let wait = |what: &str, is_done: &dyn Fn() -> bool| {
+        for _ in 0..3000 {
+            if is_done() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        panic!("{what}");
+    };
+    let folders = || fs::read_dir(&temporary).unwrap().flatten().map(|entry| entry.path());
+    let files =
+        || folders().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    wait("no profile was written", &|| files().next().is_some());
+    let name = files().next().unwrap().file_name().into_string().unwrap();
+    let serves = Ends(name.split('.').nth(1).unwrap().parse().unwrap());
+    command.kill().unwrap();
+    command.wait().unwrap();
+    wait("the folder stays", &|| folders().next().is_none());
+    let says = || fs::read_to_string(&errors).unwrap();
+    wait("the program does not go on", &|| says().contains("profile: cannot write"));
+    assert_eq!(says().matches('\n').count(), 1, "{}", says());
+    drop(serves);
+}
+
+/// A process that is no child of ours.
+struct Ends(i32);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // SAFETY: only sends a signal.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
+    }
+}
+
 /// Go's viewer opens the file, where there is Go.
 #[test]
 fn go_opens_it() {

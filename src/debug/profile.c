@@ -237,7 +237,7 @@ int glebe_profile_start(size_t mean_bytes)
     GB_ENTRY;
 #if GB_SAMPLES
     size_t usual = gb_the.options.profile_bytes ? gb_the.options.profile_bytes : GB_SAMPLE_BYTES;
-    return gb_sampler_start(mean_bytes ? mean_bytes : usual);
+    return gb_sampler_start(mean_bytes ? mean_bytes : usual, false);
 #else
     (void)mean_bytes;
     return ENOSYS;

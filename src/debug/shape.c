@@ -138,6 +138,7 @@
     FIELD(X, "region", gb_region, ask.mean_bytes)                                                                      \
     FIELD(X, "region", gb_region, sampler.heap)                                                                        \
     FIELD(X, "region", gb_region, sampler.on)                                                                          \
+    FIELD(X, "region", gb_region, sampler.profiles)                                                                    \
     FIELD(X, "region", gb_region, sampler.mean_bytes)                                                                  \
     FIELD(X, "region", gb_region, sampler.samples)                                                                     \
     FIELD(X, "region", gb_region, sampler.frames)                                                                      \

@@ -500,11 +500,16 @@ static void sample_forget(uint32_t number)
     gb_sampler *sampler = &gb_the.sampler;
     gb_sample *sample = sample_at(number);
     sample_ends(sample);
-    sample_lived(sample);
     gb_port_sample_freed((const void *)sample->block);
     sample->block = 0;
     sample->next = sampler->sample_free;
     sampler->sample_free = number;
+}
+
+static void sample_freed(uint32_t number)
+{
+    sample_lived(sample_at(number));
+    sample_forget(number);
 }
 
 /* Locked. Writes the callers of the block's allocation. */
@@ -567,7 +572,7 @@ void gb_sample_drop(const void *block)
     gb_lock_take(&gb_the.sampler.lock);
     uint32_t number = sample_unlink(block);
     if (number)
-        sample_forget(number);
+        sample_freed(number);
     gb_lock_drop(&gb_the.sampler.lock);
 }
 
@@ -581,7 +586,7 @@ bool gb_sample_returned(gb_page *page, void *block)
     if (freed && !medium)
         gb_page_returned(heap, page, 1);
     if (number)
-        sample_forget(number);
+        sample_freed(number);
     gb_lock_drop(&gb_the.sampler.lock);
     return freed;
 }
@@ -636,7 +641,22 @@ static void sampler_run(gb_sampler *sampler, size_t every_bytes)
     sampler_switch(every_bytes != 0);
 }
 
-int gb_sampler_start(size_t mean_bytes)
+/* Makes ordinary blocks of all samples, and forgets the peak. A block that a realloc has detached stays a sample. */
+static void sampler_forget(gb_sampler *sampler)
+{
+    for (uint32_t i = 1; i < sampler->samples.count; i++) {
+        const gb_sample *sample = sample_at(i);
+        uint32_t number = sample->block ? sample_unlink((const void *)sample->block) : 0;
+        if (number)
+            sample_forget(number);
+    }
+    sampler->peak_bytes = sampler->live_bytes;
+    sampler->peak_noise = sampler->live_noise;
+    sampler->peak_used = 0;
+    sampler->peak_number++;
+}
+
+int gb_sampler_start(size_t mean_bytes, bool asked)
 {
     gb_sampler *sampler = &gb_the.sampler;
     int error = 0;
@@ -648,6 +668,9 @@ int gb_sampler_start(size_t mean_bytes)
     else if (!gb_sampler_make(sampler))
         error = ENOMEM;
     else {
+        sampler->own |= !asked;
+        if (!sampler->own)
+            sampler_forget(sampler);
         gb_store_relaxed(&sampler->profiles, 1);
         gb_store_relaxed(&sampler->mean_bytes, mean_bytes);
         sampler->late = sampler_used(sampler) > GB_SAMPLE_LATE_BYTES;

@@ -74,8 +74,9 @@ uint32_t gb_sample_callers(const void *block, uintptr_t callers[GB_SAMPLE_FRAMES
 uint32_t gb_sample_callers_try(const void *block, uintptr_t *callers, uint32_t most);
 
 /* ---- the profile ---- */
-/* Starts to sample all threads' allocations. Returns 0, EBUSY or ENOMEM. */
-int gb_sampler_start(size_t mean_bytes);
+/* Starts to sample all threads' allocations. Returns 0, EBUSY or ENOMEM. `asked`: by another process, which wants no
+ * samples of an earlier profile; unless one was this process's own, they are forgotten. */
+int gb_sampler_start(size_t mean_bytes, bool asked);
 void gb_sampler_stop(void);
 /* Makes the heap of sampled blocks, and the tables. Returns false if there is no memory. */
 bool gb_sampler_make(gb_sampler *sampler);

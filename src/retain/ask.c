@@ -21,7 +21,7 @@ enum { ASK_BEAT_MS = 50, ASK_LOST_MS = 10000 };
 static void ask_run(void)
 {
     gb_ask *ask = &gb_the.ask;
-    int error = gb_sampler_start(ask->mean_bytes ? ask->mean_bytes : GB_SAMPLE_BYTES);
+    int error = gb_sampler_start(ask->mean_bytes ? ask->mean_bytes : GB_SAMPLE_BYTES, true);
     ask->error = (uint32_t)error;
     ask->ours = error == 0;
     bool runs = error == 0 || error == EBUSY;

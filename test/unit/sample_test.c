@@ -426,6 +426,40 @@ static void test_lifetimes(void **state)
     assert_int_equal(lived, gb_site_at(1)->allocated.bytes);
 }
 
+/* A profile that another process asks for has nothing of the one before, but a profile of the process's own stays. */
+static void test_asked_again(void **state)
+{
+    (void)state;
+    callers(here);
+    assert_int_equal(gb_sampler_start(1, true), 0);
+    blocks[0] = glebe_malloc(3 << 20);
+    blocks[1] = glebe_malloc(100);
+    gb_sampler_stop();
+    assert_int_equal(gb_sampler_start(1, true), 0);
+    callers(there);
+    blocks[2] = glebe_malloc(1 << 20);
+    assert_true(sum(here[0]).live == 0 && sum(here[0]).peak == 0);
+    assert_true(sum(there[0]).live == 1 << 20 && sum(there[0]).peak == 1 << 20);
+    assert_int_equal(gb_the.sampler.peak_bytes, 1 << 20);
+    glebe_free(blocks[0]);
+    blocks[1] = glebe_realloc(blocks[1], 5000);
+    glebe_free(blocks[1]);
+    for (int i = 0; i < GB_LIFETIMES; i++)
+        assert_int_equal(gb_site_at(1)->freed.bytes[i], 0);
+    glebe_free(blocks[2]);
+    assert_true(sum(0).live == 0);
+    gb_sampler_stop();
+
+    start(1);
+    blocks[0] = glebe_malloc(3 << 20);
+    glebe_profile_stop();
+    assert_int_equal(gb_sampler_start(1, true), 0);
+    assert_true(sum(here[0]).live == 3 << 20);
+    glebe_free(blocks[0]);
+    assert_int_equal(gb_site_at(1)->freed.bytes[0], 3 << 20);
+    fixture_check();
+}
+
 static void test_labels(void **state)
 {
     (void)state;
@@ -542,6 +576,7 @@ int main(void)
         cmocka_unit_test_setup(test_probes, setup),
         cmocka_unit_test_setup(test_text, setup),
         cmocka_unit_test_setup(test_lifetimes, setup),
+        cmocka_unit_test_setup(test_asked_again, setup),
         cmocka_unit_test_setup(test_labels, setup),
         cmocka_unit_test_setup(test_many_labels, setup),
 #else

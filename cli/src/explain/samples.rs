@@ -95,6 +95,14 @@ pub fn of(memory: &impl Reader, located: &[Located]) -> Option<Samples> {
     read(memory, &located.first()?.shape).ok().flatten()
 }
 
+/// Where the lifetimes of a site are. An older library counts none.
+pub fn freed_at(shape: &Shape) -> Result<Option<usize>> {
+    let Ok(freed) = shape.value("site.freed") else { return Ok(None) };
+    let classes = shape.value("lifetimes")?;
+    ensure!(classes == CLASSES, "it has {classes} classes of lifetimes, not {CLASSES}");
+    Ok(Some(freed))
+}
+
 /// The samples; None if the process never took any.
 pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
     let Ok(1) = shape.value("samples") else { return Ok(None) };
@@ -126,9 +134,10 @@ pub fn read(memory: &impl Reader, shape: &Shape) -> Result<Option<Samples>> {
         Ok::<_, anyhow::Error>((text("label.key")?, text("label.value")?))
     };
     let peak_number = u64_at(&region, value("region.sampler.peak_number")?);
-    let (freed, classes) = (value("site.freed")?, value("lifetimes")?);
-    ensure!(classes == CLASSES, "it has {classes} lifetimes, not {CLASSES}");
-    let freed_of = |site: &[u8]| std::array::from_fn(|class| u64_at(site, freed + 8 * class));
+    let freed = freed_at(shape)?;
+    let freed_of = |site: &[u8]| {
+        std::array::from_fn(|class| freed.map_or(0, |freed| u64_at(site, freed + 8 * class)))
+    };
     let mut all = Vec::new();
     for number in 0..sites.count {
         let site = sites.at(number);

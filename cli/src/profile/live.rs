@@ -11,12 +11,13 @@
 //! sampler does.
 
 use super::raw::{Module, Profile};
+use crate::args::ProfileOptions;
 use crate::explain::bytes::{copy, u32_at};
 use crate::explain::heap::{locate, Located};
 use crate::explain::samples;
 use crate::system::interrupt;
 use crate::system::live::{
-    maps_of, memory_of, name_of, no_glebe, or_ended, pieces, program_of, Memory, Reader,
+    maps_of, memory_of, name_of, no_glebe, or_ended, pieces, program_of, runs, Memory, Reader,
 };
 use crate::words::say;
 use anyhow::{anyhow, bail, Result};
@@ -83,6 +84,13 @@ impl Asked {
         }
     }
 
+    /// Whether the process takes a profile without us. An older library does not tell.
+    fn samples_itself(&self) -> bool {
+        let shape = &self.located.shape;
+        let at = shape.value("region.sampler.profiles").map(|at| shape.region + at as u64);
+        at.is_ok_and(|at| self.memory.read::<4>(at).is_ok_and(|word| u32_at(&word, 0) != 0))
+    }
+
     /// Makes the heaps of threads look sampled. Returns what each field was, by its address.
     fn slow_down(&self) -> Result<Vec<(u64, Vec<u8>)>> {
         let shape = &self.located.shape;
@@ -113,7 +121,7 @@ const SAMPLED: [(&str, &[u8]); 4] = [
 ];
 const HEAP_THREAD: [u8; 4] = 1u32.to_ne_bytes();
 
-fn find(pid: i32) -> Result<Asked> {
+fn find(pid: i32, lifetimes: bool) -> Result<Asked> {
     let maps = maps_of(pid)?;
     let pieces = pieces(&maps);
     let memory = memory_of(pid, &pieces)?;
@@ -124,16 +132,21 @@ fn find(pid: i32) -> Result<Asked> {
     if located.shape.value("samples").ok() != Some(1) {
         bail!("the glebe in process {pid} ({program}) takes no samples: it is a secure or audit build, or too old");
     }
+    if lifetimes && samples::freed_at(&located.shape)?.is_none() {
+        bail!("the glebe in process {pid} ({program}) is too old to count lifetimes; it has the other profiles");
+    }
     let modules = samples::modules(&memory, &maps);
     Ok(Asked { memory, located, program, modules })
 }
 
-/// Samples the process for so many seconds, or until Ctrl-C, and returns the profile.
-pub fn profile(pid: i32, mean: Option<u64>, seconds: Option<u64>) -> Result<Profile> {
+/// Samples the process for so many seconds, or until Ctrl-C, and returns the profile. If the process samples already,
+/// that is its own profile, from its start on.
+pub fn profile(pid: i32, options: &ProfileOptions) -> Result<Profile> {
+    let (mean, seconds) = (options.mean, options.seconds);
     if std::fs::metadata(format!("/proc/{pid}")).is_err() {
         bail!("there is no process {pid}");
     }
-    let asked = find(pid).map_err(|error| or_ended(pid, error))?;
+    let asked = find(pid, options.lifetimes).map_err(|error| or_ended(pid, error))?;
     let program = asked.program.clone();
     match asked.get("state")? {
         NONE | DONE | FAILED => {}
@@ -142,16 +155,28 @@ pub fn profile(pid: i32, mean: Option<u64>, seconds: Option<u64>) -> Result<Prof
              one that was killed counts for 10 s more"
         ),
     }
-    asked.put("mean_bytes", &mean.unwrap_or(0).to_ne_bytes())?;
-    let before = samples::read(&asked.memory, &asked.located.shape)?;
     interrupt::listen();
     let begun = Instant::now();
-    asked.set("state", DUE)?;
-    let quick = asked.slow_down()?;
     let over = || {
         interrupt::caught().is_some()
             || seconds.is_some_and(|most| begun.elapsed() >= Duration::from_secs(most))
     };
+    if asked.samples_itself() {
+        say(format!(
+            "process {pid} ({program}) samples already: its own profile, from its start on{}",
+            if mean.is_some() { "; --mean changes nothing" } else { "" }
+        ));
+        while !over() && runs(pid) {
+            thread::sleep(STEP);
+        }
+        let own = samples::read(&asked.memory, &asked.located.shape)?;
+        let own = own.ok_or_else(|| anyhow!("process {pid} ({program}) has no samples"))?;
+        return Ok(own.profile(pid, &program, asked.modules));
+    }
+    asked.put("mean_bytes", &mean.unwrap_or(0).to_ne_bytes())?;
+    let before = samples::read(&asked.memory, &asked.located.shape)?;
+    asked.set("state", DUE)?;
+    let quick = asked.slow_down()?;
     match asked.wait(&[DUE, STARTS], over)? {
         Some(RUNS) => {}
         Some(FAILED) => {

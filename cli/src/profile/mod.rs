@@ -79,7 +79,7 @@ pub fn profile(options: &ProfileOptions) -> Result<Ending> {
     }
     if let Some(pid) = pid_of(options)? {
         let output = output_of(&system::live::name_of(pid))?;
-        let profile = live::profile(pid, options.mean, options.seconds)?;
+        let profile = live::profile(pid, options)?;
         write_all(options, &profile, &output)?;
         return Ok(Ending::Exit(0));
     }

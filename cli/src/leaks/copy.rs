@@ -369,6 +369,8 @@ impl Snapshot {
             blocks.extend(glebe.runs().into_iter().filter_map(run));
         }
         blocks.sort_unstable();
+        let mut pointers: Vec<u64> = threads.iter().map(|thread| thread.stack_pointer).collect();
+        pointers.sort_unstable();
         let mut roots = Vec::new();
         for (i, mapping) in mappings.iter().enumerate().filter(|(_, m)| is_root(m)) {
             let guarded = i > 0
@@ -378,10 +380,9 @@ impl Snapshot {
             let is_main = mapping.usage == Use::Stack;
             let mut start = mapping.start;
             if guarded || is_main {
-                let inside = |at: &u64| (mapping.start..mapping.end).contains(at);
-                let pointers = threads.iter().map(|thread| thread.stack_pointer).filter(inside);
-                start = match pointers.min() {
-                    Some(pointer) => below(pointer).max(mapping.start),
+                let first = pointers.partition_point(|pointer| *pointer < mapping.start);
+                start = match pointers.get(first).filter(|pointer| **pointer < mapping.end) {
+                    Some(pointer) => below(*pointer).max(mapping.start),
                     None if is_main => start,
                     None => self.dead_stack(mapping, threads).unwrap_or(start),
                 };

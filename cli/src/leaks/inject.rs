@@ -114,16 +114,29 @@ fn code_of(line: &str) -> Option<(u64, u64, bool)> {
     fits.then_some((hex(start)?, hex(end)?, rest.ends_with("[vdso]")))
 }
 
-/// A thread that can make a call for us, if possible one that waits in a call; else why there is none.
+/// A thread that can make a call for us, if possible one that waits in a call; else why there is none. All stand still
+/// while we search, so it ends with the first, and where so many do not fit.
 pub fn fitting(pid: i32, threads: impl Iterator<Item = i32>) -> Result<i32, String> {
-    let words_of = |tid| (tid, register_set(tid, NT_PRSTATUS));
-    let known = threads.map(words_of).filter(|(_, words)| machine::is_known(words));
-    let (waiting, running): (Vec<_>, Vec<_>) =
-        known.partition(|(_, words)| machine::in_call(words));
+    const THREADS_MOST: usize = 256;
     let mut why = "no thread of 64 bits stopped".to_string();
-    for (tid, words) in waiting.iter().chain(&running) {
-        match fits(pid, *tid, machine::in_call(words)) {
-            Ok(()) => return Ok(*tid),
+    let mut running = Vec::new();
+    for tid in threads.take(THREADS_MOST) {
+        let words = register_set(tid, NT_PRSTATUS);
+        if !machine::is_known(&words) {
+            continue;
+        }
+        if !machine::in_call(&words) {
+            running.push(tid);
+            continue;
+        }
+        match fits(pid, tid, true) {
+            Ok(()) => return Ok(tid),
+            Err(reason) => why = reason.into(),
+        }
+    }
+    for tid in running {
+        match fits(pid, tid, false) {
+            Ok(()) => return Ok(tid),
             Err(reason) => why = reason.into(),
         }
     }

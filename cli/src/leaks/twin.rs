@@ -102,8 +102,7 @@ impl Twin {
     fn is_reaped_by(&self, tid: i32) -> Result<bool> {
         let options = (libc::WNOHANG | libc::__WALL) as u64;
         let mut stopped = stop_thread(self.of, tid)?;
-        if stopped.threads.get(&tid) != Some(&0) || fitting(self.of, std::iter::once(tid)).is_err()
-        {
+        if !stopped.is_quiet(tid) || fitting(self.of, std::iter::once(tid)).is_err() {
             return Ok(false);
         }
         let memory = Memory { pid: self.of };

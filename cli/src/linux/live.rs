@@ -68,6 +68,13 @@ pub fn stat_of(pid: i32) -> Option<Vec<String>> {
     Some(behind.split_whitespace().map(String::from).collect())
 }
 
+/// The state of a thread. Its file here has its own times; for /proc/TID/stat the kernel sums those of all threads,
+/// which takes 1.3 ms if there are 10,000.
+pub fn state_of_thread(pid: i32, tid: i32) -> Option<char> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    text.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
 /// The statistics of each glebe in the process, mostly one. If it has none, those of the first descendant that has
 /// some: a shell, timeout or this command waits for the program that the user means.
 fn read_tree(pid: i32) -> Result<Vec<Statistics>> {

@@ -33,7 +33,7 @@ static void *early_alloc(size_t bytes)
 
 static bool is_early(const void *block)
 {
-    return (const char *)block >= early && (const char *)block < early + sizeof early;
+    return (uintptr_t)block - (uintptr_t)early < sizeof early;
 }
 
 void *record_symbol(const char *name)
@@ -65,7 +65,7 @@ static void record_find(void)
 /* Evaluates to the next function; NULL while it is being searched. */
 #define NEXT(name) (record_next.malloc ? record_next.name : (record_find(), record_next.name))
 
-void record_block(enum raw_kind kind, unsigned align_log2, const void *block, size_t bytes)
+void record_block_slowly(enum raw_kind kind, unsigned align_log2, const void *block, size_t bytes)
 {
     struct stream *self = &stream_self;
     uint64_t *record = stream_reserve(self, 3);
@@ -77,7 +77,7 @@ void record_block(enum raw_kind kind, unsigned align_log2, const void *block, si
     stream_done(self);
 }
 
-void record_free(const void *block)
+void record_free_slowly(const void *block)
 {
     struct stream *self = &stream_self;
     uint64_t *record = stream_reserve(self, 2);
@@ -108,12 +108,28 @@ RECORD_EXPORT void *malloc(size_t bytes)
     return block;
 }
 
-RECORD_EXPORT void free(void *block)
+static __attribute__((noinline)) void free_slowly(void *block)
 {
     record_next_free *next = NEXT(free);
     if (!block || is_early(block) || !next)
         return;
-    record_free(block);
+    record_free_slowly(block);
+    next(block);
+}
+
+/* Most frees need no registers but those that a call may change, and end in a jump to the next free. */
+RECORD_EXPORT void free(void *block)
+{
+    struct shared *shared = stream_shared;
+    record_next_free *next = record_next.free;
+    bool plain = next && block && !is_early(block);
+    uint64_t *record = plain ? stream_quick(&stream_self, shared, 2) : NULL;
+    if (__builtin_expect(!record, 0)) {
+        free_slowly(block);
+        return;
+    }
+    record[1] = (uint64_t)(uintptr_t)block;
+    stream_store(record, RAW_FREE, 0, atomic_fetch_add_explicit(&shared->moment, 1, memory_order_acq_rel));
     next(block);
 }
 

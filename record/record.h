@@ -33,8 +33,33 @@ extern struct record_next record_next;
 
 /* The next definition of a name behind this library; NULL if there is none. */
 void *record_symbol(const char *name);
-void record_block(enum raw_kind kind, unsigned align_log2, const void *block, size_t bytes);
-void record_free(const void *block);
+void record_block_slowly(enum raw_kind kind, unsigned align_log2, const void *block, size_t bytes);
+void record_free_slowly(const void *block);
+
+static inline void record_block(enum raw_kind kind, unsigned align_log2, const void *block, size_t bytes)
+{
+    struct shared *shared = stream_shared;
+    uint64_t *record = stream_quick(&stream_self, shared, 3);
+    if (__builtin_expect(!record, 0)) {
+        record_block_slowly(kind, align_log2, block, bytes);
+        return;
+    }
+    record[1] = (uint64_t)(uintptr_t)block;
+    record[2] = bytes;
+    stream_store(record, kind, align_log2, atomic_load_explicit(&shared->moment, memory_order_acquire));
+}
+
+static inline void record_free(const void *block)
+{
+    struct shared *shared = stream_shared;
+    uint64_t *record = stream_quick(&stream_self, shared, 2);
+    if (__builtin_expect(!record, 0)) {
+        record_free_slowly(block);
+        return;
+    }
+    record[1] = (uint64_t)(uintptr_t)block;
+    stream_store(record, RAW_FREE, 0, atomic_fetch_add_explicit(&shared->moment, 1, memory_order_acq_rel));
+}
 
 #pragma GCC visibility pop
 

@@ -296,7 +296,7 @@ test-long: test-all $(longest) ## test-all, and what takes longer: whole program
 	    test/tinygo/test_modules.py test/tinygo/test_go_plugin.py
 	$(call say,TinyGo: Coraza with the core rule set)
 	@GLEBE_TEST_MODULES=1 $(PYTHON) -m pytest -q -rs -s test/tinygo/test_coraza.py \
-	    test/tinygo/test_coraza_proxy_wasm.py
+	    test/tinygo/test_coraza_proxy_wasm.py test/tinygo/test_coraza_envoy.py
 	$(call say,TinyGo: the standard library's own tests)
 	@GLEBE_TEST_STD=1 $(PYTHON) -m pytest -q -rs -s test/tinygo/test_std.py
 	$(call say,TinyGo: thousands of requests in each host)

@@ -28,13 +28,58 @@ from test_tinygo import GO, OUT, ROOT, TINYGO
 PLUGIN, VERSION = "github.com/corazawaf/coraza-proxy-wasm", "v0.0.0-20260824140537-b1770f5b0be3"
 SDK, SDK_VERSION = "github.com/tetratelabs/proxy-wasm-go-sdk", "v0.24.0"
 MULTIPHASE = "coraza.rule.multiphase_evaluation"
-TAGS = f"custommalloc glebe_envoy no_fs_access memoize_builders {MULTIPHASE} " \
+TAGS = f"no_fs_access memoize_builders {MULTIPHASE} " \
        "coraza.disabled_operators.detectSQLi coraza.disabled_operators.detectXSS"
-IMPORT = """//go:build tinygo
+COLLECTORS = {"glebe": ["-gc=custom", f"-tags=custommalloc glebe_envoy {TAGS}"],
+              **{name: [f"-gc={name}", f"-tags={TAGS}"] for name in ("precise", "boehm")}}
+PLUGIN_PACKAGE = f"{PLUGIN}/wasmplugin"
+IMPORT = f"""//go:build tinygo && gc.custom
 
 package main
 
-import _ "github.com/glebe-alloc/glebe/bindings/tinygo"
+import (
+	glebe "github.com/glebe-alloc/glebe/bindings/tinygo"
+
+	"{PLUGIN_PACKAGE}"
+)
+
+func init() {{ wasmplugin.Collections = func() int64 {{ return int64(glebe.ReadStats().Collections) }} }}
+"""
+# The plugin calls logMemStats after each request; a build tag of its own chooses what that does. Here it keeps two
+# gauges of Envoy: the pages of 64 KiB of the instance that served the request, and with glebe how often it collected.
+GAUGES = """//go:build tinygo && !memstats
+
+package wasmplugin
+
+// static int pages(void) { return (int)__builtin_wasm_memory_size(0); }
+import "C"
+
+import "github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
+
+var Collections func() int64
+
+// gauge is a metric and its value, since Envoy can only add to a metric.
+type gauge struct {
+	metric proxywasm.MetricGauge
+	value  int64
+}
+
+func (g *gauge) set(name string, value int64) {
+	if g.metric == 0 {
+		g.metric = proxywasm.DefineGaugeMetric(name)
+	}
+	g.metric.Add(value - g.value)
+	g.value = value
+}
+
+var pages, collections gauge
+
+func logMemStats() {
+	pages.set("glebe_memory_pages", int64(C.pages()))
+	if Collections != nil {
+		collections.set("glebe_collections", Collections())
+	}
+}
 """
 
 pytestmark = pytest.mark.skipif(not os.environ.get("GLEBE_TEST_MODULES"),
@@ -48,7 +93,7 @@ def replaced(path, old, new):
 
 
 def plugin():
-    """A copy of the plugin, for glebe and TinyGo 0.42."""
+    """A copy of the plugin, for TinyGo 0.42, with glebe where that is the collector."""
     folder = copied(PLUGIN, VERSION, ".")
     if not (folder / "glebe.go").exists():
         replaced(folder / "main.go", "func main() {", "func main() {}\n\nfunc init() {")
@@ -63,25 +108,30 @@ def plugin():
                  "wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCompilationCache(compiledOnce))")
         host.write_text(host.read_text() + "\nvar compiledOnce = wazero.NewCompilationCache()\n")
         go(folder, "mod", "edit", f"-replace={SDK}=./sdk")
-        (folder / "glebe.go").write_text(IMPORT)
+        replaced(folder / "wasmplugin/memstats.go", "//go:build !memstats", "//go:build !memstats && !tinygo")
+    for path, text in (("glebe.go", IMPORT), ("wasmplugin/gauges.go", GAUGES)):
+        (folder / path).write_text(text)
     return folder
 
 
-def built(folder):
-    """Has the module where the plugin's tests look for it."""
-    module, stamp = folder / "build/mainraw.wasm", folder / "build/command"
+def built(folder, collector="glebe"):
+    """The module with this collector. The plugin's tests look for the one with glebe in build/mainraw.wasm."""
+    module = folder / "build" / ("mainraw.wasm" if collector == "glebe" else f"{collector}.wasm")
+    stamp = module.with_suffix(".command")
     module.parent.mkdir(exist_ok=True)
     command = [str(roots.command()), "build", "-target=wasip1", "-buildmode=c-shared", "-opt=1", "-no-debug",
-               "-stack-size=1MB", "-gc=custom", f"-tags={TAGS}", f"-ldflags=-extldflags={ctype()}", "-o", str(module),
-               "."]
-    sources = [path for name in ("bindings/tinygo", "src", "include") for path in (ROOT / name).rglob("*.[chg]*")]
-    fresh = (stamp.exists() and stamp.read_text() == " ".join(command)
-             and module.stat().st_mtime > max(path.stat().st_mtime for path in sources))
+               "-stack-size=1MB", *COLLECTORS[collector], f"-ldflags=-extldflags={ctype()}", "-o", str(module), "."]
+    ours = [path for name in ("bindings/tinygo", "src", "include") for path in (ROOT / name).rglob("*.[chg]*")]
+    sources = ours if collector == "glebe" else []
+    wanted = f"{' '.join(command)}\n{IMPORT}{GAUGES}"
+    fresh = (stamp.exists() and stamp.read_text() == wanted
+             and all(module.stat().st_mtime > path.stat().st_mtime for path in sources))
     if not fresh:
         environment = {**roots.environment(), "GOFLAGS": "-mod=mod"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
-        stamp.write_text(" ".join(command))
+        stamp.write_text(wanted)
+    return module
 
 
 def test_its_own_tests():

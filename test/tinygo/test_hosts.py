@@ -114,10 +114,11 @@ def plugin(name, scheduler, tags, sdk=SDK):
 
 
 class Running:
-    """An Envoy with the plugin: `address` takes requests, `stats()` reads the plugin's gauges."""
+    """An Envoy with the plugin: `address` takes requests, `gauge()` reads a gauge of the plugin, `pid` is Envoy's."""
 
-    def __init__(self, admin):
+    def __init__(self, admin, pid):
         self.admin = admin
+        self.pid = pid
         self.address = None
 
     def get(self, path):
@@ -133,10 +134,11 @@ class Running:
 
 
 @contextlib.contextmanager
-def envoy(module, every, folder):
+def envoy(module, every, folder, handler=Echo):
+    """`every` is the plugin's configuration, `handler` the upstream."""
     if not ENVOY.exists():
         pytest.skip("Envoy is not here: tools/setup tinygo")
-    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
     configuration = CONFIGURATION.replace("MODULE", str(module)).replace("EVERY", str(every))
     try:
@@ -160,7 +162,7 @@ def process_of(text, folder):
         for _ in range(6000):
             assert process.poll() is None, log.read_text()
             with contextlib.suppress(OSError, TypeError):
-                running = Running(address.read_text())
+                running = Running(address.read_text(), process.pid)
                 running.address = re.search(r"::(127\S+)", running.get("/listeners"))[1]
                 if running.get("/ready").startswith("LIVE"):
                     break

@@ -293,7 +293,7 @@ test-long: test-all $(longest) ## test-all, and what takes longer: whole program
 	@GLEBE_INTERLEAVE=long $(build)/cmake-test/test-interleave-protocols
 	$(call say,TinyGo: the soak and the tests of other modules)
 	@GLEBE_SOAK=200000 GLEBE_TEST_MODULES=1 $(PYTHON) -m pytest -q -rs -s test/tinygo/test_soak.py \
-	    test/tinygo/test_modules.py test/tinygo/test_go_plugin.py
+	    test/tinygo/test_modules.py test/tinygo/test_go_plugin.py test/tinygo/test_scheduler.py
 	$(call say,TinyGo: Coraza with the core rule set)
 	@GLEBE_TEST_MODULES=1 $(PYTHON) -m pytest -q -rs -s test/tinygo/test_coraza.py \
 	    test/tinygo/test_coraza_proxy_wasm.py test/tinygo/test_coraza_envoy.py

@@ -8,7 +8,8 @@ is made for TinyGo 0.34 and nottinygc. What differs here, with any collector of 
 - asyncify in place of -scheduler=none, which no longer builds fmt, and -stack-size=1MB for the inits;
 - functions such as toupper are linked (test_modules.py);
 - net/http has only names (roots.py), and libinjection in Go, which the plugin replaces with that in C, is left out;
-- the host calls _initialize, and compiles the module once for all tests.
+- the host calls _initialize, compiles the module once for all tests, and is wazero 1.12: the compiler of releases
+  before 1.9 has modules with glebe trap.
 
 The build takes minutes, so this runs only with GLEBE_TEST_MODULES=1 (`make test-long`), and builds only after changes.
 """
@@ -27,13 +28,23 @@ from test_tinygo import GO, OUT, ROOT, TINYGO
 
 PLUGIN, VERSION = "github.com/corazawaf/coraza-proxy-wasm", "v0.0.0-20260824140537-b1770f5b0be3"
 SDK, SDK_VERSION = "github.com/tetratelabs/proxy-wasm-go-sdk", "v0.24.0"
+WAZERO = "github.com/tetratelabs/wazero@v1.12.0"
 MULTIPHASE = "coraza.rule.multiphase_evaluation"
 TAGS = f"no_fs_access memoize_builders {MULTIPHASE} " \
        "coraza.disabled_operators.detectSQLi coraza.disabled_operators.detectXSS"
 COLLECTORS = {"glebe": ["-gc=custom", f"-tags=custommalloc glebe_envoy {TAGS}"],
-              **{name: [f"-gc={name}", f"-tags={TAGS}"] for name in ("precise", "boehm")}}
+              "precise": ["-gc=precise", f"-tags={TAGS}"]}
 PLUGIN_PACKAGE = f"{PLUGIN}/wasmplugin"
-IMPORT = f"""//go:build tinygo && gc.custom
+IMPORT = """//go:build tinygo && gc.custom
+
+package main
+
+import _ "github.com/glebe-alloc/glebe/bindings/tinygo"
+"""
+# The plugin calls logMemStats after each request; a build tag of its own chooses what that does. With the tag
+# glebe_gauges it keeps two gauges of Envoy: the pages of 64 KiB of the instance that served the request, and with glebe
+# how often it collected. The host of the SDK makes new metrics for each test of one instance, so its tests go without.
+COUNT = f"""//go:build glebe_gauges && gc.custom
 
 package main
 
@@ -45,9 +56,7 @@ import (
 
 func init() {{ wasmplugin.Collections = func() int64 {{ return int64(glebe.ReadStats().Collections) }} }}
 """
-# The plugin calls logMemStats after each request; a build tag of its own chooses what that does. Here it keeps two
-# gauges of Envoy: the pages of 64 KiB of the instance that served the request, and with glebe how often it collected.
-GAUGES = """//go:build tinygo && !memstats
+GAUGES = """//go:build glebe_gauges
 
 package wasmplugin
 
@@ -95,7 +104,8 @@ def replaced(path, old, new):
 def plugin():
     """A copy of the plugin, for TinyGo 0.42, with glebe where that is the collector."""
     folder = copied(PLUGIN, VERSION, ".")
-    if not (folder / "glebe.go").exists():
+    changed = (folder / "glebe.go").exists()
+    if not changed:
         replaced(folder / "main.go", "func main() {", "func main() {}\n\nfunc init() {")
         sdk = folder / "sdk"
         shutil.rmtree(sdk, ignore_errors=True)
@@ -107,23 +117,28 @@ def plugin():
         replaced(host, "wazero.NewRuntime(ctx)",
                  "wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCompilationCache(compiledOnce))")
         host.write_text(host.read_text() + "\nvar compiledOnce = wazero.NewCompilationCache()\n")
-        go(folder, "mod", "edit", f"-replace={SDK}=./sdk")
-        replaced(folder / "wasmplugin/memstats.go", "//go:build !memstats", "//go:build !memstats && !tinygo")
-    for path, text in (("glebe.go", IMPORT), ("wasmplugin/gauges.go", GAUGES)):
+        go(folder, "mod", "edit", f"-replace={SDK}=./sdk", f"-require={WAZERO}")
+        replaced(folder / "wasmplugin/memstats.go", "//go:build !memstats", "//go:build !memstats && !glebe_gauges")
+    for path, text in (("glebe.go", IMPORT), ("count.go", COUNT), ("wasmplugin/gauges.go", GAUGES)):
         (folder / path).write_text(text)
+    if not changed:
+        go(folder, "mod", "tidy", "-e")
     return folder
 
 
-def built(folder, collector="glebe"):
-    """The module with this collector. The plugin's tests look for the one with glebe in build/mainraw.wasm."""
-    module = folder / "build" / ("mainraw.wasm" if collector == "glebe" else f"{collector}.wasm")
+def built(folder, collector=None):
+    """The module with this collector and with gauges, or where the plugin's tests look for it, with glebe and without
+    gauges."""
+    module = folder / "build" / f"{collector or 'mainraw'}.wasm"
+    flags = [f"{flag} glebe_gauges" if collector and flag.startswith("-tags=") else flag
+             for flag in COLLECTORS[collector or "glebe"]]
     stamp = module.with_suffix(".command")
     module.parent.mkdir(exist_ok=True)
     command = [str(roots.command()), "build", "-target=wasip1", "-buildmode=c-shared", "-opt=1", "-no-debug",
-               "-stack-size=1MB", *COLLECTORS[collector], f"-ldflags=-extldflags={ctype()}", "-o", str(module), "."]
+               "-stack-size=1MB", *flags, f"-ldflags=-extldflags={ctype()}", "-o", str(module), "."]
     ours = [path for name in ("bindings/tinygo", "src", "include") for path in (ROOT / name).rglob("*.[chg]*")]
-    sources = ours if collector == "glebe" else []
-    wanted = f"{' '.join(command)}\n{IMPORT}{GAUGES}"
+    sources = [] if collector == "precise" else ours
+    wanted = f"{' '.join(command)}\n{IMPORT}{COUNT}{GAUGES}"
     fresh = (stamp.exists() and stamp.read_text() == wanted
              and all(module.stat().st_mtime > path.stat().st_mtime for path in sources))
     if not fresh:

@@ -53,10 +53,10 @@ def test_the_default_build_reuses(box, program):
 
 @pytest.mark.parametrize("bytes_", [0, 64, 400, 9000, 100000, 3000000])
 def test_each_word_is_read(box, program, bytes_):
-    """words.c, whose control is what comes back once the pointers are gone."""
+    """words.c, whose control is what comes back once the pointers are gone: all but what a word on the stack holds."""
     rows = [[int(word) for word in line.split()]
             for line in box.check(program("words"), bytes_, preload=SAFE).out.splitlines()]
-    assert len(rows) == 3 and all(count and not held and later >= 0.75 * count for count, held, later in rows), rows
+    assert len(rows) == 3 and all(count and not held and later >= 0.75 * count - 2 for count, held, later in rows), rows
 
 
 def test_the_default_build_reads_none(box, program):

@@ -6,7 +6,7 @@
  *                     many of them came back while they had, and how many afterwards */
 #include "../contract/contract.h"
 
-enum { TARGET = 48, MOST = 4000, CHURN = 400000, RING = 1000 };
+enum { TARGET = 48, MOST = 4000, CHURN = 100000, FRESH = 40000 };
 
 static uintptr_t targets[MOST]; /* complemented, so these hold nothing */
 static int count;
@@ -23,40 +23,40 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 29;
 }
 
-/* Allocates and frees blocks of their size, and marks which of them come back. Returns their number. */
+static int found(uintptr_t key)
+{
+    uintptr_t *at = bsearch(&key, targets, (size_t)count, sizeof key, compare);
+    if (at)
+        *at &= ~(uintptr_t)1; /* it is not found again: blocks have even addresses */
+    return at != NULL;
+}
+
+/* Allocates and frees blocks of their size, so that sweeps are due, and then takes more than are free, for ever.
+ * Returns how many of the targets came back. */
 static __attribute__((noinline)) int came_back(void)
 {
-    static uintptr_t ring[RING];
-    static char seen[MOST];
-    int found = 0;
-    memset(seen, 0, sizeof seen);
+    int back = 0;
     for (int i = 0; i < CHURN; i++) {
-        if (ring[i % RING])
-            free((void *)~ring[i % RING]);
-        uintptr_t key = ~(uintptr_t)malloc(TARGET), *at = bsearch(&key, targets, (size_t)count, sizeof key, compare);
-        ring[i % RING] = key;
-        found += at && !seen[at - targets];
-        if (at)
-            seen[at - targets] = 1;
+        uintptr_t block = ~(uintptr_t)malloc(TARGET);
+        back += found(block);
+        free((void *)~block);
     }
-    for (int i = 0; i < RING; i++) {
-        free((void *)~ring[i]);
-        ring[i] = 0;
-    }
-    return found;
+    for (int i = 0; i < FRESH; i++)
+        back += found(~(uintptr_t)malloc(TARGET));
+    return back;
 }
 
 /* One word in `sparse` of the holder has a pointer to a block, at any of its bytes. */
 static __attribute__((noinline)) void fill(void **holder, size_t words, uint64_t sparse)
 {
-    count = 0;
-    for (size_t i = 0; i < words && count < MOST; i++)
-        if (mixed(i) % sparse == 0) {
-            holder[i] = malloc(TARGET);
-            targets[count++] = ~(uintptr_t)holder[i];
+    size_t end = 0;
+    for (count = 0; end < words && count < MOST; end++)
+        if (mixed(end) % sparse == 0) {
+            holder[end] = malloc(TARGET);
+            targets[count++] = ~(uintptr_t)holder[end];
         } else
-            holder[i] = (void *)(uintptr_t)(i % 3 ? i : UINT64_C(1) << 63 | i);
-    for (size_t i = 0; i < words; i++)
+            holder[end] = (void *)(uintptr_t)(end % 3 ? end : UINT64_C(1) << 63 | end);
+    for (size_t i = 0; i < end; i++)
         if (mixed(i) % sparse == 0) {
             free(holder[i]);
             holder[i] = (char *)holder[i] + mixed(i + 1) % TARGET;

@@ -4,7 +4,7 @@
 mod common;
 
 use assert_cmd::Command;
-use common::{cc, command_of, glebe, home, Running};
+use common::{cc, command_of, glebe, home, wait_until, Running};
 use predicates::prelude::*;
 use predicates::str::contains;
 use std::fs;
@@ -200,14 +200,17 @@ fn lives_of(output: &[u8], function: &str) -> (u64, u64, u64) {
     (row["live_bytes"].as_u64().unwrap(), sum(true), sum(false))
 }
 
+/// Starts LIVES_ON, behind the words of another command or none. None: there is no compiler.
+fn lives_on(home: &TempDir, before: &[&str]) -> Option<Running> {
+    let program = cc(home.path(), "lives", LIVES_ON, &["-O1", "-fno-builtin"])?;
+    Some(Running::start(home, &[before, &[program.to_str().unwrap()]].concat()))
+}
+
 /// Twice: the second profile has nothing of blocks of the first, neither as live nor as freed.
 #[test]
 fn blocks_of_a_process_that_runs_have_lifetimes() {
     let home = home();
-    let Some(program) = cc(home.path(), "lives", LIVES_ON, &["-O1", "-fno-builtin"]) else {
-        return;
-    };
-    let running = Running::start(&home, &[program.to_str().unwrap()]);
+    let Some(running) = lives_on(&home, &[]) else { return };
     let pid = running.pid();
     let words = ["--lifetimes", "--mean", "1", "--seconds", "2", "--json", "-o", "l.pb.gz", &pid];
     let next_phase = || {
@@ -245,10 +248,7 @@ fn blocks_of_a_process_that_runs_have_lifetimes() {
 #[test]
 fn a_profile_has_nothing_of_the_one_before() {
     let home = home();
-    let Some(program) = cc(home.path(), "lives", LIVES_ON, &["-O1", "-fno-builtin"]) else {
-        return;
-    };
-    let running = Running::start(&home, &[program.to_str().unwrap()]);
+    let Some(running) = lives_on(&home, &[]) else { return };
     let pid = running.pid();
     let bytes = |kind: &str| {
         let words = [kind, "-q", "--mean", "1", "--seconds", "1", "--folded", "f", &pid];
@@ -266,12 +266,10 @@ fn a_profile_has_nothing_of_the_one_before() {
 #[test]
 fn a_process_with_a_profile_of_its_own_tells_all_lifetimes() {
     let home = home();
-    let Some(program) = cc(home.path(), "lives", LIVES_ON, &["-O1", "-fno-builtin"]) else {
+    let variable = format!("GLEBE_PROFILE={}", home.path().join("own").display());
+    let Some(running) = lives_on(&home, &["env", &variable, "GLEBE_PROFILE_BYTES=1"]) else {
         return;
     };
-    let variable = format!("GLEBE_PROFILE={}", home.path().join("own").display());
-    let words = ["env", &variable, "GLEBE_PROFILE_BYTES=1", program.to_str().unwrap()];
-    let running = Running::start(&home, &words);
     let pid = running.pid();
     let stays = |words: &[&str]| {
         let words = [&["--lifetimes", "--seconds", "1", "--json"], words, &[&pid[..]]].concat();
@@ -334,26 +332,17 @@ fn a_command_that_is_killed_leaves_no_folder() {
     let errors = home.path().join("errors");
     command.stderr(fs::File::create(&errors).unwrap());
     let mut command = command.spawn().unwrap();
-    let wait = |what: &str, is_done: &dyn Fn() -> bool| {
-        for _ in 0..3000 {
-            if is_done() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        panic!("{what}");
-    };
     let folders = || fs::read_dir(&temporary).unwrap().flatten().map(|entry| entry.path());
     let files =
         || folders().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
-    wait("no profile was written", &|| files().next().is_some());
+    wait_until("no profile was written", || files().next().is_some());
     let name = files().next().unwrap().file_name().into_string().unwrap();
     let serves = Ends(name.split('.').nth(1).unwrap().parse().unwrap());
     command.kill().unwrap();
     command.wait().unwrap();
-    wait("the folder stays", &|| folders().next().is_none());
+    wait_until("the folder stays", || folders().next().is_none());
     let says = || fs::read_to_string(&errors).unwrap();
-    wait("the program does not go on", &|| says().contains("profile: cannot write"));
+    wait_until("the program does not go on", || says().contains("profile: cannot write"));
     assert_eq!(says().matches('\n').count(), 1, "{}", says());
     drop(serves);
 }

@@ -2,6 +2,8 @@
 //! command stops when the program does. No test depends on timing.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -272,13 +274,7 @@ fn a_command_that_is_killed_leaves_no_file() {
     assert_eq!(count(), 1, "the statistics");
     let program = *run.group().last().unwrap();
     run.send(run.pid(), libc::SIGKILL);
-    for _ in 0..3000 {
-        if count() == 0 {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    assert_eq!(count(), 0);
+    common::wait_until("the statistics stay", || count() == 0);
     run.send(program, libc::SIGKILL);
 }
 

@@ -2,7 +2,10 @@
 //! and what a replay does. None depends on timing.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use assert_cmd::Command;
+use common::wait_until;
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -397,18 +400,9 @@ fn a_replay_that_is_killed_leaves_no_plan() {
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     let mut command = command.spawn().unwrap();
     let files = || fs::read_dir(&temporary).unwrap().flatten().map(|entry| entry.path());
-    let wait = |what: &str, is_done: &dyn Fn() -> bool| {
-        for _ in 0..3000 {
-            if is_done() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        panic!("{what}");
-    };
     let has_begun = || files().any(|folder| folder.join("report").exists()); // made after the plan
-    wait("no replay began", &has_begun);
+    wait_until("no replay began", has_begun);
     command.kill().unwrap();
     command.wait().unwrap();
-    wait("the plan stays", &|| files().next().is_none());
+    wait_until("the plan stays", || files().next().is_none());
 }

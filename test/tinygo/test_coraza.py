@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 import roots
-from test_tinygo import ENVIRONMENT, GO, OUT, ROOT, TINYGO
+from test_tinygo import ENVIRONMENT, GO, OUT, ROOT, guests
 
 HERE = ROOT / "test/tinygo/coraza"
 ROUNDS = int(os.environ.get("GLEBE_CORAZA_ROUNDS", 3))
@@ -29,17 +29,7 @@ pytestmark = pytest.mark.skipif(not os.environ.get("GLEBE_TEST_MODULES"),
 
 @pytest.fixture(scope="module")
 def modules():
-    if not (TINYGO and GO):
-        pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
-    (OUT / "coraza").mkdir(parents=True, exist_ok=True)
-    built = {}
-    for name, flags in COLLECTORS.items():
-        built[name] = OUT / f"coraza/{name}.wasm"
-        command = [roots.command(), "build", "-target=wasip1", "-opt=1", "-no-debug", "-stack-size=1MB", *flags, "-o",
-                   built[name], "./guest"]
-        done = subprocess.run(command, cwd=HERE, env=roots.environment(), capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-3000:]
-    return built
+    return guests("coraza", COLLECTORS, "-stack-size=1MB", command=roots.command, environment=roots.environment)
 
 
 @pytest.fixture(scope="module")

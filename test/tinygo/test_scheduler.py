@@ -15,7 +15,7 @@ import subprocess
 
 import pytest
 
-from test_tinygo import ENVIRONMENT, GO, OUT, ROOT, TINYGO
+from test_tinygo import ENVIRONMENT, GO, OUT, ROOT, guests
 
 HERE = ROOT / "test/tinygo/scheduler"
 CYCLES = int(os.environ.get("GLEBE_SCHEDULER_CYCLES", 2000))
@@ -29,17 +29,7 @@ pytestmark = pytest.mark.skipif(not os.environ.get("GLEBE_TEST_MODULES"),
 
 @pytest.fixture(scope="module")
 def modules():
-    if not (TINYGO and GO):
-        pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
-    (OUT / "scheduler").mkdir(parents=True, exist_ok=True)
-    built = {}
-    for name, flags in COLLECTORS.items():
-        built[name] = OUT / f"scheduler/{name}.wasm"
-        command = [TINYGO, "build", "-target=wasip1", "-buildmode=c-shared", "-opt=1", "-no-debug", *flags, "-o",
-                   built[name], "./guest"]
-        done = subprocess.run(command, cwd=HERE, env=WORKS, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-3000:]
-    return built
+    return guests("scheduler", COLLECTORS, "-buildmode=c-shared")
 
 
 @pytest.fixture(scope="module")

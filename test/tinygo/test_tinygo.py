@@ -41,6 +41,21 @@ def build(program, scheduler, *flags, target="wasip1"):
     return module
 
 
+def guests(name, collectors, *flags, command=lambda: TINYGO, environment=lambda: {**ENVIRONMENT, "GOWORK": "off"}):
+    """test/tinygo/NAME/guest, a Go module of its own, with the flags of each collector: the modules by collector."""
+    if not (TINYGO and GO):
+        pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")
+    (OUT / name).mkdir(parents=True, exist_ok=True)
+    built = {}
+    for collector, its in collectors.items():
+        built[collector] = OUT / f"{name}/{collector}.wasm"
+        done = subprocess.run([command(), "build", "-target=wasip1", "-opt=1", "-no-debug", *flags, *its, "-o",
+                               built[collector], "./guest"], cwd=ROOT / "test/tinygo" / name, text=True, check=False,
+                              env=environment(), capture_output=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+    return built
+
+
 def printed(result):
     """Status and lines of output: println writes to stderr, which not every runner here separates from stdout."""
     return result[0], result[1].strip().splitlines()

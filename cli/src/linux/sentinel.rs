@@ -35,8 +35,8 @@ pub fn start(temporary: Option<&CStr>) {
     }
 }
 
-/// Removes a file, or a folder of files, when this command has ended. That sentinel is asked nothing, so this suits a
-/// command that takes signals in several threads.
+/// Has a sentinel of its own remove a file, or a folder of files, when this command has ended. Nothing asks it about
+/// signals, so a command that takes signals in several threads can use it too.
 pub fn remove_at_end(temporary: &Path) {
     begin(Some(&c_string(temporary.as_os_str())));
 }

@@ -28,6 +28,17 @@ pub fn command_of(home: &TempDir, words: &[&str]) -> std::process::Command {
     command
 }
 
+/// Waits a minute at most; then the test fails, and says what was wrong.
+pub fn wait_until(wrong: &str, is_done: impl Fn() -> bool) {
+    for _ in 0..3000 {
+        if is_done() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("{wrong}");
+}
+
 /// Another program, in the environment of the command.
 pub fn with_environment(home: &TempDir, program: impl AsRef<OsStr>) -> std::process::Command {
     let mut command = std::process::Command::new(program);

@@ -150,7 +150,7 @@ test-lint: | $(build) ## headers compile alone, warnings, layers, names, scripts
 # LONG=ON adds tests that take longer than a push can wait for: all seeds under sanitizers and emulators, every test
 # under ThreadSanitizer, and -O2 for other processors.
 LONG ?= OFF
-# Each kind of seed once, as under sanitizers; the first orders of each interleaving.
+# Each kind of seed once, as under sanitizers; the first orders of each interleaving; a fifth of the damaged inputs.
 less = $(if $(call more,yes),,GLEBE_TEST_SEEDS=8 GLEBE_TEST_STRIDE=5 GLEBE_TEST_DAYS=30 GLEBE_INTERLEAVE=short)
 define suite
 	$(call say,C tests: $(1))
@@ -197,7 +197,7 @@ test-cli: lib ## the `glebe` command: format, clippy, tests
 	$(call say,the glebe command)
 	@$(cargo) fmt --all --check
 	@$(call more,$(cargo) clippy --profile $(COMMAND_PROFILE) --workspace --all-targets -- -D warnings)
-	@$(cargo) test $(call checked,glebe-cli)
+	@$(less) $(cargo) test $(call checked,glebe-cli)
 	@$(cargo) test $(call checked,glebe)
 	$(took)
 

@@ -33,6 +33,16 @@ static char *block_of(size_t bytes)
     return block;
 }
 
+/* A block with neighbours: a guard may lie beyond the first and the last block of a page. */
+static char *block_between(size_t bytes)
+{
+    char *block;
+    do
+        block = block_of(bytes);
+    while (plain(block) % 4096 < 64 || plain(block) % 4096 > 4096 - 128);
+    return block;
+}
+
 static int after_free(size_t bytes)
 {
     char *block = block_of(bytes);
@@ -124,11 +134,11 @@ int main(int argc, char **argv)
     if (strcmp(way, "medium-after-free") == 0)
         return after_free(9000);
     if (strcmp(way, "overflow") == 0)
-        return touch(block_of(40) + 48); /* its last 16 bytes in use end there */
+        return touch(block_between(40) + 48); /* its last 16 bytes in use end there */
     if (strcmp(way, "overflow-slack") == 0)
         return touch(block_of(1050) + 1056); /* of the same block, but no byte of the program's */
     if (strcmp(way, "underflow") == 0)
-        return touch(block_of(40) - 1);
+        return touch(block_between(40) - 1);
     if (strcmp(way, "realloc") == 0) {
         block = block_of(100);
         stale = block;

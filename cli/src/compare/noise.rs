@@ -102,6 +102,13 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
     median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
 }
 
+/// Tests of damaged input try one of so many cases: all of them, unless `make test` asks for less.
+#[cfg(test)]
+pub fn stride() -> usize {
+    let asked = std::env::var("GLEBE_TEST_STRIDE").ok().and_then(|stride| stride.parse().ok());
+    asked.unwrap_or(1)
+}
+
 /// A small generator (SplitMix64) for shuffled orders and made-up data: repeatable from its seed.
 pub struct Random(pub u64);
 

@@ -13,12 +13,13 @@ CARGO  ?= $$(tools/setup which cargo)
 
 # Test files run in parallel if pytest can; tests in one file may share what they build. One worker more than there are
 # processors: some tests only wait. Files run in the order that they are named in, so the longest come first.
-# MORE=no skips those marked "more".
+# MORE=no skips those marked "more". Only `make test-long` runs those marked "long".
 MORE ?= yes
 more = $(if $(filter no,$(MORE)),,$(1))
 workers = $(shell expr $(JOBS) + 1)
 in-parallel = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "--numprocesses=$(workers) --dist=loadfile")
-pytest = $(PYTHON) -m pytest -q -rs -o cache_dir=$(build)/pytest/$@ $(if $(call more,yes),,-m "not more") $(in-parallel)
+chosen = "not long$(if $(call more,yes),, and not more)"
+pytest = $(PYTHON) -m pytest -q -rs -o cache_dir=$(build)/pytest/$@ -m $(chosen) $(in-parallel)
 
 build := $(CURDIR)/build
 say    = @printf '\n== %s\n' "$(1)"; mkdir -p $(build); date +%s >$(build)/started-$@
@@ -161,10 +162,9 @@ define suite
 	$(took)
 endef
 
-# `make test` compiles them by -O1, in half the time, into a tree of its own. Its other tests use libraries of -O2.
-quicker = -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O1 -DNDEBUG"
+# -O1 compiles in half the time. The other tests use libraries of -O2.
 test-unit: | $(build) ## C unit and model tests
-	$(if $(call more,yes),$(call suite,test,),$(call suite,quick,$(quicker)))
+	$(call suite,test,-DCMAKE_C_FLAGS_RELWITHDEBINFO="$(if $(filter OFF,$(LONG)),-O1,-O2 -g) -DNDEBUG")
 
 test-asan: | $(build) ## test-unit under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call suite,asan,-DGLEBE_SANITIZE=address$(comma)undefined)
@@ -284,6 +284,8 @@ longest := test-macos test-windows-long test-miri test-tinygo-oldest test-bare
 test-long: test-all $(longest) ## test-all, and what takes longer: whole programs, all seeds, stress, fuzzing (hours)
 	@$(MAKE) package
 	@$(MAKE) test-packages
+	$(call say,what takes longest of the tests above)
+	@$(rust) $(PYTHON) -m pytest -q -rs -m long test/tinygo test/package test/lua
 	$(call say,programs on bdwgc and its own tests)
 	@tools/setup libgc
 	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/libgc

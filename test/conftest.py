@@ -26,6 +26,7 @@ BUILDS = {"default": "libglebe.so", "secure": "libglebe-secure.so", "audit": "li
 def pytest_configure(config):
     config.addinivalue_line("markers", "xdist_group(name): tests that run on one worker, where there are several")
     config.addinivalue_line("markers", "more: left to `make test-all`; `make test` has another test of the same part")
+    config.addinivalue_line("markers", "long: left to `make test-long`; `make test-all` has another of the same part")
 
 
 class Toolbox:
@@ -50,7 +51,7 @@ class Toolbox:
         suffix = ".so" if "-shared" in flags else ""
         out = BUILD / f"test-{to}" / (sources[0].stem + suffix)
         out.parent.mkdir(parents=True, exist_ok=True)
-        command = [compiler, "-g", "-Wall", "-Wextra", f"-I{ROOT / 'include'}", *flags, *map(str, sources),
+        command = [compiler, "-g1", "-Wall", "-Wextra", f"-I{ROOT / 'include'}", *flags, *map(str, sources),
                    *map(str, libs)]
         stamp = out.with_name(out.name + ".command")
         folders = {s.parent for s in sources}

@@ -496,7 +496,7 @@ def test_valgrind(box, program):
 def static_program(box, to, compiler, *flags):
     """workout.c with glebe's sources compiled and linked statically by another compiler."""
     sources = [FOLDER / "workout.c", box.root / "src/glebe.c", *sorted((box.root / "override").glob("*.c"))]
-    return box.compile(sources, "-O2", "-pthread", "-fno-builtin", f"-I{box.root}", *flags, to=to, compiler=compiler)
+    return box.compile(sources, "-O1", "-pthread", "-fno-builtin", f"-I{box.root}", *flags, to=to, compiler=compiler)
 
 
 def test_static_glibc(box, program):
@@ -531,7 +531,7 @@ def test_preloaded_musl(box):
     """musl, with a library preloaded."""
     box.need("musl-gcc")
     sources = [box.root / "src/glebe.c", *sorted((box.root / "override").glob("*.c"))]
-    library = box.compile(sources, "-O2", "-shared", "-fPIC", f"-I{box.root}", to="contract-musl", compiler="musl-gcc")
+    library = box.compile(sources, "-O1", "-shared", "-fPIC", f"-I{box.root}", to="contract-musl", compiler="musl-gcc")
     path = box.compile(FOLDER / "workout.c", "-O1", "-pthread", "-fno-builtin", to="contract-musl-plain",
                        compiler="musl-gcc")
     check_active(box, path, env={"LD_PRELOAD": str(library)})

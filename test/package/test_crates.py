@@ -70,7 +70,7 @@ def test_hosts_without_a_port(crates, tmp_path):
     assert "glebe::FreeList work there: glebe = { default-features = false }" in text
 
 
-@pytest.mark.more
+@pytest.mark.long
 def test_own_tests(crates):
     """The crate's tests run from the unpacked package, and clippy accepts it with all features."""
     run("cargo", "test", "-q", "--all-features", cwd=crates / "glebe")

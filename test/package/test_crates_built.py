@@ -44,7 +44,7 @@ def test_lock_keeps_to_the_minimum_rust():
     assert newer_than("1.71")
 
 
-@pytest.mark.more
+@pytest.mark.long
 def test_command(crates, tmp_path):
     """glebe-cli builds from its package and that of the crate glebe, and runs a program under the embedded library.
     Third-party crates, which take a minute of processor time, come from target/, where `make cli` built them: packages

@@ -145,8 +145,9 @@ def test_collected_trees(reader, home, tmp_path):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("how", ["gcc -O0", "gcc -O3 -flto", "clang -O0", "clang -O3",
-                                 "gcc -O1 -fsanitize=address,undefined"])
+@pytest.mark.parametrize("how", ["gcc -O0", pytest.param("gcc -O3 -flto", marks=pytest.mark.long), "clang -O0",
+                                 pytest.param("clang -O3", marks=pytest.mark.long),
+                                 pytest.param("gcc -O1 -fsanitize=address,undefined", marks=pytest.mark.long)])
 def test_collected_trees_by(reader, tmp_path, how):
     """The same with other compilers, with the core in one piece with the program, and under AddressSanitizer."""
     reader("docs/collector.md")

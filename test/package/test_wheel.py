@@ -42,8 +42,9 @@ def pack(box, folder):
         shutil.copy(ROOT / name, folder)
     (folder / "pyproject.toml").write_text(text)
     cargo = pathlib.Path(run(ROOT / "tools/setup", "which", "cargo").strip())
-    run(PACKER, "-m", "maturin", "build", "--release", "--compatibility", "linux", "--auditwheel", "skip", "--out",
-        folder / "out", cwd=folder,
+    profile = os.environ.get("COMMAND_PROFILE", "release")
+    run(PACKER, "-m", "maturin", "build", "--profile", profile, "--compatibility", "linux", "--auditwheel", "skip",
+        "--out", folder / "out", cwd=folder,
         env={"GLEBE_LIBRARY_DIR": str(box.libraries), "CARGO_TARGET_DIR": str(ROOT / "target"),
              "PATH": f"{cargo.parent}:{os.environ['PATH']}"})
     return next((folder / "out").glob("*.whl"))

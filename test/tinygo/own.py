@@ -198,9 +198,9 @@ def programs():
     return sorted(set(files + [path.parent.name for path in TESTDATA.glob("*/out.txt")]) - set(LEFT_OUT))
 
 
-def each(target, quick):
-    """The programs for this target; only `make test-all` runs those that `quick` does not name."""
-    return [pytest.param(name, marks=[] if name in quick else pytest.mark.more)
+def each(target, quick, later=pytest.mark.more):
+    """The programs for this target; those that `quick` does not name run later, with `make test-all` or so."""
+    return [pytest.param(name, marks=[] if name in quick else later)
             for name in programs() if name not in LEFT_OUT_FOR[target]]
 
 

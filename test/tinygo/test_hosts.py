@@ -197,8 +197,10 @@ def requests(running, count, path="/", large=12000):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("scheduler, sdk", [("none", SDK), ("asyncify", SDK), ("asyncify", LATER)],
-                         ids=["none", "asyncify", "later-sdk"])
+@pytest.mark.parametrize("scheduler, sdk", [
+    pytest.param("none", SDK, id="none"),
+    pytest.param("asyncify", SDK, id="asyncify", marks=pytest.mark.long),
+    pytest.param("asyncify", LATER, id="later-sdk", marks=pytest.mark.long)])
 def test_envoy_collecting_all_the_time(scheduler, sdk, tmp_path):
     """Data that Envoy puts into the plugin's memory lasts as long as the plugin reads it, with a collection at every
     allocation. With the later SDK each callback is a goroutine."""

@@ -5,7 +5,7 @@ std.txt is the list. The tests of a package are in the package, so it must be ab
 of the Go that TinyGo uses, in which glebe is a package of the standard library, and one of the packages that TinyGo
 replaces, such as sync and os. Each listed package has two more test files there: one goes to the package's folder, as
 tests read files there, and the other sets the stress. The tests of both collectors are compiled from these copies.
-`make test-all` runs one package, GLEBE_TEST_STD=1 (`make test-long`) all; -s prints the results.
+GLEBE_TEST_STD=1 (`make test-long`) runs them; -s prints the results.
 """
 
 import functools
@@ -20,8 +20,7 @@ from test_tinygo import OUT, ROOT, TINYGO
 from test_programs import WAZERO
 
 LIST = [line.split() for line in (ROOT / "test/tinygo/std.txt").read_text().splitlines() if line and line[0] != "#"]
-ALL = os.environ.get("GLEBE_TEST_STD")
-QUICK = ("path",)
+pytestmark = pytest.mark.skipif(not os.environ.get("GLEBE_TEST_STD"), reason="takes long; GLEBE_TEST_STD=1 runs it")
 TIMEOUT = "10m"
 
 # Needs no import, which some packages could not have. The compiler reads the file first because of its name: variables
@@ -128,12 +127,7 @@ def outcome(package, every, arguments, timeout=TIMEOUT, options=()):
     return done.returncode, [(test, end) for end, test in ends], text.split()[-1:], time.monotonic() - begin
 
 
-def marks(package):
-    return [] if package in QUICK else pytest.mark.skipif(not ALL, reason="takes long; GLEBE_TEST_STD=1 runs it")
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("line", [pytest.param(line, id=line[0], marks=marks(line[0])) for line in LIST])
+@pytest.mark.parametrize("line", LIST, ids=[line[0] for line in LIST])
 def test_package(line):
     if not TINYGO or not WAZERO:
         pytest.skip("TinyGo or wazero is not here: tools/setup tinygo wazero")
@@ -146,7 +140,6 @@ def test_package(line):
     assert ours[:3] == stock[:3]
 
 
-@pytest.mark.more
 def test_differences_are_found():
     """Control: one test less is a different outcome, and so is a failing test."""
     if not TINYGO or not WAZERO:

@@ -77,7 +77,7 @@ def test_objects(scheduler):
         assert printed(run(module)) == (0, ["ok"])
 
 
-@either
+@pytest.mark.parametrize("scheduler", ["none", pytest.param("asyncify", marks=pytest.mark.long)])
 def test_content_decides_nothing(scheduler):
     """The heap's constants, live addresses and forged stacks as data in every kind of allocation, against a model of
     reachability."""

@@ -37,7 +37,7 @@ def build(program, scheduler, *flags):
     return module
 
 
-@pytest.mark.parametrize("program", ["goroutines", "content", "weak"])
+@pytest.mark.parametrize("program", ["goroutines", pytest.param("content", marks=pytest.mark.long), "weak"])
 def test_programs(program):
     done = subprocess.run([sys.executable, wasip2.__file__, build(program, "asyncify")], capture_output=True, text=True,
                           timeout=300, check=False)
@@ -86,6 +86,6 @@ def test_without_the_line():
     assert lines[1].endswith("undefined: realloc") and "`undefined: realloc`" in (ROOT / "docs/tinygo.md").read_text()
 
 
-@pytest.mark.parametrize("name", each("wasip2", quick=[]))
+@pytest.mark.parametrize("name", each("wasip2", ["channel", "finalizer", "gc", "map", "reflect"], pytest.mark.long))
 def test_tinygos_own_programs(name):
     both_ways(name, "wasip2")

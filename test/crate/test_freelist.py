@@ -138,6 +138,7 @@ def test_promise(module, promise):
     promise(module)
 
 
+@pytest.mark.more
 def test_small_build():
     module = compile_probe("freelist-z", features=FEATURES, level="z")
     for promise in PROMISES:

@@ -62,6 +62,7 @@ def test_bump_needs_no_compiler(crates, tmp_path):
     assert len(lines) == 1 and "set CC_" in lines[0] and "Debian: gcc" in lines[0], text
 
 
+@pytest.mark.more
 def test_hosts_without_a_port(crates, tmp_path):
     """For another system the heap fails with one line, which says that there is no port yet and names what works."""
     folder = consumer(tmp_path / "consumer", crates, BUMP)

@@ -34,6 +34,7 @@ def reader(tmp_path):
     return read
 
 
+@pytest.mark.more
 def test_readme_of_heap(reader, tmp_path):
     """The README followed word for word: the global allocator, a heap as a value, containers in one."""
     reader("cargo new example")

@@ -114,6 +114,7 @@ def test_without_a_build_system(reader, tmp_path):
     assert " blocks in " in subprocess.run([tmp_path / "heaps"], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.more
 def test_malloc_without_a_build_system(reader):
     """Two sources of override/ take malloc over; control: the line would say `beside another malloc` without them."""
     said = reader("bindings/c/README.md")("override/override.c")

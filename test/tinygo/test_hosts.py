@@ -267,7 +267,8 @@ def names(entries):
     return {entry.name for entry in entries}
 
 
-@pytest.mark.parametrize("tag", ["glebe_envoy", pytest.param("nottinygc_envoy", marks=pytest.mark.more)])
+@pytest.mark.more
+@pytest.mark.parametrize("tag", ["glebe_envoy", "nottinygc_envoy"])
 def test_tags_of_envoy(tag):
     """With the tag the module does not export malloc and free, nor import sched_yield; without it, it does both."""
     wasmtime = pytest.importorskip("wasmtime", reason="wasmtime is not here: tools/setup wasm")

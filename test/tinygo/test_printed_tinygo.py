@@ -10,6 +10,7 @@ from test_tinygo import ENVIRONMENT, TINYGO
 from test_programs import WAZERO
 
 
+@pytest.mark.more
 def test_readme(tmp_path):
     """A module, a program in it, and a run that collects; without the flags the build names them."""
     if not TINYGO or not WAZERO:

@@ -70,6 +70,7 @@ def test_goroutines():
         assert printed(run(module)) == (0, ["ok"])
 
 
+@pytest.mark.more
 @either
 def test_objects(scheduler):
     module = build("objects", scheduler)

@@ -176,32 +176,27 @@ __attribute__((unused)) static void fixture_reported(const char *line)
 
 /* A pattern that depends on the block, so that no block can pass for another. In words, as these loops take most of the
  * time of many tests, which are compiled without optimization. */
-static inline uint64_t fixture_word(size_t at, uint64_t tag)
-{
-    return (tag + 1) * 0x9e3779b97f4a7c15 + at * 0xbf58476d1ce4e5b9;
-}
-
 typedef uint64_t __attribute__((may_alias, aligned(1))) fixture_words;
+#define FIXTURE_FIRST(tag) (((tag) + 1) * 0x9e3779b97f4a7c15)
+#define FIXTURE_STEP       0xbf58476d1ce4e5b9
 
 __attribute__((unused)) static void fixture_fill(void *block, size_t bytes, uint64_t tag)
 {
-    fixture_words *words = block;
-    size_t whole = bytes / 8;
-    for (size_t i = 0; i < whole; i++)
-        words[i] = fixture_word(i, tag);
-    uint64_t last = fixture_word(whole, tag);
-    memcpy(words + whole, &last, bytes % 8);
+    fixture_words *at = block, *end = at + bytes / 8;
+    uint64_t word = FIXTURE_FIRST(tag);
+    for (; at < end; word += FIXTURE_STEP)
+        *at++ = word;
+    memcpy(at, &word, bytes % 8);
 }
 
 __attribute__((unused)) static bool fixture_filled(const void *block, size_t bytes, uint64_t tag)
 {
-    const fixture_words *words = block;
-    size_t whole = bytes / 8;
-    for (size_t i = 0; i < whole; i++)
-        if (words[i] != fixture_word(i, tag))
+    const fixture_words *at = block, *end = at + bytes / 8;
+    uint64_t word = FIXTURE_FIRST(tag);
+    for (; at < end; word += FIXTURE_STEP)
+        if (*at++ != word)
             return false;
-    uint64_t last = fixture_word(whole, tag);
-    return memcmp(words + whole, &last, bytes % 8) == 0;
+    return memcmp(at, &word, bytes % 8) == 0;
 }
 
 __attribute__((unused)) static bool fixture_zero(const void *block, size_t bytes)

@@ -8,8 +8,8 @@ is made for TinyGo 0.34 and nottinygc. What differs here, with any collector of 
 - asyncify in place of -scheduler=none, which no longer builds fmt, and -stack-size=1MB for the inits;
 - functions such as toupper are linked (test_modules.py);
 - net/http has only names (roots.py), and libinjection in Go, which the plugin replaces with that in C, is left out;
-- the host calls _initialize, compiles the module once for all tests, and is wazero 1.12: the compiler of releases
-  before 1.9 has modules with glebe trap.
+- the host calls _initialize, compiles the module once for all tests, and is wazero 1.12: compiled by Go 1.24 or
+  later, releases before 1.9 run no module that copies memory.
 
 The build takes minutes, so this runs only with GLEBE_TEST_MODULES=1 (`make test-long`), and builds only after changes.
 """

@@ -370,18 +370,18 @@ _Static_assert(offsetof(gb_pool, open_lists) == offsetof(gb_pool, open) + sizeof
 /* The source of objects of one class and one layout: a gap in one of its pages, which is zero and counts as in use. */
 typedef struct gb_cursor {
     uintptr_t at, end; /* of the gap; equal: there is none */
+    uint64_t rest, every; /* bits of 64 cells: objects of further gaps; all objects from the first cell on */
     uintptr_t layout;
-    uint32_t cls;
     gb_page_id page; /* the page of the gap; pages behind it on the list are not swept yet; none: all are swept */
-    uint32_t early; /* bytes allocated in conservative pages before this layout got pages of its own */
+    uint32_t cls, early; /* early: bytes allocated in conservative pages before this layout got pages of its own */
     gb_list pages;
 } gb_cursor;
 
 typedef struct gb_recent {
     uintptr_t layout;
-    size_t eights; /* requested bytes, in units of 8 */
+    size_t eights; /* requested bytes, in units of 8; SIZE_MAX: the slot is empty */
     uint32_t step; /* bytes of an object in its page */
-    gb_cursor *cursor; /* NULL: the slot is empty */
+    gb_cursor *cursor;
 } gb_recent;
 
 /* Items of hash tables. Each begins with its key, complemented: table.c. */
@@ -458,7 +458,7 @@ typedef struct gb_huge_object {
 /* Kinds and classes with pages of their own; objects of further ones have a run of slices each. */
 #define GB_KIND_CURSORS (GB_RUNTIMES ? 256 : 0)
 #define GB_KINDS (GB_PRECISE + GB_PRECISE_CURSORS) /* where their cursors begin */
-#define GB_RECENTS 64
+#define GB_RECENTS 128
 #define GB_CURSORS (GB_KINDS + GB_KIND_CURSORS)
 
 struct glebe_gc {

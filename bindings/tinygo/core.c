@@ -45,11 +45,14 @@ void glebe_go_launch(void *state)
 
 /* ---- allocation ---- */
 
-/* The first allocation precedes C constructors and package inits. All state is still zero then, which leads here. */
+/* Called before all else, but for a host that passes parameters to a component, and a pace set by a C constructor. */
+bool glebe_go_start(void)
+{
+    return go_gc.heap || gb_collector_begin(&go_gc, gb_thread_start());
+}
+
 static GB_NOINLINE void *go_alloc_slow(size_t bytes, uintptr_t layout)
 {
-    if (!go_gc.heap && !gb_collector_begin(&go_gc, gb_thread_start()))
-        return glebe_go_alloc_slow(bytes, layout);
     void *object = object_new_slow(&go_gc, bytes, layout);
     return object ? object : glebe_go_alloc_slow(bytes, layout);
 }
@@ -126,7 +129,7 @@ void glebe_go_free(void *object)
 
 void glebe_go_pace(unsigned percent, size_t least_bytes, unsigned every)
 {
-    if (go_gc.heap || gb_collector_begin(&go_gc, gb_thread_start()))
+    if (glebe_go_start())
         glebe_gc_pace(&go_gc, percent, least_bytes, every);
 }
 
@@ -274,7 +277,7 @@ static void *go_lend_new(size_t bytes)
 /* A block with the content of `old`, which may be NULL. Does not collect. NULL: out of memory. */
 void *glebe_go_lend(void *old, size_t bytes)
 {
-    if (!go_gc.heap && !gb_collector_begin(&go_gc, gb_thread_start()))
+    if (!glebe_go_start())
         return NULL;
     size_t size;
     uintptr_t start = gb_object_bounds(&go_gc, (uintptr_t)old, &size);

@@ -8,6 +8,7 @@ package tinygo
 #include <stdint.h>
 #include "../../include/glebe.h"
 
+bool glebe_go_start(void);
 void *glebe_go_alloc_growing(size_t bytes, uintptr_t layout);
 bool glebe_go_due(void);
 void glebe_go_begin(void);
@@ -26,7 +27,7 @@ import (
 // The functions that TinyGo's runtime expects of a collector (its src/runtime/gc_custom.go).
 
 //go:linkname initHeap runtime.initHeap
-func initHeap() {}
+func initHeap() { C.glebe_go_start() }
 
 // runtime.alloc is in core.c, where it needs no stack slots. It calls this when a collection is due or memory is
 // exhausted. Exported because C can call only exported Go functions.

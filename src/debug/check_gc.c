@@ -27,10 +27,12 @@ static void check_collected(gb_check *check, glebe_gc *gc, gb_list *list, gb_cur
         CHECK(objects == bits, 8, page, "a bit is set where no object starts");
         *bytes += gb_page_bytes(page);
     }
-    if (!cursor || cursor->at == cursor->end)
+    if (!cursor || (cursor->at == cursor->end && !cursor->rest))
         return;
     const gb_page *page = gb_page_if(cursor->page);
-    CHECK(page && cursor->at - gb_page_start(page) < gb_page_bytes(page)
+    CHECK(!cursor->rest || (~gb_bits_of(gc)->allocated[gb_cell(cursor->end) / 64] & cursor->rest) == 0, 8, page,
+        "an object that a cursor is to hand out is not allocated");
+    CHECK(page && cursor->at - gb_page_start(page) <= gb_page_bytes(page)
             && cursor->end - gb_page_start(page) <= gb_page_bytes(page),
         8, page, "a cursor's gap is not in its page");
     for (uintptr_t at = cursor->at; at < cursor->end; at += sizeof(uintptr_t))

@@ -54,6 +54,7 @@ static GB_NOINLINE void pace_next(glebe_gc *gc)
                                       : (uint64_t)(found / 100) * percent + (uint64_t)(found % 100) * percent / 100;
     gc->trigger_bytes = grow > GB_MAX_BYTES ? GB_MAX_BYTES : grow < gc->least_bytes ? gc->least_bytes : (size_t)grow;
     gc->taken_bytes = 0;
+    memset(gc->recent, -1, sizeof gc->recent); /* empty: they lead to pages without a look at `early`, or at `every` */
 }
 
 bool gb_collector_begin(glebe_gc *gc, glebe_heap *heap)
@@ -99,7 +100,6 @@ void glebe_gc_pace(glebe_gc *gc, unsigned percent, size_t least_bytes, unsigned 
     gc->percent = percent;
     gc->least_bytes = least_bytes;
     gc->every = every;
-    memset(gc->recent, 0, sizeof gc->recent);
     pace_next(gc);
     gc->taken_bytes = taken;
 }

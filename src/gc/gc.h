@@ -60,6 +60,12 @@ GB_INLINE gb_list *gb_collected_list(glebe_gc *gc, uint32_t i)
 {
     return i < GB_CURSORS ? &gc->cursors[i].pages : &gc->large;
 }
+/* Returns whether the object is one that the cursor can still hand out. */
+GB_INLINE bool gb_cursor_has(const gb_cursor *cursor, uintptr_t object)
+{
+    size_t cell = (object - (cursor->end & ~(uintptr_t)(64 * GB_CELL_BYTES - 1))) / GB_CELL_BYTES;
+    return object - cursor->at < cursor->end - cursor->at || (cell < 64 && cursor->rest >> cell & 1);
+}
 /* Returns how many objects the cursors can still hand out. allocated_objects counts them already. */
 uint64_t gb_cursors_left(const glebe_gc *gc);
 /* Ends all cursors' gaps: the next allocation looks for a new gap. */

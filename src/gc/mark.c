@@ -20,8 +20,7 @@ uintptr_t gb_object_bounds(const glebe_gc *gc, uintptr_t word, size_t *bytes)
 {
     uintptr_t start;
     const gb_page *page = gb_object_at(gc, word, &start);
-    if (page && page->magic
-        && start - gc->cursors[page->cursor].at < gc->cursors[page->cursor].end - gc->cursors[page->cursor].at)
+    if (page && page->magic && gb_cursor_has(&gc->cursors[page->cursor], start))
         page = NULL; /* the object was not handed out yet */
     const gb_huge_object *huge = !GB_HUGE || page ? NULL : gb_huge_object_at(gc, word);
     *bytes = page ? page->step : huge ? huge->to - huge->from : 0;

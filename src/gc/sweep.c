@@ -5,9 +5,10 @@
  *
  * Objects of one class and one layout share pages, so no object has a header. A cursor is a gap in one of the pages.
  * The gap was zeroed as a whole and its objects count as allocated, so that handing one out is an addition and a
- * compare. At the end of the gap the cursor looks for the next one behind it, in this page and those that follow. So
- * gaps are found and cleared only when needed. If no gap is left the cursor takes a new page, unless a collection is
- * due.
+ * compare. A cursor takes all free objects of a word of bits at once. Behind its gap it goes on to the next one that
+ * begins in that word, without a look at the page. Only then does it look for another word with a free object, in this
+ * page and those that follow. So gaps are found and cleared only when needed. If none is left the cursor takes a new
+ * page, unless a collection is due.
  *
  * A layout gets its own pages once 4 KiB of it were allocated between two collections. Until then, and if too many
  * layouts are in use, its objects are in the conservative pages, where every word may be a reference. Objects over 2
@@ -17,6 +18,7 @@
 #include "gc.h"
 
 enum { EARLY_BYTES = 4096, PROBES = 4, SPARING_BYTES = 384 << 10 };
+enum { WORD_BYTES = 64 * GB_CELL_BYTES /* of memory that a word of bits is for */ };
 
 GB_NOINLINE gb_page *gb_object_at(const glebe_gc *gc, uintptr_t word, uintptr_t *object)
 {
@@ -119,37 +121,55 @@ static void collected_born(glebe_gc *gc, gb_page *page)
     }
 }
 
-/* Moves the cursor to the next gap of the page, from page->bump on. Returns false if there is none. */
-static bool cursor_gap(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
+/* Moves the cursor, whose gap has ended, to the first gap of its rest, which is not empty. */
+static GB_NOINLINE void cursor_step(gb_cursor *cursor, uint32_t step)
 {
-    uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
-    uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, from = page->bump;
-    uint64_t every = cells_every(step);
-    for (; from < end; from = cells_beyond(from, step)) {
-        uint64_t free = every << from % 64 & ~bits[from / 64];
-        if (free) {
-            from = from / 64 * 64 + gb_ctz64(free);
-            break;
-        }
-    }
-    if (from >= end) {
-        page->bump = (uint16_t)end;
-        return false;
-    }
-    uint32_t to = bits_next(bits, from, end);
-    page->bump = (uint16_t)to;
-    cells_flip(bits, from, to, step, every);
-    collected_born(gc, page);
-    size_t bytes = (to - from) * GB_CELL_BYTES;
-    cursor->at = gb_page_start(page) + from * GB_CELL_BYTES;
-    cursor->end = cursor->at + bytes;
-    cursor->page = gb_page_id_of(page);
-    gc->taken_bytes += bytes;
-    gc->stats.allocated_objects += (to - from) / step;
-    return true;
+    uint64_t rest = cursor->rest;
+    uint32_t from = gb_ctz64(rest);
+    uint64_t used = cursor->every << from & ~rest; /* objects behind the first one of the rest, and not free */
+    uint64_t gap = rest & (used - 1);
+    cursor->rest = rest ^ gap;
+    cursor->at = (cursor->end & ~(uintptr_t)(WORD_BYTES - 1)) + from * GB_CELL_BYTES;
+    cursor->end = cursor->at + gb_popcount64(gap) * step;
 }
 
 GB_SHORT_BEGIN /* to the end of the file */
+/* Moves the cursor to the next gap of the page, from page->bump on. Returns false if there is none. All free objects of
+ * the word of bits in which it begins count as in use from now on: the further gaps of that word are found without a
+ * look at the page. A gap to the end of its word takes in the words behind it that are free. */
+static bool cursor_gap(glebe_gc *gc, gb_cursor *cursor, gb_page *page)
+{
+    uint64_t *bits = gb_page_bits(gb_bits_of(gc)->allocated, page);
+    uint32_t step = page->step / (uint32_t)GB_CELL_BYTES, end = page->cap * step, at = page->bump, objects = 0;
+    uintptr_t start = gb_page_start(page);
+    for (; at < end; at = cells_beyond(at, step)) {
+        uint64_t free = cursor->every << at % 64 & ~bits[at / 64];
+        if (at / 64 == end / 64)
+            free &= ((uint64_t)1 << end % 64) - 1;
+        uint32_t count = gb_popcount64(free);
+        if (!objects) {
+            if (!free)
+                continue;
+            cursor->rest = free;
+            cursor->end = start + at / 64 * WORD_BYTES;
+            cursor_step(cursor, page->step);
+        } else if (cursor->end == start + at * GB_CELL_BYTES && !bits[at / 64])
+            cursor->end += count * page->step;
+        else
+            break;
+        bits[at / 64] |= free;
+        objects += count;
+    }
+    page->bump = (uint16_t)(at < end ? at : end);
+    if (!objects)
+        return false;
+    cursor->page = gb_page_id_of(page);
+    collected_born(gc, page);
+    gc->taken_bytes += objects * page->step;
+    gc->stats.allocated_objects += objects;
+    return true;
+}
+
 static gb_page *collected_fresh(glebe_gc *gc, gb_cursor *cursor, bool *zero)
 {
     uint32_t slices = cursor->cls < GB_OBJECT_CLASSES ? gb_classes[cursor->cls].first_slices : 1;
@@ -162,20 +182,9 @@ static gb_page *collected_fresh(glebe_gc *gc, gb_cursor *cursor, bool *zero)
     page->step = step;
     page->magic = (uint32_t)((((uint64_t)1 << 32) + step - 1) / step);
     page->cap = (uint16_t)(gb_page_bytes(page) / step);
+    cursor->every = cells_every(step / (uint32_t)GB_CELL_BYTES);
     gb_list_push_last(&cursor->pages, page);
     return page;
-}
-
-static bool cursor_fresh(glebe_gc *gc, gb_cursor *cursor)
-{
-    bool zero;
-    gb_page *page = collected_fresh(gc, cursor, &zero);
-    if (!page)
-        return false;
-    cursor_gap(gc, cursor, page);
-    if (!zero)
-        memset((void *)cursor->at, 0, cursor->end - cursor->at);
-    return true;
 }
 
 /* Linear memory never shrinks, so there a third of the pace is enough if it would have to grow by `slices`. */
@@ -187,21 +196,32 @@ static GB_NOINLINE bool collection_due(glebe_gc *gc, uint32_t slices)
     return gc->due;
 }
 
-/* Finds the cursor's next gap. Returns false if a collection is due or there is no memory. */
-static GB_NOINLINE bool cursor_refill(glebe_gc *gc, gb_cursor *cursor)
+/* Finds the cursor's next gap, and clears it. Returns false if a collection is due or there is no memory. */
+static bool cursor_refill(glebe_gc *gc, gb_cursor *cursor, uint32_t step)
 {
-    if (collection_due(gc, 0))
+    bool zero = false;
+    if (cursor->rest)
+        cursor_step(cursor, step);
+    else if (collection_due(gc, 0))
         return false;
-    for (gb_page *page = gb_page_if(cursor->page); page; page = gb_list_next(page))
-        if (cursor_gap(gc, cursor, page)) {
-            gb_gap_zero(cursor->at, cursor->end);
-            return true;
+    else {
+        gb_page *page = gb_page_if(cursor->page);
+        while (page && !cursor_gap(gc, cursor, page))
+            page = gb_list_next(page);
+        if (!page) {
+            cursor->page = GB_NO_PAGE;
+            /* a large heap takes long to mark */
+            if (GB_LINEAR && gc->trigger_bytes <= SPARING_BYTES && collection_due(gc, 1))
+                return false;
+            page = collected_fresh(gc, cursor, &zero);
+            if (!page)
+                return false;
+            cursor_gap(gc, cursor, page);
         }
-    cursor->page = GB_NO_PAGE;
-    /* a large heap takes long to mark */
-    if (GB_LINEAR && gc->trigger_bytes <= SPARING_BYTES && collection_due(gc, 1))
-        return false;
-    return cursor_fresh(gc, cursor);
+    }
+    if (!zero)
+        gb_gap_zero(cursor->at, cursor->end);
+    return true;
 }
 
 /* A new page whose memory is zero has GB_CLEAN until its first sweep. */
@@ -257,6 +277,10 @@ bool gb_gaps_next(glebe_gc *gc, size_t bytes, bool plain, size_t most_bytes, gb_
     gb_cursor *cursor = &gc->cursors[(plain ? GB_PLAINS : GB_SCANNED) + collected_class(bytes)];
     uint32_t step = row->step = collected_step(cursor->cls);
     uint32_t most = (uint32_t)((most_bytes < step ? step : most_bytes / step * step) / GB_CELL_BYTES);
+    if (cursor->at == cursor->end && cursor->rest) {
+        cursor_step(cursor, step);
+        gb_gap_zero(cursor->at, cursor->end);
+    }
     if (cursor->at != cursor->end) {
         gb_gap *gap = &row->gaps[++row->last];
         *gap = (gb_gap){cursor->at, cursor->end};
@@ -380,33 +404,35 @@ static void *large_new(glebe_gc *gc, size_t bytes, uintptr_t layout)
 /* Requests of 1 to 8 bytes have one number, of 9 to 16 the next, and so on. Equal numbers imply equal classes. */
 static size_t eights_of(size_t bytes) { return (bytes - 1) / 8; }
 
-static gb_recent *recent_of(glebe_gc *gc, size_t bytes, uintptr_t layout)
+/* The shortcut for the size and the layout. Its place is made in bytes, not as an index, as each allocation needs it:
+ * the bits below an entry's are masked away. */
+GB_INLINE gb_recent *recent_of(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
-    return &gc->recent[(eights_of(bytes) ^ layout ^ layout >> 5) % GB_RECENTS];
+    enum { EACH = sizeof(gb_recent) };
+    _Static_assert(EACH / 8 * 8 == EACH && (EACH & (EACH - 1)) == 0, "sizes that differ by 8 have neighbours");
+    size_t place = (bytes - 1) * (EACH / 8) ^ layout * 0x9d;
+    return (gb_recent *)((char *)gc->recent + (place & (GB_RECENTS - 1) * EACH));
 }
 
-/* Returns whether the size and the layout are those of `recent`. */
+/* Returns whether the size and the layout are those of `recent`. No request has the eights of an empty one. */
 GB_INLINE bool recent_fits(const gb_recent *recent, size_t bytes, uintptr_t layout)
 {
-    return recent->layout == layout && recent->eights == eights_of(bytes) && recent->cursor;
+    return recent->layout == layout && recent->eights == eights_of(bytes);
 }
 
 /* Takes an object of `step` bytes from the cursor, whose gap may have ended. */
-static void *cursor_take(glebe_gc *gc, gb_cursor *cursor, uint32_t step)
+static GB_NOINLINE void *cursor_take(glebe_gc *gc, gb_cursor *cursor, uint32_t step)
 {
-    if (cursor->at == cursor->end && !cursor_refill(gc, cursor))
+    if (cursor->at == cursor->end && !cursor_refill(gc, cursor, step))
         return NULL;
     uintptr_t at = cursor->at;
-    cursor->at += step;
+    cursor->at = at + step;
     return (void *)at;
 }
 
 static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
-    gb_recent *recent = recent_of(gc, bytes, layout);
     uintptr_t asked = layout;
-    if (recent_fits(recent, bytes, layout))
-        return cursor_take(gc, recent->cursor, recent->step);
     if (GB_RUNTIMES && GB_UNLIKELY(gc->team != NULL))
         gb_team_end(gc); /* a function of the program allocates while marking runs: pages change */
     if (GB_UNLIKELY(gc->every != 0) && !gc->forced && ++gc->until >= gc->every) {
@@ -429,19 +455,21 @@ static GB_NOINLINE void *object_new_slow(glebe_gc *gc, size_t bytes, uintptr_t l
         return large_new(gc, bytes ? bytes : 1, layout);
     /* stress mode counts each allocation; no request has the eights of SIZE_MAX */
     if (cursor->layout == layout && bytes && gc->every == 0)
-        *recent = (gb_recent){asked, eights_of(bytes), collected_step(cls), cursor};
+        *recent_of(gc, bytes, asked) = (gb_recent){asked, eights_of(bytes), collected_step(cls), cursor};
     return cursor_take(gc, cursor, collected_step(cls));
 }
 
-/* Most objects have a size and a layout that were requested before. Returns NULL if these were not, or the gap has
- * ended. */
+/* Most objects have a size and a layout that were requested before. Returns NULL if these were not, or if a collection
+ * is due or there is no memory. */
 GB_INLINE void *gb_object_recent(glebe_gc *gc, size_t bytes, uintptr_t layout)
 {
     const gb_recent *recent = recent_of(gc, bytes, layout);
     gb_cursor *cursor = recent->cursor;
-    if (GB_UNLIKELY(!recent_fits(recent, bytes, layout) || cursor->at == cursor->end))
+    if (GB_UNLIKELY(!recent_fits(recent, bytes, layout)))
         return NULL;
     uintptr_t at = cursor->at;
+    if (GB_UNLIKELY(at == cursor->end))
+        return cursor_take(gc, cursor, recent->step);
     cursor->at = at + recent->step;
     if (at == 0)
         __builtin_unreachable(); /* so callers need not check again */
@@ -464,27 +492,31 @@ void *gb_object_new_growing(glebe_gc *gc, size_t bytes, uintptr_t layout)
 
 /* ---- around a collection ---- */
 
+/* Returns how many objects the cursor can still hand out. */
+static size_t cursor_left(const gb_cursor *cursor)
+{
+    return (cursor->end - cursor->at) / collected_step(cursor->cls) + gb_popcount64(cursor->rest);
+}
+
 uint64_t gb_cursors_left(const glebe_gc *gc)
 {
     uint64_t left = 0;
     for (const gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++)
-        left += (cursor->end - cursor->at) / collected_step(cursor->cls);
+        left += cursor_left(cursor);
     return left;
 }
 
 /* Memory that a cursor did not hand out holds no object, even if a word looks like a reference to it. */
 void gb_cursors_drop(glebe_gc *gc)
 {
+    uint64_t *allocated = gb_bits_of(gc)->allocated;
     for (gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++) {
-        const gb_page *page = gb_page_at(cursor->page);
-        if (cursor->at != cursor->end) {
-            uint32_t from = (uint32_t)((cursor->at - gb_page_start(page)) / GB_CELL_BYTES),
-                     to = (uint32_t)((cursor->end - gb_page_start(page)) / GB_CELL_BYTES),
-                     step = page->step / (uint32_t)GB_CELL_BYTES;
-            cells_flip(gb_page_bits(gb_bits_of(gc)->allocated, page), from, to, step, cells_every(step));
-            gc->stats.allocated_objects -= (to - from) / step;
-        }
-        cursor->at = cursor->end = 0;
+        gc->stats.allocated_objects -= cursor_left(cursor);
+        if (cursor->rest)
+            allocated[gb_cell(cursor->end) / 64] ^= cursor->rest;
+        cursor->rest = 0;
+        for (; cursor->at != cursor->end; cursor->at += collected_step(cursor->cls))
+            allocated[gb_cell(cursor->at) / 64] ^= (uint64_t)1 << gb_cell(cursor->at) % 64;
     }
 }
 
@@ -532,7 +564,6 @@ size_t gb_sweep_finish(glebe_gc *gc)
         if (cursor->page.n == 0)
             cursor->early = 0;
     }
-    memset(gc->recent, 0, sizeof gc->recent); /* they lead to pages without a look at `early` */
     if (GB_HUGE)
         gb_huge_sweep_finish(gc);
     if (GB_RUNTIMES) {

@@ -123,6 +123,47 @@ static void test_memory_is_used_again(void **state)
     well();
 }
 
+/* A cursor takes all free objects of a word of bits at once. Those that it did not hand out are no objects, and free
+ * again after a collection. */
+static void test_gaps_of_a_word(void **state)
+{
+    enum { OBJECTS = 24, BYTES = 2 * GB_CELL_BYTES };
+    char *objects[OBJECTS], **kept = glebe_gc_alloc(gc, sizeof objects);
+    glebe_gc_stats stats;
+    (void)state;
+    roots[0] = kept;
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        objects[i] = glebe_gc_alloc_plain(gc, BYTES);
+        memset(objects[i], 1, BYTES);
+        kept[i] = i % 3 == 0 ? objects[i] : NULL;
+    }
+    glebe_gc_collect(gc);
+    for (int round = 0; round < 3; round++) {
+        uint32_t count = 0;
+        assert_ptr_equal(glebe_gc_alloc_plain(gc, BYTES), objects[1]);
+        assert_true(alive(objects[1]) && !alive(objects[2]) && !alive(objects[4]) && !alive(objects[OBJECTS - 1]));
+        for (uint32_t i = 0; i < OBJECTS; i++)
+            count += alive(objects[i]);
+        assert_int_equal(count, OBJECTS / 3 + 1);
+        glebe_gc_stats_read(gc, &stats);
+        assert_int_equal(stats.allocated_objects - stats.freed_objects, count + 1);
+        well();
+        glebe_gc_collect(gc);
+    }
+    for (uint32_t i = 0; i < OBJECTS; i++)
+        if (i % 3) {
+            char *object = glebe_gc_alloc_plain(gc, BYTES);
+            assert_ptr_equal(object, objects[i]);
+            assert_true(object[0] == 0 && object[BYTES - 1] == 0);
+        }
+    glebe_gc_free(gc, objects[4]);
+    assert_true(glebe_gc_alloc_plain(gc, BYTES) != NULL);
+    well();
+    glebe_gc_collect(gc);
+    glebe_gc_stats_read(gc, &stats);
+    assert_int_equal(stats.allocated_objects - stats.freed_objects, 1 + OBJECTS / 3);
+}
+
 static void test_limit(void **state)
 {
     (void)state;
@@ -655,6 +696,7 @@ int main(void)
         COLLECT_TEST(test_what_is_reachable_stays),
         COLLECT_TEST(test_layouts),
         COLLECT_TEST(test_marking_needs_little_memory),
+        COLLECT_TEST(test_gaps_of_a_word),
         COLLECT_TEST(test_memory_is_used_again),
         COLLECT_TEST(test_limit),
         COLLECT_TEST(test_finalizers),

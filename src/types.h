@@ -628,8 +628,8 @@ typedef struct gb_sampler {
     int64_t common_left; /* as gb_sampling.left, for threads without a heap, and for all sizes */
     gb_records samples, frames, sites, labels;
     uint32_t chunks, frames_log2; /* of all records; how many frame_heads there are */
-    uint32_t sample_free; /* first of the free records */
-    uint32_t *sample_heads, *frame_heads, *label_heads;
+    uint32_t sample_free, *sample_heads, *frame_heads, *label_heads; /* the first free record; hash tables */
+    uint32_t recent[GB_SAMPLES ? 1 << GB_SAMPLE_RECENT_LOG2 : 1]; /* by hash: the innermost frame of a stack */
     uint64_t live_bytes, peak_bytes, peak_number; /* estimates: sums over all sites */
     double live_noise, peak_noise; /* the squares of their standard errors */
     uint64_t peak_used; /* the exact count at the peak */

@@ -8,13 +8,15 @@ from programs import BENCH, ROOT, compiled
 
 import common
 
-ROUNDS = (2, 4)
+ROUNDS = (2, 6)
+SLOWER = 50  # valgrind takes that many times the program's time
 LOOPS = (1_000_000, 3_000_000)
 
 
 def preload(sampled):
     stay = compiled("stay.c", "-shared", "-fPIC")
-    words = ["env", f"LD_PRELOAD={stay} {ROOT / 'build/libglebe.so'}", "PYTHONHASHSEED=0", "PYTHONMALLOC=malloc"]
+    words = ["env", f"LD_PRELOAD={stay} {ROOT / 'build/libglebe.so'}", "PYTHONHASHSEED=0", "PYTHONMALLOC=malloc",
+             f"SEEING_SLOWER={SLOWER}"]
     return words + (["SEEING_SAMPLE=1"] if sampled else [])
 
 

@@ -181,6 +181,7 @@
 #define GB_SAMPLE_CHUNK_BYTES ((size_t)1 << GB_SAMPLE_CHUNK_LOG2)
 #define GB_SAMPLE_LATE_BYTES ((size_t)1 << 20) /* more in use at the start: sample.c */
 #define GB_SAMPLE_HEADS_LOG2 12 /* of each hash table, at first */
+#define GB_SAMPLE_RECENT_LOG2 7 /* stacks that are found without their frames' lists */
 #define GB_LIFETIMES 18 /* classes of lifetimes: samples.h */
 #define GB_LABELS_MOST 8 /* of a thread */
 #define GB_LABEL_KEY_BYTES 44 /* with the 0 at the end, and so that a record has 256 bytes */

@@ -142,39 +142,56 @@ static gb_block *supply_cut(gb_page *page, gb_block *chain, uint32_t *skip)
     return chain;
 }
 
+/* Carves `count` blocks, fewer if the next sample is among them, and puts them before `chain`. */
+static GB_NOINLINE gb_block *supply_carve(gb_page *page, uint32_t count, gb_block *chain, uint32_t *skip)
+{
+    uint32_t before = page->bump;
+    chain = page_carve(page, count < *skip ? count : *skip, chain);
+    *skip -= page->bump - before;
+    return chain;
+}
+
+/* gb_page_supply_some for a page with `count` freed blocks, of which some may be beyond the next sample. */
+static GB_NOINLINE gb_block *supply_before(gb_page *page, uint32_t count, uint32_t *skip)
+{
+    uint32_t most = count < *skip ? count : *skip;
+    gb_block *chain = page->free, *last = chain;
+    for (uint32_t i = 1; i < most && count != most; i++) /* walks only a list with the next sample in it */
+        last = gb_link_get(last);
+    page->free = count == most ? NULL : gb_link_get(last);
+    if (count != most)
+        gb_link_set(last, NULL);
+    page->left += (int32_t)most;
+    *skip -= most;
+    bool more = count == most && most < GB_FEW_BLOCKS && *skip > 0 && page->bump < page->cap;
+    return more ? supply_carve(page, GB_FEW_BLOCKS - most, chain, skip) : chain;
+}
+
+/* gb_page_supply_some for a page with holes, or without freed blocks. */
+static GB_NOINLINE gb_block *supply_other(gb_page *page, uint32_t *skip)
+{
+    uint32_t holes = page->holes ? gb_hole_blocks(page, page->holes) : 0;
+    if (page->free)
+        return supply_before(page, page->bump - holes - (uint32_t)page->left, skip);
+    uint32_t bytes = gb_classes[page->cls].bytes;
+    if (page->bump < page->cap)
+        return supply_carve(page, bytes > GB_UNIT_BYTES ? 1 : (uint32_t)(GB_UNIT_BYTES / bytes), NULL, skip);
+    gb_block *chain = holes ? gb_hole_carve(page) : NULL;
+    return chain ? supply_cut(page, chain, skip) : NULL;
+}
+
 gb_block *gb_page_supply_some(gb_page *page, uint32_t *skip)
 {
     gb_block *chain = page->free;
-    uint32_t holes = page->holes ? gb_hole_blocks(page, page->holes) : 0,
-             count = page->bump - holes - (uint32_t)page->left, most = count < *skip ? count : *skip;
-    if (chain) { /* walks only a list with the next sample in it */
-        gb_block *last = chain;
-        for (uint32_t i = 1; i < most && count != most; i++)
-            last = gb_link_get(last);
-        page->free = count == most ? NULL : gb_link_get(last);
-        if (count != most)
-            gb_link_set(last, NULL);
-        page->left += (int32_t)most;
-        *skip -= most;
-        uint32_t more = most < GB_FEW_BLOCKS && count == most ? GB_FEW_BLOCKS - most : 0;
-        more = more < *skip ? more : *skip;
-        if (more == 0 || page->bump == page->cap)
-            return chain;
-        uint32_t before = page->bump;
-        chain = page_carve(page, more, chain);
-        *skip -= page->bump - before;
-        return chain;
-    }
-    uint32_t bytes = gb_classes[page->cls].bytes, fresh = page->cap - page->bump,
-             step = bytes > GB_UNIT_BYTES ? 1 : (uint32_t)(GB_UNIT_BYTES / bytes);
-    most = fresh < step ? fresh : step;
-    most = most < *skip ? most : *skip;
-    if (most > 0) {
-        *skip -= most;
-        return page_carve(page, most, NULL);
-    }
-    chain = holes ? gb_hole_carve(page) : NULL;
-    return chain ? supply_cut(page, chain, skip) : NULL;
+    if (GB_UNLIKELY(!chain || page->holes))
+        return supply_other(page, skip);
+    uint32_t bump = page->bump, count = bump - (uint32_t)page->left;
+    if (GB_UNLIKELY(count + GB_FEW_BLOCKS > *skip))
+        return supply_before(page, count, skip);
+    page->free = NULL;
+    page->left = (int32_t)bump;
+    *skip -= count;
+    return count >= GB_FEW_BLOCKS || bump == page->cap ? chain : supply_carve(page, GB_FEW_BLOCKS - count, chain, skip);
 }
 #endif
 

@@ -257,15 +257,40 @@ uint32_t gb_frame_of(uintptr_t address, uint32_t caller, uint32_t label)
     return number;
 }
 
-/* Returns the site of this stack, innermost caller first, with the thread's labels; 0 if there is no memory. An empty
- * stack has a site too. */
-static uint32_t site_of(const uintptr_t *callers, uint32_t count)
+/* Returns whether the stack that ends at `frame` is this one, with the thread's labels. */
+static bool frame_has(uint32_t frame, const uintptr_t *callers, uint32_t count)
 {
+    for (uint32_t i = 0; i < count; i++) {
+        if (!frame || gb_frame_at(frame)->address != callers[i])
+            return false;
+        frame = gb_frame_at(frame)->caller;
+    }
+    return frame == sample_labels;
+}
+
+/* Returns the innermost frame of this stack, with the thread's labels; 0 if it has none, or if there is no memory. Most
+ * stacks were seen before: a table has the last one of each hash. */
+static uint32_t frame_of_stack(const uintptr_t *callers, uint32_t count)
+{
+    uintptr_t hash = sample_labels;
+    for (uint32_t i = 0; i < count; i++)
+        hash = (hash ^ callers[i]) * GB_GOLDEN;
+    uint32_t *recent = gb_the.sampler.recent + (hash >> (sizeof hash * 8 - GB_SAMPLE_RECENT_LOG2));
+    if (frame_has(*recent, callers, count))
+        return *recent;
     uint32_t frame = sample_labels;
     for (uint32_t i = count; i > 0; i--)
         if ((frame = gb_frame_of(callers[i - 1], frame, 0)) == 0)
             return 0;
-    if (frame == 0 && (frame = gb_frame_of(0, 0, 0)) == 0)
+    return *recent = frame;
+}
+
+/* Returns the site of this stack, innermost caller first, with the thread's labels; 0 if there is no memory. An empty
+ * stack has a site too. */
+static uint32_t site_of(const uintptr_t *callers, uint32_t count)
+{
+    uint32_t frame = frame_of_stack(callers, count);
+    if (frame == 0 && (count != 0 || (frame = gb_frame_of(0, 0, 0)) == 0))
         return 0;
     uint32_t *site = &gb_frame_at(frame)->site;
     if (*site == 0 && (*site = gb_record_new(&gb_the.sampler.sites, sizeof(gb_site))) != 0)

@@ -13,29 +13,60 @@
  *                                      ^ here                  same if all places still hold theirs
  *
  * A place is read only after the one below it held what it should. So the function of that frame was called from there
- * and its frame, of known size, ends at the next place. */
+ * and its frame, of known size, ends at the next place.
+ *
+ * Kept walks follow each other in a ring of frames, and each ends with an empty frame. A new walk overwrites the oldest
+ * ones, each from its innermost frame on, so what is left of a walk is the outer part of a stack. A table has where the
+ * last frame of each return address and place is. It may be wrong, since it is never cleared: the frame says.
+ *
+ * The innermost frames are often where no walk had them. So of each frame that the unwinder found its size is kept too,
+ * and who called whom. A walk follows these until it meets a kept walk; if it does not, the unwinder begins at the
+ * innermost frame. No function is followed whose frames had different sizes, and no page is read in which no walk had a
+ * frame. */
 #if defined(__x86_64__)
-enum { LINUX_KNOWN = 32 };
+#define LINUX_KNOWN 1
 #else
-enum { LINUX_KNOWN = 0 };
+#define LINUX_KNOWN 0
 #endif
+enum {
+    LINUX_FRAMES = LINUX_KNOWN ? 4096 : 1,
+    LINUX_SLOTS_LOG2 = 13, /* of the table of frames */
+    LINUX_CALLS_LOG2 = 10, /* of the tables of calls */
+    LINUX_PAGES_LOG2 = 6,
+    LINUX_PAGE = 4096,
+    LINUX_CERTAIN = 3,
+    LINUX_BITS_LOG2 = 13
+};
 
-/* Walks that are kept. A child of fork may find one half written: its count is 0. */
-typedef struct linux_known {
-    uint32_t count;
-    uintptr_t callers[GB_SAMPLE_FRAMES], places[GB_SAMPLE_FRAMES]; /* the innermost first */
-} linux_known;
-static linux_known linux_walks[LINUX_KNOWN ? LINUX_KNOWN : 1];
-static uint32_t linux_walks_next;
-static _Atomic uint32_t linux_walks_user; /* the process of the thread that uses them: others walk all frames */
+typedef struct linux_frame {
+    uintptr_t caller, place; /* 0: the end of a walk */
+} linux_frame;
+static linux_frame linux_known[LINUX_FRAMES + 1]; /* the last is always empty */
+static uint16_t linux_known_at[LINUX_KNOWN ? 1 << LINUX_SLOTS_LOG2 : 1];
+static uint32_t linux_known_next; /* in the ring */
+/* The function that goes on at `caller` had a frame of so many bytes, so many times in turn. */
+typedef struct linux_size {
+    uintptr_t caller;
+    uint32_t bytes, times;
+} linux_size;
+/* The function that goes on at `caller` was called from before `next`. */
+typedef struct linux_call {
+    uintptr_t caller, next;
+} linux_call;
+static linux_size linux_sizes[LINUX_KNOWN ? 1 << LINUX_CALLS_LOG2 : 1];
+static linux_call linux_calls[LINUX_KNOWN ? 1 << LINUX_CALLS_LOG2 : 1];
+/* By hashes of return addresses: the function's frame had one size LINUX_CERTAIN times; it had two sizes. */
+static uint64_t linux_certain[LINUX_KNOWN ? 1 << (LINUX_BITS_LOG2 - 6) : 1];
+static uint64_t linux_varies[LINUX_KNOWN ? 1 << (LINUX_BITS_LOG2 - 6) : 1];
+static uintptr_t linux_pages[LINUX_KNOWN ? 1 << LINUX_PAGES_LOG2 : 1]; /* in which kept walks had frames */
+static _Atomic uint32_t linux_known_used; /* a thread uses them: others walk all frames */
 
 typedef struct linux_walk {
     uintptr_t *callers;
-    uint32_t count, most;
+    uint32_t count, most, fresh; /* frames; of these, those that are not of a kept walk */
     bool skipped; /* the first frame, which is gb_port_stack's own */
-    bool known; /* linux_walks may be used */
+    bool known; /* the kept walks may be used */
     bool placed; /* each return address is at its place so far */
-    uint32_t at[LINUX_KNOWN ? LINUX_KNOWN : 1]; /* in each kept walk, the first frame that is not below this one */
     uintptr_t places[GB_SAMPLE_FRAMES];
 } linux_walk;
 typedef int linux_step(void *context, void *walk);
@@ -43,33 +74,95 @@ static int (*_Atomic linux_unwind)(linux_step *step, void *walk); /* set once, a
 static uintptr_t (*linux_unwind_ip)(void *context);
 static uintptr_t (*linux_unwind_pointer)(void *context); /* the frame's stack pointer after the call returns */
 
-/* Returns whether the stack is the kept one from frame `from` on, which is known to be there. */
-static bool linux_known_holds(const linux_known *known, uint32_t from)
+static uint16_t *linux_known_slot(uintptr_t caller, uintptr_t place)
 {
-    for (uint32_t i = from + 1; i < known->count; i++)
-        if (*(const uintptr_t *)known->places[i] != known->callers[i])
-            return false;
-    return true;
+    return linux_known_at + ((caller ^ place << 13) * GB_GOLDEN >> (sizeof caller * 8 - LINUX_SLOTS_LOG2));
+}
+
+/* Returns whether the function that goes on at `caller` has frames of one size. */
+static bool linux_size_certain(uintptr_t caller)
+{
+    uintptr_t bit = caller * GB_GOLDEN >> (sizeof caller * 8 - LINUX_BITS_LOG2);
+    return (linux_certain[bit / 64] & ~linux_varies[bit / 64]) >> bit % 64 & 1;
 }
 
 /* Ends the walk by the frames of a kept one, if it has this frame and all above it. */
 static bool linux_walk_joins(linux_walk *walk, uintptr_t caller, uintptr_t place)
 {
-    for (int w = 0; w < LINUX_KNOWN; w++) {
-        const linux_known *known = linux_walks + w;
-        uint32_t at = walk->at[w];
-        while (at < known->count && known->places[at] < place)
-            at++;
-        walk->at[w] = at;
-        if (at == known->count || known->places[at] != place || known->callers[at] != caller
-            || walk->count + known->count - at > walk->most || !linux_known_holds(known, at))
-            continue;
-        for (; at < known->count; at++, walk->count++) {
-            walk->callers[walk->count] = known->callers[at];
-            walk->places[walk->count] = known->places[at];
-        }
-        return true;
+    const linux_frame *known = linux_known + *linux_known_slot(caller, place);
+    uint32_t count = walk->count;
+    if (known->place != place || known->caller != caller)
+        return false;
+    for (;;) {
+        caller = known->caller;
+        if (count == walk->most || *(const uintptr_t *)place != caller)
+            return false;
+        walk->callers[count] = caller;
+        walk->places[count++] = place;
+        place = __atomic_load_n(&(++known)->place, __ATOMIC_RELAXED);
+        if (!place)
+            break;
+        if (!linux_size_certain(caller))
+            return false;
     }
+    walk->count = count;
+    return true;
+}
+
+static linux_size *linux_size_of(uintptr_t caller)
+{
+    return linux_sizes + (caller * GB_GOLDEN >> (sizeof caller * 8 - LINUX_CALLS_LOG2));
+}
+
+static linux_call *linux_call_of(uintptr_t caller, uintptr_t next)
+{
+    return linux_calls + ((caller ^ next << 13) * GB_GOLDEN >> (sizeof caller * 8 - LINUX_CALLS_LOG2));
+}
+
+static void linux_call_keep(uintptr_t caller, uintptr_t next, uintptr_t bytes)
+{
+    linux_size *size = linux_size_of(caller);
+    uintptr_t bit = caller * GB_GOLDEN >> (sizeof caller * 8 - LINUX_BITS_LOG2);
+    if (size->caller != caller)
+        *size = (linux_size){caller, (uint32_t)bytes, 0};
+    if (size->bytes != bytes)
+        linux_varies[bit / 64] |= (uint64_t)1 << bit % 64;
+    else if (++size->times == LINUX_CERTAIN)
+        linux_certain[bit / 64] |= (uint64_t)1 << bit % 64;
+    *linux_call_of(caller, next) = (linux_call){caller, next};
+}
+
+static uintptr_t *linux_page(uintptr_t place)
+{
+    return linux_pages + place / LINUX_PAGE % (1 << LINUX_PAGES_LOG2);
+}
+
+/* Returns the place of the next return address; 0 if no kept call tells. */
+static uintptr_t linux_call_place(uintptr_t caller, uintptr_t place)
+{
+    const linux_size *size = linux_size_of(caller);
+    uintptr_t at = place + size->bytes;
+    if (size->caller != caller || !linux_size_certain(caller)
+        || ((at ^ place) >= LINUX_PAGE && *linux_page(at) != at / LINUX_PAGE))
+        return 0;
+    uintptr_t next = *(const uintptr_t *)at;
+    const linux_call *call = linux_call_of(caller, next);
+    return call->caller == caller && call->next == next ? at : 0;
+}
+
+/* Walks by kept calls until it meets a kept walk. Else the walk is empty again. */
+static bool linux_walk_follows(linux_walk *walk, uintptr_t place)
+{
+    while (place && walk->count < walk->most) {
+        uintptr_t caller = *(const uintptr_t *)place;
+        if (linux_walk_joins(walk, caller, place))
+            return true;
+        walk->callers[walk->fresh] = caller;
+        walk->places[walk->fresh++] = place;
+        walk->count = walk->fresh;
+        place = linux_call_place(caller, place);
+    }
+    walk->count = walk->fresh = 0;
     return false;
 }
 
@@ -84,6 +177,7 @@ static int linux_walk_step(void *context, void *data)
         if (walk->known) {
             uintptr_t place = linux_unwind_pointer(context) - sizeof at;
             walk->placed = walk->placed && *(const uintptr_t *)place == at;
+            walk->fresh = walk->count;
             if (walk->placed && linux_walk_joins(walk, at, place))
                 return END;
             walk->places[walk->count] = place;
@@ -96,13 +190,30 @@ static int linux_walk_step(void *context, void *data)
 
 static void linux_walk_keep(const linux_walk *walk)
 {
-    linux_known *known = linux_walks + linux_walks_next++ % (LINUX_KNOWN ? LINUX_KNOWN : 1);
-    known->count = 0;
-    atomic_signal_fence(memory_order_seq_cst);
-    memcpy(known->callers, walk->callers, walk->count * sizeof walk->callers[0]);
-    memcpy(known->places, walk->places, walk->count * sizeof walk->places[0]);
-    atomic_signal_fence(memory_order_seq_cst);
-    known->count = walk->count;
+    if (linux_known_next + walk->count >= LINUX_FRAMES) {
+        for (uint32_t i = linux_known_next; i < LINUX_FRAMES; i++)
+            linux_known[i].place = 0; /* the rest of a walk whose beginning is gone */
+        linux_known_next = 0;
+    }
+    linux_frame *known = linux_known + linux_known_next;
+    for (uint32_t i = 0; i < walk->count; i++) {
+        known[i] = (linux_frame){walk->callers[i], walk->places[i]};
+        *linux_known_slot(walk->callers[i], walk->places[i]) = (uint16_t)(linux_known_next + i);
+        *linux_page(walk->places[i]) = walk->places[i] / LINUX_PAGE;
+    }
+    known[walk->count].place = 0;
+    linux_known_next += walk->count + 1;
+}
+
+/* Another thread may have been using the kept walks when the process forked. */
+void gb_port_stack_forked(void)
+{
+    if (gb_load_relaxed(&linux_known_used)) {
+        memset(linux_known, 0, sizeof linux_known);
+        memset(linux_sizes, 0, sizeof linux_sizes);
+        memset(linux_calls, 0, sizeof linux_calls);
+        gb_store(&linux_known_used, 0);
+    }
 }
 
 /* A program in C may not have libgcc_s, so nothing here requires it at link time. Its first walk may allocate, so one
@@ -157,24 +268,24 @@ GB_NOINLINE uint32_t gb_port_stack(uintptr_t *callers, uint32_t most)
 {
     linux_walk walk; /* `places` stays as it is */
     walk.callers = callers;
-    walk.count = 0;
+    walk.count = walk.fresh = 0;
     walk.most = most;
     walk.skipped = walk.known = false;
     walk.placed = true;
     int (*unwind)(linux_step *, void *) = linux_unwind;
     if (!unwind)
         return sizeof(void *) == 8 ? linux_frames(__builtin_frame_address(0), callers, most) : 0;
-    uint32_t process = LINUX_KNOWN > 0 && most == GB_SAMPLE_FRAMES ? gb_port_process() : 0;
-    walk.known = process && gb_swap(&linux_walks_user, process) != process;
+    walk.known = LINUX_KNOWN && most == GB_SAMPLE_FRAMES && !gb_swap(&linux_known_used, 1);
     if (walk.known) {
-        memset(walk.at, 0, sizeof walk.at);
         uintptr_t place = (uintptr_t)__builtin_dwarf_cfa() - sizeof place;
-        if (!linux_walk_joins(&walk, *(const uintptr_t *)place, place)) {
+        if (!linux_walk_follows(&walk, place)) {
             unwind(linux_walk_step, &walk);
-            if (walk.placed && walk.count < most)
-                linux_walk_keep(&walk);
+            for (uint32_t i = 0; walk.placed && i <= walk.fresh && i + 1 < walk.count; i++)
+                linux_call_keep(walk.callers[i], walk.callers[i + 1], walk.places[i + 1] - walk.places[i]);
         }
-        gb_store(&linux_walks_user, 0);
+        if (walk.fresh && walk.placed && walk.count < most)
+            linux_walk_keep(&walk);
+        gb_store(&linux_known_used, 0);
     } else
         unwind(linux_walk_step, &walk);
     return walk.count;

@@ -64,6 +64,8 @@ bool gb_port_foreign_free(void *block);
 /* ---- stacks, for the profiler (GB_SAMPLES) ---- */
 /* Finds what gb_port_stack needs. May allocate from glebe. Called at the start of a profile. */
 void gb_port_stack_start(void);
+/* Called in the child of a fork. */
+void gb_port_stack_forked(void);
 /* Writes the return addresses of this function's callers, the innermost first, and returns their number. Takes no lock
  * of glebe and allocates nothing. */
 uint32_t gb_port_stack(uintptr_t *callers, uint32_t most);

@@ -27,6 +27,7 @@ void gb_fork_child(void)
     gb_background_forked();
 #if GB_SAMPLES
     gb_ask_forked();
+    gb_port_stack_forked();
 #endif
     gb_fork_parent();
     for (glebe_heap *heap = NULL; (heap = gb_heap_next(heap));)

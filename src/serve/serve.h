@@ -13,10 +13,6 @@ GB_COLD void *gb_serve_again(glebe_heap *heap, gb_source *source, gb_request *re
 /* Called when the thread has no heap: serves the request from a common heap, or starts a heap. */
 GB_COLD void *gb_serve_first(gb_source *source, gb_request *request);
 
-/* The refill while the heap is sampled (GB_SAMPLES). Serves the request as a sample if that is due. Else counts the
- * blocks that it hands out, and hands out none beyond the next sample. */
-GB_COLD void *gb_small_refill_sampled(glebe_heap *heap, gb_request *request);
-
 /* ---- alloc, free: slow parts of the fast paths in alloc.h ---- */
 /* Serves a block of the class when front[cls] is empty, and refills it. */
 void *gb_small_refill(glebe_heap *heap, size_t cls);

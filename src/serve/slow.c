@@ -62,46 +62,65 @@ void *gb_serve_first(gb_source *source, gb_request *request)
 #endif
 
 #if GB_SAMPLES
-void *gb_small_refill_sampled(glebe_heap *heap, gb_request *request)
+/* Serves the request as a sample if that is due. Else counts the blocks that it hands out, none of them beyond the next
+ * sample. */
+static GB_COLD void *small_refill_sampled(glebe_heap *heap, size_t cls)
 {
-    uint32_t cls = request->cls, *skip = &heap->sampling.skip[cls];
+    uint32_t *skip = &heap->sampling.skip[cls];
+    gb_request request;
+    request.cls = (uint32_t)cls;
     gb_sampling_draw(heap);
     if (*skip == 0) {
         *skip = gb_sample_draw(&heap->sampling.chance, gb_classes[cls].bytes);
-        void *sample = heap->limit_bytes ? NULL : gb_sample_take(gb_small_source, request);
+        void *sample = heap->limit_bytes ? NULL : gb_sample_take(gb_small_source, &request);
         if (sample)
             return sample;
         *skip += *skip == 0; /* this block */
     }
-    gb_page *page = heap->tick > 0 ? gb_page_if(heap->current[cls]) : NULL;
-    gb_block *chain = page && page->holes == 0 && page->bump - page->left >= GB_FEW_BLOCKS
-        ? gb_page_supply_some(page, skip)
-        : NULL;
-    return chain ? gb_hand_out(heap, cls, chain) : gb_serve(heap, gb_small_counted, request);
+    return gb_serve(heap, gb_small_counted, &request);
 }
 
-/* Most refills take all blocks that were freed to the current page, and the next sample comes after them. */
+/* The heap's next samples were drawn for this start of the sampler. */
+static bool sampled_drawn(const glebe_heap *heap)
+{
+    return heap->sampling.start == gb_load_relaxed(&gb_the.sampler.starts);
+}
+
+/* Takes blocks of the current page, if these are the next ones to be taken. */
+static GB_NOINLINE void *small_refill_few(glebe_heap *heap, size_t cls)
+{
+    uint32_t *skip = &heap->sampling.skip[cls];
+    gb_page *page = gb_page_if(heap->current[cls]);
+    if (GB_LIKELY(page && *skip > 0 && sampled_drawn(heap)) && !(GB_MIXES && heap->mixed.n)
+        && !(GB_BORROWS && heap->borrowed[cls].first)) {
+        if (GB_BORROWS)
+            heap->borrowed[cls].frees = 0;
+        gb_block *chain = gb_page_supply_some(page, skip);
+        if (GB_LIKELY(chain != NULL))
+            return gb_hand_out(heap, cls, chain);
+    }
+    return small_refill_sampled(heap, cls);
+}
+
+/* The refill while the heap is sampled: the usual one, which also counts. */
 static GB_NOINLINE void *small_refill_counted(glebe_heap *heap, size_t cls)
 {
-    gb_sampling *sampling = &heap->sampling;
     gb_page *page = gb_page_if(heap->current[cls]);
     gb_block *chain = page ? page->free : NULL;
-    if (GB_LIKELY(chain && heap->tick > 0 && page->holes == 0)) {
-        uint32_t count = (uint32_t)(page->bump - page->left);
-        if (GB_LIKELY(count >= GB_FEW_BLOCKS && count < sampling->skip[cls]
-                && sampling->start == gb_load_relaxed(&gb_the.sampler.starts))) {
-            sampling->skip[cls] -= count;
+    if (GB_LIKELY(chain && page->holes == 0 && sampled_drawn(heap))) {
+        uint32_t count = (uint32_t)(page->bump - page->left), skip = heap->sampling.skip[cls];
+        if (GB_LIKELY(count >= GB_FEW_BLOCKS && count < skip)) {
+            heap->sampling.skip[cls] = skip - count;
             page->free = NULL;
             page->left = page->bump;
             return gb_hand_out(heap, cls, chain);
         }
     }
-    gb_request request;
-    request.cls = (uint32_t)cls;
-    return gb_small_refill_sampled(heap, &request);
+    return small_refill_few(heap, cls);
 }
 #else
 #define small_refill_counted(heap, cls) NULL
+#define small_refill_sampled(heap, cls) NULL
 #endif
 
 static GB_NOINLINE void *small_refill_slow(glebe_heap *heap, size_t cls)
@@ -161,6 +180,6 @@ void *gb_small_refill(glebe_heap *heap, size_t cls)
     if (GB_ZEROS && GB_UNLIKELY(cls == GB_ZERO_CLASS))
         return small_none(heap);
     if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)))
-        return small_refill_counted(heap, cls);
+        return due ? small_refill_sampled(heap, cls) : small_refill_counted(heap, cls);
     return small_refill_slow(heap, cls);
 }

@@ -3,6 +3,7 @@
 If a test could pass because it tests nothing, a control shows that it can fail: the same program when the promise is
 broken. Deadlines are generous: they bound hangs, and do not measure."""
 
+import collections
 import json
 import os
 import pathlib
@@ -201,6 +202,22 @@ def test_leaks_are_those_of_the_command(box, program):
             child.kill()
     assert {leak["bytes"] // leak["blocks"]: (leak["blocks"], leak["first_blocks"]) for leak in found["leaks"]} == rows
     assert sums.split()[1:4] == [str(found[key]) for key in ("leaked_blocks", "leaked_bytes", "threads")]
+
+
+# ---- profiles -----------------------------------------------------------------------------------------------------
+
+def test_stacks_of_a_profile(box, program, tmp_path):
+    """With each block a sample, a profile has the stacks that allocated, each with its blocks, also where frames have
+    another size in each call."""
+    out = box.check(program("stacks", glebe=True), tmp_path / "profile", preload=None).out
+    paths = {tuple(returns): int(blocks) for blocks, *returns in map(str.split, out.splitlines())}
+    known, found = {address for path in paths for address in path}, collections.Counter()
+    for line in (tmp_path / "profile").read_text().splitlines():
+        kind, *words = line.split(" ")
+        stack = tuple(address for address in words[6:] if address in known) if kind == "site" else ()
+        if stack:
+            found[stack] += round(int(words[0]) / 65536)
+    assert len(paths) > 100 and found == paths
 
 
 # ---- fork ---------------------------------------------------------------------------------------------------------

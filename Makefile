@@ -312,6 +312,9 @@ test-long: test-all $(longest) ## test-all, and what takes longer: whole program
 	$(call say,a server's size: the gates' self-test; every case)
 	@test/scale/run --self-test
 	@test/scale/run --gate --allocators glebe,glibc
+	$(call say,figures of seeing memory)
+	@$(rust) bench/setup
+	@GLEBE_TEST_LONG=1 $(PYTHON) -m pytest -q -rs test/package/test_seeing.py
 	$(call say,stories of memory)
 	@GLEBE_TEST_LONG=1 $(PYTHON) -m pytest -q -rs test/package/test_stories.py
 	$(call say,stress and fuzzing)

@@ -41,6 +41,21 @@ def run(words, environment=None, ok=True, **more):
     return done
 
 
+def measured(words, environment, preloads=()):
+    """Processor time in seconds and the peak of the resident set in bytes, of one run (bench/src/measure.c)."""
+    preload = [f"LD_PRELOAD={' '.join(map(str, preloads))}"] if preloads else []
+    read, write = os.pipe()
+    with os.fdopen(read) as report:
+        try:
+            run([BUILD / "bin/measure", write, *preload, *words], environment, pass_fds=[write])
+        finally:
+            os.close(write)
+        user, system, _, peak, _, _, status, signal = map(int, report.read().split())
+    if status or signal:
+        raise RuntimeError(f"{' '.join(map(str, words))[:90]}: status {status}, signal {signal}")
+    return (user + system) / 1e6, peak * 1024
+
+
 def last_object(done):
     """The command's JSON object, which ends the output; before it, the program may have printed anything."""
     at = done.stdout.rfind('{"program"')

@@ -5,7 +5,8 @@ sample, has them by libgcc. Both are compared as places in files: path, and offs
 themselves are left out, and heaptrack keeps 64 frames.
 
 A realloc that leaves a block where it is counts as a new allocation in heaptrack; in glebe's profile the block keeps
-its stack. So the numbers of allocations are shown, and not judged."""
+its stack. So the numbers of allocations are shown, and not judged. As a control, heaptrack's stacks without their
+innermost frame must not be in the profile."""
 
 import collections
 import os
@@ -107,7 +108,7 @@ def sampled(case, scratch):
 
 
 def measure(show):
-    equal = top = counted = 0
+    equal = top = counted = control = 0
     for case in cases(FIVE):
         with tempfile.TemporaryDirectory() as scratch:
             theirs, ours = heaptracked(case, scratch), sampled(case, scratch)
@@ -115,6 +116,7 @@ def measure(show):
         here = [s for s in best if s in ours]
         same = [s for s in here if abs(ours[s][0] - theirs[s][0]) < 1]
         top, equal, counted = top + len(best), equal + len(here), counted + len(same)
+        control += sum(s[1:] in ours for s in best)
         share = 100 * sum(theirs[s][1] for s in best) / sum(size for _, size in theirs.values())
         show(f"{case['name']:10} {len(theirs):6} stacks; of heaptrack's first {len(best)} ({share:.0f} % of the bytes) "
              f"{len(here)} are in glebe's profile, {len(same)} with as many allocations")
@@ -124,4 +126,5 @@ def measure(show):
                 show(f"  missing, {theirs[s]}: {[f'{os.path.basename(p)}+{o:x}' for p, o in s[:6]]}\n"
                      f"    nearest, {ours[near]}: {[f'{os.path.basename(p)}+{o:x}' for p, o in near[:6]]}")
     show(f"{counted} of {top} with as many allocations")
-    return [("of heaptrack's first ten stacks of five programs, in glebe's profile", equal, ">=", top)]
+    return [("of heaptrack's first ten stacks of five programs, in glebe's profile", equal, ">=", top),
+            ("of these without their innermost frame, the control", control, "<=", top / 2)]

@@ -1,8 +1,10 @@
 //! Files that the command writes: each is there whole, or not at all. A disk may be full.
 
+use crate::stop::{Stop, OWN_FAILURE};
+use anyhow::Result;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Fails if a file cannot be written, before the work whose result goes there. A file that was not there is not there
 /// afterwards: an empty one would look like a result.
@@ -11,6 +13,17 @@ pub fn probe(path: &Path) -> io::Result<()> {
     OpenOptions::new().append(true).create(true).open(path)?;
     if is_new {
         remove(path);
+    }
+    Ok(())
+}
+
+/// The same for files that options ask for; the command stops if one cannot be written.
+pub fn probe_each<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
+    for path in paths {
+        probe(path).map_err(|error| {
+            let message = format!("cannot write {}: {error}", path.display());
+            Stop { code: OWN_FAILURE, message }
+        })?;
     }
     Ok(())
 }

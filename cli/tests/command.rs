@@ -304,6 +304,17 @@ fn compare_prints_one_json_object_a_run() {
     }
 }
 
+/// The peak of a program as small as `true` is hidden by the command's own; no table says otherwise.
+#[test]
+fn a_peak_below_the_commands_own_is_unknown() {
+    let home = home();
+    let words = ["compare", "--runs", "2", "--only", "system,glebe", "--", "/bin/true"];
+    let output = glebe(&home).args(words).output().unwrap();
+    assert!(output.status.success());
+    let all = [output.stdout, output.stderr].concat();
+    assert!(String::from_utf8(all).unwrap().contains("its peak RSS is unknown"));
+}
+
 /// A picture, a file of JSON and the table from one comparison.
 #[test]
 fn compare_writes_json_into_a_file() {

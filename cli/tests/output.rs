@@ -110,3 +110,25 @@ fn a_home_that_is_not_there_is_not_made() {
     run(&absent);
     assert!(absent.join(".cache/glebe").is_dir());
 }
+
+/// A program whose picture could not be drawn does not run.
+#[test]
+fn pictures_that_cannot_be_written_stop_the_command_first() {
+    let home = home();
+    for (command, option) in [("explain", "--svg"), ("profile", "--svg"), ("profile", "--folded")] {
+        let mark = home.path().join("ran");
+        let words = [command, option, "/nonexistent/x", "--", "touch", mark.to_str().unwrap()];
+        let output = command_of(&home, &words).current_dir(home.path()).output().unwrap();
+        let line = "glebe: cannot write /nonexistent/x: No such file or directory\n";
+        assert_eq!(
+            (output.status.code(), told(&output)),
+            (Some(125), line.to_string()),
+            "{command}"
+        );
+        assert!(!mark.exists(), "{command} {option}");
+        let words = [command, option, "x", "--", "touch", mark.to_str().unwrap()];
+        command_of(&home, &words).current_dir(home.path()).output().unwrap();
+        assert!(mark.exists(), "control: {command} {option}");
+        fs::remove_file(mark).unwrap();
+    }
+}

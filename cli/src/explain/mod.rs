@@ -33,6 +33,7 @@ pub use part::Part;
 use parts::look;
 pub use parts::{Explanation, Seen};
 
+use crate::output::probe_each;
 use crate::screen::Screen;
 use crate::stop::Ending;
 use crate::words::{print, say};
@@ -42,6 +43,7 @@ use std::path::Path;
 
 /// Runs the command.
 pub fn explain(options: &Options) -> Result<Ending> {
+    probe_each(&options.svg)?;
     if let Some(file) = &options.from {
         return explain_snapshot(options, file);
     }

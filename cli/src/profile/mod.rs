@@ -32,6 +32,7 @@ pub use written::Written;
 
 use crate::args::{ProfileOptions, RunOptions};
 use crate::explain::snapshot::{self, Snapshot};
+use crate::output::probe_each;
 use crate::run;
 use crate::screen::Screen;
 use crate::stop::{Ending, Stop, OWN_FAILURE, WRONG_LINE};
@@ -67,9 +68,10 @@ pub fn profile(options: &ProfileOptions) -> Result<Ending> {
     if let Some(path) = files::named(&options.program)? {
         return files::show(options, &path);
     }
+    probe_each(options.svg.iter().chain(&options.folded))?;
     let output_of = |program: &str| {
         let output = options.output.clone().unwrap_or_else(|| default_name(program));
-        probe(&output).map(|()| output)
+        probe_each([&output]).map(|()| output)
     };
     if let Some(path) = &options.from {
         let profile = read(path)?;
@@ -138,12 +140,6 @@ fn default_name(program: &str) -> PathBuf {
 
 fn refused(message: String) -> anyhow::Error {
     Stop { code: OWN_FAILURE, message }.into()
-}
-
-/// Fails before the program starts if the profile could not be written after it.
-fn probe(output: &Path) -> Result<()> {
-    crate::output::probe(output)
-        .map_err(|error| refused(format!("cannot write {}: {error}", output.display())))
 }
 
 fn read(path: &Path) -> Result<Profile> {

@@ -293,7 +293,8 @@ GLEBE_API void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end);
  * taken is outside of it, where no code of the module can read it: keep its reference in a root. */
 GLEBE_API void glebe_gc_mark_stack(glebe_gc *gc, const void *base);
 
-/* Collects now. Returns the bytes of the objects found unreachable; a hole in a page counts whole. */
+/* Collects now. Returns the bytes that became free: objects found unreachable, and the unused rest of gaps from which
+ * objects were being handed out. */
 GLEBE_API size_t glebe_gc_collect(glebe_gc *gc);
 /* A collection in parts, for runtimes that mark their roots themselves: glebe_gc_begin, any number of calls of
  * glebe_gc_mark, then glebe_gc_finish, which returns the same as glebe_gc_collect.
@@ -334,8 +335,8 @@ GLEBE_API int glebe_gc_finalizer(glebe_gc *gc, void *object, glebe_gc_final *fun
 GLEBE_API size_t glebe_gc_finalize(glebe_gc *gc);
 /* Weak references: the collector sets *slot to NULL when it finds the object that *slot refers to unreachable.
  * `slot` must not be in an object of a collector. Its memory must last until then, or until the slot is removed as
- * often as it was added. Return 0, ENOMEM, ENOENT, or EINVAL if `slot` is NULL, not aligned, or in an object of this
- * collector. */
+ * often as it was added. glebe_gc_weak_add returns 0, ENOMEM, or EINVAL if `slot` is NULL, not aligned, or in an object
+ * of this collector; glebe_gc_weak_remove 0, or ENOENT if `slot` was not added. */
 GLEBE_API int glebe_gc_weak_add(glebe_gc *gc, void **slot);
 GLEBE_API int glebe_gc_weak_remove(glebe_gc *gc, void **slot);
 
@@ -363,8 +364,9 @@ GLEBE_API void *glebe_gc_base(const glebe_gc *gc, const void *address);
  * GLEBE_GC_LAYOUT(1, 0) if none is, or GLEBE_GC_KIND of its kind. For a layout that is no kind it may be 0. Without an
  * object the result is 0. */
 GLEBE_API uintptr_t glebe_gc_layout_of(const glebe_gc *gc, const void *object);
-/* Pins an object: it is a root until it is unpinned as often, or freed. Return 0, ENOMEM, or EINVAL if `object` is not
- * the start of an object; ENOENT if it is not pinned. glebe_gc_pinned returns whether it is. */
+/* Pins an object: it is a root until it is unpinned as often, or freed. glebe_gc_pin returns 0, ENOMEM, or EINVAL if
+ * `object` is not the start of an object; glebe_gc_unpin 0, or ENOENT if it is not pinned; glebe_gc_pinned whether it
+ * is. */
 GLEBE_API int glebe_gc_pin(glebe_gc *gc, void *object);
 GLEBE_API int glebe_gc_unpin(glebe_gc *gc, void *object);
 GLEBE_API bool glebe_gc_pinned(const glebe_gc *gc, const void *object);
@@ -381,11 +383,11 @@ typedef enum glebe_gc_order {
     GLEBE_GC_IGNORES_SELF, /* the same, but references of the object to itself do not count */
     GLEBE_GC_UNORDERED, /* as soon as the object is unreachable */
     GLEBE_GC_LAST, /* as ORDERED, and not before unordered ones that refer to the object */
-    GLEBE_GC_ORDERS = 3,
+    GLEBE_GC_ORDERS = 3, /* a mask: the bits of the orders above */
     GLEBE_GC_ROOTS_CONTEXT = 4, /* added to an order: the context is a root until the finalizer is called */
 } glebe_gc_order;
-/* glebe_gc_finalizer with an order. Sets *old_function and *old_context, each unless its pointer is NULL, to the
- * previous finalizer, or to NULL. On error they stay. */
+/* glebe_gc_finalizer with an order; EINVAL if `order` is none. Sets *old_function and *old_context, each unless its
+ * pointer is NULL, to the previous finalizer, or to NULL. On error they stay. */
 GLEBE_API int glebe_gc_finalizer_order(glebe_gc *gc, void *object, glebe_gc_final *function, void *context,
     unsigned order, glebe_gc_final **old_function, void **old_context);
 /* Returns the number of finalizers that are ready. */
@@ -394,8 +396,8 @@ GLEBE_API size_t glebe_gc_ready(const glebe_gc *gc);
  * of an object, is found unreachable. A long link waits until finalizers cannot reach the object either. A slot has at
  * most one link of each length. A slot in an object of this collector must not be a reference to the collector, as in a
  * plain object; its link ends with that object. glebe_gc_link_move moves a link without its contents.
- * Return 0, ENOMEM, EINVAL if `slot` is NULL or not aligned or `object` is not an object; ENOENT without a link at the
- * slot; EEXIST if the slot has a link: glebe_gc_link_add then replaced its object. */
+ * Return 0 or ENOMEM; EINVAL if the slot of the new link is NULL or not aligned, or `object` is not an object; ENOENT
+ * without a link at `slot`; EEXIST if the slot has a link: glebe_gc_link_add then replaced its object. */
 GLEBE_API int glebe_gc_link_add(glebe_gc *gc, void **slot, const void *object, bool is_long);
 GLEBE_API int glebe_gc_link_move(glebe_gc *gc, void **slot, void **to, bool is_long);
 GLEBE_API int glebe_gc_link_remove(glebe_gc *gc, void **slot, bool is_long);
@@ -543,7 +545,7 @@ GLEBE_API int glebe_leaks(glebe_leaks_sums *sums, size_t sums_bytes, glebe_leaks
     X(small_bytes, "bytes", "pages of blocks up to 2 KiB")                                                             \
     X(medium_bytes, "bytes", "pages of blocks over 2 KiB up to 64 KiB")                                                \
     X(large_bytes, "bytes", "blocks over 64 KiB up to 1 MiB, including warm ones")                                     \
-    X(huge_bytes, "bytes", "blocks over 1 MiB, and some over 256 KiB, including warm ones")                            \
+    X(huge_bytes, "bytes", "blocks over 1 MiB, some over 256 KiB, pools; warm ones too")                            \
     X(huge_retained_bytes, "bytes", "memory of freed or moved huge blocks, not purged yet")                            \
     X(table_bytes, "bytes", "slice table, chunk table and heaps")                                                      \
     X(huge_page_bytes, "bytes", "memory for which huge pages were advised")                                            \

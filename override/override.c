@@ -82,8 +82,9 @@ EXPORT size_t malloc_usable_size(void *block)
 
 /* ---- functions that another malloc may lack ----
  *
- * If jemalloc's library is before this one in LD_PRELOAD, malloc is jemalloc's, which has none of these. They then use
- * the process's malloc. The loader puts its address into a pointer; the alias is this library's own. */
+ * If jemalloc's library is before this one in LD_PRELOAD, malloc is jemalloc's, which has none of these. These
+ * functions then use the process's malloc. The loader puts its address into a pointer; the alias is this library's
+ * own. */
 
 #ifdef __ELF__
 static void own_free(void *) __attribute__((alias("free"), nothrow));

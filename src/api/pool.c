@@ -20,7 +20,7 @@
  * which object starts there. It fills free objects with GB_POOL_POISON, and checks them when it hands them out.
  *
  * 1. A unit below `fresh` is in exactly one object, which is in use, or on its length's list once.
- * 2. Lists hold objects below `fresh`. Spans before `current` are carved to their ends.
+ * 2. Lists hold objects below `fresh`. Segments before `current` are carved to their ends.
  *
  * No lock: the pool's user owns its heap, and pools share only the heap's memory. */
 #include "../serve/alloc.h"

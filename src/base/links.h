@@ -73,11 +73,6 @@ GB_INLINE void gb_links_push_first(gb_linked in, gb_ends *list, gb_links *links)
     gb_links_insert(in, list, links, 0, list->first);
 }
 
-GB_INLINE void gb_links_push_last(gb_linked in, gb_ends *list, gb_links *links)
-{
-    gb_links_insert(in, list, links, list->last, 0);
-}
-
 GB_INLINE void gb_links_remove(gb_linked in, gb_ends *list, const gb_links *links)
 {
     gb_links_set(in, list, links->prev, links->next, links->next, links->prev);

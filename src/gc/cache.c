@@ -14,8 +14,8 @@
  * 4. A gap that has to be cleared is cleared when the thread gets to it, before `now` says so. Until then its words
  *    are not read.
  *
- * The cells of gaps count neither as live nor as garbage: cached_bytes is subtracted. Who allocates
- * while marking runs must not use a cache: such objects count as reached, and are scanned at the end. */
+ * The cells of gaps count neither as live nor as garbage: cached_bytes is subtracted. A thread that allocates while
+ * marking runs must not use a cache: such objects count as reached, and are scanned at the end. */
 #include "gc.h"
 
 enum { CACHE_LEAST_BYTES = 512, CACHE_MOST_BYTES = 4096 };

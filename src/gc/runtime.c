@@ -46,6 +46,8 @@ int glebe_gc_finalizer_order(glebe_gc *gc, void *object, glebe_gc_final *functio
     glebe_gc_final **old_function, void **old_context)
 {
     GB_ENTRY;
+    if (order > (GLEBE_GC_ORDERS | GLEBE_GC_ROOTS_CONTEXT))
+        return EINVAL;
     glebe_gc_final *before = gb_finalizer_of(gc, object);
     void *context_before;
     int failed = gb_finalizer_set(gc, object, function, context, &context_before);

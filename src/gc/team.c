@@ -8,7 +8,7 @@
  * An object's mark is one atomic operation, and whoever clears the bit scans the object. Each marker has a stack. If
  * it is full, its older half becomes a chunk; without a free chunk those objects wait, by their bits, as in mark.c.
  * Waiting pages and huge objects are taken by the next marker that has nothing else to do, under the lock of the share.
- * Who adds some looks there before it may become idle, so marking does not end before they are scanned.
+ * A thread that adds some looks there before it may become idle, so marking does not end before they are scanned.
  *
  * The world is stopped, so nothing but marks and these lists changes. An allocation by the program's functions in
  * between ends the team first. Kinds' functions run in any marker: what they name goes to that marker. Chunks are

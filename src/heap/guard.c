@@ -35,7 +35,7 @@ struct gb_guard {
     size_t bytes;
     _Atomic uint32_t state; /* an enum guard_state */
     _Atomic bool opened[GUARD_SIDES]; /* the page is accessible, since a fault there was counted */
-    uint64_t freed_as; /* it was the so many-th that was freed; 0: never */
+    uint64_t freed_as; /* its place in the order of frees; 0: never freed */
     guard_stack allocated, freed;
 };
 

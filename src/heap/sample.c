@@ -1,8 +1,8 @@
 /* The sampler: which allocations a heap profile has, and what it knows of them.
  *
- * Bytes are sampled as a Poisson process: a byte in `mean_bytes`, on average, and each independently of all others. A
- * block is a sample if such a byte is in it, so a block of s bytes with probability p = 1 - exp(-s / mean), and it
- * stands for 1 / p blocks: sums over samples have no bias.
+ * Bytes are sampled as a Poisson process: one byte in `mean_bytes` on average, each independently of all others. A
+ * block that contains such a byte is a sample. A block of s bytes is one with probability p = 1 - exp(-s / mean). Each
+ * sample stands for 1 / p blocks, so sums over samples have no bias.
  *
  *     malloc   front[class] -> block -> block -> block -> NULL        skip[class]: blocks before the next sample
  *                                                          ^
@@ -36,7 +36,7 @@
 
 #if GB_SAMPLES
 
-static GB_TLS bool sample_taking; /* this thread takes a sample: what it allocates meanwhile is none */
+static GB_TLS bool sample_taking; /* this thread takes a sample: its allocations are not sampled meanwhile */
 static GB_TLS uint32_t sample_labels; /* the frame of this thread's last label; 0: it has none (label.c) */
 
 /* ---- numbers ---- */

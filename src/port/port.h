@@ -1,5 +1,5 @@
 /* The contract with the host: everything that the core uses of an operating system. One file of src/port/ implements
- * it, and src/glebe.c picks that file. No other code in src/ knows the OS.
+ * it, and src/glebe.c picks that file. No other code in src/ calls the OS.
  *
  * All addresses and sizes are multiples of gb_port_page_bytes(). No function allocates from glebe, changes errno, or
  * acts on a pending cancellation of its thread. The core may hold its locks when it calls, so the functions must not

@@ -1,7 +1,7 @@
-/* From an address to its page by arithmetic, for free, realloc, usable_size and the checker. Slice number i = (address
- * - base) / 16 KiB; its entry is table[i]; the head is back_bytes before the entry. On
- * hosts heads[i] is the head too, for free(). If the entry is that of a free slice, a large block may begin there: its
- * record is large[i / 4]. */
+/* From an address to its page by arithmetic, for free, realloc, usable_size and the checker. An address is in slice
+ * i = (address - base) / 16 KiB. The slice's entry is table[i], and its page's head is back_bytes before that. On hosts
+ * heads[i] is the head too, for free(). If the entry is that of a free slice, a large block may begin there: its record
+ * is large[i / 4]. */
 #ifndef GB_PAGE_MAP_H
 #define GB_PAGE_MAP_H
 

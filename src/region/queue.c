@@ -1,6 +1,6 @@
 /* The queue of chunks in which memory was freed, and the only function that purges chunk memory. The purger
- * (purge.c) takes the chunks that have waited longest, and sleeps while the queue is empty: the first chunk wakes
- * the background thread. The region's lock guards the queue. */
+ * (purge.c) takes the chunks that have waited longest. The background thread sleeps while the queue is empty, and the
+ * first chunk wakes it. The region's lock guards the queue. */
 #include "region.h"
 
 void gb_background_nudge(void)

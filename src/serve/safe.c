@@ -94,7 +94,7 @@ static GB_NOINLINE void safe_free_huge(const char *call, glebe_heap *self, void 
 {
     gb_extent *extent = gb_huge_find(block);
     if (!extent || extent->collected || gb_load_relaxed(&gb_heap_at(extent->heap)->kind) == GB_HEAP_OWNED) {
-        gb_free_now(call, self, block); /* reports what is none */
+        gb_free_now(call, self, block); /* reports an address that is no block */
         return;
     }
     size_t bytes = extent->bytes;

@@ -83,6 +83,7 @@ void heaps()
     glebe::heap first(std::size_t{1} << 20);
     first.reset(); // the limit stays, also in a heap that is moved
     glebe::heap kept(std::move(first));
+    CHECK(!first.try_allocate(100)); // and not from the heap of this thread, which has no limit
     kept.reset();
     CHECK(kept.try_allocate(std::size_t{512} << 10) && !kept.try_allocate(std::size_t{2} << 20));
     CHECK(kept.limit(std::size_t{4} << 20));

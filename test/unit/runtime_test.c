@@ -280,6 +280,7 @@ static void test_a_finalizer_returns_the_old_one(void **state)
     glebe_gc_collect(gc);
     assert_true(!alive(context));
     assert_int_equal(glebe_gc_finalizer_order(gc, &object, finalize, NULL, 0, &old, &old_context), EINVAL);
+    assert_int_equal(glebe_gc_finalizer_order(gc, object, finalize, NULL, 8, &old, &old_context), EINVAL);
     assert_true(old == finalize && old_context == context);
 }
 

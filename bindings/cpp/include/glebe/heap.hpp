@@ -6,7 +6,8 @@
 //                                              // ... destroying the heap frees all blocks left in it, at once
 //
 // One thread at a time may use a heap, as glebe.h says; any thread may free its blocks with `glebe_free`. Destroying a
-// heap runs no destructors, and nothing in it may be touched afterwards. Header only; link with glebe.
+// heap runs no destructors, and nothing in it may be touched afterwards. A heap that was moved from allocates nothing
+// until another is assigned to it. Header only; link with glebe.
 #ifndef GLEBE_HEAP_HPP
 #define GLEBE_HEAP_HPP
 
@@ -60,6 +61,8 @@ public:
     }
     [[nodiscard]] void *try_allocate(std::size_t bytes, std::size_t alignment = natural_alignment) noexcept
     {
+        if (!handle_) // glebe.h takes NULL for the thread's own heap
+            return nullptr;
         return alignment <= natural_alignment ? glebe_heap_malloc(handle_, bytes)
                                               : glebe_heap_aligned_alloc(handle_, alignment, bytes);
     }

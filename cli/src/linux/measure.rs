@@ -223,7 +223,8 @@ mod tests {
     #[test]
     fn a_peak_below_the_floor_is_not_believed() {
         let mut samples = Samples::default();
-        assert_eq!(peak(2 << 20, 1 << 20, &samples), (2 << 20, false));
+        assert_eq!(peak(3 << 20, 1 << 20, &samples), (3 << 20, false));
+        assert_eq!(peak(2 << 20, 1 << 20, &samples), (2 << 20, true));
         assert_eq!(peak(1 << 20, 1 << 20, &samples), (1 << 20, true));
         samples.push(0.001, 1 << 19);
         assert_eq!(peak((1 << 20) + 4096, 1 << 20, &samples), (1 << 19, true));

@@ -27,7 +27,9 @@ took   = @echo "== $@ took $$(($$(date +%s) - $$(cat $(build)/started-$@))) s" |
 # PATH may begin with an older Rust, so every line that calls cargo or rustc gets the chosen one. Each line chooses when
 # it runs, since the line before may have installed one.
 rust   = PATH="$$(dirname "$(CARGO)"):$$PATH"
-cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) cargo
+cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) $(if $(filter checked,$(COMMAND_PROFILE)),$(clippy)) cargo
+# Clippy looks at our crates while it compiles them, for tests: it need not check what they depend on once more.
+clippy = RUSTC_WORKSPACE_WRAPPER=clippy-driver
 # A make that knows of another above it announces each folder that it enters.
 cmake-build = env -u MAKELEVEL cmake --build
 # The command is compiled by this profile of Cargo.toml. `make test` and `make test-all` take `checked`, which compiles
@@ -129,7 +131,7 @@ test: | $(build) ## the quick tests of every part: lint, unit, WebAssembly, Lua,
 	@tools/setup $(setups)
 	@$(call run-tiers,$(quick-tiers),MORE=no)
 
-test-all: | $(build) ## every tier whole: also sanitizers and other processors (half an hour)
+test-all: | $(build) ## every tier: also sanitizers and other processors (half an hour)
 	@tools/setup $(setups) wasip2 wheel docs
 	@for processor in $(if $(foreign-$(shell uname -m)),i386 arm64); do tools/foreign $$processor; done
 	@$(call run-tiers,$(tiers),)
@@ -138,7 +140,7 @@ test-setup: # of one tier, which installs the rest itself
 	@tools/setup build test
 
 # Half of each run keeps only one processor busy, so the two run in parallel. What failed comes last. `make test` leaves
-# the lint's own test to `make test-all`, like clippy, and warnings in the builds but the default one (60 s of 77).
+# the lint's own test to `make test-all`, and warnings in the builds but the default one (60 s of 77).
 test-lint: | $(build) ## headers compile alone, warnings, layers, names, scripts, workflows; and the lint's own test
 	$(call say,lint)
 	@$(if $(call more,yes),,exec tools/lint --quick;) \
@@ -184,7 +186,7 @@ test-i686: | $(build) ## test-unit with 32-bit pointers
 
 test-aarch64: | $(build) ## test-unit for 64-bit Arm, under qemu
 	@tools/foreign arm64
-	$(call suite,aarch64,$(call foreign,aarch64),$(variants))
+	$(call suite,aarch64,$(call foreign,aarch64),$(if $(filter ON,$(LONG)),$(variants)))
 
 # Tests run both of our crates with debug assertions and overflow checks, and without optimisation. The crates that they
 # depend on are those that `make cli` compiled. Packages are tested one at a time: together, cargo would recompile the
@@ -193,18 +195,24 @@ checked = --profile $(COMMAND_PROFILE) -p $(1) $(if $(filter release,$(COMMAND_P
     $(foreach option,debug-assertions=true overflow-checks=true opt-level=0,\
         --config profile.release.package.$(1).$(option)))
 
+# Fails if rustc or clippy warns, now or when it compiled the crate.
+define tested
+	@log=$(build)/clippy-$(1).log; $(clippy) $(cargo) test --no-run --message-format=short $(call checked,$(1)) \
+	    >$$log 2>&1 && ! grep -q ': warning: ' $$log || { cat $$log; exit 1; }
+	@$(less) $(clippy) $(cargo) test $(call checked,$(1))
+endef
+
 test-cli: lib ## the `glebe` command: format, clippy, tests
 	$(call say,the glebe command)
 	@$(cargo) fmt --all --check
-	@$(call more,$(cargo) clippy --profile $(COMMAND_PROFILE) --workspace --all-targets -- -D warnings)
-	@$(less) $(cargo) test $(call checked,glebe-cli)
-	@$(cargo) test $(call checked,glebe)
+	$(call tested,glebe-cli)
+	$(call tested,glebe)
 	$(took)
 
 test-crate: lib ## the crate `glebe`: Bump in WebAssembly, no C compiler, the oldest Rust; both crates unpacked and run
 	$(call say,the crates)
 	@tools/setup crate
-	@$(rust) $(pytest) test/package/test_crates*.py test/crate $(call more,bench/stylus bench/rust)
+	@$(rust) $(pytest) test/package/test_crates*.py test/crate $(call more,bench/rust)
 	$(took)
 
 test-wasm: wasm ## C and C++ programs in WebAssembly, under wasmtime, node and wazero
@@ -285,7 +293,8 @@ test-long: test-all $(longest) ## test-all, and what takes longer: whole program
 	@$(MAKE) package
 	@$(MAKE) test-packages
 	$(call say,what takes longest of the tests above)
-	@$(rust) $(PYTHON) -m pytest -q -rs -m long test/tinygo test/package test/lua
+	@$(rust) $(PYTHON) -m pytest -q -rs -m long test/tinygo test/package test/crate test/lua
+	@$(rust) $(PYTHON) -m pytest -q -rs bench/stylus
 	$(call say,programs on bdwgc and its own tests)
 	@tools/setup libgc
 	@GLEBE_TEST_LONG=1 $(rust) $(PYTHON) -m pytest -q -rs test/libgc

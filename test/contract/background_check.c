@@ -25,7 +25,7 @@ static void *leaves_blocks(void *unused)
 
 int main(void)
 {
-    enum { THREADS = 8, ROUNDS = 30, CHECKS = 60 };
+    enum { THREADS = 8, ROUNDS = 10, CHECKS = 60 };
     check *glebe_check = (check *)(uintptr_t)dlsym(RTLD_DEFAULT, "glebe_check");
     CHECK(glebe_check);
     for (int round = 0; round < ROUNDS; round++) {

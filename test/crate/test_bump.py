@@ -415,7 +415,7 @@ def build_by_cargo(level, *features, target="wasm32-unknown-unknown", **variable
         return shutil.copy(built, BUILD / f"{'-'.join(features)}-{level}.wasm")
 
 
-@pytest.mark.more
+@pytest.mark.long
 def test_size_beside_mini_alloc():
     """Less fuel than mini-alloc, and at opt-level z a few more bytes, which wasm-opt removes. Prints the table (-s
     shows it); with GLEBE_TEST_LONG=1 also the lines without a requirement."""

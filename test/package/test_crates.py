@@ -28,7 +28,7 @@ def test_contents(crates):
     assert not [f for f in files(crates / "glebe-cli") if f.endswith((".c", ".h"))]
 
 
-@pytest.mark.more # test_crates_readme.py: test_readme_of_heap
+@pytest.mark.long # test_crates_readme.py: test_readme_of_heap
 def test_heap(crates, tmp_path):
     """The default features, and a preloaded libglebe.so beside them: two allocators, each with its own blocks."""
     folder = consumer(tmp_path / "consumer", crates, HEAP)

@@ -12,8 +12,9 @@ from crates import BUILD, BUMP, HEAP, ROOT, consumer, crates, run
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("features", ["", ', features = ["allocator-api2"]', ", default-features = false"],
-                         ids=["heap", "allocator", "bump"])
+@pytest.mark.parametrize("features", [pytest.param("", id="heap", marks=pytest.mark.long),
+                                      pytest.param(', features = ["allocator-api2"]', id="allocator"),
+                                      pytest.param(", default-features = false", id="bump")])
 def test_minimum_rust(crates, tmp_path, features):
     """The stated MSRV builds the crate, if rustup has that toolchain; cargo itself refuses older ones."""
     minimum = re.search(r'^rust-version = "(.*)"', (crates / "glebe/Cargo.toml").read_text(), re.M)[1]

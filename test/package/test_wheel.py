@@ -43,9 +43,10 @@ def pack(box, folder):
     (folder / "pyproject.toml").write_text(text)
     cargo = pathlib.Path(run(ROOT / "tools/setup", "which", "cargo").strip())
     profile = os.environ.get("COMMAND_PROFILE", "release")
+    wrapper = {"RUSTC_WORKSPACE_WRAPPER": "clippy-driver"} if profile == "checked" else {}  # as in the Makefile
     run(PACKER, "-m", "maturin", "build", "--profile", profile, "--compatibility", "linux", "--auditwheel", "skip",
         "--out", folder / "out", cwd=folder,
-        env={"GLEBE_LIBRARY_DIR": str(box.libraries), "CARGO_TARGET_DIR": str(ROOT / "target"),
+        env={**wrapper, "GLEBE_LIBRARY_DIR": str(box.libraries), "CARGO_TARGET_DIR": str(ROOT / "target"),
              "PATH": f"{cargo.parent}:{os.environ['PATH']}"})
     return next((folder / "out").glob("*.whl"))
 

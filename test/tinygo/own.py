@@ -198,10 +198,15 @@ def programs():
     return sorted(set(files + [path.parent.name for path in TESTDATA.glob("*/out.txt")]) - set(LEFT_OUT))
 
 
-def each(target, quick, later=pytest.mark.more):
-    """The programs for this target; those that `quick` does not name run later, with `make test-all` or so."""
-    return [pytest.param(name, marks=[] if name in quick else later)
-            for name in programs() if name not in LEFT_OUT_FOR[target]]
+# What collectors get wrong: objects that die, goroutines, maps, reflection, timers.
+COLLECTED = re.compile("gc|finalizer|goroutines|channel|map|reflect|json|timers|weak|zeroalloc")
+
+
+def each(target, quick=(), more=COLLECTED):
+    """The programs for this target. Those that `quick` does not name run with `make test-all` if `more` matches, else
+    with `make test-long`."""
+    marks = lambda name: [] if name in quick else pytest.mark.more if more.match(name) else pytest.mark.long
+    return [pytest.param(name, marks=marks(name)) for name in programs() if name not in LEFT_OUT_FOR[target]]
 
 
 def expected(name):

@@ -282,7 +282,7 @@ def test_tags_of_envoy(tag):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("package", ["wazero", "httpwasm"])
+@pytest.mark.parametrize("package", ["wazero", pytest.param("httpwasm", marks=pytest.mark.long)])
 def test_hosts_in_go(package):
     if not (TINYGO and GO):
         pytest.skip("no TinyGo that is recent enough: tools/setup tinygo")

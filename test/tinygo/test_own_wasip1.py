@@ -10,8 +10,9 @@ from own import NEW_ENOUGH, both_ways, build, each, expected, programs, run
 pytestmark = NEW_ENOUGH
 
 # Some of the programs without goroutines, fmt and os; TinyGo 0.42 does not build the last two without a scheduler.
-SCHEDULER_NONE = ["alias", "finalizer", "finalizerbits", "finalizerinvariants", "finalizerlarge", "gc", "map",
-                  "map_bigkey", "slice"]
+SCHEDULER_NONE = ["finalizer", "gc", "map", *(
+    pytest.param(name, marks=pytest.mark.long)
+    for name in ("alias", "finalizerbits", "finalizerinvariants", "finalizerlarge", "map_bigkey", "slice"))]
 
 
 @pytest.mark.parametrize("name", each("wasip1", quick=["gc"]))

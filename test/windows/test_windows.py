@@ -86,7 +86,7 @@ def test_misuse(wine):
     assert status == 0 and "well" in out, out + err
 
 
-@pytest.mark.more
+@pytest.mark.long
 def test_crate(wine):
     """The crate's tests of Heap, Bump and FreeList, built for Windows."""
     target = "x86_64-pc-windows-gnu"

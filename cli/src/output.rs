@@ -2,8 +2,8 @@
 
 use crate::stop::{Stop, OWN_FAILURE};
 use anyhow::Result;
-use std::fs::{self, OpenOptions};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Fails if a file cannot be written, before the work whose result goes there. A file that was not there is not there
@@ -28,9 +28,10 @@ pub fn probe_each<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<()
     Ok(())
 }
 
-/// Writes a file. If that fails, nothing is left of it.
+/// Writes a file. If that fails, nothing is left of it; one that could not be opened stays as it was.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
-    fs::write(path, content).inspect_err(|_| remove(path))
+    let mut file = File::create(path)?;
+    file.write_all(content.as_ref()).inspect_err(|_| remove(path))
 }
 
 /// Removes what a path leads to if it is a file: no link, device or pipe.

@@ -10,6 +10,8 @@
 //!
 //! Every other code is the program's.
 
+use crate::words::say;
+use anyhow::{anyhow, Result};
 use std::fmt;
 
 /// How a program ended.
@@ -53,6 +55,17 @@ impl fmt::Display for Stop {
 }
 
 impl std::error::Error for Stop {}
+
+/// The program ended, and the command has nothing to show of it. That is an error of the command, unless the program
+/// failed itself: then its own status says more, and a line says why there is nothing.
+#[cfg_attr(windows, allow(dead_code, reason = "only Linux has the commands that show a program"))]
+pub fn without_result(ending: Ending, why: String) -> Result<Ending> {
+    if ending == Ending::Exit(0) {
+        return Err(anyhow!(why));
+    }
+    say(why);
+    Ok(ending)
+}
 
 /// The exit code of an error.
 pub fn code_of(error: &anyhow::Error) -> i32 {

@@ -35,8 +35,9 @@ pub use parts::{Explanation, Seen};
 
 use crate::output::probe_each;
 use crate::screen::Screen;
-use crate::stop::Ending;
-use crate::words::{print, say};
+use crate::stop::{without_result, Ending};
+use crate::system::live::{or_ended, runs, there_is};
+use crate::words::print;
 use anyhow::Result;
 use snapshot::Snapshot;
 use std::path::Path;
@@ -57,7 +58,8 @@ pub fn explain(options: &Options) -> Result<Ending> {
 /// that ends in between leaves the look before.
 pub fn settled(pid: i32) -> Result<Seen> {
     const LOOKS: usize = 3;
-    let mut seen = parts::look(pid)?;
+    there_is(pid)?;
+    let mut seen = parts::look(pid).map_err(|error| or_ended(pid, error))?;
     for _ in 1..LOOKS {
         if seen.is_near() {
             break;
@@ -69,22 +71,27 @@ pub fn settled(pid: i32) -> Result<Seen> {
 }
 
 fn explain_program(options: &Options) -> Result<Ending> {
-    let moment = if options.at_exit { program::Moment::Exit } else { program::Moment::Peak };
-    let mut kept = None;
+    let wanted = if options.at_exit { program::Moment::Exit } else { program::Moment::Peak };
+    let (mut kept, mut failed) = (None, None);
     let (name, ending) =
-        program::run(&options.program, options.force, options.mean, moment, |pid| {
-            // A process that ends while we look leaves the picture of before.
-            if let Ok(seen) = settled(pid) {
-                kept = Some(seen);
+        program::run(&options.program, options.force, options.mean, wanted, |pid, moment| {
+            match settled(pid) {
+                // What was seen at the exit alone is no peak of several looks.
+                Ok(seen) => {
+                    kept = Some((seen, if kept.is_none() { moment } else { wanted }));
+                }
+                // A process that ends while we look leaves the picture of before.
+                Err(error) if runs(pid) => failed = Some(format!("{error:#}")),
+                Err(_) => {}
             }
         })?;
-    match kept {
-        Some(seen) => report(options, seen, moment.text())?,
-        None if options.at_exit => say(format!(
-            "{name} did not stop at its exit to be looked at: it ended by a signal or by _exit, or glebe was not in it"
-        )),
-        None => say(format!("{name} ended before it could be looked at; --at-exit looks at its end")),
-    }
+    let Some((seen, moment)) = kept else {
+        return without_result(
+            ending,
+            failed.unwrap_or_else(|| program::unseen(&name, "looked at")),
+        );
+    };
+    report(options, seen, moment.text())?;
     Ok(ending)
 }
 
@@ -101,15 +108,15 @@ fn explain_snapshot(options: &Options, file: &Path) -> Result<Ending> {
     Ok(Ending::Exit(0))
 }
 
+/// What is shown does not depend on whether the picture can be written, nor the other way round.
 fn report(options: &Options, seen: Seen, moment: &str) -> Result<()> {
     let mut explanation = seen.explain();
     explanation.find_pins();
-    if let Some(file) = &options.svg {
-        picture::draw(file, &explanation, moment)?;
-    }
+    let drawn = options.svg.as_ref().map(|file| picture::draw(file, &explanation, moment));
     print(if options.json {
         show::json(&explanation, moment)
     } else {
         show::text(&explanation, moment, Screen::stdout())
-    })
+    })?;
+    drawn.transpose().map(|_| ())
 }

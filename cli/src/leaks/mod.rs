@@ -29,9 +29,9 @@ use crate::explain::show::NOW;
 use crate::profile::sites::Sites;
 use crate::screen::Screen;
 use crate::size::{amount, counted};
-use crate::stop::Ending;
-use crate::system::live::{maps_of, or_ended};
-use crate::words::{cut, print, say};
+use crate::stop::{without_result, Ending};
+use crate::system::live::{maps_of, or_ended, there_is};
+use crate::words::{cut, print};
 use anyhow::Result;
 use copy::Snapshot;
 use mark::Blocks;
@@ -48,17 +48,18 @@ pub fn leaks(options: &Options) -> Result<Ending> {
         return Ok(Ending::Exit(0));
     }
     let mut found = None;
-    let (name, ending) =
-        program::run(&options.target.program, options.force, options.mean, Moment::Exit, |pid| {
-            found = Some(find(pid, true))
-        })?;
+    let (name, ending) = program::run(
+        &options.target.program,
+        options.force,
+        options.mean,
+        Moment::Exit,
+        |pid, _| found = Some(find(pid, true)),
+    )?;
     match found {
-        Some(found) => report(options, &found?, Moment::Exit.text())?,
-        None => say(format!(
-            "{name} did not stop at its exit to be searched: it ended by a signal or by _exit, or glebe was not in it"
-        )),
+        Some(Ok(found)) => report(options, &found, Moment::Exit.text()).map(|()| ending),
+        Some(Err(error)) => without_result(ending, format!("{error:#}")),
+        None => without_result(ending, program::unseen(&name, "searched")),
     }
-    Ok(ending)
 }
 
 /// What is shown of a site; JSON has all frames.
@@ -118,7 +119,8 @@ fn look_twice(pid: i32, at_exit: bool) -> Result<(Snapshot, Blocks)> {
 }
 
 fn find(pid: i32, at_exit: bool) -> Result<Found> {
-    maps_of(pid)?; // whether there is such a process at all
+    there_is(pid)?;
+    maps_of(pid).map_err(|error| or_ended(pid, error))?;
     let (mut copy, blocks) = look_twice(pid, at_exit).map_err(|error| or_ended(pid, error))?;
     let modules = std::mem::take(&mut copy.modules);
     let mut sites = copy.samples.take().map(|samples| Sites::new(samples, modules));

@@ -41,10 +41,16 @@ pub fn show_live(pid: i32, json: bool) -> Result<Ending> {
 
 /// The statistics of the process, which must exist, and may end meanwhile.
 fn read_live(pid: i32) -> Result<Vec<Statistics>> {
-    if fs::metadata(format!("/proc/{pid}")).is_err() {
-        bail!("there is no process {pid}");
-    }
+    there_is(pid)?;
     read_tree(pid).map_err(|error| or_ended(pid, error))
+}
+
+/// Fails unless there is such a process, or what is left of one.
+pub fn there_is(pid: i32) -> Result<()> {
+    match fs::metadata(format!("/proc/{pid}")) {
+        Ok(_) => Ok(()),
+        Err(_) => bail!("there is no process {pid}"),
+    }
 }
 
 /// Why a process could not be read: it has ended meanwhile, or `error`.
@@ -55,10 +61,13 @@ pub fn or_ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Whether there is such a process, or thread, and it has not ended.
+/// Whether there is such a process, or thread, and it has not ended. One that exits loses its memory before it is
+/// called a zombie; the flag PF_EXITING comes first.
 pub fn runs(pid: i32) -> bool {
+    const EXITING: u64 = 4;
     let words = stat_of(pid).unwrap_or_default();
-    !matches!(words.first().map(String::as_str), None | Some("Z" | "X"))
+    let flags = words.get(6).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    !matches!(words.first().map(String::as_str), None | Some("Z" | "X")) && flags & EXITING == 0
 }
 
 /// The words of /proc/PID/stat behind the name, which may contain spaces and parentheses: the state is the first.

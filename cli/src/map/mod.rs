@@ -91,14 +91,13 @@ pub fn map(options: &Options) -> Result<Ending> {
         return Err(no_glebe(options.pid, &seen.program, "run"));
     }
     let map = Map::of(&seen);
-    if let Some(file) = &options.svg {
-        picture::draw(file, &map)?;
-    }
+    let drawn = options.svg.as_ref().map(|file| picture::draw(file, &map));
     if options.json {
         print(text::json(&map))?;
     } else if options.svg.is_none() {
         print(text::text(&map, Screen::stdout()))?;
     }
+    drawn.transpose()?;
     Ok(Ending::Exit(0))
 }
 

@@ -17,7 +17,8 @@ use crate::explain::heap::{locate, Located};
 use crate::explain::samples;
 use crate::system::interrupt;
 use crate::system::live::{
-    maps_of, memory_of, name_of, no_glebe, or_ended, pieces, program_of, runs, Memory, Reader,
+    maps_of, memory_of, name_of, no_glebe, or_ended, pieces, program_of, runs, there_is, Memory,
+    Reader,
 };
 use crate::words::say;
 use anyhow::{anyhow, bail, Result};
@@ -143,9 +144,7 @@ fn find(pid: i32, lifetimes: bool) -> Result<Asked> {
 /// that is its own profile, from its start on.
 pub fn profile(pid: i32, options: &ProfileOptions) -> Result<Profile> {
     let (mean, seconds) = (options.mean, options.seconds);
-    if std::fs::metadata(format!("/proc/{pid}")).is_err() {
-        bail!("there is no process {pid}");
-    }
+    there_is(pid)?;
     let asked = find(pid, options.lifetimes).map_err(|error| or_ended(pid, error))?;
     let program = asked.program.clone();
     match asked.get("state")? {

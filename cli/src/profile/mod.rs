@@ -35,7 +35,7 @@ use crate::explain::snapshot::{self, Snapshot};
 use crate::output::probe_each;
 use crate::run;
 use crate::screen::Screen;
-use crate::stop::{Ending, Stop, OWN_FAILURE, WRONG_LINE};
+use crate::stop::{without_result, Ending, Stop, OWN_FAILURE, WRONG_LINE};
 use crate::system;
 use crate::words::{print, say, tell};
 use anyhow::{Context, Result};
@@ -106,12 +106,7 @@ pub fn profile(options: &ProfileOptions) -> Result<Ending> {
     })?;
     match folder.collect(pid, options, &output) {
         Ok(()) => Ok(ending),
-        // The program's own failure is the more interesting one.
-        Err(error) if ending != Ending::Exit(0) => {
-            say(format!("{error:#}"));
-            Ok(ending)
-        }
-        Err(error) => Err(error),
+        Err(error) => without_result(ending, format!("{error:#}")),
     }
 }
 
@@ -207,7 +202,13 @@ impl Folder {
             ));
         };
         let profile = read(path)?;
-        write_all(options, &profile, output)?;
+        let kept = || if output.is_file() { None } else { self.keep(path) };
+        write_all(options, &profile, output).map_err(|error| match kept() {
+            Some(kept) => {
+                refused(format!("{error:#}; {} has all of it, for --from", kept.display()))
+            }
+            None => error,
+        })?;
         let mut others = 0;
         for (process, round, other) in files.iter().filter(|(_, _, other)| other != path) {
             let Ok(profile) = read(other) else { continue };
@@ -226,6 +227,12 @@ impl Folder {
             say(format!("{others} other processes have profiles too: --children writes them"));
         }
         Ok(())
+    }
+
+    /// Takes a profile out of the folder, beside it: it could not be written where it belongs, as on a full disk.
+    fn keep(&self, path: &Path) -> Option<PathBuf> {
+        let kept = self.0.with_extension("text");
+        fs::rename(path, &kept).ok().map(|()| kept)
     }
 }
 
@@ -249,11 +256,12 @@ fn write_pprof(
     Ok(())
 }
 
+/// Writes all that the options want. What cannot be written does not keep back the rest.
 fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Result<()> {
     let mut symbols = Symbols::default();
-    write_pprof(options, profile, output, &mut symbols)?;
+    let written = write_pprof(options, profile, output, &mut symbols);
     let stacks = stacks_of(profile, kind_of(options), options.lifetimes, &mut symbols)?;
-    files::beside(options, &stacks)?;
+    let beside = files::beside(options, &stacks);
     if profile.lost > 0 {
         say(format!("{} samples are missing: there was no memory for their records", profile.lost));
     }
@@ -268,7 +276,7 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
     } else if !options.quiet {
         tell(table(options, &stacks, Screen::stderr()));
     }
-    Ok(())
+    written.and(beside)
 }
 
 fn table(options: &ProfileOptions, stacks: &Stacks, screen: Screen) -> String {

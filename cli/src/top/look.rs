@@ -2,7 +2,7 @@
 
 use crate::explain::{settled, Explanation};
 use crate::profile::Written;
-use crate::system::live::{or_ended, stat_of, statistic_of};
+use crate::system::live::{stat_of, statistic_of};
 use anyhow::{bail, Result};
 use std::time::Instant;
 
@@ -62,7 +62,7 @@ impl Watched {
 
     pub fn look(&mut self) -> Result<Look> {
         let pid = self.pid;
-        let explanation = settled(pid).map_err(|error| or_ended(pid, error))?.explain();
+        let explanation = settled(pid)?.explain();
         self.name = Some(explanation.program.clone());
         let words = stat_of(pid).unwrap_or_default();
         let number = |at: usize| words.get(at).and_then(|w| w.parse::<u64>().ok()).unwrap_or(0);

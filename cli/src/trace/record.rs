@@ -211,18 +211,22 @@ fn convert(path: &Path, name: OsString, anonymous: bool) -> Result<Made> {
     let mut source = Raw::open(path)?;
     let about = if anonymous { About::anonymous() } else { source.about().clone() };
     let draft = beside(path, ".trace");
-    let totals = copy(&mut source, &draft, &about).inspect_err(|_| {
-        let _ = fs::remove_file(&draft);
-    })?;
+    let totals = copy(&mut source, &draft, &about)?;
     Ok(Made { name, raw: path.to_path_buf(), draft, about: source.about().clone(), totals })
 }
 
-/// Writes a source's events as a trace.
-pub fn copy(source: &mut dyn Source, to: &Path, about: &About) -> Result<Totals> {
+/// Writes a source's events as a trace. If that fails, nothing is left of it.
+pub fn copy<S: Source + ?Sized>(source: &mut S, to: &Path, about: &About) -> Result<Totals> {
     let mut writer = Writer::create(to, about)?;
-    while let Some(event) = source.next()? {
-        writer.write(&event)?;
-    }
-    writer.finish(source.totals()).with_context(|| to.display().to_string())?;
+    let mut write = || {
+        while let Some(event) = source.next()? {
+            writer.write(&event).with_context(|| to.display().to_string())?;
+        }
+        anyhow::Ok(())
+    };
+    let written = write();
+    let written = written
+        .and_then(|()| writer.finish(source.totals()).with_context(|| to.display().to_string()));
+    written.inspect_err(|_| output::remove(to))?;
     Ok(source.totals().clone())
 }

@@ -26,6 +26,7 @@
 
 #include "base/size_class.c"
 
+#include "base/state.c"
 #include "base/entry.c"
 #include "base/report.c"
 #include "region/account.c"

@@ -1,12 +1,5 @@
-/* Statistics. `glebe_live` holds them as they change, under the region's lock. Readers and printers take names and
- * order from the one list in glebe.h. */
+/* Statistics: reads them, sums up the blocks in use, and prints. base/state.c holds them as they change. */
 #include "debug.h"
-
-#define STAT_COUNT(name, unit, meaning) +1
-struct glebe_live glebe_live = {GLEBE_LIVE_MAGIC, 1, sizeof(struct glebe_live), 0 GLEBE_STATS(STAT_COUNT), {0}};
-
-#define STAT_NAME(name, unit, meaning) #name "\0"
-const char glebe_live_names[] = GLEBE_STATS(STAT_NAME);
 
 void glebe_stats_read(glebe_stats *out)
 {

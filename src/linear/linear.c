@@ -17,6 +17,8 @@
 #include "linear.h"
 #include "tagged.h"
 
+glebe_heap gb_heap_main;
+
 enum { STEP_SLICES = 16 /* growth is rounded up to this */ };
 enum { TABLE_LEAST = 60 /* entries */, SLICES_MAX = 1 << (32 - GB_SLICE_LOG2) };
 

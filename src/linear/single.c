@@ -3,8 +3,6 @@
  * the block. */
 #include "../serve/alloc.h"
 
-glebe_heap gb_heap_main;
-
 static void heap_begin(glebe_heap *heap, gb_heap_id number, enum gb_heap_kind kind)
 {
     heap->number = number;

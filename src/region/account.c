@@ -1,8 +1,6 @@
 /* Accounts: memory in use by the process and by each heap, and the limits on both. The region's lock guards them. */
 #include "region.h"
 
-gb_region gb_the;
-
 uint64_t *gb_statistic(enum gb_kind kind)
 {
     glebe_stats *s = &glebe_live.stats;

@@ -101,25 +101,21 @@ GB_MALLOC_END
 #include "api/options.c"
 
 #include "gc/sweep.c"
-#if !GB_LINEAR
-#include "gc/cache.c"
-#include "gc/huge_object.c"
-#endif
 GB_SHORT_BEGIN
 #include "gc/stack.c"
 GB_SHORT_END
 #include "gc/mark.c"
-#if !GB_LINEAR
-#include "gc/trace.c"
-#include "gc/share.c"
-#include "gc/team.c"
-#endif
 GB_SHORT_BEGIN
 #include "gc/table.c"
 #include "gc/finalize.c"
 #include "gc/collect.c"
 GB_SHORT_END
 #if !GB_LINEAR
+#include "gc/cache.c"
+#include "gc/huge_object.c"
+#include "gc/trace.c"
+#include "gc/share.c"
+#include "gc/team.c"
 #include "gc/link.c"
 #include "gc/runtime.c"
 #endif

@@ -206,7 +206,7 @@ typedef struct gb_tagged {
 } gb_tagged;
 #define GB_TAG_BYTES offsetof(gb_tagged, next)
 #define GB_TAGGED_EXACT 2048 /* shorter blocks have bins of one length */
-#define GB_TAGGED_BINS (GB_LINEAR ? 512 : 64)
+#define GB_TAGGED_BINS (GB_TAGGED ? 512 : 64)
 
 /* The head of a block with a tag in a heap other than malloc's. */
 typedef struct gb_owned {
@@ -271,15 +271,15 @@ struct glebe_heap {
     union {
         /* the thread free lists: malloc pops here and reads nothing else. Only those of small classes have blocks; that
          * of GB_ZERO_CLASS is always empty */
-        gb_block *front[GB_LINEAR ? GB_SMALL_CLASSES : GB_CLASSES + 1];
+        gb_block *front[GB_TAGGED ? GB_SMALL_CLASSES : GB_CLASSES + 1];
         struct {
             gb_block *front_small[GB_SMALL_CLASSES];
             /* for each medium class, the block that was freed last; it counts as out of its page */
-            void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_LINEAR];
+            void *warm[GB_CLASSES - GB_SMALL_CLASSES + GB_TAGGED];
         };
     };
     union {
-        gb_warm warm_big[GB_LINEAR ? 1 : GB_WARM_BLOCKS]; /* large and huge blocks that were freed last: warm.c */
+        gb_warm warm_big[GB_TAGGED ? 1 : GB_WARM_BLOCKS]; /* large and huge blocks that were freed last: warm.c */
         gb_block *watched[GB_WATCHED]; /* the block handed out last, and the one freed last (secure build) */
     };
     uint32_t warm_count;
@@ -296,7 +296,7 @@ struct glebe_heap {
     size_t spare_bytes;
     size_t small_bytes; /* of all small pages */
     size_t avail_bytes; /* of small pages on avail lists: where trim may find holes */
-    uint32_t unlooked[GB_LINEAR ? 1 : GB_SMALL_CLASSES]; /* AVAIL pages of the class with GB_UNLOOKED */
+    uint32_t unlooked[GB_PURGES ? GB_SMALL_CLASSES : 1]; /* AVAIL pages of the class with GB_UNLOOKED */
     /* memory waits to be purged. The next slow event does a step. It is soon, because refills take one block at a time
      * while this is set */
     bool waits;
@@ -446,7 +446,7 @@ typedef struct gb_huge_object {
     bool born; /* allocated while marking ran */
 } gb_huge_object;
 
-#define GB_OBJECT_CLASSES (GB_LINEAR ? GB_CLASSES : GB_SMALL_CLASSES) /* malloc's classes up to 2 KiB */
+#define GB_OBJECT_CLASSES (GB_TAGGED ? GB_CLASSES : GB_SMALL_CLASSES) /* malloc's classes up to 2 KiB */
 /* and after them classes of 8, 24, 40 and 56 bytes, if cells have 8 bytes */
 #define GB_COLLECTED_CLASSES (GB_OBJECT_CLASSES + 4)
 /* layouts with pages of their own; objects of further layouts are in conservative pages */
@@ -578,7 +578,7 @@ enum gb_span_state {
 
 typedef struct gb_extent_set {
     uint64_t filled[GB_EXTENT_BINS / 64];
-    gb_ends bins[GB_LINEAR ? 1 : GB_EXTENT_BINS];
+    gb_ends bins[GB_HUGE ? GB_EXTENT_BINS : 1];
     uint32_t count;
 } gb_extent_set;
 
@@ -731,7 +731,7 @@ typedef struct gb_region {
     struct {
         uint32_t granules_max;
         _Atomic uint32_t top; /* the first granule never handed out; 0: none was */
-        gb_extent_set sets[GB_LINEAR ? 1 : GB_EXTENT_SETS]; /* by state, from GB_EXTENT_IDLE on */
+        gb_extent_set sets[GB_HUGE ? GB_EXTENT_SETS : 1]; /* by state, from GB_EXTENT_IDLE on */
         gb_queue idle; /* idle extents, longest waiting first, linked by `waits` */
         uint32_t moved; /* extents whose OS pages were moved */
         uint32_t blocks;
@@ -773,7 +773,7 @@ typedef struct gb_region {
         gb_heap_id next, looked, drained;
     } abandoned;
 
-    gb_common common[GB_LINEAR ? 1 : GB_COMMON_HEAPS]; /* each has a lock, taken before that of abandoned heaps */
+    gb_common common[GB_THREADS ? GB_COMMON_HEAPS : 1]; /* each has a lock, taken before that of abandoned heaps */
     _Atomic uint32_t common_next; /* the one that the next tick looks at */
 
     gb_options options;

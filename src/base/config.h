@@ -105,8 +105,11 @@
 #error "one heap for all threads requires linear memory"
 #endif
 #define GB_THREADS (!GB_LINEAR) /* a heap for each thread, remote frees, abandoned heaps */
+#define GB_TAGGED GB_LINEAR /* malloc's larger blocks have tags: linear/tagged.c; else: medium, large and huge blocks */
 #define GB_HUGE (!GB_LINEAR) /* blocks over 1 MiB are extents */
 #define GB_PURGES (!GB_LINEAR) /* memory can be returned to the host: spare pages, holes, ticks */
+#define GB_TRACES (!GB_LINEAR) /* the loop of marking is trace.c's, which fetches memory ahead; else that of mark.c */
+#define GB_SHORT GB_LINEAR /* a program may be a few KB: short code and tables come before quick ones */
 /* Links of free blocks are keyed, and in their second word, where a short overflow of the block before does not reach.
  * In the secure build they are in the block's tail. docs/decisions/0052 */
 #ifndef GB_KEYED
@@ -310,7 +313,7 @@
 /* A full small page is used again when an eighth of its blocks, or this many bytes, were freed: enough for a refill to
  * pay. With a higher bound free blocks would stay hidden from requests for longer. Linear memory has no bound in bytes:
  * its pages are short, and reusing them earlier would keep them from becoming empty. docs/decisions/0036 */
-#define GB_WAKE_BYTES ((size_t)2 << 10)
+#define GB_WAKE_BYTES ((size_t)(GB_LINEAR ? 0 : 2 << 10)) /* 0: no bound */
 #define GB_WAKE_LEAST 2 /* blocks */
 #define GB_WAKE_MOST 32
 /* slices of a page of a small class in demand; for medium classes see tools/size-classes */

@@ -30,7 +30,7 @@ typedef struct gb_class {
     uint8_t shift; /* log2 of the power of two in bytes */
     uint8_t first_slices; /* slices of a class's first pages */
     uint8_t slices; /* slices of its pages once the class is in demand */
-#if !GB_LINEAR
+#if !GB_SHORT
     uint64_t exact; /* ceil(2^64 / bytes) */
 #endif
 } gb_class;
@@ -38,30 +38,26 @@ typedef struct gb_class {
 /* the last row is for mixed pages: it makes gb_class_exact find no block anywhere */
 extern const gb_class gb_classes[GB_CLASSES + 1];
 /* By bytes, so that malloc need not round them. In linear memory, where code must be short, by (bytes + 15) / 16. */
-#define GB_CLASS_SMALL_ROWS (GB_LINEAR ? GB_OBJECT_MAX / 16 + 1 : GB_OBJECT_MAX + 1)
+#define GB_CLASS_SMALL_ROWS (GB_SHORT ? GB_OBJECT_MAX / 16 + 1 : GB_OBJECT_MAX + 1)
 extern const uint8_t gb_class_small[GB_CLASS_SMALL_ROWS];
-#if !GB_LINEAR
-extern const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1];
+extern const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1]; /* these two not in linear memory */
 extern const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1];
-#endif
 
 /* bytes <= GB_OBJECT_MAX. 0: GB_ZERO_CLASS, where it exists; else as 1 */
-GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[GB_LINEAR ? (bytes + 15) >> 4 : bytes]; }
+GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[GB_SHORT ? (bytes + 15) >> 4 : bytes]; }
 
-#if GB_LINEAR
-GB_INLINE uint32_t gb_class_of_words(size_t bytes) { return gb_class_of_small(bytes); }
-GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return (void)bytes, GB_CLASSES; }
-#else
 /* bytes <= GB_SMALL_MAX; the request needs only the alignment of a word. In the safe build blocks begin at multiples of
  * 16: base/held.c */
 GB_INLINE uint32_t gb_class_of_words(size_t bytes)
 {
-    return GB_SAFE ? gb_class_of_small(bytes) : gb_class_words[(bytes + 7) >> 3];
+    return GB_SHORT || GB_SAFE ? gb_class_of_small(bytes) : gb_class_words[(bytes + 7) >> 3];
 }
 
 /* GB_SMALL_MAX < bytes <= GB_MEDIUM_MAX */
-GB_INLINE uint32_t gb_class_of_medium(size_t bytes) { return gb_class_medium[(bytes + 255) >> 8]; }
-#endif
+GB_INLINE uint32_t gb_class_of_medium(size_t bytes)
+{
+    return GB_SHORT ? GB_CLASSES : gb_class_medium[(bytes + 255) >> 8];
+}
 
 /* 0 counts as 1 */
 GB_INLINE uint32_t gb_class_of(size_t bytes)
@@ -93,7 +89,7 @@ GB_INLINE uint32_t gb_class_index(uint32_t cls, size_t offset)
 /* Returns whether a block of class `cls` starts at `offset` of its page. *index is the number of the block there. */
 GB_INLINE bool gb_class_exact(uint32_t cls, size_t offset, uint32_t *index)
 {
-#if GB_LINEAR
+#if GB_SHORT
     *index = gb_class_index(cls, offset);
     return *index * gb_classes[cls].bytes == offset;
 #else

@@ -5,11 +5,11 @@ void glebe_stats_read(glebe_stats *out)
 {
     GB_ENTRY;
     gb_lock_take(&gb_the.lock);
-    if (GB_LINEAR)
+    if (GB_TAGGED)
         gb_account_kept();
     *out = glebe_live.stats;
     out->used_bytes = gb_held();
-    if (GB_LINEAR)
+    if (GB_TAGGED)
         out->large_bytes = out->used_bytes - out->small_bytes;
     gb_lock_drop(&gb_the.lock);
 }
@@ -29,7 +29,7 @@ static size_t page_used(const gb_page *page)
 {
     size_t all = gb_page_bytes(page);
     uint32_t cls = page->cls, out;
-    if (!GB_LINEAR && page->kind == GB_MEDIUM)
+    if (!GB_TAGGED && page->kind == GB_MEDIUM)
         return cls < GB_CLASSES && !gb_page_purged(page)
             ? (page->cap - gb_popcount32(gb_load_relaxed(&page->bits))) * (size_t)gb_classes[cls].bytes
             : 0;
@@ -106,7 +106,7 @@ size_t gb_blocks_bytes(void)
 {
     GB_ENTRY;
     size_t bytes = stats_walk(NULL), at_hand;
-    if (GB_LINEAR)
+    if (GB_TAGGED)
         bytes += gb_the.linear.used - gb_the.linear.warm_bytes;
     at_hand = heap_at_hand(gb_self);
     return bytes > at_hand ? bytes - at_hand : 0;

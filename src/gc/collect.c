@@ -21,7 +21,7 @@
 #include "gc.h"
 
 /* The default pace: see glebe_gc_pace. docs/decisions/0043 */
-enum { PACE_PERCENT = 90, PACE_LEAST_BYTES = GB_LINEAR ? 128 << 10 : 1 << 20, PACE_EVEN_BYTES = 4 << 20 };
+enum { PACE_PERCENT = 90, PACE_LEAST_BYTES = GB_PURGES ? 1 << 20 : 128 << 10, PACE_EVEN_BYTES = 4 << 20 };
 
 /* ---- a collector ---- */
 
@@ -48,7 +48,7 @@ static GB_NOINLINE void pace_next(glebe_gc *gc)
     uint32_t percent = gc->percent;
     if (percent == GLEBE_GC_PERCENT_DEFAULT) {
         percent = PACE_PERCENT;
-        found = GB_LINEAR ? pace_root(found) : found;
+        found = GB_PURGES ? found : pace_root(found);
     }
     uint64_t grow = sizeof found == 4 ? (uint64_t)found * percent / 100
                                       : (uint64_t)(found / 100) * percent + (uint64_t)(found % 100) * percent / 100;

@@ -53,7 +53,7 @@ GB_NOINLINE void gb_mark_later(glebe_gc *gc, uintptr_t object)
 
 /* Returns where the mark stack begins. In linear memory an address of slice 0, where no object is, lies below it, so a
  * pop needs no look at the stack's height. */
-GB_INLINE uintptr_t *mark_bottom(glebe_gc *gc) { return gc->stack + GB_LINEAR; }
+GB_INLINE uintptr_t *mark_bottom(glebe_gc *gc) { return gc->stack + !GB_TRACES; }
 
 GB_NOINLINE uintptr_t *gb_mark_waiting(glebe_gc *gc)
 {
@@ -119,7 +119,7 @@ GB_INLINE uintptr_t *mark_near(glebe_gc *gc, const gb_marking *m, uintptr_t word
         if (m->allocated[i / 32] & bit || (word = gb_mark_inside(gc, word)) == 0)
             return top;
     }
-    if (GB_LINEAR) { /* one branch less in WebAssembly */
+    if (!GB_TRACES) { /* one branch less in WebAssembly */
         *top++ = word & ~(uintptr_t)(GB_CELL_BYTES - 1);
         return GB_LIKELY(top != m->end) ? top : mark_full(gc, top);
     }
@@ -217,7 +217,7 @@ GB_NOINLINE uintptr_t *gb_mark_sparse(
     }
     if (kind)
         layout = kind->layout;
-    if (GB_LINEAR || GB_UNLIKELY(page->magic == 0)) {
+    if (!GB_TRACES || GB_UNLIKELY(page->magic == 0)) {
         uintptr_t start = gb_page_start(page), low = start;
         to = start + page->step;
         if (GB_STACKS && from == start)
@@ -236,7 +236,7 @@ GB_NOINLINE uintptr_t *gb_mark_sparse(
     if (layout) {
         top = mark_elements(gc, m, layout, from, to, top);
         from = to;
-    } else if (!GB_LINEAR && to - from >= LONG_BYTES) {
+    } else if (GB_TRACES && to - from >= LONG_BYTES) {
         top = gb_mark_long(gc, m, from, to, top);
         from = to;
     } else if ((to - from) % GB_CELL_BYTES) {
@@ -285,7 +285,7 @@ GB_INLINE void mark_pairs_linear(glebe_gc *gc, uintptr_t at, uintptr_t end, uint
 /* mark_run for an even number of words: small objects are whole cells, which are two words each. */
 static GB_NOINLINE void mark_pairs(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
 {
-    if (!GB_LINEAR)
+    if (GB_TRACES)
         gb_trace(gc, at, end, top);
     else if (gb_bits_shared(gc))
         mark_pairs_linear(gc, at, end, top, true);
@@ -310,7 +310,7 @@ static void mark_run(glebe_gc *gc, uintptr_t at, uintptr_t end, uintptr_t *top)
         at += sizeof(uintptr_t);
         top = mark_bottom(gc);
     }
-    if (!GB_LINEAR && end - at >= LONG_BYTES) {
+    if (GB_TRACES && end - at >= LONG_BYTES) {
         const gb_marking m = gb_marking_of(gc);
         for (uintptr_t piece; at < end; at = piece) {
             piece = end - at < PIECE_BYTES ? end : at + PIECE_BYTES;

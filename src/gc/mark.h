@@ -13,7 +13,7 @@ typedef uintptr_t __attribute__((may_alias)) gb_word;
 typedef uint32_t __attribute__((may_alias)) gb_half;
 
 /* trace.c takes so many objects from the stack at a time, and each may leave one entry there beyond the stack's end. */
-#define GB_AHEAD (GB_LINEAR ? 0 : GB_MARK_STACK >= 64 ? 16 : 2)
+#define GB_AHEAD (!GB_TRACES ? 0 : GB_MARK_STACK >= 64 ? 16 : 2)
 
 /* Values that are constant while marking runs, copied to locals: the compiler cannot know that the region's fields do
  * not change. */
@@ -32,7 +32,7 @@ typedef struct gb_marking {
 
 /* Returns the offset of an address that the tables of `m` are for. In linear memory they begin, as it were, with
  * address 0, so that a word is its own offset. */
-GB_INLINE size_t gb_mark_offset(const gb_marking *m, uintptr_t word) { return GB_LINEAR ? word : word - m->base; }
+GB_INLINE size_t gb_mark_offset(const gb_marking *m, uintptr_t word) { return GB_TRACES ? word - m->base : word; }
 
 /* Returns the bytes from the region's base to the end of all objects, if no object is below it. */
 GB_INLINE size_t gb_marking_reach(const glebe_gc *gc, size_t bytes)
@@ -48,7 +48,7 @@ GB_INLINE gb_marking gb_marking_of(const glebe_gc *gc)
     const gb_bits *bits = gb_bits_of(gc);
     size_t bytes = gb_peek(gb_the.slices) << GB_SLICE_LOG2;
     bool below = GB_HUGE && gc->huge_span && gc->huge_from < gb_the.base;
-    size_t before = GB_LINEAR ? gb_the.base >> GB_SLICE_LOG2 : 0, bits_before = before * GB_SLICE_BITS / 8;
+    size_t before = GB_TRACES ? 0 : gb_the.base >> GB_SLICE_LOG2, bits_before = before * GB_SLICE_BITS / 8;
     return (gb_marking){gb_the.base, bytes, gb_marking_reach(gc, bytes), below ? 0 : gb_the.base,
         (const gb_page *)((uintptr_t)gb_the.table - before * sizeof(gb_page)),
         (const gb_half *)((uintptr_t)bits->allocated - bits_before),

@@ -192,7 +192,7 @@ static GB_NOINLINE bool collection_due(glebe_gc *gc, uint32_t slices)
 {
     gc->due = !gc->forced
         && (gc->taken_bytes >= gc->trigger_bytes
-            || (GB_LINEAR && slices && gc->taken_bytes >= gc->trigger_bytes / 3 && !gb_run_fits(slices)));
+            || (!GB_PURGES && slices && gc->taken_bytes >= gc->trigger_bytes / 3 && !gb_run_fits(slices)));
     return gc->due;
 }
 
@@ -211,7 +211,7 @@ static bool cursor_refill(glebe_gc *gc, gb_cursor *cursor, uint32_t step)
         if (!page) {
             cursor->page = GB_NO_PAGE;
             /* a large heap takes long to mark */
-            if (GB_LINEAR && gc->trigger_bytes <= SPARING_BYTES && collection_due(gc, 1))
+            if (!GB_PURGES && gc->trigger_bytes <= SPARING_BYTES && collection_due(gc, 1))
                 return false;
             page = collected_fresh(gc, cursor, &zero);
             if (!page)

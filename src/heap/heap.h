@@ -238,7 +238,7 @@ void gb_heap_trim(glebe_heap *heap, bool looks);
 GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
 {
     gb_block *next = GB_SECURE ? gb_secure_out(block, cls) : gb_link_get(block);
-    if (!GB_LINEAR)
+    if (!GB_SHORT)
         __builtin_prefetch(next, 1);
     if (GB_SECURE)
         heap->watched[0] = block;

@@ -19,7 +19,7 @@
 static uint32_t page_wake(const gb_page *page)
 {
     uint32_t half = page->cap / 2u, wake = page->cap / 8u;
-    if (!GB_LINEAR) {
+    if (GB_WAKE_BYTES) {
         uint32_t most = (uint32_t)GB_WAKE_BYTES / gb_classes[page->cls].bytes;
         most = most > GB_WAKE_MOST ? GB_WAKE_MOST : most;
         wake = wake > most ? most : wake;

@@ -51,7 +51,7 @@ GB_INLINE uint32_t gb_large_slice(const gb_page *large)
 GB_INLINE uintptr_t gb_large_start(const gb_page *large) { return gb_slice_start(gb_large_slice(large)); }
 GB_INLINE gb_page *gb_large_in(uint32_t slice)
 {
-    gb_page *large = GB_LINEAR ? NULL : gb_large_record(slice);
+    gb_page *large = GB_TAGGED ? NULL : gb_large_record(slice);
     return large && large->kind == GB_LARGE && large->cls == slice % GB_LARGE_LEAST ? large : NULL;
 }
 /* Returns the record of the large block in use that begins at `block`, an address in a chunk, or NULL. */
@@ -65,7 +65,7 @@ GB_INLINE gb_page *gb_large_at(const void *block)
 /* Takes a page's head, or a large block's record. */
 GB_INLINE uintptr_t gb_run_start(const gb_page *page)
 {
-    return !GB_LINEAR && page->kind == GB_LARGE ? gb_large_start(page) : gb_page_start(page);
+    return !GB_TAGGED && page->kind == GB_LARGE ? gb_large_start(page) : gb_page_start(page);
 }
 
 /* Returns the head of the page, or the record of the large block, that contains `address`; the entry, if the slice is
@@ -73,7 +73,7 @@ GB_INLINE uintptr_t gb_run_start(const gb_page *page)
 static inline gb_page *gb_page_around(const void *address)
 {
     gb_page *entry = gb_page_entry(address);
-    if (GB_LINEAR || !entry || entry->kind != GB_FREE)
+    if (GB_TAGGED || !entry || entry->kind != GB_FREE)
         return entry ? gb_page_head(entry) : NULL;
     uint32_t slice = gb_slice_of(entry);
     const gb_page *first = gb_large_record(slice / GB_CHUNK_SLICES * GB_CHUNK_SLICES);
@@ -136,9 +136,9 @@ GB_INLINE bool gb_heap_owns(const glebe_heap *heap, const gb_page *page)
 /* Bytes held by a heap, and by all. */
 GB_INLINE size_t gb_heap_held(const glebe_heap *heap)
 {
-    return gb_load_relaxed(&heap->bytes) + (GB_LINEAR && heap == &gb_heap_main ? gb_the.linear.used : 0);
+    return gb_load_relaxed(&heap->bytes) + (GB_TAGGED && heap == &gb_heap_main ? gb_the.linear.used : 0);
 }
-GB_INLINE uint64_t gb_held(void) { return glebe_live.stats.used_bytes + (GB_LINEAR ? gb_the.linear.used : 0); }
+GB_INLINE uint64_t gb_held(void) { return glebe_live.stats.used_bytes + (GB_TAGGED ? gb_the.linear.used : 0); }
 
 GB_INLINE gb_block *gb_block_at(const gb_page *page, uint32_t index)
 {

@@ -129,7 +129,7 @@ GB_INLINE size_t gb_class_bytes(const void *block)
         return 0;
     gb_page *page = gb_slice_head(slice);
     page = GB_HEADS ? page : gb_page_head(page);
-    bool medium = !GB_LINEAR && page->kind == GB_MEDIUM;
+    bool medium = !GB_TAGGED && page->kind == GB_MEDIUM;
     uint32_t cls = page->cls, index;
     if ((!medium && page->kind != GB_SMALL) || !gb_class_exact(cls, (uintptr_t)block - gb_page_start(page), &index)
         || index >= __atomic_load_n(&page->bump, __ATOMIC_RELAXED))
@@ -148,18 +148,18 @@ GB_INLINE bool gb_stays(size_t before, size_t bytes)
 /* The same for small and medium blocks, most of those that programs resize. In linear memory code must be short. */
 GB_INLINE bool gb_resize_stays(const void *block, size_t bytes)
 {
-    return !GB_LINEAR && GB_LIKELY(gb_stays(gb_class_bytes(block), bytes));
+    return !GB_SHORT && GB_LIKELY(gb_stays(gb_class_bytes(block), bytes));
 }
 
 /* Out-of-line variants for callers that are slow anyway; they keep code small. */
 GB_INLINE void *gb_alloc_seldom(glebe_heap *heap, size_t bytes)
 {
-    return GB_LINEAR ? gb_alloc_any(heap, bytes) : gb_alloc(heap, bytes);
+    return GB_SHORT ? gb_alloc_any(heap, bytes) : gb_alloc(heap, bytes);
 }
 
 GB_INLINE void gb_free_seldom(const char *call, glebe_heap *self, void *block)
 {
-    if (GB_LINEAR)
+    if (GB_SHORT)
         gb_free_any(call, self, block);
     else
         gb_free(call, self, block);

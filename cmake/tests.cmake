@@ -6,8 +6,9 @@
 #                     [-DGLEBE_TEST_LONG=ON]
 #   cmake --build DIR --target glebe-tests && ctest --test-dir DIR --no-tests=error
 #
-# Slow configurations do less unless GLEBE_TEST_LONG is on: models run few seeds under sanitizers and emulators, and
-# ThreadSanitizer sees only the tests that start threads. The other tests simulate threads on one real thread.
+# Slow configurations do less unless GLEBE_TEST_LONG is on: models run few seeds under sanitizers and with 32-bit
+# pointers, none under emulators, and ThreadSanitizer sees only the tests that start threads. The other tests simulate
+# threads on one real thread.
 #
 # Assertions stay on (-UNDEBUG). An empty suite is an error: a suite that silently lost its tests would pass too.
 
@@ -31,6 +32,9 @@ if(GLEBE_SANITIZE OR CMAKE_CROSSCOMPILING OR NOT CMAKE_SYSTEM_NAME STREQUAL "Lin
 endif()
 if((GLEBE_SANITIZE OR CMAKE_CROSSCOMPILING) AND NOT GLEBE_TEST_LONG)
   list(FILTER test_sources EXCLUDE REGEX "months_test[.]c$") # as long as a tenth of the others: natively only
+endif()
+if(CMAKE_CROSSCOMPILING_EMULATOR AND NOT GLEBE_TEST_LONG)
+  list(FILTER test_sources EXCLUDE REGEX "/model/") # they take a third of the emulator's time, and the same steps
 endif()
 if(NOT test_sources)
   message(FATAL_ERROR "GLEBE_BUILD_TESTS is on, but test/unit, test/model and test/regress hold no *_test.c")

@@ -13,6 +13,14 @@ void gb_check_fail(gb_check *check, int invariant, const void *address, const ch
         check->report(check->context, invariant, address, what);
 }
 
+void gb_check_zero(gb_check *check, const void *memory, size_t bytes, const char *what)
+{
+    const uintptr_t *word = memory, *end = word + bytes / sizeof *word;
+    while (word < end && *word == 0)
+        word++;
+    CHECK(word == end, 6, word, what);
+}
+
 /* ---- pages ---- */
 
 static bool check_block(
@@ -132,14 +140,9 @@ static void check_medium(gb_check *check, const gb_page *page)
     if (check->level < 2)
         return;
     for (uint32_t i = 0, clean = bits & ~gb_load(&page->dirty); i < page->cap; i++)
-        if (clean >> i & 1) {
-            const char *block = (const char *)gb_page_start(page) + (size_t)i * gb_classes[page->cls].bytes;
-            for (size_t k = 0; k < gb_classes[page->cls].bytes; k++)
-                if (block[k] != 0) {
-                    gb_check_fail(check, 6, block + k, "a block that is marked zero is not zero");
-                    break;
-                }
-        }
+        if (clean >> i & 1)
+            gb_check_zero(check, (const char *)gb_page_start(page) + (size_t)i * gb_classes[page->cls].bytes,
+                gb_classes[page->cls].bytes, "a block that is marked zero is not zero");
 }
 
 /* ---- heaps ---- */

@@ -14,6 +14,8 @@ typedef struct gb_check {
 } gb_check;
 
 void gb_check_fail(gb_check *check, int invariant, const void *address, const char *what);
+/* Checks that memory is zero. `bytes` is a multiple of a word's. */
+void gb_check_zero(gb_check *check, const void *memory, size_t bytes, const char *what);
 /* Checks the region: chunks and extents, or slices and blocks with tags. */
 void gb_check_region(gb_check *check);
 /* Checks the heap's blocks that are in no page, and returns their bytes. */

@@ -3,16 +3,6 @@
 
 /* ---- chunks ---- */
 
-static void check_zero(gb_check *check, uint32_t slice)
-{
-    const uint64_t *words = (const uint64_t *)gb_slice_start(slice);
-    for (size_t i = 0; i < GB_SLICE_BYTES / 8; i++)
-        if (words[i] != 0) {
-            gb_check_fail(check, 6, words + i, "memory that is marked zero is not zero");
-            return;
-        }
-}
-
 static glebe_heap *check_run_heap(gb_check *check, const gb_page *page)
 {
     uint32_t number = gb_load_relaxed(&page->heap);
@@ -66,7 +56,8 @@ static uint32_t check_chunk(gb_check *check, uint32_t number)
             free += is_free;
             dirty += is_free && gb_set_has(chunk->dirty, i);
             if (is_free && check->level >= 2 && !gb_set_has(chunk->dirty, i))
-                check_zero(check, first + i);
+                gb_check_zero(check, (const void *)gb_slice_start(first + i), GB_SLICE_BYTES,
+                    "memory that is marked zero is not zero");
             i++;
             continue;
         }

@@ -265,7 +265,8 @@ static void check_places(void)
             continue;
         IL_CHECK(!is_queued(page) || met_pages[i] == met_round, "page %u is marked as queued, and in no inbox", i);
         place_page(page);
-        for (uint32_t k = 0, most = (uint32_t)gb_page_bytes(page) / 16; k < most; k++)
+        uint32_t most = page->cls == GB_MIXED ? (uint32_t)gb_page_bytes(page) / 16 : page->bump;
+        for (uint32_t k = 0; k < most; k++)
             IL_CHECK(place_of[i][k] || !is_carved(page, k), "block %u of page %u is lost", k, i);
     }
 }

@@ -293,8 +293,8 @@ GLEBE_API void glebe_gc_mark(glebe_gc *gc, const void *start, const void *end);
  * taken is outside of it, where no code of the module can read it: keep its reference in a root. */
 GLEBE_API void glebe_gc_mark_stack(glebe_gc *gc, const void *base);
 
-/* Collects now. Returns the bytes that became free: objects found unreachable, and the unused rest of gaps from which
- * objects were being handed out. */
+/* Collects now. Returns the bytes of the objects that it found unreachable, and of those that glebe_gc_free freed since
+ * the last collection. An object counts with glebe_gc_usable_size bytes. */
 GLEBE_API size_t glebe_gc_collect(glebe_gc *gc);
 /* A collection in parts, for runtimes that mark their roots themselves: glebe_gc_begin, any number of calls of
  * glebe_gc_mark, then glebe_gc_finish, which returns the same as glebe_gc_collect.
@@ -406,7 +406,7 @@ typedef struct glebe_gc_stats {
     uint64_t collections;
     uint64_t allocated_bytes; /* handed out since the start */
     uint64_t live_bytes; /* found by the last collection */
-    uint64_t freed_bytes; /* found unreachable since the start */
+    uint64_t freed_bytes; /* found unreachable, or freed by glebe_gc_free, up to the last collection */
     uint64_t heap_bytes; /* in pages and large objects now */
     uint64_t marked_objects; /* by the last collection */
     uint64_t allocated_objects; /* handed out since the start */

@@ -493,7 +493,7 @@ struct glebe_gc {
     struct gb_marker *team; /* several threads mark (GB_RUNTIMES) */
     uint32_t helpers; /* threads that mark besides the one that collects, at most */
     uint64_t scanned_by[2]; /* objects that teams scanned: the collecting thread, all helpers */
-    size_t cached_bytes, cached_objects; /* in the caches' gaps when marking began */
+    size_t cached_bytes, cached_objects; /* in the caches' gaps when marking began, and not returned since */
     const struct gb_hooks *hooks; /* of a runtime that is built with the core, or NULL (GB_RUNTIMES) */
     size_t ready_bytes, behind_bytes; /* of live_bytes: only ready finalizers keep them; they wait for another's */
     uint32_t ready, ready_at; /* count of ready finalizers; where in the table the search for the next one begins */

@@ -351,9 +351,13 @@ EXPORT size_t GC_get_free_bytes(void)
     return libgc_gc ? free_bytes(&stats) : 0;
 }
 EXPORT size_t GC_get_unmapped_bytes(void) { return 0; }
+/* The gaps of caches count whole, as the free lists of threads do in bdwgc. */
 EXPORT size_t GC_get_bytes_since_gc(void) { return libgc_gc ? libgc_gc->taken_bytes : 0; }
 EXPORT size_t GC_get_expl_freed_bytes_since_gc(void) { return 0; }
-EXPORT size_t GC_get_total_bytes(void) { return stats_now().allocated_bytes; }
+EXPORT size_t GC_get_total_bytes(void)
+{
+    return libgc_gc ? libgc_gc->stats.allocated_bytes + libgc_gc->taken_bytes : 0;
+}
 EXPORT size_t GC_get_obtained_from_os_bytes(void) { return stats_now().heap_bytes; }
 EXPORT size_t GC_get_memory_use(void) { return libgc_gc ? libgc_gc->live_bytes + libgc_gc->taken_bytes : 0; }
 EXPORT size_t GC_get_size_map_at(int index) { return index < 0 || index > 128 ? (size_t)-1 : (size_t)index * 16; }
@@ -373,8 +377,8 @@ EXPORT void GC_get_heap_usage_safe(GC_word *heap, GC_word *unused, GC_word *unma
 EXPORT size_t GC_get_prof_stats_unsafe(GC_word *out, size_t bytes)
 {
     glebe_gc_stats stats = stats_now();
-    GC_word since = GC_get_bytes_since_gc();
-    GC_word values[] = {stats.heap_bytes, GC_get_free_bytes(), 0, since, stats.allocated_bytes - since, GC_non_gc_bytes,
+    GC_word before = libgc_gc ? libgc_gc->stats.allocated_bytes : 0;
+    GC_word values[] = {stats.heap_bytes, GC_get_free_bytes(), 0, GC_get_bytes_since_gc(), before, GC_non_gc_bytes,
         GC_gc_no, 0, freed_bytes, stats.freed_bytes, 0, stats.heap_bytes};
     memset(out, 0xff, bytes);
     bytes = bytes < sizeof values ? bytes : sizeof values;

@@ -87,9 +87,11 @@ bool gb_cache_fill(glebe_gc *gc, gb_cache_row *row, size_t bytes, bool plain)
 
 void gb_caches_shield(glebe_gc *gc)
 {
+    gc->taken_bytes += gc->cached_bytes; /* what was in caches before is handed out, or in caches still */
     gc->cached_bytes = gc->cached_objects = 0;
     for (gb_cache *cache = gc->caches; GB_RUNTIMES && cache; cache = cache->next)
         cache_each(gc, cache, gb_gap_shield);
+    gc->taken_bytes -= gc->cached_bytes;
 }
 
 static void cache_hide(glebe_gc *gc, const gb_gap *gap, uint32_t step)
@@ -112,12 +114,14 @@ void gb_caches_hide(glebe_gc *gc, bool hide)
                 (hide ? cache_hide : cache_show)(gc, &row->gaps[i], row->step);
 }
 
-uint64_t gb_caches_left(const glebe_gc *gc)
+uint64_t gb_caches_left(const glebe_gc *gc, size_t *bytes)
 {
     uint64_t left = 0;
     for (const gb_cache *cache = gc->caches; GB_RUNTIMES && cache; cache = cache->next)
         for (const gb_cache_row *row = &cache->rows[0][0]; row < cache_end(cache); row++)
-            for (uint32_t i = 1; i <= row->last; i++)
+            for (uint32_t i = 1; i <= row->last; i++) {
                 left += (row->gaps[i].end - row->gaps[i].at) / row->step;
+                *bytes += row->gaps[i].end - row->gaps[i].at;
+            }
     return left;
 }

@@ -402,12 +402,12 @@ void glebe_gc_stats_read(const glebe_gc *gc, glebe_gc_stats *out)
 {
     GB_ENTRY;
     *out = gc->stats;
-    out->allocated_bytes += gc->taken_bytes;
+    out->allocated_bytes += GB_CALLBACKS ? gb_since_bytes(gc) : gc->taken_bytes;
     out->live_bytes = gc->live_bytes;
     out->heap_bytes = gc->heap->collected_bytes + gc->huge_bytes;
     out->allocated_objects -= gb_cursors_left(gc);
     if (GB_RUNTIMES)
-        out->allocated_objects -= gb_caches_left(gc);
+        out->allocated_objects -= gb_caches_left(gc, &(size_t){0});
 }
 
 void glebe_gc_on_event(glebe_gc *gc, glebe_gc_listener *listener, void *context)

@@ -68,6 +68,9 @@ GB_INLINE bool gb_cursor_has(const gb_cursor *cursor, uintptr_t object)
 }
 /* Returns how many objects the cursors can still hand out. allocated_objects counts them already. */
 uint64_t gb_cursors_left(const glebe_gc *gc);
+/* Returns the bytes of objects handed out since the last collection: unlike taken_bytes, without what the cursors and
+ * caches can still hand out. */
+size_t gb_since_bytes(const glebe_gc *gc);
 /* Ends all cursors' gaps: the next allocation looks for a new gap. */
 void gb_cursors_drop(glebe_gc *gc);
 /* Unmarks all objects and ends all cursors' gaps. */
@@ -161,8 +164,8 @@ void gb_caches_shield(glebe_gc *gc);
 /* For a walk while no marking runs: sets the bits in `waiting` of cells that the caches have not handed out; and clears
  * them. Threads may use their caches meanwhile, and do not fill them. */
 void gb_caches_hide(glebe_gc *gc, bool hide);
-/* Returns how many objects the caches can still hand out. */
-uint64_t gb_caches_left(const glebe_gc *gc);
+/* Returns how many objects the caches can still hand out. Adds their bytes to *bytes. */
+uint64_t gb_caches_left(const glebe_gc *gc, size_t *bytes);
 
 /* ---- huge_object: objects over 1 MiB, not in linear memory ---- */
 gb_huge_object *gb_huge_object_at(const glebe_gc *gc, uintptr_t word);

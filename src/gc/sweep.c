@@ -318,7 +318,9 @@ void gb_gap_return(glebe_gc *gc, const gb_gap *gap)
         page->bump = (uint16_t)from;
         page->gc_flags &= (uint8_t)~GB_CLEAN;
     }
-    gc->taken_bytes -= bytes < gc->taken_bytes ? bytes : gc->taken_bytes;
+    size_t taken = bytes < gc->taken_bytes ? bytes : gc->taken_bytes;
+    gc->taken_bytes -= taken;
+    gc->cached_bytes -= bytes - taken; /* from before the last collection */
     gc->stats.allocated_objects -= bytes / page->step;
 }
 
@@ -506,12 +508,25 @@ uint64_t gb_cursors_left(const glebe_gc *gc)
     return left;
 }
 
+size_t gb_since_bytes(const glebe_gc *gc)
+{
+    size_t left = 0;
+    for (const gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++)
+        left += cursor_left(cursor) * collected_step(cursor->cls);
+    if (GB_RUNTIMES)
+        gb_caches_left(gc, &left);
+    return gc->cached_bytes + gc->taken_bytes - left;
+}
+
 /* Memory that a cursor did not hand out holds no object, even if a word looks like a reference to it. */
 void gb_cursors_drop(glebe_gc *gc)
 {
     uint64_t *allocated = gb_bits_of(gc)->allocated;
     for (gb_cursor *cursor = gc->cursors; cursor < gc->cursors + GB_CURSORS; cursor++) {
-        gc->stats.allocated_objects -= cursor_left(cursor);
+        size_t left = cursor_left(cursor);
+        gc->stats.allocated_objects -= left;
+        if (GB_CALLBACKS)
+            gc->taken_bytes -= left * collected_step(cursor->cls);
         if (cursor->rest)
             allocated[gb_cell(cursor->end) / 64] ^= cursor->rest;
         cursor->rest = 0;

@@ -90,6 +90,8 @@ static void model_hears(void *context, glebe_gc_event event, const glebe_gc_stat
     uint64_t there = stats->allocated_objects - stats->freed_objects;
     if (there != (uint64_t)object_count || stats->allocated_objects != allocations)
         model_fail("objects were not counted right");
+    if (stats->allocated_bytes - stats->freed_bytes != stats->live_bytes)
+        model_fail("bytes were not counted right");
 }
 
 /* ---- steps ---- */

@@ -134,6 +134,8 @@ static void model_hears(void *context, glebe_gc_event event, const glebe_gc_stat
     if (stats->allocated_objects - stats->freed_objects != model_count(of)
         || stats->allocated_objects != side->allocations)
         model_fail("objects were not counted right");
+    if (stats->allocated_bytes - stats->freed_bytes != stats->live_bytes)
+        model_fail("bytes were not counted right");
 }
 
 /* ---- steps ---- */

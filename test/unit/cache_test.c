@@ -94,12 +94,18 @@ static void test_a_collection(void **state)
         assert_int_equal(stats.marked_objects, (OBJECTS + 2) / 3);
         assert_int_equal(stats.live_bytes, (OBJECTS + 2) / 3 * BYTES);
         assert_int_equal(stats.allocated_objects - stats.freed_objects, stats.marked_objects);
+        assert_int_equal(stats.allocated_bytes - stats.freed_bytes, stats.live_bytes);
+        assert_int_equal(stats.allocated_bytes, (uint64_t)(round + 1) * OBJECTS * BYTES);
         uintptr_t count = 0;
         for (uintptr_t *object = roots[0]; object; object = (uintptr_t *)object[0], count++)
             assert_true(object[1] % 3 == 0 && object[2] == ~(uintptr_t)0);
         assert_int_equal(count, (OBJECTS + 2) / 3);
     }
-    gb_cache_end(gc, cache);
+    gb_cache_end(gc, cache); /* it has gaps from before the last collection */
+    glebe_gc_stats stats;
+    glebe_gc_stats_read(gc, &stats);
+    assert_int_equal(stats.allocated_bytes, 5 * OBJECTS * BYTES);
+    assert_int_equal(glebe_gc_collect(gc), 0);
 }
 
 /* A thread is stopped after it has read where its object will be, and before it says so. */

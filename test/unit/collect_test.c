@@ -164,6 +164,42 @@ static void test_gaps_of_a_word(void **state)
     assert_int_equal(stats.allocated_objects - stats.freed_objects, 1 + OBJECTS / 3);
 }
 
+/* A collection returns the bytes of objects, not the rest of the gaps that they came from. */
+static void test_exact_bytes(void **state)
+{
+    (void)state;
+    glebe_gc_stats stats;
+    glebe_gc_pace(gc, 100, 64 << 20, 0);
+    roots[0] = glebe_gc_alloc(gc, 32);
+    glebe_gc_stats_read(gc, &stats);
+    assert_int_equal(stats.allocated_bytes, 32);
+    assert_int_equal(glebe_gc_collect(gc), 0);
+    static const size_t sizes[] = {16, 32, 100, 2048, 2049, 70000, 3 << 20, 32};
+    size_t kept = 32, dropped = 0, freed = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *object = glebe_gc_alloc_plain(gc, sizes[i]);
+        size_t usable = glebe_gc_usable_size(gc, object);
+        if (i % 2)
+            roots[i] = object, kept += usable;
+        else
+            dropped += usable;
+        if (i == 4)
+            glebe_gc_free(gc, object);
+        glebe_gc_stats_read(gc, &stats);
+        assert_int_equal(stats.allocated_bytes, kept + dropped);
+    }
+    for (int round = 0; round < 3; round++, dropped = round * 48) {
+        freed += dropped;
+        assert_int_equal(glebe_gc_collect(gc), dropped);
+        glebe_gc_stats_read(gc, &stats);
+        assert_int_equal(stats.live_bytes, kept);
+        assert_int_equal(stats.freed_bytes, freed);
+        assert_int_equal(stats.allocated_bytes, kept + freed);
+        for (int i = 0; i <= round; i++)
+            assert_non_null(glebe_gc_alloc(gc, 48));
+    }
+}
+
 static void test_limit(void **state)
 {
     (void)state;
@@ -698,6 +734,7 @@ int main(void)
         COLLECT_TEST(test_marking_needs_little_memory),
         COLLECT_TEST(test_gaps_of_a_word),
         COLLECT_TEST(test_memory_is_used_again),
+        COLLECT_TEST(test_exact_bytes),
         COLLECT_TEST(test_limit),
         COLLECT_TEST(test_finalizers),
         COLLECT_TEST(test_many_finalizers),

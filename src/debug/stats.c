@@ -115,14 +115,14 @@ size_t gb_blocks_bytes(void)
 /* ---- output: one text and one JSON object, wherever statistics are printed ----
  *
  *     glebe: ls[4711]: statistics
- *       committed_bytes         2.0 MiB       KiB below 1 MiB, rounded down
- *       purges                    3           a count
+ *       committed_bytes           2.0 MiB       KiB below 1 MiB, rounded down
+ *       purges                      3           a count
  *
  *     {"program": "ls", "pid": 4711, "committed_bytes": 2097152, ... "purges": 3, ...}
  *
  * The command prints the same text from the statistics that it reads (cli/src/linux/statistics.rs). */
 
-enum { STATS_PROGRAM_BYTES = 64, STATS_NAME_COLUMNS = 18, STATS_VALUE_COLUMNS = 10, STATS_BYTES = 4096 };
+enum { STATS_PROGRAM_BYTES = 64, STATS_NAME_COLUMNS = 20, STATS_VALUE_COLUMNS = 9, STATS_BYTES = 4096 };
 
 /* The i-th statistic: all fields of the struct have one type, in the order of the names. */
 static uint64_t stats_value(const glebe_stats *stats, int i)
@@ -155,7 +155,7 @@ static const char *stats_shown(const char *name, uint64_t value, char out[24])
 
 static const char *stats_blanks(size_t length, size_t columns)
 {
-    static const char blanks[] = "                  ";
+    static const char blanks[] = "                    ";
     return blanks + sizeof blanks - 1 - (length < columns ? columns - length : 0);
 }
 
@@ -220,18 +220,20 @@ void gb_stats_say(void)
 
 #define VERBOSE(beside) \
     "glebe: %s[%u]: version %u.%u.%u" GB_COPY " was active" beside \
-    ": at most %zu KiB in use, %zu KiB purged, %zu errors%s" GB_MADE_OF "\n"
+    ": at most %s%s in use, %s%s purged, %zu errors%s" GB_MADE_OF "\n"
 
 /* A runtime's copy (GB_COPY) has its blocks from its own functions, so it does not matter whose malloc is. */
 void gb_verbose_say(void)
 {
     bool beside = sizeof GB_COPY == 1 && gb_port_malloc_elsewhere();
     glebe_stats s;
-    char text[320], program[STATS_PROGRAM_BYTES];
+    char text[320], program[STATS_PROGRAM_BYTES], peak[24], purged[24];
     glebe_stats_read(&s);
+    const char *peak_unit = stats_shown("_bytes", s.peak_used_bytes, peak),
+               *purged_unit = stats_shown("_bytes", s.purged_bytes, purged);
     size_t n = gb_format(text, sizeof text, beside ? VERBOSE(" beside another malloc") : VERBOSE(""),
         stats_program(program), gb_port_process(), GLEBE_VERSION_MAJOR, GLEBE_VERSION_MINOR, GLEBE_VERSION_PATCH,
-        (size_t)(s.peak_used_bytes >> 10), (size_t)(s.purged_bytes >> 10), (size_t)s.errors,
+        peak, peak_unit, purged, purged_unit, (size_t)s.errors,
         GB_AUDIT          ? "; audit build"
             : gb_the.tags ? "; secure build, memory tags"
             : GB_SECURE   ? "; secure build"

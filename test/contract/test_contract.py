@@ -589,7 +589,8 @@ def test_pages_of_64_kib(box):
 NAMES = ["committed_bytes", "used_bytes", "peak_used_bytes", "errors", "out_of_memory", "heaps", "purged_bytes"]
 
 
-ACTIVE = r"glebe: {}\[(\d+)\]: version \d+\.\d+\.\d+ was active: at most \d+ KiB in use, \d+ KiB purged, 0 errors\n"
+ACTIVE = (r"glebe: {}\[(\d+)\]: version \d+\.\d+\.\d+ was active: at most \d+\.\d [KM]iB in use, "
+          r"\d+\.\d [KM]iB purged, 0 errors\n")
 
 
 def test_option_verbose(box):

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.xdist_group("package"),
               pytest.mark.skipif(not os.environ.get("GLEBE_TEST_LONG"), reason="part of make test-long "
                                                                                "(GLEBE_TEST_LONG=1)")]
 PC = platform.machine() == "x86_64"
-ACTIVE = re.compile(r"was active: at most \d+ KiB.*; commit [0-9a-f]{12}")
+ACTIVE = re.compile(r"was active: at most \d+\.\d [KM]iB.*; commit [0-9a-f]{12}")
 NAMED = re.compile(r"glebe \d+\.\d+\.\d+ \(commit [0-9a-f]{12}")
 WARNING = "-Wpadded"  # which the source does not heed: a later compiler may have such a one by itself
 foreign = pytest.mark.skipif(not PC, reason="an Arm machine builds for itself alone")

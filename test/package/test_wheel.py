@@ -88,7 +88,7 @@ def try_out(installed, folder):
     app.write_text("import sys\nprint(sys.argv[1:], sys.executable)\nblocks = [bytes(i) for i in range(3000)]\n")
     glebe, python = installed.folder / "bin/glebe", installed.python
     assert re.match(r"glebe \d+\.\d+\.\d+ \(.*\)\n", installed.run(glebe, "--version"))
-    active = r"was active: at most [1-9]\d* KiB"
+    active = r"was active: at most [1-9]\d*\.\d [KM]iB"
     said = installed.run(python, "-m", "glebe", "run", "-v", app, "--port", "80", cwd=folder)
     assert f"['--port', '80'] {python}" in said and re.search(active, said), said
     said = installed.run(python, "-m", "glebe", "run", "--", "app.py", "--", "x", cwd=folder)

@@ -85,12 +85,14 @@ static void test_text(void **state)
         at = strchr(at, '\n') + 1;
     }
     assert_string_equal(at, "");
-    assert_non_null(strstr(text, "\n  committed_bytes   17592186044415.9 MiB\n")); /* wider than its column: not cut */
-    assert_non_null(strstr(text, "\n  used_bytes               0.0 KiB\n"));
-    assert_non_null(strstr(text, "\n  purged_bytes             0.9 KiB\n"));
-    assert_non_null(strstr(text, "\n  huge_page_bytes       1023.9 KiB\n"));
-    assert_non_null(strstr(text, "\n  table_bytes              1.0 MiB\n"));
-    assert_non_null(strstr(text, "\n  errors                 12345\n"));
+    /* wider than its column: not cut */
+    assert_non_null(strstr(text, "\n  committed_bytes     17592186044415.9 MiB\n"));
+    assert_non_null(strstr(text, "\n  used_bytes                0.0 KiB\n"));
+    assert_non_null(strstr(text, "\n  purged_bytes              0.9 KiB\n"));
+    assert_non_null(strstr(text, "\n  huge_page_bytes        1023.9 KiB\n"));
+    assert_non_null(strstr(text, "\n  table_bytes               1.0 MiB\n"));
+    assert_non_null(strstr(text, "\n  errors                  12345\n"));
+    assert_non_null(strstr(text, "\n  huge_retained_bytes       0.0 KiB\n")); /* the longest name */
 }
 
 static void test_cut_as_snprintf_does(void **state)
@@ -164,11 +166,17 @@ static void test_what_is_said_at_exit(void **state)
     glebe_option("stats", "0");
     glebe_option("verbose", "1");
     gb_say_at_exit();
-    fixture_printed("glebe: prog[4711]: version 0.1.0 was active: at most 16 KiB in use, 0 KiB purged, 0 errors\n");
+    fixture_printed("glebe: prog[4711]: version 0.1.0 was active: at most 16.0 KiB in use, 0.0 KiB purged, 0 errors\n");
     fake.printed_bytes = 0;
     fake.malloc_elsewhere = true;
     gb_say_at_exit();
-    expect(fake.printed, "glebe: prog[4711]: version 0.1.0 was active beside another malloc: at most 16 KiB in use, ");
+    const char *said = expect(fake.printed, "glebe: prog[4711]: version 0.1.0 was active beside another malloc: ");
+    expect(said, "at most 16.0 KiB in use, ");
+    fake.printed_bytes = 0;
+    assert_non_null(glebe_malloc(5 << 20));
+    gb_say_at_exit();
+    said = expect(fake.printed, "glebe: prog[4711]: version 0.1.0 was active beside another malloc: ");
+    expect(said, "at most 5.0 MiB in use, ");
 }
 
 /* Under the command, a tree of processes appends statistics to a file; without the file they go to stderr. */

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   glebe: ls[4711]: statistics
-//!     committed_bytes         2.0 MiB       KiB below 1 MiB, rounded down
-//!     purges                    3           a count
+//!     committed_bytes           2.0 MiB       KiB below 1 MiB, rounded down
+//!     purges                      3           a count
 //!
 //!   {"program": "ls", "pid": 4711, "committed_bytes": 2097152, ...}
 //! ```
@@ -36,7 +36,7 @@ impl Statistics {
         for (name, value) in &self.values {
             let (number, unit) = shown(name, *value);
             // Writing to a string cannot fail.
-            let _ = write!(text, "\n  {name:<18}{number:>10}{unit}");
+            let _ = write!(text, "\n  {name:<20}{number:>9}{unit}");
         }
         text
     }
@@ -107,11 +107,11 @@ mod tests {
     fn the_text_is_the_librarys() {
         assert_eq!(
             sample(4711, 1 << 20).text(),
-            "glebe: prog[4711]: statistics\n  peak_used_bytes          1.0 MiB\n  \
-             purged_bytes             0.9 KiB\n  errors                 12345"
+            "glebe: prog[4711]: statistics\n  peak_used_bytes           1.0 MiB\n  \
+             purged_bytes              0.9 KiB\n  errors                  12345"
         );
-        assert!(sample(1, (1 << 20) - 1).text().contains("\n  peak_used_bytes       1023.9 KiB\n"));
-        assert!(sample(1, u64::MAX).text().contains("  peak_used_bytes   17592186044415.9 MiB\n"));
+        assert!(sample(1, (1 << 20) - 1).text().contains("\n  peak_used_bytes        1023.9 KiB\n"));
+        assert!(sample(1, u64::MAX).text().contains("  peak_used_bytes     17592186044415.9 MiB\n"));
     }
 
     #[test]

@@ -462,7 +462,8 @@ GLEBE_API void glebe_thread_wait(bool sleeps);
  *   huge_pages   1 | 0          ask the system for huge pages where memory fills densely (default), or never
  *   profile_bytes bytes         bytes between two samples of a heap profile, on average (default 512 KiB)
  *   guard        bytes          guard a block at each so many bytes of allocations: docs/guards.md; 0 is none (default)
- *   limit        bytes          bound on the memory of the whole process, as 512M or 1.5G; 0 is none
+ *   limit        bytes          bound on the memory of the whole process, as 512M or 1.5G; 0 is none. It may be less
+ *                               than is in use: then requests for more memory fail until enough is freed
  *   purge_ms     milliseconds   how long memory stays free before it is purged (default 500)
  *   purge        dontneed|free  how it is purged then: at once (default), or when the system needs it
  *   on_error     abort | count  what follows the report of misuse

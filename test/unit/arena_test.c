@@ -302,6 +302,38 @@ static void test_limits(void **state)
     fixture_check();
 }
 
+/* A limit below what is in use: blocks stay, and only requests for more memory fail, until enough is freed. */
+static void test_a_limit_below_what_is_in_use(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 4, BYTES = 200000 };
+    char *large[BLOCKS], *small = glebe_malloc(16), *other;
+    for (int i = 0; i < BLOCKS; i++)
+        memset(large[i] = glebe_malloc(BYTES), i, BYTES);
+    assert_int_equal(glebe_option("limit", "300000"), 0);
+    uint64_t held = glebe_live.stats.used_bytes, failed = glebe_live.stats.out_of_memory;
+    assert_true(held > BLOCKS * BYTES);
+    errno = 0;
+    assert_null(glebe_malloc(70000));
+    assert_int_equal(errno, ENOMEM);
+    assert_int_equal(glebe_live.stats.out_of_memory, failed + 1);
+    other = glebe_malloc(16);
+    assert_non_null(other); /* from the page of `small` */
+    glebe_free(other);
+    for (int i = 0; i < BLOCKS; i++) {
+        assert_null(glebe_malloc(70000)); /* with one left too: 70,000 more would pass the limit */
+        assert_true(large[i][0] == i && large[i][BYTES - 1] == i);
+        glebe_free(large[i]);
+    }
+    other = glebe_malloc(70000);
+    assert_non_null(other);
+    assert_true(glebe_live.stats.used_bytes <= 300000);
+    glebe_free(other);
+    glebe_free(small);
+    assert_int_equal(glebe_option("limit", "0"), 0);
+    fixture_check();
+}
+
 /* A request that failed does not count in the peak. */
 static void test_peak_is_what_was_used(void **state)
 {
@@ -406,6 +438,7 @@ int main(void)
         FIXTURE_TEST(test_pages_fill_short_gaps),
         FIXTURE_TEST(test_commit_fails),
         FIXTURE_TEST(test_limits),
+        FIXTURE_TEST(test_a_limit_below_what_is_in_use),
         FIXTURE_TEST(test_peak_is_what_was_used),
         FIXTURE_TEST(test_taken_chunks_are_passed_over),
         FIXTURE_TEST(test_address_space_ends),

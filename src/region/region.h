@@ -25,6 +25,8 @@ GB_INLINE void gb_watch_poll(void)
 uint64_t *gb_statistic(enum gb_kind kind);
 
 /* ---- queue: chunks that wait for the purger, and the call that purges ---- */
+/* Locked. Wakes the background thread. Called when memory joins an empty queue. */
+void gb_background_nudge(void);
 /* Locked. Called when memory of this chunk was freed. */
 void gb_purge_queue(gb_chunk *chunk);
 /* gb_purge_queue for callers without the lock. Cheap if the chunk is queued already. */

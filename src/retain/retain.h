@@ -52,8 +52,6 @@ void gb_ask_forked(void);
 void gb_retain_collected(void);
 /* Starts the background thread if it does not run. */
 void gb_background_start(void);
-/* Locked. Wakes the background thread. Called when memory joins an empty queue. */
-void gb_background_nudge(void);
 /* Called in fork's child: the next tick starts the background thread again. */
 void gb_background_forked(void);
 

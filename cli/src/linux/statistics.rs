@@ -110,8 +110,12 @@ mod tests {
             "glebe: prog[4711]: statistics\n  peak_used_bytes           1.0 MiB\n  \
              purged_bytes              0.9 KiB\n  errors                  12345"
         );
-        assert!(sample(1, (1 << 20) - 1).text().contains("\n  peak_used_bytes        1023.9 KiB\n"));
-        assert!(sample(1, u64::MAX).text().contains("  peak_used_bytes     17592186044415.9 MiB\n"));
+        assert!(sample(1, (1 << 20) - 1)
+            .text()
+            .contains("\n  peak_used_bytes        1023.9 KiB\n"));
+        assert!(sample(1, u64::MAX)
+            .text()
+            .contains("  peak_used_bytes     17592186044415.9 MiB\n"));
     }
 
     #[test]

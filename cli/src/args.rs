@@ -290,7 +290,7 @@ JSON: one object a line, one line a run: allocator, run, cpu_s, cpu_user_s, cpu_
 peak_rss_bytes, mean_rss_bytes (null if too short to sample), faults, major_faults, exit, signal. \
 Null: the system does not report it.
 
-Ctrl-C ends the running program and prints the table of the complete rounds.
+Interrupt: Ctrl-C ends the running program and prints the table of the complete rounds.
 
 Exit status: 0, or the program's own if it failed under any allocator (128 + n for signal n). Of \
 glebe itself: 125 if it failed or refused, 126 and 127 as a shell's, 2 for a wrong command line."

@@ -2,8 +2,10 @@
 //!
 //! We search as the system's shell does.
 
+use crate::args::Cli;
 use crate::stop::{Stop, NOT_FOUND, WRONG_LINE};
 use crate::system;
+use clap::CommandFactory;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -65,7 +67,9 @@ fn joined(name: &OsStr, before: Option<&OsStr>) -> Option<Stop> {
 fn mistaken(name: &OsStr, args: &[OsString]) -> Option<Stop> {
     let shown = name.to_string_lossy();
     let message = if shown.starts_with('-') {
-        format!("{shown}: no such option (--help has the list), and no such program")
+        let list =
+            similar(&shown).map_or("--help has the list".into(), |like| format!("maybe {like}"));
+        format!("{shown}: no such option ({list}), and no such program")
     } else if args.iter().any(|arg| arg == "--") {
         format!(
             "{shown}: no such program, and -- follows options only (join an optional value to its \
@@ -75,6 +79,17 @@ fn mistaken(name: &OsStr, args: &[OsString]) -> Option<Stop> {
         return None;
     };
     Some(Stop { code: WRONG_LINE, message })
+}
+
+/// The option of this command that is most like the word, as clap would find it, if any is like it.
+fn similar(word: &str) -> Option<String> {
+    let cli = Cli::command();
+    let command = cli.find_subcommand(env::args_os().nth(1)?)?;
+    let typed = word.strip_prefix("--")?.split('=').next()?;
+    let options = command.get_arguments().filter_map(|arg| arg.get_long());
+    let rated = options.map(|option| (strsim::jaro(typed, option), option));
+    let (like, option) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (like > 0.7).then(|| format!("--{option}"))
 }
 
 #[cfg(test)]

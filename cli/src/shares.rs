@@ -118,7 +118,34 @@ fn page(command: &clap::Command) -> Result<Vec<u8>> {
     let mut page = Vec::new();
     let man = Man::new(command.clone().disable_help_subcommand(true));
     man.manual("glebe").source(version).render(&mut page)?;
-    Ok(page)
+    Ok(sections(&String::from_utf8(page)?).into_bytes())
+}
+
+/// The page in the sections that manual pages have. clap_mangen has one section, EXTRA, for what --help
+/// says at its end. Its paragraphs begin with what they are: "Examples:", "Exit status: the program's".
+fn sections(page: &str) -> String {
+    let Some((before, extra)) = page.split_once(".SH EXTRA\n") else { return page.to_string() };
+    let mut text = before.to_string();
+    let mut begins = true; // a paragraph
+    let mut lines = extra.lines();
+    for line in lines.by_ref() {
+        if line.starts_with(".SH ") {
+            text += &format!("{line}\n");
+            break;
+        }
+        let of_words = |title: &&str| title.chars().all(|c| c.is_alphabetic() || c == ' ');
+        let title = line.split_once(':').filter(|(title, _)| begins && of_words(title));
+        begins = line.is_empty();
+        match title {
+            Some((title, rest)) => {
+                text += &format!(".SH {}\n", title.to_uppercase());
+                text += &if rest.is_empty() { String::new() } else { format!("{}\n", rest.trim()) };
+            }
+            None => text += &format!("{line}\n"),
+        }
+    }
+    lines.for_each(|line| text += &format!("{line}\n"));
+    text
 }
 
 fn write_all(cli: &clap::Command, directory: &Path) -> Result<()> {

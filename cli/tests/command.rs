@@ -99,8 +99,10 @@ fn programs_that_are_not_there_end_as_in_a_shell() {
 fn words_that_were_meant_for_glebe_are_not_called_programs() {
     let home = home();
     for (command, words, says) in [
-        ("run", &["--limt", "3", "--", "true"][..], "--limt: no such option"),
-        ("compare", &["--run", "3", "true"], "--run: no such option"),
+        ("run", &["--limt", "3", "--", "true"][..], "--limt: no such option (maybe --limit)"),
+        ("run", &["--limt=3", "true"], "--limt=3: no such option (maybe --limit)"),
+        ("run", &["--zzz", "true"], "--zzz: no such option (--help has the list)"),
+        ("compare", &["--run", "3", "true"], "--run: no such option (maybe --runs)"),
         ("run", &["--stats", "json", "--", "true"], "--stats=json"),
         ("run", &["--stats", "json", "true"], "--stats=json"),
         ("compare", &["--json", "runs.jsonl", "true"], "--json=runs.jsonl"),
@@ -332,7 +334,7 @@ fn compare_writes_json_into_a_file() {
 
     let mut command = glebe(&home);
     let assert = command.args(["compare", "--json=/no/such/file", "--", "/bin/true"]).assert();
-    assert.code(125).stderr(contains("/no/such/file: No such file"));
+    assert.code(125).stderr("glebe: cannot write /no/such/file: No such file or directory\n");
 }
 
 #[test]

@@ -115,7 +115,9 @@ fn a_home_that_is_not_there_is_not_made() {
 #[test]
 fn pictures_that_cannot_be_written_stop_the_command_first() {
     let home = home();
-    for (command, option) in [("explain", "--svg"), ("profile", "--svg"), ("profile", "--folded")] {
+    for (command, option) in
+        [("explain", "--svg"), ("profile", "--svg"), ("profile", "--folded"), ("compare", "--svg")]
+    {
         let mark = home.path().join("ran");
         let words = [command, option, "/nonexistent/x", "--", "touch", mark.to_str().unwrap()];
         let output = command_of(&home, &words).current_dir(home.path()).output().unwrap();

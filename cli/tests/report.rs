@@ -55,10 +55,14 @@ fn damaged_lines_are_named_and_hide_no_report() {
     for (line, number) in lines.iter().zip([2, 5, 7]) {
         assert!(line.contains(&format!("torn.json: line {number} is no report: ")), "{told}");
     }
-    fs::write(&file, "x\n".repeat(5000)).unwrap();
+    fs::write(&file, "x\n".repeat(5000) + WHOLE).unwrap();
     let torn = glebe(&home).arg("report").arg(&file).assert().code(125);
     let torn = torn.stderr(contains("torn.json: 4990 more lines are no reports\n"));
     assert_eq!(torn.get_output().stderr.iter().filter(|byte| **byte == b'\n').count(), 11);
+    fs::write(&file, "x\n".repeat(5000)).unwrap();
+    let said = "torn.json has no report, but 5000 lines of something else; line 1: expected value";
+    let other = glebe(&home).arg("report").arg(&file).assert().code(125).stderr(contains(said));
+    assert_eq!(other.get_output().stderr.iter().filter(|byte| **byte == b'\n').count(), 1);
     fs::write(&file, "").unwrap();
     glebe(&home).arg("report").arg(&file).assert().success().stderr(contains("has no report"));
     let none = home.path().join("none.json");

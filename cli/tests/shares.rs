@@ -33,6 +33,10 @@ fn pages_of_all_commands_are_typeset() {
     assert!(names.len() > 10 && !names.iter().any(|name| name.contains("help")), "{names:?}");
     for name in &names {
         let page = directory.join(name);
+        let source = fs::read_to_string(&page).unwrap();
+        let of_this_page = |title: &str| source.contains(&format!("\n.SH {title}\n"));
+        assert!(of_this_page("EXAMPLES") || name == "glebe.1", "{source}");
+        assert!(!of_this_page("EXTRA"), "{source}");
         let Some((text, said)) = run("groff", &["-man", "-ww", "-Tutf8", "-P-cbou"], &page) else {
             return;
         };
@@ -48,7 +52,9 @@ fn pages_of_all_commands_are_typeset() {
 fn a_page_of_one_command_is_printed() {
     let home = home();
     glebe(&home).args(["man", "top"]).assert().success().stdout(contains(".TH glebe-top 1"));
-    glebe(&home).arg("man").assert().success().stdout(contains(".TH glebe 1"));
+    let page = glebe(&home).arg("man").assert().success().stdout(contains(".TH glebe 1"));
+    let page = page.stdout(contains("\n.SH EXIT STATUS\nthe program"));
+    page.stdout(contains("\n.SH DOCUMENTATION\nhttps:")).stdout(contains("\n.SH VERSION\n"));
     glebe(&home).args(["man", "nix"]).assert().code(2).stderr(contains("there is no command"));
     glebe(&home)
         .args(["man", "--all", "/dev/null/x"])

@@ -73,10 +73,7 @@ pub fn compare_under(
     title: &str,
     mut notes: Vec<String>,
 ) -> Result<Ending> {
-    if let Some(path) = &options.svg {
-        // Fail now rather than after an hour of runs.
-        output::probe(path).with_context(|| path.display().to_string())?;
-    }
+    output::probe_each(&options.svg)?; // now rather than after an hour of runs
     let mut json = Json::open(options)?;
     let seed = options.seed.unwrap_or_else(clock_seed);
     if !options.quiet {
@@ -211,6 +208,7 @@ impl Json {
             None => JsonOut::Nowhere,
             Some(path) if path.as_os_str() == JSON_TO_STDOUT => JsonOut::Stdout,
             Some(path) => {
+                output::probe_each([path])?;
                 let file = File::create(path).with_context(|| path.display().to_string())?;
                 JsonOut::File(file, path.clone())
             }

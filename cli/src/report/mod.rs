@@ -15,6 +15,7 @@ pub use options::Options;
 use crate::profile::raw::{Module, Profile};
 use crate::profile::sites::frames_of;
 use crate::profile::symbols::Symbols;
+use crate::size::counted;
 use crate::stop::{Ending, OWN_FAILURE};
 use crate::words::{cut, plain, print, say};
 use anyhow::{ensure, Context, Result};
@@ -173,14 +174,15 @@ fn show(line: &str, options: &Options, files: &mut Files) -> Result<String> {
     })
 }
 
-/// Runs the command. Lines that are no reports are named, and make it fail at the end. Empty ones
-/// may be between the reports of processes that wrote behind a cut line at one time.
+/// Runs the command. Lines that are no reports are named, and make it fail at the end; if no line is a report, one line
+/// says so. Empty ones may be between the reports of processes that wrote behind a cut line at one time.
 pub fn report(options: &Options) -> Result<Ending> {
     let name = options.file.display();
     let mut input = open(&options.file)?;
     let mut files = Files::default();
     let mut line = Vec::new();
     let (mut number, mut shown, mut wrong) = (0u64, 0u64, 0u64);
+    let mut complaints = Vec::new(); // said as soon as there is a report
     while next(&mut input, &mut line).with_context(|| format!("{name}"))? {
         number += 1;
         let content = String::from_utf8_lossy(&line);
@@ -195,12 +197,20 @@ pub fn report(options: &Options) -> Result<Ending> {
             Err(error) => {
                 wrong += 1;
                 if wrong <= NAMED {
-                    say(format!("{name}: line {number} is no report: {error}"));
+                    complaints.push((number, error));
                 }
             }
         }
+        if shown > 0 {
+            for (line, error) in complaints.drain(..) {
+                say(format!("{name}: line {line} is no report: {error}"));
+            }
+        }
     }
-    if wrong > NAMED {
+    if let (0, Some((line, error))) = (shown, complaints.first()) {
+        let lines = counted(wrong as usize, "line");
+        say(format!("{name} has no report, but {lines} of something else; line {line}: {error}"));
+    } else if wrong > NAMED {
         say(format!("{name}: {} more lines are no reports", wrong - NAMED));
     }
     for path in &files.symbols.changed {

@@ -70,7 +70,7 @@ fn worst(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::cases;
     use crate::measure::Sample;
@@ -78,7 +78,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Results in which every case costs an allocator the same everywhere.
-    fn results(costs: &[(&str, f64, u64, f64)]) -> Results {
+    pub fn results(costs: &[(&str, f64, u64, f64)]) -> Results {
         let runs = |_: &cases::Case| -> BTreeMap<String, Runs> {
             let one = |&(name, cpu_s, peak_rss_kb, idle): &(&str, f64, u64, f64)| {
                 let metrics = BTreeMap::from([

@@ -144,8 +144,7 @@ fn ratio_table(results: &Results, baseline: &str, quantity: Quantity) -> Table {
             });
         }
     }
-    let means = Group::COUNTED.map(Some).into_iter().chain([None]);
-    for group in means.filter(|g| results.group(*g).next().is_some()) {
+    for group in groups_with_means(results) {
         let cases = results.group(group).count();
         let name = group.map_or("all".to_string(), |g| g.to_string());
         add_row(&mut table, results, &format!("MEAN {name} ({cases})"), |a| {
@@ -158,6 +157,16 @@ fn ratio_table(results: &Results, baseline: &str, quantity: Quantity) -> Table {
         });
     }
     table
+}
+
+/// The groups that have cases, then all cases together (None), unless they are one group's.
+fn groups_with_means(results: &Results) -> Vec<Option<Group>> {
+    let mut groups: Vec<_> = Group::COUNTED.map(Some).into();
+    groups.retain(|group| results.group(*group).next().is_some());
+    if groups.len() > 1 {
+        groups.push(None);
+    }
+    groups
 }
 
 fn memory_table(results: &Results) -> Option<Table> {
@@ -229,4 +238,25 @@ fn judge(results: &Results, subject: &str) -> bool {
     let failed = gates.iter().filter(|g| !g.passed()).count();
     println!("{} of {} gates passed", gates.len() - failed, gates.len());
     failed == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gates::tests::results;
+
+    #[test]
+    fn the_mean_of_one_group_is_there_once() {
+        let mut results = results(&[("glebe", 1.0, 1000, 1.0)]);
+        let means = |results: &Results| -> Vec<String> {
+            let text = ratio_table(results, "glebe", Quantity::Cpu).to_string();
+            text.lines().filter(|line| line.starts_with("| MEAN ")).map(String::from).collect()
+        };
+        let all = means(&results);
+        assert_eq!(all.len(), Group::COUNTED.len() + 1, "{all:?}");
+        assert!(all.last().unwrap().starts_with("| MEAN all "), "{all:?}");
+        results.cases.retain(|case| case.group == Group::Real);
+        let real = means(&results);
+        assert!(real.len() == 1 && real[0].starts_with("| MEAN real "), "{real:?}");
+    }
 }

@@ -1,6 +1,6 @@
 /* A set of the 128 slices of one chunk, in two words. Each operation takes a few shifts; no loop runs over slices. For
  * example, finding the places where n members in a row begin takes log2(n) steps: n in a row begin at i if m in a row
- * begin at i and at i + n - m. */
+ * begin at i and at i + n - m, where m is at least half of n. */
 #ifndef GB_SLICE_SET_H
 #define GB_SLICE_SET_H
 

@@ -4,15 +4,16 @@
 //! that is there twice counts once, and addresses are only names.
 //!
 //! ```text
-//!   blocks by thread ──▶ one lane a thread ──▶ heap by (moment, allocations first) ──▶ address -> id ──▶ events
+//!   blocks by thread ──▶ one lane a thread ──▶ order by (moment, allocations first) ──▶ address -> id ──▶ events
 //! ```
 //!
-//! A realloc passes the heap twice: at its first moment it gives up the old address, at its second it has the new one.
+//! A realloc comes twice: at its first moment it gives up the old address, at its second it has the new one.
 
 use super::event::{About, Call, Event, Kind, Source, Totals};
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -28,30 +29,11 @@ const COMMAND_MOST: usize = 3072;
 /// More threads than any process has.
 const THREADS_MOST: usize = 1 << 20;
 
-/// A record before addresses become ids.
-#[derive(Debug, Clone, Copy)]
-enum Record {
-    Allocate {
-        kind: Kind,
-        address: u64,
-        bytes: u64,
-        align_log2: u8,
-    },
-    Reallocate {
-        old: u64,
-        new: u64,
-        bytes: u64,
-        second: u64,
-    },
-    /// The second half of a realloc, of a block that had this id.
-    Moved {
-        id: Option<u64>,
-        new: u64,
-        bytes: u64,
-    },
-    Free {
-        address: u64,
-    },
+/// The second half of a realloc, of a block that had this id.
+struct Moved {
+    id: Option<u64>,
+    new: u64,
+    bytes: u64,
 }
 
 /// One thread's records in their order.
@@ -63,10 +45,22 @@ struct Lane {
     /// Offset and length of each block, in order.
     blocks: std::vec::IntoIter<(u64, u64)>,
     words: Vec<u64>,
+    /// Where the head begins in `words`: the record that is next.
     next: usize,
     now_ns: u64,
-    head: Option<Record>,
+    /// The head is a realloc, and its first half was handled.
+    moved: Option<Moved>,
 }
+
+impl Lane {
+    /// The second moment of the head, a realloc.
+    fn second(&self) -> u64 {
+        self.words[self.next + 4]
+    }
+}
+
+/// Where a head is in the order of all threads: its moment, whether it frees, and its lane.
+type Key = (u64, bool, usize);
 
 pub struct Raw {
     file: File,
@@ -76,8 +70,12 @@ pub struct Raw {
     start_ns: u64,
     last_ns: u64,
     lanes: Vec<Lane>,
-    /// (moment, whether it frees, lane)
-    order: BinaryHeap<Reverse<(u64, bool, usize)>>,
+    /// The lane whose head is next; None after the last.
+    front: Option<usize>,
+    /// The other lanes that have a head.
+    order: BinaryHeap<Reverse<Key>>,
+    /// A block as it is read.
+    bytes: Vec<u8>,
     ids: FxHashMap<u64, u64>,
     next_id: u64,
     /// An event that must come after the one just returned.
@@ -133,119 +131,156 @@ impl Raw {
             start_ns,
             last_ns: 0,
             lanes,
+            front: None,
             order: BinaryHeap::new(),
+            bytes: Vec::new(),
             ids: FxHashMap::default(),
             next_id: 0,
             waiting: None,
         };
         for lane in 0..raw.lanes.len() {
             raw.lanes[lane].now_ns = start_ns;
-            raw.advance(lane)?;
+            let key = raw.advance(lane)?;
+            raw.order.extend(key.map(Reverse));
         }
+        raw.front = raw.order.pop().map(|Reverse((_, _, lane))| lane);
         Ok(raw)
     }
 
-    /// Takes the lane's next record as its head, and puts it in order.
-    fn advance(&mut self, lane: usize) -> Result<()> {
-        let shown = &self.shown;
-        let this = &mut self.lanes[lane];
-        this.head = None;
+    /// Goes to the lane's next record that is a call. Returns its place in the order; None after the last.
+    fn advance(&mut self, lane: usize) -> Result<Option<Key>> {
         loop {
-            let first = this.words.get(this.next).copied().unwrap_or(0);
+            let this = &mut self.lanes[lane];
+            let words = this.words.get(this.next..).unwrap_or_default();
+            let first = words.first().copied().unwrap_or(0);
             if first == 0 {
-                let Some((offset, bytes)) = this.blocks.next() else { return Ok(()) };
-                let mut block = vec![0u8; bytes as usize];
-                self.file.read_exact_at(&mut block, offset).with_context(|| shown.clone())?;
-                let words = block[BLOCK_HEAD.min(block.len())..].chunks_exact(8);
-                this.words = words.map(|word| u64_at(word, 0)).collect();
-                this.next = 0;
-                continue;
+                match self.refill(lane)? {
+                    true => continue,
+                    false => return Ok(None),
+                }
             }
-            let words = &this.words[this.next..];
-            let length = match first & 0xff {
-                1..=3 => 3,
-                4 => 5,
-                5 | 6 => 2,
-                other => bail!(
-                    "{shown}: thread {} has a record of kind {other}, which is damage",
-                    this.thread
-                ),
-            };
+            let length = length_of(first).ok_or_else(|| damaged(&self.shown, this, first))?;
             if words.len() < length {
-                bail!("{shown}: a record of thread {} is cut off", this.thread);
+                bail!("{}: a record of thread {} is cut off", self.shown, this.thread);
             }
-            let moment = first >> 16;
-            let align_log2 = (first >> 8 & 63) as u8;
-            let (record, frees) = match first & 0xff {
-                kind @ 1..=3 => {
-                    let kind = [Kind::Malloc, Kind::Calloc, Kind::Aligned][kind as usize - 1];
-                    (
-                        Record::Allocate { kind, address: words[1], bytes: words[2], align_log2 },
-                        false,
-                    )
-                }
-                4 => {
-                    let (old, new, bytes, second) = (words[1], words[2], words[3], words[4]);
-                    (Record::Reallocate { old, new, bytes, second }, true)
-                }
-                5 => (Record::Free { address: words[1] }, true),
-                _ => {
-                    this.now_ns = words[1];
-                    this.next += length;
-                    continue;
-                }
-            };
+            if first & 0xff != TIME {
+                return Ok(Some((first >> 16, first & 0xff >= REALLOCATE, lane)));
+            }
+            this.now_ns = words[1];
             this.next += length;
-            this.head = Some(record);
-            self.order.push(Reverse((moment, frees, lane)));
-            return Ok(());
         }
     }
 
-    /// Handles one head, which is no, one or two calls.
-    fn step(&mut self, lane: usize) -> Result<(Option<Call>, Option<Call>)> {
-        let Some(record) = self.lanes[lane].head else { return Ok((None, None)) };
-        let mut fresh = |ids: &mut FxHashMap<u64, u64>, address| {
-            let id = self.next_id;
-            self.next_id += 1;
-            (id, ids.insert(address, id))
+    /// Reads the lane's next block; false after the last.
+    fn refill(&mut self, lane: usize) -> Result<bool> {
+        let this = &mut self.lanes[lane];
+        let Some((offset, bytes)) = this.blocks.next() else { return Ok(false) };
+        self.bytes.resize(bytes as usize, 0);
+        let read = self.file.read_exact_at(&mut self.bytes, offset);
+        read.with_context(|| self.shown.clone())?;
+        let words = self.bytes.get(BLOCK_HEAD..).unwrap_or_default().chunks_exact(8);
+        this.words.clear();
+        this.words.extend(words.map(|word| u64_at(word, 0)));
+        this.next = 0;
+        Ok(true)
+    }
+
+    /// The front lane has another head now, or none. Mostly it stays in front.
+    fn settle(&mut self, key: Option<Key>) {
+        let next = match (key, self.order.peek_mut()) {
+            (Some(key), Some(mut top)) if top.0 < key => Some(std::mem::replace(&mut top.0, key)),
+            (Some(key), _) => Some(key),
+            (None, top) => top.map(|top| PeekMut::pop(top).0),
         };
-        let (call, lost) = match record {
-            Record::Reallocate { old, new, bytes, second } => {
-                let id = if new == 0 { None } else { self.ids.remove(&old) };
-                self.lanes[lane].head = Some(Record::Moved { id, new, bytes });
-                self.order.push(Reverse((second, false, lane)));
-                return Ok((None, None));
+        self.front = next.map(|(_, _, lane)| lane);
+    }
+
+    /// Handles the head of a lane. Returns its call, if it is one, and a block that was lost before it.
+    #[inline]
+    fn step(&mut self, lane: usize) -> (Option<Call>, Option<u64>) {
+        let this = &mut self.lanes[lane];
+        if let Some(Moved { id, new, bytes }) = this.moved.take() {
+            this.next += 5;
+            return match id {
+                _ if new == 0 => (Some(Call::Fail { bytes }), None),
+                Some(id) => (Some(Call::Resize { id, bytes }), self.ids.insert(new, id)),
+                None => {
+                    self.totals.unknown_frees += 1;
+                    self.fresh(Kind::Malloc, new, bytes, 0)
+                }
+            };
+        }
+        let words = &this.words[this.next..];
+        let (first, address) = (words[0], words[1]);
+        match first & 0xff {
+            REALLOCATE => {
+                let (new, bytes) = (words[2], words[3]);
+                let id = if new == 0 { None } else { self.ids.remove(&address) };
+                this.moved = Some(Moved { id, new, bytes });
+                (None, None)
             }
-            Record::Free { address } => {
+            FREE => {
+                this.next += 2;
                 let id = self.ids.remove(&address);
                 self.totals.unknown_frees += u64::from(id.is_none());
                 (id.map(|id| Call::Free { id }), None)
             }
-            Record::Allocate { address: 0, bytes, .. } | Record::Moved { new: 0, bytes, .. } => {
-                (Some(Call::Fail { bytes }), None)
+            kind => {
+                let bytes = words[2];
+                this.next += 3;
+                let kind = [Kind::Malloc, Kind::Calloc, Kind::Aligned][kind as usize - 1];
+                match address {
+                    0 => (Some(Call::Fail { bytes }), None),
+                    _ => self.fresh(kind, address, bytes, (first >> 8 & 63) as u8),
+                }
             }
-            Record::Allocate { kind, address, bytes, align_log2 } => {
-                let (id, lost) = fresh(&mut self.ids, address);
-                (Some(Call::Allocate { kind, id, bytes, align_log2 }), lost)
-            }
-            Record::Moved { id: Some(id), new, bytes } => {
-                let lost = self.ids.insert(new, id);
-                (Some(Call::Resize { id, bytes }), lost)
-            }
-            Record::Moved { id: None, new, bytes } => {
-                self.totals.unknown_frees += 1;
-                let (id, lost) = fresh(&mut self.ids, new);
-                (Some(Call::Allocate { kind: Kind::Malloc, id, bytes, align_log2: 0 }), lost)
-            }
-        };
-        self.advance(lane)?;
-        // The address was handed out again, so its block has been freed where the recorder did not see it.
-        Ok(match lost {
-            Some(id) => (Some(Call::Free { id }), call),
-            None => (call, None),
-        })
+        }
     }
+
+    /// A new block. If its address was handed out already, that block has been freed where the recorder did not see it.
+    fn fresh(
+        &mut self,
+        kind: Kind,
+        address: u64,
+        bytes: u64,
+        align_log2: u8,
+    ) -> (Option<Call>, Option<u64>) {
+        let id = self.next_id;
+        self.next_id += 1;
+        (Some(Call::Allocate { kind, id, bytes, align_log2 }), self.ids.insert(address, id))
+    }
+
+    fn event(&mut self, lane: usize, now_ns: u64, call: Call) -> Event {
+        let fresh = &mut self.totals.threads;
+        let thread = *self.lanes[lane].number.get_or_insert_with(|| {
+            *fresh += 1;
+            *fresh - 1
+        });
+        self.last_ns = self.last_ns.max(now_ns.saturating_sub(self.start_ns));
+        self.totals.events += 1;
+        Event { at_ns: self.last_ns, thread, call }
+    }
+}
+
+/// Kinds of records of which more is known than that they allocate: record/raw.h.
+const REALLOCATE: u64 = 4;
+const FREE: u64 = 5;
+const TIME: u64 = 6;
+
+/// Words of a record that begins with this one. None: there is no such record.
+fn length_of(first: u64) -> Option<usize> {
+    match first & 0xff {
+        1..REALLOCATE => Some(3),
+        REALLOCATE => Some(5),
+        FREE | TIME => Some(2),
+        _ => None,
+    }
+}
+
+#[cold]
+fn damaged(shown: &str, lane: &Lane, first: u64) -> anyhow::Error {
+    let (thread, kind) = (lane.thread, first & 0xff);
+    anyhow!("{shown}: thread {thread} has a record of kind {kind}, which is damage")
 }
 
 impl Source for Raw {
@@ -258,20 +293,20 @@ impl Source for Raw {
             self.totals.events += 1;
             return Ok(Some(event));
         }
-        while let Some(Reverse((_, _, lane))) = self.order.pop() {
+        while let Some(lane) = self.front {
             let now_ns = self.lanes[lane].now_ns;
-            if let (Some(call), then) = self.step(lane)? {
-                let fresh = &mut self.totals.threads;
-                let thread = *self.lanes[lane].number.get_or_insert_with(|| {
-                    *fresh += 1;
-                    *fresh - 1
-                });
-                self.totals.events += 1;
-                self.last_ns = self.last_ns.max(now_ns.saturating_sub(self.start_ns));
-                let event = |call| Event { at_ns: self.last_ns, thread, call };
-                self.waiting = then.map(event);
-                return Ok(Some(event(call)));
-            }
+            let (call, lost) = self.step(lane);
+            let key = match &self.lanes[lane].moved {
+                Some(_) => Some((self.lanes[lane].second(), false, lane)),
+                None => self.advance(lane)?,
+            };
+            self.settle(key);
+            let Some(call) = call else { continue };
+            let event = self.event(lane, now_ns, call);
+            let Some(id) = lost else { return Ok(Some(event)) };
+            self.waiting = Some(event);
+            self.totals.events -= 1; // until it is its turn
+            return Ok(Some(self.event(lane, now_ns, Call::Free { id })));
         }
         Ok(None)
     }
@@ -318,7 +353,7 @@ fn lanes_of(file: &File, length: u64) -> Result<Vec<Lane>> {
             words: Vec::new(),
             next: 0,
             now_ns: 0,
-            head: None,
+            moved: None,
         });
     }
     Ok(lanes)

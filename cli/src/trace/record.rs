@@ -220,7 +220,9 @@ pub fn copy<S: Source + ?Sized>(source: &mut S, to: &Path, about: &About) -> Res
     let mut writer = Writer::create(to, about)?;
     let mut write = || {
         while let Some(event) = source.next()? {
-            writer.write(&event).with_context(|| to.display().to_string())?;
+            if let Err(error) = writer.write(&event) {
+                return Err(error.context(to.display().to_string()));
+            }
         }
         anyhow::Ok(())
     };

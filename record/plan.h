@@ -28,6 +28,7 @@ enum plan_kind {
     PLAN_SPAWN, /* bytes: offset of the new thread's first chunk */
     PLAN_ENTER, /* bytes: the epoch */
     PLAN_LEAVE, /* bytes: the epoch, old: how many threads leave it */
+    PLAN_WAIT,  /* bytes: nanoseconds since the replay began */
     PLAN_SHARED = 16, /* added to a call whose slot is shared */
 };
 

@@ -3,7 +3,8 @@
  * `glebe replay` starts it under each allocator. plan.h describes the plan.
  *
  * What it models of the program: it writes a byte into each page of a block, once, when the block is allocated or as
- * far as a realloc grows it. It does not model the time between calls, what the program reads, or what is no malloc.
+ * far as a realloc grows it. If the plan says so, it waits until the recorded time of a call, at most once a
+ * millisecond. It does not model what the program reads, or what is no malloc.
  *
  * Its own memory must not count as the allocator's. So it calls malloc for the plan's calls only (and the C library
  * does for threads), reads the plan through buffers, and maps and touches all tables and the first thread's buffer at
@@ -31,6 +32,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PAGE 4096 /* smaller than any page: no page is left out */
@@ -46,6 +48,7 @@ static struct turn *shared;
 static _Atomic size_t own_bytes, own_bytes_most;
 static _Atomic unsigned long calls;
 static _Atomic unsigned epoch, left_epoch, running;
+static struct timespec begun;
 
 static _Noreturn void give_up(int status, const char *what)
 {
@@ -136,6 +139,16 @@ static void *resize(const struct plan_op *op, void *block)
     return now;
 }
 
+/* Waits until so many nanoseconds after the replay began. */
+static void wait_until(uint64_t ns)
+{
+    uint64_t nanoseconds = (uint64_t)begun.tv_nsec + ns;
+    struct timespec then = {.tv_sec = begun.tv_sec + (time_t)(nanoseconds / 1000000000u),
+        .tv_nsec = (long)(nanoseconds % 1000000000u)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &then, NULL) == EINTR)
+        ;
+}
+
 static void start(uint64_t offset);
 
 /* One operation. False at the end. */
@@ -151,6 +164,10 @@ static bool perform(const struct plan_op *op)
             enter((unsigned)op->bytes);
         else
             leave((unsigned)op->old);
+        return true;
+    }
+    if (kind == PLAN_WAIT) {
+        wait_until(op->bytes);
         return true;
     }
     if (kind < PLAN_MALLOC || kind > PLAN_FREE)
@@ -238,6 +255,7 @@ int main(int count, char **words)
     slots = map_own(header.slots * sizeof *slots);
     shared = map_own(header.shared_slots * sizeof *shared);
     struct plan_chunk *chunk = map_own(sizeof *chunk);
+    clock_gettime(CLOCK_MONOTONIC, &begun);
     run(header.first, chunk);
     for (unsigned now; (now = atomic_load(&running)) != 0;)
         futex(&running, FUTEX_WAIT, now);

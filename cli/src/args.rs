@@ -588,6 +588,9 @@ pub struct ReplayOptions {
     /// Seed of the shuffled order, to repeat it [default: from the clock, and printed]
     #[arg(long, value_name = "NUMBER", value_parser = seed)]
     pub seed: Option<u64>,
+    /// Make the calls at the recorded times: allocators that return memory after some time do so too
+    #[arg(long)]
+    pub pace: bool,
     /// Do not sample RSS over time
     #[arg(long)]
     pub no_samples: bool,

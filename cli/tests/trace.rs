@@ -386,6 +386,27 @@ fn a_recording_without_its_end_can_be_read() {
     assert!(fs::read_to_string(place.path("p.svg")).unwrap().starts_with("<svg"));
 }
 
+/// Of two threads, each sleeps half a second between its calls. Replays take no time for it, unless they are to.
+#[test]
+fn a_paced_replay_takes_the_recorded_time() {
+    let place = Place::new();
+    // A thread's clock is read every 16 calls.
+    let source = "static void calls(void) { for (int i = 0; i < 40; i++) free(malloc(3000)); }
+        static void *sleeps(void *x) { calls(); usleep(500000); calls(); return x; }
+        int main(void) { pthread_t other; pthread_create(&other, NULL, sleeps, NULL); sleeps(NULL);
+        return pthread_join(other, NULL); }";
+    place.cc("sleeps", source);
+    place.glebe(&["record", "-q", "-o", "t", "--", "./sleeps"]).assert().success();
+    let wall_s = |option: &[&str]| {
+        let words = ["replay", "-q", "-n", "1", "--only", "system", "--json"];
+        let output = place.glebe(&[&words, option, &["t"]].concat()).output().unwrap();
+        let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+        run["wall_s"].as_f64().unwrap()
+    };
+    let (plain, paced) = (wall_s(&[]), wall_s(&["--pace"]));
+    assert!(paced > 0.45 && plain < paced, "{plain} {paced}");
+}
+
 /// Its plan is as large as the trace, and in a folder for temporary files.
 #[test]
 fn a_replay_that_is_killed_leaves_no_plan() {

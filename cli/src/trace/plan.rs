@@ -25,6 +25,8 @@ const OP_BYTES: usize = 24;
 const CHUNK_OPS: usize = (CHUNK_BYTES as usize - 16) / OP_BYTES;
 /// Calls in an epoch of a trace with several threads.
 const EPOCH_CALLS: u64 = 4096;
+/// Of a replay at the recorded times: so much later than its last wait a thread waits again.
+const PACE_NS: u64 = 1_000_000;
 /// Threads that the replayer may have to start.
 const THREADS_MOST: usize = 20_000;
 
@@ -36,6 +38,7 @@ const FREE: u8 = 5;
 const SPAWN: u8 = 6;
 const ENTER: u8 = 7;
 const LEAVE: u8 = 8;
+const WAIT: u8 = 9;
 const SHARED: u8 = 16;
 
 /// What the first pass found.
@@ -126,6 +129,7 @@ struct Lane {
     ops: Vec<u8>,
     /// The epoch that it is in, and has not left.
     epoch: Option<u64>,
+    waited_ns: u64,
     free_slots: Vec<u32>,
 }
 
@@ -203,8 +207,8 @@ impl Planner<'_> {
     }
 }
 
-/// Writes the plan into `file`.
-pub fn write(path: &Path, survey: &Survey, file: &File) -> Result<()> {
+/// Writes the plan into `file`. `pace`: each call waits for the time at which it was recorded.
+pub fn write(path: &Path, survey: &Survey, pace: bool, file: &File) -> Result<()> {
     let mut source = open(path)?;
     let lanes = (0..survey.threads.max(1)).map(|_| Lane::default()).collect();
     let (slots, end) = (0, CHUNK_BYTES);
@@ -235,6 +239,10 @@ pub fn write(path: &Path, survey: &Survey, file: &File) -> Result<()> {
         if many && planner.lanes[thread].epoch.is_none() {
             planner.lanes[thread].epoch = Some(epoch);
             planner.push(thread, Op { kind: ENTER, bytes: epoch, ..Op::default() })?;
+        }
+        if pace && event.at_ns >= planner.lanes[thread].waited_ns + PACE_NS {
+            planner.lanes[thread].waited_ns = event.at_ns;
+            planner.push(thread, Op { kind: WAIT, bytes: event.at_ns, ..Op::default() })?;
         }
         before = thread;
         let mut op = Op::default();

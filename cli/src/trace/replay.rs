@@ -43,7 +43,7 @@ pub fn replay(options: &ReplayOptions) -> Result<Ending> {
     system::remove_at_end(folder.path());
     let [plan, report] = ["plan", "report"].map(|name| folder.path().join(name));
     let file = File::create_new(&plan).context("the plan, a temporary file")?;
-    plan::write(&options.trace, &survey, &file)?;
+    plan::write(&options.trace, &survey, options.pace, &file)?;
     File::create_new(&report).context("the report, a temporary file")?;
     let helper = libraries::tool("glebe-replayer")?;
     let title = format!("replay of {}", options.trace.display());

@@ -120,9 +120,9 @@ fn is_at_exit(pid: i32) -> bool {
 /// Whether a line of /proc/PID/task/TID/syscall is kill(PID, SIGSTOP): the number of the call, and its arguments.
 fn is_stop_of(pid: i32, call: &str) -> bool {
     let mut words = call.split_whitespace();
-    let call = words.next().and_then(|word| word.parse::<i64>().ok());
+    let call = words.next().and_then(|word| word.parse::<libc::c_long>().ok());
     let mut argument = || i64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    call == Some(libc::SYS_kill as i64)
+    call == Some(libc::SYS_kill)
         && argument() == Some(pid.into())
         && argument() == Some(libc::SIGSTOP.into())
 }

@@ -20,6 +20,7 @@
 
 use super::c_string;
 use super::closed::close_again;
+use super::live::state_of_thread;
 use crate::program::Program;
 use crate::stop::{Ending, Stop, NOT_EXECUTABLE, NOT_FOUND};
 use anyhow::{Context, Result};
@@ -252,8 +253,9 @@ fn look(pid: i32, at: libc::c_int) -> Option<libc::c_int> {
     }
 }
 
+/// By /proc: a wait may have taken the news already.
 fn is_stopped(pid: i32) -> bool {
-    look(pid, libc::WSTOPPED | libc::WNOHANG) == Some(libc::CLD_STOPPED)
+    state_of_thread(pid, pid) == Some('T')
 }
 
 /// Called after SIGCONT continued us. A shell sends it to the whole group, and it may reach us first, so the child gets

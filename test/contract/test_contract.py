@@ -510,10 +510,18 @@ def test_valgrind(box, program):
     assert "page size" in done.out and "was active" in done.text
 
 
-def static_program(box, to, compiler, *flags):
-    """workout.c with glebe's sources compiled and linked statically by another compiler."""
-    sources = [FOLDER / "workout.c", box.root / "src/glebe.c", *sorted((box.root / "override").glob("*.c"))]
-    return box.compile(sources, "-O1", "-pthread", "-fno-builtin", f"-I{box.root}", *flags, to=to, compiler=compiler)
+def compiled_by(box, compiler, to):
+    """glebe's sources compiled by another compiler, as its users would, into one object."""
+    box.need(compiler)
+    sources = [box.root / "src/glebe.c", *sorted((box.root / "override").glob("*.c"))]
+    return box.compile(sources, "-O1", "-fPIC", "-r", "-nostdlib", f"-I{box.root}", to=f"{to}-core", compiler=compiler)
+
+
+def linked_by(box, compiler, to, *flags):
+    """workout.c with that object."""
+    libs = [compiled_by(box, compiler, to)]
+    return box.compile(FOLDER / "workout.c", "-O1", "-pthread", "-fno-builtin", *flags, to="-".join([to, *flags]),
+                       libs=libs, compiler=compiler)
 
 
 def test_static_glibc(box, program):
@@ -531,24 +539,19 @@ def check_active(box, *command, **options):
 
 @pytest.mark.more
 def test_static_musl(box):
-    """musl, static: compiled from source, as its users would."""
-    box.need("musl-gcc")
-    check_active(box, static_program(box, "contract-musl", "musl-gcc", "-static"))
+    check_active(box, linked_by(box, "musl-gcc", "contract-musl", "-static"))
 
 
 @pytest.mark.more
 def test_dynamic_musl(box):
-    """musl, dynamic: the program's own definitions come before the C library's."""
-    box.need("musl-gcc")
-    check_active(box, static_program(box, "contract-musl-dynamic", "musl-gcc"))
+    """The program's own definitions come before the C library's."""
+    check_active(box, linked_by(box, "musl-gcc", "contract-musl"))
 
 
 @pytest.mark.more
 def test_preloaded_musl(box):
-    """musl, with a library preloaded."""
-    box.need("musl-gcc")
-    sources = [box.root / "src/glebe.c", *sorted((box.root / "override").glob("*.c"))]
-    library = box.compile(sources, "-O1", "-shared", "-fPIC", f"-I{box.root}", to="contract-musl", compiler="musl-gcc")
+    core = compiled_by(box, "musl-gcc", "contract-musl")
+    library = box.compile(core, "-shared", to="contract-musl-shared", compiler="musl-gcc")
     path = box.compile(FOLDER / "workout.c", "-O1", "-pthread", "-fno-builtin", to="contract-musl-plain",
                        compiler="musl-gcc")
     check_active(box, path, env={"LD_PRELOAD": str(library)})
@@ -562,8 +565,8 @@ BOUNDED = limit(resource.RLIMIT_DATA, 1 << 30)
 
 
 def aarch64(box):
-    box.need("aarch64-linux-gnu-gcc", "qemu-aarch64")
-    return static_program(box, "contract-aarch64", "aarch64-linux-gnu-gcc", "-static")
+    box.need("qemu-aarch64")
+    return linked_by(box, "aarch64-linux-gnu-gcc", "contract-aarch64", "-static")
 
 
 @pytest.mark.more

@@ -302,9 +302,9 @@
 #endif
 #define GB_WARM_BLOCKS 8
 /* When this many heaps are in use, further threads share common heaps. A thread that makes GB_COMMON_REQUESTS requests
- * within GB_COMMON_MS gets a heap of its own (docs/decisions/0037). */
+ * within GB_COMMON_MS gets a heap of its own (docs/decisions/0037, 0097). */
 #ifndef GB_FEW_HEAPS
-#define GB_FEW_HEAPS 8
+#define GB_FEW_HEAPS 6
 #endif
 #define GB_COMMON_HEAPS 8
 #define GB_COMMON_REQUESTS 4096

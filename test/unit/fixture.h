@@ -42,7 +42,7 @@
 #define FIXTURE_WARM_BYTES 0 /* a block that was freed is free: warm_test.c and the models have warm ones */
 #endif
 #ifndef FIXTURE_FEW_HEAPS
-#define FIXTURE_FEW_HEAPS 8 /* as in config.h */
+#define FIXTURE_FEW_HEAPS 6 /* as in config.h */
 #endif
 #ifndef FIXTURE_FOREIGN
 #define FIXTURE_FOREIGN false /* a block of another allocator is misuse */

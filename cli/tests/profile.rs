@@ -511,6 +511,32 @@ fn a_process_that_only_waits_has_an_empty_profile() {
         .assert()
         .success()
         .stdout(contains(r#""functions":[]"#));
+    let words = ["profile", "-q", "-o", "killed.pb.gz", "--seconds", "60", &pid];
+    let mut command = command_of(&home, &words);
+    let mut killed = Running(command.current_dir(home.path()).spawn().unwrap());
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let other = contains("is being profiled by another glebe profile");
+    profile(&home, &["--seconds", "1", &pid]).assert().code(125).stderr(other);
+    killed.0.kill().unwrap();
+    killed.0.wait().unwrap();
+    for _ in 0..2 {
+        profile(&home, &["--seconds", "1", &pid]).assert().success().stderr(contains(told));
+    }
+}
+
+/// The samples that were read until then are there.
+#[test]
+fn a_process_that_ends_while_it_is_profiled_has_a_profile() {
+    let home = home();
+    let ends =
+        SERVES.replace("for (unsigned i = 0;; i++)", "for (unsigned i = 0; i < 160000; i++)");
+    let Some(program) = cc(home.path(), "ends", &ends, &["-O1", "-g"]) else { return };
+    let running = Running::start(&home, &[program.to_str().unwrap()]);
+    let words = ["--mean", "8K", "--seconds", "60", "--alloc", "--folded", "f", &running.pid()];
+    let said =
+        contains("has ended; this is its profile of ").and(contains("profile in ends.pb.gz"));
+    profile(&home, &words).assert().success().stderr(said);
+    assert!(folded(&home.path().join("f"), "drops") > 0.0);
 }
 
 /// malloc returns the block that was freed last, each time. Only the fast paths serve it, before the command's request

@@ -23,6 +23,7 @@ const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -63,7 +64,11 @@ int main(int argc, char **argv)
         raise(SIGKILL);
     if (!strcmp(word, "at once"))
         _exit(argc - 2);
-    if (!strcmp(word, "waits")) {
+    int odd = strcmp(word, "odd") ? -1 : open("\xff\xfe", O_RDWR | O_CREAT, 0600);
+    if (odd >= 0 && (ftruncate(odd, 4096) || prctl(PR_SET_NAME, "cut off: \xe6\x97")
+            || mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, odd, 0) == MAP_FAILED))
+        return 1;
+    if (odd >= 0 || !strcmp(word, "waits")) {
         puts("ready");
         fflush(stdout);
         for (;;)
@@ -166,6 +171,21 @@ fn a_process_that_lets_nobody_read_it_is_told() {
         assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(5), "done\n"), "{said}");
         assert!(said.contains("no permission to read process"), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+/// The kernel cuts a long name of a thread, which leaves a part of a character; names of files are any bytes.
+#[test]
+fn names_need_not_be_utf_8() {
+    let home = home();
+    let Some(program) = program(&home) else { return };
+    let script = format!("cd '{}' && exec '{program}' odd", home.path().display());
+    let running = Running::start(&home, &["sh", "-c", &script]);
+    let pid = running.pid();
+    for words in lookers(&pid, "p.pb.gz").iter().filter(|words| words[0] != "top") {
+        let output = run(&home, words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
+        object(&output, words[0]);
     }
 }
 
@@ -547,4 +567,18 @@ fn damaged_files_are_told() {
             }
         }
     }
+}
+
+/// A shell ends by _exit and so writes no profile: that of the program behind it is shown.
+#[test]
+fn a_program_behind_a_shell_is_profiled() {
+    let home = home();
+    let Some(program) = program(&home) else { return };
+    let script = format!("'{program}' forks; exit 3");
+    let output =
+        run(&home, &["profile", "--mean", "4K", "-o", "p.pb.gz", "--", "sh", "-c", &script]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("this is the profile of its child") && said.contains("keeps"), "{said}");
+    assert!(home.path().join("p.pb.gz").exists(), "{said}");
 }

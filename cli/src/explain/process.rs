@@ -14,7 +14,7 @@
 //! that this process is not the only one to map it. Pages that a fork shares look the same. VmRSS decides which.
 
 use crate::size::amount;
-use crate::system::live::denied;
+use crate::system::live::{denied, text_of};
 use anyhow::{bail, Context, Result};
 use serde_json::{json, Value};
 use std::fs::{self, File};
@@ -236,7 +236,7 @@ fn state(word: u64) -> Option<Pages> {
 
 /// The first word behind a name of /proc/PID/status.
 pub fn status_word(pid: i32, name: &str) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let text = text_of(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
     line.split_whitespace().nth(1).map(String::from)
 }
@@ -269,7 +269,7 @@ impl Limit {
 }
 
 fn group_of(pid: i32) -> Option<Limit> {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let groups = text_of(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     group_limit(&groups, "/sys/fs/cgroup")
 }
 

@@ -39,6 +39,10 @@ const MEAN_BYTES: u64 = 512 << 10;
 const STEP: Duration = Duration::from_millis(20);
 /// How long we wait for the process to stop its sampler.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A command that waits for the process beats more often.
+const SILENCE: Duration = Duration::from_secs(1);
+/// So often samples are read, for the case that the process ends.
+const KEEP: Duration = Duration::from_secs(1);
 
 struct Asked {
     memory: Memory,
@@ -81,8 +85,20 @@ impl Asked {
             if gives_up() {
                 return Ok(None);
             }
+            self.beat()?;
             thread::sleep(STEP);
         }
+    }
+
+    fn beat(&self) -> Result<()> {
+        self.set("beat", self.get("beat")?.wrapping_add(1))
+    }
+
+    /// Whether a command asked, and was killed before the process looked at the clock.
+    fn is_left(&self) -> Result<bool> {
+        let beat = self.get("beat")?;
+        thread::sleep(SILENCE);
+        Ok(self.get("state")? == DUE && self.get("beat")? == beat)
     }
 
     /// Whether the process takes a profile without us. An older library does not tell.
@@ -147,12 +163,13 @@ pub fn profile(pid: i32, options: &ProfileOptions) -> Result<Profile> {
     there_is(pid)?;
     let asked = find(pid, options.lifetimes).map_err(|error| or_ended(pid, error))?;
     let program = asked.program.clone();
-    match asked.get("state")? {
-        NONE | DONE | FAILED => {}
-        _ => bail!(
+    let state = asked.get("state")?;
+    let left = state == DUE && asked.is_left()?;
+    if !left && ![NONE, DONE, FAILED].contains(&state) {
+        bail!(
             "process {pid} ({program}) is being profiled by another glebe profile; \
              one that was killed counts for 10 s more"
-        ),
+        );
     }
     interrupt::listen();
     let begun = Instant::now();
@@ -186,9 +203,13 @@ pub fn profile(pid: i32, options: &ProfileOptions) -> Result<Profile> {
         }
         Some(state) => bail!("process {pid} ({program}) answered {state}"),
         None => {
-            asked.set("state", NONE)?;
-            for (at, bytes) in quick {
-                asked.write(at, &bytes)?;
+            // The heaps looked sampled before if a killed command left them so. The request then stays too: the
+            // process's next tick makes both good.
+            if !left {
+                asked.set("state", NONE)?;
+                for (at, bytes) in quick {
+                    asked.write(at, &bytes)?;
+                }
             }
             say(format!(
                 "process {pid} ({program}) allocated nothing in this time: the profile is empty"
@@ -204,21 +225,34 @@ pub fn profile(pid: i32, options: &ProfileOptions) -> Result<Profile> {
             });
         }
     }
-    let mut beat = 0;
-    while !over() {
-        beat += 1;
-        if asked.set("beat", beat).is_err() {
-            bail!("process {pid} ({program}) has ended, and its samples with it");
+    let is_ours = asked.get("ours")? != 0;
+    let (mut kept, mut kept_at) = (None, Instant::now());
+    let mut ended = false;
+    while !ended && !over() {
+        ended = asked.beat().is_err();
+        if !ended && kept_at.elapsed() >= KEEP {
+            kept = samples::read(&asked.memory, &asked.located.shape).ok().flatten().or(kept);
+            kept_at = Instant::now();
         }
         thread::sleep(STEP * 5);
     }
-    let is_ours = asked.get("ours")? != 0;
-    asked.set("state", STOP)?;
-    let stopping = Instant::now();
-    if asked.wait(&[STOP, RUNS], || stopping.elapsed() > PATIENCE)? != Some(DONE) {
-        bail!("process {pid} ({program}) does not stop its profiler");
-    }
-    let after = samples::read(&asked.memory, &asked.located.shape)?;
+    let after = if ended {
+        if kept.is_none() {
+            bail!("process {pid} ({program}) has ended, and its samples with it");
+        }
+        let seconds = kept_at.elapsed().as_secs_f64();
+        say(format!(
+            "process {pid} ({program}) has ended; this is its profile of {seconds:.1} s before"
+        ));
+        kept
+    } else {
+        asked.set("state", STOP)?;
+        let stopping = Instant::now();
+        if asked.wait(&[STOP, RUNS], || stopping.elapsed() > PATIENCE)? != Some(DONE) {
+            bail!("process {pid} ({program}) does not stop its profiler");
+        }
+        samples::read(&asked.memory, &asked.located.shape)?
+    };
     let mut after = after.ok_or_else(|| anyhow!("process {pid} ({program}) has no samples"))?;
     // What was allocated before we asked is not of this profile.
     if let Some(before) = before.filter(|_| is_ours) {

@@ -195,13 +195,15 @@ impl Folder {
     fn collect(&self, pid: i32, options: &ProfileOptions, output: &Path) -> Result<()> {
         let files = self.files();
         let own = files.iter().rev().find(|(process, ..)| *process == pid);
-        let Some((_, _, path)) = own else {
-            return Err(refused(
-                "the program wrote no profile: it ended within a second by a signal or _exit, or glebe was not in it"
-                    .into(),
-            ));
+        const NONE: &str = "the program wrote no profile: it ended within a second by a signal or _exit, it could \
+                            write no file, or glebe was not in it";
+        let (path, profile) = match own {
+            Some((_, _, path)) => (path, read(path)?),
+            None => most(&files).ok_or_else(|| refused(NONE.into()))?,
         };
-        let profile = read(path)?;
+        if own.is_none() {
+            say(format!("{NONE}; this is the profile of its child {}", profile.process));
+        }
         let kept = || if output.is_file() { None } else { self.keep(path) };
         write_all(options, &profile, output).map_err(|error| match kept() {
             Some(kept) => {
@@ -240,6 +242,12 @@ impl Drop for Folder {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).ok();
     }
+}
+
+/// The profile with most samples: that of the program behind a shell, which ends by _exit.
+fn most(files: &[(i32, u32, PathBuf)]) -> Option<(&PathBuf, Profile)> {
+    let profiles = files.iter().filter_map(|(_, _, path)| Some((path, read(path).ok()?)));
+    profiles.filter(|(_, profile)| profile.samples > 0).max_by_key(|(_, profile)| profile.samples)
 }
 
 fn write_pprof(

@@ -7,6 +7,7 @@ use super::pprof::Kind;
 use super::raw::Profile;
 use super::stacks_of;
 use super::symbols::Symbols;
+use crate::system::live::text_of;
 use crate::top::Sites;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -91,7 +92,7 @@ impl Written {
 
 /// The process's id as it sees it itself, in a container.
 fn inner_pid(pid: i32) -> i32 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = text_of(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     line.and_then(|ids| ids.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
 }

@@ -217,7 +217,7 @@ pub fn report(options: &Options) -> Result<Ending> {
         let path = path.display();
         say(format!("{path} has changed since the program ran: its functions have no names"));
     }
-    if shown + wrong == 0 && !options.json {
+    if shown + wrong == 0 {
         say(format!("{name} has no report"));
     }
     Ok(Ending::Exit(if wrong > 0 { OWN_FAILURE } else { 0 }))

@@ -18,7 +18,7 @@ static void start_library(void)
         gb_tags_begin();
     if (GB_THREADS)
         gb_guard_begin();
-    if (GB_SAMPLES)
+    if (GB_THREADS)
         gb_profile_begin();
     if (GB_SNAPSHOTS) {
         gb_evidence_begin();

@@ -76,6 +76,46 @@ fn known_callers_have_their_bytes() {
     }
 }
 
+/// What has no room is said with the profile, with its file, and with leaks and explanations.
+#[test]
+fn samples_without_a_record_are_told() {
+    let home = home();
+    let many = "#include <stdlib.h>\nint main(void) {\n\
+        for (int i = 0; i < 400000; i++) { void **p = malloc(32); if (p) *p = &i; }\n\
+        return 3; }";
+    let Some(program) = cc(home.path(), "many", many, &["-O0", "-g"]) else { return };
+    let program = program.to_str().unwrap();
+    let missing = contains(" samples are missing, so figures are too low: take a larger --mean");
+    let words = ["--mean", "1", "-o", "many.pb.gz", "--", program];
+    profile(&home, &words).assert().code(3).stderr(missing.clone());
+    profile(&home, &["many.pb.gz"]).assert().success().stderr(missing.clone());
+    for command in ["leaks", "explain"] {
+        let mut found =
+            Command::from_std(command_of(&home, &[command, "--mean", "1", "--", program]));
+        found.assert().code(3).stderr(missing.clone());
+    }
+    let words = ["--mean", "64K", "-o", "few.pb.gz", "--", program];
+    profile(&home, &words).assert().code(3).stderr(missing.clone().not());
+    profile(&home, &["few.pb.gz"]).assert().success().stderr(missing.not());
+}
+
+/// A program that has glebe linked in: stacks begin with the program's functions, not glebe's.
+#[test]
+fn a_static_glebe_is_left_out() {
+    let Some(libraries) = std::env::var_os("GLEBE_LIBRARY_DIR") else { return };
+    let archive = Path::new(&libraries).join("libglebe-override.a");
+    let home = home();
+    let flags = ["-O1", "-g", "-pthread", "-Wl,-u,malloc", archive.to_str().unwrap()];
+    let Some(program) = cc(home.path(), "linked", KNOWN, &flags) else { return };
+    let words = ["--mean", "64K", "--alloc", "--folded", "f", "--", program.to_str().unwrap()];
+    profile(&home, &words).assert().code(3);
+    assert!(folded(&home.path().join("f"), "keeps") > 0.0);
+    let text = fs::read_to_string(home.path().join("f")).unwrap();
+    let of_keeps = text.lines().filter(|line| line.contains("keeps"));
+    let inner = |line: &str| line.rsplit(';').next().unwrap().starts_with("keeps");
+    assert!(of_keeps.clone().count() > 0 && of_keeps.clone().all(inner), "{text}");
+}
+
 /// 20 MiB of one tenant, 10 of another, 5 of none.
 const LABELS: &str = "#include <glebe.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
     void *kept[35 * 16];\n#pragma weak glebe_profile_label\n\

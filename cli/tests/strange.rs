@@ -68,7 +68,13 @@ int main(int argc, char **argv)
     if (odd >= 0 && (ftruncate(odd, 4096) || prctl(PR_SET_NAME, "cut off: \xe6\x97")
             || mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, odd, 0) == MAP_FAILED))
         return 1;
-    if (odd >= 0 || !strcmp(word, "waits")) {
+    if (!strcmp(word, "zeros")) {
+        volatile char *at = mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        madvise((void *)at, 64 << 20, MADV_HUGEPAGE);
+        for (int i = 0; i < 64 << 20; i += 4096)
+            argc += at[i];
+    }
+    if (odd >= 0 || !strcmp(word, "waits") || !strcmp(word, "zeros")) {
         puts("ready");
         fflush(stdout);
         for (;;)
@@ -187,6 +193,18 @@ fn names_need_not_be_utf_8() {
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
         object(&output, words[0]);
     }
+}
+
+/// Memory that was only read is the kernel's page of zeros, small or huge, and is not resident.
+#[test]
+fn pages_of_zeros_are_not_resident() {
+    let home = home();
+    let Some(program) = program(&home) else { return };
+    let running = Running::start(&home, &[&program, "zeros"]);
+    let explained = object(&run(&home, &["explain", "--json", &running.pid()]), "explain");
+    let [sum, kernel] =
+        ["rss_bytes", "kernel_rss_bytes"].map(|name| explained[name].as_u64().unwrap());
+    assert!(kernel < 60 << 20 && sum.abs_diff(kernel) <= kernel / 100, "{explained}");
 }
 
 #[test]

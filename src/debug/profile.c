@@ -228,6 +228,16 @@ void gb_profile_end(void)
         profile_save();
 }
 
+#elif GB_THREADS
+
+void gb_profile_begin(void)
+{
+    static const char text[] = "glebe: GLEBE_PROFILE is ignored: only the default build takes samples\n";
+    const char *path = gb_port_environment("GLEBE_PROFILE");
+    if (path && *path)
+        gb_port_print(text, sizeof text - 1);
+}
+
 #endif
 
 /* ---- public ---- */

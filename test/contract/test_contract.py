@@ -723,6 +723,13 @@ def test_background_is_checked(box, program, build):
     box.check(program("background_check"), preload=build, background=1, purge_ms=1)
 
 
+@pytest.mark.parametrize("build", ["secure", "audit", "libglebe-safe.so", "default"])
+def test_a_build_without_samples_says_so(box, tmp_path, build):
+    done = box.check("true", preload=build, profile=tmp_path / "profile")
+    said = "glebe: GLEBE_PROFILE is ignored: only the default build takes samples\n"
+    assert done.text == ("" if build == "default" else said)
+
+
 def test_option_purge_ms(box, program):
     """A long purge_ms retains memory, a short one purges it soon."""
     path = program("idle")

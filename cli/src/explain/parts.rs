@@ -109,6 +109,7 @@ pub fn look(pid: i32) -> Result<Seen> {
     {
         let mut here = Vec::new();
         pagemap.read(mapping.start, mapping.end, &mut here)?;
+        here.retain(|stretch| !mapping.are_zeros(stretch.pages));
         stretches.push((i, here));
     }
     let program = program_of(&memory).unwrap_or_else(|| name_of(pid));

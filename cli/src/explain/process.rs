@@ -51,6 +51,16 @@ pub struct Mapping {
     pub file: String,
 }
 
+impl Mapping {
+    /// Whether these pages are the kernel's huge page of zeros. They count as a file's, where no file is; VmRSS leaves
+    /// them out.
+    pub fn are_zeros(&self, pages: Pages) -> bool {
+        let anonymous =
+            self.file.is_empty() || self.usage == Use::Brk || self.file.starts_with("[anon:");
+        anonymous && pages == Pages::File
+    }
+}
+
 /// The state of OS pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {

@@ -204,7 +204,11 @@ impl Snapshot {
         let glebes = heap::read(&self.memory, &[located])?;
         let mappings = mappings(&self.maps, &[]);
         let is_there = |i: &usize| mappings.get(*i).is_some_and(|m| m.usage != Use::Apart);
-        let stretches = self.stretches.iter().filter(|(i, _)| is_there(i)).cloned().collect();
+        let mut stretches = self.stretches.clone();
+        stretches.retain(|(i, _)| is_there(i));
+        for (i, here) in &mut stretches {
+            here.retain(|stretch| !mappings[*i].are_zeros(stretch.pages));
+        }
         let status = |name| self.status.get(name).copied().unwrap_or(0);
         // explain adds glebe's own by itself.
         let limits = self.limits.iter().filter(|l| l.name != OWN_LIMIT).cloned().collect();

@@ -10,7 +10,7 @@ use crate::explain::snapshot;
 use crate::output;
 use crate::screen::Screen;
 use crate::stop::{Ending, Stop, WRONG_LINE};
-use crate::words::print;
+use crate::words::{print, say};
 use anyhow::{ensure, Context, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,9 @@ pub fn show(options: &ProfileOptions, path: &Path) -> Result<Ending> {
             "{} has no lifetimes: it was written without --lifetimes, or nothing was freed",
             path.display()
         )));
+    }
+    for note in &stacks.notes {
+        say(format!("{}: {note}", path.display()));
     }
     beside(options, &stacks)?;
     if options.json {

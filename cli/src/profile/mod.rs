@@ -35,6 +35,7 @@ use crate::explain::snapshot::{self, Snapshot};
 use crate::output::probe_each;
 use crate::run;
 use crate::screen::Screen;
+use crate::size::counted;
 use crate::stop::{without_result, Ending, Stop, OWN_FAILURE, WRONG_LINE};
 use crate::system;
 use crate::words::{print, say, tell};
@@ -194,7 +195,8 @@ impl Folder {
 
     fn collect(&self, pid: i32, options: &ProfileOptions, output: &Path) -> Result<()> {
         let files = self.files();
-        let own = files.iter().rev().find(|(process, ..)| *process == pid);
+        let is_empty = |path: &Path| fs::metadata(path).is_ok_and(|about| about.len() == 0);
+        let own = files.iter().rev().find(|(process, _, path)| *process == pid && !is_empty(path));
         const NONE: &str = "the program wrote no profile: it ended within a second by a signal or _exit, it could \
                             write no file, or glebe was not in it";
         let (path, profile) = match own {
@@ -226,7 +228,8 @@ impl Folder {
             }
         }
         if others > 0 && !options.children && !options.quiet {
-            say(format!("{others} other processes have profiles too: --children writes them"));
+            let profiles = counted(others, "profile");
+            say(format!("{profiles} of other processes: --children writes them"));
         }
         Ok(())
     }
@@ -271,7 +274,7 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
     let stacks = stacks_of(profile, kind_of(options), options.lifetimes, &mut symbols)?;
     let beside = files::beside(options, &stacks);
     if profile.lost > 0 {
-        say(format!("{} samples are missing: there was no memory for their records", profile.lost));
+        say(missing(profile.lost));
     }
     for path in &symbols.changed {
         say(format!(
@@ -285,6 +288,14 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
         tell(table(options, &stacks, Screen::stderr()));
     }
     written.and(beside)
+}
+
+/// How notes on missing samples end, after their number.
+pub const MISSING: &str =
+    " samples are missing, so figures are too low: take a larger --mean (350,000 sampled blocks have a record)";
+
+pub fn missing(lost: u64) -> String {
+    format!("{lost}{MISSING}")
 }
 
 fn table(options: &ProfileOptions, stacks: &Stacks, screen: Screen) -> String {

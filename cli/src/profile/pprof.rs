@@ -1,8 +1,8 @@
 //! pprof's profile.proto: https://github.com/google/pprof/blob/main/proto/profile.proto
 
-use super::lifetimes;
 use super::raw::{Module, Profile, Weight};
 use super::symbols::{is_allocator, module_of, Function, Symbols};
+use super::{lifetimes, missing};
 use anyhow::Result;
 use flate2::{write::GzEncoder, Compression};
 use prost::Message;
@@ -275,6 +275,10 @@ pub fn build(profile: &Profile, kind: Kind, lived: bool, symbols: &mut Symbols) 
     builder.file.default_sample_type = builder.string(default);
     if kind == Kind::Peak {
         let text = builder.string(AT_THE_PEAK);
+        builder.file.comment.push(text);
+    }
+    if profile.lost > 0 {
+        let text = builder.string(&missing(profile.lost));
         builder.file.comment.push(text);
     }
     builder.file

@@ -11,6 +11,7 @@ use super::lifetimes;
 use super::pprof::{File, Kind, Mapping};
 use super::raw::Weight;
 use super::stacks::Stacks;
+use super::MISSING;
 use crate::explain::snapshot;
 use anyhow::{anyhow, bail, ensure, Context, Result};
 use flate2::read::MultiGzDecoder;
@@ -103,7 +104,11 @@ pub fn parse(plain: &[u8], title: &str, kind: Option<Kind>, limits: &Limits) -> 
     let tables = Tables::new(&file).with_context(no_profile)?;
     let kind = tables.kind(kind).with_context(|| title.to_string())?;
     let columns = tables.columns(kind).with_context(|| title.to_string())?;
-    stacks_of(&tables, title, kind, columns, limits).with_context(no_profile)
+    let mut stacks = stacks_of(&tables, title, kind, columns, limits).with_context(no_profile)?;
+    let comments = file.comment.iter().filter_map(|comment| tables.text(*comment).ok());
+    stacks.notes =
+        comments.filter(|text| text.ends_with(MISSING)).map(crate::words::plain).collect();
+    Ok(stacks)
 }
 
 fn stacks_of(

@@ -58,6 +58,11 @@ impl Sites {
         self.profile.samples
     }
 
+    /// How many have no record.
+    pub fn lost(&self) -> u64 {
+        self.profile.lost
+    }
+
     /// The number of the site of a block; None if it was not sampled.
     pub fn of(&self, block: u64) -> Option<u32> {
         self.blocks.get(&block).map(|sampled| sampled.site)

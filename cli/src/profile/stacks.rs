@@ -43,6 +43,8 @@ pub struct Stacks {
     pub names: Vec<String>,
     pub stacks: Vec<Stack>,
     pub total_bytes: u64,
+    /// What the file's writer said of it.
+    pub notes: Vec<String>,
     numbers: HashMap<String, u32>,
 }
 
@@ -55,6 +57,7 @@ impl Stacks {
             names: Vec::new(),
             stacks: Vec::new(),
             total_bytes: 0,
+            notes: Vec::new(),
             numbers: HashMap::new(),
         }
     }

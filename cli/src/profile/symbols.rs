@@ -17,6 +17,8 @@ pub struct Function {
     pub name: String,
     pub file: String,
     pub line: u32,
+    /// It is a static function of glebe's, which a program may have linked in.
+    pub ours: bool,
 }
 
 struct File {
@@ -33,6 +35,7 @@ struct Symbol {
     start: u64,
     end: u64,
     name: String,
+    ours: bool,
 }
 
 #[derive(Default)]
@@ -91,13 +94,20 @@ fn identity(program: &PeFile64) -> Vec<u8> {
 
 fn functions_of(elf: &object::File) -> Vec<Symbol> {
     let is_pe = elf.format() == BinaryFormat::Pe;
+    let mut in_glebe = false; // static functions follow the name of their source
     let mut functions: Vec<Symbol> = elf
         .symbols()
         .chain(elf.dynamic_symbols())
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && (symbol.size() > 0 || is_pe))
-        .filter_map(|symbol| {
+        .map(|symbol| {
+            if symbol.kind() == SymbolKind::File {
+                in_glebe = symbol.name() == Ok("glebe.c");
+            }
+            (in_glebe && symbol.is_local(), symbol)
+        })
+        .filter(|(_, symbol)| symbol.kind() == SymbolKind::Text && (symbol.size() > 0 || is_pe))
+        .filter_map(|(ours, symbol)| {
             let (start, name) = (symbol.address(), symbol.name().ok()?.to_owned());
-            Some(Symbol { start, end: start.saturating_add(symbol.size()), name })
+            Some(Symbol { start, end: start.saturating_add(symbol.size()), name, ours })
         })
         .collect();
     functions.sort_by_key(|symbol| symbol.start);
@@ -112,10 +122,9 @@ fn functions_of(elf: &object::File) -> Vec<Symbol> {
 }
 
 /// The function that the address is in. Code between functions with names, as in a stripped library, has none.
-fn name_at(symbols: &[Symbol], address: u64) -> Option<&str> {
+fn symbol_at(symbols: &[Symbol], address: u64) -> Option<&Symbol> {
     let behind = symbols.partition_point(|symbol| symbol.start <= address);
-    let symbol = symbols[..behind].last()?;
-    (address < symbol.end).then_some(&symbol.name)
+    symbols[..behind].last().filter(|symbol| address < symbol.end)
 }
 
 /// The name as its source has it. The demangler also reads types, and would make `int` of a C
@@ -153,6 +162,8 @@ impl Symbols {
         };
         let place = file.base.map(|base| base.wrapping_add(offset)).or_else(in_segment);
         let Some(place) = place else { return Vec::new() };
+        let symbol = symbol_at(&file.symbols, place);
+        let ours = symbol.is_some_and(|symbol| symbol.ours);
         let mut functions = Vec::new();
         if let Ok(mut frames) = loader.find_frames(place) {
             while let Ok(Some(frame)) = frames.next() {
@@ -162,13 +173,14 @@ impl Symbols {
                     name: name.raw_name().map(|n| demangled(&n, name.language)).unwrap_or_default(),
                     file: location.as_ref().and_then(|l| l.file).unwrap_or_default().into(),
                     line: location.and_then(|l| l.line).unwrap_or(0),
+                    ours,
                 });
             }
         }
         if functions.is_empty() {
-            if let Some(name) = name_at(&file.symbols, place) {
-                let name = demangled(name, None);
-                functions.push(Function { name, file: String::new(), line: 0 });
+            if let Some(symbol) = symbol {
+                let name = demangled(&symbol.name, None);
+                functions.push(Function { name, file: String::new(), line: 0, ours });
             }
         }
         functions
@@ -202,7 +214,8 @@ pub fn is_allocator(module: Option<&Module>, functions: &[Function]) -> bool {
         .is_some_and(|n| n.starts_with("libglebe") || n == "glebe.dll");
     ours || functions.first().is_some_and(|f| {
         let n = &*f.name;
-        NAMES.contains(&n)
+        f.ours
+            || NAMES.contains(&n)
             || n.starts_with("gb_")
             || n.starts_with("glebe_")
             || n.starts_with("operator new")
@@ -215,9 +228,10 @@ mod tests {
 
     #[test]
     fn code_behind_a_function_has_no_name() {
-        let symbol = |start, end, name: &str| Symbol { start, end, name: name.into() };
+        let symbol = |start, end, name: &str| Symbol { start, end, name: name.into(), ours: false };
         let symbols = [symbol(16, 32, "first"), symbol(64, 80, "second")];
-        let found = [15, 16, 31, 32, 63, 64, 79, 80].map(|at| name_at(&symbols, at));
+        let found = [15, 16, 31, 32, 63, 64, 79, 80]
+            .map(|at| symbol_at(&symbols, at).map(|symbol| &*symbol.name));
         let (none, first, second) = (None, Some("first"), Some("second"));
         assert_eq!(found, [none, first, first, none, none, second, second, none]);
     }

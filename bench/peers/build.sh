@@ -9,8 +9,12 @@
 #   Debian packages ------------------------------------------- copied ------------> NAME.so
 #
 # Every peer is built the way its own build files build a release: snmalloc with
-# its CMake file, jemalloc with its configure script, mimalloc and rpmalloc with
-# the flags that theirs would write. Nothing is tuned for or against anyone.
+# its CMake file, jemalloc with its configure script, mimalloc, rpmalloc and
+# hardened_malloc with the flags that theirs would write. Nothing is tuned for or
+# against anyone.
+#
+# The last four are not among those that the driver runs unless it is asked to:
+# they look for mistakes and attacks.
 #
 # A peer that cannot be built is reported and the others go on; the exit status
 # is then 1. NAME.version holds what the driver prints. A library newer than
@@ -73,18 +77,21 @@ verify() {
 # The crates leave out what mimalloc's CMake files need to run, so these are the
 # flags that its CMakeLists.txt would set for a release with overriding on, and
 # what it finds on Linux with glibc (version 3 reads that).
-mimalloc() {    # LINE (v2 or v3), SOURCES
+mimalloc() {    # LINE (v2, v3, ...), SOURCES [FLAG]
     src=$2
     cc -std=gnu11 -O3 -w -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec \
         -fno-builtin-malloc -DNDEBUG -DMI_BUILD_RELEASE -DMI_CMAKE_BUILD_TYPE=release \
         -DMI_MALLOC_OVERRIDE=1 -DMI_SHARED_LIB -DMI_SHARED_LIB_EXPORT \
-        -DMI_HAS_UNISTDH=1 -DMI_HAS_EXECINFOH=1 \
+        -DMI_HAS_UNISTDH=1 -DMI_HAS_EXECINFOH=1 ${3:+"$3"} \
         -I"$src/include" -I"$src/src" -o "$work/mimalloc-$1.so" "$src/src/static.c" -pthread >&2 || return
     n=$(sed -n 's/^#define MI_MALLOC_VERSION *\([0-9]*\).*/\1/p' "$src/include/mimalloc.h")
-    echo "mimalloc $((n / 10000)).$((n / 100 % 100)).$((n % 100))"
+    echo "mimalloc $((n / 10000)).$((n / 100 % 100)).$((n % 100))${3:+ $3}"
 }
 mimalloc_v2() { mimalloc v2 "$(source_of libmimalloc-sys)/c_src/mimalloc/v2"; }
 mimalloc_v3() { mimalloc v3 "$(source_of rustfs-mimalloc-sys)/c_src/mimalloc"; }
+# What its CMake option MI_SECURE writes: 4 for ON, which is also the crate's feature `secure`, and 5 for FULL.
+mimalloc_secure() { mimalloc secure "$(source_of rustfs-mimalloc-sys)/c_src/mimalloc" -DMI_SECURE=4; }
+mimalloc_full() { mimalloc full "$(source_of rustfs-mimalloc-sys)/c_src/mimalloc" -DMI_SECURE=5; }
 
 # The crate keeps jemalloc's configure script beside the tree, not in it.
 jemalloc() {
@@ -98,13 +105,32 @@ jemalloc() {
     cp -L lib/libjemalloc.so.2 "$work/jemalloc.so" && echo "jemalloc ${version%%-*}"
 }
 
-snmalloc() {
+snmalloc_target() {    # NAME, TARGET: a library of its CMake file
     src=$(source_of snmalloc-sys)
     cmake -S "$src/upstream" -B "$work/snmalloc" -DCMAKE_BUILD_TYPE=Release \
         -DSNMALLOC_BUILD_TESTING=OFF >&2 &&
-        cmake --build "$work/snmalloc" -j "$jobs" --target snmallocshim >&2 &&
-        cp -L "$work/snmalloc/libsnmallocshim.so" "$work/snmalloc.so" &&
-        echo "snmalloc ${src##*sys-}"
+        cmake --build "$work/snmalloc" -j "$jobs" --target "$2" >&2 &&
+        cp -L "$work/snmalloc/lib$2.so" "$work/$1.so" &&
+        echo "$1 ${src##*sys-}"
+}
+snmalloc() { snmalloc_target snmalloc snmallocshim; }
+snmalloc_checked() { snmalloc_target snmalloc-checked snmallocshim-checks; }
+
+# The default configuration, with the flags of its Makefile, which the crate leaves out; but for any x86-64 processor,
+# as the others. It is C23, for which Debian's gcc is too old. new.cc has operators new and delete, which check sizes.
+hardened_malloc() {
+    src=$(source_of hardened-malloc-sys) tree=$src/vendor/hardened-malloc
+    (
+        mkdir -p "$work/hardened" && cd "$work/hardened" || exit
+        set -- -O3 -flto -fPIC -fvisibility=hidden -fno-plt -fstack-clash-protection -fcf-protection \
+            -fstack-protector-strong -w -D_GNU_SOURCE -I"$tree/include"
+        # shellcheck disable=SC2013  # one definition a line, without spaces
+        for definition in $(grep '^[A-Z_]*=' "$src/config-default.conf"); do set -- "$@" "-D$definition"; done
+        clang-19 -std=c23 "$@" -c "$tree"/*.c &&
+            clang-19 -std=c++17 -fsized-deallocation "$@" -c "$tree/new.cc" &&
+            clang-19 "$@" -fuse-ld=lld-19 -shared -Wl,-O1,--as-needed,-z,defs,-z,relro,-z,now,-z,nodlopen,-z,text \
+                -o "$work/hardened_malloc.so" ./*.o -lstdc++
+    ) >&2 && echo "hardened_malloc ${src##*sys-}"
 }
 
 rpmalloc() {
@@ -155,4 +181,8 @@ peer rpmalloc rpmalloc
 peer tcmalloc tcmalloc
 peer snmalloc snmalloc
 peer jemalloc jemalloc
+peer hardened_malloc hardened_malloc
+peer mimalloc-secure mimalloc_secure
+peer mimalloc-full mimalloc_full
+peer snmalloc-checked snmalloc_checked
 exit $failed

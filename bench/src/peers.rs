@@ -18,9 +18,16 @@ pub const NAMES: [&str; 8] = [
     "glibc",
 ];
 
-/// Further ones, which a run has only if they are named: builds that look for mistakes and attacks, and LLVM's
-/// allocator that does.
-pub const HARDENED: [&str; 3] = ["glebe-secure", "glebe-safe", "scudo"];
+/// Further ones, which a run has only if they are named: builds and allocators that look for mistakes and attacks.
+pub const HARDENED: [&str; 7] = [
+    "glebe-secure",
+    "glebe-safe",
+    "scudo",
+    "hardened_malloc",
+    "mimalloc-secure",
+    "mimalloc-full",
+    "snmalloc-checked",
+];
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Allocator {
@@ -141,4 +148,22 @@ fn glebe_version(elsewhere: Option<&Path>) -> String {
     let root = root.to_string_lossy();
     let git = first_line("git", &["-C", &root, "describe", "--always", "--dirty"]);
     git.map_or("glebe".to_string(), |commit| format!("glebe {commit}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_peer_that_the_driver_knows_is_built_and_no_other() {
+        let script = std::fs::read_to_string(bench_dir().join("peers/build.sh")).unwrap();
+        let calls = script.lines().filter_map(|line| line.strip_prefix("peer "));
+        let mut built: Vec<_> = calls.filter_map(|call| call.split(' ').next()).collect();
+        let others = ["glebe", "glebe-secure", "glebe-safe", "scudo", "glibc"];
+        let mut known = [&NAMES[..], &HARDENED[..]].concat();
+        known.retain(|name| !others.contains(name));
+        built.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(built, known);
+    }
 }

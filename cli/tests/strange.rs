@@ -19,6 +19,7 @@ use tempfile::TempDir;
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,14 @@ const PROGRAM: &str = r#"
 static void *kept[3000];
 __attribute__((noinline)) static void *keeps(void) { void *p = malloc(4000); memset(p, 1, 4000); return p; }
 __attribute__((noinline)) static void *childs(void) { void *p = malloc(4000); memset(p, 1, 4000); return p; }
+static void *waits(void *first)
+{
+    pthread_join(*(pthread_t *)first, NULL);
+    puts("ready");
+    fflush(stdout);
+    for (;;)
+        pause();
+}
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
@@ -58,6 +67,10 @@ int main(int argc, char **argv)
         fflush(stdout);
         execl(argv[0], argv[0], "forks", (char *)NULL);
     }
+    static pthread_t first, second;
+    first = pthread_self();
+    if (!strcmp(word, "leaves") && pthread_create(&second, NULL, waits, &first) == 0)
+        pthread_exit(NULL);
     if (!strcmp(word, "hides"))
         prctl(PR_SET_DUMPABLE, 0);
     if (!strcmp(word, "killed"))
@@ -107,7 +120,7 @@ fn object(output: &Output, about: &str) -> Value {
 }
 
 fn program(home: &TempDir) -> Option<String> {
-    let path = cc(home.path(), "program", PROGRAM, &["-O1", "-g", "-fno-builtin"])?;
+    let path = cc(home.path(), "program", PROGRAM, &["-O1", "-g", "-fno-builtin", "-pthread"])?;
     Some(path.to_str().unwrap().into())
 }
 
@@ -192,6 +205,19 @@ fn names_need_not_be_utf_8() {
         let output = run(&home, words);
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
         object(&output, words[0]);
+    }
+}
+
+/// The main thread called pthread_exit. The kernel then shows nothing of the process's memory.
+#[test]
+fn a_process_without_its_main_thread_is_told() {
+    let home = home();
+    let Some(program) = program(&home) else { return };
+    let running = Running::start(&home, &[&program, "leaves"]);
+    let pid = running.pid();
+    for words in lookers(&pid, "p.pb.gz") {
+        let said = line(&run(&home, &words), 125, &words.join(" "));
+        assert!(said.contains(&format!("the main thread of process {pid} has ended")), "{said}");
     }
 }
 

@@ -53,12 +53,24 @@ pub fn there_is(pid: i32) -> Result<()> {
     }
 }
 
-/// Why a process could not be read: it has ended meanwhile, or `error`.
+/// Why a process could not be read: it has ended meanwhile, or its main thread has, or `error`.
 pub fn or_ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
     match runs(pid) {
         true => error,
+        false if has_other_threads(pid) => anyhow!(
+            "the main thread of process {pid} has ended: the kernel shows nothing of its memory any more, though other \
+             threads run"
+        ),
         false => anyhow!("process {pid} has ended"),
     }
+}
+
+/// Whether a thread besides the main one runs or waits.
+fn has_other_threads(pid: i32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse::<i32>().ok());
+    let mut others = numbers.filter(|number| *number != pid);
+    others.any(|thread| matches!(state_of_thread(pid, thread), Some('R' | 'S' | 'D')))
 }
 
 /// Whether there is such a process, or thread, and it has not ended. One that exits loses its memory before it is

@@ -34,11 +34,11 @@ use parts::look;
 pub use parts::{Explanation, Seen};
 
 use crate::output::probe_each;
-use crate::profile::missing;
+use crate::profile::tell_missing;
 use crate::screen::Screen;
 use crate::stop::{without_result, Ending};
 use crate::system::live::{or_ended, runs, there_is};
-use crate::words::{print, say};
+use crate::words::print;
 use anyhow::Result;
 use snapshot::Snapshot;
 use std::path::Path;
@@ -113,9 +113,7 @@ fn explain_snapshot(options: &Options, file: &Path) -> Result<Ending> {
 fn report(options: &Options, seen: Seen, moment: &str) -> Result<()> {
     let mut explanation = seen.explain();
     explanation.find_pins();
-    if let Some(sites) = explanation.sites.as_ref().filter(|sites| sites.lost() > 0) {
-        say(missing(sites.lost()));
-    }
+    tell_missing(explanation.sites.as_ref().map_or(0, |sites| sites.lost()));
     let drawn = options.svg.as_ref().map(|file| picture::draw(file, &explanation, moment));
     print(if options.json {
         show::json(&explanation, moment)

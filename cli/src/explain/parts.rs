@@ -14,7 +14,8 @@ use super::heap::{Free, Glebe, Run, What};
 use super::part::Part;
 use super::pins::{pins, Pin};
 use super::process::{
-    limits, mappings, stack_pointers, status_bytes, Limit, Mapping, Pagemap, Pages, Stretch, Use,
+    leave_out_zeros, limits, mappings, stack_pointers, status_bytes, Limit, Mapping, Pagemap,
+    Pages, Stretch, Use,
 };
 use super::samples;
 use crate::profile::sites::Sites;
@@ -109,7 +110,7 @@ pub fn look(pid: i32) -> Result<Seen> {
     {
         let mut here = Vec::new();
         pagemap.read(mapping.start, mapping.end, &mut here)?;
-        here.retain(|stretch| !mapping.are_zeros(stretch.pages));
+        leave_out_zeros(mapping, &mut here);
         stretches.push((i, here));
     }
     let program = program_of(&memory).unwrap_or_else(|| name_of(pid));

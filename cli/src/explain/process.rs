@@ -51,13 +51,11 @@ pub struct Mapping {
     pub file: String,
 }
 
-impl Mapping {
-    /// Whether these pages are the kernel's huge page of zeros. They count as a file's, where no file is; VmRSS leaves
-    /// them out.
-    pub fn are_zeros(&self, pages: Pages) -> bool {
-        let anonymous =
-            self.file.is_empty() || self.usage == Use::Brk || self.file.starts_with("[anon:");
-        anonymous && pages == Pages::File
+/// Leaves out the kernel's huge page of zeros: pages that count as a file's, where no file is. VmRSS leaves them out.
+pub fn leave_out_zeros(mapping: &Mapping, stretches: &mut Vec<Stretch>) {
+    let file = &mapping.file;
+    if file.is_empty() || mapping.usage == Use::Brk || file.starts_with("[anon:") {
+        stretches.retain(|stretch| stretch.pages != Pages::File);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::args::RunOptions;
 use crate::program::Program;
 use crate::run::{environment, Way};
 use crate::stop::Ending;
+use crate::system::live::threads_of;
 use crate::system::{self, Image};
 use crate::words::say;
 use anyhow::Result;
@@ -111,9 +112,8 @@ fn resident_bytes(pid: i32) -> u64 {
 /// Whether a process that is stopped has stopped itself as the library does: by kill, of its own process. A user's
 /// SIGSTOP comes in any other place. Where the kernel does not tell, it counts as the exit: the program must go on.
 fn is_at_exit(pid: i32) -> bool {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
-    let calls = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("syscall")));
-    let calls: Vec<String> = calls.flatten().collect();
+    let call = |thread| fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).ok();
+    let calls: Vec<String> = threads_of(pid).into_iter().filter_map(call).collect();
     calls.is_empty() || calls.iter().any(|call| is_stop_of(pid, call))
 }
 

@@ -10,7 +10,7 @@
 
 use super::heap::{self, Located};
 use super::parts::Seen;
-use super::process::{mappings, Limit, Pages, Stretch, Use, OWN_LIMIT};
+use super::process::{leave_out_zeros, mappings, Limit, Pages, Stretch, Use, OWN_LIMIT};
 use super::shape;
 use crate::profile::raw::{decimal, hexadecimal};
 use crate::profile::reader;
@@ -207,7 +207,7 @@ impl Snapshot {
         let mut stretches = self.stretches.clone();
         stretches.retain(|(i, _)| is_there(i));
         for (i, here) in &mut stretches {
-            here.retain(|stretch| !mappings[*i].are_zeros(stretch.pages));
+            leave_out_zeros(&mappings[*i], here);
         }
         let status = |name| self.status.get(name).copied().unwrap_or(0);
         // explain adds glebe's own by itself.

@@ -26,13 +26,13 @@ pub use options::Options;
 
 use crate::explain::program::{self, Moment};
 use crate::explain::show::NOW;
-use crate::profile::missing;
 use crate::profile::sites::Sites;
+use crate::profile::tell_missing;
 use crate::screen::Screen;
 use crate::size::{amount, counted};
 use crate::stop::{without_result, Ending};
 use crate::system::live::{maps_of, or_ended, there_is};
-use crate::words::{cut, print, say};
+use crate::words::{cut, print};
 use anyhow::Result;
 use copy::Snapshot;
 use mark::Blocks;
@@ -125,9 +125,7 @@ fn find(pid: i32, at_exit: bool) -> Result<Found> {
     let (mut copy, blocks) = look_twice(pid, at_exit).map_err(|error| or_ended(pid, error))?;
     let modules = std::mem::take(&mut copy.modules);
     let mut sites = copy.samples.take().map(|samples| Sites::new(samples, modules));
-    if let Some(sites) = sites.as_ref().filter(|sites| sites.lost() > 0) {
-        say(missing(sites.lost()));
-    }
+    tell_missing(sites.as_ref().map_or(0, |sites| sites.lost()));
     let key = |block: &mark::Block| {
         let site = sites.as_ref().and_then(|sites| sites.of(block.start));
         site.map_or(Key::Bytes(block.bytes), Key::Site)

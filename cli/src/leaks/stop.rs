@@ -11,7 +11,7 @@
 //! whatever can be done before it is, and nothing else is done for each thread.
 
 use crate::explain::process::status_word;
-use crate::system::live::{denied, name_of, state_of_thread};
+use crate::system::live::{denied, name_of, state_of_thread, threads_of};
 use anyhow::{anyhow, bail, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -146,11 +146,6 @@ pub fn stop_thread(pid: i32, tid: i32) -> Result<Stopped> {
     let mut stopped = Stopped::default();
     stopped.add(pid, &[tid])?;
     Ok(stopped)
-}
-
-pub fn threads_of(pid: i32) -> Vec<i32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// How many threads the process has, those included that are ending.

@@ -11,10 +11,10 @@
 //! 3. Signals do not end this command while a thread is in a call of ours.
 
 use super::inject::{call, fitting, instruction, is_instruction};
-use super::stop::{ptrace, stop, stop_thread, threads_of, Registers, Steady};
+use super::stop::{ptrace, stop, stop_thread, Registers, Steady};
 use crate::explain::process::{group_left, status_bytes};
 use crate::size::amount;
-use crate::system::live::{maps_of, runs, Memory};
+use crate::system::live::{maps_of, runs, threads_of, Memory};
 use crate::words::say;
 use anyhow::Result;
 use std::fs;

@@ -65,12 +65,16 @@ pub fn or_ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
+/// The process's threads, those included that are ending.
+pub fn threads_of(pid: i32) -> Vec<i32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// Whether a thread besides the main one runs or waits.
 fn has_other_threads(pid: i32) -> bool {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse::<i32>().ok());
-    let mut others = numbers.filter(|number| *number != pid);
-    others.any(|thread| matches!(state_of_thread(pid, thread), Some('R' | 'S' | 'D')))
+    let lives = |thread| matches!(state_of_thread(pid, thread), Some('R' | 'S' | 'D'));
+    threads_of(pid).into_iter().any(|thread| thread != pid && lives(thread))
 }
 
 /// Whether there is such a process, or thread, and it has not ended. One that exits loses its memory before it is

@@ -14,6 +14,7 @@
 use super::interrupt;
 use super::launch::{clock_s, seconds, variable, wait, wait_ended, Image};
 use super::library::{preload_with, without_allocators};
+use super::live::threads_of;
 use super::witness::{is_mapped, Witness};
 use crate::compare::{sample, Measured, Proof, Samples, Streams};
 use crate::program::Program;
@@ -160,8 +161,7 @@ pub fn children(pid: i32) -> Vec<i32> {
     let count = fs::metadata(format!("/proc/{pid}/task"))
         .map_or(0, |meta| std::os::unix::fs::MetadataExt::nlink(&meta).saturating_sub(2) as usize);
     if count > 1 && count <= THREADS_MAX {
-        let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        threads = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        threads = threads_of(pid);
     }
     let lists = threads.iter().map(|thread| format!("/proc/{pid}/task/{thread}/children"));
     let lists = lists.map(|path| fs::read_to_string(path).unwrap_or_default());

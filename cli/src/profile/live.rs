@@ -14,7 +14,7 @@ use super::raw::{Module, Profile};
 use crate::args::ProfileOptions;
 use crate::explain::bytes::{copy, u32_at};
 use crate::explain::heap::{locate, Located};
-use crate::explain::samples;
+use crate::explain::samples::{self, Samples};
 use crate::system::interrupt;
 use crate::system::live::{
     maps_of, memory_of, name_of, no_glebe, or_ended, pieces, program_of, runs, there_is, Memory,
@@ -92,6 +92,27 @@ impl Asked {
 
     fn beat(&self) -> Result<()> {
         self.set("beat", self.get("beat")?.wrapping_add(1))
+    }
+
+    /// Lets the process sample until `over`. If it ends before: the samples that were read last.
+    fn until(&self, over: impl Fn() -> bool) -> Option<Result<Samples>> {
+        let (mut kept, mut kept_at) = (None, Instant::now());
+        while !over() {
+            if self.beat().is_err() {
+                let ended = format!("process {} ({}) has ended", self.memory.pid, self.program);
+                let seconds = kept_at.elapsed().as_secs_f64();
+                if kept.is_some() {
+                    say(format!("{ended}; this is its profile of {seconds:.1} s before"));
+                }
+                return Some(kept.ok_or_else(|| anyhow!("{ended}, and its samples with it")));
+            }
+            if kept_at.elapsed() >= KEEP {
+                kept = samples::read(&self.memory, &self.located.shape).ok().flatten().or(kept);
+                kept_at = Instant::now();
+            }
+            thread::sleep(STEP * 5);
+        }
+        None
     }
 
     /// Whether a command asked, and was killed before the process looked at the clock.
@@ -226,34 +247,18 @@ pub fn profile(pid: i32, options: &ProfileOptions) -> Result<Profile> {
         }
     }
     let is_ours = asked.get("ours")? != 0;
-    let (mut kept, mut kept_at) = (None, Instant::now());
-    let mut ended = false;
-    while !ended && !over() {
-        ended = asked.beat().is_err();
-        if !ended && kept_at.elapsed() >= KEEP {
-            kept = samples::read(&asked.memory, &asked.located.shape).ok().flatten().or(kept);
-            kept_at = Instant::now();
+    let mut after = match asked.until(over) {
+        Some(kept) => kept?,
+        None => {
+            asked.set("state", STOP)?;
+            let stopping = Instant::now();
+            if asked.wait(&[STOP, RUNS], || stopping.elapsed() > PATIENCE)? != Some(DONE) {
+                bail!("process {pid} ({program}) does not stop its profiler");
+            }
+            let after = samples::read(&asked.memory, &asked.located.shape)?;
+            after.ok_or_else(|| anyhow!("process {pid} ({program}) has no samples"))?
         }
-        thread::sleep(STEP * 5);
-    }
-    let after = if ended {
-        if kept.is_none() {
-            bail!("process {pid} ({program}) has ended, and its samples with it");
-        }
-        let seconds = kept_at.elapsed().as_secs_f64();
-        say(format!(
-            "process {pid} ({program}) has ended; this is its profile of {seconds:.1} s before"
-        ));
-        kept
-    } else {
-        asked.set("state", STOP)?;
-        let stopping = Instant::now();
-        if asked.wait(&[STOP, RUNS], || stopping.elapsed() > PATIENCE)? != Some(DONE) {
-            bail!("process {pid} ({program}) does not stop its profiler");
-        }
-        samples::read(&asked.memory, &asked.located.shape)?
     };
-    let mut after = after.ok_or_else(|| anyhow!("process {pid} ({program}) has no samples"))?;
     // What was allocated before we asked is not of this profile.
     if let Some(before) = before.filter(|_| is_ours) {
         after.taken -= before.taken.min(after.taken);

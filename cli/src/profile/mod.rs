@@ -273,9 +273,7 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
     let written = write_pprof(options, profile, output, &mut symbols);
     let stacks = stacks_of(profile, kind_of(options), options.lifetimes, &mut symbols)?;
     let beside = files::beside(options, &stacks);
-    if profile.lost > 0 {
-        say(missing(profile.lost));
-    }
+    tell_missing(profile.lost);
     for path in &symbols.changed {
         say(format!(
             "{} has changed since the program ran: its functions have no names",
@@ -294,8 +292,14 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
 pub const MISSING: &str =
     " samples are missing, so figures are too low: take a larger --mean (350,000 sampled blocks have a record)";
 
-pub fn missing(lost: u64) -> String {
-    format!("{lost}{MISSING}")
+fn missing(lost: u64) -> Option<String> {
+    (lost > 0).then(|| format!("{lost}{MISSING}"))
+}
+
+pub fn tell_missing(lost: u64) {
+    if let Some(text) = missing(lost) {
+        say(text);
+    }
 }
 
 fn table(options: &ProfileOptions, stacks: &Stacks, screen: Screen) -> String {

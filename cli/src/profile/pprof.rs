@@ -277,8 +277,8 @@ pub fn build(profile: &Profile, kind: Kind, lived: bool, symbols: &mut Symbols) 
         let text = builder.string(AT_THE_PEAK);
         builder.file.comment.push(text);
     }
-    if profile.lost > 0 {
-        let text = builder.string(&missing(profile.lost));
+    if let Some(text) = missing(profile.lost) {
+        let text = builder.string(&text);
         builder.file.comment.push(text);
     }
     builder.file

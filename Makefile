@@ -27,7 +27,7 @@ took   = @echo "== $@ took $$(($$(date +%s) - $$(cat $(build)/started-$@))) s" |
 # PATH may begin with an older Rust, so every line that calls cargo or rustc gets the chosen one. Each line chooses when
 # it runs, since the line before may have installed one.
 rust   = PATH="$$(dirname "$(CARGO)"):$$PATH"
-cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) $(if $(filter checked,$(COMMAND_PROFILE)),$(clippy)) cargo
+cargo  = GLEBE_LIBRARY_DIR=$(build) $(rust) cargo
 # Clippy looks at our crates while it compiles them, for tests: it need not check what they depend on once more.
 clippy = RUSTC_WORKSPACE_WRAPPER=clippy-driver
 # A make that knows of another above it announces each folder that it enters.
@@ -58,7 +58,7 @@ lib: | $(build) ## build the libraries into build/
 
 cli: lib ## build the `glebe` command, its manual pages and its completions into build/
 	$(call say,the glebe command)
-	@$(cargo) build --profile $(COMMAND_PROFILE) -p glebe-cli
+	@$(if $(filter checked,$(COMMAND_PROFILE)),$(clippy)) $(cargo) build --profile $(COMMAND_PROFILE) -p glebe-cli
 	@cmake -E copy_if_different target/$(COMMAND_PROFILE)/glebe $(build)/glebe
 	@$(MAKE) --no-print-directory share
 

@@ -13,8 +13,8 @@
 # hardened_malloc with the flags that theirs would write. Nothing is tuned for or
 # against anyone.
 #
-# The last four are not among those that the driver runs unless it is asked to:
-# they look for mistakes and attacks.
+# The driver runs the last four only if they are named: they look for mistakes
+# and attacks.
 #
 # A peer that cannot be built is reported and the others go on; the exit status
 # is then 1. NAME.version holds what the driver prints. A library newer than

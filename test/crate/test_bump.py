@@ -211,7 +211,7 @@ def test_promise(module, promise):
     promise(module)
 
 
-@pytest.mark.parametrize("level", ["s", "z"])
+@pytest.mark.parametrize("level", [pytest.param("s", marks=pytest.mark.more), "z"])
 def test_small_builds(level):
     """The promises, built for size, with and without `resize`."""
     for resize in (True, False):

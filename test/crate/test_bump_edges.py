@@ -266,7 +266,7 @@ def explore(module, resizes, examples, shrinks=True):
     agrees()
 
 
-@pytest.mark.parametrize("level", ["3", "z"])
+@pytest.mark.parametrize("level", [pytest.param("3", marks=pytest.mark.more), "z"])
 @pytest.mark.parametrize("resizes", [True, False], ids=["resize", "plain"])
 def test_edges(level, resizes):
     """The unchanged code agrees with the model, built for speed and for size."""
@@ -305,7 +305,8 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.more] * (number > 2))
+                                  for number, name in enumerate(MUTANTS)])
 def test_mutant_is_caught(name):
     """Control: the same cases find each mistake of arithmetic."""
     must_break(mutant("edges", name, MUTANTS[name]), [lambda module: explore(module, True, CASES_QUICK, shrinks=False)])

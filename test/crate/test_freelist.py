@@ -189,7 +189,7 @@ def test_mutant_is_caught(name):
     must_break(mutant("freelist", name, [("freelist.rs", *MUTANTS[name])], features=FEATURES), PROMISES)
 
 
-@pytest.mark.parametrize("share", [share, share_in_node])
+@pytest.mark.parametrize("share", [share, pytest.param(share_in_node, marks=pytest.mark.more)])
 def test_threads(share):
     """A build with atomics: with four threads at once, no block is handed out twice."""
     module = build_with_atomics("freelist")
@@ -201,7 +201,7 @@ CLANG = next(filter(shutil.which, ("clang", "clang-19")), None)
 
 
 @pytest.mark.skipif(not CLANG, reason="clang is not here: tools/setup test")
-@pytest.mark.parametrize("level", ["3", "z"])
+@pytest.mark.parametrize("level", [pytest.param("3", marks=pytest.mark.more), "z"])
 def test_the_core_ends_as_it_does(module, level):
     """`Heap`, the C core, and FreeList, pure Rust, return the same sum for the same work."""
     need("wasm32-unknown-unknown")

@@ -89,6 +89,7 @@ def test_threads_signals_and_forks(box, program):
     assert box.check(program("storm"), preload=SAFE).text == ""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("library", [SAFE, "secure"])
 def test_what_the_program_never_touched_stays_untouched(box, program, library):
     """Both builds clear freed blocks."""

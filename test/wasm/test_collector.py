@@ -45,6 +45,7 @@ def test_stack():
     assert (status, text) == (0, "3 tests\n"), text
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("engine", [each for each in EACH if "wazero" not in each.values])  # it copies memory to grow
 def test_model(engine):
     status, text = ENGINES[engine](build("model", "model"), GLEBE_TEST_SEEDS=str(SEEDS), GLEBE_TEST_STEPS="150")
@@ -58,6 +59,7 @@ def test_model_of_stacks():
     assert (status, text) == (0, f"seeds 1 to {SEEDS}, 150 steps each\n"), text
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("engine", EACH)
 def test_pool(engine):
     status, text = ENGINES[engine](build("unit", "unit", of="pool"))
@@ -80,6 +82,7 @@ def plant(tmp_path, name, right, wrong):
     (tmp_path / name).write_text(text.replace(right, wrong))
 
 
+@pytest.mark.more
 def test_the_pool_model_objects(tmp_path):
     """A pool whose batches overlap by a unit: the model must notice."""
     plant(tmp_path, "src/api/pool.c", "pool->fresh += count * bytes;",
@@ -88,6 +91,7 @@ def test_the_pool_model_objects(tmp_path):
     assert status != 0 and "repeat: GLEBE_TEST_SEEDS=1" in said
 
 
+@pytest.mark.more
 def test_the_model_objects(tmp_path):
     """A collector that overlooks the last roots: the model must notice."""
     range_of = "gb_mark_range(gc, ~roots[i].start, roots[i].end);"
@@ -96,6 +100,7 @@ def test_the_model_objects(tmp_path):
     assert status != 0 and "a reachable object is lost" in said
 
 
+@pytest.mark.more
 def test_the_model_of_stacks_objects(tmp_path):
     """A collector that takes objects for stacks by their contents: the model must notice."""
     known = "if (page->stack == 0)"

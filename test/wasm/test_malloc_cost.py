@@ -32,6 +32,7 @@ MIXES = {
     "200 vectors to 20 KB": (200, 64, 20000, 3, 80, 1),
     "4,000 to 64 KB, by doublings": (4000, 16, 65536, 1, 43, 6),
 }
+QUICK = ("1,000 / 500", "8,000 / 2,500", "100 of 16 to 100 KB") # blocks of each kind
 
 
 def tool(*arguments):
@@ -83,7 +84,7 @@ def within(allocator, mix):
     return fuel * 100 <= their_fuel * fuel_bound, pages <= their_pages + more_bound
 
 
-@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("mix", [pytest.param(mix, marks=[] if mix in QUICK else pytest.mark.more) for mix in MIXES])
 def test_fuel_and_memory(mix):
     assert within("glebe", mix) == (True, True), (cost("glebe", mix), cost("dlmalloc", mix))
 

@@ -57,7 +57,8 @@ def test_another_malloc(document):
     assert run(document, "node") == "malloc is another\n"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [pytest.param(engine, marks=[] if engine == "wasmtime" else pytest.mark.more)
+                                    for engine in ENGINES])
 def test_cpp_in_each_engine(document, engine):
     document.run("clang++-19")
     assert run(document, engine, "words.wasm") == "1000 words\n"

@@ -47,7 +47,7 @@ def core(*constants):
     return out
 
 
-QUICK = ("arena_test", "collect_test", "heap_test", "page_test", "thread_test")
+QUICK = ("collect_test", "heap_test", "page_test", "thread_test")
 
 
 @pytest.mark.parametrize("source", [pytest.param(path, marks=[] if path.parent.name == "unit" and path.stem in QUICK

@@ -153,8 +153,10 @@ test-lint: | $(build) ## headers compile alone, warnings, layers, names, scripts
 # LONG=ON adds tests that take longer than a push can wait for: all seeds under sanitizers and emulators, every test
 # under ThreadSanitizer, and -O2 for other processors.
 LONG ?= OFF
-# Each kind of seed once, as under sanitizers; the first orders of each interleaving; a fifth of the damaged inputs.
-less = $(if $(call more,yes),,GLEBE_TEST_SEEDS=8 GLEBE_TEST_STRIDE=5 GLEBE_TEST_DAYS=30 GLEBE_INTERLEAVE=short)
+# LONG=ON: ninety days of a service, else thirty. `make test`: each kind of seed once, as under sanitizers; the first
+# orders of each interleaving; a fifth of the damaged inputs.
+less = $(if $(filter ON,$(LONG)),,GLEBE_TEST_DAYS=30) \
+    $(if $(call more,yes),,GLEBE_TEST_SEEDS=8 GLEBE_TEST_STRIDE=5 GLEBE_INTERLEAVE=short)
 define suite
 	$(call say,C tests: $(1))
 	@cmake -S . -B $(build)/cmake-$(1) -DGLEBE_BUILD_TESTS=ON -DGLEBE_TEST_LONG=$(LONG) $(2) >$(build)/cmake-$(1).log || \
@@ -293,7 +295,7 @@ test-long: test-all $(longest) ## test-all, and what takes longer: whole program
 	@$(MAKE) package
 	@$(MAKE) test-packages
 	$(call say,what takes longest of the tests above)
-	@$(rust) $(PYTHON) -m pytest -q -rs -m long test/tinygo test/package test/crate test/lua
+	@$(rust) $(PYTHON) -m pytest -q -rs -m long test/tinygo test/package test/crate test/lua test/contract test/scale
 	@$(rust) $(PYTHON) -m pytest -q -rs bench/stylus
 	$(call say,programs on bdwgc and its own tests)
 	@tools/setup libgc

@@ -476,7 +476,7 @@ def test_group_limit(box, program, tmp_path, build, file, group, limited, later)
 
 
 @pytest.mark.more
-@every_build
+@pytest.mark.parametrize("build", [BUILDS[0], *(pytest.param(build, marks=pytest.mark.long) for build in BUILDS[1:])])
 def test_moves_that_fail(box, program, build):
     """Blocks grow beyond their room while the kernel refuses to move them, or moves them elsewhere."""
     shim = program("remap", "-shared", "-fPIC")

@@ -109,7 +109,7 @@ def test_cmake(reader):
     assert re.search(r"\d+ blocks in \d+ KiB\n", said)
 
 
-@pytest.mark.more
+@pytest.mark.long # test_malloc_without_a_build_system
 def test_without_a_build_system(reader, tmp_path):
     reader("bindings/c/README.md")("heaps.c $GLEBE/src/glebe.c")
     assert " blocks in " in subprocess.run([tmp_path / "heaps"], capture_output=True, text=True, check=True).stdout

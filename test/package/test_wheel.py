@@ -139,7 +139,7 @@ def test_wheel_of_another_prefix(wheel, tmp_path):
     assert said.startswith("glebe ")
 
 
-@pytest.mark.parametrize("name", ["a b", "a:b"])
+@pytest.mark.parametrize("name", ["a b", pytest.param("a:b", marks=pytest.mark.long)])
 def test_wheel_below_a_space(wheel, tmp_path, name):
     """The loader would split the library's path, so library() refuses it; `glebe run` puts it elsewhere. Control: the
     loader cannot preload the path, and from another folder library() is what it was."""

@@ -50,8 +50,9 @@ def test_case(measured, name, gate):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(f"scale-{name}"))
-                                  for name in TESTED])
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.xdist_group(f"scale-{name}"), *([pytest.mark.long] if number % 2 else [])])
+    for number, name in enumerate(TESTED)])
 def test_control(measured, name):
     """Under a malloc that does everything wrong the case finds several faults. run --self-test shows that each gate can
     fail."""

@@ -10,7 +10,7 @@ from own import ASK_FUNCTION, NEW_ENOUGH, TESTDATA, build, expected, run
 
 pytestmark = [NEW_ENOUGH, pytest.mark.more]
 
-STRESS = pytest.mark.parametrize("stress", [0, 1])
+STRESS = pytest.mark.parametrize("stress", [pytest.param(0, marks=pytest.mark.long), 1])
 RESULTS = [("hello", (), None), ("add", (3, 5), 8), ("add", (7, 9), 16), ("add", (6, 1), 7),
            ("reentrantCall", (2, 3), 5), ("reentrantCall", (1, 8), 9), ("goroutineExit", (), None)]
 

@@ -1,10 +1,10 @@
 //! The command line: each option with its unit and its default, from which `--help` is made. The options of `explain`,
 //! `leaks`, `map` and `top` are with their code.
 
+use crate::pid::PidParser;
 use crate::size;
-use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
@@ -35,37 +35,6 @@ fn seconds(text: &str) -> Result<u64, String> {
 
 fn seed(text: &str) -> Result<u64, String> {
     size::whole(text, 0..=u64::MAX)
-}
-
-/// The id of a process.
-pub fn pid(text: &str) -> Result<i32, String> {
-    size::whole(text, 1..=i32::MAX as u64).map(|pid| pid as i32)
-}
-
-/// The PID of a command. A word that is no number may be meant as a program, if the command takes one.
-#[derive(Clone)]
-pub struct PidParser;
-
-impl TypedValueParser for PidParser {
-    type Value = i32;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        arg: Option<&clap::Arg>,
-        value: &OsStr,
-    ) -> Result<i32, clap::Error> {
-        let takes_one = command.get_arguments().any(|arg| arg.get_id() == "program");
-        let name = command.get_name().to_string();
-        let parse = move |text: &str| {
-            let is_word = takes_one && !text.bytes().all(|byte| byte.is_ascii_digit());
-            pid(text).map_err(|error| match is_word {
-                true => format!("{error}; a program goes behind --: glebe {name} -- {text}"),
-                false => error,
-            })
-        };
-        parse.parse_ref(command, arg, value)
-    }
 }
 
 /// A file and a threshold, as the library takes them (src/debug/snapshot.c). The path is made absolute here,
@@ -186,6 +155,9 @@ pub struct RunOptions {
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true,
           default_missing_value = "text")]
     pub stats: Option<StatsFormat>,
+    /// That is all the command is for: without statistics it failed
+    #[arg(skip)]
+    pub must_show: bool,
     /// Start a thread that returns freed memory to the system, also while the program idles
     #[arg(long)]
     pub background: bool,
@@ -490,6 +462,7 @@ impl StatsOptions {
     pub fn of_a_run(&self) -> RunOptions {
         RunOptions {
             stats: Some(if self.json { StatsFormat::Json } else { StatsFormat::Text }),
+            must_show: true,
             program: self.target.program.clone(),
             ..RunOptions::default()
         }

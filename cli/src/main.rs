@@ -1,7 +1,7 @@
 //! The `glebe` command: the allocator inside any program, and honest comparisons.
 //!
 //! ```text
-//!   args        the command line, and the help          line    its words
+//!   args        the command line, and the help          line    its words     pid   one of them
 //!   program     words -> the file that will run          run     options -> the library's variables
 //!   compare/    glebe compare: peers, measure, sampler, noise, table, picture
 //!   trace/      glebe record, replay and trace: on Linux
@@ -45,6 +45,7 @@ mod line;
 mod map;
 mod output;
 mod picture;
+mod pid;
 #[cfg(target_os = "linux")]
 mod profile;
 mod program;

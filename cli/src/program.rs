@@ -54,7 +54,12 @@ fn quote(word: &str) -> String {
 
 /// The error for a word that was meant as the value of the option before it, which takes a value only after `=`.
 fn joined(name: &OsStr, before: Option<&OsStr>) -> Option<Stop> {
-    let before = before.filter(|word| *word == "--json" || *word == "--stats")?.to_string_lossy();
+    let before = before?.to_str()?;
+    let option = before.strip_prefix("--")?;
+    let cli = Cli::command();
+    let command = cli.find_subcommand(env::args_os().nth(1)?)?;
+    let mut named = command.get_arguments().filter(|arg| arg.get_long() == Some(option));
+    named.next().filter(|arg| arg.is_require_equals_set())?;
     let shown = name.to_string_lossy();
     let message = format!(
         "{shown} is no program; if it is the value of {before}, join the two: {before}={shown}"

@@ -51,6 +51,9 @@ pub struct Start<'a> {
     pub verbose: bool,
     #[cfg_attr(windows, allow(dead_code, reason = "each process prints its own there"))]
     pub stats: Option<StatsFormat>,
+    /// The command is for the statistics alone, and fails without them.
+    #[cfg_attr(windows, allow(dead_code, reason = "each process prints its own there"))]
+    pub must_show: bool,
 }
 
 /// Runs the program. This process may become the program; then it returns only with an error.
@@ -117,6 +120,7 @@ pub fn run_with<T>(options: &RunOptions, go: impl FnOnce(Start) -> Result<T>) ->
         changes: environment(options),
         verbose: options.verbose,
         stats: options.stats,
+        must_show: options.must_show,
     })
 }
 

@@ -293,6 +293,71 @@ fn a_process_that_ends_meanwhile_is_told_or_shown() {
     assert!(told > 0, "no process ended too early: {shown} were shown");
 }
 
+/// Each command says what the file is not, and names it; a shell is not asked to run what is no text.
+#[test]
+fn a_file_that_is_neither_program_nor_profile_is_told() {
+    let home = home();
+    let binary = b"\x7fELF\x02\x01\0 and no more".as_slice();
+    for (name, bytes, mode) in [
+        ("notes.txt", b"words\n".as_slice(), 0o644),
+        ("cut", binary, 0o755),
+        ("picture", b"GIF89a\0\x01", 0o755),
+        ("empty", b"", 0o755),
+        ("odd.pb.gz", b"GIF89a\0\x01", 0o644),
+    ] {
+        fs::write(home.path().join(name), bytes).unwrap();
+        fs::set_permissions(home.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let cannot = "permission denied (is it executable?)";
+    let format = "is in a format that this system does not execute";
+    let silent = "printed no statistics";
+    for (words, code, says) in [
+        ("profile --json ./notes.txt", 126, "./notes.txt is no profile, and no program either: "),
+        ("profile --json -- ./notes.txt", 126, cannot),
+        ("profile --json notes.txt", 127, "notes.txt is no profile, and no program either: "),
+        ("profile --json ./", 126, "./ is no profile, and no program either: is a directory"),
+        ("profile --json ./none", 127, "./none: no such file"),
+        ("profile --json odd.pb.gz", 125, "odd.pb.gz is no profile: it is not in pprof's format"),
+        ("profile --json ./cut", 126, format),
+        ("profile --json ./picture", 126, "./picture: is in a format"),
+        ("profile --json ./empty", 125, "./empty wrote no profile: "),
+        ("explain --json -- ./notes.txt", 126, cannot),
+        ("explain --json -- ./cut", 126, format),
+        ("explain --json -- ./empty", 125, "./empty did not stop at its exit"),
+        ("explain --json --from notes.txt", 125, "notes.txt is no snapshot"),
+        ("leaks --json -- ./picture", 126, format),
+        ("leaks --json -- ./empty", 125, "./empty did not stop at its exit"),
+        ("stats --json -- ./picture", 126, format),
+        ("stats --json -- ./empty", 125, silent),
+        ("trace --json notes.txt", 125, "notes.txt is no trace of glebe"),
+        ("record -o t -- ./picture", 126, format),
+        ("run ./cut", 126, format),
+    ] {
+        let said = line(&run(&home, &words.split(' ').collect::<Vec<_>>()), code, words);
+        assert!(said.contains(says), "{words}: {said}");
+    }
+    // These take a PID; the command line is wrong.
+    fs::write(home.path().join("snap"), "glebe-snapshot 1\nend\n").unwrap();
+    for (words, says) in [
+        (
+            "explain --json ./notes.txt",
+            "./notes.txt is a file, and no PID; a program goes behind --",
+        ),
+        ("explain --json snap", "snap is a file, and no PID; a snapshot goes behind --from"),
+        ("leaks --json notes.txt", "notes.txt is a file, and no PID; a program goes behind --"),
+        ("map --json notes.txt", "notes.txt is a file, and no PID\n"),
+    ] {
+        let output = run(&home, &words.split(' ').collect::<Vec<_>>());
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(2), ""), "{words}");
+        assert!(said.contains(says), "{words}: {said}");
+    }
+    // As a control, a script without #! is still a shell's.
+    fs::write(home.path().join("script"), "exit 3\n").unwrap();
+    fs::set_permissions(home.path().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(run(&home, &["run", "./script"]).status.code(), Some(3));
+}
+
 /// A program may end sooner than a look takes. Then its exit is shown; if it has none, the command fails.
 #[test]
 fn a_program_that_ends_at_once_has_an_object_or_a_line() {

@@ -20,6 +20,13 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// What was there to print; if not all, why.
+pub enum Printed {
+    All,
+    Children(String),
+    Nothing(String),
+}
+
 /// The file. Dropping this removes it.
 pub struct Collection(PathBuf);
 
@@ -38,7 +45,7 @@ impl Collection {
     }
 
     /// Prints the collected statistics of the program, which was process `pid`, and of its children.
-    pub fn print(&self, program: &str, pid: i32, format: StatsFormat) {
+    pub fn print(&self, program: &str, pid: i32, format: StatsFormat) -> Printed {
         let text = fs::read(&self.0).unwrap_or_default();
         let _ = fs::remove_file(&self.0); // a reader of stderr that is gone ends this command
         let text = String::from_utf8_lossy(&text);
@@ -46,11 +53,6 @@ impl Collection {
             .lines()
             .filter_map(Statistics::parse)
             .partition::<Vec<_>, _>(|statistics| i64::from(statistics.pid) == i64::from(pid));
-        if own.is_empty() {
-            say(format!(
-                "{program}[{pid}] printed no statistics: it ended by a signal or by _exit, or glebe was not in it"
-            ));
-        }
         match format {
             StatsFormat::Text => {
                 own.iter().for_each(|statistics| tell(statistics.text()));
@@ -59,6 +61,14 @@ impl Collection {
             StatsFormat::Json => {
                 own.iter().chain(&children).for_each(|statistics| tell(statistics.json()));
             }
+        }
+        let why = format!(
+            "{program}[{pid}] printed no statistics: it ended by a signal or by _exit, or glebe was not in it"
+        );
+        match (own.is_empty(), children.is_empty()) {
+            (false, _) => Printed::All,
+            (true, false) => Printed::Children(why),
+            (true, true) => Printed::Nothing(why),
         }
     }
 }

@@ -21,6 +21,7 @@
 use super::c_string;
 use super::closed::close_again;
 use super::live::state_of_thread;
+use super::search::is_binary;
 use crate::program::Program;
 use crate::stop::{Ending, Stop, NOT_EXECUTABLE, NOT_FOUND};
 use anyhow::{Context, Result};
@@ -36,7 +37,7 @@ pub struct Image {
     name: String,
     path: CString,
     argv: Vec<CString>,
-    /// `/bin/sh path args…`, for a file that is executable but neither ELF nor `#!`.
+    /// `/bin/sh path args…`, for a file that is executable but neither ELF nor `#!`. Empty for one that is no text.
     shell_argv: Vec<CString>,
     envp: Vec<CString>,
 }
@@ -47,8 +48,11 @@ impl Image {
         let words = std::iter::once(&program.name).chain(&program.args);
         let argv: Vec<CString> = words.map(|word| c_string(word)).collect();
         let path = c_string(program.path.as_os_str());
-        let mut shell_argv = vec![c"/bin/sh".to_owned(), path.clone()];
-        shell_argv.extend_from_slice(&argv[1..]);
+        let mut shell_argv = Vec::new();
+        if !is_binary(&program.path) {
+            shell_argv.extend([c"/bin/sh".to_owned(), path.clone()]);
+            shell_argv.extend_from_slice(&argv[1..]);
+        }
         let kept = env::vars_os().filter(|(key, _)| changes.iter().all(|(name, _)| key != *name));
         let set = changes.iter().filter_map(|(name, value)| Some(((*name).into(), value.clone()?)));
         let envp = kept.chain(set).map(|(key, value): (OsString, OsString)| {
@@ -354,7 +358,7 @@ impl Pointers {
     /// The [`Image`] must still be alive. Async-signal-safe.
     unsafe fn exec(&self) -> i32 {
         libc::execve(self.path, self.argv.as_ptr(), self.envp.as_ptr());
-        if *libc::__errno_location() == libc::ENOEXEC {
+        if *libc::__errno_location() == libc::ENOEXEC && !self.shell_argv[0].is_null() {
             libc::execve(self.shell_argv[0], self.shell_argv.as_ptr(), self.envp.as_ptr());
         }
         *libc::__errno_location()

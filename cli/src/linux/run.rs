@@ -5,7 +5,7 @@
 //! statistics of the program and its children.
 
 use super::c_string;
-use super::collect::Collection;
+use super::collect::{Collection, Printed};
 use super::inspect;
 use super::interrupt;
 use super::launch::{self, variable, Image};
@@ -18,7 +18,7 @@ use crate::compare::Proof;
 use crate::explain::process::limits;
 use crate::program::Program;
 use crate::run::{Checked, Start};
-use crate::stop::{Ending, Stop, OWN_FAILURE};
+use crate::stop::{without_result, Ending, Stop, OWN_FAILURE};
 use crate::words::say;
 use anyhow::Result;
 use std::ffi::{CStr, OsStr};
@@ -55,7 +55,11 @@ pub fn run(mut start: Start) -> Result<Ending> {
     }
     if let (Some(collection), Some(format)) = (collection, start.stats) {
         let file = name.rsplit('/').next().unwrap_or(&name);
-        collection.print(file, pid, format);
+        match collection.print(file, pid, format) {
+            Printed::Nothing(why) if start.must_show => return without_result(ending, why),
+            Printed::Nothing(why) | Printed::Children(why) => say(why),
+            Printed::All => {}
+        }
     }
     Ok(ending)
 }

@@ -99,6 +99,16 @@ fn executable(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Whether a file cannot be a shell's script: it begins like an ELF image, or its first line has a NUL. Shells look at
+/// that, too.
+pub fn is_binary(path: &Path) -> bool {
+    let mut head = [0u8; 256];
+    let length = open_regular(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
+    let head = &head[..length];
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    head.starts_with(b"\x7fELF") || line.contains(&0)
+}
+
 /// Follows `#!` to the file that the kernel will load.
 pub fn image_of(path: &Path) -> PathBuf {
     let mut image = path.to_path_buf();

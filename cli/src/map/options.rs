@@ -20,6 +20,6 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// A process that runs with glebe inside
-    #[arg(value_name = "PID", value_parser = crate::args::PidParser)]
+    #[arg(value_name = "PID", value_parser = crate::pid::PidParser)]
     pub pid: i32,
 }

@@ -8,6 +8,7 @@ use super::{flame, kind_of, reader, refused, show, table, wanted, write_pprof};
 use crate::args::ProfileOptions;
 use crate::explain::snapshot;
 use crate::output;
+use crate::program::Program;
 use crate::screen::Screen;
 use crate::stop::{Ending, Stop, WRONG_LINE};
 use crate::words::{print, say};
@@ -33,6 +34,16 @@ pub fn named(words: &[OsString]) -> Result<Option<PathBuf>> {
         return Err(Stop { code: WRONG_LINE, message }.into());
     }
     Ok(Some(path))
+}
+
+/// Fails if the words name no program that can be started. A file among them is no profile either.
+pub fn check(words: &[OsString]) -> Result<()> {
+    let Err(stop) = Program::find(words) else { return Ok(()) };
+    let word = words.first().map(Path::new).filter(|path| path.exists());
+    let Some(shown) = word.map(|path| path.display().to_string()) else { return Err(stop.into()) };
+    let why = stop.message.strip_prefix(&format!("{shown}: ")).unwrap_or(&stop.message);
+    let message = format!("{shown} is no profile, and no program either: {why}");
+    Err(Stop { code: stop.code, message }.into())
 }
 
 /// `glebe profile FILE`

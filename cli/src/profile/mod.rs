@@ -88,6 +88,7 @@ pub fn profile(options: &ProfileOptions) -> Result<Ending> {
     }
     let name = options.program.first().map(PathBuf::from).unwrap_or_default();
     let name = name.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    files::check(&options.program)?;
     let output = output_of(&name)?;
     let folder = Folder::new()?;
     let prefix = folder.0.join("p");
@@ -118,7 +119,7 @@ fn pid_of(options: &ProfileOptions) -> Result<Option<i32>> {
     };
     let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
     let wrong = |message: &str| Err(Stop { code: WRONG_LINE, message: message.into() }.into());
-    match crate::args::pid(word) {
+    match crate::pid::pid(word) {
         Ok(_) if options.program.len() > 1 => {
             wrong("options come before the PID, and no arguments after it")
         }
@@ -197,14 +198,18 @@ impl Folder {
         let files = self.files();
         let is_empty = |path: &Path| fs::metadata(path).is_ok_and(|about| about.len() == 0);
         let own = files.iter().rev().find(|(process, _, path)| *process == pid && !is_empty(path));
-        const NONE: &str = "the program wrote no profile: it ended within a second by a signal or _exit, it could \
-                            write no file, or glebe was not in it";
+        let program = options.program.first().map(|word| word.to_string_lossy());
+        let none = format!(
+            "{} wrote no profile: it ended within a second by a signal or _exit, it could write no file, or glebe was \
+             not in it",
+            program.unwrap_or_default()
+        );
         let (path, profile) = match own {
             Some((_, _, path)) => (path, read(path)?),
-            None => most(&files).ok_or_else(|| refused(NONE.into()))?,
+            None => most(&files).ok_or_else(|| refused(none.clone()))?,
         };
         if own.is_none() {
-            say(format!("{NONE}; this is the profile of its child {}", profile.process));
+            say(format!("{none}; this is the profile of its child {}", profile.process));
         }
         let kept = || if output.is_file() { None } else { self.keep(path) };
         write_all(options, &profile, output).map_err(|error| match kept() {

@@ -1,6 +1,6 @@
 //! The options of `glebe top`.
 
-use crate::args::PidParser;
+use crate::pid::PidParser;
 use crate::size;
 use clap::Args;
 

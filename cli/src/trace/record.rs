@@ -56,6 +56,7 @@ pub fn record(options: &RecordOptions) -> Result<Ending> {
         changes,
         verbose: false,
         stats: None,
+        must_show: false,
     };
     if let Some(note) = beneath.as_deref().and_then(|path| system::left_out(Some(path))) {
         say(format!("note: {note}"));

@@ -25,5 +25,5 @@ pub fn font(size: i32) -> TextStyle<'static> {
 pub fn write(file: &Path, draw: impl FnOnce(&mut String) -> Drawn) -> Result<()> {
     let mut text = String::new();
     draw(&mut text).map_err(|e| anyhow!("cannot draw: {e}"))?;
-    output::write(file, text).map_err(|e| anyhow!("{}: {e}", file.display()))
+    output::write(file, text).map_err(|e| anyhow!("cannot write {}: {e}", file.display()))
 }

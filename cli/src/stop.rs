@@ -67,6 +67,15 @@ pub fn without_result(ending: Ending, why: String) -> Result<Ending> {
     Ok(ending)
 }
 
+/// How the command ends after a program: as the program did, unless its result could not be shown or written.
+#[cfg_attr(windows, allow(dead_code, reason = "only Linux has the commands that show a program"))]
+pub fn with_result(ending: Ending, result: Result<()>) -> Result<Ending> {
+    match result {
+        Ok(()) => Ok(ending),
+        Err(error) => without_result(ending, format!("{error:#}")),
+    }
+}
+
 /// The exit code of an error.
 pub fn code_of(error: &anyhow::Error) -> i32 {
     error.downcast_ref::<Stop>().map_or(OWN_FAILURE, |stop| stop.code)

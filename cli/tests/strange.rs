@@ -589,7 +589,13 @@ fn a_full_disk_loses_nothing_that_could_be_kept() {
 
     let output = full(&["explain", "--json", "--svg", "e.svg"]).unwrap();
     assert!(object(&output, "explain")["rss_bytes"].as_u64() > Some(8 << 20));
-    assert!(text(&output.stderr).ends_with("e.svg: No space left on device\n"), "{output:?}");
+    assert!(text(&output.stderr).ends_with("cannot write e.svg: No space left on device\n"));
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+
+    let output = full(&["record", "-o", "t"]).unwrap();
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(5), "done\n"), "{said}");
+    assert!(said.contains("is not recorded: ") && said.contains("/t.raw/"), "{said}");
 
     let output = full(&["run", "-q", "--snapshot", "snap@8M"]).unwrap();
     let said = text(&output.stderr);
@@ -632,6 +638,43 @@ fn a_full_standard_output_is_an_error_of_each() {
         );
     }
     assert!(home.path().join("p.pb.gz").is_file(), "the profile is kept");
+}
+
+/// What the command cannot write is its own failure. So its status is 125 only where the program's was 0.
+#[test]
+fn a_program_keeps_its_status_where_the_command_cannot_write() {
+    let home = home();
+    let Some(program) = program(&home) else { return };
+    for (words, full) in [
+        (&["explain", "--json", "--svg", "/dev/full"][..], "cannot write /dev/full"),
+        (&["profile", "-o", "/dev/full"], "cannot write /dev/full"),
+        (&["profile", "-o", "/dev/null", "--svg", "/dev/full"], "cannot write /dev/full"),
+        (&["explain", "--json", "--at-exit"], "standard output"),
+        (&["leaks"], "standard output"),
+        (&["profile", "-q", "--json", "-o", "/dev/null"], "standard output"),
+    ] {
+        for (program, code) in [(&*program, 5), ("true", 125)] {
+            let words = [words, &["--", program]].concat();
+            let mut command = command_of(&home, &words);
+            command.current_dir(home.path());
+            if full == "standard output" {
+                command.stdout(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+            }
+            let output = command.output().unwrap();
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+            let line = format!("glebe: {full}: No space left on device");
+            assert_eq!(said.matches(&line).count(), 1, "{words:?}: {said}");
+        }
+    }
+    // The folder of the trace is gone when the program has ended.
+    for (end, code) in [("exit 5", 5), ("exit 0", 125)] {
+        fs::create_dir(home.path().join("place")).unwrap();
+        let script = format!("rm -r place; {end}");
+        let output = run(&home, &["record", "-o", "place/t", "--", "sh", "-c", &script]);
+        let said = line(&output, code, end);
+        assert!(said.contains("place/t.raw: No such file or directory"), "{said}");
+    }
 }
 
 /// Real files, cut off or with other bytes in them: a command answers in seconds, with an object or one line.

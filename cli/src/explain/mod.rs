@@ -36,7 +36,7 @@ pub use parts::{Explanation, Seen};
 use crate::output::probe_each;
 use crate::profile::tell_missing;
 use crate::screen::Screen;
-use crate::stop::{without_result, Ending};
+use crate::stop::{with_result, without_result, Ending};
 use crate::system::live::{or_ended, runs, there_is};
 use crate::words::print;
 use anyhow::Result;
@@ -92,8 +92,7 @@ fn explain_program(options: &Options) -> Result<Ending> {
             failed.unwrap_or_else(|| program::unseen(&name, "looked at")),
         );
     };
-    report(options, seen, moment.text())?;
-    Ok(ending)
+    with_result(ending, report(options, seen, moment.text()))
 }
 
 fn explain_snapshot(options: &Options, file: &Path) -> Result<Ending> {

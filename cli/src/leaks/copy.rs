@@ -117,11 +117,6 @@ pub fn copy(pid: i32, at_exit: bool) -> Result<Snapshot> {
             copy.look_around(&sources, &maps, &twin.threads);
         }
         Err(why) => {
-            if !why.is_empty() {
-                say(format!(
-                    "note: the process stops while it is read: no copy can be made ({why})"
-                ));
-            }
             let room = room(pid)?;
             let stopped = stop::stop(pid)?;
             let (maps, threads) = (maps_of(pid)?, stopped.registers());
@@ -130,6 +125,12 @@ pub fn copy(pid: i32, at_exit: bool) -> Result<Snapshot> {
             copy.stopped = stopped.go_on();
             copy.times = stop::times(pid);
             copy.look_around(&sources, &maps, &threads);
+            // A process that is about to end has no copy either, and then its end is all there is to say.
+            if !why.is_empty() {
+                say(format!(
+                    "note: the process stops while it is read: no copy can be made ({why})"
+                ));
+            }
         }
     }
     Ok(copy)

@@ -30,7 +30,7 @@ use crate::profile::sites::Sites;
 use crate::profile::tell_missing;
 use crate::screen::Screen;
 use crate::size::{amount, counted};
-use crate::stop::{without_result, Ending};
+use crate::stop::{with_result, without_result, Ending};
 use crate::system::live::{maps_of, or_ended, there_is};
 use crate::words::{cut, print};
 use anyhow::Result;
@@ -57,8 +57,10 @@ pub fn leaks(options: &Options) -> Result<Ending> {
         |pid, _| found = Some(find(pid, true)),
     )?;
     match found {
-        Some(Ok(found)) => report(options, &found, Moment::Exit.text()).map(|()| ending),
-        Some(Err(error)) => without_result(ending, format!("{error:#}")),
+        Some(found) => {
+            let shown = found.and_then(|found| report(options, &found, Moment::Exit.text()));
+            with_result(ending, shown)
+        }
         None => without_result(ending, program::unseen(&name, "searched")),
     }
 }

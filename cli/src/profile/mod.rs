@@ -36,7 +36,7 @@ use crate::output::probe_each;
 use crate::run;
 use crate::screen::Screen;
 use crate::size::counted;
-use crate::stop::{without_result, Ending, Stop, OWN_FAILURE, WRONG_LINE};
+use crate::stop::{with_result, Ending, Stop, OWN_FAILURE, WRONG_LINE};
 use crate::system;
 use crate::words::{print, say, tell};
 use anyhow::{Context, Result};
@@ -106,10 +106,7 @@ pub fn profile(options: &ProfileOptions) -> Result<Ending> {
         }
         system::run_as_child(start, &folder.0)
     })?;
-    match folder.collect(pid, options, &output) {
-        Ok(()) => Ok(ending),
-        Err(error) => without_result(ending, format!("{error:#}")),
-    }
+    with_result(ending, folder.collect(pid, options, &output))
 }
 
 /// The process, if the first word is a number.

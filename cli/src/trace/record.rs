@@ -14,7 +14,7 @@ use crate::compare;
 use crate::output;
 use crate::program::Program;
 use crate::run::{Start, Way};
-use crate::stop::Ending;
+use crate::stop::{with_result, Ending};
 use crate::system::{self, libraries};
 use crate::words::say;
 use anyhow::{bail, Context, Result};
@@ -63,8 +63,7 @@ pub fn record(options: &RecordOptions) -> Result<Ending> {
     }
     let ending = system::run_recorded(start, &recorder, beneath.as_deref())
         .inspect_err(|_| _ = fs::remove_dir(&raw))?; // the program did not start, and recorded nothing
-    finish(&output, options.anonymous, options.quiet)?;
-    Ok(ending)
+    with_result(ending, finish(&output, options.anonymous, options.quiet))
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

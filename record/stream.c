@@ -19,6 +19,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "../src/debug/errors.h"
 #include "stream.h"
 
 #include <errno.h>
@@ -151,11 +152,8 @@ static void *map_part(int file, uint64_t offset, size_t bytes)
 static void complain(const char *path, int error)
 {
     char line[4400];
-    const char *why = error == ENOSPC ? " (no space is left)"
-        : error == EDQUOT             ? " (beyond the quota)"
-        : error == EFBIG              ? " (beyond the limit of a file's size)"
-                                      : "";
-    int length = snprintf(line, sizeof line, "glebe: process %ld is not recorded: %s: error %d%s\n", (long)getpid(),
+    const char *why = gb_error_text(error);
+    int length = snprintf(line, sizeof line, "glebe: process %ld is not recorded: %s: error %d (%s)\n", (long)getpid(),
         path, error, why);
     if (length > 0)
         syscall(SYS_write, 2, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);

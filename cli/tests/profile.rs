@@ -449,7 +449,10 @@ fn no_room_is_one_clear_line() {
         .code(125)
         .stderr(contains("cannot write /nowhere/x").and(predicate::str::contains("\n").count(1)));
     let script = "ulimit -f 0; trap '' XFSZ; exec true";
-    profile(&home, &["--", "sh", "-c", script]).assert().code(125).stderr(contains("no room"));
+    profile(&home, &["--", "sh", "-c", script])
+        .assert()
+        .code(125)
+        .stderr(contains("File too large"));
     fs::write(home.path().join("damaged"), "glebe-profile 1\nmean 5\n").unwrap();
     profile(&home, &["--from", "damaged"])
         .assert()

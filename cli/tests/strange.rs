@@ -73,6 +73,9 @@ int main(int argc, char **argv)
         pthread_exit(NULL);
     if (!strcmp(word, "hides"))
         prctl(PR_SET_DUMPABLE, 0);
+    if (!strcmp(word, "fills"))
+        while (dup(1) >= 0)
+            continue;
     if (!strcmp(word, "killed"))
         raise(SIGKILL);
     if (!strcmp(word, "at once"))
@@ -509,6 +512,21 @@ fn exec_and_fork_have_profiles_of_their_own() {
     assert_eq!(childs.count(), 1, "{others:?}");
 }
 
+/// A program that leaves no descriptor for the file at its exit.
+#[test]
+fn the_error_of_a_file_has_a_name() {
+    let home = home();
+    let Some(program) = program(&home) else { return };
+    let output = run(&home, &["profile", "--", &program, "fills"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("glebe: profile: cannot write ")
+            && said.contains(": error 24 (Too many open files)\n"),
+        "{said}"
+    );
+}
+
 /// A folder in which a user without rights can write nothing. The program runs only if nothing is lost by that.
 #[test]
 fn a_read_only_folder_is_told() {
@@ -595,7 +613,10 @@ fn a_full_disk_loses_nothing_that_could_be_kept() {
     let output = full(&["record", "-o", "t"]).unwrap();
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(5), "done\n"), "{said}");
-    assert!(said.contains("is not recorded: ") && said.contains("/t.raw/"), "{said}");
+    assert!(
+        said.contains("/t.raw/") && said.contains(": error 28 (No space left on device)\n"),
+        "{said}"
+    );
 
     let output = full(&["run", "-q", "--snapshot", "snap@8M"]).unwrap();
     let said = text(&output.stderr);

@@ -1,6 +1,7 @@
 /* A text that goes to a file in pieces, for profiles and snapshots. It allocates nothing and takes no lock. After the
  * first error nothing more is written; the error stays in the text. */
 #include "debug.h"
+#include "errors.h"
 
 #if GB_SAMPLES || GB_SNAPSHOTS
 
@@ -44,11 +45,9 @@ void gb_text_failed(const char *what, const char *name, int error)
 {
     char line[GB_TEXT_NAME_BYTES + 96];
     size_t n = gb_format(line, sizeof line, "glebe: %s: cannot write %s: error %u (%s)\n", what, name, (unsigned)error,
-        error == ENOSPC || error == EFBIG ? "no room"
-            : error == EACCES || error == EROFS || error == EPERM ? "not permitted"
-            : error == ENOENT || error == ENOTDIR                 ? "no such folder"
-            : error == EEXIST                                     ? "it is no regular file"
-                                                                  : "see errno");
+        error == ENOENT       ? "no such folder" /* the file is made if it is not there */
+            : error == EEXIST ? "it is no regular file"
+                              : gb_error_text(error));
     gb_port_print(line, n < sizeof line ? n : sizeof line - 1);
 }
 

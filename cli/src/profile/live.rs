@@ -22,6 +22,7 @@ use crate::system::live::{
 };
 use crate::words::say;
 use anyhow::{anyhow, bail, Result};
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -217,10 +218,8 @@ pub fn profile(pid: i32, options: &ProfileOptions) -> Result<Profile> {
     match asked.wait(&[DUE, STARTS], over)? {
         Some(RUNS) => {}
         Some(FAILED) => {
-            bail!(
-                "process {pid} ({program}) cannot start its profiler: error {}",
-                asked.get("error")?
-            )
+            let error = io::Error::from_raw_os_error(asked.get("error")? as i32);
+            bail!("process {pid} ({program}) cannot start its profiler: {error}")
         }
         Some(state) => bail!("process {pid} ({program}) answered {state}"),
         None => {

@@ -118,7 +118,7 @@ pub struct Glebe {
 pub struct Located {
     pid: i32,
     file: String,
-    live: u64,
+    pub live: u64,
     pub shape: Shape,
 }
 

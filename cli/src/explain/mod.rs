@@ -112,6 +112,9 @@ fn explain_snapshot(options: &Options, file: &Path) -> Result<Ending> {
 fn report(options: &Options, seen: Seen, moment: &str) -> Result<()> {
     let mut explanation = seen.explain();
     explanation.find_pins();
+    if let Some(sites) = &explanation.sites {
+        sites.tell_unread();
+    }
     tell_missing(explanation.sites.as_ref().map_or(0, |sites| sites.lost()));
     let drawn = options.svg.as_ref().map(|file| picture::draw(file, &explanation, moment));
     print(if options.json {

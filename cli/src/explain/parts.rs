@@ -101,7 +101,7 @@ pub fn look(pid: i32) -> Result<Seen> {
     let located = super::heap::locate(&memory, &pieces)?;
     let glebes = super::heap::read(&memory, &located)?;
     let samples = samples::of(&memory, &located);
-    let sites = samples.map(|samples| Sites::new(samples, samples::modules(&memory, &maps)));
+    let sites = samples.map(|samples| Sites::new(samples, samples::modules(pid, &memory, &maps)));
     let pagemap = Pagemap::open(pid)?;
     let mappings = mappings(&maps, &stack_pointers(pid));
     let mut stretches = Vec::new();

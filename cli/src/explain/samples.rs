@@ -12,10 +12,15 @@ use super::bytes::{copy, u32_at, u64_at};
 use super::heap::Located;
 use super::shape::Shape;
 use crate::profile::lifetimes::CLASSES;
-use crate::profile::raw::{Module, Profile, Site, Weight};
+use crate::profile::raw::{Module, Place, Profile, Site, Weight};
 use crate::system::live::Reader;
 use anyhow::{ensure, Context, Result};
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// At most so many callers has a stack.
 const FRAMES_MAX: usize = 128;
@@ -212,9 +217,10 @@ impl Samples {
 }
 
 /// The code that a process has loaded, by its maps, with the build-ids in its memory.
-pub fn modules(memory: &impl Reader, maps: &str) -> Vec<Module> {
+pub fn modules(pid: i32, memory: &impl Reader, maps: &str) -> Vec<Module> {
     let mut all = Vec::new();
     let (mut path, mut build_id) = ("", String::new());
+    let mut found: HashMap<&str, (PathBuf, Place)> = HashMap::new();
     for line in maps.lines() {
         let Some((range, rest)) = line.split_once(' ') else { continue };
         let Some(at) = rest.find('/') else { continue };
@@ -232,10 +238,36 @@ pub fn modules(memory: &impl Reader, maps: &str) -> Vec<Module> {
         }
         if rights.contains('x') {
             let build_id = build_id.clone();
-            all.push(Module { start, end, offset, build_id, path: path.into() });
+            let (path, place) = found.entry(path).or_insert_with(|| file_of(pid, range, path));
+            let (path, place) = (path.clone(), place.clone());
+            all.push(Module { start, end, offset, build_id, path, place });
         }
     }
     all
+}
+
+/// What the kernel adds to the path of a file that is not there any more, or that another one has replaced.
+const DELETED: &str = " (deleted)";
+
+/// The file that is mapped at `range` under the name that the text of maps has for it. Bytes of a path that are no
+/// UTF-8 are lost in that text; the kernel's link has them. To open what a link leads to takes CAP_CHECKPOINT_RESTORE,
+/// but the program's own file may always be opened.
+fn file_of(pid: i32, range: &str, name: &str) -> (PathBuf, Place) {
+    let link = format!("/proc/{pid}/map_files/{range}");
+    let whole = match name.contains(char::REPLACEMENT_CHARACTER) {
+        true => fs::read_link(&link).unwrap_or_else(|_| name.into()),
+        false => name.into(),
+    };
+    let bytes = whole.as_os_str().as_bytes();
+    let Some(before) = bytes.strip_suffix(DELETED.as_bytes()).filter(|_| !whole.exists()) else {
+        return (whole, Place::AtPath);
+    };
+    let program = format!("/proc/{pid}/exe");
+    let is_program = || fs::read_link(&program).is_ok_and(|path| path == whole);
+    let file = File::open(link).ok();
+    let file = file.or_else(|| File::open(&program).ok().filter(|_| is_program()));
+    let place = file.map_or(Place::Lost, |file| Place::Held(Arc::new(file)));
+    (OsStr::from_bytes(before).into(), place)
 }
 
 /// The build-id in the notes of the file whose first bytes are at this address; 64 bits only.
@@ -278,7 +310,7 @@ mod tests {
     #[test]
     fn the_build_id_in_memory_is_that_of_the_file() {
         let pid = std::process::id() as i32;
-        let modules = modules(&Memory { pid }, &maps_of(pid).unwrap());
+        let modules = modules(pid, &Memory { pid }, &maps_of(pid).unwrap());
         let libc = modules.iter().find(|m| m.path.to_string_lossy().contains("libc.so"));
         let Some(libc) = libc else { return };
         let bytes = std::fs::read(&libc.path).unwrap();

@@ -48,7 +48,7 @@ pub struct Snapshot {
     statistics: Vec<(String, u64)>,
     classes: Vec<Class>,
     /// The text of the profile, if allocations were sampled.
-    pub profile: Option<String>,
+    pub profile: Option<Vec<u8>>,
     status: BTreeMap<String, u64>,
     maps: String,
     stretches: Vec<(usize, Vec<Stretch>)>,
@@ -139,13 +139,11 @@ impl Snapshot {
                 self.classes.push((next()?, next()?, next()?));
             }
             "glebe-profile" => {
-                // The end is searched in the bytes: a path need not be UTF-8, and the text in
-                // which its bytes are replaced has another length.
+                // It stays bytes: a path need not be UTF-8.
                 const END: &[u8] = b"\nend\n";
                 let end = rest.windows(END.len()).position(|bytes| bytes == END);
                 let end = end.context(Cut)? + END.len();
-                let text = String::from_utf8_lossy(&rest[..end]);
-                self.profile = Some(format!("{line}\n{text}"));
+                self.profile = Some([line.as_bytes(), b"\n", &rest[..end]].concat());
                 *rest = &rest[end..];
             }
             "status" => {
@@ -274,7 +272,7 @@ mod tests {
     fn the_first_part_is_enough() {
         let snapshot = Snapshot::parse(TEXT.as_bytes()).unwrap();
         assert_eq!((snapshot.pid, &*snapshot.program), (7, "a b"));
-        assert_eq!(snapshot.profile.as_deref(), Some("glebe-profile 1\nmean 5\nend\n"));
+        assert_eq!(snapshot.profile.as_deref(), Some(&b"glebe-profile 1\nmean 5\nend\n"[..]));
         assert!(snapshot.seen().unwrap().is_none());
         let text = snapshot.sums(false);
         assert!(text.contains("container") && text.contains("64 bytes"), "{text}");
@@ -285,12 +283,11 @@ mod tests {
 
     #[test]
     fn a_profile_need_not_be_utf_8() {
-        // Each \xff becomes three bytes in a text.
         let bytes = TEXT.replace("mean 5", "mean 5 ????????").into_bytes();
         let bytes = bytes.iter().map(|byte| if *byte == b'?' { 0xff } else { *byte });
         let snapshot = Snapshot::parse(&bytes.collect::<Vec<_>>()).unwrap();
-        let text = format!("glebe-profile 1\nmean 5 {}\nend\n", "\u{fffd}".repeat(8));
-        assert_eq!(snapshot.profile, Some(text));
+        let bytes: &[u8] = b"glebe-profile 1\nmean 5 \xff\xff\xff\xff\xff\xff\xff\xff\nend\n";
+        assert_eq!(snapshot.profile.as_deref(), Some(bytes));
         let mut bytes = TEXT.strip_suffix("\nend\nend\n").unwrap().as_bytes().to_vec();
         bytes.extend_from_slice(b"\xff\xff\n");
         let error = Snapshot::of_file(&bytes, Path::new("f")).unwrap_err();

@@ -321,7 +321,7 @@ impl Snapshot {
 
     /// What can be found out while the process goes on.
     fn look_around(&mut self, sources: &[Source], maps: &str, threads: &[Registers]) {
-        self.modules = samples::modules(&sources[0].memory, maps);
+        self.modules = samples::modules(sources[0].memory.pid, &sources[0].memory, maps);
         let mut mappings: Vec<&Mapping> =
             sources.iter().flat_map(|source| &source.mappings).collect();
         mappings.sort_by_key(|mapping| mapping.start);

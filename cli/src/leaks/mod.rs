@@ -154,6 +154,9 @@ fn find(pid: i32, at_exit: bool) -> Result<Found> {
         (Key::Site(_), None) => unreachable!("a site is of samples"),
     });
     let rows = rows.collect();
+    if let Some(sites) = &sites {
+        sites.tell_unread();
+    }
     let (program, threads, stopped) = (copy.program.clone(), copy.threads, copy.stopped);
     let (sampled, read_before_stop) = (sites.is_some(), copy.read_before_stop);
     Ok(Found {

@@ -22,7 +22,7 @@ use std::fs;
 use std::io;
 
 /// The first word of glebe_live in memory.
-const MAGIC: [u8; 8] = 0x676c_6562_654c_4956_u64.to_ne_bytes();
+pub const MAGIC: [u8; 8] = 0x676c_6562_654c_4956_u64.to_ne_bytes();
 const VERSION: u64 = 1;
 /// Magic, version, size and count.
 const HEAD_BYTES: u64 = 32;

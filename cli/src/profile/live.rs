@@ -18,7 +18,7 @@ use crate::explain::samples::{self, Samples};
 use crate::system::interrupt;
 use crate::system::live::{
     maps_of, memory_of, name_of, no_glebe, or_ended, pieces, program_of, runs, there_is, Memory,
-    Reader,
+    Reader, MAGIC,
 };
 use crate::words::say;
 use anyhow::{anyhow, bail, Result};
@@ -60,7 +60,7 @@ impl Asked {
 
     fn get(&self, field: &str) -> Result<u32> {
         let bytes = self.memory.read::<4>(self.at(field)?);
-        Ok(u32_at(&bytes.map_err(|error| or_ended(self.memory.pid, error.into()))?, 0))
+        Ok(u32_at(&bytes.map_err(|error| self.gone(error))?, 0))
     }
 
     fn set(&self, field: &str, value: u32) -> Result<()> {
@@ -73,7 +73,13 @@ impl Asked {
 
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let written = self.memory.write(at, bytes);
-        written.map_err(|error| or_ended(self.memory.pid, error.into()))
+        written.map_err(|error| self.gone(error))
+    }
+
+    /// Why its memory can neither be read nor written. Of a process that runs, what was there is gone with its program.
+    fn gone(&self, error: io::Error) -> anyhow::Error {
+        let no_memory = error.raw_os_error() == Some(libc::EFAULT);
+        or_ended(self.memory.pid, if no_memory { anyhow!(self.end()) } else { error.into() })
     }
 
     /// Waits until the state is none of `states`, and returns it; None once `gives_up`.
@@ -95,12 +101,34 @@ impl Asked {
         self.set("beat", self.get("beat")?.wrapping_add(1))
     }
 
+    /// Whether the process has ended, or become another program by exec: glebe is not where it was.
+    fn is_gone(&self) -> bool {
+        !self.memory.read(self.located.live).is_ok_and(|word| word == MAGIC)
+    }
+
+    /// The same while we sample. Another program may have glebe at the same place, if addresses are not random; nobody
+    /// asked that one.
+    fn is_over(&self) -> bool {
+        self.is_gone() || !matches!(self.get("state"), Ok(RUNS)) || self.beat().is_err()
+    }
+
+    /// What became of a process that does not answer any more.
+    fn end(&self) -> String {
+        let pid = self.memory.pid;
+        let what = if runs(pid) { "executed another program" } else { "has ended" };
+        format!("process {pid} ({}) {what}", self.program)
+    }
+
     /// Lets the process sample until `over`. If it ends before: the samples that were read last.
-    fn until(&self, over: impl Fn() -> bool) -> Option<Result<Samples>> {
+    fn until(
+        &self,
+        over: impl Fn() -> bool,
+        is_over: impl Fn(&Asked) -> bool,
+    ) -> Option<Result<Samples>> {
         let (mut kept, mut kept_at) = (None, Instant::now());
         while !over() {
-            if self.beat().is_err() {
-                let ended = format!("process {} ({}) has ended", self.memory.pid, self.program);
+            if is_over(self) {
+                let ended = self.end();
                 let seconds = kept_at.elapsed().as_secs_f64();
                 if kept.is_some() {
                     say(format!("{ended}; this is its profile of {seconds:.1} s before"));
@@ -174,7 +202,7 @@ fn find(pid: i32, lifetimes: bool) -> Result<Asked> {
     if lifetimes && samples::freed_at(&located.shape)?.is_none() {
         bail!("the glebe in process {pid} ({program}) is too old to count lifetimes; it has the other profiles");
     }
-    let modules = samples::modules(&memory, &maps);
+    let modules = samples::modules(pid, &memory, &maps);
     Ok(Asked { memory, located, program, modules })
 }
 
@@ -204,11 +232,13 @@ pub fn profile(pid: i32, options: &ProfileOptions) -> Result<Profile> {
             "process {pid} ({program}) samples already: its own profile, from its start on{}",
             if mean.is_some() { "; --mean changes nothing" } else { "" }
         ));
-        while !over() && runs(pid) {
-            thread::sleep(STEP);
-        }
-        let own = samples::read(&asked.memory, &asked.located.shape)?;
-        let own = own.ok_or_else(|| anyhow!("process {pid} ({program}) has no samples"))?;
+        let own = match asked.until(over, Asked::is_gone) {
+            Some(kept) => kept?,
+            None => {
+                let own = samples::read(&asked.memory, &asked.located.shape)?;
+                own.ok_or_else(|| anyhow!("process {pid} ({program}) has no samples"))?
+            }
+        };
         return Ok(own.profile(pid, &program, asked.modules));
     }
     asked.put("mean_bytes", &mean.unwrap_or(0).to_ne_bytes())?;
@@ -246,7 +276,7 @@ pub fn profile(pid: i32, options: &ProfileOptions) -> Result<Profile> {
         }
     }
     let is_ours = asked.get("ours")? != 0;
-    let mut after = match asked.until(over) {
+    let mut after = match asked.until(over, Asked::is_over) {
         Some(kept) => kept?,
         None => {
             asked.set("state", STOP)?;

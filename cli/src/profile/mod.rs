@@ -147,7 +147,7 @@ fn read(path: &Path) -> Result<Profile> {
                 path.display()
             ))
         })?;
-        Profile::parse(&text)
+        Profile::of_bytes(&text)
     } else {
         Profile::of_bytes(&bytes)
     };
@@ -276,12 +276,7 @@ fn write_all(options: &ProfileOptions, profile: &Profile, output: &Path) -> Resu
     let stacks = stacks_of(profile, kind_of(options), options.lifetimes, &mut symbols)?;
     let beside = files::beside(options, &stacks);
     tell_missing(profile.lost);
-    for path in &symbols.changed {
-        say(format!(
-            "{} has changed since the program ran: its functions have no names",
-            path.display()
-        ));
-    }
+    symbols.tell_unread();
     if options.json {
         print(show::json(&stacks, options.lifetimes))?;
     } else if !options.quiet {

@@ -3,11 +3,36 @@
 use super::lifetimes::{Lifetimes, CLASSES};
 use anyhow::{bail, ensure, Context, Result};
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
 use std::ops::AddAssign;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where the file of a module is.
+#[derive(Debug, Clone, Default)]
+pub enum Place {
+    /// At its path, if the build-id there is the same.
+    #[default]
+    AtPath,
+    /// The path is gone, or leads to another file; this is the one that runs.
+    Held(Arc<File>),
+    /// The same, but the kernel does not let us open the one that runs.
+    Lost,
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Place) -> bool {
+        match (self, other) {
+            (Place::Held(one), Place::Held(other)) => Arc::ptr_eq(one, other),
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
 
 /// A piece of code that was loaded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Module {
     pub start: u64,
     pub end: u64,
@@ -16,6 +41,7 @@ pub struct Module {
     /// In hexadecimal digits; empty if the file has none.
     pub build_id: String,
     pub path: PathBuf,
+    pub place: Place,
 }
 
 /// Estimates: blocks, and their bytes.
@@ -73,15 +99,22 @@ pub fn hexadecimal(word: Option<&str>) -> Result<u64> {
     u64::from_str_radix(word, 16).with_context(|| format!("{word:?} is no address"))
 }
 
-/// A path as this system has it. Of a Windows program: Wine shows the whole file system as drive Z.
-fn path_of(text: &str) -> PathBuf {
+/// A path as this system has it: any bytes. Of a Windows program: Wine shows the whole file system as drive Z.
+fn path_of(bytes: &[u8]) -> PathBuf {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
     match text.split_once(":\\") {
         Some((drive, path)) if drive.len() == 1 => {
             let drive = if drive == "Z" { "".into() } else { format!("{drive}:") };
             format!("{drive}/{}", path.replace('\\', "/")).into()
         }
-        _ => text.into(),
+        _ => OsStr::from_bytes(bytes).into(),
     }
+}
+
+/// A line without what ends it; a Windows program may have written it.
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 fn weight<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Weight> {
@@ -90,19 +123,21 @@ fn weight<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Weight> {
 }
 
 impl Profile {
-    /// From the bytes of a file. A path in it need not be UTF-8.
-    pub fn of_bytes(bytes: &[u8]) -> Result<Profile> {
-        Profile::parse(&String::from_utf8_lossy(bytes))
+    #[cfg(test)]
+    pub fn parse(text: &str) -> Result<Profile> {
+        Profile::of_bytes(text.as_bytes())
     }
 
-    pub fn parse(text: &str) -> Result<Profile> {
-        let mut lines = text.lines().enumerate();
-        if lines.next().map(|(_, line)| line) != Some("glebe-profile 1") {
+    /// From the bytes of a file. A path in it need not be UTF-8.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Profile> {
+        let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+        let mut lines = lines.map(without_end).enumerate();
+        if lines.next().map(|(_, line)| line) != Some(b"glebe-profile 1") {
             bail!("it does not begin with \"glebe-profile 1\"");
         }
         let mut profile = Profile::default();
         for (number, line) in lines {
-            if line == "end" {
+            if line == b"end" {
                 return Ok(profile);
             }
             profile.line(line).with_context(|| format!("line {}", number + 1))?;
@@ -110,7 +145,8 @@ impl Profile {
         bail!("it has no end: it was not written to the end");
     }
 
-    fn line(&mut self, line: &str) -> Result<()> {
+    fn line(&mut self, bytes: &[u8]) -> Result<()> {
+        let line = &*String::from_utf8_lossy(bytes);
         let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
         let mut words = rest.split(' ');
         match key {
@@ -133,7 +169,13 @@ impl Profile {
                     end: hexadecimal(part(1))?,
                     offset: hexadecimal(part(2))?,
                     build_id: part(3).context("a build-id is missing")?.trim_matches('-').into(),
-                    path: path_of(part(4).context("a path is missing")?),
+                    path: path_of(
+                        bytes
+                            .splitn(6, |byte| *byte == b' ')
+                            .nth(5)
+                            .context("a path is missing")?,
+                    ),
+                    place: Place::AtPath,
                 });
             }
             "site" => {
@@ -199,7 +241,8 @@ mod tests {
 
     #[test]
     fn wine_shows_all_files_as_drive_z() {
-        let shown = ["/a b", "Z:\\a\\b.exe", "C:\\windows\\x.dll", "odd:\\name"].map(path_of);
+        let shown = ["/a b", "Z:\\a\\b.exe", "C:\\windows\\x.dll", "odd:\\name"];
+        let shown = shown.map(|text| path_of(text.as_bytes()));
         assert_eq!(
             shown,
             ["/a b", "/a/b.exe", "C:/windows/x.dll", "odd:\\name"].map(PathBuf::from)

@@ -63,6 +63,11 @@ impl Sites {
         self.profile.lost
     }
 
+    /// Says which files could name no function, once all sites were asked for.
+    pub fn tell_unread(&self) {
+        self.symbols.tell_unread();
+    }
+
     /// The number of the site of a block; None if it was not sampled.
     pub fn of(&self, block: u64) -> Option<u32> {
         self.blocks.get(&block).map(|sampled| sampled.site)

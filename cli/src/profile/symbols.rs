@@ -3,12 +3,15 @@
 //! A file with debug information of its own, found by build-id below /usr/lib/debug/.build-id, comes before the module
 //! itself. A file that changed since the program ran has another build-id, and names nothing.
 
-use super::raw::Module;
+use super::raw::{Module, Place};
+use crate::size::counted;
+use crate::words::say;
 use addr2line::{gimli, Loader};
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, PeFile64};
 use object::{BinaryFormat, LittleEndian, Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::collections::HashMap;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// A function at an address. Several are at one address if some were inlined there, the innermost first.
@@ -40,10 +43,18 @@ struct Symbol {
 
 #[derive(Default)]
 pub struct Symbols {
-    files: HashMap<PathBuf, File>,
+    files: HashMap<(PathBuf, String), File>,
     found: HashMap<u64, Vec<Function>>,
-    /// Modules whose file has another build-id now.
-    pub changed: Vec<PathBuf>,
+    unread: Unread,
+}
+
+/// Files that name nothing.
+#[derive(Default)]
+struct Unread {
+    /// Another build-id is there now.
+    changed: Vec<PathBuf>,
+    /// Nothing is there, or nothing that is known to be the same.
+    gone: Vec<PathBuf>,
 }
 
 fn separate_debug_file(build_id: &str) -> Option<PathBuf> {
@@ -58,12 +69,22 @@ fn is_readable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() > 0)
 }
 
-fn open(module: &Module, changed: &mut Vec<PathBuf>) -> File {
+fn open(module: &Module, unread: &mut Unread) -> File {
     let none = File { loader: None, segments: Vec::new(), base: None, symbols: Vec::new() };
-    if !is_readable(&module.path) {
+    let path = match &module.place {
+        Place::Held(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+        _ => module.path.clone(),
+    };
+    // Without a build-id nothing tells a file from its successor. A name that is no path is the kernel's.
+    let is_unknown = matches!(module.place, Place::Lost) && module.build_id.is_empty();
+    if is_unknown || (path.is_absolute() && !path.exists()) {
+        unread.gone.push(module.path.clone());
         return none;
     }
-    let Ok(bytes) = fs::read(&module.path) else { return none };
+    if !is_readable(&path) {
+        return none;
+    }
+    let Ok(bytes) = fs::read(&path) else { return none };
     let Ok(elf) = object::File::parse(&*bytes) else { return none };
     let (now, base) = match &elf {
         object::File::Pe64(program) => (identity(program), Some(elf.relative_address_base())),
@@ -71,13 +92,13 @@ fn open(module: &Module, changed: &mut Vec<PathBuf>) -> File {
     };
     let now: String = now.iter().map(|byte| format!("{byte:02x}")).collect();
     if now != module.build_id {
-        changed.push(module.path.clone());
+        unread.changed.push(module.path.clone());
         return none;
     }
     let segments =
         elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
     let debug = separate_debug_file(&module.build_id);
-    let loader = Loader::new(debug.as_deref().unwrap_or(&module.path)).ok();
+    let loader = Loader::new(debug.as_deref().unwrap_or(&path)).ok();
     let symbols = match debug.and_then(|path| fs::read(path).ok()) {
         Some(bytes) => object::File::parse(&*bytes).map(|debug| functions_of(&debug)),
         None => Ok(functions_of(&elf)),
@@ -139,6 +160,24 @@ fn demangled(name: &str, language: Option<gimli::DwLang>) -> String {
 }
 
 impl Symbols {
+    /// Says which files could name nothing.
+    pub fn tell_unread(&self) {
+        for path in &self.unread.changed {
+            say(format!(
+                "{} has changed since the program ran: its functions have no names",
+                path.display()
+            ));
+        }
+        if let Some((first, others)) = self.unread.gone.split_first() {
+            let others = match others.len() {
+                0 => String::new(),
+                n => format!(" and {}", counted(n, "other file")),
+            };
+            let first = first.display();
+            say(format!("{first}{others} cannot be read any more: functions there have no names"));
+        }
+    }
+
     /// The functions at the call whose return address this is; empty if nothing is known.
     pub fn of(&mut self, modules: &[Module], address: u64) -> &[Function] {
         if !self.found.contains_key(&address) {
@@ -151,8 +190,9 @@ impl Symbols {
     fn look_up(&mut self, modules: &[Module], address: u64) -> Vec<Function> {
         let call = address - 1; // a return address may be the first one of the next function
         let Some(module) = module_of(modules, call) else { return Vec::new() };
-        let Symbols { files, changed, .. } = self;
-        let file = files.entry(module.path.clone()).or_insert_with(|| open(module, changed));
+        let Symbols { files, unread, .. } = self;
+        let key = (module.path.clone(), module.build_id.clone());
+        let file = files.entry(key).or_insert_with(|| open(module, unread));
         let Some(loader) = &file.loader else { return Vec::new() };
         let offset = (call - module.start).wrapping_add(module.offset);
         let in_segment = || {

@@ -12,7 +12,7 @@ mod options;
 
 pub use options::Options;
 
-use crate::profile::raw::{Module, Profile};
+use crate::profile::raw::{Module, Place, Profile};
 use crate::profile::sites::frames_of;
 use crate::profile::symbols::Symbols;
 use crate::size::counted;
@@ -92,6 +92,7 @@ impl Files {
                 offset: 0,
                 build_id: code.build_id.clone(),
                 path: code.path.clone().into(),
+                place: Place::AtPath,
             });
             modules.len() - 1
         });
@@ -213,10 +214,7 @@ pub fn report(options: &Options) -> Result<Ending> {
     } else if wrong > NAMED {
         say(format!("{name}: {} more lines are no reports", wrong - NAMED));
     }
-    for path in &files.symbols.changed {
-        let path = path.display();
-        say(format!("{path} has changed since the program ran: its functions have no names"));
-    }
+    files.symbols.tell_unread();
     if shown + wrong == 0 {
         say(format!("{name} has no report"));
     }

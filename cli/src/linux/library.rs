@@ -17,6 +17,10 @@
 //! 4. The file system allows execution, and the path has no colon or space: the dynamic loader
 //!    would split it there.
 //!
+//! Each version of the command has files of its own there. A file's time is when it was used last, to the day. Where a
+//! new one is written, the oldest go beyond [`KEPT`] files, but for those that a process has mapped: a program that it
+//! starts later preloads them, too.
+//!
 //! If a place fails any of these, or the home around its cache is not there, we try the next.
 
 use super::inspect::known_allocator;
@@ -28,6 +32,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// Files in the cache. A version of the command writes nine at most.
+const KEPT: usize = 32;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One build of the library, as the build script wrote it down.
 pub struct Embedded {
@@ -82,6 +91,7 @@ impl Embedded {
             if !self.is_intact(&path) {
                 return Err(anyhow!("the file does not read back as it was written"));
             }
+            empty(directory, &path);
         }
         Ok(path)
     }
@@ -99,6 +109,10 @@ impl Embedded {
             || meta.len() != self.bytes.len() as u64
         {
             return false;
+        }
+        let old = meta.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > DAY));
+        if old {
+            let _ = file.set_modified(SystemTime::now());
         }
         same_bytes(&mut file, self.bytes)
     }
@@ -121,6 +135,41 @@ impl Embedded {
             let _ = fs::remove_file(&draft);
         }
         Ok(written?)
+    }
+}
+
+/// Removes what was used longest ago, and drafts of commands that were killed while they wrote. What cannot be removed
+/// stays.
+fn empty(directory: &Path, newest: &Path) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<(SystemTime, PathBuf)> = entries
+        .filter_map(|entry| Some((entry.metadata().ok()?, entry.path())))
+        .filter(|(meta, path)| meta.is_file() && meta.uid() == effective_uid() && path != newest)
+        .filter_map(|(meta, path)| Some((meta.modified().ok()?, path)))
+        .collect();
+    files.retain(|(at, path)| {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let is_left = name.starts_with(b".lib") && at.elapsed().is_ok_and(|age| age > DAY);
+        if is_left {
+            let _ = fs::remove_file(path);
+        }
+        name.starts_with(b"lib") && name.ends_with(b".so")
+    });
+    let beyond = (files.len() + 1).saturating_sub(KEPT);
+    if beyond == 0 {
+        return;
+    }
+    files.sort();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let maps: Vec<Vec<u8>> =
+        numbers.filter_map(|pid| fs::read(format!("/proc/{pid}/maps")).ok()).collect();
+    let is_mapped = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        maps.iter().any(|maps| maps.windows(name.len()).any(|bytes| bytes == name))
+    };
+    for (_, path) in files.iter().take(beyond).filter(|(_, path)| !is_mapped(path)) {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -272,6 +321,52 @@ mod tests {
         fs::write(&path, vec![b'x'; SAMPLE.bytes.len()]).unwrap();
         SAMPLE.place_in(&dir).unwrap();
         assert_eq!(fs::read(&path).unwrap(), SAMPLE.bytes);
+    }
+
+    /// A file of the cache, with bytes, that was used so many days ago.
+    fn old_file(dir: &Path, name: &str, bytes: &[u8], days: u32) -> PathBuf {
+        let path = dir.join(name);
+        fs::write(&path, bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        file.set_modified(SystemTime::now() - DAY * days).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_oldest_go_but_for_what_a_process_has_mapped() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("glebe");
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+        let names: Vec<String> = (0..KEPT + 5).map(|i| format!("libold-{i:016x}.so")).collect();
+        let days = |i: usize| 100 - i as u32;
+        let old: Vec<PathBuf> = names
+            .iter()
+            .enumerate()
+            .map(|(i, name)| old_file(&dir, name, b"bytes that are mapped", days(i)))
+            .collect();
+        let draft = old_file(&dir, ".libold-1.so.7.0", b"", 2);
+        let [young, other] = [(".libold-2.so.7.0", 0), ("notes", 200)]
+            .map(|(name, days)| old_file(&dir, name, b"", days));
+        let mapped = File::open(&old[1]).unwrap();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&mapped);
+        // SAFETY: a new mapping, of a file that nobody changes.
+        let area = unsafe {
+            libc::mmap(std::ptr::null_mut(), 4, libc::PROT_READ, libc::MAP_SHARED, descriptor, 0)
+        };
+        assert_ne!(area, libc::MAP_FAILED);
+        let path = SAMPLE.place_in(&dir).unwrap();
+        let gone: Vec<usize> = (0..old.len()).filter(|i| !old[*i].exists()).collect();
+        assert_eq!(gone, [0, 2, 3, 4, 5], "six are beyond, and one of them is in use");
+        assert!(!draft.exists() && young.exists() && other.exists() && path.exists());
+        // One that is used becomes the newest, though its time was the oldest.
+        let file = File::open(&path).unwrap();
+        file.set_modified(SystemTime::now() - DAY * 300).unwrap();
+        SAMPLE.place_in(&dir).unwrap();
+        let age = fs::metadata(&path).unwrap().modified().unwrap().elapsed().unwrap();
+        assert!(age < DAY, "{age:?}");
+        // SAFETY: our own mapping.
+        unsafe { libc::munmap(area, 4) };
     }
 
     #[test]

@@ -18,9 +18,8 @@ import pytest
 
 FOLDER = pathlib.Path(__file__).parent
 BUILDS = ("default", "secure", "audit")
-every_build = pytest.mark.parametrize("build",
-                                      ["default",
-                                       *(pytest.param(build, marks=pytest.mark.more) for build in BUILDS[1:])])
+every_build = pytest.mark.parametrize(
+    "build", ["default", *(pytest.param(build, marks=pytest.mark.more) for build in BUILDS[1:])])
 MIB = 1 << 20
 
 
@@ -699,6 +698,15 @@ def test_option_limit(box, program):
         done = box.check(program("takes_all"), 300, limit=value)
         assert all(55 <= int(n) <= 64 for n in done.out.split()), done.out
     assert int(box.check(program("takes_all"), 300, limit="1G").out.split()[0]) in range(900, 1025)
+
+
+@every_build
+def test_more_than_there_is(box, program, build):
+    """Where memory is overcommitted, one block may be larger than all of it. Limits refuse that."""
+    much = lambda log2, **more: box.run(program("much"), log2, preload=build, **more).returncode
+    strict = pathlib.Path("/proc/sys/vm/overcommit_memory").read_text() == "2\n"
+    assert (much(36), much(42), much(36, limit="1G")) == (7 if strict else 0, 7, 7)
+    assert all(much(36, limits=limit(of, 16 << 30)) == 7 for of in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
 
 
 def test_option_background(box, program):

@@ -106,13 +106,13 @@ docs: | $(build) ## build the site of docs/ into build/docs/, and follow its lin
 
 # ---- test -------------------------------------------------------------------------------------------------------
 # `make test` covers every part of the system with its quickest tests. `make test-all` runs every tier whole. Both start
-# with the cheapest tier and begin no other once one failed. Each tier can be run alone. Only PCs test foreign
+# with the cheapest tier, then the longest, and begin no other once one failed. Each tier can be run alone. Only PCs test foreign
 # processors; on an Arm machine test-unit is the Arm test.
 
 foreign-x86_64 := test-i686 test-aarch64
 wine-x86_64 := test-windows
 c-tiers := test-unit test-asan test-tsan $(foreign-$(shell uname -m))
-tiers := test-lint $(c-tiers) test-lua $(wine-$(shell uname -m)) test-e2e test-wasm test-tinygo test-cli test-crate docs
+tiers := test-lint test-e2e test-tinygo $(wine-$(shell uname -m)) test-cli $(c-tiers) test-crate test-wasm test-lua docs
 
 .PHONY: docs test test-all $(tiers) test-tinygo-oldest test-windows-long test-macos test-miri test-loaded test-bare
 .PHONY: test-long test-setup test-packages

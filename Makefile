@@ -106,8 +106,8 @@ docs: | $(build) ## build the site of docs/ into build/docs/, and follow its lin
 
 # ---- test -------------------------------------------------------------------------------------------------------
 # `make test` covers every part of the system with its quickest tests. `make test-all` runs every tier whole. Both start
-# with the cheapest tier, then the longest, and begin no other once one failed. Each tier can be run alone. Only PCs test foreign
-# processors; on an Arm machine test-unit is the Arm test.
+# with the cheapest tier, then the longest, and begin no other once one failed. Each tier can be run alone. Only PCs
+# test foreign processors; on an Arm machine test-unit is the Arm test.
 
 foreign-x86_64 := test-i686 test-aarch64
 wine-x86_64 := test-windows

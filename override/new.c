@@ -67,7 +67,7 @@ GB_COLD static new_handler handler_now(const void *caller)
 GB_INLINE void *new_given(size_t bytes)
 {
     GB_ENTRY;
-    return gb_with_tag(gb_alloc(gb_self, bytes));
+    return gb_with_tag(gb_alloc_own(bytes));
 }
 
 GB_INLINE void *new_given_aligned(size_t alignment, size_t bytes)

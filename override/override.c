@@ -29,7 +29,7 @@ const char gb_is_malloc = 1;
 EXPORT void *malloc(size_t bytes)
 {
     GB_ENTRY;
-    return gb_with_tag(gb_alloc(gb_self, bytes));
+    return gb_with_tag(gb_alloc_own(bytes));
 }
 
 EXPORT void free(void *block)
@@ -47,7 +47,7 @@ EXPORT void cfree(void *block)
 EXPORT void *calloc(size_t count, size_t bytes)
 {
     GB_ENTRY;
-    return gb_with_tag(gb_calloc(gb_self, count, bytes));
+    return gb_with_tag(gb_calloc_own(count, bytes));
 }
 
 EXPORT void *realloc(void *block, size_t bytes)

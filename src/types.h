@@ -589,9 +589,6 @@ typedef struct gb_extent_place {
     bool clean; /* no idle memory, because OS pages will be moved there */
 } gb_extent_place;
 
-/* no two heaps share a cache line; an OS page may hold parts of several */
-#define GB_HEAP_STRIDE ((sizeof(struct glebe_heap) + 63) / 64 * 64)
-
 typedef struct gb_heap_bits {
     uint64_t unused;
     uint64_t touched; /* unused, and not purged since */
@@ -658,7 +655,7 @@ typedef struct gb_region {
         size_t slices_peek;
     };
     gb_page **heads; /* of each slice, the entry of its page's head; not in linear memory */
-    uintptr_t key; /* of the links of free blocks; not in linear memory */
+    uintptr_t key, unkey; /* of the links of free blocks: factors whose product is 1; not in linear memory */
     gb_page *table;
     gb_page *large; /* records of large blocks; the table is committed as far as the slice table */
     uintptr_t extents_base; /* where the extents begin */

@@ -21,7 +21,7 @@
 
 void *malloc(size_t bytes)
 {
-    return gb_alloc(gb_self, bytes);
+    return gb_alloc_own(bytes);
 }
 CRT(malloc)
 
@@ -53,7 +53,7 @@ void *calloc(size_t count, size_t bytes)
     size_t total;
     if (__builtin_mul_overflow(count, bytes, &total))
         return gb_out_of_memory();
-    return gb_calloc(gb_self, 1, crt_whole(total));
+    return gb_calloc_own(1, crt_whole(total));
 }
 CRT(calloc)
 

@@ -11,13 +11,13 @@ int glebe_version(void)
 void *glebe_malloc(size_t bytes)
 {
     GB_ENTRY;
-    return gb_with_tag(gb_alloc(gb_self, bytes));
+    return gb_with_tag(gb_alloc_own(bytes));
 }
 
 void *glebe_calloc(size_t count, size_t bytes)
 {
     GB_ENTRY;
-    return gb_with_tag(gb_calloc(gb_self, count, bytes));
+    return gb_with_tag(gb_calloc_own(count, bytes));
 }
 
 /* With memory tags the block gets another tag, even if it stays where it is: the program must use the new address. */

@@ -111,14 +111,23 @@
 #define GB_TRACES (!GB_LINEAR) /* the loop of marking is trace.c's, which fetches memory ahead; else that of mark.c */
 #define GB_SHORT GB_LINEAR /* a program may be a few KB: short code and tables come before quick ones */
 /* Links of free blocks are keyed, and in their second word, where a short overflow of the block before does not reach.
- * In the secure build they are in the block's tail. docs/decisions/0052 */
+ * In the secure build they are in the block's tail. docs/decisions/0098 */
 #ifndef GB_KEYED
 #define GB_KEYED (!GB_LINEAR)
 #endif
 #define GB_LINK_AT (GB_KEYED && !GB_SECURE ? sizeof(void *) : 0)
-/* a keyed link has a mark in its top byte, by which free() suspects that the block is free already */
+/* the byte before a link is a mark, by which free() suspects that the block is free already */
 #define GB_MARKS_LINKS (GB_KEYED && !GB_SECURE && sizeof(void *) == 8)
 #define GB_LINK_MARK 0xa5
+#define GB_MARK_AT (sizeof(void *) - 1)
+/* A thread's heap has a copy of the table of small classes, so that malloc needs no instruction for the table's
+ * address. It lies in an OS page of its own, which the program's heaps (glebe_heap_create) never touch. */
+#if defined(__x86_64__) && !defined(__ILP32__)
+#define GB_CLASS_COPIES (GB_KEYED && !GB_SECURE && !GB_SAFE)
+#else
+#define GB_CLASS_COPIES 0
+#endif
+#define GB_CLASS_COPY_AT ((size_t)4096) /* from the heap's start: the struct is shorter */
 /* malloc(0) returns an address without memory: heap/zero.c. Linear memory has no pages that nobody may read. */
 #define GB_ZEROS (!GB_LINEAR)
 #define GB_ZERO_BYTES ((size_t)16) /* from one such address to the next */

@@ -10,7 +10,7 @@
 #include "debug.h"
 
 #define GB_SHAPE_MAGIC UINT64_C(0x676c656265534841)
-#define GB_SHAPE_VERSION 5
+#define GB_SHAPE_VERSION 6
 
 #define SIZE(X, name, type) X(name, sizeof(type))
 #define FIELD(X, name, type, field) X(name "." #field, offsetof(type, field))
@@ -105,6 +105,7 @@
     FIELD(X, "region", gb_region, heaps)                                                                               \
     FIELD(X, "region", gb_region, chunk_table)                                                                         \
     FIELD(X, "region", gb_region, key)                                                                                 \
+    FIELD(X, "region", gb_region, unkey)                                                                               \
     FIELD(X, "region", gb_region, bits)                                                                                \
     FIELD(X, "region", gb_region, shadow)                                                                              \
     FIELD(X, "region", gb_region, heap_bits)                                                                           \

@@ -244,7 +244,7 @@ GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
         heap->watched[0] = block;
     heap->front[cls] = next;
     if (GB_MARKS_LINKS)
-        block->words[GB_LINK_AT / sizeof(void *)] = 0; /* the mark too */
+        gb_link_clear(block);
     if (GB_AUDIT)
         gb_audit_born(block);
     return block;
@@ -350,7 +350,11 @@ void gb_heaps_lock(void);
 void gb_heaps_unlock(void);
 
 /* ---- thread: heaps and their owners ---- */
-extern glebe_heap gb_heap_none; /* always empty, so that a thread's first malloc takes the slow path */
+/* always empty, so that a thread's first malloc takes the slow path */
+extern gb_heap_slot gb_slot_none;
+#define gb_heap_none gb_slot_none.heap
+/* The classes of small requests by bytes, as gb_class_small, in a heap that is or was a thread's own. */
+GB_INLINE const uint8_t *gb_heap_classes(const glebe_heap *heap) { return ((const gb_heap_slot *)heap)->classes; }
 /* Returns this thread's heap. The first call makes or reclaims one; NULL if there is no memory for it. */
 GB_COLD glebe_heap *gb_thread_start(void);
 extern GB_TLS bool gb_thread_ended; /* gb_thread_exit was called in this thread */

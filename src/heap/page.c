@@ -199,18 +199,18 @@ gb_block *gb_page_supply_some(gb_page *page, uint32_t *skip)
 
 enum { SORT_WORD = 64 };
 
-/* Sets the bits of the blocks that look free: they have a link that leads into the page, or nowhere. Returns whether
- * they are those of the page's list. They are no fewer, unless the list is damaged, and the differences between each
- * block and the next add up to the first. This reads the blocks in the order of memory, so the processor waits for many
- * of them at once; a walk of the list waits for one after another. No branches, since half would be predicted wrong.
- * Other threads may write to blocks in use meanwhile. A word that looks like a link then makes the result useless. */
+/* Sets the bits of the blocks that look free: they have a mark, and a link that leads into the page, or nowhere.
+ * Returns whether they are those of the page's list. They are no fewer, unless the list is damaged, and the differences
+ * between each block and the next add up to the first. This reads the blocks in the order of memory, so the processor
+ * waits for many of them at once; a walk of the list waits for one after another. No branches, since half would be
+ * predicted wrong. Other threads may write to blocks in use meanwhile. A word that looks like a link then makes the
+ * result useless. */
 static __attribute__((no_sanitize_thread)) bool sort_scan(const gb_page *page, uint64_t *ready)
 {
     uint32_t bytes = gb_classes[page->cls].bytes, count = 0;
     uintptr_t start = gb_page_start(page), block = start, carved = (uintptr_t)page->bump * bytes, sum = 0;
     for (uint32_t i = 0; i < page->bump; i++, block += bytes) {
-        uintptr_t word = __atomic_load_n((uintptr_t *)(block + GB_LINK_AT), __ATOMIC_RELAXED),
-                  next = gb_link_coded(word), free = (next == 0) | (next - start < carved);
+        uintptr_t next = gb_link_if_marked((const gb_block *)block), free = (next == 0) | (next - start < carved);
         ready[i / SORT_WORD] |= (uint64_t)free << i % SORT_WORD;
         count += (uint32_t)free;
         sum += (block - next) & -free;
@@ -242,10 +242,10 @@ static gb_block *page_sort(const gb_page *page)
     for (uint32_t word = 0; word < words; word++)
         for (uint64_t bits = ready[word]; bits; bits &= bits - 1) {
             gb_block *block = gb_block_at(page, word * SORT_WORD + gb_ctz64(bits));
-            gb_link_set(last, block);
+            gb_link_change(last, block);
             last = block;
         }
-    gb_link_set(last, NULL);
+    gb_link_change(last, NULL);
     return gb_link_get(&first);
 }
 

@@ -15,7 +15,13 @@
  * Abandoned heaps are a stack. abandoned.lock guards it, and is taken before the region's lock. */
 #include "heap.h"
 
-glebe_heap gb_heap_none;
+#if GB_CLASS_COPIES
+#define GB_CLASS_SMALL(c) c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c,
+gb_heap_slot gb_slot_none = {.classes = {GB_ZERO_CLASS, GB_CLASS_SMALL_LOOKUP(GB_CLASS_SMALL)}};
+#undef GB_CLASS_SMALL
+#else
+gb_heap_slot gb_slot_none;
+#endif
 GB_TLS glebe_heap *gb_self = &gb_heap_none;
 
 /* ---- heaps ----
@@ -75,6 +81,14 @@ static void heaps_purge(void)
         }
 }
 
+/* Copies the table of classes into a heap that becomes a thread's own, which malloc then reads. */
+static void heap_serves(glebe_heap *heap)
+{
+    gb_heap_slot *slot = (gb_heap_slot *)heap;
+    if (GB_CLASS_COPIES && slot->classes[GB_OBJECT_MAX] == 0)
+        memcpy(slot->classes, gb_class_small, sizeof slot->classes);
+}
+
 glebe_heap *gb_heap_new(enum gb_heap_kind kind)
 {
     glebe_heap *heap = NULL;
@@ -88,6 +102,8 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
             heap->kind = kind;
             heap->tick = gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_DUE ? 1 : GB_TICK_EVENTS;
             heap->tick_cycles = gb_cycles();
+            if (kind == GB_HEAP_THREAD)
+                heap_serves(heap);
             /* if there are many threads, most of them hold little */
             bool small = kind >= GB_HEAP_OWNED || (kind == GB_HEAP_THREAD && number.n > GB_FEW_HEAPS);
             heap->mixed.n = GB_MIXES && small ? GB_MIXED_LATER : 0;
@@ -146,6 +162,7 @@ static glebe_heap *heap_reclaim(void)
     if (heap) {
         gb_store_relaxed(&gb_the.abandoned.first, heap->next.n);
         heap->kind = GB_HEAP_THREAD;
+        heap_serves(heap); /* it may have been the program's */
         if (GB_SAMPLES)
             gb_sampling_set(heap);
         glebe_live.stats.heaps_abandoned--;

@@ -116,6 +116,19 @@ GB_INLINE gb_linked gb_chunks_linked(size_t offset)
 }
 GB_INLINE gb_chunk *gb_chunk_of(uint32_t slice) { return gb_chunk_at(slice / GB_CHUNK_SLICES); }
 
+/* A heap, and where threads' heaps have it, the copy of gb_class_small (GB_CLASS_COPIES). */
+typedef struct gb_heap_slot {
+    struct glebe_heap heap;
+#if GB_CLASS_COPIES
+    uint8_t gap[GB_CLASS_COPY_AT - sizeof(struct glebe_heap)];
+#endif
+    uint8_t classes[GB_CLASS_COPIES ? GB_CLASS_SMALL_ROWS : 1];
+} gb_heap_slot;
+
+/* no two heaps share a cache line; an OS page may hold parts of several, but with copies each part has OS pages of its
+ * own */
+#define GB_HEAP_STRIDE (GB_CLASS_COPIES ? 2 * GB_CLASS_COPY_AT : (sizeof(struct glebe_heap) + 63) / 64 * 64)
+
 GB_INLINE glebe_heap *gb_heap_at(gb_heap_id number)
 {
     if (!GB_THREADS)
@@ -281,14 +294,21 @@ GB_INLINE gb_block *gb_tail_linked(const gb_block *block)
     return gb_tail_next(block, gb_tail_get(gb_tail_at(block, gb_classes[page->cls].bytes)));
 }
 
-/* Links of free blocks. A link is keyed, so that one that was overwritten leads to no address that a program can have:
- * following it is a fault. In the secure build it is a part of the tail. */
+/* Links of free blocks. A link is the address times a secret odd number, modulo 2^64; the number's inverse gives the
+ * address back. A change of any byte changes all bits of the product from that byte on, so a link that was overwritten,
+ * also in part, leads to no address that a program has: following it is a fault. The end of a list is 0. In the secure
+ * build a link is a part of the tail. */
 GB_INLINE uintptr_t gb_link_coded(uintptr_t link)
 {
-    return GB_KEYED ? link ^ gb_the.key : link;
+    return GB_KEYED ? link * gb_the.key : link;
+}
+GB_INLINE uintptr_t gb_link_plain(uintptr_t coded)
+{
+    return GB_KEYED ? coded * gb_the.unkey : coded;
 }
 
-GB_INLINE void gb_link_set(gb_block *block, gb_block *next)
+/* Sets another link of a block that has one. */
+GB_INLINE void gb_link_change(gb_block *block, gb_block *next)
 {
     if (GB_SECURE)
         gb_tail_link(block, next);
@@ -296,11 +316,18 @@ GB_INLINE void gb_link_set(gb_block *block, gb_block *next)
         block->words[GB_LINK_AT / sizeof(void *)] = gb_link_coded((uintptr_t)next);
 }
 
+GB_INLINE void gb_link_set(gb_block *block, gb_block *next)
+{
+    gb_link_change(block, next);
+    if (GB_MARKS_LINKS)
+        ((uint8_t *)block)[GB_MARK_AT] = GB_LINK_MARK;
+}
+
 GB_INLINE gb_block *gb_link_get(const gb_block *block)
 {
     if (GB_SECURE)
         return gb_tail_linked(block);
-    return (gb_block *)gb_link_coded(block->words[GB_LINK_AT / sizeof(void *)]);
+    return (gb_block *)gb_link_plain(block->words[GB_LINK_AT / sizeof(void *)]);
 }
 
 /* Puts a block on the page's list of free blocks. */
@@ -313,7 +340,25 @@ GB_INLINE void gb_page_push(gb_page *page, gb_block *block)
 /* Returns whether the block may have a link: it is free, or the program wrote a byte like the mark. */
 GB_INLINE bool gb_link_marked(const gb_block *block)
 {
-    return ((const uint8_t *)block)[GB_LINK_AT + sizeof(void *) - 1] == GB_LINK_MARK;
+    return ((const uint8_t *)block)[GB_MARK_AT] == GB_LINK_MARK;
+}
+
+/* The link of a block with a mark; of one without, an address that no program has. The word from the mark on is the
+ * mark, and above it the link without its highest byte. Less the mark and times `unkey`, it is the address above a byte
+ * of 0. Another byte instead of the mark leaves another byte than 0, since `unkey` is odd; turned to the top, it is the
+ * highest of the result. */
+GB_INLINE uintptr_t gb_link_if_marked(const gb_block *block)
+{
+    uint64_t word;
+    memcpy(&word, (const uint8_t *)block + GB_MARK_AT, sizeof word);
+    word = (word - GB_LINK_MARK) * gb_the.unkey;
+    return (uintptr_t)(word >> 8 | word << 56);
+}
+
+/* Clears the mark, and with the same store all of the link but its last byte. */
+GB_INLINE void gb_link_clear(gb_block *block)
+{
+    memset((uint8_t *)block + GB_MARK_AT, 0, sizeof(uint64_t));
 }
 
 #endif

@@ -14,7 +14,7 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     size_t table = gap, large = table + (chunks_bytes >> GB_SLICE_LOG2) * sizeof(gb_page) + gap;
     size_t heads = large + (chunks_bytes >> GB_SLICE_LOG2) / GB_LARGE_LEAST * sizeof(gb_page) + gap;
     size_t chunk_table = heads + (chunks_bytes >> GB_SLICE_LOG2) * sizeof(gb_page *) + gap;
-    size_t heaps = chunk_table + gb_round_up((chunks_bytes >> GB_CHUNK_LOG2) * sizeof(gb_chunk), gap) + gap;
+    size_t heaps = gb_round_up(chunk_table + (chunks_bytes >> GB_CHUNK_LOG2) * sizeof(gb_chunk), gap) + gap;
     size_t heap_bits = heaps + gb_round_up(heaps_max * GB_HEAP_STRIDE, gap) + gap;
     size_t extents = heap_bits + gb_round_up((heaps_max / 64 + 1) * sizeof(gb_heap_bits), gap) + gap;
     size_t spans = extents + gb_round_up(extents_max * sizeof(gb_extent), gap) + gap;
@@ -77,14 +77,14 @@ static bool region_propose(size_t chunks_bytes, size_t extents_bytes)
     return false;
 }
 
-/* A key of links. With the mark in its top byte and bit 55 set, what decodes to an address of the program was a link:
- * any address that an attacker writes decodes to one that no program has. Some processors ignore the top byte. */
-static uintptr_t region_key(void)
+/* Draws the key of links, which is odd so that it has an inverse. Each step of Newton's method doubles the number of
+ * bits in which `unkey` is the inverse; the key itself is it in three. */
+static void region_key(void)
 {
-    uint64_t key = gb_port_random();
-    if (GB_MARKS_LINKS)
-        key = (uint64_t)GB_LINK_MARK << 56 | (key & ~((uint64_t)0xff << 56)) | (uint64_t)1 << 55;
-    return (uintptr_t)key | GB_SECURE; /* odd: gb_tail_secret */
+    gb_the.key = (uintptr_t)gb_port_random() | 1;
+    gb_the.unkey = gb_the.key;
+    for (unsigned bits = 3; bits < 8 * sizeof gb_the.key; bits *= 2)
+        gb_the.unkey *= 2 - gb_the.key * gb_the.unkey;
 }
 
 /* Eight bytes from 0x80 to 0xfe. Most overflows write zeros, text, or what memset(-1) writes, which differ from all. */
@@ -104,7 +104,7 @@ bool gb_region_start(void)
     if (GB_SAFE)
         gb_the.process = gb_port_process();
     if (GB_KEYED)
-        gb_the.key = region_key();
+        region_key();
     if (GB_SECURE)
         gb_the.tail_pattern = region_pattern();
     if (gb_the.options.purge_ms == 0)

@@ -34,7 +34,7 @@ static void test_head(void **state)
     (void)state;
     const seen *s = shape_seen();
     assert_int_equal(s->magic, UINT64_C(0x676c656265534841));
-    assert_int_equal(s->version, 5);
+    assert_int_equal(s->version, 6);
     assert_int_equal(s->word_bytes, sizeof(void *));
     assert_int_equal(s->live, (uintptr_t)&glebe_live);
     assert_int_equal(s->region, (uintptr_t)&gb_the);

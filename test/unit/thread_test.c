@@ -569,6 +569,34 @@ static void test_limit_before_the_first_malloc(void **state)
     assert_int_equal(gb_heap_none.limit_bytes, 0);
 }
 
+static void check_classes(const glebe_heap *heap)
+{
+    for (size_t bytes = 0; bytes <= GB_OBJECT_MAX; bytes++)
+        assert_int_equal(gb_heap_classes(heap)[bytes], gb_class_of_small(bytes));
+}
+
+/* malloc reads classes from a copy in the thread's heap, and before there is one, in gb_heap_none. A heap of the
+ * program's has no copy until it becomes a thread's. */
+static void test_threads_have_the_classes(void **state)
+{
+    (void)state;
+    if (!GB_CLASS_COPIES)
+        skip();
+    check_classes(&gb_heap_none);
+    begin();
+    check_classes(gb_self);
+    glebe_heap *heap = glebe_heap_create(0);
+    assert_non_null(glebe_heap_malloc(heap, 100));
+    const unsigned char *page = (const unsigned char *)heap + GB_CLASS_COPY_AT;
+    for (size_t i = 0; i < GB_CLASS_COPY_AT; i++)
+        assert_int_equal(page[i], 0);
+    gb_heap_abandon(heap);
+    fixture_thread(1);
+    begin();
+    assert_ptr_equal(gb_self, heap);
+    check_classes(gb_self);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -596,6 +624,7 @@ int main(void)
         FIXTURE_TEST(test_fork_in_the_midst_of_a_free),
         FIXTURE_TEST(test_background),
         FIXTURE_TEST(test_limit_before_the_first_malloc),
+        FIXTURE_TEST(test_threads_have_the_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,7 @@ pub struct Glebe {
     pub base: u64,
     extents_base: u64,
     pub key: u64,
+    pub unkey: u64,
     table: Vec<u8>,
     large: Vec<u8>,
     extents: Vec<u8>,
@@ -198,6 +199,7 @@ impl Glebe {
             base: at(l.base),
             extents_base: at(l.extents_base),
             key: at(l.key),
+            unkey: at(l.unkey),
             table: copy(memory, at(l.table), slices * l.page as u64)?,
             large: copy(memory, at(l.large), slices / l.large_least as u64 * l.page as u64)?,
             extents: copy(memory, at(l.extents), count(l.top) * l.extent as u64)?,
@@ -303,7 +305,10 @@ impl Glebe {
     pub fn decoded(&self, page: &Page, block: u64, word: u64) -> u64 {
         const SECRET: u64 = 0x9e37_79b9_7f4a_7c15;
         if self.layout.secure == 0 {
-            return if self.layout.keyed != 0 { word ^ self.key } else { word };
+            return match self.layout.keyed {
+                0 => word,
+                _ => word.wrapping_mul(self.unkey),
+            };
         }
         let tail = block + self.link_at(page);
         let plain = word ^ ((self.key ^ tail).wrapping_mul(SECRET) | 1 | 1 << 63);

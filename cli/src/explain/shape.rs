@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// The first word of the shape in memory.
 const MAGIC: [u8; 8] = 0x676c_6562_6553_4841_u64.to_ne_bytes();
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const HEAD_BYTES: u64 = 56;
 const COUNT_MAX: u32 = 4096;
 
@@ -51,7 +51,7 @@ layout! {
     extent_held "extent.held"
     region "region"  base "region.base"  slices "region.slices"  table "region.table"  large "region.large"
     heads "region.heads"  extents_base "region.extents_base"  extents "region.extents"  heaps "region.heaps"
-    chunk_table "region.chunk_table"  key "region.key"  bits "region.bits"  shadow "region.shadow"
+    chunk_table "region.chunk_table"  key "region.key"  unkey "region.unkey"  bits "region.bits"  shadow "region.shadow"
     heap_bits "region.heap_bits"  ready "region.ready"
     committed_large "region.committed.large"  committed_table "region.committed.table"
     committed_heads "region.committed.heads"

@@ -43,6 +43,8 @@ void *gb_resize(const char *call, glebe_heap *heap, void *block, size_t bytes)
 void *glebe_realloc(void *block, size_t bytes)
 {
     GB_ENTRY;
+    if (!GB_SHORT && !block) /* Lua allocates everything so */
+        return gb_with_tag(gb_alloc_own(bytes));
     return gb_resize_stays(block, bytes) ? block : gb_resize("realloc", gb_self, block, bytes);
 }
 

@@ -1,9 +1,9 @@
 /* A text that goes to a file in pieces, for profiles and snapshots. It allocates nothing and takes no lock. After the
  * first error nothing more is written; the error stays in the text. */
 #include "debug.h"
-#include "errors.h"
 
 #if GB_SAMPLES || GB_SNAPSHOTS
+#include "errors.h"
 
 void gb_text_flush(gb_text *out)
 {

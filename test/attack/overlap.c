@@ -6,12 +6,10 @@
  * Each trial is a child process, since many of them die. The bytes that it writes are those that an attacker would try:
  * an address of the program's, of the heap, small numbers, a part of a word. Prints each kind of trial that went
  * through once, with its seed, and how many trials ended how. Exit status 1: some trial went through. */
-#include "attack.h"
+#include "trial.h"
 
-#include <sys/resource.h>
-#include <sys/wait.h>
-
-enum { SLOTS = 192, STEPS = 400, AFTER = 600, MISTAKES = 2, VALUES = 6, LENGTHS = 5 };
+enum { SLOTS = 192, STEPS = 400, AFTER = 600, VALUES = 6, LENGTHS = 5 };
+enum { OVERFLOW, WRITE_AFTER_FREE, MISTAKES };
 static const char *const mistake_names[MISTAKES] = {"overflow", "write after free"};
 static const size_t lengths[LENGTHS] = {1, 8, 9, 16, 32};
 static _Alignas(64) uintptr_t target[512];
@@ -50,7 +48,7 @@ static bool is_target(const void *block)
     return (p >= (uintptr_t)target && p < (uintptr_t)(target + 512)) || p - (uintptr_t)&local + 65536 < 131072;
 }
 
-/* Allocates, and ends the process with status 10 if the block meets a live one, 11 if it is the program's own. */
+/* Allocates. Ends the process with OVERLAPS if the block meets a live one, with OUTSIDE if it is the program's own. */
 static void add(void)
 {
     size_t size = size_of();
@@ -59,10 +57,10 @@ static void add(void)
     if (!block)
         _exit(3);
     if (is_target(block))
-        _exit(11);
+        _exit(OUTSIDE);
     for (size_t i = 0; i < lives; i++)
         if (block < live[i].at + live[i].size && live[i].at < block + size)
-            _exit(10);
+            _exit(OVERLAPS);
     live[lives++] = (slot){block, size};
 }
 
@@ -75,25 +73,32 @@ static void drop_one(void)
     freed[freeds++ % SLOTS] = s;
 }
 
-static void write_mistake(unsigned mistake, unsigned value, size_t length)
+typedef struct mistake {
+    uint64_t seed;
+    unsigned kind, value, length;
+} mistake;
+
+static void make(mistake m)
 {
-    slot s = mistake == 0 ? live[below((uint32_t)lives)] : freed[below((uint32_t)(freeds < SLOTS ? freeds : SLOTS))];
-    if (mistake == 1) /* the block must not have been handed out again: that write is another mistake */
+    size_t known = freeds < SLOTS ? freeds : SLOTS;
+    slot s = m.kind == OVERFLOW ? live[below((uint32_t)lives)] : freed[below((uint32_t)known)];
+    if (m.kind == WRITE_AFTER_FREE) /* the block must not have been handed out again: that write is another mistake */
         for (size_t i = 0; i < lives; i++)
             if (live[i].at < s.at + s.size && s.at < live[i].at + live[i].size)
                 _exit(4);
     uintptr_t values[VALUES] = {(uintptr_t)target, 0, (uintptr_t)live[below((uint32_t)lives)].at,
         0x4141414141414141 & UINTPTR_MAX, (uintptr_t)s.at + 24, 8};
-    uintptr_t words[4] = {values[value], values[value], values[value], values[value]};
-    unsigned char *to = mistake == 0 ? s.at + malloc_usable_size(s.at) : s.at + below(2) * sizeof(void *);
+    uintptr_t words[4] = {values[m.value], values[m.value], values[m.value], values[m.value]};
+    unsigned char *to = m.kind == OVERFLOW ? s.at + malloc_usable_size(s.at) : s.at + below(2) * sizeof(void *);
     HIDE(to);
-    memcpy(to, words, length);
+    memcpy(to, words, lengths[m.length]);
     HIDE(to);
 }
 
-static void trial(uint64_t seed, unsigned mistake, unsigned value, size_t length)
+static void trial(const void *context)
 {
-    state = seed * 2862933555777941757u + 3037000493u;
+    mistake m = *(const mistake *)context;
+    state = m.seed * 2862933555777941757u + 3037000493u;
     for (int i = 0; i < STEPS; i++)
         if (lives < SLOTS / 4 || (lives < SLOTS && below(2)))
             add();
@@ -101,7 +106,7 @@ static void trial(uint64_t seed, unsigned mistake, unsigned value, size_t length
             drop_one();
     if (freeds == 0)
         _exit(4);
-    write_mistake(mistake, value, length);
+    make(m);
     for (int i = 0; i < AFTER && lives < SLOTS + AFTER; i++)
         if (below(4) || lives == 0)
             add();
@@ -121,27 +126,16 @@ int main(int argc, char **argv)
     bool seen[MISTAKES][VALUES][LENGTHS] = {{{false}}};
     uint64_t seed = strtoull(argv[2], NULL, 0), end = seed + strtoull(argv[1], NULL, 0);
     for (; seed < end; seed++) {
-        unsigned mistake = (unsigned)(seed % MISTAKES), value = (unsigned)(seed / MISTAKES % VALUES),
-                 length = (unsigned)(seed / MISTAKES / VALUES % LENGTHS);
-        pid_t child = fork();
-        if (child < 0)
-            return 2;
-        if (child == 0) {
-            struct rlimit none = {0, 0};
-            setrlimit(RLIMIT_CORE, &none);
-            fclose(stderr);
-            trial(seed, mistake, value, lengths[length]);
-        }
-        int status;
-        if (waitpid(child, &status, 0) != child)
-            return 2;
-        int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-        bool through = code == 10 || code == 11;
-        counts[through ? 0 : code == 0 ? 1 : code < 0 ? 2 : 3]++;
-        if (through && !seen[mistake][value][length]) {
-            seen[mistake][value][length] = true;
-            printf("seed %llu: %s of %zu bytes, value %u: %s\n", (unsigned long long)seed, mistake_names[mistake],
-                lengths[length], value, code == 10 ? "two live blocks overlap" : "an address outside the heap");
+        mistake m = {seed, (unsigned)(seed % MISTAKES), (unsigned)(seed / MISTAKES % VALUES),
+            (unsigned)(seed / MISTAKES / VALUES % LENGTHS)};
+        int status = outcome(trial, &m);
+        bool through = is_through(status);
+        counts[through ? 0 : status == 0 ? 1 : status < 0 ? 2 : 3]++;
+        if (through && !seen[m.kind][m.value][m.length]) {
+            seen[m.kind][m.value][m.length] = true;
+            printf("seed %llu: %s of %zu bytes, value %u: %s\n", (unsigned long long)seed, mistake_names[m.kind],
+                lengths[m.length], m.value,
+                status == OVERLAPS ? "two live blocks overlap" : "an address outside the heap");
             fflush(stdout);
         }
     }

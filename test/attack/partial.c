@@ -2,39 +2,43 @@
  * blocks, overwrites the first BYTES bytes of one of the two words where a link may be in a freed block, and allocates
  * again. A trial goes through as soon as malloc hands out memory of a live block, or an address far from all others:
  * the next request may end the process. Prints how many trials went through, and how many ended by a signal. */
-#include "attack.h"
-
-#include <sys/resource.h>
-#include <sys/wait.h>
+#include "trial.h"
 
 enum { BLOCKS = 256, LATER = 1024, VALUES = 8, PLACES = 4, AWAY = 64 << 20 };
 static char *blocks[BLOCKS], *live[BLOCKS + LATER];
 
-static void trial(size_t size, size_t bytes, uint64_t value, unsigned place)
+typedef struct attempt {
+    size_t size, bytes;
+    uint64_t value;
+    unsigned place;
+} attempt;
+
+static void trial(const void *context)
 {
+    attempt a = *(const attempt *)context;
     for (int i = 0; i < BLOCKS; i++)
-        blocks[i] = take(size);
+        blocks[i] = take(a.size);
     char *freed = NULL, *start = blocks[0];
     for (int i = 0; i < BLOCKS; i++)
         if (i % 8) {
             drop(blocks[i]);
-            freed = i == 99 || place / 2 ? blocks[i] : freed; /* in the middle of the list, or its first */
+            freed = i == 99 || a.place / 2 ? blocks[i] : freed; /* in the middle of the list, or its first */
             blocks[i] = NULL;
         }
     HIDE(freed);
-    memcpy(freed + place % 2 * sizeof(void *), &value, bytes);
+    memcpy(freed + a.place % 2 * sizeof(void *), &a.value, a.bytes);
     HIDE(freed);
     int lives = 0;
     for (int i = 0; i < BLOCKS; i++)
         if (blocks[i])
             live[lives++] = blocks[i];
     for (int n = 0; n < LATER; n++) {
-        char *block = take(size);
+        char *block = take(a.size);
         if ((uintptr_t)block - (uintptr_t)start + AWAY > 2 * (size_t)AWAY)
-            _exit(11);
+            _exit(OUTSIDE);
         for (int i = 0; i < lives; i++)
-            if (block < live[i] + size && live[i] < block + size)
-                _exit(10);
+            if (block < live[i] + a.size && live[i] < block + a.size)
+                _exit(OVERLAPS);
         live[lives++] = block;
     }
     _exit(0);
@@ -48,20 +52,10 @@ int main(int argc, char **argv)
     if (argc != 3)
         return 2;
     for (unsigned i = 0; i < VALUES * PLACES; i++) {
-        pid_t child = fork();
-        if (child < 0)
-            return 2;
-        if (child == 0) {
-            struct rlimit none = {0, 0};
-            setrlimit(RLIMIT_CORE, &none);
-            fclose(stderr);
-            trial(strtoul(argv[1], NULL, 0), strtoul(argv[2], NULL, 0), values[i / PLACES], i % PLACES);
-        }
-        int status;
-        if (waitpid(child, &status, 0) != child)
-            return 2;
-        through += WIFEXITED(status) && WEXITSTATUS(status) >= 10;
-        ended += WIFSIGNALED(status);
+        attempt a = {strtoul(argv[1], NULL, 0), strtoul(argv[2], NULL, 0), values[i / PLACES], i % PLACES};
+        int status = outcome(trial, &a);
+        through += is_through(status);
+        ended += status < 0;
     }
     printf("THROUGH %u ENDED %u\n", through, ended);
     return 0;

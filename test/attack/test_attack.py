@@ -22,6 +22,11 @@ def right(found, words, chance):
     return found in words or (chance and found != "open")
 
 
+def naive_library(box):
+    """An allocator without checks: the control of attacks on links."""
+    return box.compile(suites.FOLDER / "naive.c", "-O1", "-fPIC", "-shared", "-fno-builtin", to="attack-naive")
+
+
 @pytest.mark.parametrize("build", suites.BUILDS)
 def test_attacks(box, build):
     rules = suites.expected()[build]
@@ -34,7 +39,7 @@ def test_attacks(box, build):
 
 def test_attacks_go_through_where_nothing_checks(box):
     """A control: against an allocator without checks the attacks on links work, so that `stopped` means something."""
-    library = box.compile(suites.FOLDER / "naive.c", "-O1", "-fPIC", "-shared", "-fno-builtin", to="attack-naive")
+    library = naive_library(box)
     attacks = [(kind, 64) for kind in suites.LAYOUTS if kind not in ("never-taken", "spill-9")]
     results = suites.outcomes(box, library, attacks)
     assert set(results.values()) == {"open"}, results
@@ -51,7 +56,7 @@ def trials(box, library, count):
 
 def test_one_mistake_gains_nothing(box):
     """No trial goes through. Without checks, blocks overlap, and malloc hands out an address of the program's."""
-    naive = box.compile(suites.FOLDER / "naive.c", "-O1", "-fPIC", "-shared", "-fno-builtin", to="attack-naive")
+    naive = naive_library(box)
     whole = {(kind, length) for kind in ("overflow", "write after free") for length in (8, 16, 32)}
     found, outside = trials(box, naive, 1500)
     assert outside and found & whole, "the control found nothing"
@@ -65,7 +70,7 @@ def test_a_part_of_a_link_gains_nothing(box, size, length):
     """A link of which a part was overwritten leads nowhere: malloc faults. Without checks, parts of 1 and 2 bytes lead
     into the middle of a block nearby."""
     program = box.compile(suites.FOLDER / "partial.c", *suites.FLAGS, to="attack-partial")
-    naive = box.compile(suites.FOLDER / "naive.c", "-O1", "-fPIC", "-shared", "-fno-builtin", to="attack-naive")
+    naive = naive_library(box)
     through = {}
     for library in (naive, *map(box.library, suites.BUILDS)):
         done = box.run(program, size, length, preload=None, env={"LD_PRELOAD": str(library)})

@@ -12,18 +12,23 @@
 #
 # Assertions stay on (-UNDEBUG). An empty suite is an error: a suite that silently lost its tests would pass too.
 
+# Leaves the sources in test_sources that have a line like `expression`; with EXCLUDE, the others.
+macro(filter_by_content mode expression)
+  set(all ${test_sources})
+  set(test_sources "")
+  foreach(source IN LISTS all)
+    file(STRINGS ${source} found REGEX ${expression} LIMIT_COUNT 1)
+    if((found AND "${mode}" STREQUAL "INCLUDE") OR (NOT found AND "${mode}" STREQUAL "EXCLUDE"))
+      list(APPEND test_sources ${source})
+    endif()
+  endforeach()
+endmacro()
+
 file(GLOB test_sources CONFIGURE_DEPENDS test/unit/*_test.c test/model/*_test.c test/regress/*_test.c)
 if(GLEBE_SANITIZE STREQUAL "thread")
   list(FILTER test_sources EXCLUDE REGEX "linear_test[.]c$") # that build has no threads
   if(NOT GLEBE_TEST_LONG)
-    set(all ${test_sources})
-    set(test_sources "")
-    foreach(source IN LISTS all)
-      file(STRINGS ${source} starts REGEX "pthread_create" LIMIT_COUNT 1)
-      if(starts)
-        list(APPEND test_sources ${source})
-      endif()
-    endforeach()
+    filter_by_content(INCLUDE "pthread_create")
   endif()
 endif()
 if(GLEBE_SANITIZE OR CMAKE_CROSSCOMPILING OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux"
@@ -35,13 +40,7 @@ if((GLEBE_SANITIZE OR CMAKE_CROSSCOMPILING) AND NOT GLEBE_TEST_LONG)
 endif()
 if(CMAKE_CROSSCOMPILING_EMULATOR AND NOT GLEBE_TEST_LONG)
   list(FILTER test_sources EXCLUDE REGEX "/model/") # they take a third of the emulator's time, and the same steps
-  set(all ${test_sources})
-  foreach(source IN LISTS all)
-    file(STRINGS ${source} linear REGEX "^#define GB_LINEAR 1" LIMIT_COUNT 1)
-    if(linear) # WebAssembly has 32 bits, as i686 has: these are three further compilations of the core
-      list(REMOVE_ITEM test_sources ${source})
-    endif()
-  endforeach()
+  filter_by_content(EXCLUDE "^#define GB_LINEAR 1") # WebAssembly has 32 bits, as i686 has: three more compilations
 endif()
 if(NOT test_sources)
   message(FATAL_ERROR "GLEBE_BUILD_TESTS is on, but test/unit, test/model and test/regress hold no *_test.c")

@@ -409,12 +409,12 @@ static char *resolve(const char *call, mi_heap_t *owner, const char *name, char 
 
 GB_INLINE void *take_now(const char *call, size_t bytes)
 {
-    return GB_UNLIKELY(chosen) ? take(call, chosen, bytes, 1, 0, false) : gb_alloc(gb_self, bytes);
+    return GB_UNLIKELY(chosen) ? take(call, chosen, bytes, 1, 0, false) : gb_alloc_own(bytes);
 }
 
 GB_INLINE void *zero_now(const char *call, size_t bytes)
 {
-    return GB_UNLIKELY(chosen) ? take(call, chosen, bytes, 1, 0, true) : gb_calloc(gb_self, 1, good(bytes));
+    return GB_UNLIKELY(chosen) ? take(call, chosen, bytes, 1, 0, true) : gb_calloc_own(1, good(bytes));
 }
 
 EXPORT void *mi_malloc(size_t n) { return take_now(__func__, n); }
@@ -430,7 +430,7 @@ EXPORT void *mi_realloc(void *p, size_t n)
 {
     if (GB_UNLIKELY(chosen || gb_load_relaxed(&marks)))
         return resize(__func__, heap_now(), p, n, 1, 0, false);
-    return p ? gb_realloc(__func__, gb_self, p, n ? n : 1) : gb_alloc(gb_self, n);
+    return p ? gb_realloc(__func__, gb_self, p, n ? n : 1) : gb_alloc_own(n);
 }
 
 #define HEAPS(type, name, value, ...) \

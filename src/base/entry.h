@@ -4,7 +4,7 @@
  *
  *     {
  *         GB_ENTRY;          entered here, left wherever the function returns
- *         return gb_alloc(gb_self, bytes);
+ *         return gb_alloc_own(bytes);
  *     }
  *
  * The word is 0 if no thread is inside. Otherwise it is the address of the thread's own `gb_me`; bit 0 says that a

@@ -29,31 +29,24 @@ GB_INLINE void *gb_alloc_few(glebe_heap *heap, size_t bytes, bool words)
     return gb_secure_take(heap, words ? gb_class_of_words(all) : gb_class_of_small(all), bytes);
 }
 
-GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes)
+/* `own`: the heap is this thread's own. */
+GB_INLINE uint32_t gb_class_for(bool own, size_t bytes)
+{
+    return GB_CLASS_COPIES && own ? gb_heap_classes(gb_self)[bytes] : gb_class_of_small(bytes);
+}
+
+GB_INLINE void *gb_alloc_for(glebe_heap *heap, bool own, size_t bytes)
 {
     if (GB_SECURE) {
         void *block = gb_alloc_few(heap, bytes, false);
         return GB_LIKELY(block) ? block : gb_alloc_secure(heap, bytes, false);
     }
     if (GB_LIKELY(bytes <= GB_SMALL_MOST))
-        return gb_alloc_small(heap, gb_class_of_small(bytes));
+        return gb_alloc_small(heap, gb_class_for(own, bytes));
     return gb_alloc_big(heap, bytes);
 }
-
-/* The class of a small request in this thread's own heap. */
-GB_INLINE uint32_t gb_class_own(size_t bytes)
-{
-    return GB_CLASS_COPIES ? gb_heap_classes(gb_self)[bytes] : gb_class_of_small(bytes);
-}
-
-/* gb_alloc for this thread's own heap. */
-GB_INLINE void *gb_alloc_own(size_t bytes)
-{
-    if (!GB_CLASS_COPIES)
-        return gb_alloc(gb_self, bytes);
-    return GB_LIKELY(bytes <= GB_SMALL_MOST) ? gb_alloc_small(gb_self, gb_class_own(bytes))
-                                             : gb_alloc_big(gb_self, bytes);
-}
+GB_INLINE void *gb_alloc(glebe_heap *heap, size_t bytes) { return gb_alloc_for(heap, false, bytes); }
+GB_INLINE void *gb_alloc_own(size_t bytes) { return gb_alloc_for(gb_self, true, bytes); }
 
 /* For objects that need only the alignment of a word. */
 GB_INLINE void *gb_alloc_words(glebe_heap *heap, size_t bytes)
@@ -67,8 +60,8 @@ GB_INLINE void *gb_alloc_words(glebe_heap *heap, size_t bytes)
     return gb_alloc_big(heap, bytes);
 }
 
-/* Clears small blocks entirely, larger ones only as far as they may be dirty. `own`: the heap is this thread's own. */
-GB_INLINE void *gb_calloc_of(glebe_heap *heap, bool own, size_t count, size_t bytes)
+/* Clears small blocks entirely, larger ones only as far as they may be dirty. */
+GB_INLINE void *gb_calloc_for(glebe_heap *heap, bool own, size_t count, size_t bytes)
 {
     size_t total, dirty = 0;
     if (GB_UNLIKELY(__builtin_mul_overflow(count, bytes, &total)))
@@ -77,7 +70,7 @@ GB_INLINE void *gb_calloc_of(glebe_heap *heap, bool own, size_t count, size_t by
     if (GB_SECURE && GB_LIKELY(total <= GB_SMALL_MOST))
         return gb_alloc(heap, total); /* a free one is zero */
     if (GB_LIKELY(total <= GB_SMALL_MOST)) {
-        block = gb_alloc_small(heap, own ? gb_class_own(total) : gb_class_of_small(total));
+        block = gb_alloc_small(heap, gb_class_for(own, total));
         dirty = total;
     } else
         block = gb_alloc_dirty(heap, total, &dirty);
@@ -85,9 +78,9 @@ GB_INLINE void *gb_calloc_of(glebe_heap *heap, bool own, size_t count, size_t by
 }
 GB_INLINE void *gb_calloc(glebe_heap *heap, size_t count, size_t bytes)
 {
-    return gb_calloc_of(heap, false, count, bytes);
+    return gb_calloc_for(heap, false, count, bytes);
 }
-GB_INLINE void *gb_calloc_own(size_t count, size_t bytes) { return gb_calloc_of(gb_self, true, count, bytes); }
+GB_INLINE void *gb_calloc_own(size_t count, size_t bytes) { return gb_calloc_for(gb_self, true, count, bytes); }
 
 /* Makes the block free for reuse. The caller owns the heap `self`. */
 GB_INLINE void gb_free_now(const char *call, glebe_heap *self, void *block)

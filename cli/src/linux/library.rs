@@ -323,6 +323,14 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), SAMPLE.bytes);
     }
 
+    /// A folder that has this mode whatever the umask is.
+    fn folder(home: &tempfile::TempDir, mode: u32) -> PathBuf {
+        let dir = home.path().join("glebe");
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).unwrap();
+        dir
+    }
+
     /// A file of the cache, with bytes, that was used so many days ago.
     fn old_file(dir: &Path, name: &str, bytes: &[u8], days: u32) -> PathBuf {
         let path = dir.join(name);
@@ -335,9 +343,7 @@ mod tests {
     #[test]
     fn the_oldest_go_but_for_what_a_process_has_mapped() {
         let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("glebe");
-        fs::create_dir(&dir).unwrap();
-        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+        let dir = folder(&home, 0o700);
         let names: Vec<String> = (0..KEPT + 5).map(|i| format!("libold-{i:016x}.so")).collect();
         let days = |i: usize| 100 - i as u32;
         let old: Vec<PathBuf> = names
@@ -403,9 +409,7 @@ mod tests {
     #[test]
     fn an_open_directory_is_refused() {
         let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("glebe");
-        fs::create_dir(&dir).unwrap();
-        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+        let dir = folder(&home, 0o777);
         assert!(SAMPLE.place_in(&dir).unwrap_err().to_string().contains("others may enter"));
         let link = home.path().join("link");
         std::os::unix::fs::symlink(&dir, &link).unwrap();
@@ -415,9 +419,7 @@ mod tests {
     #[test]
     fn a_directory_that_others_can_move_is_refused() {
         let home = tempfile::tempdir().unwrap();
-        let open = home.path().join("open");
-        fs::create_dir(&open).unwrap();
-        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        let open = folder(&home, 0o777);
         let refusal = SAMPLE.place_in(&open.join("glebe")).unwrap_err().to_string();
         assert!(refusal.contains("others can move it"), "{refusal}");
     }

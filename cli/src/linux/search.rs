@@ -99,14 +99,25 @@ fn executable(path: &Path) -> io::Result<()> {
     }
 }
 
+const ELF: &[u8] = b"\x7fELF";
+
+/// The first bytes of a file; none of what is not to be read.
+fn head_of(path: &Path) -> Vec<u8> {
+    let mut head = vec![0; 256];
+    let length = open_regular(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
+    head.truncate(length);
+    head
+}
+
+fn first_line(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == b'\n').next().unwrap_or_default()
+}
+
 /// Whether a file cannot be a shell's script: it begins like an ELF image, or its first line has a NUL. Shells look at
 /// that, too.
 pub fn is_binary(path: &Path) -> bool {
-    let mut head = [0u8; 256];
-    let length = open_regular(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
-    let head = &head[..length];
-    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    head.starts_with(b"\x7fELF") || line.contains(&0)
+    let head = head_of(path);
+    head.starts_with(ELF) || first_line(&head).contains(&0)
 }
 
 /// Follows `#!` to the file that the kernel will load.
@@ -123,17 +134,15 @@ pub fn image_of(path: &Path) -> PathBuf {
 
 /// The interpreter of a script; None for an ELF image and for anything unreadable.
 fn interpreter(path: &Path) -> Option<PathBuf> {
-    let mut head = [0u8; 256];
-    let length = open_regular(path).and_then(|mut file| file.read(&mut head)).ok()?;
-    let head = &head[..length];
-    if head.starts_with(b"\x7fELF") || head.is_empty() {
+    let head = head_of(path);
+    if head.starts_with(ELF) || head.is_empty() {
         return None;
     }
     let Some(line) = head.strip_prefix(b"#!") else {
         return Some(PathBuf::from("/bin/sh"));
     };
-    let line = line.split(|b| *b == b'\n').next()?;
-    let mut words = line.split(|b| b" \t\r".contains(b)).filter(|word| !word.is_empty());
+    let mut words =
+        first_line(line).split(|b| b" \t\r".contains(b)).filter(|word| !word.is_empty());
     words.next().map(|word| PathBuf::from(OsString::from_vec(word.to_vec())))
 }
 

@@ -91,7 +91,7 @@ lua: | $(build) ## build the Lua module into build/lua/5.4/ and so on, for each 
 windows: | $(build) ## build the archives for Windows programs into build/windows/
 	@tools/setup windows
 	$(call say,archives for Windows)
-	@tools/windows
+	@tools/windows $(if $(call more,yes),,libraries)
 
 package: ## build what users install into build/packages/: wheels, Debian packages, crates, archives (half an hour)
 	@tools/setup build package

@@ -12,6 +12,8 @@ import pytest
 from programs import ARCHIVES, COMPILERS, EXE, HERE, OUT, compile_program, glebe_exe
 from under_wine import windows
 
+pytestmark = pytest.mark.more # `make test` leaves out glebe.exe
+
 FOLDER = OUT / "exe"
 
 
@@ -134,7 +136,6 @@ def test_compare_prints_a_table(glebe, folder):
     assert "resident memory over time" in picture.read_text()
 
 
-@pytest.mark.more
 def test_compare_prints_json(glebe, folder):
     (folder / "in.txt").write_text("one\n")
     status, out, err = glebe("compare", "-n", "3", "--seed", "1", "--json", "--stdin", windows(folder / "in.txt"), "--",

@@ -36,6 +36,7 @@ def test_link(reader, line):
     assert re.search(ACTIVE.format(re.escape(name)), said), said
 
 
+@pytest.mark.more # as all that needs glebe.exe
 def test_under_a_program(reader):
     """Both commands, under Wine."""
     document, run = reader

@@ -9,6 +9,8 @@ import pytest
 from programs import COMPILERS, OUT, ROOT, glebe_exe, need
 from under_wine import windows
 
+pytestmark = pytest.mark.more # `make test` leaves out glebe.exe
+
 FOLDER = OUT / "profile"
 PROGRAM = """
 #include <stdlib.h>

@@ -155,9 +155,9 @@ size_t gb_port_address_bytes(void) { return fake.address_bytes; }
 uintptr_t gb_port_reserve(size_t bytes) { return fake_fails(GB_FAKE_RESERVE) || bytes > FAKE_BYTES ? 0 : fake_start; }
 
 /* A test may ask for more than there is: commits beyond the piece fail. */
-uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt, size_t *room)
 {
-    (void)bytes;
+    *room = bytes;
     return fake_fails(GB_FAKE_PROPOSE) || attempt > 1 ? 0 : fake_start + attempt * FAKE_SECOND_PLACE;
 }
 

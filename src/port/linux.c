@@ -9,6 +9,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <sys/auxv.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -34,9 +35,11 @@ size_t gb_port_address_bytes(void)
 
 /* On 64 bits the places are 16 TiB apart, far below the top, where mmap begins; the last place is for processors with
  * 39-bit addresses. On 32 bits the first place is between the program's own segments and mmap's top, the second below.
- * Maps the last page of a place to see whether the whole place is addressable. */
-uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
+ * Maps the last page of a place to see whether the whole place is addressable. The first four are random within their
+ * room, unless the process asked for addresses that are always the same, as under a debugger. */
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt, size_t *room)
 {
+    enum { LINUX_ADDR_NO_RANDOMIZE = 0x40000 };
     static const uint64_t wide[] = {0x1000ull << 32, 0x2000ull << 32, 0x3000ull << 32, 0x4000ull << 32, 0x10ull << 32};
     static const uint32_t narrow[] = {0x60000000, 0x10000000};
     uintptr_t at = 0, page = (uintptr_t)getauxval(AT_PAGESZ);
@@ -44,13 +47,16 @@ uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
         at = attempt < sizeof wide / sizeof wide[0] ? (uintptr_t)wide[attempt] : 0;
     else
         at = attempt < sizeof narrow / sizeof narrow[0] ? narrow[attempt] : 0;
-    if (at == 0 || at + bytes < at)
+    bool is_fixed = sizeof(void *) == 4 || attempt >= 4 || (personality(UINT32_MAX) & LINUX_ADDR_NO_RANDOMIZE);
+    size_t all = is_fixed ? bytes : (size_t)(UINT64_C(1) << 44);
+    if (at == 0 || at + all < at || bytes > all)
         return 0;
-    void *last = posix_map(at + bytes - page, page, PROT_NONE, 0); /* elsewhere, if this address does not exist */
+    *room = all;
+    void *last = posix_map(at + all - page, page, PROT_NONE, 0); /* elsewhere, if this address does not exist */
     if (last == MAP_FAILED)
         return 0;
     posix_unmap((uintptr_t)last, page);
-    return (uintptr_t)last == at + bytes - page ? at : gb_port_propose(bytes, attempt + 1);
+    return (uintptr_t)last == at + all - page ? at : gb_port_propose(bytes, attempt + 1, room);
 }
 
 /* Memory tags of 64-bit Arm: all memory that was not tagged yet has the tag 0. */

@@ -24,9 +24,10 @@ size_t gb_port_address_bytes(void)
 }
 
 /* Places above the shared cache of system libraries, far from where programs and their heaps begin. */
-uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt, size_t *room)
 {
     (void)bytes;
+    *room = (size_t)1 << 44;
     return attempt < 4 ? (uintptr_t)0x300000000000u + ((uintptr_t)attempt << 44) : 0;
 }
 

@@ -19,8 +19,9 @@ size_t gb_port_address_bytes(void);
 uintptr_t gb_port_reserve(size_t bytes);
 /* Returns an address from which `bytes` of address space are likely free, or 0 if there is none. Takes nothing: this is
  * for hosts where address space costs something. A commit there takes the address space too, and may find it taken.
- * `attempt` counts from 0; each attempt selects another address. */
-uintptr_t gb_port_propose(size_t bytes, unsigned attempt);
+ * `attempt` counts from 0; each attempt selects another address. Sets *room: of so many bytes from that address, any
+ * part serves as well, so that the region's place can be random; `bytes` where places must stay the same. */
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt, size_t *room);
 enum gb_commit { GB_COMMITTED, GB_NO_MEMORY, GB_TAKEN };
 /* Makes memory usable, and zero if it was not committed before. The memory is not resident yet. */
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved);

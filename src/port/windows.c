@@ -136,9 +136,10 @@ uintptr_t gb_port_reserve(size_t bytes)
 }
 
 /* Places in the middle of a process's address space, far from programs, their libraries and stacks. */
-uintptr_t gb_port_propose(size_t bytes, unsigned attempt)
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt, size_t *room)
 {
     (void)bytes;
+    *room = (size_t)1 << 44;
     return attempt < 4 ? (uintptr_t)0x100000000000u + ((uintptr_t)attempt << 44) : 0;
 }
 

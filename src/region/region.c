@@ -4,6 +4,17 @@
  * commit takes address space too. */
 #include "region.h"
 
+/* Moves the place by up to `most` bytes, so that addresses cannot be guessed. Takes the first page of the place, which
+ * no table uses, and returns false if another copy of this library has it. */
+static bool region_claim(uintptr_t *at, size_t most)
+{
+    if (gb_port_commit(*at, gb_the.page_bytes, false) != GB_COMMITTED)
+        return false;
+    size_t step = 2 * GB_CHUNK_BYTES;
+    *at += gb_port_random() % (most / step + 1) * step;
+    return true;
+}
+
 /* Lays the region out for `chunks_bytes` of chunks and `extents_bytes` of extents, at a place that is reserved or
  * proposed. Returns false if the place does not serve. */
 static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve, unsigned attempt)
@@ -26,9 +37,11 @@ static bool region_place(size_t chunks_bytes, size_t extents_bytes, bool reserve
     size_t chunks = gb_round_up(zeros + zeros_bytes + gap, 2 * GB_CHUNK_BYTES);
     size_t extents_start = chunks + chunks_bytes;
 
-    uintptr_t at = reserve ? gb_port_reserve(extents_start + extents_bytes)
-                           : gb_port_propose(extents_start + extents_bytes, attempt);
+    size_t bytes = extents_start + extents_bytes, room = 0;
+    uintptr_t at = reserve ? gb_port_reserve(bytes) : gb_port_propose(bytes, attempt, &room);
     if (at == 0)
+        return false;
+    if (room > bytes && !region_claim(&at, room - bytes))
         return false;
     gb_the.reserved = reserve;
     gb_the.table = (gb_page *)(at + table);
@@ -77,14 +90,15 @@ static bool region_propose(size_t chunks_bytes, size_t extents_bytes)
     return false;
 }
 
-/* Draws the key of links, which is odd so that it has an inverse. Each step of Newton's method doubles the number of
- * bits in which `unkey` is the inverse; the key itself is it in three. */
+/* Draws the key of links, which is odd so that it has an inverse, and the end of lists. Each step of Newton's method
+ * doubles the number of bits in which `unkey` is the inverse; the key itself is it in three. */
 static void region_key(void)
 {
     gb_the.key = (uintptr_t)gb_port_random() | 1;
     gb_the.unkey = gb_the.key;
     for (unsigned bits = 3; bits < 8 * sizeof gb_the.key; bits *= 2)
         gb_the.unkey *= 2 - gb_the.key * gb_the.unkey;
+    gb_the.end = (uintptr_t)gb_port_random() | (uintptr_t)GB_END_BITS;
 }
 
 /* Eight bytes from 0x80 to 0xfe. Most overflows write zeros, text, or what memset(-1) writes, which differ from all. */

@@ -277,7 +277,11 @@ void *host_memset(void *p, int value, size_t bytes)
 size_t gb_port_page_bytes(void) { return 4096; }
 size_t gb_port_address_bytes(void) { return SIZE_MAX; }
 uintptr_t gb_port_reserve(size_t bytes) { return bytes <= memory_bytes ? (uintptr_t)memory : 0; }
-uintptr_t gb_port_propose(size_t bytes, unsigned attempt) { return attempt ? 0 : gb_port_reserve(bytes); }
+uintptr_t gb_port_propose(size_t bytes, unsigned attempt, size_t *room)
+{
+    *room = bytes;
+    return attempt ? 0 : gb_port_reserve(bytes);
+}
 enum gb_commit gb_port_commit(uintptr_t at, size_t bytes, bool reserved)
 {
     (void)at, (void)bytes, (void)reserved;

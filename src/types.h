@@ -655,7 +655,8 @@ typedef struct gb_region {
         size_t slices_peek;
     };
     gb_page **heads; /* of each slice, the entry of its page's head; not in linear memory */
-    uintptr_t key, unkey; /* of the links of free blocks: factors whose product is 1; not in linear memory */
+    /* of the links of free blocks: factors whose product is 1, and the end of lists; not in linear memory */
+    uintptr_t key, unkey, end;
     gb_page *table;
     gb_page *large; /* records of large blocks; the table is committed as far as the slice table */
     uintptr_t extents_base; /* where the extents begin */

@@ -119,6 +119,8 @@
 /* the byte before a link is a mark, by which free() suspects that the block is free already */
 #define GB_MARKS_LINKS (GB_KEYED && !GB_SECURE && sizeof(void *) == 8)
 #define GB_LINK_MARK 0xa5
+/* of a list's end; no address has them, nor one without its top byte */
+#define GB_END_BITS UINT64_C(0x8080000000000000)
 #define GB_MARK_AT (sizeof(void *) - 1)
 /* A thread's heap has a copy of the table of small classes, so that malloc needs no instruction for the table's
  * address. It lies in an OS page of its own, which the program's heaps (glebe_heap_create) never touch. */

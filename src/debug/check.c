@@ -55,7 +55,7 @@ static uint32_t check_parked(gb_check *check, const gb_page *page, uint64_t *see
 {
     size_t bytes = gb_classes[page->cls].bytes;
     uint32_t listed = 0, live[GB_PAGE_UNITS] = {0};
-    CHECK(page->slices == GB_BIG_PAGE_SLICES && page->bump == page->cap && !page->free, 2, page,
+    CHECK(page->slices == GB_BIG_PAGE_SLICES && page->bump == page->cap && !gb_page_list(page), 2, page,
         "a parked page is short, has blocks to carve, or has a free list");
     for (uint32_t u = 0; u < GB_PAGE_UNITS; u++)
         if (!(page->holes >> u & 1) && page[2].units[u])
@@ -99,7 +99,7 @@ static void check_small(gb_check *check, const gb_page *page)
         return;
     uint64_t seen[GB_PAGE_BLOCKS_MAX / 64] = {0};
     uint64_t xfree = gb_load(&page->xfree);
-    uint32_t local = check_chain(check, page, page->free, seen), remote = 0,
+    uint32_t local = check_chain(check, page, gb_page_list(page), seen), remote = 0,
              holes = GB_PURGES && page->holes ? gb_hole_blocks(page, page->holes) : 0;
     if (page->state == GB_AVAIL && page->mark == GB_PARKED)
         local = check_parked(check, page, seen);
@@ -109,7 +109,7 @@ static void check_small(gb_check *check, const gb_page *page)
         remote = check_chain(check, page, (gb_block *)(gb_page_start(page) + GB_XFREE_FIRST(xfree) - 1), seen);
     CHECK(remote == GB_XFREE_COUNT(xfree), 5, page, "the count of remote frees is wrong");
     CHECK(GB_SECURE || !remote || (xfree & GB_XFREE_PURGED)
-            || !gb_link_get((gb_block *)(gb_page_start(page) + GB_XFREE_LAST(xfree))),
+            || gb_link_whole((gb_block *)(gb_page_start(page) + GB_XFREE_LAST(xfree))) == gb_block_or_end(NULL),
         5, page, "the last of the remote frees is not the last");
     CHECK(!GB_XFREE_FIRST(xfree) || (xfree & GB_XFREE_QUEUED), 5, page,
         "a page with remote frees is not queued");
@@ -318,7 +318,7 @@ void gb_check_heap(gb_check *check, const glebe_heap *heap)
             CHECK((heap->spare[cls].first.n != 0) == (heap->spare_classes >> cls & 1), 4, heap,
                 "the bits of classes with retained pages are wrong");
             if (check->level >= 2)
-                check_front(check, heap, heap->front[cls], cls);
+                check_front(check, heap, gb_block_or_null(heap->front[cls]), cls);
             if (check->level >= 2 && GB_BORROWS)
                 check_front(check, heap, heap->borrowed[cls].first, cls);
         }

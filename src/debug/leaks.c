@@ -93,7 +93,7 @@ static void leaks_add_small(const gb_page *page)
                 leaks_add(start + i * bytes);
         }
     }
-    leaks_clear_list(page->free);
+    leaks_clear_list(gb_page_list(page));
     if (GB_XFREE_FIRST(xfree))
         leaks_clear_list((gb_block *)(start + GB_XFREE_FIRST(xfree) - 1));
     if (page->state == GB_AVAIL && page->mark == GB_PARKED)
@@ -154,7 +154,7 @@ static void leaks_add_extent(const gb_extent *extent)
 static void leaks_clear_heap(const glebe_heap *heap)
 {
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
-        leaks_clear_list(heap->front[cls]);
+        leaks_clear_list(gb_block_or_null(heap->front[cls]));
         if (GB_BORROWS)
             leaks_clear_list(heap->borrowed[cls].first);
     }

@@ -53,7 +53,7 @@ static size_t heap_at_hand(const glebe_heap *heap)
 {
     size_t bytes = 0;
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++) {
-        for (gb_block *block = heap->front[cls]; block; block = gb_link_get(block))
+        for (gb_block *block = gb_block_or_null(heap->front[cls]); block; block = gb_link_get(block))
             bytes += gb_classes[cls].bytes;
         for (gb_block *block = GB_BORROWS ? heap->borrowed[cls].first : NULL; block; block = gb_link_get(block))
             bytes += gb_classes[cls].bytes;

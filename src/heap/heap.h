@@ -233,11 +233,19 @@ void gb_medium_settle(glebe_heap *heap);
 /* Returns all thread free lists, empty pages and spare pages. If it `looks`, it also finds holes in the other pages: it
  * walks every block of them. Owner. */
 void gb_heap_trim(glebe_heap *heap, bool looks);
+/* Returns whether a thread free list without blocks ended as lists do: half of all overwritten links look like an end,
+ * too. */
+GB_INLINE bool gb_front_ended(const glebe_heap *heap, size_t cls)
+{
+    return !GB_MARKS_LINKS || GB_LIKELY((uintptr_t)heap->front[cls] == gb_the.end);
+}
+/* Reports that it did not, and makes it end there. */
+GB_COLD void gb_front_damaged(glebe_heap *heap, size_t cls);
 /* Takes a block off the thread free list. The next malloc reads the next block's link, and the program then writes to
  * that block: the prefetch hides the cache miss. */
 GB_INLINE void *gb_hand_out(glebe_heap *heap, size_t cls, gb_block *block)
 {
-    gb_block *next = GB_SECURE ? gb_secure_out(block, cls) : gb_link_get(block);
+    gb_block *next = GB_SECURE ? gb_secure_out(block, cls) : gb_link_whole(block);
     if (!GB_SHORT)
         __builtin_prefetch(next, 1);
     if (GB_SECURE)

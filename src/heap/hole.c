@@ -139,7 +139,7 @@ static void page_prefetch(const gb_page *page)
     enum { LINE_BYTES = 64 };
     uint32_t bytes = gb_classes[page->cls].bytes;
     uintptr_t start = gb_page_start(page), end = start + (size_t)page->bump * bytes;
-    for (uintptr_t at = start; page->free && at < end; at += bytes < LINE_BYTES ? LINE_BYTES : bytes)
+    for (uintptr_t at = start; gb_page_list(page) && at < end; at += bytes < LINE_BYTES ? LINE_BYTES : bytes)
         __builtin_prefetch((const void *)at, 1);
 }
 
@@ -154,7 +154,7 @@ uint32_t gb_page_trim(gb_page *page, uint32_t coming, bool now)
     uintptr_t start = gb_page_start(page);
     if (GB_SECURE)
         lost = page->bump - gb_hole_blocks(page, page->holes) - (gb_page_out(page) - coming);
-    for (gb_block *b = page->free, *before = NULL; b; before = b, b = gb_link_next(page, b)) {
+    for (gb_block *b = gb_page_list(page), *before = NULL; b; before = b, b = gb_link_next(page, b)) {
         uint32_t i = gb_class_index(page->cls, (uintptr_t)b - start);
         if (GB_SECURE && gb_bit(is_free, i)) {
             gb_secure_cut(page, before);
@@ -181,7 +181,7 @@ uint32_t gb_page_trim(gb_page *page, uint32_t coming, bool now)
             gb_link_set(block, chain);
             chain = block;
         }
-    page->free = chain;
+    gb_page_list_set(page, chain);
     hole_give(page, found, now);
     return lost;
 }
@@ -222,8 +222,8 @@ void gb_page_park(gb_page *page)
         live[u] = (uint16_t)(to - from);
         first[u] = 0;
     }
-    gb_block *chain = page->free;
-    page->free = NULL;
+    gb_block *chain = gb_page_list(page);
+    gb_page_list_set(page, NULL);
     gb_page_heap(page)->unlooked[page->cls] -= page->mark == GB_UNLOOKED;
     page->mark = GB_PARKED;
     gb_page_own(page, 0);
@@ -249,7 +249,7 @@ void gb_page_unpark(gb_page *page)
             gb_link_set(block, chain);
             chain = block;
         }
-    page->free = chain;
+    gb_page_list_set(page, chain);
     page->mark = GB_UNLOOKED;
     gb_page_own(page, (uintptr_t)gb_page_heap(page));
 }

@@ -122,7 +122,7 @@ static gb_page *mixed_page(glebe_heap *heap)
 static void mixed_sort(glebe_heap *heap, gb_page *page, bool counts)
 {
     gb_block *kept = NULL; /* beyond the next sample of their class: they wait in the page */
-    for (gb_block *block = page->free, *next; block; block = next) {
+    for (gb_block *block = gb_page_list(page), *next; block; block = next) {
         uint32_t mark = map_get(page, cell_first(page, ((uintptr_t)block - gb_page_start(page)) >> CELL_LOG2));
         next = gb_link_get(block);
         if (mark == 0 || mark == INSIDE)
@@ -139,7 +139,7 @@ static void mixed_sort(glebe_heap *heap, gb_page *page, bool counts)
         heap->front[mark - 1] = block;
         page->left++;
     }
-    page->free = kept;
+    gb_page_list_set(page, kept);
 }
 
 /* Returns the first cell at or behind `from` where a row of this class may begin. Blocks are aligned to the power of
@@ -216,10 +216,11 @@ bool gb_mixed_supply(glebe_heap *heap, uint32_t cls, bool counts)
         gb_inbox_drain(heap);
     mixed_sort(heap, page, counts);
     /* carves also if the list has a single block: otherwise each malloc would come here */
-    bool few = !heap->front[cls] || !gb_link_get(heap->front[cls]);
-    if (GB_SAMPLES && GB_UNLIKELY(counts) && heap->front[cls])
+    gb_block *front = gb_block_or_null(heap->front[cls]);
+    bool few = !front || !gb_link_get(front);
+    if (GB_SAMPLES && GB_UNLIKELY(counts) && front)
         return true;
-    return (few && mixed_carve(heap, page, cls, counts)) || heap->front[cls];
+    return (few && mixed_carve(heap, page, cls, counts)) || front;
 }
 
 void gb_mixed_give(glebe_heap *heap, bool anyway)

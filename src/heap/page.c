@@ -98,9 +98,9 @@ static gb_block *page_carve(gb_page *page, uint32_t count, gb_block *chain)
  * again would refill each time they are used up. */
 GB_INLINE gb_block *page_supply(gb_page *page, bool one)
 {
-    gb_block *chain = page->free;
+    gb_block *chain = gb_page_list(page);
     if (chain && one && !GB_SECURE) {
-        page->free = gb_link_get(chain);
+        gb_page_list_set(page, gb_link_get(chain));
         gb_link_set(chain, NULL);
         page->left++;
         return chain;
@@ -108,7 +108,7 @@ GB_INLINE gb_block *page_supply(gb_page *page, bool one)
     if (chain) {
         uint32_t holes = GB_PURGES && page->holes ? gb_hole_blocks(page, page->holes) : 0,
                  count = page->bump - holes - (uint32_t)page->left;
-        page->free = NULL;
+        gb_page_list_set(page, NULL);
         page->left = (int32_t)(page->bump - holes);
         return count < GB_FEW_BLOCKS && page->bump < page->cap ? page_carve(page, GB_FEW_BLOCKS - count, chain) : chain;
     }
@@ -155,10 +155,10 @@ static GB_NOINLINE gb_block *supply_carve(gb_page *page, uint32_t count, gb_bloc
 static GB_NOINLINE gb_block *supply_before(gb_page *page, uint32_t count, uint32_t *skip)
 {
     uint32_t most = count < *skip ? count : *skip;
-    gb_block *chain = page->free, *last = chain;
+    gb_block *chain = gb_page_list(page), *last = chain;
     for (uint32_t i = 1; i < most && count != most; i++) /* walks only a list with the next sample in it */
         last = gb_link_get(last);
-    page->free = count == most ? NULL : gb_link_get(last);
+    gb_page_list_set(page, count == most ? NULL : gb_link_get(last));
     if (count != most)
         gb_link_set(last, NULL);
     page->left += (int32_t)most;
@@ -171,7 +171,7 @@ static GB_NOINLINE gb_block *supply_before(gb_page *page, uint32_t count, uint32
 static GB_NOINLINE gb_block *supply_other(gb_page *page, uint32_t *skip)
 {
     uint32_t holes = page->holes ? gb_hole_blocks(page, page->holes) : 0;
-    if (page->free)
+    if (gb_page_list(page))
         return supply_before(page, page->bump - holes - (uint32_t)page->left, skip);
     uint32_t bytes = gb_classes[page->cls].bytes;
     if (page->bump < page->cap)
@@ -182,13 +182,13 @@ static GB_NOINLINE gb_block *supply_other(gb_page *page, uint32_t *skip)
 
 gb_block *gb_page_supply_some(gb_page *page, uint32_t *skip)
 {
-    gb_block *chain = page->free;
+    gb_block *chain = gb_page_list(page);
     if (GB_UNLIKELY(!chain || page->holes))
         return supply_other(page, skip);
     uint32_t bump = page->bump, count = bump - (uint32_t)page->left;
     if (GB_UNLIKELY(count + GB_FEW_BLOCKS > *skip))
         return supply_before(page, count, skip);
-    page->free = NULL;
+    gb_page_list_set(page, NULL);
     page->left = (int32_t)bump;
     *skip -= count;
     return count >= GB_FEW_BLOCKS || bump == page->cap ? chain : supply_carve(page, GB_FEW_BLOCKS - count, chain, skip);
@@ -209,13 +209,14 @@ static __attribute__((no_sanitize_thread)) bool sort_scan(const gb_page *page, u
 {
     uint32_t bytes = gb_classes[page->cls].bytes, count = 0;
     uintptr_t start = gb_page_start(page), block = start, carved = (uintptr_t)page->bump * bytes, sum = 0;
+    uintptr_t end = gb_the.end & (UINTPTR_MAX >> 8); /* as gb_link_if_marked returns it */
     for (uint32_t i = 0; i < page->bump; i++, block += bytes) {
-        uintptr_t next = gb_link_if_marked((const gb_block *)block), free = (next == 0) | (next - start < carved);
+        uintptr_t next = gb_link_if_marked((const gb_block *)block), free = (next == end) | (next - start < carved);
         ready[i / SORT_WORD] |= (uint64_t)free << i % SORT_WORD;
         count += (uint32_t)free;
         sum += (block - next) & -free;
     }
-    return count == page->bump - (uint32_t)page->left && sum == (uintptr_t)page->free;
+    return count == page->bump - (uint32_t)page->left && sum == (uintptr_t)page->free - end;
 }
 
 /* Links the blocks of a page's list by address, so that successive allocations are neighbours in memory. If a program's
@@ -228,7 +229,7 @@ static gb_block *page_sort(const gb_page *page)
     bool known = GB_MARKS_LINKS && !page->holes && sort_scan(page, ready);
     if (!known)
         memset(ready, 0, words * sizeof *ready);
-    for (gb_block *block = known ? NULL : page->free; block; block = gb_link_get(block)) {
+    for (gb_block *block = known ? NULL : gb_page_list(page); block; block = gb_link_get(block)) {
         size_t offset = (uintptr_t)block - gb_page_start(page);
         if (GB_UNLIKELY(offset >= gb_page_bytes(page) || !gb_class_exact(page->cls, offset, &index)
                 || index >= page->bump || (ready[index / SORT_WORD] >> index % SORT_WORD & 1))) {
@@ -310,7 +311,7 @@ static void spare_remove(glebe_heap *heap, gb_page *page)
 
 static void page_format(glebe_heap *heap, gb_page *page, uint32_t cls)
 {
-    page->free = NULL;
+    gb_page_list_set(page, NULL);
     gb_store_relaxed(&page->xfree, 0);
     page->left = 0;
     page->cap = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
@@ -387,17 +388,26 @@ GB_INLINE gb_page *page_next(glebe_heap *heap, uint32_t cls)
             page->mark = GB_UNLOOKED;
         }
         if (page_sorts(heap, page))
-            page->free = page_sort(page);
+            gb_page_list_set(page, page_sort(page));
         return page;
     }
     page = spare_take(heap, cls);
     return page ? page : page_fresh(heap, cls);
 }
 
+GB_COLD void gb_front_damaged(glebe_heap *heap, size_t cls)
+{
+    gb_report("malloc", heap->front[cls], "the link of a free block of %u bytes, which led here, was overwritten",
+        gb_classes[cls].bytes);
+    heap->front[cls] = gb_block_or_end(NULL);
+}
+
 /* Refills a thread free list, and returns a block. With `skip`, a constant: hands out no more than *skip blocks, and
  * subtracts their number. */
 GB_INLINE void *small_supply(glebe_heap *heap, uint32_t cls, uint32_t *skip)
 {
+    if (!gb_front_ended(heap, cls))
+        gb_front_damaged(heap, cls);
     if (GB_BORROWS && heap->borrowed[cls].first) {
         if (skip)
             --*skip;
@@ -523,10 +533,10 @@ void gb_fronts_flush(glebe_heap *heap)
     if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)))
         gb_sampling_flushed(heap);
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
-        while (heap->front[cls]) {
+        while (gb_is_block(heap->front[cls])) {
             gb_block *block = heap->front[cls];
             gb_page *page = gb_page_head(gb_page_entry(block));
-            heap->front[cls] = gb_link_next(page, block);
+            heap->front[cls] = gb_block_or_end(gb_link_next(page, block));
             if (GB_BORROWS && !gb_heap_owns(heap, page))
                 gb_remote_send(page, block, block, 1);
             else if (gb_page_put(page, block))

@@ -136,7 +136,7 @@ static void chain_accept(glebe_heap *heap, gb_page *page, uint64_t taken)
             count += gb_page_put(page, block);
         }
     } else {
-        if (page->free) /* else the secure build does not walk either: links are checked at use */
+        if (gb_page_list(page)) /* else the secure build does not walk either: links are checked at use */
             gb_link_set(chain_last(page, first, taken, &count), page->free);
         page->free = first;
     }

@@ -137,7 +137,7 @@ void gb_sampling_flushed(glebe_heap *heap)
 {
     gb_sampling *sampling = &heap->sampling;
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
-        if (sampling->skip[cls] == 0 && heap->front[cls])
+        if (sampling->skip[cls] == 0 && gb_is_block(heap->front[cls]))
             sampling->skip[cls] = gb_sample_draw(&sampling->chance, gb_classes[cls].bytes);
 }
 
@@ -488,7 +488,7 @@ static size_t sample_guards(gb_sampler *sampler, const gb_request *request)
 static void *sample_plain(gb_source *source, gb_request *request)
 {
     glebe_heap *heap = sample_heap();
-    gb_block *front = gb_class_is_small(request->cls) ? heap->front[request->cls] : NULL;
+    gb_block *front = gb_class_is_small(request->cls) ? gb_block_or_null(heap->front[request->cls]) : NULL;
     return front ? gb_hand_out(heap, request->cls, front) : source(heap, request);
 }
 

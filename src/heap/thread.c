@@ -98,6 +98,8 @@ glebe_heap *gb_heap_new(enum gb_heap_kind kind)
         if (number.n) {
             heap = gb_heap_at(number);
             memset(heap, 0, sizeof *heap);
+            for (uint32_t cls = 0; GB_MARKS_LINKS && cls < GB_SMALL_CLASSES; cls++)
+                heap->front[cls] = gb_block_or_end(NULL);
             heap->number = number;
             heap->kind = kind;
             heap->tick = gb_load_relaxed(&gb_the.background_state) == GB_BACKGROUND_DUE ? 1 : GB_TICK_EVENTS;

@@ -296,8 +296,25 @@ GB_INLINE gb_block *gb_tail_linked(const gb_block *block)
 
 /* Links of free blocks. A link is the address times a secret odd number, modulo 2^64; the number's inverse gives the
  * address back. A change of any byte changes all bits of the product from that byte on, so a link that was overwritten,
- * also in part, leads to no address that a program has: following it is a fault. The end of a list is 0. In the secure
- * build a link is a part of the tail. */
+ * also in part, leads to no address that a program has. In the secure build a link is a part of the tail.
+ *
+ * Where links have marks, the end of a list is a secret negative number, gb_the.end: content cannot look like it, as it
+ * could look like 0. malloc knows it by its sign, and refills; the refill compares it, since half of all overwritten
+ * links are negative too. malloc faults at the other half. Elsewhere the end is 0. */
+GB_INLINE bool gb_is_block(const gb_block *block)
+{
+    return GB_MARKS_LINKS ? (intptr_t)block > 0 : block != NULL;
+}
+/* A block, or NULL at a list's end. */
+GB_INLINE gb_block *gb_block_or_null(gb_block *block)
+{
+    return gb_is_block(block) ? block : NULL;
+}
+GB_INLINE gb_block *gb_block_or_end(gb_block *block)
+{
+    return GB_MARKS_LINKS && !gb_is_block(block) ? (gb_block *)gb_the.end : block;
+}
+
 GB_INLINE uintptr_t gb_link_coded(uintptr_t link)
 {
     return GB_KEYED ? link * gb_the.key : link;
@@ -307,8 +324,8 @@ GB_INLINE uintptr_t gb_link_plain(uintptr_t coded)
     return GB_KEYED ? coded * gb_the.unkey : coded;
 }
 
-/* Sets another link of a block that has one. */
-GB_INLINE void gb_link_change(gb_block *block, gb_block *next)
+/* Writes a link to what the address is, a block or the end. */
+GB_INLINE void gb_link_put(gb_block *block, gb_block *next)
 {
     if (GB_SECURE)
         gb_tail_link(block, next);
@@ -316,24 +333,49 @@ GB_INLINE void gb_link_change(gb_block *block, gb_block *next)
         block->words[GB_LINK_AT / sizeof(void *)] = gb_link_coded((uintptr_t)next);
 }
 
-GB_INLINE void gb_link_set(gb_block *block, gb_block *next)
+/* Sets another link of a block that has one. */
+GB_INLINE void gb_link_change(gb_block *block, gb_block *next)
 {
-    gb_link_change(block, next);
+    gb_link_put(block, gb_block_or_end(next));
+}
+
+GB_INLINE void gb_link_mark(gb_block *block)
+{
     if (GB_MARKS_LINKS)
         ((uint8_t *)block)[GB_MARK_AT] = GB_LINK_MARK;
 }
 
-GB_INLINE gb_block *gb_link_get(const gb_block *block)
+GB_INLINE void gb_link_set(gb_block *block, gb_block *next)
+{
+    gb_link_change(block, next);
+    gb_link_mark(block);
+}
+
+/* The next block, or the end. */
+GB_INLINE gb_block *gb_link_whole(const gb_block *block)
 {
     if (GB_SECURE)
         return gb_tail_linked(block);
     return (gb_block *)gb_link_plain(block->words[GB_LINK_AT / sizeof(void *)]);
 }
+GB_INLINE gb_block *gb_link_get(const gb_block *block)
+{
+    return gb_block_or_null(gb_link_whole(block));
+}
 
-/* Puts a block on the page's list of free blocks. */
+/* A page's list of free blocks. Only free() reads page->free as it is: a block or the end. */
+GB_INLINE gb_block *gb_page_list(const gb_page *page)
+{
+    return gb_block_or_null(page->free);
+}
+GB_INLINE void gb_page_list_set(gb_page *page, gb_block *first)
+{
+    page->free = gb_block_or_end(first);
+}
 GB_INLINE void gb_page_push(gb_page *page, gb_block *block)
 {
-    gb_link_set(block, page->free);
+    gb_link_put(block, page->free);
+    gb_link_mark(block);
     page->free = block;
 }
 

@@ -16,7 +16,7 @@
 GB_INLINE void *gb_alloc_small(glebe_heap *heap, size_t cls)
 {
     gb_block *block = heap->front[cls];
-    return GB_LIKELY(block) ? gb_hand_out(heap, cls, block) : gb_small_refill(heap, cls);
+    return GB_LIKELY(gb_is_block(block)) ? gb_hand_out(heap, cls, block) : gb_small_refill(heap, cls);
 }
 
 /* In the secure build: the short path of malloc; with `words`, that of gb_alloc_words. Returns NULL if gb_alloc_secure

@@ -23,7 +23,7 @@ static void *serve_common(gb_source *source, gb_request *request)
     glebe_heap *heap = gb_common_heap(common);
     uint32_t cls = request->cls;
     bool left = gb_tick_common(heap);
-    gb_block *front = gb_class_is_small(cls) ? heap->front[cls] : NULL;
+    gb_block *front = gb_class_is_small(cls) ? gb_block_or_null(heap->front[cls]) : NULL;
     if (!front && gb_inbox_filled(heap))
         gb_inbox_drain_some(heap); /* all frees of its blocks come that way */
     void *block = front ? gb_hand_out(heap, cls, front) : source(heap, request);
@@ -106,12 +106,12 @@ static GB_NOINLINE void *small_refill_few(glebe_heap *heap, size_t cls)
 static GB_NOINLINE void *small_refill_counted(glebe_heap *heap, size_t cls)
 {
     gb_page *page = gb_page_if(heap->current[cls]);
-    gb_block *chain = page ? page->free : NULL;
+    gb_block *chain = page ? gb_page_list(page) : NULL;
     if (GB_LIKELY(chain && page->holes == 0 && sampled_drawn(heap))) {
         uint32_t count = (uint32_t)(page->bump - page->left), skip = heap->sampling.skip[cls];
         if (GB_LIKELY(count >= GB_FEW_BLOCKS && count < skip)) {
             heap->sampling.skip[cls] = skip - count;
-            page->free = NULL;
+            gb_page_list_set(page, NULL);
             page->left = page->bump;
             return gb_hand_out(heap, cls, chain);
         }
@@ -159,6 +159,13 @@ void *gb_alloc_of_class(glebe_heap *heap, uint32_t cls, size_t bytes)
 }
 #endif
 
+/* Out of line, so that the refill needs no frame. */
+static GB_COLD void *small_refill_damaged(glebe_heap *heap, size_t cls)
+{
+    gb_front_damaged(heap, cls);
+    return gb_small_refill(heap, cls);
+}
+
 /* Most refills take the blocks that were freed to the current page since the last refill. Every fourth refill looks at
  * the cycle counter. */
 void *gb_small_refill(glebe_heap *heap, size_t cls)
@@ -166,13 +173,15 @@ void *gb_small_refill(glebe_heap *heap, size_t cls)
     if (GB_SECURE)
         gb_secure_look(heap);
     gb_page *page = gb_page_if(heap->current[cls]);
+    if (page && !gb_front_ended(heap, cls))
+        return small_refill_damaged(heap, cls);
     bool due = GB_PURGES && page
         && (--heap->tick <= 0 || (heap->tick % 4 == 0 && gb_cycles() - heap->tick_cycles > GB_TICK_CYCLES));
     if (GB_LIKELY(page && !due)) {
-        gb_block *chain = page->free;
+        gb_block *chain = gb_page_list(page);
         int32_t all = page->bump;
         if (GB_LIKELY(chain && (!GB_PURGES || page->holes == 0) && all - page->left >= gb_few_blocks(heap))) {
-            page->free = NULL;
+            gb_page_list_set(page, NULL);
             page->left = all;
             return gb_hand_out(heap, cls, chain);
         }

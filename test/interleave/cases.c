@@ -205,7 +205,7 @@ static void place_chain(const gb_block *block, char where)
 static void place_heap(const glebe_heap *heap)
 {
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
-        place_chain(heap->front[cls], 'w');
+        place_chain(gb_block_or_null(heap->front[cls]), 'w');
     for (uint32_t i = 0; i < GB_CLASSES - GB_SMALL_CLASSES; i++)
         if (heap->warm[i])
             place(heap->warm[i], 'w');
@@ -228,7 +228,7 @@ static void place_page(const gb_page *page)
                 place((void *)(gb_page_start(page) + (size_t)i * gb_classes[page->cls].bytes), 'f');
         return;
     }
-    place_chain(page->free, 'f');
+    place_chain(gb_page_list(page), 'f');
     for (uint32_t u = 0; u < GB_PAGE_UNITS && page->mark == GB_PARKED; u++)
         for (const gb_block *block = page->holes >> u & 1 || !page[2].units[u] ? NULL
                 : gb_block_at(page, page[2].units[u] - 1u);

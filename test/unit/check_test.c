@@ -151,7 +151,7 @@ static void test_2_counts(void **state)
 static gb_page *page_with_free_blocks(void)
 {
     for (int i = 1; i < 1500; i++)
-        if (world.small[i] && page_of(world.small[i])->free && gb_link_get(page_of(world.small[i])->free))
+        if (world.small[i] && gb_page_list(page_of(world.small[i])) && gb_link_get(page_of(world.small[i])->free))
             return page_of(world.small[i]);
     fail();
     return NULL;

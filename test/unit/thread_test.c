@@ -83,7 +83,7 @@ static int use_borrowed(void)
     int count = 0, others = 0;
     for (; count < ENOUGH && (count == 0 || borrowed_of(blocks[0])); count++)
         again[count] = glebe_malloc(BORROWED_SIZE);
-    while (gb_self->front[page_of(blocks[0])->cls] && count < ENOUGH)
+    while (gb_is_block(gb_self->front[page_of(blocks[0])->cls]) && count < ENOUGH)
         again[count++] = glebe_malloc(BORROWED_SIZE);
     assert_in_range(count, 1, ENOUGH - 1);
     fixture_check();

@@ -285,7 +285,7 @@ impl Glebe {
             }
             *self.at_hand.entry(entry).or_default() += 1;
             let page = self.page(entry);
-            // 0 at the end of the list.
+            // At the end of the list it is no block.
             block = self.decoded(&page, block, pages.word(block + self.link_at(&page)));
         }
     }

@@ -3,9 +3,10 @@
 
 use crate::pid::PidParser;
 use crate::size;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 Exit status: the program's own. Of glebe itself: 125 if it failed or refused, 126 if the program \
@@ -39,25 +40,24 @@ fn seed(text: &str) -> Result<u64, String> {
 
 /// A file and a threshold, as the library takes them (src/debug/snapshot.c). The path is made absolute here,
 /// since programs start others in other directories.
-fn snapshot(text: &str) -> Result<OsString, String> {
+fn snapshot(text: OsString) -> Result<OsString, String> {
     let wants = || "it takes FILE@N%, N from 1 to 100, or FILE@SIZE".to_string();
-    let (file, threshold) =
-        text.rsplit_once('@').filter(|(file, _)| !file.is_empty()).ok_or_else(wants)?;
+    let bytes = text.as_encoded_bytes();
+    let at = bytes.iter().rposition(|byte| *byte == b'@').filter(|at| *at > 0).ok_or_else(wants)?;
+    let threshold = std::str::from_utf8(&bytes[at + 1..]).map_err(|_| wants())?;
     match threshold.strip_suffix('%') {
         Some(percent) => size::whole(percent, 1..=100).map(|_| ()).map_err(|_| wants())?,
         None => {
             size::parse(threshold).ok().filter(|bytes| *bytes > 0).ok_or_else(wants)?;
         }
     }
-    let file = std::path::absolute(file).map_err(|error| format!("{file}: {error}"))?;
-    let mut value = OsString::from(file);
-    value.push(format!("@{threshold}"));
-    Ok(value)
+    absolute(text) // the threshold stays: what changes is before the file's name
 }
 
 /// A path, made absolute, since programs start others in other directories.
-fn absolute(text: &str) -> Result<OsString, String> {
-    std::path::absolute(text).map(OsString::from).map_err(|error| format!("{text}: {error}"))
+fn absolute(path: OsString) -> Result<OsString, String> {
+    let wrong = |error| format!("{}: {error}", Path::new(&path).display());
+    std::path::absolute(&path).map(OsString::from).map_err(wrong)
 }
 
 /// The value of `--json` without one.
@@ -168,7 +168,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "MS", value_parser = purge_ms)]
     pub purge_ms: Option<u32>,
     /// Before the end: write a snapshot when memory use reaches N % of the container's or the process's limit, or SIZE
-    #[arg(long, value_name = "FILE@N%", value_parser = snapshot)]
+    #[arg(long, value_name = "FILE@N%", value_parser = OsStringValueParser::new().try_map(snapshot))]
     pub snapshot: Option<OsString>,
     /// With --snapshot: sample allocations, one byte in SIZE on average, so that the snapshot says which callers hold
     /// memory (as in 512K)
@@ -180,7 +180,7 @@ pub struct RunOptions {
           conflicts_with_all = ["secure", "safe", "audit", "libgc"])]
     pub guard: Option<u64>,
     /// On Linux: also append each report of a misuse to this file, for `glebe report`
-    #[arg(long, value_name = "FILE", value_parser = absolute)]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(absolute))]
     pub report: Option<OsString>,
     /// What follows the report of a misuse, such as a double free
     #[arg(long, value_name = "WHAT")]

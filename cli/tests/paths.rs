@@ -71,8 +71,14 @@ fn started(home: &TempDir, program: &Path, words: &[&str]) -> Running {
 
 #[test]
 fn functions_below_a_folder_of_any_bytes_have_names() {
+    for name in [&b"odd \xff\xe6\x97"[..], b"two\nlines", b"none \\012"] {
+        below_a_folder(OsStr::from_bytes(name));
+    }
+}
+
+fn below_a_folder(name: &OsStr) {
     let home = home();
-    let folder = home.path().join(OsStr::from_bytes(b"odd \xff\xe6\x97"));
+    let folder = home.path().join(name);
     fs::create_dir(&folder).unwrap();
     let Some(program) = made(&folder) else { return };
     let named = |what: &str, found: &str| {

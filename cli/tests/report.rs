@@ -5,7 +5,10 @@ mod common;
 
 use common::{cc, glebe, home};
 use predicates::str::{contains, starts_with};
+use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 const FREED: &str = "#include <stdlib.h>\n\
     __attribute__((noinline)) static char *makes(void) { return malloc(3000); }\n\
@@ -35,6 +38,31 @@ fn a_use_after_free_has_its_functions() {
         "{text}"
     );
     assert_eq!(["found", "allocated", "freed"].map(after), ["uses", "makes", "drops"], "{text}");
+}
+
+#[test]
+fn functions_below_a_folder_of_any_bytes_have_names() {
+    let home = home();
+    let flags = ["-g", "-O1", "-fno-builtin", "-Wno-use-after-free"];
+    let Some(program) = cc(home.path(), "freed", FREED, &flags) else { return };
+    for name in [&b"odd \xff\xe6\x97"[..], b"two\nlines \"\\\x01", b"none \\012", b"all \xff\n"] {
+        let folder = home.path().join(OsStr::from_bytes(name));
+        fs::create_dir(&folder).unwrap();
+        let (there, file) = (folder.join("freed"), folder.join("found.json"));
+        fs::copy(&program, &there).unwrap();
+        let mut run = glebe(&home);
+        run.args(["run", "--guard", "1", "--report"]).arg(&file).arg("--").arg(&there);
+        run.assert().failure().stderr(contains("after free: at offset 8"));
+        let shown = glebe(&home).arg("report").arg(&file).assert().success().stderr("");
+        shown.stdout(contains("\n  freed at\n    drops (freed.c:3)\n"));
+        let object = glebe(&home).args(["report", "--json"]).arg(&file).assert().success();
+        let object: Value = serde_json::from_slice(&object.get_output().stdout).unwrap();
+        let modules = object["modules"].as_array().unwrap();
+        let of = |path: &OsStr| modules.iter().any(|m| m["path"] == *path.to_string_lossy());
+        assert!(of(there.as_os_str()), "{object}");
+        let exact = std::str::from_utf8(name).is_ok();
+        assert_eq!(modules.iter().all(|m| m.get("path_hex").is_none()), exact, "{object}");
+    }
 }
 
 const WHOLE: &str = "{\"program\": \"p\", \"pid\": 7, \"call\": \"free\", \"address\": \"0x10\", \

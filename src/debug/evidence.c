@@ -182,17 +182,47 @@ static void evidence_address(const char *before, uintptr_t value)
     evidence_put(digits);
 }
 
-/* A string of JSON. */
-static void evidence_string(const char *before, const char *text)
+/* The bytes of the character of UTF-8 at `text`. If it is none: of as much as may begin one, at least one byte. */
+static size_t evidence_character(const uint8_t *text, bool *is_one)
 {
+    uint8_t c = *text, least = 0x80, most = 0xbf;
+    size_t bytes = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0, n = 1;
+    least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : least; /* else fewer bytes would do */
+    most = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : most; /* half a pair of UTF-16; beyond the last character */
+    while (n < bytes && text[n] >= least && text[n] <= most) {
+        least = 0x80, most = 0xbf;
+        n++;
+    }
+    *is_one = n == bytes;
+    return n;
+}
+
+/* A string of JSON. What is no UTF-8 becomes U+FFFD, as in the command's; returns whether all is. */
+static bool evidence_string(const char *before, const char *text)
+{
+    bool exact = true, is_one;
     evidence_put(before);
     evidence_put("\"");
-    for (; *text; text++) {
+    for (size_t n; *text; text += n) {
         uint8_t c = (uint8_t)*text;
-        bool plain = c >= ' ' && c != '"' && c != '\\';
-        char hex[] = {'\\', 'u', '0', '0', gb_digit(c >> 4), gb_digit(c), 0};
-        evidence_put(plain ? (char[]){*text, 0} : hex);
+        char character[] = {0, 0, 0, 0, 0}, hex[] = {'\\', 'u', '0', '0', gb_digit(c >> 4), gb_digit(c), 0};
+        n = evidence_character((const uint8_t *)text, &is_one);
+        memcpy(character, text, n);
+        exact &= is_one;
+        evidence_put(!is_one ? "\xef\xbf\xbd" : c >= ' ' && c != '"' && c != '\\' ? character : hex);
     }
+    evidence_put("\"");
+    return exact;
+}
+
+/* A path, and all its bytes where the string cannot have them. */
+static void evidence_path(const char *before, const char *path)
+{
+    if (evidence_string(before, path))
+        return;
+    evidence_put(", \"path_hex\": \"");
+    for (; *path; path++)
+        evidence_put((char[]){gb_digit((uint8_t)*path >> 4), gb_digit((uint8_t)*path), 0});
     evidence_put("\"");
 }
 
@@ -255,7 +285,7 @@ static void evidence_append(const char *call, const void *address, const char *f
         evidence_json_stack((enum evidence_stack)which);
     evidence_put(", \"modules\": [");
     for (uint32_t i = 0; i < evidence.modules_count; i++) {
-        evidence_string(i ? ", {\"path\": " : "{\"path\": ", evidence.modules[i].path);
+        evidence_path(i ? ", {\"path\": " : "{\"path\": ", evidence.modules[i].path);
         evidence_string(", \"build_id\": ", evidence.modules[i].build_id);
         evidence_put("}");
     }

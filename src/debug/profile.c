@@ -38,7 +38,7 @@ static void profile_module(void *context, const gb_module *module)
         gb_text_put(out, (char[]){gb_digit(module->build_id[i] >> 4), gb_digit(module->build_id[i]), 0});
     gb_text_put(out, " ");
     for (const char *c = module->path; *c; c++)
-        gb_text_put(out, *c == '\n' ? "?" : (char[]){*c, 0});
+        gb_text_put(out, *c == '\n' ? "\\012" : (char[]){*c, 0}); /* as the kernel's text of mappings has it */
     gb_text_put(out, "\n");
 }
 

@@ -160,6 +160,24 @@ static size_t linux_note_of(uintptr_t at, uint8_t *id)
     return 0;
 }
 
+/* The path of the file of a line. The kernel's text has \012 for a newline, but also for a name with these four
+ * characters; its link has the path itself. The link's name has the line's two addresses, without zeros before them. */
+static const char *linux_path_of(const char *line, const linux_mapping *mapping)
+{
+    static char path[LINUX_LINE_BYTES];
+    if (!strstr(mapping->path, "\\012"))
+        return mapping->path;
+    char link[64] = "/proc/self/map_files/";
+    line += strspn(line, "0");
+    strncat(link, line, strcspn(line, "-") + 1);
+    line += strcspn(line, "-") + 1;
+    line += strspn(line, "0");
+    strncat(link, line, strcspn(line, " "));
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    path[length > 0 ? length : 0] = 0;
+    return length > 0 ? path : mapping->path;
+}
+
 /* The first mapping of each file has its head. */
 void gb_port_modules_seen(void (*each)(void *context, const gb_module *module), void *context)
 {
@@ -179,9 +197,11 @@ void gb_port_modules_seen(void (*each)(void *context, const gb_module *module), 
                 id_bytes = mapping.offset == 0 && mapping.rights[0] == 'r' ? linux_note_of(mapping.start, id) : 0;
                 memcpy(path, mapping.path, strlen(mapping.path) + 1);
             }
-            gb_module module = {mapping.start, mapping.end, mapping.offset, path, id, id_bytes};
-            if (mapping.rights[2] == 'x')
-                each(context, &module);
+            if (mapping.rights[2] != 'x')
+                continue;
+            const char *name = linux_path_of(line, &mapping);
+            gb_module module = {mapping.start, mapping.end, mapping.offset, name, id, id_bytes};
+            each(context, &module);
         }
         close(lines.file);
     }

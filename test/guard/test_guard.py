@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
 
 import pytest
@@ -101,6 +102,27 @@ def test_reports_of_each_build(box, program, tmp_path, build):
     assert (told[1]["build"], told[1]["call"]) == (build, "free")
     assert told[1]["block"]["bytes"] == 64 and told[1]["block"]["offset"] == 0 and told[1]["block"]["freed"]
     assert told[1]["found"] and not told[1]["allocated"] and not told[1]["freed"]
+
+
+ODD = [b'quotes "\' and \\back', b"control \x01\x1b\r\t\x7f", b"a line\nand two\n", b"no newline: \\012",
+       "ß漢😀".encode(), b"\xff", b"cut \xe6\x97", b"overlong \xc0\xaf \xe0\x9f\xbf \xf0\x8f\xbf\xbf",
+       b"half a pair \xed\xa0\x80", b"beyond \xf4\x90\x80\x80 \xf5", b'all \xff\n"\\']
+
+
+@pytest.mark.parametrize("name", ODD, ids=ascii)
+def test_any_path_is_in_a_report(box, program, tmp_path, name):
+    """A report is UTF-8 and JSON, and leads to the program's file."""
+    folder = tmp_path / os.fsdecode(name)
+    folder.mkdir()
+    there = shutil.copy(program, folder / "any")
+    result = box.run(there, "unguarded", report=tmp_path / "reports")
+    assert result.returncode == -signal.SIGABRT and result.text.isascii(), result.text
+    told = json.loads((tmp_path / "reports").read_bytes().decode())
+    paths = {os.fsdecode(bytes.fromhex(m["path_hex"])) if "path_hex" in m else m["path"] for m in told["modules"]}
+    assert str(there) in paths, told["modules"]
+    shown = name.decode(errors="replace")
+    assert [m for m in told["modules"] if f"/{shown}/" in m["path"]], told["modules"]
+    assert any("path_hex" in m for m in told["modules"]) == ("\ufffd" in shown)
 
 
 def test_a_sampled_block_has_its_stack(box, tmp_path):

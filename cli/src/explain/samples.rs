@@ -250,11 +250,13 @@ pub fn modules(pid: i32, memory: &impl Reader, maps: &str) -> Vec<Module> {
 const DELETED: &str = " (deleted)";
 
 /// The file that is mapped at `range` under the name that the text of maps has for it. Bytes of a path that are no
-/// UTF-8 are lost in that text; the kernel's link has them. To open what a link leads to takes CAP_CHECKPOINT_RESTORE,
-/// but the program's own file may always be opened.
+/// UTF-8 are lost in that text, and `\012` may be a newline; the kernel's link has the path itself. To open what a link
+/// leads to takes CAP_CHECKPOINT_RESTORE, but the program's own file may always be opened.
 fn file_of(pid: i32, range: &str, name: &str) -> (PathBuf, Place) {
-    let link = format!("/proc/{pid}/map_files/{range}");
-    let whole = match name.contains(char::REPLACEMENT_CHARACTER) {
+    // The text has at least eight digits of an address, the link's name no zero before it.
+    let range: Vec<&str> = range.split('-').map(|digits| digits.trim_start_matches('0')).collect();
+    let link = format!("/proc/{pid}/map_files/{}", range.join("-"));
+    let whole = match name.contains(char::REPLACEMENT_CHARACTER) || name.contains("\\012") {
         true => fs::read_link(&link).unwrap_or_else(|_| name.into()),
         false => name.into(),
     };

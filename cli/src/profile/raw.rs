@@ -3,10 +3,10 @@
 use super::lifetimes::{Lifetimes, CLASSES};
 use anyhow::{bail, ensure, Context, Result};
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::AddAssign;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -99,7 +99,8 @@ pub fn hexadecimal(word: Option<&str>) -> Result<u64> {
     u64::from_str_radix(word, 16).with_context(|| format!("{word:?} is no address"))
 }
 
-/// A path as this system has it: any bytes. Of a Windows program: Wine shows the whole file system as drive Z.
+/// A path as this system has it: any bytes, and `\012` for a newline, unless there is a file of that very name. Of a
+/// Windows program: Wine shows the whole file system as drive Z.
 fn path_of(bytes: &[u8]) -> PathBuf {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     match text.split_once(":\\") {
@@ -107,8 +108,23 @@ fn path_of(bytes: &[u8]) -> PathBuf {
             let drive = if drive == "Z" { "".into() } else { format!("{drive}:") };
             format!("{drive}/{}", path.replace('\\', "/")).into()
         }
-        _ => OsStr::from_bytes(bytes).into(),
+        _ => with_newlines(bytes),
     }
+}
+
+fn with_newlines(bytes: &[u8]) -> PathBuf {
+    const NEWLINE: &[u8] = b"\\012";
+    let as_it_is = PathBuf::from(OsStr::from_bytes(bytes));
+    if !bytes.windows(NEWLINE.len()).any(|four| four == NEWLINE) || as_it_is.exists() {
+        return as_it_is;
+    }
+    let (mut path, mut rest) = (Vec::new(), bytes);
+    while let Some(&byte) = rest.first() {
+        let behind = rest.strip_prefix(NEWLINE);
+        path.push(if behind.is_some() { b'\n' } else { byte });
+        rest = behind.unwrap_or(&rest[1..]);
+    }
+    OsString::from_vec(path).into()
 }
 
 /// A line without what ends it; a Windows program may have written it.

@@ -21,11 +21,13 @@ use crate::words::{cut, plain, print, say};
 use anyhow::{ensure, Context, Result};
 use serde::Deserialize;
 use serde_json::{json, Value};
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Columns of a function in the text.
 const SHOWN: usize = 76;
@@ -69,7 +71,22 @@ struct Frame {
 #[derive(Deserialize)]
 struct Code {
     path: String,
+    /// All its bytes, if they are no UTF-8.
+    path_hex: Option<String>,
     build_id: String,
+}
+
+impl Code {
+    fn file(&self) -> PathBuf {
+        let bytes = self.path_hex.as_deref().and_then(bytes_of);
+        bytes.map_or_else(|| (&self.path).into(), |bytes| OsString::from_vec(bytes).into())
+    }
+}
+
+/// The bytes of hexadecimal digits.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
 }
 
 /// The files of all reports, and their symbols.
@@ -82,7 +99,8 @@ struct Files {
 impl Files {
     /// The number of a module in the table.
     fn number(&mut self, code: &Code) -> u64 {
-        let same = |m: &Module| m.path.as_os_str() == &*code.path && m.build_id == code.build_id;
+        let path = code.file();
+        let same = |m: &Module| m.path == path && m.build_id == code.build_id;
         let modules = &mut self.profile.modules;
         let at = modules.iter().position(same).unwrap_or_else(|| {
             let start = (modules.len() as u64 + 1) * ROOM;
@@ -91,7 +109,7 @@ impl Files {
                 end: start + ROOM,
                 offset: 0,
                 build_id: code.build_id.clone(),
-                path: code.path.clone().into(),
+                path: path.clone(),
                 place: Place::AtPath,
             });
             modules.len() - 1

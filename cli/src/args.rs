@@ -371,7 +371,7 @@ pub struct Target {
 ///
 /// A process that runs on glebe, given by its PID, is sampled for --seconds, or until Ctrl-C; it is not stopped. Its
 /// profile has what it allocated meanwhile. The peak is the largest of many estimates, so it is too high for a process
-/// that runs long; --live has no bias. That takes the rights of a debugger.
+/// that runs long; --live has no bias. To sample a process takes the rights of a debugger.
 ///
 /// Of a file the command shows the functions with the most memory, and with --diff those of two files whose memory
 /// changed most. The files are in pprof's format, also those of other programs, or texts of GLEBE_PROFILE.

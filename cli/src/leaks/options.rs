@@ -7,7 +7,7 @@ use clap::Args;
 /// Find leaks: blocks that malloc handed out and that nothing in the process refers to.
 ///
 /// Roots are the variables of the program and of its libraries, the stacks, registers and thread-local
-/// variables of all threads, and other mappings that are or were writable. A word that holds an address anywhere
+/// variables of all threads, and what else the program has mapped and can read. A word that holds an address anywhere
 /// inside a block reaches it. The command stops the process while it copies what it needs, and then lets it go on.
 ///
 /// A program given instead of a PID runs on glebe, and is looked at at its exit.

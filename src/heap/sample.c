@@ -687,6 +687,7 @@ int gb_sampler_start(size_t mean_bytes, bool asked)
     int error = 0;
     mean_bytes += mean_bytes == 0;
     gb_port_stack_start();
+    gb_port_stack_often();
     gb_lock_take(&sampler->lock);
     if (gb_load_relaxed(&sampler->profiles))
         error = EBUSY;

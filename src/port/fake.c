@@ -388,6 +388,7 @@ bool gb_port_faults(gb_port_fault *ours)
 }
 
 void gb_port_stack_start(void) {}
+void gb_port_stack_often(void) {}
 void gb_port_stack_forked(void) {}
 
 uint32_t gb_port_stack(uintptr_t *callers, uint32_t most)

@@ -248,6 +248,46 @@ void gb_port_stack_start(void)
     errno = saved;
 }
 
+/* ---- the unwinder's tables ----
+ * A first read of a page of a file maps the window of 64 KiB around it, as far as the mapping goes, and the walks of a
+ * large program meet nearly all windows. So the mapping is cut where the tables are: each second stripe gets an advice
+ * that the others have not, and a window ends with its stripe. The advice is a hint. Nothing is lost, whatever memory
+ * the program has put there meanwhile. docs/decisions/0099 */
+enum { LINUX_STRIPE = 16 << 10, LINUX_TABLE_LEAST = 16 << 10, LINUX_STRIPES = 128 };
+
+static int linux_table_cut(struct dl_phdr_info *info, size_t bytes, void *data)
+{
+    const ElfW(Phdr) *headers = info->dlpi_phdr, *table = NULL;
+    uint32_t *stripes = data;
+    (void)bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (headers[i].p_type == PT_GNU_EH_FRAME && headers[i].p_memsz >= LINUX_TABLE_LEAST)
+            table = headers + i; /* an index; the tables follow it, 6 to 7 times as large */
+    for (int i = 0; table && i < info->dlpi_phnum; i++) {
+        size_t from = table->p_vaddr - headers[i].p_vaddr, all = 8 * table->p_memsz;
+        if (headers[i].p_type != PT_LOAD || from >= headers[i].p_filesz)
+            continue;
+        all = all < headers[i].p_filesz - from ? all : headers[i].p_filesz - from;
+        uintptr_t end = info->dlpi_addr + table->p_vaddr + all;
+        uintptr_t start = (end - all + LINUX_STRIPE - 1) & ~((uintptr_t)LINUX_STRIPE - 1);
+        for (; start + LINUX_STRIPE <= end && *stripes < LINUX_STRIPES; start += 2 * LINUX_STRIPE, ++*stripes)
+            madvise((void *)start, LINUX_STRIPE, MADV_SEQUENTIAL);
+    }
+    return 0;
+}
+
+void gb_port_stack_often(void)
+{
+    static _Atomic uint32_t cut;
+    uint32_t stripes = 0;
+    int saved = errno;
+    if (linux_unwind && !gb_swap(&cut, 1))
+        dl_iterate_phdr(linux_table_cut, &stripes);
+    errno = saved;
+}
+
+/* ---- walks ---- */
+
 /* Follows frame pointers: each frame begins with the address of its caller's, and the return address. */
 static uint32_t linux_frames(const uintptr_t *frame, uintptr_t *callers, uint32_t most)
 {

@@ -65,6 +65,8 @@ bool gb_port_foreign_free(void *block);
 /* ---- stacks, for the profiler (GB_SAMPLES) ---- */
 /* Finds what gb_port_stack needs. May allocate from glebe. Called at the start of a profile. */
 void gb_port_stack_start(void);
+/* Prepares for many walks: their tables take less memory. Called after gb_port_stack_start, without locks. */
+void gb_port_stack_often(void);
 /* Called in the child of a fork. */
 void gb_port_stack_forked(void);
 /* Writes the return addresses of this function's callers, the innermost first, and returns their number. Takes no lock

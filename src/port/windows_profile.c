@@ -51,6 +51,8 @@ void gb_port_stack_start(void)
     gb_store(&windows_walk, windows_find(&found, "ntdll.dll", "RtlCaptureStackBackTrace"));
 }
 
+void gb_port_stack_often(void) {}
+
 void gb_port_stack_forked(void) {}
 
 GB_NOINLINE uint32_t gb_port_stack(uintptr_t *callers, uint32_t most)

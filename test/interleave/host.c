@@ -335,6 +335,7 @@ uintptr_t gb_port_guards(size_t bytes) { return (void)bytes, 0; }
 bool gb_port_guard(uintptr_t at, size_t bytes, bool opens) { return (void)at, (void)bytes, (void)opens, false; }
 bool gb_port_faults(gb_port_fault *ours) { return (void)ours, false; }
 void gb_port_stack_start(void) {}
+void gb_port_stack_often(void) {}
 uint32_t gb_port_stack(uintptr_t *callers, uint32_t most) { return (void)callers, (void)most, 0; }
 void gb_port_modules(void (*each)(void *context, const gb_module *module), void *context)
 {

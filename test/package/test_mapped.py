@@ -1,4 +1,5 @@
-"""How much of the library's code is mapped in an ordinary process: cmake/compact.ld puts the rest last."""
+"""How much of the library's code is mapped in an ordinary process: cmake/compact.ld puts the rest last. And how much of
+the unwinder's tables while there is a profile."""
 
 import os
 
@@ -22,3 +23,14 @@ def test_ordinary_process_maps_two_windows(box):
 
 def test_control_other_code_is_mapped_when_called(box):
     assert mapped(box, "check") > MOST_KB
+
+
+def test_a_profile_maps_less_of_the_tables(box, tmp_path):
+    """Reading the unwinder's tables maps at most half of what it maps without a profile."""
+    tables = box.compile(box.root / "test/package/tables.c", "-O1", to="tables")
+    pages, of_all = map(int, box.check(tables).out.split())
+    assert of_all > 100, "control: the tables are large"
+    if 2 * pages < of_all:
+        pytest.skip("the kernel maps no pages around the one that is read")
+    profiled, _ = map(int, box.check(tables, profile=tmp_path / "profile").out.split())
+    assert 0 < profiled <= pages / 2, (profiled, pages)

@@ -2,12 +2,12 @@
  *
  * A free block has a mark in the byte before its link, and malloc clears both when it hands the block out. So free()
  * looks at one byte. Without the mark the block is in use. With it, the block is free already, or the program wrote
- * such a byte: then the link, decoded, is hardly ever an address of the region. If it is, or is null, the lists where
- * the block could be are walked: what is not on one of them is in use, whatever its bytes say.
+ * such a byte: then the link, decoded, is hardly ever an address of the region or the end of a list. If it is, the
+ * lists where the block could be are walked: what is not on one of them is in use, whatever its bytes say.
  *
- * Content decides how often that happens, and a walk waits for memory at each step. So a list that may be long is
- * walked only if the block begins it, or if another block of the page has a link to this one, which takes the
- * key to write. To find that link, the page is read in the order of memory, many times as fast as a walk. */
+ * Copies of old links may lead there often, and a walk waits for memory at each step. So a list that may be long is
+ * walked only if the block begins it, or if another block of the page has a link to this one. To find that link, the
+ * page is read in the order of memory, many times as fast as a walk. */
 #include "heap.h"
 
 /* Returns whether one of the first blocks of the list is this one. A list that the program damaged may lead anywhere:

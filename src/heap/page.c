@@ -533,7 +533,7 @@ void gb_fronts_flush(glebe_heap *heap)
     if (GB_SAMPLES && GB_UNLIKELY(gb_sampled(heap)))
         gb_sampling_flushed(heap);
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
-        while (gb_is_block(heap->front[cls])) {
+        while (gb_block_or_null(heap->front[cls])) {
             gb_block *block = heap->front[cls];
             gb_page *page = gb_page_head(gb_page_entry(block));
             heap->front[cls] = gb_block_or_end(gb_link_next(page, block));

@@ -137,7 +137,7 @@ void gb_sampling_flushed(glebe_heap *heap)
 {
     gb_sampling *sampling = &heap->sampling;
     for (uint32_t cls = 0; cls < GB_SMALL_CLASSES; cls++)
-        if (sampling->skip[cls] == 0 && gb_is_block(heap->front[cls]))
+        if (sampling->skip[cls] == 0 && gb_block_or_null(heap->front[cls]))
             sampling->skip[cls] = gb_sample_draw(&sampling->chance, gb_classes[cls].bytes);
 }
 

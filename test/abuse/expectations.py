@@ -62,6 +62,9 @@ def expected_lines(template, told, count):
     return [template.replace("ADDRESS", a).replace("START", start) for a in addresses[:count]]
 
 
+DAMAGED = re.compile(r"glebe: malloc\(0x\w+\): the link of a free block of \d+ bytes, which led here, was overwritten\n")
+
+
 def judge(run, rules, build, *, aborted, faulted):
     """run(**options of GLEBE_...) is one run of the program; `aborted` and `faulted` are the statuses of abort and of a
     wild access."""
@@ -74,7 +77,10 @@ def judge(run, rules, build, *, aborted, faulted):
         assert (result.returncode, result.text) == (0, ""), result.out
     elif rule == "faults":
         result = run(**options)
-        assert (result.returncode, result.text) == (faulted, "")
+        if not DAMAGED.match(result.text): # half of all overwritten links look like the end of a list
+            assert (result.returncode, result.text) == (faulted, "")
+        else:
+            assert result.returncode == aborted and result.text.count("\n") == 2
     else:
         result = run(**options)
         told = said(result)

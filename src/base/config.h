@@ -294,7 +294,6 @@
 #define GB_SMALL_MOST (GB_SMALL_MAX - GB_TAIL_BYTES)
 /* free blocks are bits in the page's entry; in linear memory only up to the last class */
 #define GB_MEDIUM_MAX (GB_LINEAR ? GB_OBJECT_MAX : (size_t)64 << 10)
-#define GB_MEDIUM_MOST (GB_MEDIUM_MAX - GB_TAIL_BYTES)
 /* blocks with a run of slices; larger ones have an extent */
 #define GB_LARGE_MAX (GB_LINEAR ? ((size_t)1 << 31) - 1 : (size_t)1 << 20)
 #define GB_LARGE_LEAST ((uint32_t)4) /* least slices of such a run: no two runs begin in the four of one record */

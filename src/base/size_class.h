@@ -5,6 +5,8 @@
  *             ..2 KiB     8 a doubling      32 classes
  *             ..64 KiB    8 a doubling      40 classes    medium: free blocks are bits of the page's entry
  *
+ * The secure build has one more class, of 80 KiB: a block of 64 KiB with its tail.
+ *
  * malloc never uses the classes of 24, 40 and 56 bytes, because it promises an alignment of 16. They serve Lua, for
  * example: a table has 56 bytes, a closure 40.
  *
@@ -41,7 +43,8 @@ extern const gb_class gb_classes[GB_CLASSES + 1];
 #define GB_CLASS_SMALL_ROWS (GB_SHORT ? GB_OBJECT_MAX / 16 + 1 : GB_OBJECT_MAX + 1)
 extern const uint8_t gb_class_small[GB_CLASS_SMALL_ROWS];
 extern const uint8_t gb_class_words[GB_SMALL_MAX / 8 + 1]; /* these two not in linear memory */
-extern const uint8_t gb_class_medium[GB_MEDIUM_MAX / 256 + 1];
+#define GB_MEDIUM_ROWS (GB_MEDIUM_MAX / 256 + 1 + GB_SECURE)
+extern const uint8_t gb_class_medium[GB_MEDIUM_ROWS];
 
 /* bytes <= GB_OBJECT_MAX. 0: GB_ZERO_CLASS, where it exists; else as 1 */
 GB_INLINE uint32_t gb_class_of_small(size_t bytes) { return gb_class_small[GB_SHORT ? (bytes + 15) >> 4 : bytes]; }
@@ -53,7 +56,7 @@ GB_INLINE uint32_t gb_class_of_words(size_t bytes)
     return GB_SHORT || GB_SAFE ? gb_class_of_small(bytes) : gb_class_words[(bytes + 7) >> 3];
 }
 
-/* GB_SMALL_MAX < bytes <= GB_MEDIUM_MAX */
+/* GB_SMALL_MAX < bytes <= GB_MEDIUM_MAX + GB_TAIL_BYTES */
 GB_INLINE uint32_t gb_class_of_medium(size_t bytes)
 {
     return GB_SHORT ? GB_CLASSES : gb_class_medium[(bytes + 255) >> 8];
@@ -71,7 +74,7 @@ GB_INLINE bool gb_class_is_small(uint32_t cls) { return cls < GB_SMALL_CLASSES; 
  * GB_CLASSES if there is none. Pages start on slices, so a size that is a multiple of the alignment is enough. */
 GB_INLINE uint32_t gb_class_of_aligned(size_t bytes, size_t alignment)
 {
-    if (bytes > GB_MEDIUM_MAX || alignment > GB_MEDIUM_MAX)
+    if (bytes > GB_MEDIUM_MAX + GB_TAIL_BYTES || alignment > GB_MEDIUM_MAX)
         return GB_CLASSES;
     uint32_t cls = gb_class_of(bytes < alignment ? alignment : bytes);
     while (cls < GB_CLASSES && ((size_t)1 << gb_classes[cls].shift) < alignment)

@@ -36,7 +36,7 @@
     X(37) X(37) X(37) X(37) X(38) X(38) X(38) X(38) X(38) X(38) X(38) X(38) X(39) X(39) X(39) X(39) X(39) X(39) \
     X(39) X(39)
 #else
-#define GB_CLASSES 83
+#define GB_CLASSES (83 + GB_SECURE)
 #define GB_SMALL_CLASSES 43
 #define GB_CLASS_TABLE(X) \
     X(16, 2147483648u, 4, 1, 4, 0x1000000000000000u) X(24, 715827883u, 3, 1, 4, 0xaaaaaaaaaaaaaabu) \
@@ -81,6 +81,9 @@
     X(49152, 715827883u, 14, 3, 12, 0x1555555555556u) X(53248, 165191050u, 12, 4, 13, 0x13b13b13b13b2u) \
     X(57344, 306783379u, 13, 4, 14, 0x124924924924au) X(61440, 143165577u, 12, 4, 15, 0x1111111111112u) \
     X(65536, 2147483648u, 16, 4, 16, 0x1000000000000u)
+/* the last class of the secure build, and its end of GB_CLASS_MEDIUM_LOOKUP */
+#define GB_CLASS_TAILED(X) X(81920, 429496730u, 14, 5, 20, 0xcccccccccccdu)
+#define GB_CLASS_TAILED_LOOKUP 83
 /* class of a request of up to 2 KiB, by (bytes + 15) / 16, from 1 on */
 #define GB_CLASS_SMALL_LOOKUP(X) \
     X(0) X(2) X(4) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(19) \

@@ -6,7 +6,7 @@
 
 static uint32_t class_of(size_t bytes)
 {
-    return bytes <= GB_MEDIUM_MOST ? gb_class_of_medium(bytes + GB_TAIL_BYTES) : GB_CLASSES;
+    return bytes <= GB_MEDIUM_MAX ? gb_class_of_medium(bytes + GB_TAIL_BYTES) : GB_CLASSES;
 }
 
 static gb_source *big_source(const gb_request *request)
@@ -126,7 +126,7 @@ void *gb_big_aligned(glebe_heap *heap, size_t alignment, size_t bytes)
     void *none = bytes == 0 ? gb_alloc_none(heap, alignment) : NULL;
     if (none)
         return none;
-    uint32_t cls = alignment <= GB_SLICE_BYTES && bytes <= GB_MEDIUM_MOST
+    uint32_t cls = alignment <= GB_SLICE_BYTES && bytes <= GB_MEDIUM_MAX
         ? gb_class_of_aligned(bytes + GB_TAIL_BYTES, alignment)
         : GB_CLASSES;
     if (gb_class_is_small(cls))
@@ -170,7 +170,7 @@ static void *big_resize(gb_page *entry, void *block, size_t before, size_t bytes
 {
     void *resized = NULL;
     if (!entry) {
-        gb_extent *extent = bytes >= (GB_SECURE ? GB_MEDIUM_MAX : GB_GROWN_FROM) ? gb_huge_find(block) : NULL;
+        gb_extent *extent = bytes >= (GB_SECURE ? GB_MEDIUM_MAX + 1 : GB_GROWN_FROM) ? gb_huge_find(block) : NULL;
         resized = extent ? gb_huge_resize(extent, bytes, GB_SAFE) : NULL;
     } else if ((bytes < GB_GROWN_FROM || bytes <= before) && gb_large_resize(block, bytes))
         resized = block;

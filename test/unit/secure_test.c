@@ -61,6 +61,63 @@ static void test_one_byte_too_many_is_found(void **state)
     }
 }
 
+static void *resized_to(size_t from, size_t bytes)
+{
+    return glebe_realloc(glebe_malloc(from), bytes);
+}
+
+enum { WAYS = 10 };
+
+/* Returns a block of so many bytes, made in one of several ways. */
+static unsigned char *made(int way, size_t bytes)
+{
+    enum { HUGE_BYTES = 3 << 20 };
+    switch (way) {
+    case 0: return glebe_malloc(bytes);
+    case 1: return glebe_calloc(1, bytes);
+    case 2: return resized_to(bytes / 3, bytes);
+    case 3: return resized_to(bytes - 1, bytes);
+    case 4: return resized_to(2 * bytes, bytes);
+    case 5: return resized_to(HUGE_BYTES, bytes);
+    case 6: return glebe_aligned_alloc(64, bytes);
+    case 7: return glebe_aligned_alloc(4096, bytes);
+    case 8: return glebe_aligned_alloc(GB_SLICE_BYTES, bytes);
+    default: return glebe_heap_malloc(NULL, bytes);
+    }
+}
+
+/* The last sizes up to 64 KiB, at each level and from each function: a block has the bytes that were requested, and one
+ * byte more is one report when it is freed, and when it is resized. */
+static void test_the_last_medium_sizes_have_an_end(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {65520, 65527, 65528, 65529, 65532, 65535, 65536};
+    for (uint32_t level = GB_SECURE_MOST; level > 0; level--) { /* blocks that were freed at level 1 are not zero */
+        gb_the.options.secure = level;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int way = 0; way < WAYS; way++) {
+                unsigned char *block = made(way, sizes[i]);
+                assert_non_null(block);
+                uint64_t before = glebe_live.stats.errors;
+                assert_int_equal(glebe_usable_size(block), sizes[i]);
+                memset(block, 0xff, sizes[i]);
+                glebe_free(block);
+                assert_int_equal(glebe_live.stats.errors, before);
+                block = made(way, sizes[i]);
+                block[sizes[i]] ^= 1;
+                glebe_free(block);
+                assert_int_equal(glebe_live.stats.errors, before + 1);
+                block = made(way, sizes[i]);
+                block[sizes[i]] ^= 1;
+                assert_non_null(block = glebe_realloc(block, sizes[i] - 1));
+                glebe_free(block);
+                assert_int_equal(glebe_live.stats.errors, before + 2);
+            }
+    }
+    gb_the.options.secure = 0;
+    fixture_check();
+}
+
 /* The bytes between a block's end and its tail: a write of one byte of text, zero or 0xff there is found, and one of a
  * word of any byte. One byte from 0x80 to 0xfe may be the one that is there. */
 static void test_every_byte_too_many_is_found(void **state)
@@ -208,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_a_chain_passes_a_mark),
         FIXTURE_TEST(test_one_byte_too_many_is_found),
+        FIXTURE_TEST(test_the_last_medium_sizes_have_an_end),
         FIXTURE_TEST(test_every_byte_too_many_is_found),
         FIXTURE_TEST(test_a_write_after_free_is_one_report),
         FIXTURE_TEST(test_a_resized_block_has_its_new_end),

@@ -1,5 +1,5 @@
-"""bindings/c/README.md, bindings/cpp/README.md, docs/misuse.md and the programs of docs/collector.md, followed word for
-word in a folder outside the repository."""
+"""bindings/c/README.md, bindings/cpp/README.md, docs/misuse.md, docs/guards.md and the programs of docs/collector.md,
+followed word for word in a folder outside the repository."""
 
 import pathlib
 import re
@@ -168,3 +168,18 @@ def test_misuse(home, tmp_path, build):
     form = re.search(r"^    (glebe: free\(0x)\w+(\).*)$", document.text, re.M)
     assert re.search(re.escape(form[1]) + r"\w+" + re.escape(form[2]), said), said
     assert "glebe" not in shell("./twice || true", tmp_path)
+
+
+def test_guards(home, tmp_path):
+    """The program of the page ends with the report that the page shows, and `glebe report` names the same lines. Only
+    x86 says whether an access reads."""
+    document = Document("docs/guards.md", tmp_path)
+    shown = re.findall(r"^ {4}(?:glebe|server)[^\n]*\n(?: {6}.*\n)+", document.text, re.M)
+    said = document.run("cc -g server.c", env=home, fails=True)
+    told = shell("glebe report found.json", tmp_path, env=home)
+    assert len(shown) == 2
+    for form, text in zip(shown, (said, told)):
+        for line in form.splitlines():
+            words = re.split(r"0x\w+|\[\d+\]|/home/me|\): read|\.\.\.", line.strip())
+            assert re.search(".*".join(map(re.escape, words)), text), f"{line}\n{text}"
+    assert "glebe" not in shell("./server", tmp_path)

@@ -79,6 +79,7 @@ enum gb_state {
     GB_SPARE, /* empty, and retained; on heap->spare[class] */
     GB_SINGLE, /* a large block; on heap->large */
     GB_SWEPT, /* a page of collected objects; on its cursor's list */
+    GB_BLANK, /* secure build: a medium page that is given back, whose bytes are 0; then each of its free slices */
 };
 
 /* `xfree` of a small page: offset + 1 of the list's first block (0: none), offset of its last, its length, and flags.
@@ -168,6 +169,7 @@ typedef struct gb_page {
                 /* place of its gb_stack, in bytes from the region's base; 0: not a stack (collected, large,
                  * GB_STACKS) */
                 uint32_t stack;
+                uint32_t blank; /* slices that should be zero, as bits, of a medium page that was just taken (secure) */
                 uint32_t lazy; /* blocks purged lazily, as bits; only bits that are also in `idle` count (medium) */
             };
             uint32_t slices;

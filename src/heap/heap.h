@@ -104,6 +104,9 @@ bool gb_secure_resize(const gb_page *page, void *block, size_t bytes);
 /* Checks and clears a medium block in use that is being freed; checks one that is handed out. */
 void gb_secure_medium_freed(const char *call, const gb_page *page, void *block);
 void gb_secure_medium_out(const gb_page *page, void *block);
+/* Called for an empty medium page that returns to the arena; and for one just taken, whose memory may not be zero. */
+void gb_secure_medium_give(gb_page *page);
+void gb_secure_medium_taken(const gb_page *page);
 /* Returns how many blocks on either side of a block are its neighbours. */
 uint32_t gb_secure_near(uint32_t cls);
 /* Checks the watched blocks and their neighbours. Owner. */

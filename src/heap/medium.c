@@ -19,8 +19,10 @@ static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
     heap->class_slices[cls] += page->slices;
     page->cls = (uint8_t)cls;
     page->cap = page->bump = (uint16_t)(gb_page_bytes(page) / gb_classes[cls].bytes);
-    if (GB_SECURE && !zero) {
-        gb_clear_touched((void *)gb_page_start(page), gb_page_bytes(page));
+    if (GB_SECURE) {
+        if (!zero)
+            gb_secure_medium_taken(page);
+        page->lazy = 0; /* it is `blank` no more */
         zero = true;
     }
     gb_store_relaxed(&page->dirty, zero ? 0 : gb_medium_all(page));
@@ -31,6 +33,8 @@ static gb_page *medium_fresh(glebe_heap *heap, uint32_t cls)
 static void medium_give(glebe_heap *heap, gb_page *page)
 {
     heap->class_slices[page->cls] -= page->slices;
+    if (GB_SECURE)
+        gb_secure_medium_give(page);
     gb_run_give(page);
 }
 

@@ -218,6 +218,38 @@ void gb_secure_medium_out(const gb_page *page, void *block)
     memset(block, 0, bytes);
 }
 
+/* The memory of an empty page is zero but for the tails. Without them it is blank: whatever is found there when another
+ * medium page takes it was written meanwhile. */
+void gb_secure_medium_give(gb_page *page)
+{
+    if (gb_secure_level() == 1)
+        return;
+    for (uint32_t dirty = gb_load_relaxed(&page->dirty); dirty; dirty &= dirty - 1) {
+        uint64_t *tail = gb_tail_at(gb_block_at(page, gb_ctz32(dirty)), gb_classes[page->cls].bytes);
+        if (gb_tail_is(gb_tail_get(tail), GB_TAIL_FREE))
+            *tail = 0;
+    }
+    page->state = GB_BLANK;
+}
+
+void gb_secure_medium_taken(const gb_page *page)
+{
+    char *slice = (char *)gb_page_start(page);
+    for (uint32_t i = 0; i < page->slices; i++, slice += GB_SLICE_BYTES) {
+        bool blank = page->blank >> i & 1;
+        if (blank && gb_words_zero(slice, GB_SLICE_BYTES))
+            continue;
+        if (blank) {
+            const uint64_t *word = (const uint64_t *)(const void *)slice;
+            while (*word == 0)
+                word++;
+            gb_report(
+                "malloc", word, "free memory was written to here, in a block that was freed or past the end of one");
+        }
+        gb_clear_touched(slice, GB_SLICE_BYTES);
+    }
+}
+
 /* ---- neighbours ---- */
 
 /* Checks a block that may be free or in use. Another thread may free it meanwhile. Blocks that the purger took are

@@ -173,9 +173,11 @@ static void run_enter(gb_page *page, uint32_t from, uint32_t slices, enum gb_kin
     }
 }
 
-static void run_wipe(gb_page *page, uint32_t from, uint32_t slices)
+static void run_wipe(gb_page *page, uint32_t from, uint32_t slices, bool blank)
 {
     for (uint32_t i = from; i < slices; i++) {
+        if (GB_SECURE)
+            page[i].state = blank ? GB_BLANK : GB_CURRENT;
         gb_store_relaxed(&page[i].owner, 0);
         page[i].back_bytes = 0;
         gb_the.heads[gb_slice_of(page) + i] = page + i;
@@ -294,7 +296,7 @@ static gb_chunk *chunk_return(uint32_t tries, enum gb_commit *got)
             return NULL;
         gb_queue_remove(rows_linked(GB_ROW_FREE), &gb_the.arena.away, &chunk->rows[GB_ROW_FREE].links);
         if (*got == GB_COMMITTED) {
-            run_wipe(gb_entry_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES);
+            run_wipe(gb_entry_at(number * GB_CHUNK_SLICES), 0, GB_CHUNK_SLICES, false);
             return chunk_enter(number);
         }
         away_push(chunk);
@@ -387,6 +389,19 @@ static void run_mark(gb_chunk *chunk, uint32_t start, uint32_t slices, bool *zer
         gb_bounds_changed();
 }
 
+/* Returns which slices of a run that is being taken are blank, as bits; and forgets it. Blank runs are short. */
+static uint32_t run_blank(uint32_t first, uint32_t slices)
+{
+    enum { BITS = 32 };
+    uint32_t blank = 0;
+    for (uint32_t i = 0; GB_SECURE && i < slices; i++)
+        if (gb_entry_at(first + i)->state == GB_BLANK) {
+            gb_entry_at(first + i)->state = GB_CURRENT;
+            blank |= i < BITS ? (uint32_t)1 << i : 0;
+        }
+    return blank;
+}
+
 bool gb_run_touched(uint32_t slices)
 {
     return row_first(GB_ROW_DIRTY, slices) != NULL;
@@ -409,10 +424,13 @@ static gb_page *run_take(glebe_heap *heap, enum gb_kind kind, uint32_t slices, u
     uint32_t first = gb_chunk_number(at.chunk) * GB_CHUNK_SLICES + at.start;
     gb_page *page = kind == GB_LARGE ? gb_large_record(first) : gb_entry_at(first);
     run_mark(at.chunk, at.start, slices, zero);
+    uint32_t blank = run_blank(first, slices);
     /* leaves `owner`: collectors read the owner of any page */
     memset(&page->back_bytes, 0, sizeof *page - offsetof(gb_page, back_bytes));
     page->heap = heap->number.n;
     page->slices = slices;
+    if (GB_SECURE && kind == GB_MEDIUM)
+        page->blank = blank;
     if (kind != GB_LARGE)
         run_enter(page, 0, slices, kind, gb_owner(heap, kind));
     else {
@@ -486,7 +504,7 @@ void gb_run_give(gb_page *page)
     if (page->kind == GB_LARGE)
         page->kind = GB_FREE;
     else
-        run_wipe(page, 0, slices);
+        run_wipe(page, 0, slices, page->kind == GB_MEDIUM && page->state == GB_BLANK);
     glebe_live.stats.pages_returned++;
     gb_lock_drop(&gb_the.lock);
 }
@@ -508,6 +526,7 @@ bool gb_run_resize(gb_page *page, uint32_t slices)
             && gb_account(heap, (size_t)more << GB_SLICE_LOG2, statistic);
         if (ok) {
             run_mark(chunk, first + before, more, &zero);
+            run_blank(gb_large_slice(page) + before, more);
             gb_account_kept();
         }
     }

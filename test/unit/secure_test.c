@@ -163,6 +163,34 @@ static void test_a_write_after_free_is_one_report(void **state)
     gb_the.options.secure = 0;
 }
 
+/* The same for a medium block whose page became empty and went back to the arena. */
+static void test_a_write_to_an_empty_medium_page_is_one_report(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {17000, 20000, 30000, 40000, 65528, 65536};
+    enum { N = 40 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int others = 0; others < N; others += N / 2) {
+            unsigned char *blocks[N];
+            for (int n = 0; n <= others; n++)
+                memset(blocks[n] = glebe_malloc(sizes[i]), 0xff, sizes[i]);
+            for (int n = 0; n <= others; n++)
+                glebe_free(blocks[n]);
+            assert_int_equal(glebe_live.stats.errors, 0);
+            blocks[others][sizes[i] / 2] = 1;
+            for (int n = 0; n < N; n++)
+                assert_non_null(blocks[n] = glebe_calloc(1, sizes[i]));
+            assert_int_equal(glebe_live.stats.errors, 1);
+            for (int n = 0; n < N; n++) {
+                assert_true(gb_words_zero(blocks[n], sizes[i] / 8 * 8));
+                glebe_free(blocks[n]);
+            }
+            assert_int_equal(glebe_live.stats.errors, 1);
+            glebe_live.stats.errors = 0;
+        }
+    fixture_check();
+}
+
 /* A block that shrinks in place has its new end; what is behind it is zero when the block comes back. */
 static void test_a_resized_block_has_its_new_end(void **state)
 {
@@ -268,6 +296,7 @@ int main(void)
         FIXTURE_TEST(test_the_last_medium_sizes_have_an_end),
         FIXTURE_TEST(test_every_byte_too_many_is_found),
         FIXTURE_TEST(test_a_write_after_free_is_one_report),
+        FIXTURE_TEST(test_a_write_to_an_empty_medium_page_is_one_report),
         FIXTURE_TEST(test_a_resized_block_has_its_new_end),
         FIXTURE_TEST(test_wrong_addresses_at_the_end_of_a_chunk),
         FIXTURE_TEST(test_no_tail_outlives_its_heap),

@@ -300,7 +300,8 @@ GB_INLINE gb_block *gb_tail_linked(const gb_block *block)
  *
  * Where links have marks, the end of a list is a secret negative number, gb_the.end: content cannot look like it, as it
  * could look like 0. malloc knows it by its sign, and refills; the refill compares it, since half of all overwritten
- * links are negative too. malloc faults at the other half, and code that walks a list at both. Elsewhere the end is 0. */
+ * links are negative too. malloc faults at the other half, and code that walks a list at both. Elsewhere the end is
+ * 0. */
 GB_INLINE bool gb_is_block(const gb_block *block)
 {
     return GB_MARKS_LINKS ? (intptr_t)block > 0 : block != NULL;

@@ -139,7 +139,9 @@ static void page_prefetch(const gb_page *page)
     enum { LINE_BYTES = 64 };
     uint32_t bytes = gb_classes[page->cls].bytes;
     uintptr_t start = gb_page_start(page), end = start + (size_t)page->bump * bytes;
-    for (uintptr_t at = start; gb_page_list(page) && at < end; at += bytes < LINE_BYTES ? LINE_BYTES : bytes)
+    if (!gb_page_list(page))
+        return;
+    for (uintptr_t at = start; at < end; at += bytes < LINE_BYTES ? LINE_BYTES : bytes)
         __builtin_prefetch((const void *)at, 1);
 }
 

@@ -62,7 +62,8 @@ def expected_lines(template, told, count):
     return [template.replace("ADDRESS", a).replace("START", start) for a in addresses[:count]]
 
 
-DAMAGED = re.compile(r"glebe: malloc\(0x\w+\): the link of a free block of \d+ bytes, which led here, was ")
+DAMAGED = re.compile(r"glebe: malloc\(0x\w+\): "
+                     r"the link of a free block of \d+ bytes, which led here, was overwritten\n")
 
 
 def judge(run, rules, build, *, aborted, faulted):
